@@ -17,7 +17,7 @@ pub use state::{
     SessionState, Statistics, SubsystemState, Traffic,
 };
 
-use crate::config::{Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{AllowedHost, Listener, Namespace, Network, QosConfig, Subsystem};
 
 /// A running target. All methods may be called from any thread but a reactor; each takes effect
 /// before it returns, and is all or nothing.
@@ -45,7 +45,9 @@ pub trait Engine: Send + Sync {
     /// Stops listening; the listener's connections end.
     fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError>;
     /// Lets a host connect to a subsystem.
-    fn add_host(&self, nqn: &str, host: &str) -> Result<(), EngineError>;
+    fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError>;
+    /// Lets a host come from other addresses; its controllers with connections from elsewhere end.
+    fn set_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError>;
     /// Refuses a host from now on; its controllers' connections end.
     fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError>;
     /// Sets whether any host may connect to a subsystem. With `false`, connections of hosts that

@@ -252,10 +252,14 @@ impl Line {
 
 /// Writes the command that lets a host in, to be pasted.
 fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
-    if reason != Refusal::HostNotAllowed {
-        return String::new();
-    }
     let subsystem = shell_word(subsystem);
+    match reason {
+        Refusal::AddressNotAllowed => {
+            return format!("; those from which it may: sluice host list {subsystem}");
+        }
+        Refusal::HostNotAllowed => {}
+        _ => return String::new(),
+    }
     if host.starts_with("nqn.") {
         format!("; to let it in: sluice host add {subsystem} {}", shell_word(host))
     } else {

@@ -285,7 +285,7 @@ fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
         serial: "SG0001".to_owned(),
         model: "Fuzz".to_owned(),
         allow_any_host: any,
-        hosts: vec![HOSTS.first().copied().unwrap_or_default().to_owned()],
+        hosts: vec![HOSTS.first().copied().unwrap_or_default().into()],
     }
 }
 

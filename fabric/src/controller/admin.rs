@@ -58,7 +58,7 @@ impl Service {
     /// Finds the controller whose admin queue a connection is.
     fn admin_queue_of(&self, connection: ConnectionId) -> Option<ControllerId> {
         match self.connections.get(&connection) {
-            Some(Attachment { controller, qid: 0, closing: false }) => Some(*controller),
+            Some(Attachment { controller, qid: 0, closing: false, .. }) => Some(*controller),
             _ => None,
         }
     }

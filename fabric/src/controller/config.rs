@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::access::AllowedHost;
 use super::ids::ListenerId;
 use crate::fabrics::NQN_MAX;
 use crate::nvm::BlockFormat;
@@ -201,8 +202,8 @@ pub struct SubsystemSpec {
     pub model: String,
     /// Whether any host may connect.
     pub allow_any_host: bool,
-    /// NQNs of the hosts that may connect.
-    pub hosts: Vec<String>,
+    /// The hosts that may connect.
+    pub hosts: Vec<AllowedHost>,
 }
 
 /// A listener's transport.
@@ -270,9 +271,9 @@ impl SubsystemSpec {
         check_text("serial number", &self.serial, 20)?;
         check_text("model number", &self.model, 40)?;
         for (at, host) in self.hosts.iter().enumerate() {
-            check_nqn(host)?;
-            if self.hosts.iter().take(at).any(|h| h == host) {
-                let (nqn, host) = (self.nqn.clone(), host.clone());
+            check_nqn(&host.nqn)?;
+            if self.hosts.iter().take(at).any(|h| h.nqn == host.nqn) {
+                let (nqn, host) = (self.nqn.clone(), host.nqn.clone());
                 return Err(ConfigError::HostExists { nqn, host });
             }
         }

@@ -8,8 +8,8 @@ use super::config::check_nqn;
 use super::instance::{Controller, ControllerKind};
 use super::service::Subsystem;
 use super::{
-    CloseReason, ConfigError, ControllerId, ListenerId, ListenerSpec, Namespace, Service,
-    SubsystemSpec,
+    AllowedHost, CloseReason, ConfigError, ControllerId, ListenerId, ListenerSpec, Namespace,
+    Service, SubsystemSpec,
 };
 use crate::Nanos;
 use crate::nvme::identify::OptionalEvents;
@@ -132,19 +132,39 @@ impl Service {
     ///
     /// # Errors
     /// There is no such subsystem, the host's NQN is not well formed, or the host is in the list.
-    pub fn add_host(&mut self, _now: Nanos, nqn: &str, host: &str) -> Result<(), ConfigError> {
-        check_nqn(host)?;
-        let subsystem = self.must_exist(nqn)?;
-        if subsystem.spec.hosts.iter().any(|h| h == host) {
-            return Err(ConfigError::HostExists { nqn: nqn.to_owned(), host: host.to_owned() });
+    pub fn add_host(
+        &mut self,
+        now: Nanos,
+        nqn: &str,
+        host: impl Into<AllowedHost>,
+    ) -> Result<(), ConfigError> {
+        let host = host.into();
+        check_nqn(&host.nqn)?;
+        if self.host_of(nqn, &host.nqn)?.is_some() {
+            return Err(ConfigError::HostExists { nqn: nqn.to_owned(), host: host.nqn });
         }
-        let visible = !subsystem.spec.allow_any_host;
-        if let Some(subsystem) = self.subsystems.get_mut(nqn) {
-            subsystem.spec.hosts.push(host.to_owned());
-        }
-        if visible {
-            self.discovery_changed(|c| c.host() == host);
-        }
+        let bound = !host.sources.is_any();
+        self.change_access(now, nqn, bound, |spec| spec.hosts.push(host));
+        Ok(())
+    }
+
+    /// Lets a host come from other addresses than before; its controllers end where one of their
+    /// connections comes from elsewhere.
+    ///
+    /// # Errors
+    /// There is no such subsystem, or the host is not in its list.
+    pub fn set_host(
+        &mut self,
+        now: Nanos,
+        nqn: &str,
+        host: AllowedHost,
+    ) -> Result<(), ConfigError> {
+        let at = self.must_list(nqn, &host.nqn)?;
+        self.change_access(now, nqn, true, |spec| {
+            if let Some(known) = spec.hosts.get_mut(at) {
+                *known = host;
+            }
+        });
         Ok(())
     }
 
@@ -153,17 +173,10 @@ impl Service {
     /// # Errors
     /// There is no such subsystem, or the host is not in its list.
     pub fn remove_host(&mut self, now: Nanos, nqn: &str, host: &str) -> Result<(), ConfigError> {
-        let no_host = || ConfigError::NoHost { nqn: nqn.to_owned(), host: host.to_owned() };
-        let subsystem = self.must_exist(nqn)?;
-        let at = subsystem.spec.hosts.iter().position(|h| h == host).ok_or_else(no_host)?;
-        let visible = !subsystem.spec.allow_any_host;
-        if let Some(subsystem) = self.subsystems.get_mut(nqn) {
-            subsystem.spec.hosts.remove(at);
-        }
-        if visible {
-            self.end_refused_hosts(now, nqn);
-            self.discovery_changed(|c| c.host() == host);
-        }
+        let at = self.must_list(nqn, host)?;
+        let listed = self.must_exist(nqn)?.spec.hosts.get(at);
+        let bound = listed.is_some_and(|known| !known.sources.is_any());
+        self.change_access(now, nqn, bound, |spec| drop(spec.hosts.remove(at)));
         Ok(())
     }
 
@@ -178,14 +191,9 @@ impl Service {
         nqn: &str,
         allow: bool,
     ) -> Result<(), ConfigError> {
-        self.must_exist(nqn)?;
-        let Some(subsystem) = self.subsystems.get_mut(nqn) else { return Ok(()) };
-        if std::mem::replace(&mut subsystem.spec.allow_any_host, allow) == allow {
-            return Ok(());
+        if self.must_exist(nqn)?.spec.allow_any_host != allow {
+            self.change_access(now, nqn, true, |spec| spec.allow_any_host = allow);
         }
-        let listed = subsystem.spec.hosts.clone();
-        self.end_refused_hosts(now, nqn);
-        self.discovery_changed(|c| !listed.iter().any(|h| h == c.host()));
         Ok(())
     }
 
@@ -226,6 +234,43 @@ impl Service {
         self.subsystems.get(nqn).ok_or_else(|| ConfigError::NoSubsystem(nqn.to_owned()))
     }
 
+    /// Returns the place of a host in a subsystem's list.
+    fn host_of(&self, nqn: &str, host: &str) -> Result<Option<usize>, ConfigError> {
+        Ok(self.must_exist(nqn)?.spec.hosts.iter().position(|known| known.nqn == host))
+    }
+
+    fn must_list(&self, nqn: &str, host: &str) -> Result<usize, ConfigError> {
+        let missing = || ConfigError::NoHost { nqn: nqn.to_owned(), host: host.to_owned() };
+        self.host_of(nqn, host)?.ok_or_else(missing)
+    }
+
+    /// Changes the hosts that may use a subsystem: controllers that may not stay end, and discovery
+    /// controllers are told whose hosts see the subsystem come or go. `bound`: the change may concern
+    /// hosts though any host may connect.
+    fn change_access(
+        &mut self,
+        now: Nanos,
+        nqn: &str,
+        bound: bool,
+        change: impl FnOnce(&mut SubsystemSpec),
+    ) {
+        let seen = |service: &Self| -> BTreeSet<ControllerId> {
+            let Some(subsystem) = service.subsystems.get(nqn) else { return BTreeSet::new() };
+            let discovery = |c: &&Controller| c.kind == ControllerKind::Discovery;
+            let controllers = service.controllers.values().filter(discovery);
+            controllers.filter(|c| subsystem.shows_itself_to(c)).map(|c| c.id).collect()
+        };
+        let before = seen(self);
+        let Some(subsystem) = self.subsystems.get_mut(nqn) else { return };
+        let visible = bound || !subsystem.spec.allow_any_host;
+        change(&mut subsystem.spec);
+        if visible {
+            self.end_refused_hosts(now, nqn);
+            let after = seen(self);
+            self.discovery_changed(|c| before.contains(&c.id) != after.contains(&c.id));
+        }
+    }
+
     /// Sets or clears a namespace and tells the controllers whose host saw or sees it.
     fn put_namespace(&mut self, nqn: &str, nsid: u32, namespace: Option<Arc<Namespace>>) {
         let Some(subsystem) = self.subsystems.get_mut(nqn) else { return };
@@ -249,11 +294,12 @@ impl Service {
 
     /// Ends controllers whose host may not use the subsystem any more.
     fn end_refused_hosts(&mut self, now: Nanos, nqn: &str) {
-        let Some(subsystem) = self.subsystems.get(nqn) else { return };
-        let refused = |c: &&Controller| c.subsystem() == nqn && !subsystem.allows(c.host());
-        let ended: Vec<ControllerId> =
-            self.controllers.values().filter(refused).map(|c| c.id).collect();
-        for id in ended {
+        let Some(SubsystemSpec { allow_any_host, hosts, .. }) =
+            self.subsystems.get(nqn).map(|subsystem| &subsystem.spec)
+        else {
+            return;
+        };
+        for id in self.refused_by(nqn, *allow_any_host, hosts) {
             self.end_controller(now, id, CloseReason::HostRemoved);
         }
     }
@@ -266,7 +312,8 @@ impl Service {
         let allowed: Vec<ControllerId> = self
             .controllers
             .values()
-            .filter(|c| served && c.kind == ControllerKind::Discovery && subsystem.allows(c.host()))
+            .filter(|c| served && c.kind == ControllerKind::Discovery)
+            .filter(|c| subsystem.shows_itself_to(c))
             .map(|c| c.id)
             .collect();
         self.discovery_changed(|c| allowed.contains(&c.id));

@@ -55,8 +55,8 @@ impl Service {
     ///   controller;
     /// - Command Sequence Error without DNR: the queue identifier is in use, but its connection
     ///   may be about to end;
-    /// - Connect Invalid Host: the host may not use the subsystem (a host with an empty NQN may
-    ///   use what any host may use);
+    /// - Connect Invalid Host: the host may not use the subsystem, or not from its address (a host
+    ///   with an empty NQN may use what any host may use);
     /// - Keep Alive Timeout Invalid: a discovery controller's is too long;
     /// - Connect Controller Busy, without DNR: there is no room for the controller or its queue, or
     ///   the target is draining.
@@ -127,10 +127,8 @@ impl Service {
         if !listener.serves(request.subsystem) {
             return Err(Refusal::NotServedHere);
         }
-        if !subsystem.allows(request.host) {
-            return Err(Refusal::HostNotAllowed);
-        }
-        Ok(())
+        let address = self.room.address(request.connection);
+        subsystem.refusal(request.host, address).map_or(Ok(()), Err)
     }
 
     fn connect_admin(
@@ -242,8 +240,10 @@ impl Service {
     }
 
     fn attach(&mut self, connection: ConnectionId, controller: ControllerId, qid: u16) {
+        let address = self.room.address(connection);
         self.room.not_waiting(connection);
-        self.connections.insert(connection, Attachment { controller, qid, closing: false });
+        let attachment = Attachment { controller, qid, address, closing: false };
+        self.connections.insert(connection, attachment);
     }
 }
 

@@ -95,7 +95,7 @@ impl Service {
             own.map(|listener| Record { listener, nqn: DISCOVERY_NQN, subtype: subtype::CURRENT });
         let subsystems = self.listeners.values().filter(here).flat_map(|listener| {
             self.subsystems.values().filter_map(move |s| {
-                let seen = listener.serves(&s.spec.nqn) && s.allows(controller.host());
+                let seen = listener.serves(&s.spec.nqn) && s.shows_itself_to(controller);
                 seen.then_some(Record { listener, nqn: &s.spec.nqn, subtype: subtype::NVM })
             })
         });

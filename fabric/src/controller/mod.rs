@@ -10,6 +10,7 @@
 //! lock whether the controller takes commands, and a [`NamespaceTable`], an immutable list of
 //! the namespaces that the host sees, replaced when [`Action::TableChanged`] says so.
 
+mod access;
 mod admin;
 mod config;
 mod configure;
@@ -35,6 +36,7 @@ mod service;
 mod table;
 mod types;
 
+pub use access::{AllowedHost, Sources};
 pub use config::{
     AddressFamily, ConfigError, ListenerSpec, ServiceConfig, SubsystemSpec, TransportType,
 };

@@ -44,6 +44,8 @@ pub enum Refusal {
     NotServedHere,
     /// The host is not in the subsystem's list.
     HostNotAllowed,
+    /// The host is in the subsystem's list, but not with this address.
+    AddressNotAllowed,
     /// There are as many controllers as there can be.
     TooManyControllers,
     /// All connections that there can be are promised to hosts.
@@ -92,6 +94,7 @@ impl Refusal {
             Self::NoSubsystem => "there is no such subsystem",
             Self::NotServedHere => "the subsystem is not served on this listener",
             Self::HostNotAllowed => "the host is not in the subsystem's list",
+            Self::AddressNotAllowed => "the host may not come from this address",
             Self::TooManyControllers => "there are as many controllers as there can be",
             Self::TooManyConnections => "all connections are promised to hosts (max_connections)",
             Self::TooManyOfAddress => {
@@ -137,7 +140,7 @@ impl Refusal {
             | Self::TooManyOfAddress
             | Self::TooManyDiscovery => (Status::CONNECT_CONTROLLER_BUSY, 0),
             Self::KeepAliveTime => (Status::KEEP_ALIVE_INVALID.dnr(), 0),
-            Self::HostNotAllowed => {
+            Self::HostNotAllowed | Self::AddressNotAllowed => {
                 (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::HostNqn.result())
             }
             Self::StaticController | Self::NoController | Self::OtherSubsystem => {

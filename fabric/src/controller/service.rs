@@ -1,14 +1,16 @@
 //! The service: everything that hosts see of the target beside I/O.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::access::refusal;
 use super::ending::Ending;
 use super::instance::{Controller, ControllerKind};
 use super::room::Room;
 use super::{
-    AbortTicket, Action, ConfigError, ConnectionId, ControllerId, ListenerId, ListenerSpec,
-    Namespace, NamespaceTable, ServiceConfig, SubsystemSpec,
+    AbortTicket, Action, AllowedHost, ConfigError, ConnectionId, ControllerId, ListenerId,
+    ListenerSpec, Namespace, NamespaceTable, Refusal, ServiceConfig, SubsystemSpec,
 };
 use crate::fabrics::DISCOVERY_NQN;
 
@@ -28,9 +30,14 @@ pub(super) struct Subsystem {
 }
 
 impl Subsystem {
-    /// Says whether `host` may connect.
-    pub(super) fn allows(&self, host: &str) -> bool {
-        self.spec.allow_any_host || self.spec.hosts.iter().any(|h| h == host)
+    /// Says why `host` may not connect from `address`; `None`: it may.
+    pub(super) fn refusal(&self, host: &str, address: Option<IpAddr>) -> Option<Refusal> {
+        refusal(self.spec.allow_any_host, &self.spec.hosts, host, address)
+    }
+
+    /// Says whether a discovery controller's host learns of the subsystem.
+    pub(super) fn shows_itself_to(&self, controller: &Controller) -> bool {
+        self.refusal(controller.host(), controller.address).is_none()
     }
 
     /// Returns the namespaces that `host` sees.
@@ -48,6 +55,8 @@ impl Subsystem {
 pub(super) struct Attachment {
     pub(super) controller: ControllerId,
     pub(super) qid: u16,
+    /// The peer's address, where the daemon told it.
+    pub(super) address: Option<IpAddr>,
     /// Whether a close was ordered and the daemon has not yet reported its end.
     pub(super) closing: bool,
 }
@@ -226,6 +235,21 @@ impl Service {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Returns the controllers of a subsystem that could not stay if it had these hosts: the host is
+    /// not among them, or one of its connections comes from an address that is not.
+    #[must_use]
+    pub fn refused_by(&self, nqn: &str, any: bool, hosts: &[AllowedHost]) -> Vec<ControllerId> {
+        let refused = |c: &&Controller| {
+            let mut queues = std::iter::once(&c.admin).chain(c.queues.values());
+            queues.any(|queue| {
+                let address = self.connections.get(queue).and_then(|known| known.address);
+                refusal(any, hosts, c.host(), address).is_some()
+            })
+        };
+        let of = self.subsystems.get(nqn).into_iter().flat_map(|s| &s.controllers);
+        of.filter_map(|id| self.controllers.get(id)).filter(refused).map(|c| c.id).collect()
     }
 
     /// Returns the identifiers of a subsystem's controllers.

@@ -75,7 +75,7 @@ impl Bench {
             serial: "SG0001".to_owned(),
             model: "Test".to_owned(),
             allow_any_host: false,
-            hosts: vec![HOST.to_owned()],
+            hosts: vec![HOST.into()],
         };
         service.add_subsystem(now, subsystem).unwrap();
         service.add_namespace(now, SUBSYSTEM, namespace(1)).unwrap();

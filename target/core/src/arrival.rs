@@ -255,7 +255,7 @@ impl Arrival {
         backend: BackendId,
     ) -> usize {
         let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
-        let resolved = io.driver.resolve(&io.policies, host, subsystem, Some(nsid));
+        let resolved = io.driver.resolve(&io.policies, &self.origin, host, subsystem, Some(nsid));
         let host = host_id(host);
         let (stages, session) = (&mut io.stages, &resolved.tenant.session);
         let device = device_id(backend);

@@ -144,7 +144,7 @@ impl<D: Driver> Connection<D> {
             stage: Stage::Admin(AdminQueue::new(listener)),
             stats,
             in_flight,
-            origin: Origin { listener, priority: 0, weighted: false, tos },
+            origin: Origin { listener, priority: 0, weighted: false, tos, address: Some(peer) },
             since: io.now,
             held: Arrivals::<D>::default(),
             paused: None,

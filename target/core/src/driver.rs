@@ -17,6 +17,7 @@ use crate::device::BlockDevice;
 use crate::job;
 use crate::key::Key;
 use crate::memory::Memory;
+use crate::origin::Origin;
 use crate::payload::TxData;
 use crate::policies::{Policies, Tenancy};
 use crate::stats::{IoStats, PerReactor};
@@ -73,11 +74,12 @@ pub trait Driver: Sized + fmt::Debug {
     fn policies_version(&self) -> u64;
     /// Returns the present settings.
     fn policies(&self) -> Arc<Self::Policies>;
-    /// Resolves what holds for a host's commands to a namespace; for its connections without
-    /// `nsid`.
+    /// Resolves what holds for the commands of a host's connection to a namespace; for the
+    /// connection itself without `nsid`.
     fn resolve(
         &self,
         policies: &Self::Policies,
+        origin: &Origin,
         host: &str,
         subsystem: &str,
         nsid: Option<u32>,

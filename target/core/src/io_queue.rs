@@ -57,7 +57,8 @@ impl<D: Driver> IoQueue<D> {
         origin: Origin,
     ) -> Self {
         let (host, subsystem) = (&controller.host_nqn, &controller.subsystem_nqn);
-        let session = io.driver.resolve(&io.policies, host, subsystem, None).tenant.session;
+        let session =
+            io.driver.resolve(&io.policies, &origin, host, subsystem, None).tenant.session;
         let capsules = io.stages.capsules.gate().flow(&session, host_id(host));
         Self {
             arrival: Arrival::new(Arc::clone(controller), table, origin),
@@ -662,7 +663,7 @@ impl<D: Driver> IoQueue<D> {
     /// Sets the DSCP of answers, if that has changed.
     pub(crate) fn set_dscp(&mut self, io: &mut Context<D>, key: Key) {
         let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
-        let class = io.driver.resolve(&io.policies, host, subsystem, None).class;
+        let class = io.driver.resolve(&io.policies, &self.origin, host, subsystem, None).class;
         let dscp = Dscp::of(&*io.policies, &self.origin, class);
         let before = self.dscp.map_or(0, |dscp| dscp.dscp);
         if before != dscp.dscp && io.driver.mark(key, dscp.dscp, dscp.priority) {

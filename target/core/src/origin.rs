@@ -1,8 +1,10 @@
 //! The origin of a connection.
 
+use std::net::IpAddr;
+
 use fabric::controller::ListenerId;
 
-/// The origin of a connection, from which its class follows.
+/// The origin of a connection, from which its class and its policies follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// The listener that accepted it.
@@ -13,4 +15,6 @@ pub struct Origin {
     pub weighted: bool,
     /// The ToS or traffic class byte that the host connected with.
     pub tos: Option<u8>,
+    /// The peer's address; `None`: it is not known.
+    pub address: Option<IpAddr>,
 }

@@ -101,7 +101,7 @@ methods! {
         "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that systemd leaves it ended.";
     SubsystemList "subsystem.list" shows (params::Nothing) -> Vec<answer::Subsystem>,
         "",
-        "The subsystems with their namespaces.";
+        "The subsystems with their hosts, as in `host.list`, and their namespaces.";
     SubsystemAdd "subsystem.add" changes (params::Settings) -> answer::Changed<answer::SubsystemAdded>,
         "as `[[subsystem]]`; `namespace`: list of namespaces",
         "`nqn`, `serial`";
@@ -134,9 +134,12 @@ methods! {
         "`address`";
     HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
         "`subsystem` (may be left out)",
-        "`subsystem`, `allow_any_host`, `hosts`";
+        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only";
     HostAdd "host.add" changes (params::HostAdd) -> answer::Changed<answer::HostName>,
-        "`subsystem`, `host`",
+        "`subsystem`, `host`, `addresses` (list of addresses and networks; left out: any address), `force`",
+        "`subsystem`, `host`";
+    HostSet "host.set" changes (params::HostSet) -> answer::Changed<answer::HostName>,
+        "`subsystem`, `host`, `addresses` (`null`: any address), `force`",
         "`subsystem`, `host`";
     HostRemove "host.remove" changes (params::HostRemove) -> answer::Changed<answer::HostName>,
         "`subsystem`, `host`, `force`",

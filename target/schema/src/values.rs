@@ -49,6 +49,8 @@ pub enum Values {
     Nqn,
     /// Lists of NQNs.
     Nqns,
+    /// Lists of IP addresses and networks.
+    Networks,
     /// Classes by their names; `null`: none.
     Class,
     /// Names of sessions, the root's excepted.
@@ -93,6 +95,7 @@ impl Values {
             Self::Address => "IP address and port".into(),
             Self::Nqn => "NQN".into(),
             Self::Nqns => "list of NQNs".into(),
+            Self::Networks => "list of IP addresses and networks".into(),
             Self::Class => "name of a class".into(),
             Self::Session => "name of a session".into(),
             Self::Link => "name of a `[[link]]`".into(),

@@ -1,10 +1,12 @@
 //! Readers of a single object: a request's parameters (JSON), or an entry of the state file (TOML).
 //! A whole configuration file is read by the same readers, so that rules and remedies are the same.
 
+use fabric::controller::AllowedHost;
 use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::fields::{Fields, Problems};
+use super::host;
 use super::listener::{self, Listener};
 use super::namespace::{self, Namespace};
 use super::network::{LinkConfig, Network};
@@ -62,6 +64,11 @@ fn read_node<T>(
 /// Reads a listener's settings.
 pub(crate) fn listener(fields: Fields<'_>) -> Option<Listener> {
     listener::listener(fields).map(|parsed| parsed.listener)
+}
+
+/// Reads a host's NQN and addresses.
+pub(crate) fn host(fields: Fields<'_>) -> Option<AllowedHost> {
+    host::host(fields).map(|(host, _)| host)
 }
 
 /// Reads a namespace's settings; identifiers that were left out are still missing.

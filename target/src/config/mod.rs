@@ -9,6 +9,7 @@ mod check;
 pub(crate) mod entry;
 mod errors;
 pub(crate) mod fields;
+mod host;
 mod identity;
 mod lines;
 mod listener;
@@ -36,6 +37,7 @@ pub use backend::{Backend, DeviceModel};
 pub(crate) use check::{clash, clash_of_listeners};
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
+pub use fabric::controller::{AllowedHost, Sources};
 pub use identity::{
     DISCOVERY_NQN, NQN_MAX, check_nqn, derived_nguid, derived_serial, derived_uuid, format_nguid,
 };

@@ -21,7 +21,7 @@ pub fn render(config: &Config) -> String {
     }
     for one in &config.subsystems {
         lines.title("[[subsystem]]");
-        subsystem::lines(&mut lines, one, "[[subsystem.namespace]]");
+        subsystem::lines(&mut lines, one, "subsystem.");
     }
     lines.into_text()
 }
@@ -51,10 +51,11 @@ pub(crate) fn restart_keys(from: &Config, to: &Config) -> Vec<String> {
     keys.into_iter().filter_map(line).collect()
 }
 
-/// Writes a subsystem's settings without the title; its namespaces are `[[namespace]]`.
+/// Writes a subsystem's settings without the title; its hosts are `[[host]]`, its namespaces
+/// `[[namespace]]`.
 #[must_use]
 pub(crate) fn render_subsystem(value: &Subsystem) -> String {
     let mut lines = Lines::default();
-    subsystem::lines(&mut lines, value, "[[namespace]]");
+    subsystem::lines(&mut lines, value, "");
     lines.into_text()
 }

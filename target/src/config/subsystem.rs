@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use fabric::controller::AllowedHost;
+use sluice_schema::ConfigKey;
 use sluice_schema::keys::SUBSYSTEM;
 
 use super::fields::{At, Fields, List};
+use super::host::host;
 use super::identity::{derived_nguid, derived_serial, derived_uuid};
 use super::lines::Lines;
 use super::namespace::{Namespace, ParsedNamespace, namespace};
-use super::table::{self, Written, read_already, table};
+use super::table::{self, ListField as _, Seen, Written, read_already, table};
 use super::values;
 
 /// `[[subsystem]]`.
@@ -23,8 +26,8 @@ pub struct Subsystem {
     pub model: Option<String>,
     /// `allow_any_host`: whether any host may connect.
     pub allow_any_host: bool,
-    /// `hosts`: NQNs of the hosts that may connect.
-    pub hosts: Vec<String>,
+    /// `hosts` and `[[subsystem.host]]`: the hosts that may connect.
+    pub hosts: Vec<AllowedHost>,
     /// `[[subsystem.namespace]]`.
     pub namespaces: Vec<Namespace>,
 }
@@ -34,7 +37,24 @@ table! { Subsystem, SUBSYSTEM;
     "serial" => read(serial, |node| values::ascii(20)(node).map(Some), text),
     "model" => read(model, |node| values::ascii(40)(node).map(Some), text),
     "allow_any_host" => field(allow_any_host),
-    "hosts" => list(hosts, values::nqn),
+    "hosts" => with(read_hosts, write_hosts),
+}
+
+/// Reads the hosts that may come from any address.
+fn read_hosts(
+    subsystem: &mut Subsystem,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    let hosts = table::take_list(fields, key, seen, values::nqn).unwrap_or_default();
+    subsystem.hosts.extend(hosts.into_iter().map(AllowedHost::from));
+}
+
+/// Writes the hosts that may come from any address.
+fn write_hosts(subsystem: &Subsystem, _: &ConfigKey) -> Written {
+    let hosts = subsystem.hosts.iter().filter(|host| host.sources.is_any());
+    hosts.map(|host| host.nqn.clone()).collect::<Vec<_>>().write()
 }
 
 fn text(text: &Option<String>) -> Written {
@@ -71,6 +91,16 @@ pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
         namespaces: Vec::new(),
     };
     let mut seen = table::read(&mut fields, &mut subsystem);
+    let mut hosts = seen.list("hosts");
+    for table in fields.tables("host", "[[subsystem.host]]") {
+        match host(table) {
+            Some((host, nqn)) => {
+                subsystem.hosts.push(host);
+                hosts.items.push(nqn);
+            }
+            None => hosts.whole = false,
+        }
+    }
     let tables = fields.tables("namespace", "[[subsystem.namespace]]");
     let count = tables.len();
     let namespaces: Vec<_> = tables.into_iter().filter_map(namespace).collect();
@@ -82,16 +112,20 @@ pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
         subsystem,
         whole: namespaces.len() == count,
         nqn: place,
-        hosts: seen.list("hosts"),
+        hosts,
         namespaces,
     })
 }
 
-/// Writes a subsystem; `title` stands above each of its namespaces.
-pub(crate) fn lines(lines: &mut Lines, subsystem: &Subsystem, title: &str) {
+/// Writes a subsystem; the titles of its hosts and namespaces begin with `within`.
+pub(crate) fn lines(lines: &mut Lines, subsystem: &Subsystem, within: &str) {
     table::lines(lines, subsystem);
+    for host in subsystem.hosts.iter().filter(|host| !host.sources.is_any()) {
+        lines.title(&format!("[[{within}host]]"));
+        table::lines(lines, host);
+    }
     for namespace in &subsystem.namespaces {
-        lines.title(title);
+        lines.title(&format!("[[{within}namespace]]"));
         table::lines(lines, namespace);
     }
 }

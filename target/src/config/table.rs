@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fabric::controller::Sources;
 use serde_json::{Map, Value as Json, json};
 use sluice_schema::amounts::{format_duration, format_size};
 use sluice_schema::params::Settings;
@@ -426,6 +427,22 @@ impl Field for String {
 
     fn write(&self, _: &Values) -> Written {
         Written::same(self.as_str())
+    }
+}
+
+/// The field of the addresses that connections come from; any address is left out.
+impl Field for Sources {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
+        values::sources(node)
+    }
+
+    fn write(&self, _: &Values) -> Written {
+        let texts = (!self.is_any()).then(|| self.texts().collect::<Vec<_>>());
+        texts.write()
+    }
+
+    fn none() -> Option<Self> {
+        Some(Self::default())
     }
 }
 

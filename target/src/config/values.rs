@@ -1,9 +1,11 @@
 //! Readers for single values. Each takes a node and returns its value, or the fault and the remedy.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fabric::controller::Sources;
+use ipnet::IpNet;
 use sluice_schema::amounts::{format_duration, format_size, parse_duration, parse_size};
 use uuid::Uuid;
 
@@ -157,6 +159,44 @@ pub(crate) fn nqn(node: &Node) -> Read<String> {
         Wrong::new(format!("is \"{}\", which {what}", quoted(text)), form)
     })?;
     Ok(text.into())
+}
+
+/// Reads an IP address, or a network with its prefix length.
+pub(crate) fn network(text: &str) -> Option<IpNet> {
+    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+/// The most addresses and networks of one list.
+const NETWORKS_MAX: usize = 256;
+
+/// Reads a list of IP addresses and networks.
+pub(crate) fn sources(node: &Node) -> Read<Sources> {
+    let example = "[\"192.0.2.7\", \"198.51.100.0/24\", \"2001:db8::/32\"]";
+    let Value::Array(items) = &node.value else { return kind(node, "a list", example) };
+    if items.is_empty() || items.len() > NETWORKS_MAX {
+        let remedy = format!(
+            "name 1 to {NETWORKS_MAX} addresses and networks; leave it out for any address"
+        );
+        return Err(Wrong::new(format!("has {} entries", items.len()), remedy));
+    }
+    let network = |item: &Node| {
+        let Value::String(text) = &item.value else {
+            let message = format!("names {}, not an address", item.value.kind());
+            return Err(Wrong::new(message, format!("write {example}")));
+        };
+        let Some(network) = self::network(text) else {
+            let message = format!("names \"{}\", which is no IP address or network", quoted(text));
+            return Err(Wrong::new(message, format!("write {example}")));
+        };
+        if network.trunc() != network {
+            let message = format!("names \"{network}\", which has bits beyond its prefix");
+            let address = network.addr();
+            let remedy = format!("write \"{}\", or \"{address}\" alone", network.trunc());
+            return Err(Wrong::new(message, remedy));
+        }
+        Ok(network)
+    };
+    items.iter().map(network).collect()
 }
 
 /// Reads the NQN of a subsystem other than discovery.

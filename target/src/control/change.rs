@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use sluice_schema::answer::{
-    AnyHost, Changed, HostName, ListenerName, NamespaceAdded, NamespaceName, NamespaceResized,
-    SubsystemAdded, SubsystemName,
+    Changed, ListenerName, NamespaceAdded, NamespaceName, NamespaceResized, SubsystemAdded,
+    SubsystemName,
 };
 use sluice_schema::{Setting, params};
 
 use super::Control;
-use super::named::{address, known_subsystem, link_is_known, list, listener, namespace, subsystem};
+use super::named::{address, known_subsystem, link_is_known, listener, namespace, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
 use crate::config::{Backend, Config, Listener, Namespace, entry, resolve_namespaces, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 
-type Answer<T> = Result<Changed<T>, Failure>;
+pub(super) type Answer<T> = Result<Changed<T>, Failure>;
 
 impl Control {
     /// Stores and makes one change: `edit` changes `object`, and nothing else, in the
@@ -182,58 +182,6 @@ impl Control {
         let object = ObjectId::of::<Listener>(address.to_string());
         self.change(&mut live, &object, remove, |engine| engine.remove_listener(address))?;
         Ok(self.done(ListenerName { address: address.to_string() }))
-    }
-
-    pub(super) fn host_add(&self, asked: params::HostAdd) -> Answer<HostName> {
-        let params::HostAdd { subsystem: nqn, host } = asked;
-        let mut live = self.live();
-        let add = |config: &mut Config| {
-            let subsystem = subsystem(config, &nqn)?;
-            if subsystem.hosts.contains(&host) {
-                return Err(Failure::exists(format!("host {host} is allowed already")));
-            }
-            subsystem.hosts.push(host.clone());
-            Ok(())
-        };
-        let object = ObjectId::Host(nqn.clone(), host.clone());
-        self.change(&mut live, &object, add, |engine| engine.add_host(&nqn, &host))?;
-        Ok(self.done(HostName { subsystem: nqn, host }))
-    }
-
-    pub(super) fn host_remove(&self, asked: params::HostRemove) -> Answer<HostName> {
-        let params::HostRemove { subsystem: nqn, host, force } = asked;
-        let mut live = self.live();
-        self.unless_hurt(force, &Loss::Host(&nqn, &host))?;
-        let remove = |config: &mut Config| {
-            let subsystem = subsystem(config, &nqn)?;
-            if !subsystem.hosts.contains(&host) {
-                let message = format!(
-                    "host {host} is not allowed by name in {nqn}; allowed are: {}",
-                    list(&subsystem.hosts)
-                );
-                return Err(Failure::not_found(message));
-            }
-            subsystem.hosts.retain(|known| *known != host);
-            Ok(())
-        };
-        let object = ObjectId::Host(nqn.clone(), host.clone());
-        self.change(&mut live, &object, remove, |engine| engine.remove_host(&nqn, &host))?;
-        Ok(self.done(HostName { subsystem: nqn, host }))
-    }
-
-    pub(super) fn host_any(&self, asked: params::HostAny) -> Answer<AnyHost> {
-        let params::HostAny { subsystem: nqn, allow, force } = asked;
-        let mut live = self.live();
-        if !allow {
-            self.unless_hurt(force, &Loss::UnlistedHosts(&nqn))?;
-        }
-        let set = |config: &mut Config| {
-            subsystem(config, &nqn)?.allow_any_host = allow;
-            Ok(())
-        };
-        let object = ObjectId::AnyHost(nqn.clone());
-        self.change(&mut live, &object, set, |engine| engine.set_allow_any_host(&nqn, allow))?;
-        Ok(self.done(AnyHost { subsystem: nqn, allow_any_host: allow }))
     }
 }
 

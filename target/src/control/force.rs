@@ -32,9 +32,7 @@ pub(crate) fn refusal(loss: &Loss<'_>, hosts: &[String]) -> String {
         Loss::Listener(address) => {
             (format!("the listener on {address}"), "the controllers that came through it would end")
         }
-        Loss::Host(nqn, _) | Loss::UnlistedHosts(nqn) => {
-            (format!("subsystem {nqn}"), "they would lose all its disks")
-        }
+        Loss::Access { nqn, .. } => (format!("subsystem {nqn}"), "they would lose all its disks"),
     };
     let (number, noun) = (hosts.len(), if hosts.len() == 1 { "host" } else { "hosts" });
     format!(

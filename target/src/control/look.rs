@@ -107,6 +107,7 @@ impl Control {
             subsystem: s.nqn,
             allow_any_host: s.allow_any_host,
             hosts: s.hosts,
+            addresses: s.addresses,
         };
         meant.map(row).collect()
     }

@@ -62,6 +62,7 @@ impl Control {
                 checked::<call::HostList>(params, |asked| Ok(self.host_list(&asked)))
             }
             Method::HostAdd => checked::<call::HostAdd>(params, |asked| self.host_add(asked)),
+            Method::HostSet => checked::<call::HostSet>(params, |asked| self.host_set(asked)),
             Method::HostRemove => {
                 checked::<call::HostRemove>(params, |asked| self.host_remove(asked))
             }
@@ -157,6 +158,10 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         Values::Class => {
             let class = values::nullable(values::choice(&CLASSES))(node)?;
             json!(class.map(arbitration::Class::name))
+        }
+        Values::Networks => {
+            let sources = values::nullable(values::sources)(node)?;
+            json!(sources.map(|sources| sources.texts().collect::<Vec<_>>()))
         }
         Values::Session => json!(session_name(node)?),
         Values::Link => json!(link_name(node)?),

@@ -7,6 +7,7 @@ mod change;
 mod clients;
 mod error;
 mod force;
+mod hosts;
 mod http;
 mod look;
 mod measured;

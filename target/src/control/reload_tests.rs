@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::test_engine::TestEngine;
 use super::tests::{FullStore, NQN};
 use super::*;
+use crate::config::AllowedHost;
+use crate::engine::Loss;
 use crate::store::{Live, Store};
 
 const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\
@@ -82,7 +84,7 @@ fn live_changes_stay_until_their_entry_in_the_file_changes() {
         json!(["listener 127.0.0.1:4421 is added", "listener 127.0.0.1:4420 is removed"])
     );
     let subsystem = &rig.agrees().subsystems[0];
-    assert_eq!(subsystem.hosts, [host(0), host(1)]);
+    assert_eq!(subsystem.hosts, [host(0), host(1)].map(AllowedHost::from));
     // A new size in the file wins over the live one, which is forgotten.
     rig.edit(&FILE.replace("1 MiB", "4 MiB"));
     let answer = rig.call("reload", json!({ "check": true })).unwrap();
@@ -187,15 +189,12 @@ fn what_connected_hosts_would_lose_is_refused_with_their_names() {
     rig.edit(&FILE.replace("nsid = 1", "nsid = 2"));
     hurt(&format!("Namespace({NQN:?}, 1)"), 4);
     refused(&host(4));
-    // The host h0 is let in by another entry: only h1 loses its disks.
-    rig.edit(&FILE.replace("hosts", "allow_any_host = true\nhosts"));
-    rig.call("reload", json!({})).unwrap();
-    rig.edit(FILE);
-    hurt(&format!("Subsystem({NQN:?})"), 0);
-    rig.call("reload", json!({})).unwrap();
+    // What counts is who may connect after all changes.
+    let h0 = [AllowedHost::from(host(0))];
+    let access = |any, hosts| format!("{:?}", Loss::Access { nqn: NQN, any, hosts });
     rig.edit(&FILE.replace("hosts = [\"nqn.2026-01.io.x:h0\"]", "allow_any_host = true"));
     rig.call("reload", json!({})).unwrap();
-    hurt(&format!("Subsystem({NQN:?})"), 1);
+    hurt(&access(false, &h0), 1);
     rig.edit(FILE);
     refused(&host(1));
     let message = rig.call("reload", json!({})).unwrap_err()["message"].to_string();

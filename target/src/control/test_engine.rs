@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arbitration::{Class, PerClass};
 
 use crate::config::{
-    Backend, Config, LinkConfig, Listener, Namespace, Network, QosConfig, Subsystem, clash,
-    format_nguid,
+    AllowedHost, Backend, Config, LinkConfig, Listener, Namespace, Network, QosConfig, Subsystem,
+    clash, format_nguid,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
@@ -170,16 +170,25 @@ impl Engine for TestEngine {
         })
     }
 
-    fn add_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+    fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
         self.inside(nqn, |subsystem| {
-            subsystem.hosts.push(host.into());
+            subsystem.hosts.push(host.clone());
+            Ok(())
+        })
+    }
+
+    fn set_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
+        self.inside(nqn, |subsystem| {
+            let mut known = subsystem.hosts.iter_mut();
+            let known = known.find(|known| known.nqn == host.nqn).expect("a host that is listed");
+            *known = host.clone();
             Ok(())
         })
     }
 
     fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
         self.inside(nqn, |subsystem| {
-            subsystem.hosts.retain(|known| known != host);
+            subsystem.hosts.retain(|known| known.nqn != host);
             Ok(())
         })
     }
@@ -460,7 +469,13 @@ fn state(subsystem: &Subsystem) -> SubsystemState {
         serial: subsystem.serial.clone().unwrap_or_default(),
         model: subsystem.model.clone().unwrap_or_default(),
         allow_any_host: subsystem.allow_any_host,
-        hosts: subsystem.hosts.clone(),
+        hosts: subsystem.hosts.iter().map(|host| host.nqn.clone()).collect(),
+        addresses: subsystem
+            .hosts
+            .iter()
+            .filter(|host| !host.sources.is_any())
+            .map(|host| (host.nqn.clone(), host.sources.texts().collect()))
+            .collect(),
         namespaces: subsystem.namespaces.iter().map(namespace_state).collect(),
     }
 }

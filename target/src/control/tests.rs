@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::test_engine::TestEngine;
 use super::*;
 use crate::config::tests::parse;
-use crate::config::{Backend, Config};
+use crate::config::{AllowedHost, Backend, Config};
 use crate::engine::{Availability, Loss};
 use crate::store::{Change, MemoryStore, Object, Store, StoreError};
 
@@ -130,7 +130,14 @@ fn changes_take_effect_and_survive_a_restart() {
     let resized =
         rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"}));
     assert_eq!(resized.unwrap()["size"], 2 << 20);
-    rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h1"})).unwrap();
+    let h1 = "nqn.2026-01.io.x:h1";
+    let from = |networks: Value| json!({"subsystem": NQN, "host": h1, "addresses": networks});
+    rig.call("host.add", from(json!(["192.0.2.7"]))).unwrap();
+    rig.call("host.set", from(Value::Null)).unwrap();
+    assert_eq!(rig.call("host.list", json!({})).unwrap()[0].get("addresses"), None);
+    rig.call("host.set", from(json!(["192.0.2.0/24", "::ffff:192.0.2.0/120"]))).unwrap();
+    let listed = rig.call("host.list", json!({})).unwrap();
+    assert_eq!(listed[0]["addresses"], json!({h1: ["192.0.2.0/24"]}));
     rig.call("host.remove", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h0"})).unwrap();
     rig.call("host.any", json!({"subsystem": NQN, "allow": true})).unwrap();
     rig.call("listener.add", json!({"address": "127.0.0.1:4421", "subsystems": [NQN]})).unwrap();
@@ -141,7 +148,8 @@ fn changes_take_effect_and_survive_a_restart() {
     let config = rig.check_agreement();
     assert_eq!(config.subsystems.len(), 2);
     assert!(config.subsystems[1].namespaces.is_empty());
-    assert_eq!(config.subsystems[0].hosts, ["nqn.2026-01.io.x:h1"]);
+    let bound = &config.subsystems[0].hosts[0];
+    assert_eq!((bound.nqn.as_str(), bound.sources.to_string().as_str()), (h1, "192.0.2.0/24"));
     rig.call("subsystem.remove", json!({"nqn": NQN})).unwrap();
     rig.call("subsystem.remove", json!({"nqn": other})).unwrap();
     assert!(rig.check_agreement().subsystems.is_empty());
@@ -278,11 +286,16 @@ fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
     let size = json!({"subsystem": NQN, "nsid": 1, "size": "512 KiB"});
     let host = "nqn.2026-01.io.x:h0";
     let address = "127.0.0.1:4420".parse().unwrap();
+    let from = json!({"subsystem": NQN, "host": host, "addresses": ["192.0.2.0/24"]});
+    let sources = ["192.0.2.0/24".parse().unwrap()].into_iter().collect();
+    let bound = [AllowedHost { nqn: host.into(), sources }];
+    let access = |any, hosts| Loss::Access { nqn: NQN, any, hosts };
     let cases = [
         (Loss::Size(NQN, 1, Some(512 << 10)), "namespace.resize", size),
         (Loss::Namespace(NQN, 1), "namespace.remove", json!({"subsystem": NQN, "nsid": 1})),
-        (Loss::Host(NQN, host), "host.remove", json!({"subsystem": NQN, "host": host})),
-        (Loss::UnlistedHosts(NQN), "host.any", json!({"subsystem": NQN, "allow": false})),
+        (access(true, &bound), "host.set", from),
+        (access(true, &[]), "host.remove", json!({"subsystem": NQN, "host": host})),
+        (access(false, &[]), "host.any", json!({"subsystem": NQN, "allow": false})),
         (Loss::Listener(address), "listener.remove", json!({"address": "127.0.0.1:4420"})),
         (Loss::Subsystem(NQN), "subsystem.remove", json!({"nqn": NQN})),
     ];

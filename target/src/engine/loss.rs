@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use crate::config::AllowedHost;
+
 /// A thing that a change takes from connected hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss<'a> {
@@ -14,8 +16,14 @@ pub enum Loss<'a> {
     Size(&'a str, u32, Option<u64>),
     /// A listener, by its address.
     Listener(SocketAddr),
-    /// A host's permission to use a subsystem: the subsystem's NQN and the host's.
-    Host(&'a str, &'a str),
-    /// The permission of all hosts that a subsystem's list does not name.
-    UnlistedHosts(&'a str),
+    /// The permission to use a subsystem, of all hosts that could not connect as they have where it
+    /// had these hosts.
+    Access {
+        /// The subsystem's NQN.
+        nqn: &'a str,
+        /// Whether any host may connect then.
+        any: bool,
+        /// The hosts that may connect then.
+        hosts: &'a [AllowedHost],
+    },
 }

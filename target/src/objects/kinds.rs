@@ -191,7 +191,8 @@ impl Object for Policy {
         // NQNs contain no spaces.
         let nsid = self.nsid.map(|nsid| nsid.to_string());
         let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "*".into());
-        format!("{} {} {}", word(&self.host), word(&self.subsystem), word(&nsid))
+        let id = format!("{} {} {}", word(&self.host), word(&self.subsystem), word(&nsid));
+        self.addresses.texts().fold(id, |id, network| format!("{id} {network}"))
     }
 
     fn read(fields: Fields<'_>) -> Option<Self> {

@@ -17,10 +17,10 @@ use super::reserve::Reservations;
 use super::served::{KnownNamespace, Served, namespace_name, split};
 use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot};
 use super::wanted::{Wanted, root};
-use crate::config::{Policy, Qos, QosConfig, ROOT_SESSION};
+use crate::config::{Policy, Qos, QosConfig, ROOT_SESSION, Sources};
 
-/// The key of a policy: host, subsystem, namespace.
-type PolicyKey = (Option<String>, Option<String>, Option<u32>);
+/// The key of a policy: host, subsystem, namespace, addresses.
+type PolicyKey = (Option<String>, Option<String>, Option<u32>, Sources);
 
 /// The state behind what the reactors see.
 #[derive(Debug)]
@@ -197,8 +197,8 @@ impl Control {
         let mut kept = HashMap::new();
         let mut rules = Rules::default();
         for policy in self.config.policies.clone() {
-            let Policy { host, subsystem, nsid, .. } = &policy;
-            let key = (host.clone(), subsystem.clone(), *nsid);
+            let Policy { host, subsystem, nsid, addresses, .. } = &policy;
+            let key = (host.clone(), subsystem.clone(), *nsid, addresses.clone());
             let urgent = policy.urgent_iops.and_then(Rate::per_second).map(|rate| {
                 let limiter = self.limiters.remove(&key).unwrap_or_default();
                 limiter.set(now, Some(rate));

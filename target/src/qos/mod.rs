@@ -19,4 +19,4 @@ mod view;
 mod wanted;
 
 pub(crate) use shared::QosShared;
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::{Asker, Snapshot};

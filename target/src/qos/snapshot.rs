@@ -2,8 +2,10 @@
 //! of it changes, so that reading it takes no lock and a change is seen all at once. The settings
 //! of single namespaces are in [`published`](super::published).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arbitration::Class;
@@ -23,7 +25,17 @@ pub(crate) struct Rule {
     pub(crate) tenant: Option<Tenant>,
 }
 
-/// The scope of a policy.
+/// The host whose commands policies are looked up for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker<'a> {
+    /// The host's NQN.
+    pub(crate) host: &'a str,
+    /// The address of the connection's peer; `None`: it is not known, and policies for certain
+    /// addresses do not apply.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// The scope of a policy, without addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Scope<'a> {
     host: Option<&'a str>,
@@ -48,17 +60,28 @@ impl Rules {
         self.0.entry(scope(&rule.policy).hash()).or_default().push(rule);
     }
 
-    fn find(&self, wanted: Scope<'_>) -> Option<&Rule> {
-        self.0.get(&wanted.hash())?.iter().find(|rule| scope(&rule.policy) == wanted)
+    /// Returns the policies of a scope that apply to a peer at `address`: those with the smallest
+    /// networks around it first, that for any address last.
+    fn find(&self, wanted: Scope<'_>, address: Option<IpAddr>) -> Vec<&Rule> {
+        let of = |rule: &&Rule| {
+            let sources = &rule.policy.addresses;
+            scope(&rule.policy) == wanted && sources.admit(address)
+        };
+        let mut found: Vec<&Rule> =
+            self.0.get(&wanted.hash()).into_iter().flatten().filter(of).collect();
+        let prefix = |rule: &Rule| address.and_then(|at| rule.policy.addresses.prefix(at));
+        found.sort_by_key(|rule| Reverse(prefix(rule)));
+        found
     }
 
     /// Returns the policies that fit, those that name more of host, subsystem and namespace first;
-    /// of two that name as many, the one that names the host.
-    fn fitting(&self, host: &str, subsystem: &str, nsid: Option<u32>) -> Vec<&Rule> {
+    /// of two that name as many, the one that names the host; of two for the same, the one for fewer
+    /// addresses.
+    fn fitting(&self, asker: &Asker<'_>, subsystem: &str, nsid: Option<u32>) -> Vec<&Rule> {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let (host, subsystem) = (Some(host), Some(subsystem));
+        let (host, subsystem) = (Some(asker.host), Some(subsystem));
         let mut scopes = vec![
             Scope { host, subsystem, nsid },
             Scope { host, subsystem, nsid: None },
@@ -71,7 +94,7 @@ impl Rules {
             scopes = scopes.split_off(1);
             scopes.remove(1);
         }
-        scopes.into_iter().filter_map(|scope| self.find(scope)).collect()
+        scopes.into_iter().flat_map(|scope| self.find(scope, asker.address)).collect()
     }
 }
 
@@ -109,12 +132,12 @@ impl Snapshot {
     /// `nsid`, those of the host's connections.
     pub(crate) fn resolve(
         &self,
-        host: &str,
+        asker: &Asker<'_>,
         subsystem: &str,
         nsid: Option<u32>,
         own: Option<NamespaceRule>,
     ) -> Tenancy {
-        let fitting = self.rules.fitting(host, subsystem, nsid);
+        let fitting = self.rules.fitting(asker, subsystem, nsid);
         let rules = || fitting.iter().copied();
         let flush_is_output = own.as_ref().is_some_and(|own| own.flush_is_output);
         let class = own.as_ref().and_then(|own| own.class);

@@ -8,7 +8,7 @@ use fabric::controller::{BackendId, ListenerId};
 use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
 use crate::config::QosConfig;
-use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Reserve, Session};
+use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Reserve, Session, Sources};
 use crate::devices::{Devices, OpenDevice};
 use arbitration::device::DeviceRules;
 
@@ -57,7 +57,11 @@ fn shared_on(config: &QosConfig) -> (QosShared, Arc<OpenDevice>) {
 
 /// Resolves the settings of one host's commands, as a reactor does.
 fn resolve(qos: &QosShared, host: &str, nqn: &str, nsid: u32) -> sluice_core::Tenancy {
-    qos.snapshot().resolve(host, nqn, Some(nsid), qos.namespace(nqn, nsid))
+    resolve_from(qos, Asker { host, address: None }, nqn, nsid)
+}
+
+fn resolve_from(qos: &QosShared, asker: Asker<'_>, nqn: &str, nsid: u32) -> sluice_core::Tenancy {
+    qos.snapshot().resolve(&asker, nqn, Some(nsid), qos.namespace(nqn, nsid))
 }
 
 fn reserving(operations: u64) -> Session {
@@ -96,6 +100,59 @@ fn the_closest_policy_wins_setting_by_setting() {
     assert_eq!(of("nqn.2026-01.io.x:other", 1).class, Some(Class::Urgent));
     let elsewhere = resolve(&qos, "nqn.2026-01.io.x:other", "nqn.2026-01.io.x:t", 1);
     assert_eq!(elsewhere.class.class, Some(Class::Low));
+}
+
+#[test]
+fn of_two_policies_for_the_same_the_one_for_fewer_addresses_wins_setting_by_setting() {
+    let from = |networks: &[&str]| -> Sources {
+        networks.iter().map(|text| text.parse::<ipnet::IpNet>().unwrap()).collect()
+    };
+    let of_host = || Policy { host: Some(HOST.to_owned()), ..Policy::default() };
+    let config = QosConfig {
+        policies: vec![
+            Policy {
+                class: Some(Class::Low),
+                max_class: Some(Class::High),
+                urgent_iops: Some(5),
+                ..of_host()
+            },
+            Policy { addresses: from(&["10.0.0.0/8"]), class: Some(Class::Medium), ..of_host() },
+            Policy {
+                addresses: from(&["10.1.0.0/16", "2001:db8::/32"]),
+                class: Some(Class::High),
+                ..of_host()
+            },
+            // What names the host goes before what names addresses alone.
+            Policy {
+                addresses: from(&["10.1.2.3/32"]),
+                class: Some(Class::Urgent),
+                max_class: Some(Class::Urgent),
+                ..Policy::default()
+            },
+        ],
+        ..QosConfig::default()
+    };
+    let qos = shared(&config);
+    let of = |host: &str, address: Option<&str>| {
+        let address = address.map(|text| text.parse().unwrap());
+        resolve_from(&qos, Asker { host, address }, NQN, 2).class
+    };
+    for (address, class) in [
+        (None, Class::Low),
+        (Some("192.0.2.1"), Class::Low),
+        (Some("10.9.0.1"), Class::Medium),
+        (Some("::ffff:10.9.0.1"), Class::Medium),
+        (Some("10.1.2.3"), Class::High),
+        (Some("2001:db8::7"), Class::High),
+        (Some("2001:db9::7"), Class::Low),
+    ] {
+        let seen = of(HOST, address);
+        assert_eq!((seen.class, seen.max_class), (Some(class), Some(Class::High)), "{address:?}");
+        assert!(seen.urgent.is_some());
+    }
+    let other = "nqn.2026-01.io.x:other";
+    assert_eq!(of(other, Some("10.1.2.3")).class, Some(Class::Urgent));
+    assert_eq!(of(other, Some("10.1.2.4")).class, None);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use fabric::tcp::{Batch, TargetConnection};
 use nix::sys::socket::{Shutdown, shutdown};
 use qtcp::pacing::Pacing;
 use sluice_core::stats::{IoStats, PerReactor};
-use sluice_core::{Driver, End, Key, Notice, Tenancy, TxData};
+use sluice_core::{Driver, End, Key, Notice, Origin, Tenancy, TxData};
 use zerocopy::FromBytes;
 
 use super::jobs::{Job, Jobs, Started};
@@ -28,7 +28,7 @@ use super::tag::Tag;
 use crate::devices::OpenDevice;
 use crate::hosts::Host;
 use crate::network::PacedSocket;
-use crate::qos::Snapshot;
+use crate::qos::{Asker, Snapshot};
 use crate::shared::Shared;
 use crate::socket;
 use crate::workloads::WorkloadKey;
@@ -289,12 +289,14 @@ impl Driver for Uring {
     fn resolve(
         &self,
         policies: &Snapshot,
+        origin: &Origin,
         host: &str,
         subsystem: &str,
         nsid: Option<u32>,
     ) -> Tenancy {
         let own = nsid.and_then(|nsid| self.shared.qos.namespace(subsystem, nsid));
-        policies.resolve(host, subsystem, nsid, own)
+        let asker = Asker { host, address: origin.address };
+        policies.resolve(&asker, subsystem, nsid, own)
     }
 
     #[inline]

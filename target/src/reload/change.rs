@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use arbitration::Class;
 
 use crate::config::{
-    Backend, DEFAULT_LINK, Listener, Namespace, Network, QosConfig, Subsystem, format_size,
+    AllowedHost, Backend, DEFAULT_LINK, Listener, Namespace, Network, QosConfig, Subsystem,
+    format_size,
 };
 use crate::engine::{Engine, EngineError};
 
@@ -27,9 +28,11 @@ pub(crate) enum Change {
     /// A namespace gets another class.
     NamespaceClass { nqn: String, nsid: u32, from: Option<Class>, to: Option<Class> },
     /// A host may connect to a subsystem.
-    AddHost(String, String),
+    AddHost(String, AllowedHost),
+    /// A host may come from other addresses.
+    SetHost { nqn: String, from: AllowedHost, to: AllowedHost },
     /// A host may no longer connect to a subsystem.
-    RemoveHost(String, String),
+    RemoveHost(String, AllowedHost),
     /// Whether any host may connect to a subsystem.
     AnyHost(String, bool),
     /// A listener is added.
@@ -76,7 +79,8 @@ impl Change {
                 engine.set_namespace_class(nqn, *nsid, *to)
             }
             Self::AddHost(nqn, host) => engine.add_host(nqn, host),
-            Self::RemoveHost(nqn, host) => engine.remove_host(nqn, host),
+            Self::SetHost { nqn, to, .. } => engine.set_host(nqn, to),
+            Self::RemoveHost(nqn, host) => engine.remove_host(nqn, &host.nqn),
             Self::AnyHost(nqn, allow) => engine.set_allow_any_host(nqn, *allow),
             Self::AddListener(listener, _) => engine.add_listener(listener),
             Self::RemoveListener(listener, _) => engine.remove_listener(listener.address),
@@ -107,6 +111,7 @@ impl Change {
                 Self::NamespaceClass { nqn, nsid, from: to, to: from }
             }
             Self::AddHost(nqn, host) => Self::RemoveHost(nqn, host),
+            Self::SetHost { nqn, from, to } => Self::SetHost { nqn, from: to, to: from },
             Self::RemoveHost(nqn, host) => Self::AddHost(nqn, host),
             Self::AnyHost(nqn, allow) => Self::AnyHost(nqn, !allow),
             Self::AddListener(listener, why) => Self::RemoveListener(listener, why),
@@ -191,8 +196,16 @@ impl fmt::Display for Change {
                 let (from, to) = (class(*from), class(*to));
                 write!(f, "namespace {nsid} of {nqn} goes from {from} to {to}")
             }
-            Self::AddHost(nqn, host) => write!(f, "host {host} may use {nqn}"),
-            Self::RemoveHost(nqn, host) => write!(f, "host {host} may no longer use {nqn}"),
+            Self::AddHost(nqn, host) => {
+                write!(f, "host {} may use {nqn}{}", host.nqn, from_where(host))
+            }
+            Self::SetHost { nqn, to, .. } if to.sources.is_any() => {
+                write!(f, "host {} may use {nqn} from any address", to.nqn)
+            }
+            Self::SetHost { nqn, to, .. } => {
+                write!(f, "host {} may use {nqn}{}", to.nqn, from_where(to))
+            }
+            Self::RemoveHost(nqn, host) => write!(f, "host {} may no longer use {nqn}", host.nqn),
             Self::AnyHost(nqn, true) => write!(f, "any host may use {nqn}"),
             Self::AnyHost(nqn, false) => write!(f, "only listed hosts may use {nqn}"),
             Self::AddListener(listener, why) => {
@@ -215,6 +228,14 @@ impl fmt::Display for Change {
                 write!(f, "the network's settings change: {}", from.differing(to).join(", "))
             }
         }
+    }
+}
+
+/// Writes " from …", where a host may not come from any address.
+fn from_where(host: &AllowedHost) -> String {
+    match host.sources.is_any() {
+        true => String::new(),
+        false => format!(" from {} only", host.sources),
     }
 }
 

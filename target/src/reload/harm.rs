@@ -10,7 +10,7 @@ use crate::engine::{Engine, Loss};
 pub(crate) fn harm<'a>(
     engine: &dyn Engine,
     changes: &'a [Change],
-    to: &Config,
+    to: &'a Config,
 ) -> Vec<(Loss<'a>, Vec<String>)> {
     let mut permissions = BTreeSet::new();
     let mut all = Vec::new();
@@ -20,7 +20,10 @@ pub(crate) fn harm<'a>(
             Change::RemoveNamespace(nqn, namespace, _) => Loss::Namespace(nqn, namespace.id()),
             Change::RemoveListener(listener, _) => Loss::Listener(listener.address),
             Change::Resize { nqn, nsid, to, .. } => Loss::Size(nqn, *nsid, *to),
-            Change::RemoveHost(nqn, _) | Change::AnyHost(nqn, false) => {
+            Change::RemoveHost(nqn, _)
+            | Change::AddHost(nqn, _)
+            | Change::SetHost { nqn, .. }
+            | Change::AnyHost(nqn, false) => {
                 permissions.insert(nqn.as_str());
                 continue;
             }
@@ -33,11 +36,8 @@ pub(crate) fn harm<'a>(
         let Some(next) = to.subsystems.iter().find(|subsystem| subsystem.nqn == nqn) else {
             continue;
         };
-        if !next.allow_any_host {
-            let mut hosts = engine.hosts_hurt(&Loss::Subsystem(nqn));
-            hosts.retain(|host| !next.hosts.contains(host));
-            all.push((Loss::UnlistedHosts(nqn), hosts));
-        }
+        let loss = Loss::Access { nqn, any: next.allow_any_host, hosts: next.hosts.as_slice() };
+        all.push((loss, engine.hosts_hurt(&loss)));
     }
     all.retain(|(_, hosts)| !hosts.is_empty());
     all

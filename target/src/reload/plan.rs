@@ -36,11 +36,6 @@ fn by<'a, T, K: Ord>(list: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a
     list.iter().map(|entry| (key(entry), entry)).collect()
 }
 
-/// Returns names as a set, since their order means nothing.
-fn set(names: &[String]) -> BTreeSet<&str> {
-    names.iter().map(String::as_str).collect()
-}
-
 /// Returns the keys that differ.
 fn differing(keys: &[(&'static str, bool)]) -> Vec<&'static str> {
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()
@@ -98,13 +93,7 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
         return;
     }
     let nqn = &new.nqn;
-    let (before, after) = (set(&old.hosts), set(&new.hosts));
-    for host in after.difference(&before) {
-        steps.mild(Change::AddHost(nqn.clone(), (*host).to_owned()));
-    }
-    for host in before.difference(&after) {
-        steps.remove(Change::RemoveHost(nqn.clone(), (*host).to_owned()));
-    }
+    hosts(old, new, steps);
     match (old.allow_any_host, new.allow_any_host) {
         (false, true) => steps.mild(Change::AnyHost(nqn.clone(), true)),
         (true, false) => steps.remove(Change::AnyHost(nqn.clone(), false)),
@@ -122,6 +111,27 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     }
     for (_, new) in after.iter().filter(|(nsid, _)| !before.contains_key(nsid)) {
         steps.add(Change::AddNamespace(nqn.clone(), (*new).clone(), Why::Itself));
+    }
+}
+
+/// Plans the changes of the hosts that may connect.
+fn hosts(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
+    let nqn = &new.nqn;
+    let before = by(&old.hosts, |host| host.nqn.as_str());
+    let after = by(&new.hosts, |host| host.nqn.as_str());
+    for (name, host) in &after {
+        let add = Change::AddHost(nqn.clone(), (*host).clone());
+        match before.get(name) {
+            Some(old) if old.sources == host.sources => {}
+            Some(old) => {
+                let (from, to) = ((*old).clone(), (*host).clone());
+                steps.remove(Change::SetHost { nqn: nqn.clone(), from, to });
+            }
+            None => steps.mild(add),
+        }
+    }
+    for (_, host) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+        steps.remove(Change::RemoveHost(nqn.clone(), (*host).clone()));
     }
 }
 

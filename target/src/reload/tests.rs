@@ -3,14 +3,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use arbitration::Class;
+use ipnet::IpNet;
 use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::change::Why;
 use super::*;
 use crate::config::{
-    Backend, Config, DeviceQos, Goal, LinkConfig, Listener, Namespace, Order, Policy, Session,
-    Subsystem, Transport, clash,
+    AllowedHost, Backend, Config, DeviceQos, Goal, LinkConfig, Listener, Namespace, Order, Policy,
+    Session, Sources, Subsystem, Transport, clash,
 };
 use crate::control::test_engine::TestEngine;
 
@@ -58,7 +59,21 @@ fn namespace() -> impl Strategy<Value = Namespace> {
 }
 
 fn subsystem() -> impl Strategy<Value = Subsystem> {
-    let hosts = proptest::sample::subsequence(vec!["h0", "h1", "h2"], 0..3);
+    let sources = prop_oneof![
+        Just(Sources::default()),
+        (8u8..10).prop_map(|length| {
+            let network = IpNet::new([10, 0, 0, 0].into(), length).unwrap();
+            [network].into_iter().collect::<Sources>()
+        }),
+    ];
+    let names = proptest::sample::subsequence(vec!["h0", "h1", "h2"], 0..3);
+    let hosts = names.prop_flat_map(move |names| {
+        let count = names.len();
+        let sources = proptest::collection::vec(sources.clone(), count);
+        sources.prop_map(move |sources| {
+            names.iter().copied().zip(sources).collect::<Vec<(&str, Sources)>>()
+        })
+    });
     let namespaces = proptest::collection::vec(namespace(), 0..4);
     let serial = prop_oneof![4 => Just("A"), 1 => Just("B")];
     (0u8..3, serial, any::<bool>(), hosts, namespaces).prop_map(
@@ -67,7 +82,13 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
             serial: Some(serial.into()),
             model: None,
             allow_any_host,
-            hosts: hosts.iter().map(|host| format!("nqn.2026-01.io.x:{host}")).collect(),
+            hosts: hosts
+                .iter()
+                .map(|(host, sources)| AllowedHost {
+                    nqn: format!("nqn.2026-01.io.x:{host}"),
+                    sources: sources.clone(),
+                })
+                .collect(),
             namespaces,
         },
     )
@@ -151,7 +172,7 @@ fn sorted(config: &Config) -> Config {
     config.network.links.sort_by(|a, b| a.name.cmp(&b.name));
     config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
     for subsystem in &mut config.subsystems {
-        subsystem.hosts.sort();
+        subsystem.hosts.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         subsystem.namespaces.sort_by_key(|n| n.nsid);
         // These settings count only when a file is opened.
         for namespace in &mut subsystem.namespaces {

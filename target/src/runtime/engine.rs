@@ -7,7 +7,7 @@ use arbitration::Class;
 use fabric::controller::ConnectionId;
 
 use super::{Runtime, hurt, settings, subsystems};
-use crate::config::{Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{AllowedHost, Listener, Namespace, Network, QosConfig, Subsystem};
 use crate::connections::Done;
 use crate::engine::{
     ConnectionState, Engine, EngineError, Loss, NetworkState, QosState, Statistics, SubsystemState,
@@ -64,9 +64,14 @@ impl Engine for Runtime {
         self.listeners.remove(&self.shared, address)
     }
 
-    fn add_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+    fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
         let now = self.shared.clock.now();
-        Ok(self.shared.with_service(|service| service.add_host(now, nqn, host))?)
+        Ok(self.shared.with_service(|service| service.add_host(now, nqn, host.clone()))?)
+    }
+
+    fn set_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        Ok(self.shared.with_service(|service| service.set_host(now, nqn, host.clone()))?)
     }
 
     fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {

@@ -23,24 +23,11 @@ pub(super) fn hosts(shared: &Shared, listeners: &Listeners, loss: &Loss<'_>) -> 
             let Some(id) = listeners.id(address) else { return Vec::new() };
             hosts_where(shared, |_, c| c.listener == id)
         }
-        Loss::Host(nqn, host) => {
-            let any = permissions(shared, nqn).is_none_or(|(any, _)| any);
-            hosts_where(shared, |_, c| c.subsystem == nqn && c.host == host && !any)
-        }
-        Loss::UnlistedHosts(nqn) => {
-            let (_, listed) = permissions(shared, nqn).unwrap_or_default();
-            let is_listed = |host: &str| listed.iter().any(|known| known == host);
-            hosts_where(shared, |_, c| c.subsystem == nqn && !is_listed(c.host))
+        Loss::Access { nqn, any, hosts } => {
+            let refused = shared.with_service(|service| service.refused_by(nqn, any, hosts));
+            hosts_where(shared, |_, c| refused.contains(&c.id))
         }
     }
-}
-
-/// Returns whether any host may use a subsystem, and the hosts that may by name.
-fn permissions(shared: &Shared, nqn: &str) -> Option<(bool, Vec<String>)> {
-    shared.with_service(|service| {
-        let spec = service.subsystem(nqn)?.spec;
-        Some((spec.allow_any_host, spec.hosts.clone()))
-    })
 }
 
 /// Returns the hosts of I/O controllers for which `meant` holds.

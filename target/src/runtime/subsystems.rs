@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, SubsystemSpec};
 
 use super::namespaces::Namespaces;
-use crate::config::{Subsystem, derived_serial};
+use crate::config::{AllowedHost, Subsystem, derived_serial};
 use crate::engine::{EngineError, SubsystemState};
 
 /// The model number of a subsystem that has none of its own.
@@ -64,11 +64,16 @@ pub(super) fn states(on: &Namespaces) -> Vec<SubsystemState> {
         let subsystems = service.subsystems();
         subsystems.map(|s| (s.spec.clone(), namespaces(s.namespaces))).collect()
     });
+    let bound = |hosts: &[AllowedHost]| {
+        let bound = hosts.iter().filter(|host| !host.sources.is_any());
+        bound.map(|host| (host.nqn.clone(), host.sources.texts().collect())).collect()
+    };
     let state = |(spec, namespaces): (SubsystemSpec, Vec<Arc<FabricNamespace>>)| SubsystemState {
         serial: spec.serial,
         model: spec.model,
         allow_any_host: spec.allow_any_host,
-        hosts: spec.hosts,
+        addresses: bound(&spec.hosts),
+        hosts: spec.hosts.into_iter().map(|host| host.nqn).collect(),
         namespaces: on.states(&spec.nqn, &namespaces),
         nqn: spec.nqn,
     };

@@ -1,11 +1,13 @@
 //! Tests of what a person who changes a running target relies on.
 
+use ipnet::IpNet;
 use proptest::prelude::*;
 
 use super::*;
 use crate::config::tests::{configs, parse};
 use crate::config::{
-    Backend, Goal, LinkConfig, Listener, Namespace, Policy, Session, Subsystem, Transport,
+    AllowedHost, Backend, Goal, LinkConfig, Listener, Namespace, Policy, Session, Subsystem,
+    Transport,
 };
 use crate::store::MemoryStore;
 
@@ -17,7 +19,7 @@ enum Op {
     Link(u8, Option<u32>),
     Subsystem(u8, bool),
     AnyHost(u8, bool),
-    Host(u8, u8, bool),
+    Host(u8, u8, Option<u8>),
     Namespace(u8, u32, Option<u64>),
 }
 
@@ -29,7 +31,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         (0u8..4, proptest::option::of(1u32..4)).prop_map(|(n, share)| Op::Link(n, share)),
         (0u8..4, any::<bool>()).prop_map(|(s, add)| Op::Subsystem(s, add)),
         (0u8..4, any::<bool>()).prop_map(|(s, any)| Op::AnyHost(s, any)),
-        (0u8..4, 0u8..3, any::<bool>()).prop_map(|(s, h, add)| Op::Host(s, h, add)),
+        (0u8..4, 0u8..3, proptest::option::of(0u8..3)).prop_map(|(s, h, add)| Op::Host(s, h, add)),
         (0u8..4, 1u32..5, proptest::option::of(1u64..4))
             .prop_map(|(s, nsid, blocks)| Op::Namespace(s, nsid, blocks)),
     ];
@@ -102,10 +104,12 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
         }
         Op::Host(s, h, add) => {
             let (at, host) = (find(&mut next, *s)?, format!("nqn.2026-01.io.x:h{h}"));
-            next.subsystems[at].hosts.retain(|known| *known != host);
-            if *add {
-                next.subsystems[at].hosts.push(host.clone());
-            }
+            next.subsystems[at].hosts.retain(|known| known.nqn != host);
+            next.subsystems[at].hosts.extend(add.map(|length| {
+                // 0: from any address.
+                let network = (length > 0).then(|| IpNet::new([0; 4].into(), length).unwrap());
+                AllowedHost { nqn: host.clone(), sources: network.into_iter().collect() }
+            }));
             ObjectId::Host(nqn(*s), host)
         }
         Op::Namespace(s, nsid, blocks) => {
@@ -126,7 +130,7 @@ fn sorted(config: &Config) -> Config {
     config.network.links.sort_by(|a, b| a.name.cmp(&b.name));
     config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
     for subsystem in &mut config.subsystems {
-        subsystem.hosts.sort();
+        subsystem.hosts.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         subsystem.namespaces.sort_by_key(|n| n.nsid);
     }
     config
@@ -353,7 +357,7 @@ fn a_change_writes_what_it_changes_and_no_more_than_that() {
         assert_eq!(written.len(), 1, "{written:?}");
         assert!(written[0].1.1 < 1000, "as long with many as with few: {written:?}");
     }
-    run(&mut live, &[Op::Host(0, 1, true), Op::Namespace(0, 7, None), Op::AnyHost(0, true)]);
+    run(&mut live, &[Op::Host(0, 1, Some(8)), Op::Namespace(0, 7, None), Op::AnyHost(0, true)]);
     assert_eq!(store.objects().unwrap().len(), 1 + 199);
     let (again, warnings) = Live::open(parse("").unwrap(), store.clone()).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
@@ -381,7 +385,7 @@ fn a_subsystem_that_an_earlier_version_stored_as_one_record_is_read_and_changed(
     let (mut old, warnings) = Live::open(parse("").unwrap(), store.clone()).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!(old.current(), live.current());
-    for op in [Op::Namespace(0, 2, None), Op::Namespace(0, 9, Some(4)), Op::Host(0, 2, true)] {
+    for op in [Op::Namespace(0, 2, None), Op::Namespace(0, 9, Some(4)), Op::Host(0, 2, Some(0))] {
         run(&mut old, &[op]);
         let (again, warnings) = Live::open(parse("").unwrap(), store.clone()).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");

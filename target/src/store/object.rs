@@ -5,7 +5,8 @@ use uuid::Uuid;
 use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::{
-    Config, Namespace, Network, Qos, QosConfig, Subsystem, entry, render_subsystem, table,
+    AllowedHost, Config, Namespace, Network, Qos, QosConfig, Subsystem, entry, render_subsystem,
+    table,
 };
 use crate::objects::{Group, Listed, put};
 
@@ -88,7 +89,8 @@ impl ObjectId {
             Self::Subsystem(nqn) => subsystem(nqn).map(render_subsystem),
             Self::AnyHost(nqn) => subsystem(nqn).map(|s| s.allow_any_host.to_string()),
             Self::Host(nqn, host) => {
-                subsystem(nqn)?.hosts.contains(host).then(|| String::from("allowed"))
+                let found = subsystem(nqn)?.hosts.iter().find(|known| known.nqn == *host)?;
+                Some(host_text(found))
             }
             Self::Namespace(nqn, nsid) => {
                 let mut all = subsystem(nqn)?.namespaces.iter();
@@ -122,7 +124,8 @@ impl ObjectId {
             Self::Namespace(..) => table::text(&read_namespace(text)?),
             Self::Qos => table::text(&read_general(text)?),
             Self::Network => table::text(&read_network(text)?),
-            Self::AnyHost(_) | Self::Host(..) => text.into(),
+            Self::Host(_, host) => host_text(&read_host(text, host)?),
+            Self::AnyHost(_) => text.into(),
         })
     }
 
@@ -140,8 +143,8 @@ impl ObjectId {
             }
             Self::AnyHost(nqn) => parent(config, nqn)?.allow_any_host = text == Some("true"),
             Self::Host(nqn, host) => {
-                let value = text.map(|_| host.clone());
-                put(&mut parent(config, nqn)?.hosts, |known| known == host, value);
+                let value = text.map(|text| read_host(text, host)).transpose()?;
+                put(&mut parent(config, nqn)?.hosts, |known| known.nqn == *host, value);
             }
             Self::Namespace(nqn, nsid) => {
                 let namespace = text.map(read_namespace).transpose()?;
@@ -164,6 +167,20 @@ impl ObjectId {
 fn parent<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, String> {
     let found = config.subsystems.iter_mut().find(|s| s.nqn == nqn);
     found.ok_or_else(|| "its subsystem is no longer there".into())
+}
+
+/// The text of a host that may come from any address.
+const ALLOWED: &str = "allowed";
+
+fn host_text(host: &AllowedHost) -> String {
+    if host.sources.is_any() { ALLOWED.into() } else { table::text(host) }
+}
+
+fn read_host(text: &str, host: &str) -> Result<AllowedHost, String> {
+    match text {
+        ALLOWED => Ok(host.into()),
+        text => entry::read_text(text, "the host", entry::host),
+    }
 }
 
 fn read_namespace(text: &str) -> Result<Namespace, String> {

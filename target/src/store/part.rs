@@ -2,7 +2,7 @@
 //! without a copy of everything else.
 
 use super::object::ObjectId;
-use crate::config::{Config, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{AllowedHost, Config, Namespace, Network, QosConfig, Subsystem};
 use crate::objects::Copied;
 
 /// A part of a configuration.
@@ -13,7 +13,7 @@ pub(super) enum Part {
     /// A subsystem, and its place in the list.
     Subsystem { nqn: String, before: Option<(usize, Box<Subsystem>)> },
     /// The hosts that may connect to a subsystem.
-    Hosts { nqn: String, any: bool, hosts: Vec<String> },
+    Hosts { nqn: String, any: bool, hosts: Vec<AllowedHost> },
     /// A namespace, and its place in the list.
     Namespace { nqn: String, nsid: u32, before: Option<(usize, Box<Namespace>)> },
     /// The whole configuration.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabric::nvme::{Sqe, opcode};
-use sluiced::config::{Backend, Poll, QosConfig, TargetConfig};
+use sluiced::config::{AllowedHost, Backend, Poll, QosConfig, TargetConfig};
 use sluiced::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 
@@ -25,12 +25,14 @@ fn a_connected_host_is_named_wherever_it_would_lose_something() {
         sluiced::config::Namespace { hosts: Some(vec![OTHER.to_owned()]), ..namespace(memory()) };
     let (runtime, address) =
         serve(settings, QosConfig::default(), vec![namespace(memory()), hidden]);
+    let listed = [AllowedHost::from(HOST)];
+    let access = |any, hosts| Loss::Access { nqn: NQN, any, hosts };
     let losses = [
         Loss::Subsystem(NQN),
         Loss::Namespace(NQN, 1),
         Loss::Size(NQN, 1, Some(32 << 20)),
         Loss::Listener(address),
-        Loss::UnlistedHosts(NQN),
+        access(false, &[]),
     ];
     for loss in &losses {
         assert!(runtime.hosts_hurt(loss).is_empty(), "nobody is connected: {loss:?}");
@@ -46,17 +48,12 @@ fn a_connected_host_is_named_wherever_it_would_lose_something() {
         Loss::Size(NQN, 1, Some(128 << 20)),
         Loss::Size(NQN, 1, None),
         Loss::Listener("127.0.0.1:1".parse().unwrap()),
-        // Any host may connect.
-        Loss::Host(NQN, HOST),
+        access(true, &[]),
+        access(false, &listed),
     ];
     for loss in &spared {
         assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
     }
-    runtime.add_host(NQN, HOST).unwrap();
-    assert!(runtime.hosts_hurt(&Loss::UnlistedHosts(NQN)).is_empty(), "its name is in the list");
-    runtime.set_allow_any_host(NQN, false).unwrap();
-    assert_eq!(runtime.hosts_hurt(&Loss::Host(NQN, HOST)), [HOST]);
-    assert!(runtime.hosts_hurt(&Loss::Host(NQN, OTHER)).is_empty());
     drop(admin);
     eventually("it is gone", || runtime.hosts_hurt(&Loss::Subsystem(NQN)).is_empty());
     end(&runtime);

@@ -15,6 +15,7 @@ mod independent;
 mod network_changes;
 mod qos_changes;
 mod qos_memory;
+mod sources;
 mod turns;
 mod workloads;
 
@@ -411,7 +412,7 @@ fn a_host_that_is_no_longer_allowed_is_disconnected() {
     let (_admin, id) = Queue::controller(address);
     let (_queue, _) = Queue::connect(address, 1, id);
     assert_eq!(runtime.connections().len(), 2);
-    runtime.add_host(NQN, HOST).unwrap();
+    runtime.add_host(NQN, &HOST.into()).unwrap();
     runtime.set_allow_any_host(NQN, false).unwrap();
     assert_eq!(runtime.connections().len(), 2, "it is in the list");
     runtime.remove_host(NQN, HOST).unwrap();

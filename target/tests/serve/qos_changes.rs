@@ -203,13 +203,9 @@ fn switched_off_it_holds_nothing_back() {
 fn a_session_that_is_removed_holds_nothing_back() {
     let slow = Session { iops: Some(1), ..session("slow") };
     let policy = Policy {
-        host: None,
         subsystem: Some(NQN.to_owned()),
-        nsid: None,
-        class: None,
-        max_class: None,
-        urgent_iops: None,
         session: Some("slow".to_owned()),
+        ..Policy::default()
     };
     let qos = QosConfig { sessions: vec![slow], policies: vec![policy], ..QosConfig::default() };
     let (runtime, address) = start(vec![namespace(memory())], 1, qos);

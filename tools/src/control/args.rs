@@ -190,6 +190,29 @@ pub(crate) enum HostAction {
         subsystem: String,
         /// The host's NQN: the content of its /etc/nvme/hostnqn
         host: String,
+        /// Address or network that the host comes from; may be given more than once; any address
+        /// where not given
+        #[arg(long = "address", value_name = "NETWORK")]
+        addresses: Vec<String>,
+        /// Let connections of the host from elsewhere end
+        #[arg(long)]
+        force: bool,
+    },
+    /// Change the addresses that a host may come from
+    Set {
+        /// The subsystem's NQN
+        subsystem: String,
+        /// The host's NQN
+        host: String,
+        /// Address or network that the host comes from; may be given more than once
+        #[arg(long = "address", value_name = "NETWORK", required_unless_present = "any_address")]
+        addresses: Vec<String>,
+        /// Let the host come from any address
+        #[arg(long, conflicts_with = "addresses")]
+        any_address: bool,
+        /// Let connections of the host from elsewhere end
+        #[arg(long)]
+        force: bool,
     },
     /// Refuse a host from now on, and disconnect it
     Remove {

@@ -101,10 +101,22 @@ impl ListenerAction {
 impl HostAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { subsystem, host } => Request::of::<call::HostAdd>(&params::HostAdd {
-                subsystem: subsystem.clone(),
-                host: host.clone(),
-            }),
+            Self::Add { subsystem, host, addresses, force } => {
+                Request::of::<call::HostAdd>(&params::HostAdd {
+                    subsystem: subsystem.clone(),
+                    host: host.clone(),
+                    addresses: (!addresses.is_empty()).then(|| addresses.clone()),
+                    force: *force,
+                })
+            }
+            Self::Set { subsystem, host, addresses, any_address, force } => {
+                Request::of::<call::HostSet>(&params::HostSet {
+                    subsystem: subsystem.clone(),
+                    host: host.clone(),
+                    addresses: (!any_address).then(|| addresses.clone()),
+                    force: *force,
+                })
+            }
             Self::Remove { subsystem, host, force } => {
                 Request::of::<call::HostRemove>(&params::HostRemove {
                     subsystem: subsystem.clone(),

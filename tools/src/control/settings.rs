@@ -54,7 +54,7 @@ tables! {
     /// `reserve` of a session.
     Reserve: keys::RESERVE, Needed::OneOf(&["operations", "bytes", "time"]);
     /// `[[policy]]`, whose first keys say what it is for.
-    Policy: keys::POLICY, Needed::SomeBut(&["host", "subsystem", "nsid"]);
+    Policy: keys::POLICY, Needed::SomeBut(&["host", "subsystem", "nsid", "addresses"]);
     /// `[network]`.
     Network: keys::NETWORK, Needed::None;
     /// A new `[[link]]`.

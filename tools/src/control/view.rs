@@ -62,6 +62,10 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
             let added = of::<call::HostAdd>(result)?.result;
             format!("{} may connect to {}.\n", added.host, added.subsystem)
         }
+        Method::HostSet => {
+            let set = of::<call::HostSet>(result)?.result;
+            format!("{} may connect to {} from these addresses.\n", set.host, set.subsystem)
+        }
         Method::HostRemove => {
             let removed = of::<call::HostRemove>(result)?.result;
             format!("{} is refused by {}.\n", removed.host, removed.subsystem)
@@ -304,13 +308,15 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
 }
 
 fn hosts(subsystems: &[Hosts], room: Room) -> String {
-    let mut table = Table::new(&[("SUBSYSTEM", Left), ("HOST", Left)]);
+    let mut table = Table::new(&[("SUBSYSTEM", Left), ("HOST", Left), ("FROM", Left)]);
     for row in subsystems {
+        let any = String::from("any address");
         if row.allow_any_host {
-            table.row(vec![row.subsystem.clone(), "any host".into()]);
+            table.row(vec![row.subsystem.clone(), "any host".into(), any.clone()]);
         }
         for host in &row.hosts {
-            table.row(vec![row.subsystem.clone(), host.clone()]);
+            let from = row.addresses.get(host).map_or(any.clone(), |from| from.join(", "));
+            table.row(vec![row.subsystem.clone(), host.clone(), from]);
         }
     }
     table.text("No host may connect.", room)

@@ -287,10 +287,8 @@ fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
     let odd = Geometry { format, blocks: 8 };
     let odd = s.add_namespace(now, SUBSYSTEM, Namespace { geometry: odd, ..namespace(2) });
     assert_eq!(odd, Err(ConfigError::BlockFormat(format)));
-    let twice = SubsystemSpec {
-        hosts: vec![HOST.to_owned(), HOST.to_owned()],
-        ..subsystem("nqn.twice", false)
-    };
+    let twice =
+        SubsystemSpec { hosts: vec![HOST.into(), HOST.into()], ..subsystem("nqn.twice", false) };
     assert!(matches!(s.add_subsystem(now, twice), Err(ConfigError::HostExists { .. })));
     assert!(s.add_subsystem(now, subsystem(SUBSYSTEM, true)).is_err());
     assert!(s.add_subsystem(now, subsystem("iqn.x", true)).is_err());

@@ -10,6 +10,7 @@ mod many;
 mod pages;
 mod ready;
 mod room;
+mod sources;
 mod walk;
 
 use core::time::Duration;
@@ -105,7 +106,7 @@ pub(super) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
         serial: "SG0001".to_owned(),
         model: "Test".to_owned(),
         allow_any_host: any,
-        hosts: vec![HOST.to_owned()],
+        hosts: vec![HOST.into()],
     }
 }
 

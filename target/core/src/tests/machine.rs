@@ -286,7 +286,7 @@ impl Driver for Machine {
         Arc::clone(&self.rules)
     }
 
-    fn resolve(&self, rules: &Rules, _: &str, _: &str, _: Option<u32>) -> Tenancy {
+    fn resolve(&self, rules: &Rules, _: &Origin, _: &str, _: &str, _: Option<u32>) -> Tenancy {
         Tenancy {
             class: PolicyClass { class: rules.class, max_class: None, urgent: None },
             tenant: rules.tenant.clone(),

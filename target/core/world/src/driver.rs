@@ -223,7 +223,7 @@ impl Driver for Sim {
         Arc::clone(&self.shared.rules.borrow())
     }
 
-    fn resolve(&self, rules: &Rules, host: &str, _: &str, _: Option<u32>) -> Tenancy {
+    fn resolve(&self, rules: &Rules, _: &Origin, host: &str, _: &str, _: Option<u32>) -> Tenancy {
         let class = rules.classes.get(host).copied();
         Tenancy {
             class: PolicyClass { class, max_class: None, urgent: None },

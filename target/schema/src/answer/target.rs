@@ -1,5 +1,7 @@
 //! The daemon, its listeners, subsystems, namespaces and connections as they are now.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::network::ConnectionNetwork;
@@ -72,6 +74,9 @@ pub struct Subsystem {
     pub allow_any_host: bool,
     /// NQNs of the hosts that may connect.
     pub hosts: Vec<String>,
+    /// The addresses and networks of the hosts that may come from these only, by NQN.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub addresses: BTreeMap<String, Vec<String>>,
     /// Its namespaces.
     pub namespaces: Vec<Namespace>,
 }
@@ -172,6 +177,9 @@ pub struct Hosts {
     pub allow_any_host: bool,
     /// NQNs of the hosts that may connect.
     pub hosts: Vec<String>,
+    /// The addresses and networks of the hosts that may come from these only, by NQN.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub addresses: BTreeMap<String, Vec<String>>,
 }
 
 /// A connection (one queue pair of one controller) as it is now.

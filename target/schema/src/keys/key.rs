@@ -90,7 +90,7 @@ impl ConfigKey {
             Values::Number { .. } => Shape::Number,
             Values::Size { .. } | Values::Other(_) => Shape::NumberOrText,
             Values::Words(words) => Shape::Word(words),
-            Values::Nqns => Shape::List,
+            Values::Nqns | Values::Networks => Shape::List,
             _ => Shape::Text,
         };
         Self { option: Some(Opt { long: "", value, help, shape, requires: "" }), ..self }

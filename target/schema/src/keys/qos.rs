@@ -260,6 +260,14 @@ pub const POLICY: &[ConfigKey] = &[
     .option("", "Namespace identifier; any namespace where not given")
     .requires("subsystem"),
     key(
+        "addresses",
+        Values::Networks,
+        "any address",
+        "The policy is for connections from these addresses only.",
+    )
+    .option("NETWORK", "Address or network that connections come from; may be given more than once")
+    .long("address"),
+    key(
         "class",
         Values::Words(&CLASSES),
         "none",

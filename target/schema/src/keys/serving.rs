@@ -1,4 +1,4 @@
-//! `[[listener]]`, `[[subsystem]]` and `[[subsystem.namespace]]`.
+//! `[[listener]]`, `[[subsystem]]`, `[[subsystem.host]]` and `[[subsystem.namespace]]`.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use crate::values::Values;
 pub(super) const TABLES: &[Documented] = &[
     ("## `[[listener]]`", LISTENER),
     ("## `[[subsystem]]`", SUBSYSTEM),
+    ("## `[[subsystem.host]]`", HOST),
     ("## `[[subsystem.namespace]]`", NAMESPACE),
 ];
 
@@ -96,6 +97,23 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
     )
     .option("NQN", "NQN of a host that may connect; may be given more than once")
     .long("host"),
+];
+
+/// The keys of `[[subsystem.host]]`.
+pub const HOST: &[ConfigKey] = &[
+    key(
+        "nqn",
+        Values::Nqn,
+        "needed",
+        "The host's NQN; one that stands in `hosts` has no entry of its own.",
+    ),
+    key(
+        "addresses",
+        Values::Networks,
+        "any address",
+        "The host may come from these addresses only: `[\"192.0.2.7\", \"198.51.100.0/24\", \
+         \"2001:db8::/32\"]`. It holds where `allow_any_host` is set, too.",
+    ),
 ];
 
 /// The keys of `[[subsystem.namespace]]`.

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
+
 use super::super::errors::did_you_mean;
 use super::super::fields::{At, Problems};
 use super::super::subsystem::Subsystem;
@@ -264,7 +266,16 @@ fn check_policies(policies: &[ParsedPolicy], tree: &Tree<'_>, problems: &Problem
     let mut seen = BTreeSet::new();
     for parsed in policies {
         let policy = &parsed.policy;
-        if !seen.insert((&policy.host, &policy.subsystem, policy.nsid)) {
+        let mut networks: Vec<Option<IpNet>> =
+            policy.addresses.networks().iter().copied().map(Some).collect();
+        if networks.is_empty() {
+            networks.push(None);
+        }
+        // Of two policies with one network, neither would be the closer one.
+        let twice = networks.into_iter().filter(|network| {
+            !seen.insert((&policy.host, &policy.subsystem, policy.nsid, *network))
+        });
+        if twice.count() > 0 {
             let message = format!("the policy for {} occurs twice", policy.scope());
             problems.at(&parsed.place, message, "merge the two");
             continue;

@@ -1,6 +1,7 @@
 //! `[[policy]]`: its settings, and how each is read and written.
 
 use arbitration::Class;
+use fabric::controller::Sources;
 use sluice_schema::keys::POLICY;
 
 use super::super::fields::{At, Fields};
@@ -18,6 +19,8 @@ pub struct Policy {
     pub subsystem: Option<String>,
     /// `nsid`: the namespace, only together with `subsystem`; `None` means any.
     pub nsid: Option<u32>,
+    /// `addresses`: the addresses that connections come from.
+    pub addresses: Sources,
     /// `class`: the class of commands and connections that name none.
     pub class: Option<Class>,
     /// `max_class`: the greatest class: commands that name a higher one have this one.
@@ -33,6 +36,10 @@ impl Policy {
     #[must_use]
     pub fn scope(&self) -> String {
         let host = self.host.as_deref().unwrap_or("any host");
+        let host = match self.addresses.is_any() {
+            true => host.to_owned(),
+            false => format!("{host} from {}", self.addresses),
+        };
         match (&self.subsystem, self.nsid) {
             (Some(nqn), Some(nsid)) => format!("{host} on {nqn}/{nsid}"),
             (Some(nqn), None) => format!("{host} on {nqn}"),
@@ -40,10 +47,11 @@ impl Policy {
         }
     }
 
-    /// Says whether another policy is for the same host, subsystem and namespace.
+    /// Says whether another policy is for the same host, addresses, subsystem and namespace.
     #[must_use]
     pub fn same_scope(&self, other: &Self) -> bool {
-        (&self.host, &self.subsystem, self.nsid) == (&other.host, &other.subsystem, other.nsid)
+        (&self.host, &self.subsystem, self.nsid, &self.addresses)
+            == (&other.host, &other.subsystem, other.nsid, &other.addresses)
     }
 
     /// Says whether the policy sets nothing.
@@ -60,6 +68,7 @@ table! { Policy, POLICY;
     "host" => field(host),
     "subsystem" => read(subsystem, |node| plain::subsystem_nqn(node).map(Some), text),
     "nsid" => field(nsid),
+    "addresses" => field(addresses),
     "class" => field(class),
     "max_class" => field(max_class),
     "urgent_iops" => field(urgent_iops),

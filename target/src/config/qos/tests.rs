@@ -368,6 +368,10 @@ impl Loose {
                 host: Some(format!("nqn.2026-01.io.x:h{index}")),
                 subsystem: subsystems.first().map(|s| s.nqn.clone()),
                 nsid: None,
+                addresses: capped
+                    .then(|| "2001:db8::/32".parse::<ipnet::IpNet>().unwrap())
+                    .into_iter()
+                    .collect(),
                 class,
                 max_class: capped.then_some(Class::Urgent),
                 urgent_iops: capped.then_some(7),

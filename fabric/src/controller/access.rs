@@ -1,0 +1,245 @@
+//! The hosts that may connect to a subsystem: by their NQNs, which are believed, and by the
+//! addresses that they come from.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net};
+
+use super::Refusal;
+
+/// The networks that a peer may come from; none: any address. An IPv4 address that is mapped into
+/// IPv6 counts as the IPv4 address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sources(Vec<IpNet>);
+
+impl Sources {
+    /// Says whether any address is among them.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the networks, each once, in their order.
+    #[must_use]
+    pub fn networks(&self) -> &[IpNet] {
+        &self.0
+    }
+
+    /// Says whether a peer at `address` may come; `None`: the address is not known, and only who may
+    /// come from anywhere may come.
+    #[must_use]
+    pub fn admit(&self, address: Option<IpAddr>) -> bool {
+        self.is_any() || address.is_some_and(|address| self.prefix(address).is_some())
+    }
+
+    /// Returns the prefix length of the smallest network that `address` is in.
+    #[must_use]
+    pub fn prefix(&self, address: IpAddr) -> Option<u8> {
+        let address = address.to_canonical();
+        let around = self.0.iter().filter(|network| network.contains(&address));
+        around.map(IpNet::prefix_len).max()
+    }
+}
+
+/// Writes a network in the form that addresses are compared in: without bits beyond its prefix, and
+/// a network of mapped IPv4 addresses as the IPv4 network.
+fn canonical(network: IpNet) -> IpNet {
+    /// The length of the prefix that all mapped addresses have: `::ffff:0:0/96`.
+    const MAPPED: u8 = 96;
+    let mapped = |network: IpNet| match network {
+        IpNet::V6(network) => {
+            let address = network.addr().to_ipv4_mapped()?;
+            Ipv4Net::new(address, network.prefix_len().checked_sub(MAPPED)?).ok()
+        }
+        IpNet::V4(_) => None,
+    };
+    mapped(network).map_or(network, IpNet::V4).trunc()
+}
+
+impl FromIterator<IpNet> for Sources {
+    fn from_iter<T: IntoIterator<Item = IpNet>>(networks: T) -> Self {
+        let mut networks: Vec<IpNet> = networks.into_iter().map(canonical).collect();
+        networks.sort_unstable();
+        networks.dedup();
+        Self(networks)
+    }
+}
+
+/// Writes the networks with commas between them; a network of one address as the address.
+impl fmt::Display for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, network) in self.texts().enumerate() {
+            write!(f, "{}{network}", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl Sources {
+    /// Writes each network; one of a single address as the address.
+    pub fn texts(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|network| match network.prefix_len() == network.max_prefix_len() {
+            true => network.addr().to_string(),
+            false => network.to_string(),
+        })
+    }
+}
+
+/// A host that may connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowedHost {
+    /// The host's NQN.
+    pub nqn: String,
+    /// The addresses that the host may come from.
+    pub sources: Sources,
+}
+
+/// Makes a host that may come from any address.
+impl<T: Into<String>> From<T> for AllowedHost {
+    fn from(nqn: T) -> Self {
+        Self { nqn: nqn.into(), sources: Sources::default() }
+    }
+}
+
+/// Says why a host may not connect from `address` to a subsystem with these hosts; `None`: it may.
+/// Where `any` host may connect, one that is listed with addresses may come from these alone.
+pub(super) fn refusal(
+    any: bool,
+    hosts: &[AllowedHost],
+    host: &str,
+    address: Option<IpAddr>,
+) -> Option<Refusal> {
+    match hosts.iter().find(|known| known.nqn == host) {
+        Some(known) if known.sources.admit(address) => None,
+        Some(_) => Some(Refusal::AddressNotAllowed),
+        None if any => None,
+        None => Some(Refusal::HostNotAllowed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use ipnet::Ipv6Net;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sources(texts: &[&str]) -> Sources {
+        texts.iter().map(|text| text.parse::<IpNet>().unwrap()).collect()
+    }
+
+    fn admits(texts: &[&str], address: &str) -> bool {
+        sources(texts).admit(Some(address.parse().unwrap()))
+    }
+
+    #[test]
+    fn mapped_addresses_are_ipv4_addresses() {
+        assert!(admits(&["192.0.2.0/24"], "::ffff:192.0.2.9"));
+        assert!(admits(&["::ffff:192.0.2.0/120"], "192.0.2.9"));
+        assert!(!admits(&["::ffff:192.0.2.0/120"], "192.0.3.9"));
+        assert!(!admits(&["::/0"], "192.0.2.9"), "all of IPv6 is no part of IPv4");
+        assert!(!admits(&["::/0"], "::ffff:192.0.2.9"));
+        assert!(!admits(&["0.0.0.0/0"], "2001:db8::1"));
+        assert_eq!(sources(&["::ffff:192.0.2.7/128"]), sources(&["192.0.2.7/32"]));
+    }
+
+    #[test]
+    fn an_address_that_is_not_known_is_in_no_network() {
+        assert!(Sources::default().admit(None));
+        assert!(!sources(&["0.0.0.0/0", "::/0"]).admit(None));
+    }
+
+    #[test]
+    fn networks_are_written_as_they_are_compared() {
+        let text = sources(&["10.1.2.3/8", "2001:db8::1/128", "192.0.2.7/32", "10.0.0.0/8"]);
+        assert_eq!(text.to_string(), "10.0.0.0/8, 192.0.2.7, 2001:db8::1");
+        assert_eq!(Sources::default().to_string(), "");
+    }
+
+    fn address() -> impl Strategy<Value = IpAddr> {
+        let v4 = any::<u32>().prop_map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)));
+        let v6 = any::<u128>().prop_map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)));
+        let mapped =
+            any::<u32>().prop_map(|bits| IpAddr::V6(Ipv4Addr::from_bits(bits).to_ipv6_mapped()));
+        prop_oneof![v4, v6, mapped]
+    }
+
+    /// Networks around an address, and others that are near it.
+    fn network(around: IpAddr) -> impl Strategy<Value = IpNet> {
+        let flip = |address: IpAddr, bit: u32| match address {
+            IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() ^ 1 << (bit % 32))),
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() ^ 1 << (bit % 128))),
+        };
+        (any::<u32>(), 0u8..=128, any::<bool>()).prop_map(move |(bit, length, near)| {
+            let address = if near { flip(around, bit) } else { around };
+            match address {
+                IpAddr::V4(v4) => IpNet::V4(Ipv4Net::new(v4, length % 33).unwrap()),
+                IpAddr::V6(v6) => IpNet::V6(Ipv6Net::new(v6, length).unwrap()),
+            }
+        })
+    }
+
+    /// Says by bits whether an address is in a network, with mapped ones as IPv4.
+    fn is_in(network: &IpNet, address: IpAddr) -> Option<u8> {
+        let same = |a: u128, b: u128, width: u32, length: u8| {
+            length == 0 || (a ^ b) >> (width - u32::from(length)) == 0
+        };
+        let (net, length) = match network {
+            IpNet::V4(net) => (IpAddr::V4(net.addr()), net.prefix_len()),
+            IpNet::V6(net) => match (net.addr().to_ipv4_mapped(), net.prefix_len()) {
+                (Some(v4), 96..) => (IpAddr::V4(v4), net.prefix_len() - 96),
+                (_, length) => (IpAddr::V6(net.addr()), length),
+            },
+        };
+        let inside = match (net, address.to_canonical()) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                same(a.to_bits().into(), b.to_bits().into(), 32, length)
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => same(a.to_bits(), b.to_bits(), 128, length),
+            _ => false,
+        };
+        inside.then_some(length)
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_is_admitted_by_the_networks_that_it_is_in(
+            (address, networks) in address().prop_flat_map(|address| {
+                (Just(address), proptest::collection::vec(network(address), 1..4))
+            }),
+        ) {
+            let sources: Sources = networks.iter().copied().collect();
+            let expected = networks.iter().filter_map(|network| is_in(network, address)).max();
+            prop_assert_eq!(sources.prefix(address), expected);
+            prop_assert_eq!(sources.admit(Some(address)), expected.is_some());
+            let again: Sources = sources.networks().iter().copied().collect();
+            prop_assert_eq!(again, sources);
+        }
+
+        #[test]
+        fn a_listed_host_comes_from_its_addresses_and_others_only_where_any_may(
+            any in any::<bool>(),
+            listed in any::<bool>(),
+            bound in any::<bool>(),
+            address in address(),
+            network in address().prop_flat_map(network),
+        ) {
+            let sources = if bound { [network].into_iter().collect() } else { Sources::default() };
+            let admits = sources.admit(Some(address));
+            let hosts = match listed {
+                true => vec![AllowedHost { nqn: "nqn.a".into(), sources }],
+                false => vec!["nqn.b".into()],
+            };
+            let expected = match (listed, any) {
+                (true, _) if admits => None,
+                (true, _) => Some(Refusal::AddressNotAllowed),
+                (false, true) => None,
+                (false, false) => Some(Refusal::HostNotAllowed),
+            };
+            prop_assert_eq!(refusal(any, &hosts, "nqn.a", Some(address)), expected);
+        }
+    }
+}

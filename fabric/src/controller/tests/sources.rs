@@ -1,0 +1,149 @@
+//! Hosts that may come from certain addresses only.
+
+use std::net::IpAddr;
+
+use super::*;
+use crate::controller::{AllowedHost, CloseReason, Sources};
+
+const HOME: &str = "192.0.2.7";
+const ELSEWHERE: &str = "198.51.100.9";
+
+fn bound(host: &str, networks: &[&str]) -> AllowedHost {
+    let sources = networks.iter().map(|text| text.parse::<ipnet::IpNet>().unwrap()).collect();
+    AllowedHost { nqn: host.to_owned(), sources }
+}
+
+impl Bench {
+    /// Sends a Connect from an address.
+    fn connect_from(
+        &mut self,
+        address: &str,
+        connect: &Connect,
+    ) -> (ConnectionId, Result<Connected, Rejected>) {
+        let address: IpAddr = address.parse().unwrap();
+        assert_eq!(self.service.accepted(ConnectionId(self.connections + 1), address), None);
+        connect.send(self)
+    }
+
+    fn closed(&mut self) -> Vec<(ConnectionId, CloseReason)> {
+        let actions = self.actions().into_iter();
+        let closed = actions.filter_map(|action| match action {
+            Action::Close { connection, reason } => Some((connection, reason)),
+            _ => None,
+        });
+        closed.collect()
+    }
+
+    /// Returns the number of entries of a discovery controller's log page.
+    fn seen(&mut self, id: ConnectionId) -> u64 {
+        self.ok(id, &log(0x70, 1024, 0, false));
+        u64::from_le_bytes(self.out[8..16].try_into().unwrap())
+    }
+}
+
+#[test]
+fn a_host_is_refused_from_addresses_that_are_not_its_own() {
+    let mut bench = Bench::new();
+    bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &["192.0.2.0/24"])).unwrap();
+    let connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+    for (address, refused) in [
+        (HOME, None),
+        ("::ffff:192.0.2.8", None),
+        (ELSEWHERE, Some(Refusal::AddressNotAllowed)),
+        ("2001:db8::1", Some(Refusal::AddressNotAllowed)),
+    ] {
+        let (_, answer) = bench.connect_from(address, &connect);
+        assert_eq!(answer.err().map(|rejected| rejected.reason), refused, "{address}");
+    }
+    let (_, unknown) = connect.send(&mut bench);
+    let (_, stranger) = bench.connect_from(HOME, &connect.clone().host("nqn.2026-01.io.x:other"));
+    let (address, name) = (unknown.unwrap_err(), stranger.unwrap_err());
+    assert_eq!(address.reason, Refusal::AddressNotAllowed, "an address that is not known");
+    assert_eq!(name.reason, Refusal::HostNotAllowed);
+    assert_eq!((address.status, address.result), (name.status, name.result), "a host sees no more");
+}
+
+#[test]
+fn an_io_queue_comes_from_an_address_of_its_host_too() {
+    let mut bench = Bench::new();
+    bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &[HOME_NETWORK])).unwrap();
+    let (admin, connected) = bench.connect_from(HOME, &Connect::new(SUBSYSTEM, 0, 0xffff));
+    let id = connected.unwrap().controller.0;
+    bench.set_cc(admin, ENABLE);
+    let queue = Connect::new(SUBSYSTEM, 1, id);
+    let (_, answer) = bench.connect_from(ELSEWHERE, &queue);
+    assert_eq!(answer.unwrap_err().reason, Refusal::AddressNotAllowed);
+    assert!(bench.connect_from(HOME, &queue).1.is_ok());
+}
+
+const HOME_NETWORK: &str = "192.0.2.0/28";
+
+#[test]
+fn a_controller_ends_where_one_of_its_connections_may_not_come_any_more() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.connect_from(HOME, &Connect::new(SUBSYSTEM, 0, 0xffff));
+    let id = connected.unwrap().controller;
+    bench.set_cc(admin, ENABLE);
+    let (queue, _) = bench.connect_from(ELSEWHERE, &Connect::new(SUBSYSTEM, 1, id.0));
+    let both = bound(HOST, &["192.0.2.7/32", "198.51.100.0/24"]);
+    assert_eq!(bench.service.refused_by(SUBSYSTEM, false, &[both.clone()]), []);
+    bench.service.set_host(bench.now, SUBSYSTEM, both).unwrap();
+    assert_eq!(bench.closed(), []);
+    let one = bound(HOST, &["192.0.2.7/32"]);
+    assert_eq!(bench.service.refused_by(SUBSYSTEM, true, &[one.clone()]), [id]);
+    bench.service.set_host(bench.now, SUBSYSTEM, one).unwrap();
+    let mut closed = bench.closed();
+    closed.sort_by_key(|(connection, _)| connection.0);
+    let reason = CloseReason::HostRemoved;
+    assert_eq!(closed, [(admin, reason), (queue, reason)]);
+}
+
+#[test]
+fn where_any_host_may_connect_one_with_addresses_may_from_these_alone() {
+    let mut bench = Bench::new();
+    let stranger = "nqn.2026-01.io.x:other";
+    let connect = |host| Connect::new(OTHER, 0, 0xffff).host(host);
+    let (admin, _) = bench.connect_from(ELSEWHERE, &connect(stranger));
+    bench.service.add_host(bench.now, OTHER, bound(stranger, &[HOME_NETWORK])).unwrap();
+    assert_eq!(bench.closed(), [(admin, CloseReason::HostRemoved)]);
+    let (_, answer) = bench.connect_from(ELSEWHERE, &connect(stranger));
+    assert_eq!(answer.unwrap_err().reason, Refusal::AddressNotAllowed);
+    assert!(bench.connect_from(HOME, &connect(stranger)).1.is_ok());
+    assert!(bench.connect_from(ELSEWHERE, &connect("nqn.2026-01.io.x:third")).1.is_ok());
+    bench.service.remove_host(bench.now, OTHER, stranger).unwrap();
+    assert!(bench.connect_from(ELSEWHERE, &connect(stranger)).1.is_ok(), "as any other host");
+}
+
+#[test]
+fn discovery_shows_a_subsystem_to_those_who_may_connect_from_where_they_are() {
+    let mut bench = Bench::new();
+    let discover = Connect::new(DISCOVERY_NQN, 0, 0xffff).host(HOST);
+    let connect = |bench: &mut Bench, address| {
+        let (id, connected) = bench.connect_from(address, &discover);
+        assert!(connected.is_ok());
+        bench.set_cc(id, ENABLE);
+        // AER, so that changes are told; Asynchronous Event Configuration bit 31.
+        bench.ok(id, &set_feature(0x0b, 1 << 31));
+        assert!(matches!(bench.admin(id, &command(op::ASYNC_EVENT_REQUEST, 9)), Reply::Deferred));
+        id
+    };
+    let (home, elsewhere) = (connect(&mut bench, HOME), connect(&mut bench, ELSEWHERE));
+    let told = |bench: &mut Bench| -> Vec<ConnectionId> {
+        let actions = bench.actions().into_iter();
+        let told = actions.filter_map(|action| match action {
+            Action::Complete { connection, .. } => Some(connection),
+            _ => None,
+        });
+        told.collect()
+    };
+    let (all, less) = (bench.seen(home), bench.seen(home) - 1);
+    assert_eq!(bench.seen(elsewhere), all);
+    let before = bench.service.generation();
+    bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &[HOME_NETWORK])).unwrap();
+    assert_eq!(told(&mut bench), [elsewhere], "nothing has changed for the other");
+    assert!(bench.service.generation() > before);
+    assert_eq!((bench.seen(home), bench.seen(elsewhere)), (all, less));
+    let any = AllowedHost { nqn: HOST.to_owned(), sources: Sources::default() };
+    bench.service.set_host(bench.now, SUBSYSTEM, any).unwrap();
+    assert_eq!((bench.seen(home), bench.seen(elsewhere)), (all, all));
+}

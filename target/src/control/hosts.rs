@@ -1,0 +1,115 @@
+//! Methods that change the hosts which may connect to a subsystem, and from where.
+
+use sluice_schema::answer::{AnyHost, HostName};
+use sluice_schema::params;
+
+use super::Control;
+use super::change::Answer;
+use super::named::{known_subsystem, list, subsystem};
+use super::protocol::Failure;
+use crate::config::{AllowedHost, Config, Sources, Subsystem, values};
+use crate::engine::Loss;
+use crate::store::{Live, ObjectId};
+
+impl Control {
+    pub(super) fn host_add(&self, asked: params::HostAdd) -> Answer<HostName> {
+        let params::HostAdd { subsystem: nqn, host, addresses, force } = asked;
+        let host = AllowedHost { nqn: host, sources: sources(addresses)? };
+        let mut live = self.live();
+        let add = |subsystem: &mut Subsystem| {
+            if subsystem.hosts.iter().any(|known| known.nqn == host.nqn) {
+                let message = format!("host {} is allowed already", host.nqn);
+                return Err(Failure::exists(message));
+            }
+            subsystem.hosts.push(host.clone());
+            Ok(())
+        };
+        self.unless_refused(&live, force, &nqn, add)?;
+        let object = ObjectId::Host(nqn.clone(), host.nqn.clone());
+        let edit = |config: &mut Config| add(subsystem(config, &nqn)?);
+        self.change(&mut live, &object, edit, |engine| engine.add_host(&nqn, &host))?;
+        Ok(self.done(HostName { subsystem: nqn, host: host.nqn }))
+    }
+
+    pub(super) fn host_set(&self, asked: params::HostSet) -> Answer<HostName> {
+        let params::HostSet { subsystem: nqn, host, addresses, force } = asked;
+        let host = AllowedHost { nqn: host, sources: sources(addresses)? };
+        let mut live = self.live();
+        let set = |subsystem: &mut Subsystem| {
+            let at = place(subsystem, &host.nqn)?;
+            if let Some(known) = subsystem.hosts.get_mut(at) {
+                known.clone_from(&host);
+            }
+            Ok(())
+        };
+        self.unless_refused(&live, force, &nqn, set)?;
+        let object = ObjectId::Host(nqn.clone(), host.nqn.clone());
+        let edit = |config: &mut Config| set(subsystem(config, &nqn)?);
+        self.change(&mut live, &object, edit, |engine| engine.set_host(&nqn, &host))?;
+        Ok(self.done(HostName { subsystem: nqn, host: host.nqn }))
+    }
+
+    pub(super) fn host_remove(&self, asked: params::HostRemove) -> Answer<HostName> {
+        let params::HostRemove { subsystem: nqn, host, force } = asked;
+        let mut live = self.live();
+        let remove = |subsystem: &mut Subsystem| {
+            let at = place(subsystem, &host)?;
+            subsystem.hosts.remove(at);
+            Ok(())
+        };
+        self.unless_refused(&live, force, &nqn, remove)?;
+        let object = ObjectId::Host(nqn.clone(), host.clone());
+        let edit = |config: &mut Config| remove(subsystem(config, &nqn)?);
+        self.change(&mut live, &object, edit, |engine| engine.remove_host(&nqn, &host))?;
+        Ok(self.done(HostName { subsystem: nqn, host }))
+    }
+
+    pub(super) fn host_any(&self, asked: params::HostAny) -> Answer<AnyHost> {
+        let params::HostAny { subsystem: nqn, allow, force } = asked;
+        let mut live = self.live();
+        let set = |subsystem: &mut Subsystem| {
+            subsystem.allow_any_host = allow;
+            Ok(())
+        };
+        self.unless_refused(&live, force, &nqn, set)?;
+        let object = ObjectId::AnyHost(nqn.clone());
+        let edit = |config: &mut Config| set(subsystem(config, &nqn)?);
+        self.change(&mut live, &object, edit, |engine| engine.set_allow_any_host(&nqn, allow))?;
+        Ok(self.done(AnyHost { subsystem: nqn, allow_any_host: allow }))
+    }
+
+    /// Refuses a change of a subsystem's hosts by which connected ones would lose it, unless the
+    /// change is forced.
+    fn unless_refused(
+        &self,
+        live: &Live,
+        force: bool,
+        nqn: &str,
+        edit: impl FnOnce(&mut Subsystem) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut next = known_subsystem(live.current(), nqn)?.clone();
+        edit(&mut next)?;
+        let loss = Loss::Access { nqn, any: next.allow_any_host, hosts: &next.hosts };
+        self.unless_hurt(force, &loss)
+    }
+}
+
+/// Returns the place of a host in a subsystem's list.
+fn place(subsystem: &Subsystem, host: &str) -> Result<usize, Failure> {
+    let hosts = &subsystem.hosts;
+    hosts.iter().position(|known| known.nqn == host).ok_or_else(|| {
+        let known: Vec<String> = hosts.iter().map(|known| known.nqn.clone()).collect();
+        let (nqn, known) = (&subsystem.nqn, list(&known));
+        let message = format!("host {host} is not allowed by name in {nqn}; allowed are: {known}");
+        Failure::not_found(message)
+    })
+}
+
+/// Reads networks that were checked; `None`: any address.
+fn sources(texts: Option<Vec<String>>) -> Result<Sources, Failure> {
+    let network = |text: String| {
+        let wrong = || Failure::invalid(format!("`addresses` names \"{text}\""));
+        values::network(&text).ok_or_else(wrong)
+    };
+    texts.unwrap_or_default().into_iter().map(network).collect()
+}
