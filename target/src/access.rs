@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The way to change the unit, in words.
+/// The way to change the unit, as the end of a sentence.
 const DROP_IN: &str = "in a drop-in (`systemctl edit sluiced`)";
 
 /// Facts about a path that cannot be used.
@@ -15,8 +15,8 @@ pub struct Facts {
     pub service: bool,
     /// The first folder on the way to the path that does not exist.
     pub missing: Option<PathBuf>,
-    /// The path, or a folder on the way to it, with mode 000, which permits nothing: systemd covers
-    /// so what a unit hides.
+    /// The path, or a folder on the way to it, with mode 000, which permits nothing. With such a
+    /// folder systemd covers what a unit hides.
     pub hidden: Option<PathBuf>,
 }
 
@@ -47,8 +47,8 @@ impl Facts {
 }
 
 /// Says whether systemd started this process as a service. Children of a service, such as a
-/// terminal's shell, inherit the variables that systemd sets: since version 248 one of them names
-/// the process that is meant.
+/// terminal's shell, inherit the variables that systemd sets; since version 248 one of them names
+/// the service's own process.
 fn is_service() -> bool {
     let variable = |name| std::env::var(name).ok();
     started_by_systemd(
@@ -65,7 +65,7 @@ fn started_by_systemd(invocation: Option<&str>, meant: Option<&str>, own: u32) -
     }
 }
 
-/// Writes the error, and where more can be said what to do about it.
+/// Writes the error, with advice where there is some.
 #[must_use]
 pub fn explain(error: &io::Error, path: &Path) -> String {
     let advice = error.raw_os_error().and_then(|errno| advice(errno, path, &Facts::of(path)));
@@ -91,8 +91,8 @@ pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
             ))
         }
         (libc::EROFS, Facts { service: true, .. }) => Some(format!(
-            "unless the file system itself is mounted read only, it is the unit that makes it so \
-             for the daemon (ProtectSystem=strict): add ReadWritePaths={folder} {DROP_IN}"
+            "unless the file system itself is mounted read only, the unit makes it read only for \
+             the daemon (ProtectSystem=strict): add ReadWritePaths={folder} {DROP_IN}"
         )),
         (libc::EROFS, _) => {
             Some("its file system is mounted read only: remount it for writing".to_owned())
@@ -102,12 +102,14 @@ pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
             path.display()
         )),
         (libc::EACCES | libc::EPERM, Facts { service: true, .. }) => Some(format!(
-            "the user of the unit (User=, SupplementaryGroups=) may not: give it the permission, \
-             or name a group that has it {DROP_IN}; folders above count too"
+            "the user of the unit (User=, SupplementaryGroups=) lacks the permission: grant it, or \
+             name a group that has it {DROP_IN}; the folders above count too"
         )),
-        (libc::EACCES | libc::EPERM, _) => {
-            Some("this user may not: check the permissions, also of the folders above".to_owned())
-        }
+        (libc::EACCES | libc::EPERM, _) => Some(
+            "this user lacks the permission: check the path's mode and those of the folders \
+                 above"
+                .to_owned(),
+        ),
         (libc::ENOENT, Facts { service: true, missing: Some(_), .. })
             if path.starts_with("/tmp") || path.starts_with("/var/tmp") =>
         {
@@ -117,7 +119,7 @@ pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
             ))
         }
         (libc::ENOENT, Facts { missing: Some(missing), .. }) => Some(format!(
-            "the folder {} does not exist: make it, or mount what belongs there",
+            "the folder {} does not exist: create it, or mount its file system",
             missing.display()
         )),
         _ => None,

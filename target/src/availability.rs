@@ -1,5 +1,5 @@
-//! The availability of a namespace, the reasons that are told of it, and the times at which its
-//! device is tried again: pure, with the time as an argument.
+//! The availability of a namespace, the reason for it, and the times at which its device is tried
+//! again. The code is pure: the time is an argument.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use fabric::Nanos;
 
 use crate::engine::Availability;
 
-/// Delays between tries of a missing device, after the first try and after each sign of the device:
-/// short ones first, for a device file appears before its size and its permissions do.
+/// Delays between tries of a missing device, after the first try and after each event about
+/// devices. The first ones are short, since a device file appears before its size and its
+/// permissions do.
 const DELAYS: [Duration; 11] = [
     Duration::from_millis(250),
     Duration::from_millis(500),
@@ -22,7 +23,7 @@ const DELAYS: [Duration; 11] = [
     Duration::from_secs(40),
     Duration::from_secs(60),
 ];
-/// The least time between two tries, however many signs there are.
+/// The least time between two tries, however many events there are.
 const APART: Duration = Duration::from_millis(200);
 /// The least time between two lines of the log about one namespace's errors.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -34,7 +35,7 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(300);
 pub(crate) struct Watch {
     closed: Option<Closed>,
     errors: Errors,
-    /// The damage of the open file or device itself, in words.
+    /// The damage of the open file or device itself.
     damage: Option<String>,
 }
 
@@ -44,7 +45,7 @@ struct Closed {
     why: String,
     since: Nanos,
     tried: Nanos,
-    /// Tries since the last sign of the device.
+    /// Tries since the last event about devices.
     tries: usize,
     next: Nanos,
 }
@@ -63,7 +64,7 @@ struct Errors {
 /// A note for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// A device answered with errors: how many since the last such note, and the last of them.
+    /// A device answered with errors: their number since the last such note, and the last error.
     Errors(u64, String),
     /// The file or device is no longer what it was when it was opened.
     Damaged(String),
@@ -114,7 +115,7 @@ impl Watch {
         new
     }
 
-    /// Takes a sign that the device may be there.
+    /// Makes the next try due now, since the device may have appeared.
     pub(crate) fn nudge(&mut self, now: Nanos) {
         if let Some(closed) = &mut self.closed {
             closed.tries = 0;
@@ -172,7 +173,7 @@ impl Watch {
         None
     }
 
-    /// Takes the finding of a look at the open file or device. Returns the note for the log.
+    /// Takes the damage that a look at the open file or device found. Returns the note for the log.
     pub(crate) fn see_damage(&mut self, damage: Option<String>) -> Option<Note> {
         if self.damage == damage {
             return None;
@@ -208,7 +209,7 @@ impl Watch {
     }
 }
 
-/// Returns a time as people say it.
+/// Writes a time in the largest unit that keeps it exact enough for a person.
 fn time(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),

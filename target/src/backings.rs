@@ -15,7 +15,7 @@ use crate::sync::lock;
 pub(crate) enum Occasion {
     /// The configuration has the namespace, and it is opened at the start or tried again.
     Configured,
-    /// Somebody has just added the namespace, and sees the result.
+    /// An operator adds the namespace, and sees the result.
     Added,
 }
 
@@ -24,12 +24,13 @@ pub(crate) enum Occasion {
 pub(crate) struct Backings {
     claims: Claims,
     seen: SeenNamespaces,
-    /// The states that were seen and are not kept yet.
+    /// The states that were seen and are not in the store yet.
     pending: Mutex<Vec<(Place, Seen)>>,
 }
 
 impl Backings {
-    /// Makes the table before any is open; `seen` is their state when they were open last.
+    /// Makes the table before any backend is open. `seen` has the states of files and devices when
+    /// they were open last.
     pub(crate) fn new(target: &TargetConfig, seen: SeenNamespaces) -> Self {
         let control = OwnFile { path: target.control.clone(), what: "the control socket" };
         let state = target.state.clone();
@@ -38,7 +39,8 @@ impl Backings {
         Self { claims, seen, pending: Mutex::default() }
     }
 
-    /// Opens a namespace's backend, and notes what it sees until [`Backings::keep`].
+    /// Opens a namespace's backend. The state of its file or device is stored by
+    /// [`Backings::keep`].
     ///
     /// # Errors
     /// The backend cannot be served, or not as the disk that hosts know.
@@ -77,7 +79,7 @@ impl Backings {
         Ok(backend)
     }
 
-    /// Writes the states that were seen since the last call, all in one write.
+    /// Stores the states that were seen since the last call, all in one write.
     ///
     /// # Errors
     /// The state file cannot be written: the next start knows only the states before.
@@ -96,7 +98,7 @@ impl Backings {
         self.seen.get(nqn, nsid)
     }
 
-    /// Notes and keeps a size in bytes that somebody gave a namespace.
+    /// Stores the size in bytes that an operator gave a namespace.
     pub(crate) fn resized(&self, nqn: &str, nsid: u32, size: u64) {
         let Some(seen) = self.seen(nqn, nsid) else { return };
         let resized = vec![((nqn.to_owned(), nsid), Seen { size, ..seen })];

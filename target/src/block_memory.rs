@@ -1,12 +1,16 @@
-//! Memory that several threads read and write, in which each logical block is atomic.
+//! Memory that several threads read and write, in which each logical block is atomic. All accesses
+//! to the bytes of such memory are in this module, under its locks.
 
 use std::ops::Range;
+use std::ptr::{NonNull, copy_nonoverlapping, write_bytes};
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use nix::sys::mman::{MmapAdvise, madvise};
 
 use crate::mapping::Mapping;
 use crate::sync::lock;
 
-/// Size in bytes of the group of blocks that one lock covers. A copy of it takes about a
+/// Size in bytes of the group of blocks that one lock covers. Copying a group takes about a
 /// microsecond.
 const GROUP: usize = 16 << 10;
 /// Number of locks: groups at this distance from each other share one.
@@ -35,16 +39,16 @@ impl BlockLocks {
     #[inline]
     fn group(&self, offset: usize) -> Option<MutexGuard<'_, ()>> {
         let found = self.0.get(offset / GROUP % LOCKS);
-        debug_assert!(found.is_some(), "there are as many locks as numbers");
+        debug_assert!(found.is_some(), "there are LOCKS locks");
         found.map(|group| lock(&group.0))
     }
 }
 
 /// Memory of zeroes that several threads may read and write at the same time.
 ///
-/// Each access takes the blocks in groups, and each group under its lock. So a read finds each block
-/// as one write has left it, where blocks are aligned and no larger than 16 KiB; a larger access is
-/// not atomic as a whole.
+/// Each access copies the blocks group by group, each group under its lock. So a read finds each
+/// block as one write has left it, where blocks are aligned and no larger than 16 KiB; an access to
+/// several groups is not atomic as a whole.
 #[derive(Debug)]
 pub struct BlockMemory {
     memory: Mapping,
@@ -52,7 +56,7 @@ pub struct BlockMemory {
 }
 
 impl BlockMemory {
-    /// Maps `length` bytes of zeroes, whose blocks `locks` keep apart.
+    /// Maps `length` bytes of zeroes, the accesses to which `locks` guard.
     ///
     /// # Errors
     /// The operating system refuses, or the length is 0.
@@ -65,9 +69,12 @@ impl BlockMemory {
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         self.parts(offset, into.len(), GROUP, |at, part| {
             if let (Some(part), Some(_group)) = (into.get_mut(part), self.locks.group(at)) {
-                // SAFETY: every access to the bytes of a group holds the group's lock, as this one
-                // does, and `parts` returns parts of one group.
-                unsafe { self.memory.read(at, part) };
+                // SAFETY: the part is inside the mapping and in one group, as `parts` returns it,
+                // and every access to a group's bytes holds its lock, as this one does. `into` lies
+                // elsewhere, since no reference to the mapping leaves this module.
+                unsafe {
+                    copy_nonoverlapping(self.memory.address(at), part.as_mut_ptr(), part.len());
+                }
             }
         });
     }
@@ -78,7 +85,7 @@ impl BlockMemory {
         self.parts(offset, from.len(), GROUP, |at, part| {
             if let (Some(part), Some(_group)) = (from.get(part), self.locks.group(at)) {
                 // SAFETY: as in `read`.
-                unsafe { self.memory.write(at, part) };
+                unsafe { copy_nonoverlapping(part.as_ptr(), self.memory.address(at), part.len()) };
             }
         });
     }
@@ -87,17 +94,52 @@ impl BlockMemory {
     pub fn zero(&self, offset: usize, length: usize) {
         self.parts(offset, length, ZEROED, |at, part| {
             let end = at + part.len();
-            // The locks are taken in ascending order, which nobody else does in another one.
+            // All threads take several locks in ascending order, so that none waits in a circle.
             let groups =
                 (at / GROUP..end.div_ceil(GROUP)).map(|group| self.locks.group(group * GROUP));
             let _groups: Vec<_> = groups.collect();
             // SAFETY: as in `read`: the locks of all groups that the part touches are held.
-            unsafe { self.memory.zero(at, part.len()) };
+            unsafe { self.clear(at, end) };
         });
     }
 
-    /// Calls `each` for the parts of `offset..offset + length` that lie between multiples of `size`:
-    /// with a part's offset in the memory, and its bytes of the access.
+    /// Makes `start..end` zeroes, and gives whole pages back to the system.
+    ///
+    /// # Safety
+    /// The bytes are inside the mapping, and the locks of all their groups are held.
+    unsafe fn clear(&self, start: usize, end: usize) {
+        const PAGE: usize = 4096;
+        let (first, last) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
+        let fill = |from: usize, to: usize| {
+            // SAFETY: the caller vouches for the bytes, of which these are a part.
+            unsafe { write_bytes(self.memory.address(from), 0, to - from) };
+        };
+        // SAFETY: the caller vouches for the bytes; `first` and `last` are multiples of a page.
+        if first < last && unsafe { self.discard(first, last) } {
+            fill(start, first);
+            fill(last, end);
+        } else {
+            fill(start, end);
+        }
+    }
+
+    /// Gives whole pages back, which read as zeroes afterwards. Returns whether the system took
+    /// them.
+    ///
+    /// # Safety
+    /// As for [`Self::clear`]; and both numbers are multiples of a page.
+    unsafe fn discard(&self, start: usize, end: usize) -> bool {
+        let Some(address) = NonNull::new(self.memory.address(start).cast()) else {
+            debug_assert!(false, "no mapping is at address 0");
+            return false;
+        };
+        // SAFETY: whole pages inside a private anonymous mapping, which read as zeroes once they
+        // were dropped; the caller vouches that nobody else uses them.
+        unsafe { madvise(address, end - start, MmapAdvise::MADV_DONTNEED) }.is_ok()
+    }
+
+    /// Splits `offset..offset + length` at multiples of `size`, without the bytes beyond the end.
+    /// Calls `each` with a part's offset in the memory, and its bytes of the access.
     #[inline]
     fn parts(
         &self,

@@ -28,11 +28,10 @@ pub struct Args {
     /// The configuration to run
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say whether FILE is valid and what it means, and whether this machine has what it asks for;
-    /// then end
+    /// Check FILE and describe it, check that this machine has what it asks for, and end
     #[arg(long, conflicts_with = "config", requires = "file")]
     pub check: bool,
-    /// With --check: look at nothing but FILE, which may be for another machine
+    /// With --check: check FILE alone, which may be for another machine
     #[arg(long, requires = "check")]
     pub offline: bool,
     /// The configuration to check
@@ -81,8 +80,8 @@ impl Args {
     }
 }
 
-/// Does `--check`: writes whether `file` is valid and what it means to `out`, its errors and what
-/// this machine lacks to `errors`. With `offline` it looks at nothing but the file.
+/// Does `--check`: writes whether `file` is valid and what it means to `out`, and its errors and
+/// what this machine lacks to `errors`. With `offline` only the file is checked.
 #[must_use]
 pub fn check(
     file: &Path,
@@ -95,7 +94,7 @@ pub fn check(
 
 fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut impl Write) -> u8 {
     let machine = if offline { Machine::any() } else { Machine::present() };
-    // Nobody is left to tell when the output is closed.
+    // Errors of writing are ignored: the reader has closed the output.
     match Config::load_for(file, &machine) {
         Ok(config) => {
             let _ = write!(out, "{}: valid\n{}", file.display(), summary(&config));

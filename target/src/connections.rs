@@ -15,7 +15,7 @@ use crate::sync::lock;
 /// A present connection.
 #[derive(Debug)]
 pub struct Registered {
-    /// The connection as the control socket shows it, but for the commands in flight.
+    /// The connection as the control socket shows it, without the commands in flight.
     pub state: ConnectionState,
     /// Statistics, written by the connection's reactor.
     pub stats: Arc<QueueStats>,
@@ -30,7 +30,7 @@ impl Registered {
     }
 }
 
-/// The operations that were done on connections.
+/// The operations that have ended, by host and by queue.
 #[derive(Debug, Default)]
 pub struct Done {
     /// The operations of each host in each subsystem, including connections that have ended.
@@ -39,8 +39,8 @@ pub struct Done {
     pub queues: Vec<(ConnectionState, IoSnapshot)>,
 }
 
-/// All connections. One lock guards the present ones and the operations of the others, so that
-/// nothing is counted twice or not at all.
+/// All connections. One lock guards the present ones and the operations of those that have ended,
+/// so that each operation is counted once.
 #[derive(Debug, Default)]
 pub struct Connections(Mutex<Known>);
 

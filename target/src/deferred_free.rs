@@ -1,5 +1,5 @@
-//! Deferred frees: values that reactors use for a while. Freeing a large one takes longer than a
-//! reactor may stand still, so the thread that shares a value frees it.
+//! Deferred frees of values that reactors use for a while. Freeing a large value takes longer than
+//! a reactor may stand still, so the thread that shares a value frees it.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,6 @@
-//! The open devices. A reactor takes a device from here when the first command for it comes, and is
-//! told when the device is gone: a device that comes and goes unused costs no reactor anything.
+//! The open devices. A reactor takes a device from this table when the first command for it comes,
+//! and gets a message when the device is gone. A device that no host uses costs no reactor
+//! anything.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,7 +23,7 @@ pub struct OpenDevice {
     pub backend: Arc<dyn Backend>,
     /// The device's window and the state of its classes.
     pub qos: Arc<qos::Device>,
-    /// Whether the device holds commands for a while, so that others may have to wait for them.
+    /// Whether the device holds commands for a while, so that other commands may have to wait.
     pub queued: bool,
     /// The device's statistics, a part for each reactor, which that reactor alone writes.
     pub stats: Stats,
@@ -62,7 +63,7 @@ impl sluice_core::device::BlockDevice for OpenDevice {
     }
 }
 
-/// Returns the serial number, which tells apart the devices that one place had in turn.
+/// Returns the serial number, which distinguishes the devices that one place had in turn.
 fn serial(id: BackendId) -> u64 {
     id.0 >> 32
 }

@@ -1,9 +1,9 @@
 //! The operations of hosts: of each host that is known by its name, and of all others together.
 //!
-//! A peer can connect by any name where any host is allowed, so that the number of names that are
-//! known is bounded, and with it memory and the length of the metrics. Where a new one finds no
-//! room, the host that has been gone for longest is counted among the others from then on, as are
-//! hosts that have been gone for an hour. Totals never fall.
+//! Where any host is allowed, a peer can connect under any name. So the number of known names is
+//! bounded, and with it memory and the length of the metrics. Where a new host finds no room, the
+//! host that has been gone for longest is counted among the others, as are hosts that have been
+//! gone for an hour. Totals never fall.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,17 +33,17 @@ pub struct Ended {
 /// A host that is known by its name.
 #[derive(Debug, Default)]
 struct Past {
-    /// The operations on its connections that have ended; `None` means that no connection has.
+    /// The operations on the host's connections that have ended; `None` where none has ended.
     io: Option<Box<IoSnapshot>>,
-    /// The number of its connections.
+    /// The number of the host's present connections.
     connections: usize,
-    /// The time at which the last one ended.
+    /// The time at which a connection of the host ended last.
     seen: Nanos,
 }
 
 impl Ended {
-    /// Notes a connection of a host. Returns the name under which its operations count until it
-    /// ends.
+    /// Notes a connection of a host. Returns the name under which the connection's operations count
+    /// until it ends.
     pub fn came(&mut self, host: HostKey) -> HostKey {
         if !self.hosts.contains_key(&host) && self.hosts.len() >= HOSTS_MAX {
             let gone = self.hosts.iter().filter(|(_, past)| past.connections == 0);

@@ -19,8 +19,8 @@ pub use state::{
 
 use crate::config::{AllowedHost, Listener, Namespace, Network, QosConfig, Subsystem};
 
-/// A running target. All methods may be called from any thread but a reactor; each takes effect
-/// before it returns, and is all or nothing.
+/// A running target. Any thread but a reactor may call the methods. A change takes effect as a
+/// whole before its method returns, or not at all.
 pub trait Engine: Send + Sync {
     /// Adds a subsystem with its namespaces.
     fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError>;
@@ -34,8 +34,8 @@ pub trait Engine: Send + Sync {
     /// now. Returns the size. Hosts are told by an asynchronous event.
     fn resize_namespace(&self, nqn: &str, nsid: u32, size: Option<u64>)
     -> Result<u64, EngineError>;
-    /// Tries to open namespaces that are not available: all, those of one subsystem, or one. Those
-    /// that could be opened are available when this returns.
+    /// Tries to open namespaces that are not available: all, those of one subsystem, or one. A
+    /// namespace that could be opened is available when this returns.
     fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>);
     /// Returns the NQNs of connected hosts that would lose something by a change; none where the
     /// change names something that does not exist.
@@ -48,7 +48,7 @@ pub trait Engine: Send + Sync {
     fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError>;
     /// Lets a host come from other addresses; its controllers with connections from elsewhere end.
     fn set_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError>;
-    /// Refuses a host from now on; its controllers' connections end.
+    /// Forbids a host to connect to a subsystem; its controllers' connections end.
     fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError>;
     /// Sets whether any host may connect to a subsystem. With `false`, connections of hosts that
     /// are not allowed end.

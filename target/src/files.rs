@@ -1,26 +1,27 @@
-//! Files that the daemon makes: nobody else may read them, and their names outlive a power failure.
+//! Files that the daemon creates. Only the daemon's user may read them, and their names outlive a
+//! power failure.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The mode of files that the daemon makes, whatever its umask allows: they hold hosts' data, or
-/// say who may have it.
+/// The mode of files that the daemon creates, whatever its umask allows: such files hold hosts'
+/// data, or say which hosts may have it.
 const MODE: u32 = 0o600;
 
-/// Makes a file that is not there yet, to be read and written.
+/// Creates a file, and opens it to read and write it.
 ///
 /// # Errors
-/// The file exists already, or cannot be made.
+/// The file exists already, or cannot be created.
 pub(crate) fn make(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(path)
 }
 
-/// Opens a file to read and write it, and makes it where it is missing.
+/// Opens a file to read and write it, and creates it where it is missing.
 ///
 /// # Errors
-/// The file cannot be opened or made, or its name not be kept.
+/// The file cannot be opened or created, or its folder cannot be synchronized.
 pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
     match make(path) {
         Ok(file) => {
@@ -34,7 +35,7 @@ pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes the name of a file last: it is there after a power failure too.
+/// Synchronizes a file's folder, so that the file's name outlives a power failure.
 ///
 /// # Errors
 /// The folder cannot be synchronized.

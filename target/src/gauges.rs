@@ -1,4 +1,4 @@
-//! Counters that reactors write and everybody reads.
+//! Counters that reactors write and all threads read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use crate::engine::ReactorState;
 pub struct ReactorGauges {
     /// The number of the reactor's CPU.
     pub core: AtomicU64,
-    /// Connections that the reactor serves, and those on their way to it.
+    /// Connections of the reactor, with those that were accepted for it and have not reached it.
     pub connections: AtomicU64,
     /// Those among them that have sent no Connect that succeeded.
     pub waiting: AtomicU64,
@@ -20,7 +20,7 @@ pub struct ReactorGauges {
     pub io_queues: AtomicU64,
     /// Nanoseconds spent working.
     pub busy_ns: AtomicU64,
-    /// Turns of its loop.
+    /// Turns of the reactor's loop.
     pub turns: AtomicU64,
     /// The time of the reactor's last turn, in nanoseconds of the daemon's clock.
     pub seen: AtomicU64,
@@ -30,7 +30,7 @@ pub struct ReactorGauges {
     pub buffer_total: AtomicU64,
     /// Commands in each state, in the order of [`StateCounts::iter`].
     pub states: [AtomicU64; StateCounts::LEN],
-    /// CPU time of each part of a change that the reactor took in a turn.
+    /// CPU time that the reactor spent on a change of the configuration in one turn, in ns.
     pub changes: Histogram,
 }
 

@@ -1,5 +1,5 @@
-//! The lines of the log about hosts: one for each host that connects, leaves or is refused, however
-//! many queues it has and however often it tries.
+//! The lines of the log about hosts: one for each host that connects, leaves or is refused,
+//! whatever the number of its queues and of its tries.
 //!
 //! Time is an argument, and the lines are return values ([`Line`]).
 
@@ -14,7 +14,7 @@ use fabric::controller::Refusal;
 const SETTLED: Duration = Duration::from_secs(1);
 /// The least time between two lines about the same refusal.
 const REFUSALS_APART: Duration = Duration::from_secs(60);
-/// The most refusals that are told apart at one time; others share one line.
+/// The most refusals that have lines of their own at one time. All others share one line.
 const REFUSALS_MAX: usize = 256;
 
 /// A line of the log.
@@ -31,7 +31,7 @@ pub(crate) enum Line {
     Left {
         /// The host.
         host: Host,
-        /// Why.
+        /// The reason.
         reason: String,
         /// The time since the host's admin queue was connected.
         connected_for: Duration,
@@ -44,12 +44,12 @@ pub(crate) enum Line {
         subsystem: String,
         /// The host's address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: Refusal,
         /// The number of like refusals since the last line.
         passed_over: u64,
     },
-    /// More hosts than are told apart were refused.
+    /// More hosts were refused than have lines of their own.
     OthersRefused {
         /// The number of refusals since the last line.
         passed_over: u64,
@@ -75,19 +75,19 @@ struct Present {
     host: Host,
     since: Nanos,
     queues: u16,
-    /// The time at which the host's queues will have settled; `None` means that they have, and were
-    /// logged.
+    /// The time at which the host's queues will have settled; `None` once they have settled and
+    /// were logged.
     settles: Option<Nanos>,
 }
 
-/// The time at which a refusal was last logged, and the number since.
+/// The time at which a refusal was last logged, and the number of refusals since.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Logged {
     at: Nanos,
     passed_over: u64,
 }
 
-impl Told {
+impl Logged {
     /// Counts one more refusal. Returns the number since the last line if a new line is due.
     fn again(&mut self, now: Nanos) -> Option<u64> {
         if now.since(self.at) < REFUSALS_APART {
@@ -99,15 +99,15 @@ impl Told {
     }
 }
 
-/// The hosts that are connected, and those that were refused recently. It takes an entry for each
-/// controller, and for each of 256 refusals.
+/// The hosts that are connected, and those that were refused recently. The log has an entry for
+/// each controller, and for at most 256 refusals.
 #[derive(Debug, Default)]
 pub(crate) struct HostLog {
     present: HashMap<u16, Present>,
-    /// The earliest time at which a host's queues settle; `None` means that no host waits for that.
+    /// The earliest time at which a host's queues settle; `None` where all have settled.
     next: Option<Nanos>,
-    refused: HashMap<(String, String, Refusal), Told>,
-    others: Option<Told>,
+    refused: HashMap<(String, String, Refusal), Logged>,
+    others: Option<Logged>,
 }
 
 impl HostLog {
@@ -149,8 +149,8 @@ impl HostLog {
         lines
     }
 
-    /// Notes that a host's admin queue is gone. Returns its line, after the line of its connecting
-    /// if that is not written yet.
+    /// Notes that a host's admin queue is gone. Returns the line about that, after the line about
+    /// the host's coming where that was not written yet.
     pub(crate) fn left(&mut self, now: Nanos, controller: u16, reason: String) -> Vec<Line> {
         let Some(present) = self.present.remove(&controller) else { return Vec::new() };
         let came = present.settles.is_some().then(|| present.line());
@@ -170,21 +170,21 @@ impl HostLog {
         let (host, subsystem) = names.clone();
         let key = (names.0, names.1, reason);
         let line = |passed_over| Line::Refused { host, subsystem, address, reason, passed_over };
-        if let Some(told) = self.refused.get_mut(&key) {
-            return told.again(now).map(line);
+        if let Some(logged) = self.refused.get_mut(&key) {
+            return logged.again(now).map(line);
         }
-        let told = Told { at: now, passed_over: 0 };
+        let logged = Logged { at: now, passed_over: 0 };
         if self.refused.len() >= REFUSALS_MAX {
-            self.refused.retain(|_, told| now.since(told.at) < REFUSALS_APART);
+            self.refused.retain(|_, logged| now.since(logged.at) < REFUSALS_APART);
         }
         if self.refused.len() >= REFUSALS_MAX {
             let Some(others) = &mut self.others else {
-                self.others = Some(told);
+                self.others = Some(logged);
                 return Some(Line::OthersRefused { passed_over: 0 });
             };
             return others.again(now).map(|passed_over| Line::OthersRefused { passed_over });
         }
-        self.refused.insert(key, told);
+        self.refused.insert(key, logged);
         Some(line(0))
     }
 }
@@ -196,7 +196,7 @@ impl Present {
 }
 
 impl Line {
-    /// Returns the address of the peer that caused the line; none for a line about several.
+    /// Returns the address of the peer that caused the line; `None` for a line about several peers.
     pub(crate) fn peer(&self) -> Option<IpAddr> {
         match self {
             Self::Connected { host, .. } | Self::Left { host, .. } => Some(host.address.ip()),
@@ -244,13 +244,13 @@ impl Line {
                 );
             }
             Self::OthersRefused { passed_over } => {
-                tracing::warn!(passed_over, "more hosts were refused than are told one by one");
+                tracing::warn!(passed_over, "more hosts were refused than have lines of their own");
             }
         }
     }
 }
 
-/// Writes the command that lets a host in, to be pasted.
+/// Writes the command that lets a host in, for an operator to paste.
 fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
     let subsystem = shell_word(subsystem);
     match reason {
@@ -264,7 +264,8 @@ fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
         format!("; to let it in: sluice host add {subsystem} {}", shell_word(host))
     } else {
         format!(
-            "; its NQN is none, so only all hosts can be let in: sluice host any {subsystem} on"
+            "; it gave no valid NQN, so that it can only be let in with all hosts: sluice host any \
+             {subsystem} on"
         )
     }
 }

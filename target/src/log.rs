@@ -18,7 +18,7 @@ use journal::Journal;
 pub enum LogError {
     /// The filter is not valid.
     #[error(
-        "\"{filter}\" is no log level ({detail}); write error, warn, info, debug, trace, or \
+        "\"{filter}\" is not a log level ({detail}); write error, warn, info, debug, trace, or \
          module=level"
     )]
     Filter {
@@ -58,7 +58,7 @@ pub fn init(filter: &str, target: Option<LogTarget>) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Chooses the journal when standard error is the stream that systemd says it made for it.
+/// Chooses the journal where standard error is the stream that systemd made for it.
 fn standard() -> LogTarget {
     let stream = std::env::var("JOURNAL_STREAM").ok();
     let here = nix::sys::stat::fstat(std::io::stderr()).ok();

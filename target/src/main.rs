@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves until the daemon is asked to end. Returns whether a signal alone asked.
+/// Serves until the daemon is asked to end. Returns whether only signals asked for that.
 fn run(args: &Args) -> anyhow::Result<bool> {
     let signals = Signals::take().context("cannot take signals")?;
     let file = args.load()?;
@@ -45,12 +45,12 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     let connections = target.connections_in_all();
     match descriptors::allow(connections) {
         Ok(able) if able < connections => tracing::warn!(
-            "max_connections, max_discovery and max_waiting are {connections} together, and the hard \
-             limit of file descriptors is enough for {able} connections, at two each: raise it \
-             (LimitNOFILE, ulimit -Hn)"
+            "max_connections, max_discovery and max_waiting are {connections} together, and the \
+             hard limit of file descriptors is enough for {able} connections, at two each: raise \
+             it (LimitNOFILE, ulimit -Hn)"
         ),
         Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "the limit of file descriptors stays as it is"),
+        Err(error) => tracing::warn!(%error, "the limit of file descriptors cannot be raised"),
     }
     let (state, problems) = store::open(target.state.as_deref())?;
     for problem in &problems {
@@ -122,7 +122,7 @@ impl signals::Daemon for Asked {
     }
 }
 
-/// Tells the watchdog of systemd that the daemon lives, as long as all reactors turn.
+/// Tells systemd's watchdog twice in each interval that the daemon lives, while all reactors turn.
 fn feed_watchdog(runtime: &Weak<Runtime>, interval: Duration) {
     loop {
         std::thread::sleep(interval / 2);

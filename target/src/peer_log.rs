@@ -1,9 +1,9 @@
-//! The bound on lines of the log that peers cause: whoever can reach a listener could fill the
-//! journal otherwise.
+//! The bound on lines of the log that peers cause. Without it, whoever can reach a listener could
+//! fill the journal.
 //!
-//! Each address may cause a few lines at once and one a second after that, all addresses together
-//! twenty a second. Lines beyond that are left out and counted; from time to time one line says how
-//! many. Time is an argument.
+//! Each address may cause ten lines at once and one a second after that, all addresses together a
+//! hundred at once and twenty a second. Lines beyond that are left out and counted; every ten
+//! seconds at most, a line tells the count. Time is an argument.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,9 +13,9 @@ use fabric::Nanos;
 
 /// The lines that an address may cause at once, and the time for one more.
 const ADDRESS: Rate = Rate { burst: 10, each: Duration::from_secs(1) };
-/// The same, of all addresses together.
+/// The lines that all addresses together may cause at once, and the time for one more.
 const ALL: Rate = Rate { burst: 100, each: Duration::from_millis(50) };
-/// The most addresses that are told apart; a line of any other is left out.
+/// The most addresses that are counted one by one. A line of any other address is left out.
 const ADDRESSES_MAX: usize = 1024;
 /// The least time between two lines about lines that were left out.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ struct Rate {
     each: Duration,
 }
 
-/// The lines of one source, as a token bucket: the time at which it is full again.
+/// A token bucket for the lines of one source: the time at which the bucket is full again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket(Nanos);
 
@@ -51,26 +51,27 @@ struct Lines {
 /// The lines that were left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut {
-    /// The number of lines since this was told last.
+    /// The number of lines left out since the last line about that.
     pub(crate) lines: u64,
-    /// The address that caused most of them, where one is known.
+    /// The address that caused most of these lines; `None` where none is counted by itself.
     pub(crate) most: Option<IpAddr>,
 }
 
-/// The lines that peers have caused lately. It takes an entry for each of at most 1024 addresses.
+/// The lines that peers have caused recently, with an entry for each of at most 1024 addresses.
 #[derive(Debug, Default)]
 pub(crate) struct PeerLog {
     addresses: HashMap<IpAddr, Lines>,
     all: Bucket,
-    /// The number of lines left out since that was told.
-    untold: u64,
+    /// The number of lines left out since the last line about that.
+    unreported: u64,
     /// The number of lines left out in all.
     left_out: u64,
-    told: Nanos,
+    /// The time of the last line about lines that were left out.
+    reported: Nanos,
 }
 
 impl PeerLog {
-    /// Says whether a line that a peer causes now is logged. If not, it is counted.
+    /// Says whether a line that a peer causes now is logged. A line that is not is counted.
     pub(crate) fn allows(&mut self, now: Nanos, address: IpAddr) -> bool {
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&address) {
             self.addresses.retain(|_, lines| lines.bucket.0 > now || lines.left_out > 0);
@@ -85,7 +86,7 @@ impl PeerLog {
             self.all.take_one(now, ALL);
         } else {
             lines.left_out += 1;
-            self.untold += 1;
+            self.unreported += 1;
             self.left_out += 1;
         }
         if known || self.addresses.len() < ADDRESSES_MAX {
@@ -94,16 +95,17 @@ impl PeerLog {
         allowed
     }
 
-    /// Returns what was left out, where there is something to tell and the last time is long ago.
+    /// Returns what was left out since the last call that returned something, [`TELL_EVERY`] ago or
+    /// longer.
     pub(crate) fn tell(&mut self, now: Nanos) -> Option<LeftOut> {
-        if self.untold == 0 || now.since(self.told) < TELL_EVERY {
+        if self.unreported == 0 || now.since(self.reported) < TELL_EVERY {
             return None;
         }
-        self.told = now;
+        self.reported = now;
         let most = self.addresses.iter().max_by_key(|(_, lines)| lines.left_out);
         let most = most.filter(|(_, lines)| lines.left_out > 0).map(|(address, _)| *address);
         self.addresses.values_mut().for_each(|lines| lines.left_out = 0);
-        Some(LeftOut { lines: std::mem::take(&mut self.untold), most })
+        Some(LeftOut { lines: std::mem::take(&mut self.unreported), most })
     }
 
     /// Returns the number of lines that were left out since the start.

@@ -1,5 +1,5 @@
 //! Checks of this machine against a configuration: the part of `--check` that needs more than the
-//! file. The checks make, change and take away nothing.
+//! file. The checks create, change and remove nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -66,7 +66,7 @@ struct Found {
 }
 
 impl Found {
-    /// Checks that the control socket can be made, or a Sluicegate daemon has it.
+    /// Checks that the control socket can be created, or that a Sluicegate daemon has it.
     fn control(&mut self, path: &Path) {
         match occupant::of(path) {
             Ok(Occupant::Nobody) => {
@@ -120,10 +120,10 @@ impl Found {
         }
     }
 
-    /// Checks that the state file can be written, or made.
+    /// Checks that the state file can be written or created.
     fn state(&mut self, path: &Path) {
         let looked = match std::fs::metadata(path) {
-            Ok(meta) if !meta.is_file() => Err(io::Error::other("it is no file")),
+            Ok(meta) if !meta.is_file() => Err(io::Error::other("it is not a regular file")),
             Ok(_) => may(path, AccessFlags::R_OK | AccessFlags::W_OK).and_then(|()| folder(path)),
             Err(_) => folder(path),
         };
@@ -133,10 +133,10 @@ impl Found {
         }
     }
 
-    /// Checks that the address is this machine's, and free.
+    /// Checks that the address is this machine's and free.
     fn address(&mut self, address: SocketAddr) {
         if let Err(error) = socket::bind_to(address) {
-            // The running daemon listens there, and gives the address free when it ends.
+            // The running daemon listens there, and frees the address when it ends.
             let ours = self.running.is && error.raw_os_error() == Some(libc::EADDRINUSE);
             if !ours {
                 self.lacks.push(socket::refusal(address, &error));
@@ -144,14 +144,14 @@ impl Found {
         }
     }
 
-    /// Checks that the file or device is there, and nobody else uses it.
+    /// Checks that the file or device exists and is not in use.
     fn device(&mut self, namespace: &Namespace, name: &str) -> Result<(), BackendError> {
         let path = match &namespace.backend {
             Backend::File { path, .. } | Backend::Nvme { device: path, .. } => path,
             Backend::Null { .. } | Backend::Memory { .. } => return Ok(()),
         };
         if !self.running.paths.contains(path) {
-            // The state file knows what was seen of the device; this check does not read it.
+            // The daemon decides by its state file about a device with data; it is not read here.
             let signature = OnSignature::Ignore;
             let opening = Opening { claims: &self.claims, namespace: name, seen: None, signature };
             let probed = backend::probe(&namespace.backend, namespace.read_only, &opening)?;
@@ -167,12 +167,12 @@ fn memory_total(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Says whether this process may use a path, by its effective user.
+/// Checks that this process's effective user may use a path.
 fn may(path: &Path, mode: AccessFlags) -> io::Result<()> {
     Ok(faccessat(AT_FDCWD, path, mode, AtFlags::AT_EACCESS)?)
 }
 
-/// Checks that a file can be made, its folder too.
+/// Checks that a file can be created, and the folders above that are missing.
 fn folder(path: &Path) -> io::Result<()> {
     let there = path.ancestors().skip(1).find(|folder| folder.exists());
     may(there.unwrap_or(Path::new("/")), AccessFlags::W_OK | AccessFlags::X_OK)

@@ -1,4 +1,4 @@
-//! Tests of what an operator relies on before a start.
+//! Tests of the checks of this machine before a start.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -136,7 +136,7 @@ fn the_folders_of_the_state_and_of_the_control_socket_can_be_written() {
     let state = format!("state = \"{}\"", place.path("file/state.redb").display());
     assert!(one(&place.config(&state, "")).contains("the state file"));
     let state = format!("state = \"{}\"", place.0.path().display());
-    assert!(one(&place.config(&state, "")).contains("it is no file"));
+    assert!(one(&place.config(&state, "")).contains("it is not a regular file"));
     let mut config = place.config("", "");
     config.target.control = place.path("file/control.sock");
     assert!(one(&config).contains("the control socket"));

@@ -1,5 +1,5 @@
-//! The service (subsystems and their controllers) behind one lock. The service's actions go to the
-//! reactor of the connection that they are about.
+//! The service (subsystems and their controllers) behind one lock. An action of the service goes to
+//! the reactor of its connection.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

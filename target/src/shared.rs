@@ -37,9 +37,9 @@ pub struct Shared {
     pub(crate) qos: QosShared,
     /// Stage S6, the network.
     pub(crate) network: NetworkShared,
-    /// One for each reactor.
+    /// The mailboxes of the reactors.
     pub mailboxes: Vec<Mailbox>,
-    /// One for each reactor.
+    /// The counters of the reactors.
     pub gauges: Vec<ReactorGauges>,
     /// Counters of rare events.
     pub events: Events,
@@ -49,9 +49,9 @@ pub struct Shared {
     pub connections: Connections,
     /// The operations of each host in each class at each namespace.
     pub(crate) workloads: Workloads,
-    /// The lock of changes of the configuration: they are made one at a time.
+    /// The lock of changes, which are made one at a time.
     pub(crate) change: Mutex<()>,
-    /// The lists of things that reactors were told to look at again.
+    /// The lists of sessions and devices that reactors were told to look at again.
     touched: DeferredFree<Touched>,
     /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
@@ -115,7 +115,7 @@ impl Shared {
     /// Runs the timers of the service, of reservations that wait, and of the log's lines about
     /// hosts, until `over` holds: the body of the timer thread.
     pub fn run_timers(&self, over: impl Fn() -> bool) {
-        /// The time from one look for hosts that have been gone for a long time to the next.
+        /// The time between two looks for hosts that have been gone for a long time.
         const FORGET_EVERY: Duration = Duration::from_secs(10);
         /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);
@@ -143,8 +143,8 @@ impl Shared {
         }
     }
 
-    /// Says whether a line of the log that a peer causes now is logged; if not, it is counted. Each
-    /// such line is asked for.
+    /// Says whether a line that a peer causes now is logged. A line that is not is counted. Every
+    /// such line must ask here first.
     pub(crate) fn may_log(&self, peer: IpAddr) -> bool {
         lock(&self.peers).allows(self.clock.now(), peer)
     }
@@ -155,8 +155,8 @@ impl Shared {
     }
 
     fn tell_of_lines_left_out(&self) {
-        let told = lock(&self.peers).tell(self.clock.now());
-        if let Some(LeftOut { lines: passed_over, most }) = told {
+        let left_out = lock(&self.peers).tell(self.clock.now());
+        if let Some(LeftOut { lines: passed_over, most }) = left_out {
             let peer = most.map(tracing::field::display);
             tracing::warn!(
                 passed_over,
@@ -190,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// Removes devices, tells the reactors, and returns the devices.
+    /// Removes devices and tells the reactors. Returns the devices.
     pub(crate) fn remove_devices(&self, ids: &[BackendId]) -> Vec<Arc<OpenDevice>> {
         let removed: Vec<_> = ids.iter().filter_map(|id| self.devices.remove(*id)).collect();
         let gone: Arc<[BackendId]> = ids.into();

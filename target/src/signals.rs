@@ -5,13 +5,14 @@
 //! | SIGTERM, SIGINT | drains and ends; the second one ends at once |
 //! | SIGQUIT | ends at once |
 //! | SIGHUP | reads the configuration file again; from a terminal that goes away: as SIGTERM |
-//! | SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT | nothing, with a line in the log |
+//! | SIGUSR1, SIGUSR2, SIGIO, SIGPWR, SIGSTKFLT | nothing, with a line in the log |
+//! | SIGALRM, SIGVTALRM, SIGPROF | nothing, with a line in the log |
 //! | SIGXFSZ | nothing: a write beyond a limit on file sizes is an error of that write |
 //! | SIGXCPU | nothing, with a warning: the limit on CPU time ends the process soon |
 //! | SIGPIPE | nothing: Rust programs ignore it, and a write to a closed pipe is an error |
 //!
-//! Signals that tell of a defect (SIGSEGV, SIGABRT and their like) and real-time signals do what
-//! they do to every process, and job control (SIGTSTP) does too.
+//! Signals of a defect (SIGSEGV, SIGABRT and the like), real-time signals and job control (SIGTSTP)
+//! do what they do to every process.
 
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ pub enum Asked {
     CpuTime,
 }
 
-/// Returns the meaning of a signal; `kernel`: the kernel sent it.
+/// Returns the meaning of a signal; with `kernel`, the kernel sent it.
 #[must_use]
 pub fn meaning(signal: Signal, kernel: bool) -> Asked {
     match signal {
@@ -68,7 +69,7 @@ pub fn meaning(signal: Signal, kernel: bool) -> Asked {
     }
 }
 
-/// The daemon as signals act on it.
+/// What signals can do to the daemon.
 pub trait Daemon {
     /// Drains and ends; with `now`, ends at once.
     fn end(&self, now: bool);
@@ -83,8 +84,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals. Call it before any thread is started: then all threads leave the signals
-    /// to the one that waits for them, and no signal is lost meanwhile.
+    /// Takes the signals. Call this before any thread is started: then all threads leave the
+    /// signals to the one that waits for them, and no signal is lost.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -127,16 +128,22 @@ impl Signals {
                     ending = true;
                 }
                 Asked::Reload if ending => {
-                    tracing::info!(%signal, "a signal from {sender}: nothing is read, the daemon is ending");
+                    tracing::info!(
+                        %signal,
+                        "a signal from {sender}: no reload, since the daemon is ending"
+                    );
                 }
                 Asked::Reload => {
-                    tracing::info!(%signal, "a signal from {sender}: reading the configuration again");
+                    tracing::info!(
+                        %signal,
+                        "a signal from {sender}: reading the configuration again"
+                    );
                     target.reload();
                 }
                 Asked::Nothing => tracing::info!(%signal, "a signal from {sender}: nothing to do"),
                 Asked::CpuTime => tracing::warn!(
-                    "the limit on CPU time is reached, and the kernel ends the daemon when the \
-                     hard limit is: raise it (LimitCPU=, ulimit -t)"
+                    "the soft limit on CPU time is reached, and at the hard limit the kernel ends \
+                     the daemon: raise both (LimitCPU=, ulimit -t)"
                 ),
             }
         }

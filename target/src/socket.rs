@@ -10,21 +10,22 @@ use nix::sys::socket::{
     setsockopt, socket, sockopt,
 };
 
-/// The socket option that keeps the headers of SYNs, to be read once (linux/tcp.h).
+/// The socket option that keeps the headers of SYNs (linux/tcp.h).
 const TCP_SAVE_SYN: libc::c_int = 27;
+/// The socket option that reads a SYN's headers, once (linux/tcp.h).
 const TCP_SAVED_SYN: libc::c_int = 28;
 
 /// The most pending connections of a listening socket.
 const BACKLOG: i32 = 1024;
 
-/// Opens a listening socket. IPv6 ones take IPv6 connections only, so that both families can have a
-/// listener on the same port. `prepare` sets options before hosts can connect.
+/// Opens a listening socket. An IPv6 socket takes IPv6 connections only, so that both families can
+/// have a listener on the same port. `prepare` sets options before hosts can connect.
 ///
 /// # Errors
 /// The address is in use, not of this machine, or not permitted.
 pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Result<OwnedFd> {
     let fd = bind_to(address)?;
-    // Without this option no class is known from a host's ToS; all else works.
+    // Without this option a host's ToS gives its connection no class; all else works.
     let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
     prepare(&fd);
     listen(&fd, Backlog::new(BACKLOG)?)?;
@@ -46,14 +47,14 @@ pub(crate) fn bind_to(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Says why nobody can listen on `address`, and what to do about it.
+/// Says why listening on `address` failed, and what would be right.
 #[must_use]
 pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
     let (ip, port) = (address.ip(), address.port());
     let advice = match error.raw_os_error() {
         Some(libc::EADDRINUSE) => format!(
             "another program listens there, or the kernel's own target (nvmet): \
-             `ss -ltnp 'sport = :{port}'` says which; end it, or choose another port"
+             `ss -ltnp 'sport = :{port}'` shows which; end it, or choose another port"
         ),
         Some(libc::EADDRNOTAVAIL) => {
             let all = if address.is_ipv4() { "0.0.0.0" } else { "[::]" };
@@ -75,15 +76,14 @@ pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
     format!("cannot listen on {address}: {error}: {advice}")
 }
 
-/// The time without a word from a peer after which the kernel asks whether it is there, the time
-/// from one such question to the next, and the number of them that may go unanswered.
+/// The time without a packet from a peer after which the kernel sends TCP keep-alive probes.
 pub const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
-/// See [`KEEP_ALIVE_IDLE`].
+/// The time between two TCP keep-alive probes.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// See [`KEEP_ALIVE_IDLE`].
+/// The number of TCP keep-alive probes that may stay unanswered.
 pub const KEEP_ALIVE_COUNT: u32 = 3;
-/// The time for which what was sent may stay unacknowledged (TCP_USER_TIMEOUT), and a host without
-/// any sign of life: then the connection is lost (ETIMEDOUT).
+/// The time for which sent data or probes may stay unacknowledged (TCP_USER_TIMEOUT). After it the
+/// connection is lost (ETIMEDOUT).
 pub const USER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the address of an accepted socket's peer.

@@ -26,11 +26,11 @@ pub use model::{Change, Key, Object, Store, StoreError};
 pub(crate) use object::ObjectId;
 pub use seen::{Place, Seen, SeenNamespaces};
 
-/// Opens the state file, or where there is none keeps state in memory. Returns warnings for the
-/// operator too: a file that was damaged, changes that cannot be stored now.
+/// Opens the state file, or without a path keeps state in memory. Returns the store, and warnings
+/// for the operator: that the file was damaged, or that changes cannot be stored now.
 ///
 /// # Errors
-/// The file cannot be read or made, is in use, or is no state file.
+/// The file cannot be read or created, is in use, or is not a state file.
 pub fn open(path: Option<&Path>) -> Result<(Box<dyn Store>, Vec<String>), StoreError> {
     let Some(path) = path else { return Ok((Box::new(MemoryStore::default()), Vec::new())) };
     let (store, problems) = DiskStore::open(path)?;

@@ -1,7 +1,7 @@
-//! Signs of devices that come and go: the messages of udev, sent when a device has its name and
-//! its permissions, and those of the kernel, for machines and containers without udev.
+//! Messages about devices that come and go: those of udev, sent when a device has its name and its
+//! permissions, and those of the kernel, for machines and containers without udev.
 //!
-//! A message is only a sign: its receiver looks at the devices itself. So the sender does not
+//! A message only wakes its receiver, which looks at the devices itself. So the sender does not
 //! matter, and only the message's subsystem is used.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -23,7 +23,7 @@ pub(crate) struct Uevents {
 }
 
 impl Uevents {
-    /// Listens from now on. No privileges are needed.
+    /// Opens the socket, which receives messages from now on. No privileges are needed.
     ///
     /// # Errors
     /// No netlink sockets are available: in a sandbox without AF_NETLINK, or on a kernel without
@@ -40,8 +40,8 @@ impl Uevents {
         Ok(Self { socket })
     }
 
-    /// Takes all pending messages. Returns whether any was, or may have been, about a device that a
-    /// namespace may have (messages are lost when there are too many).
+    /// Takes all pending messages. Returns whether any was about a device that a namespace may
+    /// have, or was lost because there were too many.
     pub(crate) fn any(&self) -> bool {
         let mut buffer = [0; 8192];
         let mut any = false;
@@ -62,8 +62,8 @@ impl AsFd for Uevents {
     }
 }
 
-/// Says whether a message is about a device that a namespace may have: `KEY=VALUE` strings with a
-/// NUL after each, behind a header of either sender.
+/// Says whether a message is about a device that a namespace may have. A message has `KEY=VALUE`
+/// strings with a NUL after each, behind a header of the kernel or of udev.
 fn is_of_a_device(message: &[u8]) -> bool {
     message.split(|byte| *byte == 0).any(|part| SUBSYSTEMS.contains(&part))
 }

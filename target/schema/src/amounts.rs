@@ -48,7 +48,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     if let Some(letter) = ["K", "k", "M", "G", "T"].iter().find(|l| unit == **l) {
         let upper = letter.to_uppercase();
         return Err(format!(
-            "write {upper}iB for powers of 1024 or {upper}B for powers of 1000: \"{number} {upper}iB\""
+            "write {upper}iB for powers of 1024 or {upper}B for powers of 1000: \"{number} \
+             {upper}iB\""
         ));
     }
     let bytes = SIZES.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);
@@ -81,7 +82,7 @@ fn rate_remedy(number: &str, unit: &str) -> String {
         let bits = scaled(number, *bytes).ok().and_then(|bytes| bytes.checked_mul(8));
         return match bits {
             Some(bits) => {
-                format!("write bits, not bytes: as many are \"{}\"", format_rate(bits))
+                format!("write bits, not bytes: the same rate is \"{}\"", format_rate(bits))
             }
             None => "write bits per second, not bytes: \"10 Gbit/s\"".into(),
         };
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(parse_rate("1 bit/s"), Ok(1));
         assert_eq!(format_rate(2_500_000_000), "2500 Mbit/s");
         for (text, words) in [
-            ("10 GB/s", "not bytes: as many are \"80 Gbit/s\""),
+            ("10 GB/s", "not bytes: the same rate is \"80 Gbit/s\""),
             ("100 MiB/s", "\"838860800 bit/s\""),
             ("10 GBps", "\"80 Gbit/s\""),
             ("10 Gbps", "write \"10 Gbit/s\""),

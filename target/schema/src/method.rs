@@ -15,7 +15,8 @@ pub trait Call {
 
 /// Makes [`Method`] and the types in [`crate::call`].
 macro_rules! methods {
-    ($($name:ident $text:literal $kind:ident ($params:ty) -> $answer:ty, $takes:literal, $gives:literal;)*) => {
+    ($($name:ident $text:literal $kind:ident ($params:ty)
+        -> $answer:ty, $takes:literal, $gives:literal;)*) => {
         /// A method of the control socket.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Method {
@@ -86,50 +87,67 @@ macro_rules! methods {
 methods! {
     Status "status" shows (params::Nothing) -> answer::Status,
         "",
-        "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes survive a restart; `namespaces_unavailable`, `namespaces_with_errors`: numbers of namespaces in these states; `problems`: a line for each.";
+        "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes \
+         survive a restart; `namespaces_unavailable`, `namespaces_with_errors`: numbers of \
+         namespaces in these states; `problems`: a line for each.";
     Connections "connections" shows (params::Nothing) -> Vec<answer::Connection>,
         "",
         "One object for each connection.";
     Statistics "statistics" shows (params::Buckets) -> answer::Statistics,
         "`buckets` (boolean, default false)",
-        "Operations, bytes, errors and latency (sum, mean and percentiles in nanoseconds) for each namespace, host, workload (a host in a class at a namespace) and queue; for each reactor the CPU time that a change of the configuration took of it in one turn (`changes_ns`); with `buckets` the counts that percentiles are made of, see below.";
+        "Operations, bytes, errors and latency (sum, mean and percentiles in nanoseconds) for \
+         each namespace, host, workload (a host in a class at a namespace) and queue; for each \
+         reactor the CPU time that the reactor spent on a change of the configuration in one turn \
+         (`changes_ns`); with `buckets` the counts that percentiles are made of, see below.";
     Reload "reload" changes (params::Reload) -> answer::Reloaded,
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
-        "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their order; the keys that only a restart changes, each with its present and its next value; live changes that no longer count, and with `check` the losses of connected hosts.";
+        "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their \
+         order; the keys that only a restart changes, each with its present and its next value; \
+         live changes that no longer count, and with `check` the losses of connected hosts.";
     Shutdown "shutdown" changes (params::Shutdown) -> answer::Nothing,
         "`now` (boolean, default false)",
-        "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that systemd leaves it ended.";
+        "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that \
+         systemd does not start it again.";
     SubsystemList "subsystem.list" shows (params::Nothing) -> Vec<answer::Subsystem>,
         "",
         "The subsystems with their hosts, as in `host.list`, and their namespaces.";
-    SubsystemAdd "subsystem.add" changes (params::Settings) -> answer::Changed<answer::SubsystemAdded>,
+    SubsystemAdd "subsystem.add" changes (params::Settings)
+        -> answer::Changed<answer::SubsystemAdded>,
         "as `[[subsystem]]`; `namespace`: list of namespaces",
         "`nqn`, `serial`";
-    SubsystemRemove "subsystem.remove" changes (params::SubsystemRemove) -> answer::Changed<answer::SubsystemName>,
+    SubsystemRemove "subsystem.remove" changes (params::SubsystemRemove)
+        -> answer::Changed<answer::SubsystemName>,
         "`nqn`, `force`",
         "`nqn`";
     NamespaceList "namespace.list" shows (params::OfSubsystem) -> Vec<answer::NamespaceRow>,
         "`subsystem` (may be left out)",
-        "The namespaces, each with `subsystem`; `state`, `reason` and `errors` are explained below.";
-    NamespaceAdd "namespace.add" changes (params::Settings) -> answer::Changed<answer::NamespaceAdded>,
-        "`subsystem`, and as `[[subsystem.namespace]]`; a file that is missing and has a `size` is made. `force`: a device that holds a file system or the like is taken",
+        "The namespaces, each with `subsystem`; `state`, `reason` and `errors` are explained \
+         below.";
+    NamespaceAdd "namespace.add" changes (params::Settings)
+        -> answer::Changed<answer::NamespaceAdded>,
+        "`subsystem`, and as `[[subsystem.namespace]]`; a missing file with a `size` is created. \
+         `force`: a device that holds a file system or other data is served",
         "`subsystem`, `nsid`, `uuid`";
-    NamespaceRemove "namespace.remove" changes (params::NamespaceRemove) -> answer::Changed<answer::NamespaceName>,
+    NamespaceRemove "namespace.remove" changes (params::NamespaceRemove)
+        -> answer::Changed<answer::NamespaceName>,
         "`subsystem`, `nsid`, `force`",
         "`subsystem`, `nsid`";
-    NamespaceResize "namespace.resize" changes (params::NamespaceResize) -> answer::Changed<answer::NamespaceResized>,
+    NamespaceResize "namespace.resize" changes (params::NamespaceResize)
+        -> answer::Changed<answer::NamespaceResized>,
         "`subsystem`, `nsid`, `size` (left out: the present size of the file or device), `force`",
         "`subsystem`, `nsid`, `size` in bytes";
     NamespaceRetry "namespace.retry" changes (params::NamespaceRetry) -> Vec<answer::NamespaceRow>,
         "`subsystem`, `nsid` (both may be left out: all)",
-        "The namespaces that were not available, as in `namespace.list`, after their devices have been tried once more.";
+        "The namespaces that were not available, as in `namespace.list`, after another try to \
+         open their devices.";
     ListenerList "listener.list" shows (params::Nothing) -> Vec<answer::Listener>,
         "",
         "The listeners.";
     ListenerAdd "listener.add" changes (params::Settings) -> answer::Changed<answer::ListenerName>,
         "as `[[listener]]`",
         "`address`";
-    ListenerRemove "listener.remove" changes (params::ListenerRemove) -> answer::Changed<answer::ListenerName>,
+    ListenerRemove "listener.remove" changes (params::ListenerRemove)
+        -> answer::Changed<answer::ListenerName>,
         "`address`, `force`",
         "`address`";
     HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
@@ -153,14 +171,17 @@ methods! {
     QosSet "qos.set" changes (params::Settings) -> answer::Changed<answer::QosSettings>,
         "keys of `[qos]`; a key that is not given stays",
         "The settings of `[qos]`";
-    QosListener "qos.listener" changes (params::ListenerClass) -> answer::Changed<answer::ListenerClass>,
-        "`address`, `class` (`null`: none)",
+    QosListener "qos.listener" changes (params::ListenerClass)
+        -> answer::Changed<answer::ListenerClass>,
+        "`address`, `class` (`null` for none)",
         "`address`, `class`";
-    QosNamespace "qos.namespace" changes (params::NamespaceClass) -> answer::Changed<answer::NamespaceClass>,
-        "`subsystem`, `nsid`, `class` (`null`: none)",
+    QosNamespace "qos.namespace" changes (params::NamespaceClass)
+        -> answer::Changed<answer::NamespaceClass>,
+        "`subsystem`, `nsid`, `class` (`null` for none)",
         "`subsystem`, `nsid`, `class`";
     QosPolicy "qos.policy" changes (params::Settings) -> answer::Changed<answer::Policy>,
-        "as `[[policy]]`; without `class`, `max_class`, `urgent_iops` and `session` the policy is removed",
+        "as `[[policy]]`; without `class`, `max_class`, `urgent_iops` and `session` the policy is \
+         removed",
         "The policy; `removed`";
     SessionList "session.list" shows (params::Nothing) -> Vec<answer::Session>,
         "",
@@ -169,15 +190,18 @@ methods! {
         "as `[[session]]`",
         "The settings of the session";
     SessionSet "session.set" sets (params::Settings) -> answer::Changed<answer::SessionSettings>,
-        "`name`, and keys of `[[session]]`; a key that is not given stays, `null` takes a setting back",
+        "`name`, and keys of `[[session]]`; a key that is not given stays, `null` takes a setting \
+         back",
         "The settings of the session";
     SessionRemove "session.remove" removes (params::SessionRemove) -> answer::Changed<answer::Name>,
         "`name`; of an automatic session only the settings are removed",
         "`name`";
-    SessionReserve "session.reserve" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
+    SessionReserve "session.reserve" changes (params::Settings)
+        -> answer::Changed<answer::SessionSettings>,
         "`session`, and as `reserve`",
         "The settings of the session";
-    SessionRelease "session.release" changes (params::SessionRelease) -> answer::Changed<answer::SessionSettings>,
+    SessionRelease "session.release" changes (params::SessionRelease)
+        -> answer::Changed<answer::SessionSettings>,
         "`session`",
         "The settings of the session";
     NetworkShow "network.show" shows (params::Nothing) -> answer::Network,
@@ -186,8 +210,9 @@ methods! {
     NetworkSet "network.set" changes (params::Settings) -> answer::Changed<answer::NetworkSettings>,
         "keys of `[network]`, in `classes` only those that change; a key that is not given stays",
         "The settings of `[network]`";
-    NetworkListener "network.listener" changes (params::ListenerLink) -> answer::Changed<answer::ListenerLink>,
-        "`address`, `link` (`null`: the default one)",
+    NetworkListener "network.listener" changes (params::ListenerLink)
+        -> answer::Changed<answer::ListenerLink>,
+        "`address`, `link` (`null` for the default one)",
         "`address`, `link`";
     LinkAdd "link.add" adds (params::Settings) -> answer::Changed<answer::LinkSettings>,
         "as `[[link]]`; classes that are not given are as in `[network]` now",

@@ -229,7 +229,7 @@ params! {
             address: String = Values::Address, "\"0.0.0.0:4420\"";
         }
         optional {
-            /// Whether hosts that are connected through it may lose their controllers.
+            /// Whether hosts that are connected through the listener may lose their controllers.
             force: bool = Values::Boolean;
         }
     }

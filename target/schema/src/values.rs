@@ -51,13 +51,13 @@ pub enum Values {
     Nqns,
     /// Lists of IP addresses and networks.
     Networks,
-    /// Classes by their names; `null`: none.
+    /// Classes by their names; `null` means none.
     Class,
     /// Names of sessions, the root's excepted.
     Session,
     /// Names of links, that of the default one excepted.
     Link,
-    /// Names of links; `null` or `"default"`: the default one.
+    /// Names of links; `null` and `"default"` mean the default one.
     AnyLink,
     /// Values with a reader of their own, in the words of docs/configuration.md.
     Other(&'static str),

@@ -25,7 +25,7 @@ pub struct RequestLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The line is no request.
+    /// The line is not a request.
     BadRequest,
     /// There is no such method.
     UnknownMethod,
@@ -33,11 +33,11 @@ pub enum ErrorKind {
     NotFound,
     /// The object exists already, or a part of it is another's.
     Exists,
-    /// The parameters ask for something that cannot be.
+    /// The parameters contradict the configuration or the specification.
     Invalid,
     /// The operating system refused.
     System,
-    /// The change would hurt hosts or data: `force` makes the change anyway.
+    /// The change would hurt hosts or data, and was not forced.
     Refused,
     /// The change could not be stored, and was not made.
     Store,
@@ -92,19 +92,19 @@ impl Failure {
         Self { kind, message: message.into() }
     }
 
-    /// Makes a failure: the parameters ask for something that cannot be.
+    /// Makes the failure of parameters that are wrong.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Makes a failure: the object is not there.
+    /// Makes the failure of an object that does not exist.
     #[must_use]
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// Makes a failure: the object exists already.
+    /// Makes the failure of an object that exists already.
     #[must_use]
     pub fn exists(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Exists, message)

@@ -1,4 +1,4 @@
-//! Tests of what a person relies on who changes quality of service while hosts are at work.
+//! Tests of changes of quality of service while hosts are at work.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -241,8 +241,8 @@ fn change(kind: u8, a: u8, b: u8) -> (&'static str, Value) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is changed in whatever order: what runs, what the control plane believes, and
-    /// what a restart would run stay the same.
+    /// Checks that whatever is changed in whatever order, the running settings, those that the
+    /// control plane keeps, and those that a restart would run are the same.
     #[test]
     fn any_history_is_what_a_restart_runs(
         history in proptest::collection::vec((0u8..12, 0u8..6, 0u8..8), 0..40),

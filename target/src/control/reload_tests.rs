@@ -1,4 +1,4 @@
-//! Tests of what somebody who edits the file of a running target relies on.
+//! Tests of the method `reload`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn live_changes_stay_until_their_entry_in_the_file_changes() {
     assert!(answer["warnings"][0].as_str().unwrap().contains("has changed since"), "{answer}");
     assert_eq!(rig.store.objects().unwrap().len(), 1);
     rig.agrees();
-    // A live change from now on stands against the new file.
+    // A later live change is compared with the new file.
     rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "4 MiB"})).unwrap();
     assert_eq!(rig.store.objects().unwrap().len(), 1, "a change to what the file says");
     rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "8 MiB"})).unwrap();
@@ -120,7 +120,7 @@ fn what_cannot_be_done_changes_nothing() {
     rig.edit(&format!("{FILE}colour = 1\nsise = 2\n"));
     unchanged("unknown key `colour`", "invalid");
     unchanged("unknown key `sise`", "invalid");
-    // The file brings two changes; the second one fails, whichever it is.
+    // The file has two changes, the second of which fails.
     rig.edit(&FILE.replace("4420", "4421").replace("1 MiB", "4 MiB"));
     for after in 0..3 {
         *rig.engine.refuse_after.lock().unwrap() = Some(after);

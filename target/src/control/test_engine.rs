@@ -18,7 +18,7 @@ use crate::engine::{
 use crate::workloads::WorkloadKey;
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
 
-/// Keeps a configuration, and answers as a target would that ran it.
+/// An engine that keeps a configuration, and answers as a target that runs it.
 #[derive(Debug, Default)]
 pub(crate) struct TestEngine {
     pub(crate) config: Mutex<Config>,

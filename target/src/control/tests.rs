@@ -1,4 +1,4 @@
-//! Tests of what a client of the control socket relies on.
+//! Tests of the methods and of the control socket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -99,7 +99,7 @@ impl Rig {
 
     /// Checks that the engine runs what the control plane believes, and what a restart would run.
     pub(super) fn check_agreement(&self) -> Config {
-        // Sessions, policies, links and listeners stand in no order that means anything.
+        // The order of sessions, policies, links and listeners means nothing.
         let sorted = |config: &Config| {
             let mut config = config.clone();
             config.qos.sessions.sort_by_key(|session| session.name.clone());
@@ -430,7 +430,7 @@ fn the_socket_answers_line_by_line_and_goes_away_with_its_owner() {
     assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!(1), &json!("b")));
     assert_eq!(answers[0]["result"]["namespaces"], 1);
     assert_eq!(*served.rig.engine.ended.lock().unwrap(), Some(true));
-    // Clients that only hold on do not hold the end up.
+    // Clients that stay connected do not delay the end.
     let _idle: Vec<UnixStream> =
         (0..5).map(|_| UnixStream::connect(&served.path).unwrap()).collect();
     let began = Instant::now();
@@ -617,7 +617,7 @@ fn a_full_disk_does_not_stop_a_start_that_drops_live_changes() {
     assert_ne!(edited, parse(FILE).unwrap());
     let (live, warnings) = Live::open(edited.clone(), rig.store.clone()).unwrap();
     assert_eq!(live.current().subsystems.len(), edited.subsystems.len() + 1);
-    assert!(warnings.iter().any(|w| w.contains("still in the state file")), "{warnings:?}");
+    assert!(warnings.iter().any(|w| w.contains("stay in the state file")), "{warnings:?}");
     drop(live);
     assert_eq!(rig.store.objects().unwrap().len(), 2);
     rig.store.full.store(false, Relaxed);

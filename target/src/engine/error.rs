@@ -1,4 +1,4 @@
-//! The refusal of a change.
+//! The error of a change that the running target refuses.
 
 use fabric::controller::ConfigError;
 use thiserror::Error;
@@ -12,13 +12,13 @@ pub enum EngineError {
     /// The object that the change adds exists already.
     #[error("{0}")]
     Exists(String),
-    /// The change asks for something that cannot be.
+    /// The change contradicts the configuration or the specification.
     #[error("{0}")]
     Invalid(String),
     /// The operating system refused (a port in use, a device that does not open).
     #[error("{0}")]
     System(String),
-    /// The change would hurt hosts or data: `force` makes the change anyway.
+    /// The change would hurt hosts or data, and was not forced.
     #[error("{0}")]
     Refused(String),
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::config::AllowedHost;
 
-/// A thing that a change takes from connected hosts.
+/// What a change takes from connected hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss<'a> {
     /// A subsystem, by its NQN.

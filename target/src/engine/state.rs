@@ -28,7 +28,7 @@ pub struct NetworkState {
 /// A link as it is now.
 #[derive(Clone, Debug, Default)]
 pub struct LinkState {
-    /// Its name.
+    /// The link's name.
     pub name: String,
     /// The configured capacity in bits per second; `None` means `auto`.
     pub capacity: Option<u64>,
@@ -70,13 +70,13 @@ pub struct Statistics {
 /// A reactor as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReactorState {
-    /// CPU number it is pinned to.
+    /// The number of the CPU that the reactor is pinned to.
     pub core: usize,
-    /// Connections it serves.
+    /// Connections of the reactor.
     pub connections: u64,
     /// Time spent working, in nanoseconds, since the start.
     pub busy_ns: u64,
-    /// Turns of its loop since the start.
+    /// Turns of the reactor's loop since the start.
     pub turns: u64,
     /// I/O buffer bytes in use.
     pub buffer_used: u64,
@@ -84,7 +84,7 @@ pub struct ReactorState {
     pub buffer_total: u64,
     /// The number of commands in each state, for the metrics.
     pub states: Vec<(&'static str, u64)>,
-    /// CPU time of each part of a change that the reactor took in a turn, for the metrics.
+    /// CPU time that the reactor spent on a change of the configuration in one turn, in ns.
     pub changes: HistogramSnapshot,
 }
 
@@ -104,7 +104,7 @@ pub struct QosState {
 pub struct Traffic {
     /// Commands waiting now.
     pub waiting: u64,
-    /// Commands that were told to retry later.
+    /// Commands whose host was told to retry later.
     pub refused: u64,
     /// The operations that were carried out.
     pub io: IoSnapshot,
@@ -113,9 +113,9 @@ pub struct Traffic {
 /// A session as it is now.
 #[derive(Clone, Debug, Default)]
 pub struct SessionState {
-    /// Its name; the root's is `root`.
+    /// The session's name; the root's is `root`.
     pub name: String,
-    /// Its parent's name; `None` means the root itself.
+    /// The parent's name; `None` for the root.
     pub parent: Option<String>,
     /// Whether the session comes with a subsystem or a namespace.
     pub automatic: bool,
@@ -129,7 +129,7 @@ pub struct SessionState {
     pub bandwidth: Option<u64>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
-    /// Its reservation.
+    /// The session's reservation.
     pub reserve: Option<ReserveState>,
     /// The traffic on the session's account.
     pub traffic: Traffic,
@@ -146,7 +146,7 @@ pub struct ReserveState {
     pub utilisation: f64,
     /// Periods that have ended with demand.
     pub periods: u64,
-    /// Periods in which the tenant got its budget, or all it asked for; with an allowed latency,
+    /// Periods in which the tenant got its budget, or all that it asked for; with an allowed latency,
     /// those in which no command was late.
     pub kept: u64,
     /// Commands that had to be complete by a deadline, by the allowed latency.
@@ -162,15 +162,15 @@ pub struct DeviceState {
     pub subsystem: String,
     /// NSID.
     pub nsid: u32,
-    /// Whether the target arbitrates, so that commands wait for their turn at all.
+    /// Whether the target arbitrates, so that commands may wait for their turn.
     pub arbitrated: bool,
     /// Commands of ordinary size that the device may hold now; `None` means any number.
     pub window: Option<f64>,
-    /// Commands of ordinary size that it holds.
+    /// Commands of ordinary size that the device holds.
     pub in_use: f64,
     /// Commands waiting, by class.
     pub waiting: PerClass<u64>,
-    /// Mean service time of a 4 KiB read and write in ns, as measured; 0: not yet.
+    /// Measured mean service time of a 4 KiB read and write in ns; 0 until it is known.
     pub mean_ns: (u64, u64),
     /// The share of the device that is reserved, 0 to 1.
     pub reserved: f64,

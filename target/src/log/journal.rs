@@ -1,7 +1,8 @@
 //! The systemd journal, by its native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): an entry is a
 //! datagram of fields. `MESSAGE` is the whole line as standard error has it, with the event's
-//! fields, since that is what `journalctl` shows; each field is also one of its own, to search for.
-//! The crate `tracing-journald` leaves the fields out of the message and fixes the socket's path.
+//! fields, since `journalctl` shows nothing else; each field is also a field of the entry, so that
+//! it can be searched. The crate `tracing-journald` leaves the fields out of the message and fixes
+//! the socket's path.
 
 use std::fmt::{Debug, Write as _};
 use std::fs::File;
@@ -126,7 +127,7 @@ fn priority(level: Level) -> &'static str {
     }
 }
 
-/// Fields on their way to the journal.
+/// The fields of an entry, in the journal's form.
 #[derive(Debug, Default)]
 struct Entry(Vec<u8>);
 

@@ -1,4 +1,5 @@
-//! A paced connection: the poller looks at its state, and sets the limits of its socket.
+//! A paced connection: the poller reads its state from the kernel, and sets the limits of its
+//! socket.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -13,13 +14,14 @@ use super::links::{Direction, Links};
 use super::socket::PacedSocket;
 use crate::engine::{ConnectionNetwork, FlowState};
 
-/// The shortest time from one look at a connection to the next.
+/// The shortest time between two looks at a connection.
 const SHORTEST: Duration = Duration::from_micros(200);
+/// The longest time between two looks at a connection that moves data.
 pub(super) const LONGEST: Duration = Duration::from_millis(5);
-/// The time from one look at a connection that rests to the next.
+/// The time between two looks at a connection that rests.
 pub(super) const RESTING: Duration = Duration::from_millis(20);
-/// The least change of a pacing rate that is set, as a part of the rate: setting it costs a system
-/// call.
+/// The least change of a pacing rate for which the rate is set again, as a part of the rate:
+/// setting it costs a system call.
 const WORTH: f64 = 0.01;
 
 /// A connection as the poller knows it.
@@ -29,16 +31,16 @@ pub(super) struct PacedConnection {
     /// The generation, which tells this connection from earlier ones in the same place of the
     /// poller's table.
     pub(super) generation: u32,
-    /// The index of its link.
+    /// The index of the connection's link.
     pub(super) link: usize,
     sampler: Sampler,
-    /// The packets that had been sent again at the last look.
+    /// The number of packets that were sent again, at the last look.
     retransmitted: u32,
     /// The name of the kernel's congestion control.
     base: String,
     /// The time at which data last moved.
     moved_at: Nanos,
-    /// The time of the last ECN mark, or sign that counts as one.
+    /// The time of the last ECN mark, or of another sign of congestion.
     marked_at: Option<Nanos>,
     out: PerClass<ClassFlow>,
     into: PerClass<ClassFlow>,
@@ -51,7 +53,7 @@ pub(super) struct PacedConnection {
 }
 
 impl PacedConnection {
-    /// Makes the entry of a connection that has just come.
+    /// Makes the entry of a new connection.
     pub(super) fn new(now: Nanos, of: PacedSocket, generation: u32, link: usize) -> Self {
         let base = options::congestion(of.socket.as_fd()).unwrap_or_default();
         Self {
@@ -85,7 +87,7 @@ impl PacedConnection {
         } else {
             self.moved_at = now;
         }
-        // The connection may be gone; then its reactor will say so.
+        // The connection may be gone; its reactor reports that.
         let Ok(info) = Info::read(self.of.socket.as_fd()) else { return RESTING };
         let mut sample = self.sampler.sample(now, &info);
         if sample.out.interval.is_zero() {
@@ -130,8 +132,8 @@ impl PacedConnection {
     /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On
     /// a connection without ECN, and where the kernel does not count the marks of received packets,
     /// the time that packets stand in queues is another. Slow hosts and targets make round trips
-    /// long as well: therefore that time counts for sent data only while the data waits for the
-    /// network, and for received data only if it is clearly longer.
+    /// long as well. So the time in queues counts for sent data only while the data waits for the
+    /// network, and for received data only where it is clearly longer.
     fn infer_marks(&mut self, info: &Info, sample: &mut Sample) {
         const QUEUED_OUT: Duration = Duration::from_millis(1);
         const QUEUED_IN: Duration = Duration::from_millis(5);

@@ -51,7 +51,7 @@ impl Links {
         }
     }
 
-    /// Returns the index of the link of a name; the default one's where no link has it.
+    /// Returns the index of the link of a name; where no link has the name, the default link's.
     pub(crate) fn find(&self, name: Option<&str>) -> usize {
         let name = name.unwrap_or(DEFAULT_LINK);
         self.0.iter().position(|link| link.config.name == name).unwrap_or(0)
@@ -68,7 +68,7 @@ impl Links {
         index: usize,
         direction: Direction,
     ) -> Option<&mut LinkDirection> {
-        debug_assert!(index < self.0.len(), "connections go by the links that are there");
+        debug_assert!(index < self.0.len(), "each connection has the index of a present link");
         Some(self.0.get_mut(index)?.direction_mut(direction))
     }
 

@@ -4,9 +4,8 @@
 //! - [`socket`]: a connection as the poller receives it; [`qtcp::pacing`] has the messages between
 //!   its reactor and the poller.
 //! - [`links`]: the links, and the goals of their classes.
-//! - [`poller`]: a thread that looks at all connections; [`connection`]: one of them, and its
-//!   limits;
-//!   [`qtcp::class_split`]: the classes that it carries.
+//! - [`poller`]: a thread that looks at all connections; [`connection`]: one connection with its
+//!   limits; [`qtcp::class_split`]: the classes of one connection.
 //! - [`view`]: the state that the control socket and the metrics show.
 
 mod connection;
@@ -72,12 +71,12 @@ impl NetworkShared {
         }
     }
 
-    /// Logs the features of this kernel, and the remedy where one is missing.
+    /// Logs what this kernel lacks for the stage to work well, and the remedy.
     pub(crate) fn announce(&self) {
         if !self.config().enabled {
             return;
         }
-        tracing::info!(base = self.base_name(), "the network's stage is on");
+        tracing::info!(base = self.base_name(), "classes share the network");
         for advice in self.offer.advice() {
             tracing::info!("network: {advice}");
         }
@@ -91,8 +90,9 @@ impl NetworkShared {
     /// Replaces the settings.
     ///
     /// # Errors
-    /// Connections cannot have a congestion control that is new in the settings; nothing is
-    /// changed. One that was configured before is no error, so that other changes can be made.
+    /// The settings name another congestion control than before, which the kernel does not have;
+    /// nothing is changed. A congestion control that was configured before is no error, so that
+    /// other changes can be made.
     pub(crate) fn set(&self, config: &Network) -> Result<(), String> {
         let asked = config.base.as_deref().filter(|_| self.config().base != config.base);
         if let Some(reason) = asked.and_then(qtcp::linux::refusal) {
@@ -139,7 +139,7 @@ impl NetworkShared {
         lock(&self.events).push(Event::Went(id));
     }
 
-    /// Looks at connections until `over` says so: the body of the poller's thread.
+    /// Looks at connections until `over` holds: the body of the poller's thread.
     pub(crate) fn run(&self, clock: &Clock, over: impl Fn() -> bool) {
         /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);

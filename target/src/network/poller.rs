@@ -1,5 +1,5 @@
-//! The poller looks at every connection about once in a round trip, and limits its rate of sending
-//! and of R2T. One thread does this for all connections, beside the reactors.
+//! The poller, a thread beside the reactors. It looks at every connection about once in a round
+//! trip, and limits the connection's rates of sending and of R2T.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,8 +20,8 @@ use crate::engine::ConnectionNetwork;
 
 /// The CPU time of one look.
 const LOOK_COST: Duration = Duration::from_nanos(1500);
-/// The part of a core, as its inverse, that all looks together may take; beyond it they become
-/// rarer, down to one in the longest interval for each connection.
+/// The part of a core, as its inverse, that all looks together may take. With more connections the
+/// looks become rarer, down to one in the longest interval for each connection.
 const CORE_PART: u32 = 20;
 
 /// All connections that are paced, or would be if the stage were on.
@@ -31,7 +31,7 @@ pub(super) struct Poller {
     version: u64,
     enabled: bool,
     connections: Slab<PacedConnection>,
-    /// The index of each connection in that table.
+    /// The index of each connection in `connections`.
     places: HashMap<ConnectionId, usize>,
     /// The next looks: the time, the connection's index and its generation.
     due: BinaryHeap<Reverse<(Nanos, usize, u32)>>,
@@ -75,7 +75,7 @@ impl Poller {
         }
     }
 
-    /// Adds a connection that has come.
+    /// Adds a new connection.
     pub(super) fn add(
         &mut self,
         now: Nanos,
@@ -93,7 +93,7 @@ impl Poller {
         self.places.insert(id, index);
     }
 
-    /// Removes a connection that has gone.
+    /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, id: ConnectionId) {
         let place = self.places.remove(&id);
         if let Some(mut connection) = place.and_then(|index| self.connections.try_remove(index)) {
@@ -101,7 +101,7 @@ impl Poller {
         }
     }
 
-    /// Says whether there is nothing to look at: the stage is off, or no connection is there.
+    /// Says whether there is nothing to look at: the stage is off, or there is no connection.
     pub(super) fn is_idle(&self) -> bool {
         !self.enabled || self.places.is_empty()
     }

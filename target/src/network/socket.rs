@@ -11,7 +11,8 @@ use qtcp::pacing::Pacing;
 pub(crate) struct PacedSocket {
     pub(crate) id: ConnectionId,
     pub(crate) listener: ListenerId,
-    /// A descriptor of the poller's own, so that it names this socket whatever the reactor does.
+    /// The poller's own descriptor of the socket, which stays valid when the reactor closes its
+    /// one.
     pub(crate) socket: OwnedFd,
     pub(crate) pacing: Arc<Pacing>,
 }

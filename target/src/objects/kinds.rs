@@ -1,4 +1,4 @@
-//! The kinds of objects, one after the other.
+//! The list of all kinds of objects.
 
 use super::object::{Batch, Kept, Named, Object};
 use crate::config::fields::Fields;
@@ -22,8 +22,8 @@ pub(crate) trait Visitor {
     fn visit<T: Named + Listed>(self) -> Self::Output;
 }
 
-/// Makes [`Kind`]: each kind with its name in a store. `kept` ones are objects of lists, `named`
-/// ones have the generic methods besides.
+/// Makes [`Kind`]: each kind with its name in a store. A `kept` kind is of objects of a list; a
+/// `named` kind also has the generic methods.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $name:literal $($of:ident $object:ty)?;)*) => {
         /// The kind of an object in a store.
@@ -101,8 +101,7 @@ kinds! {
 }
 
 impl Kind {
-    /// Says whether objects of this kind are live changes of the configuration, and not the
-    /// daemon's own.
+    /// Says whether objects of this kind are live changes of the configuration.
     #[must_use]
     pub fn is_change(self) -> bool {
         self != Self::Seen

@@ -1,5 +1,5 @@
-//! Objects that the configuration has lists of, such as sessions and links, each described once:
-//! the store, the methods that change an object, and the undo of a change use the description.
+//! Descriptions of the objects that the configuration has lists of, such as sessions and links. The
+//! store, the methods that change an object, and the undo of a change use them.
 //!
 //! - [`object`]: the traits of a description.
 //! - [`kinds`]: the list of all kinds.

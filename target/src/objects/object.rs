@@ -18,7 +18,7 @@ pub(crate) trait Object: Clone + 'static {
     /// Returns the list.
     fn list(group: &Self::Group) -> &[Self];
 
-    /// Returns the list, to be changed.
+    /// Returns the list for a change.
     fn list_mut(group: &mut Self::Group) -> &mut Vec<Self>;
 
     /// Returns the identifier that tells the object from others of its kind.
@@ -52,7 +52,7 @@ pub(crate) trait Named: Object<Group: Settable> + Table {
         Self::list(group).iter().map(Object::id).collect()
     }
 
-    /// The objects that may name this one, in the words of a message: `the listeners`.
+    /// The objects that may name this one, as a message calls them: `the listeners`.
     const USERS: &'static str;
 
     /// Returns the objects that name this one, so that it cannot be removed.
@@ -67,7 +67,7 @@ pub(crate) trait Group: Clone + Send + 'static {
     /// Returns the part of a configuration.
     fn of(config: &Config) -> &Self;
 
-    /// Returns the part of a configuration, to be changed.
+    /// Returns the part of a configuration for a change.
     fn of_mut(config: &mut Config) -> &mut Self;
 
     /// Says which settings of the group contradict the configuration; `None` where none do.
@@ -155,7 +155,7 @@ impl Settable for QosConfig {
     }
 }
 
-/// The functions that a store needs of a kind of object, which it knows by name and text.
+/// The functions by which the store, which knows objects as names and texts, handles one kind.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// The batch in which live changes of the kind are taken at the start.

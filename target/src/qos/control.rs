@@ -1,5 +1,5 @@
-//! The state of quality of service that changes act on. The cost of a change depends on its own
-//! size alone: there may be ten thousand namespaces, each with a session.
+//! The state of quality of service that changes act on. The cost of a change depends on the size of
+//! the change alone, since there may be ten thousand namespaces, each with a session.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::config::{Policy, Qos, QosConfig, ROOT_SESSION, Sources};
 /// The key of a policy: host, subsystem, namespace, addresses.
 type PolicyKey = (Option<String>, Option<String>, Option<u32>, Sources);
 
-/// The state behind what the reactors see.
+/// The state from which the snapshot and the settings of namespaces are made.
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) config: QosConfig,
@@ -73,26 +73,27 @@ impl Control {
         control
     }
 
-    /// Adds the session of a subsystem or a namespace, and the sessions that belong below it.
+    /// Adds the session of a subsystem or a namespace, and moves the sessions below it whose
+    /// entries name it as their parent.
     fn bring(&mut self, now: Nanos, name: &str) {
         let enabled = self.config.general.enabled;
         let spec = self.wanted.spec(&self.served, enabled, name);
         if let Err(error) = self.sessions.put(now, &spec) {
             // The configuration was checked, so only an entry that clashes with a subsystem that
-            // came later can fail. This entry is ignored, rather than all of them.
-            tracing::error!(session = name, %error, "the session's settings are left out");
+            // was added later can fail. Only this entry is ignored.
+            tracing::error!(session = name, %error, "the session's settings are ignored");
             let below =
                 |parent| SessionSpec { name: name.to_owned(), parent, ..SessionSpec::default() };
             let put = self.sessions.put(now, &below(spec.parent));
             if let Err(error) = put.or_else(|_| self.sessions.put(now, &below(None))) {
-                tracing::error!(session = name, %error, "there is no such session");
+                tracing::error!(session = name, %error, "the session cannot be made");
             }
         }
         for child in self.wanted.below(name) {
             if self.sessions.named(child).is_some() {
                 let spec = self.wanted.spec(&self.served, enabled, child);
                 if let Err(error) = self.sessions.put(now, &spec) {
-                    tracing::error!(session = child, %error, "the session stays where it is");
+                    tracing::error!(session = child, %error, "the session keeps its parent");
                 }
             }
         }
@@ -108,7 +109,8 @@ impl Control {
         self.follow();
     }
 
-    /// Lets policies and reservations that name a session find it again after it has come or gone.
+    /// Makes policies and reservations that name a session look it up again, after it was added or
+    /// removed.
     fn note(&mut self, name: &str) {
         self.reservations.touch(name);
         if self.wanted.is_named(name) {
@@ -149,8 +151,8 @@ impl Control {
         self.published.set(nqn, nsid, rule);
     }
 
-    /// Returns a session with its statistics. A session that has moved does not count in two places
-    /// at once.
+    /// Returns a session with its statistics. A session that was replaced begins new statistics, so
+    /// that no command counts in two places.
     fn tenant(&mut self, name: &str) -> Option<Tenant> {
         let session = Arc::clone(self.sessions.named(name)?);
         Some(self.with_stats(name, session))
@@ -246,7 +248,10 @@ impl Control {
         top
     }
 
-    /// Takes a new configuration, if it is possible.
+    /// Takes a new configuration.
+    ///
+    /// # Errors
+    /// The configuration contradicts itself, or a reservation does not fit; nothing has changed.
     pub(super) fn set(&mut self, now: Nanos, config: &QosConfig) -> Result<(), String> {
         let wanted = Wanted::new(config);
         let top = root(config, self.memory);
@@ -343,7 +348,7 @@ impl Control {
         self.reservations.drop_on(&name);
     }
 
-    /// Sets a namespace's class; false where there is no such namespace.
+    /// Sets a namespace's class. Returns whether the namespace exists.
     pub(super) fn set_class(&mut self, nqn: &str, nsid: u32, class: Option<Class>) -> bool {
         let known = self.served.get_mut(nqn, nsid).map(|known| known.class = class);
         if known.is_some() {

@@ -1,5 +1,5 @@
-//! Reservations: asked for in the configuration, admitted by the broker (docs/sources.md, F1, F2),
-//! in force in the plan.
+//! Reservations: the configuration asks for them, the broker admits them (docs/sources.md, F1, F2),
+//! and devices keep them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,8 +80,11 @@ impl Reservations {
         }
     }
 
-    /// Admits the reservations of a new configuration that are not in force, all or none; those
-    /// that it does not have any more are given up.
+    /// Admits the reservations of a new configuration that are not in force, and gives up those
+    /// that it no longer has.
+    ///
+    /// # Errors
+    /// A reservation that is new does not fit; nothing has changed.
     pub(super) fn admit(
         &mut self,
         now: Nanos,
@@ -108,7 +111,7 @@ impl Reservations {
                 Ok(one) => {
                     granted.insert(name.clone(), one);
                 }
-                // A reservation that was refused before does not stand in the way of other changes.
+                // A reservation that was refused before must not stop other changes.
                 Err(why) if before == Some((namespace, terms)) => {
                     pending.insert(name.clone(), why);
                 }
@@ -117,15 +120,15 @@ impl Reservations {
         }
         let old = std::mem::replace(&mut self.granted, granted);
         self.pending = pending;
-        // The sessions themselves change after this.
+        // `settle` is called after the sessions have changed too.
         let now = self.granted.values().map(Granted::place);
         let places: Vec<_> = old.values().map(Granted::place).chain(now).collect();
         self.unsettled.extend(places);
         Ok(())
     }
 
-    /// Puts the reservations in force on their devices that were granted since the last call; while
-    /// the stages are off (`enabled`), none. Returns the devices that have changed.
+    /// Puts the reservations in force on the devices where they have changed since the last call;
+    /// without `enabled`, no reservation is in force. Returns the devices that have changed.
     pub(super) fn settle(
         &mut self,
         served: &Served,
@@ -214,7 +217,7 @@ impl Reservations {
         let known = served.named(namespace).ok_or_else(|| no_namespace(namespace))?;
         if !known.queued {
             return Err(format!(
-                "{namespace} is kept in memory, where commands never wait; a reservation needs \
+                "{namespace} is in memory, where commands never wait; reserve on a namespace with \
                  a device"
             ));
         }
@@ -269,10 +272,10 @@ impl Reservations {
                     changed = true;
                 }
                 Err(why) => {
-                    // Until the namespace is served, there are lines about the namespace.
+                    // While the namespace is not served, the log has lines about the namespace.
                     let missing = no_namespace(namespace);
-                    let told = self.pending.insert(name.clone(), why.clone());
-                    if why != missing && told.is_none_or(|told| told == missing) {
+                    let before = self.pending.insert(name.clone(), why.clone());
+                    if why != missing && before.is_none_or(|before| before == missing) {
                         tracing::error!(session = name, why, "the reservation is not in force");
                     }
                 }
@@ -281,8 +284,8 @@ impl Reservations {
         changed
     }
 
-    /// Gives up the reservations on the device of a namespace that is gone; they are tried again
-    /// when it comes back.
+    /// Gives up the reservations on the device of a namespace that is gone. They are tried again
+    /// when the namespace is back.
     pub(super) fn drop_on(&mut self, namespace: &str) {
         if self.granted.is_empty() {
             return;

@@ -16,11 +16,11 @@ pub(super) struct KnownNamespace {
     pub(super) settings: DeviceQos,
     pub(super) backend: BackendId,
     pub(super) device: Arc<Device>,
-    /// Whether commands may wait for the device at all.
+    /// Whether commands may wait for the device.
     pub(super) queued: bool,
 }
 
-/// The subsystems with their namespaces, if any.
+/// The subsystems with their namespaces.
 #[derive(Debug, Default)]
 pub(super) struct Served(pub(super) BTreeMap<String, BTreeMap<u32, KnownNamespace>>);
 
@@ -52,7 +52,7 @@ impl Served {
         self.0.get(nqn)?.get(&nsid)
     }
 
-    /// Finds a namespace, to change it.
+    /// Finds a namespace for a change.
     pub(super) fn get_mut(&mut self, nqn: &str, nsid: u32) -> Option<&mut KnownNamespace> {
         self.0.get_mut(nqn)?.get_mut(&nsid)
     }

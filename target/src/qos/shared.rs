@@ -1,5 +1,5 @@
-//! Quality of service as all threads share it: live changes go in, snapshots for the reactors and
-//! the state for the control socket come out.
+//! Quality of service as all threads share it: takes live changes, gives snapshots to the reactors
+//! and the state to the control socket.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,7 +65,8 @@ impl QosShared {
         Arc::clone(&lock(&self.current))
     }
 
-    /// Takes the list of things that reactors must look at again; `None` where it is empty.
+    /// Takes the sessions and devices that reactors must look at again; `None` where there are
+    /// none.
     pub(crate) fn take_touched(&self) -> Option<Touched> {
         let touched = std::mem::take(&mut lock(&self.control).touched);
         Some(touched).filter(|touched| !touched.is_empty())
@@ -116,7 +117,7 @@ impl QosShared {
         });
     }
 
-    /// Adds a subsystem: its session is there before its namespaces.
+    /// Adds a subsystem with its session, before its namespaces.
     pub(crate) fn add_subsystem(&self, now: Nanos, nqn: &str) {
         let Ok(_) = self.change(now, |control| {
             control.subsystem_came(now, nqn);

@@ -1,6 +1,6 @@
-//! The settings of quality of service that all connections share: a value that is replaced when any
-//! of it changes, so that reading it takes no lock and a change is seen all at once. The settings
-//! of single namespaces are in [`published`](super::published).
+//! The settings of quality of service that all connections share. The snapshot is replaced as a
+//! whole when a setting changes, so that reading it takes no lock and a change is seen at once. The
+//! settings of single namespaces are in [`published`](super::published).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use fabric::controller::ListenerId;
 use crate::config::{Policy, Qos};
 use sluice_core::{Origin, Policies, Tenancy, Tenant};
 
-/// A policy with its session and its counter of Urgent commands.
+/// A policy with its session and its limit on Urgent commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) policy: Policy,
@@ -74,9 +74,9 @@ impl Rules {
         found
     }
 
-    /// Returns the policies that fit, those that name more of host, subsystem and namespace first;
-    /// of two that name as many, the one that names the host; of two for the same, the one for fewer
-    /// addresses.
+    /// Returns the policies that fit. Those that name more of host, subsystem and namespace come
+    /// first; of two that name as many, the one that names the host; of two for the same, the one
+    /// for fewer addresses.
     fn fitting(&self, asker: &Asker<'_>, subsystem: &str, nsid: Option<u32>) -> Vec<&Rule> {
         if self.0.is_empty() {
             return Vec::new();
@@ -118,12 +118,12 @@ pub(crate) struct NamespaceRule {
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) general: Qos,
-    /// The version of the settings that connections resolve for themselves: where it changes, they
-    /// resolve them again.
+    /// The version of the settings that each connection resolves, and resolves again when the
+    /// version changes.
     pub(crate) flows_version: u64,
     pub(crate) rules: Arc<Rules>,
     pub(crate) listeners: HashMap<u32, Class>,
-    /// The root session, for commands that have no other.
+    /// The root session, for commands without another session.
     pub(crate) root: Tenant,
 }
 

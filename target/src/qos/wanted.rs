@@ -10,7 +10,7 @@ use arbitration::session::{RootSpec, SessionSpec};
 use super::served::Served;
 use crate::config::{Qos, QosConfig, ROOT_SESSION, Session, split_namespace};
 
-/// The entries of `[[session]]` and `[[policy]]`, by name.
+/// The entries of `[[session]]` by name, and the sessions that `[[policy]]` entries name.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     sessions: HashMap<String, Session>,
@@ -51,8 +51,7 @@ impl Wanted {
             || name == ROOT_SESSION
     }
 
-    /// Returns the settings of a session; while the stages are off (`enabled`), no more than its
-    /// place.
+    /// Returns the settings of a session; without `enabled`, only its place in the tree.
     pub(super) fn spec(&self, served: &Served, enabled: bool, name: &str) -> SessionSpec {
         let own = self.sessions.get(name);
         let subsystem = || {
@@ -69,7 +68,7 @@ impl Wanted {
         if enabled {
             return spec;
         }
-        // Commands that wait go at once; commands that come do not wait.
+        // Without bounds, commands that wait go at once, and new ones do not wait.
         SessionSpec { name: spec.name, parent: spec.parent, ..SessionSpec::default() }
     }
 
@@ -121,7 +120,7 @@ pub(super) fn root(config: &QosConfig, memory: u64) -> RootSpec {
     let payload = general.payload.min(memory).div_ceil(1024);
     RootSpec {
         caps: Caps { operations: general.operations, payload },
-        // Credits as many as there can be commands need no counting.
+        // Credits are not counted where there are as many as there can be commands.
         bounded: general.operations < usual.operations || general.payload < usual.payload,
         queue: general.queue,
     }

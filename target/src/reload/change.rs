@@ -52,9 +52,9 @@ pub(crate) enum Change {
 /// The reason for which an object is added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// The object is new, or is not wanted any more.
+    /// The object is new, or the new configuration does not have it.
     Itself,
-    /// The object is removed and added again, since these settings of it cannot change while it
+    /// The object is removed and added again, since these settings cannot change while the object
     /// exists.
     Settings(Vec<&'static str>),
 }
@@ -93,7 +93,7 @@ impl Change {
         }
     }
 
-    /// Makes the change that takes this one back.
+    /// Returns the change that undoes this one.
     pub(crate) fn inverse(&self) -> Self {
         match self.clone() {
             Self::AddSubsystem(subsystem, why) => Self::RemoveSubsystem(subsystem, why),
@@ -127,8 +127,7 @@ impl Change {
         }
     }
 
-    /// Says whether the change removes something that may be missing already: a namespace whose
-    /// device did not open at the start was never added.
+    /// Says whether the change removes an object, which may be missing already.
     pub(crate) fn is_removal(&self) -> bool {
         matches!(
             self,
@@ -140,8 +139,8 @@ impl Change {
     }
 }
 
-/// Marks a namespace's file or device as served until now: the hosts' data on it is no reason to
-/// refuse it, and a file that is missing is not made.
+/// Marks a namespace's file or device as one that was served until now: the hosts' data on it is no
+/// reason to refuse it, and a missing file is not created.
 pub(super) fn known(namespace: &mut Namespace) {
     namespace.force = true;
     if let Backend::File { create, .. } = &mut namespace.backend {
@@ -150,7 +149,7 @@ pub(super) fn known(namespace: &mut Namespace) {
 }
 
 impl Why {
-    /// Writes "is added", or "comes again, with other …".
+    /// Writes `alone`, or `changed` with the settings that differ.
     fn words(&self, alone: &str, changed: &str) -> String {
         match self {
             Self::Itself => alone.to_owned(),

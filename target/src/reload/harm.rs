@@ -1,4 +1,4 @@
-//! The connected hosts from which a plan would take something.
+//! The connected hosts that would lose something by a plan.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(crate) fn harm<'a>(
         };
         all.push((loss, engine.hosts_hurt(&loss)));
     }
-    // Several changes of a subsystem's permissions count by their sum alone.
+    // Of several changes of a subsystem's permissions, only the result counts.
     for nqn in permissions {
         let Some(next) = to.subsystems.iter().find(|subsystem| subsystem.nqn == nqn) else {
             continue;

@@ -1,5 +1,5 @@
-//! The way from the configuration that runs to another one, without a restart: the changes, an
-//! order in which none stands in the way of another, and their undo.
+//! The change from the running configuration to another one, without a restart: the single changes,
+//! an order in which none stands in the way of another, and their undo.
 
 mod change;
 mod harm;

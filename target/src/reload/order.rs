@@ -1,6 +1,7 @@
-//! The order of changes: additions come before removals, so that a change that fails leaves
-//! everything in place; an addition that waits for an address, a name or a file comes right after
-//! that has become free; and namespaces in memory are removed last, for nothing brings them back.
+//! The order of changes. Additions come before removals, so that a change that fails leaves
+//! everything in place. An addition that waits for an address, a name or a file comes right after
+//! the removal that frees it. Namespaces in memory are removed last, since their content cannot be
+//! brought back.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -82,8 +83,8 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
         all
     };
     let needs: Vec<Vec<usize>> = additions.iter().map(waits_for).collect();
-    // The removals that are made last: of namespaces in memory, and of all that is exchanged
-    // together with them.
+    // The removals that are made last: of namespaces in memory, and of all objects that are
+    // exchanged together with them.
     let mut late: Vec<bool> = removals.iter().map(keeps_memory).collect();
     let is_late = |late: &[bool], all: &[usize]| all.iter().any(|at| late.get(*at) == Some(&true));
     loop {
@@ -100,7 +101,8 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
         }
     }
     let mut done = vec![false; removals.len()];
-    // Additions that wait for nothing; those that wait; those of them that are made last.
+    // Additions that wait for nothing, those that wait for a removal, and those that wait for a
+    // removal that is made last.
     let (mut free, mut waiting, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for (change, needed) in additions.iter().zip(&needs) {
         if needed.is_empty() {
@@ -118,7 +120,8 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
         group.push(change.clone());
     }
     let rest = removals.iter().zip(&done).filter(|(_, done)| !**done).map(|(c, _)| c.clone());
-    // Settings may name namespaces that come last, and fail more easily than they.
+    // The settings of quality of service may name namespaces that are added last. Otherwise these
+    // settings come first, since they fail more easily.
     let names_last = last.iter().any(is_new_place);
     let (first, second) = if names_last { (None, qos) } else { (qos, None) };
     let mut order: Vec<Change> = network_before.into_iter().collect();
@@ -150,7 +153,7 @@ fn rank(change: &Change, removal: bool) -> u8 {
     if removal { 2 - rank } else { rank }
 }
 
-/// Says whether a change is about a namespace that exists in memory alone.
+/// Says whether a change may lose the content of a namespace that exists in memory alone.
 fn keeps_memory(change: &Change) -> bool {
     let in_memory = |namespace: &Namespace| matches!(namespace.backend, Backend::Memory { .. });
     match change {
@@ -175,7 +178,7 @@ fn address(change: &Change) -> Option<SocketAddr> {
     }
 }
 
-/// Returns the places that an object which is added or removed has for itself.
+/// Returns the places that only this object can have.
 fn places(change: &Change) -> Vec<Place<'_>> {
     match change {
         Change::AddSubsystem(subsystem, _) | Change::RemoveSubsystem(subsystem, _) => {

@@ -6,9 +6,8 @@ use super::change::{Change, Why, known};
 use super::order::{Steps, in_order};
 use crate::config::{Backend, Config, Listener, Namespace, Network, Subsystem};
 
-/// Returns the changes that lead from `from`, which runs, to `to`, in their order. In both,
-/// identifiers that were left out are derived. `[target]` is not compared: it is read at the start
-/// alone.
+/// Returns the changes that lead from `from`, which runs, to `to`, in their order. Both have all
+/// identifiers, given or derived. `[target]` is not compared, since only a restart changes it.
 pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     let mut steps = Steps::default();
     listeners(&from.listeners, &to.listeners, &mut steps);
@@ -214,7 +213,7 @@ fn network(from: &Network, to: &Network, steps: &mut Steps) {
     let change = |from: &Network, to: &Network| {
         (from != to).then(|| Change::Network { from: from.clone().into(), to: to.clone().into() })
     };
-    // The order of links means nothing, and they are as many as before.
+    // The order of links means nothing.
     let same = both.links.len() == from.links.len()
         && both.links.iter().all(|link| from.links.contains(link))
         && Network { links: Vec::new(), ..both.clone() }

@@ -13,7 +13,7 @@ pub(crate) fn run(engine: &dyn Engine, changes: &[Change]) -> Result<(), EngineE
         let back = take_back(engine, change);
         match change.make(engine) {
             Ok(()) => undo.push(back),
-            // The object is gone already, and does not come back.
+            // A removal of an object that is gone needs no undo.
             Err(EngineError::NotFound(_)) if change.is_removal() => {}
             Err(error) => {
                 let failed = format!("{change}: {error}");
@@ -24,8 +24,8 @@ pub(crate) fn run(engine: &dyn Engine, changes: &[Change]) -> Result<(), EngineE
     Ok(())
 }
 
-/// Returns the change that undoes another one, as the target is before it. A file gets the size
-/// again that it has now.
+/// Returns the change that undoes another one; call this before that one is made. A namespace of
+/// its file's size gets the size again that it has now.
 fn take_back(engine: &dyn Engine, change: &Change) -> Change {
     let mut back = change.inverse();
     if let Change::Resize { nqn, nsid, to: to @ None, .. } = &mut back {
@@ -46,7 +46,7 @@ fn revert(engine: &dyn Engine, undo: Vec<Change>) -> String {
     }
     match failed.is_empty() {
         true => "; everything is as it was".into(),
-        false => format!("; and it could not be taken back that {}", failed.join("; that ")),
+        false => format!("; these changes could not be undone: {}", failed.join("; ")),
     }
 }
 

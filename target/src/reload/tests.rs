@@ -1,4 +1,4 @@
-//! Tests of what a person who edits the file of a running target relies on.
+//! Tests of plans: that a plan leads to its goal, in an order that can be undone.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -255,8 +255,8 @@ fn waits(changes: &[Change], addition: &Change) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
-    /// Each step is possible where it stands: at no time are two at one address, under one
-    /// identifier, or writing to one file, and no listener names a link that does not exist.
+    /// Checks that each step is possible at its place: at no time do two objects have one address
+    /// or identifier or write to one file, and no listener names a link that does not exist.
     #[test]
     fn a_plan_makes_one_configuration_of_another(from in config(), to in config()) {
         let engine = engine(&from);
@@ -362,8 +362,8 @@ fn a_namespace_that_was_never_open_can_go() {
     assert_eq!(engine.config.lock().unwrap().listeners.len(), 1);
 }
 
-/// What hosts have put on a device is no reason to refuse it when it comes back, and a file that
-/// has vanished meanwhile is not made.
+/// Checks that hosts' data on a device is no reason to refuse it when it is added again, and that a
+/// file that has vanished is not created.
 #[test]
 fn a_file_that_was_served_comes_again_as_it_is() {
     let file = FILE.replace(

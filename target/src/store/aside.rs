@@ -1,4 +1,4 @@
-//! Damaged files, which are kept under another name.
+//! Damaged files, kept under another name for the operator.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ pub(super) enum Keep {
     Copied,
 }
 
-/// Keeps a file as `FILE.damaged-SECONDS` (since 1970), and never in place of another file. Returns
-/// the new name.
+/// Keeps a file as `FILE.damaged-SECONDS` (seconds since 1970), and never replaces another file.
+/// Returns the new name.
 ///
 /// # Errors
 /// The file cannot be renamed or copied.
@@ -45,7 +45,7 @@ pub(super) fn set_aside(path: &Path, keep: Keep) -> io::Result<PathBuf> {
     Err(last)
 }
 
-/// Renames a file, but not in place of another one.
+/// Renames a file, and never replaces another one.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     use nix::errno::Errno;
     match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {

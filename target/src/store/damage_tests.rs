@@ -1,5 +1,5 @@
-//! Tests of state files that were damaged in any way: the target starts, believes nothing that was
-//! not written, and keeps the file.
+//! Tests of state files with every kind of damage: the target starts, uses nothing that was not
+//! written, and keeps the damaged file.
 
 use std::path::{Path, PathBuf};
 
@@ -254,7 +254,7 @@ fn a_flipped_digit_in_a_sound_database_is_left_out_by_its_name() {
     let (store, problems) = DiskStore::open(&path).unwrap();
     let [problem] = &problems[..] else { panic!("{problems:?}") };
     assert!(
-        problem.contains("namespace nqn.2026-01.io.x:s 2 is not what was written"),
+        problem.contains("namespace nqn.2026-01.io.x:s 2 is not as it was written"),
         "{problem}"
     );
     let [aside] = &kept(&path)[..] else { panic!("{problem}") };

@@ -1,8 +1,9 @@
 //! A store in one file, by an embedded transactional database.
 //!
-//! The file is looked at before it is used ([`super::examine`]). A damaged file is kept under
-//! another name, and the store begins with its content, if that is known to be complete, or empty.
-//! A file system without room, or one that cannot be written, stops changes and not the start.
+//! The file is examined before it is used ([`super::examine`]). A damaged file is kept under
+//! another name, and the store begins with the file's content, if that is known to be complete, or
+//! empty. A file system without room, or one that cannot be written, stops changes and not the
+//! start.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -39,8 +40,8 @@ impl std::fmt::Debug for DiskStore {
 
 struct State {
     opener: Opener,
-    /// The open database; `None` after a failed write, since a database refuses everything then
-    /// until it is opened again.
+    /// The open database; `None` after a failed write, since the database must then be opened again
+    /// before it takes anything.
     database: Option<Database>,
     /// The content that was found in the file, until the database has been opened for the first
     /// time.
@@ -48,11 +49,11 @@ struct State {
 }
 
 impl DiskStore {
-    /// Opens the file, or makes it and its folder. Returns warnings for the operator too: of a
-    /// damaged file, and of changes that cannot be stored now.
+    /// Opens the file, or creates it and its folder. Returns the store, and warnings for the
+    /// operator: that the file was damaged, or that changes cannot be stored now.
     ///
     /// # Errors
-    /// The file cannot be read or made, is in use, or is no state file.
+    /// The file cannot be read or created, is in use, or is not a state file.
     pub fn open(path: &Path) -> Result<(Self, Vec<String>), StoreError> {
         let file = path.display().to_string();
         let mut problems = Vec::new();
@@ -115,7 +116,7 @@ impl DiskStore {
 fn tolerate(error: StoreError, problems: &mut Vec<String>) -> Result<(), StoreError> {
     match error {
         StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Damaged { .. } => {
-            let text = format!("{error}; until then no change is made that would have to be kept");
+            let text = format!("{error}; until then live changes are refused");
             if !problems.contains(&text) {
                 problems.push(text);
             }
@@ -125,8 +126,8 @@ fn tolerate(error: StoreError, problems: &mut Vec<String>) -> Result<(), StoreEr
     }
 }
 
-/// Sets aside objects that are not as they were written. Returns the others, and whether the file
-/// can be used.
+/// Leaves out objects that are not as they were written, and keeps a copy of the file. Returns the
+/// other objects, and whether the file can be used.
 fn leave_out(path: &Path, content: Content, problems: &mut Vec<String>) -> (Content, bool) {
     let wrong: Vec<String> =
         content.wrong.iter().map(|(kind, id)| format!("{kind} {id}")).collect();
@@ -141,16 +142,16 @@ fn leave_out(path: &Path, content: Content, problems: &mut Vec<String>) -> (Cont
         Err(error) => format!("and a copy could not be made: {error}"),
     };
     problems.push(format!(
-        "the state file {} is damaged: {} not what was written, and left out: the configuration \
-         file counts for them; {after}",
+        "the state file {} is damaged: {} not as it was written, and left out: for that, the \
+         configuration file counts; {after}",
         path.display(),
         names(&wrong)
     ));
     (sound, true)
 }
 
-/// Sets a damaged file aside. Returns its content as far as it is used, and whether a new file can
-/// be made in its place.
+/// Sets a damaged file aside. Returns the part of its content that is used, and whether a new file
+/// can be created in its place.
 fn put_away(
     path: &Path,
     detail: &str,
@@ -164,7 +165,7 @@ fn put_away(
         (true, known) => {
             format!("all of its {} live changes could be read, and count", known.len())
         }
-        (false, []) => "its live changes are lost, and which they were cannot be read".into(),
+        (false, []) => "its live changes are lost, and cannot be named".into(),
         (false, known) => format!("its live changes are lost, among them those of {}", list(known)),
     };
     let left = if whole { content } else { seen_alone(content) };
@@ -178,12 +179,12 @@ fn put_away(
     (left, usable)
 }
 
-/// Keeps the states of namespaces that were seen, as far as they could be read: they only prevent
-/// that a namespace is made again or taken for another, so that some of them are better than none.
+/// Keeps the states of namespaces that could be read. These states only prevent that a namespace's
+/// file is created again or its device taken for another, so that some are better than none.
 fn seen_alone(content: Content) -> Content {
     match content {
-        // Without the machine's UUID nobody knows whose states these are; the first version kept
-        // none.
+        // Without the machine's UUID it is not known whose states these are. The first version of
+        // the file has none.
         Content { machine: Some(machine), revision, objects, first_format: false, .. } => Content {
             machine: Some(machine),
             revision,
@@ -285,8 +286,7 @@ impl Store for DiskStore {
             Ok(()) => return Ok(next),
             Err(error) => error,
         };
-        // The database may fail after it has taken the change, when it tidies up: the revision
-        // tells.
+        // The database may fail after it has taken the change. The revision tells.
         match state.run(&self.file, tables::revision) {
             Ok(seen) if seen == next => Ok(next),
             _ => Err(failed),
@@ -298,8 +298,8 @@ impl Store for DiskStore {
     }
 }
 
-/// Keeps the objects whose kinds this version knows: others are a later version's, which this one
-/// must not touch.
+/// Keeps the objects whose kinds this version knows. Objects of other kinds are a later version's,
+/// which this one must not touch.
 fn known(content: Content) -> Vec<Object> {
     let object = |Raw { kind, id, version, value }| {
         let kind = Kind::ALL.iter().copied().find(|known| known.name() == kind)?;

@@ -1,5 +1,5 @@
-//! The examination of a state file before it is used: whether it is one, whether it is sound, and
-//! which objects can be read where it is not. Nothing is written to it.
+//! The examination of a file before it is used as the state file: whether it is a state file,
+//! whether it is sound, and which objects can be read where it is not. Nothing is written to it.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -24,7 +24,7 @@ const FLAGS: u64 = MAGIC.len() as u64;
 const NEWER: u8 = 1;
 /// The flag of a database that is in use, or whose process was killed.
 const UNCLEAN: u8 = 2;
-/// The part of a file that is searched for signs that it was a state file, in bytes.
+/// The part of a file that is searched for names of the state file's tables, in bytes.
 const SEARCHED: u64 = 64 << 20;
 
 /// The result of the examination.
@@ -32,15 +32,15 @@ const SEARCHED: u64 = 64 << 20;
 pub(super) enum Found {
     /// There is no state file.
     Nothing,
-    /// The content is as it was written, but for the objects in its `wrong`.
+    /// The content is as it was written, except for the objects in its `wrong`.
     Sound(Content),
     /// The file is damaged.
     Damaged {
-        /// The damage, in words.
+        /// A description of the damage.
         detail: String,
         /// The content that could be read.
         content: Content,
-        /// Whether this is known to be all that was in the file.
+        /// Whether `content` is known to be all that was in the file.
         whole: bool,
     },
 }
@@ -48,7 +48,7 @@ pub(super) enum Found {
 /// Examines a file.
 ///
 /// # Errors
-/// The file cannot be read, another process has it, or it is no state file.
+/// The file cannot be read, another process has it, or it is not a state file.
 pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     let name = path.display().to_string();
     let (file, writable) = match open(path) {
@@ -96,7 +96,7 @@ enum Trust {
     Checksums,
 }
 
-/// Opens a file, for writing too where that is possible, so that nobody else has it meanwhile.
+/// Opens a file, for writing too where that is possible, so that the database can lock it.
 fn open(path: &Path) -> io::Result<(File, bool)> {
     match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => Ok((file, true)),
@@ -144,7 +144,7 @@ fn check(
     }
 }
 
-/// Says what a database error means, without the words about how it was found.
+/// Describes a database error, without its prefix.
 fn detail(error: RedbError) -> String {
     match error {
         RedbError::Corrupted(text) => text,
@@ -165,7 +165,7 @@ fn is_ours(path: &Path) -> io::Result<bool> {
     let mut input = io::BufReader::with_capacity(1 << 20, File::open(path)?.take(SEARCHED));
     let (mut chunk, mut zeroes) = (Vec::new(), true);
     loop {
-        // The end of each chunk is kept, since the mark may lie across two.
+        // The end of each chunk is kept, since the mark may lie across two chunks.
         let kept = chunk.len().saturating_sub(MARK.len());
         chunk.drain(..kept);
         let before = chunk.len();

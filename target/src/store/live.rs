@@ -19,9 +19,9 @@ use crate::objects::Batch;
 /// A live change as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// The file's entry at the time of the change; `None` means there was none.
+    /// The file's entry at the time of the change; `None` where the file had none.
     file: Option<String>,
-    /// The object since the change; `None` means it was removed.
+    /// The object since the change; `None` where the change removed it.
     value: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
                 .push(format!("the live change of {} cannot be read: {error}", object.key)),
         }
     }
-    // Removals come first: an addition may have taken the place of a removed object.
+    // Removals come first, since an addition may have taken the place of a removed object.
     records.sort_by_key(|(_, record)| record.value.is_some());
     let (later, others): (Vec<_>, Vec<_>) =
         records.into_iter().partition(|(key, _)| key.kind.batch() != Batch::Subsystems);
@@ -80,8 +80,8 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
 }
 
 impl Effective {
-    /// Takes live changes of which one may need another: all at once, or where they contradict each
-    /// other, as many as fit together.
+    /// Takes live changes, one of which may need another: all of them, or where they contradict
+    /// each other, those that fit together.
     fn take_together(&mut self, file: &Config, mut records: Vec<(Key, Record)>, machine: Uuid) {
         loop {
             let before = records.len();
@@ -96,8 +96,9 @@ impl Effective {
         }
     }
 
-    /// Takes those changes that can be taken one after the other. It finds the others by bisection,
-    /// for there may be many thousands, of which few fail. Returns these, with the reasons.
+    /// Takes those changes that can be taken one after the other. Finds the others by bisection,
+    /// since there may be many thousands of changes, of which few fail. Returns the others, with
+    /// the reasons.
     fn take_some(
         &mut self,
         file: &Config,
@@ -144,7 +145,10 @@ fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
     then.is_err() || then.is_ok_and(|then| then != object.text(file))
 }
 
-/// Makes one live change in a configuration, if the file's entry has not changed since.
+/// Makes one live change in a configuration.
+///
+/// # Errors
+/// The file's entry has changed since, or the change does not fit the configuration.
 fn apply(
     config: &mut Config,
     file: &Config,
@@ -167,7 +171,7 @@ fn apply(
 pub struct Live {
     file: Config,
     current: Config,
-    /// The index of what the namespaces of the current configuration have to themselves.
+    /// The index of the identifiers, files and devices of the current namespaces.
     taken: Taken,
     records: BTreeMap<Key, Record>,
     store: Arc<dyn Store>,
@@ -175,7 +179,7 @@ pub struct Live {
     doubtful: bool,
 }
 
-/// The reason for which a change is refused: the clash with another object.
+/// The refusal of a change that clashes with another object.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; nothing was changed")]
 pub(crate) struct Clash(String);
@@ -189,7 +193,7 @@ type Plan = Vec<(Key, Option<Record>)>;
 pub(crate) struct Stored {
     before: Part,
     records: Plan,
-    /// The configuration file before the change, if it is another.
+    /// The configuration file before the change; `None` where the change did not replace it.
     file: Option<Config>,
 }
 
@@ -209,7 +213,7 @@ impl Live {
             let changes: Vec<Change> = stale.into_iter().map(Change::Delete).collect();
             // The next change that can be stored removes them too.
             if let Err(error) = store.apply(&changes) {
-                warnings.push(format!("what is dropped is still in the state file: {error}"));
+                warnings.push(format!("the dropped changes stay in the state file: {error}"));
                 doubtful = true;
             }
         }
@@ -229,8 +233,8 @@ impl Live {
         self.store.durable()
     }
 
-    /// Makes a change in the configuration, and stores it. `edit` changes nothing but `object`.
-    /// Nothing has changed when this fails. The cost depends on the size of the change alone: there
+    /// Makes a change in the configuration, and stores it. `edit` changes only `object`. Nothing
+    /// has changed when this fails. The cost depends on the size of the change alone, since there
     /// may be many thousands of namespaces.
     ///
     /// # Errors
@@ -316,7 +320,7 @@ impl Live {
     /// Writes the records of a plan to the store. Returns the plan that undoes this.
     fn write(&mut self, plan: Plan) -> Result<Plan, StoreError> {
         let changes = if self.doubtful {
-            // The store must hold these records, whatever it holds now.
+            // Whatever the store holds now, it must hold these records afterwards.
             let mut wanted = self.records.clone();
             for (key, record) in &plan {
                 put(&mut wanted, key.clone(), record.clone());
@@ -430,7 +434,7 @@ fn holds_namespaces(record: &Record) -> bool {
     value.is_some_and(|text| text.contains("[[namespace]]"))
 }
 
-/// Puts a record into its place, or takes it away. Returns the one that was there.
+/// Sets or removes a record. Returns the earlier one.
 fn put(records: &mut BTreeMap<Key, Record>, key: Key, record: Option<Record>) -> Option<Record> {
     match record {
         Some(record) => records.insert(key, record),

@@ -1,4 +1,4 @@
-//! Tests of what a person who changes a running target relies on.
+//! Tests of live changes against the configuration file.
 
 use ipnet::IpNet;
 use proptest::prelude::*;
@@ -275,7 +275,7 @@ fn set_live(live: &mut Live, text: &str) {
 #[test]
 fn sessions_that_name_each_other_come_back_together() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    // Taken one by one in the order of their names, most would be refused.
+    // Most would be refused if they were taken one by one in the order of their names.
     let file = "[[session]]\nname = \"a\"\noperations = \"60 %\"\n\
                 [[session]]\nname = \"b\"\noperations = \"40 %\"\n\
                 [[session]]\nname = \"c\"\nparent = \"b\"\n";
@@ -322,7 +322,7 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
     let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
     let file = format!("[[link]]\nname = \"a\"\n{listener}link = \"a\"\n");
     let (mut live, _) = Live::open(parse(&file).unwrap(), store.clone()).unwrap();
-    // Link a may go only once the listener names b, which comes after it.
+    // Link a can only be removed once the listener names b, and that change comes after it.
     run(&mut live, &[Op::Link(1, Some(2)), Op::Listener(1, true, Some(1))]);
     let mut next = live.current().clone();
     next.network.links.retain(|link| link.name != "a");

@@ -1,4 +1,4 @@
-//! A store that lives as long as its process.
+//! A store in memory, whose content ends with the process.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -29,8 +29,8 @@ impl fmt::Display for Key {
 pub struct Object {
     /// The object's name.
     pub key: Key,
-    /// The store's revision at which it was written last; a watcher sees what is above the
-    /// revision that it has.
+    /// The store's revision at which the object was last written. A watcher reads the objects above
+    /// the revision that it knows.
     pub version: u64,
     /// The object's value.
     pub value: String,
@@ -41,7 +41,7 @@ pub struct Object {
 pub enum Change {
     /// Writes an object.
     Put(Key, String),
-    /// Removes an object, where it is there.
+    /// Removes an object, if it exists.
     Delete(Key),
 }
 
@@ -54,8 +54,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// The store cannot be read.
     fn objects(&self) -> Result<Vec<Object>, StoreError>;
-    /// Makes all changes or none. Returns the new revision. The changes are durable when it
-    /// returns.
+    /// Makes all changes or none. The changes are durable when this returns the new revision.
     ///
     /// # Errors
     /// Nothing was changed.
@@ -90,9 +89,9 @@ pub enum StoreError {
         /// The operating system's error, and the remedy.
         detail: String,
     },
-    /// The file is no state file.
+    /// The file is not a state file.
     #[error(
-        "the file {file} is no state file, and was left as it is; name another file as `state`"
+        "the file {file} is not a state file, and was left as it is; name another file as `state`"
     )]
     Foreign {
         /// The file.

@@ -1,4 +1,4 @@
-//! Objects of a configuration that can change by themselves, as names and texts.
+//! Objects of a configuration that can change one by one, as names and texts.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::config::{
 };
 use crate::objects::{Group, Listed, put};
 
-/// An object of a configuration that can change by itself.
+/// The name of an object of a configuration that can change without others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectId {
     /// An object of a list: its kind, and the identifier that tells it from others of the kind.
@@ -166,7 +166,7 @@ impl ObjectId {
 
 fn parent<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, String> {
     let found = config.subsystems.iter_mut().find(|s| s.nqn == nqn);
-    found.ok_or_else(|| "its subsystem is no longer there".into())
+    found.ok_or_else(|| "its subsystem no longer exists".into())
 }
 
 /// The text of a host that may come from any address.

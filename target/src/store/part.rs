@@ -1,5 +1,4 @@
-//! The part of a configuration that one change touches, as it was before: enough to undo the change
-//! without a copy of everything else.
+//! A copy of the part of a configuration that one change touches, from which the change is undone.
 
 use super::object::ObjectId;
 use crate::config::{AllowedHost, Config, Namespace, Network, QosConfig, Subsystem};
@@ -18,7 +17,7 @@ pub(super) enum Part {
     Namespace { nqn: String, nsid: u32, before: Option<(usize, Box<Namespace>)> },
     /// The whole configuration.
     Whole(Box<Config>),
-    /// No such object exists, so its change cannot succeed.
+    /// Nothing, since the object of the change does not exist: the change cannot succeed.
     Nothing,
 }
 
@@ -57,7 +56,7 @@ impl Part {
         }
     }
 
-    /// Returns its namespaces, as they were.
+    /// Returns the part's namespaces, as they were.
     pub(super) fn namespaces(&self) -> Vec<&Namespace> {
         match self {
             Self::Subsystem { before: Some((_, subsystem)), .. } => {
@@ -69,7 +68,7 @@ impl Part {
         }
     }
 
-    /// Returns its namespaces, as a configuration has them now.
+    /// Returns the part's namespaces, as a configuration has them now.
     pub(super) fn namespaces_in<'a>(&self, config: &'a Config) -> Vec<&'a Namespace> {
         let of = |nqn: &str| {
             let found = config.subsystems.iter().find(|subsystem| subsystem.nqn == nqn);

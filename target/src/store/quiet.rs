@@ -1,4 +1,5 @@
-//! Panics of the database library over a damaged file, as errors and not as text on standard error.
+//! Conversion of the database library's panics over a damaged file into errors, without text on
+//! standard error.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};

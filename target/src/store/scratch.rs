@@ -1,5 +1,5 @@
-//! A file as storage of a database, in which all writes stay in memory, so that a file can be
-//! opened, checked and repaired for a look, and is unchanged afterwards.
+//! A file as storage of a database, in which all writes stay in memory. So a file can be opened,
+//! checked and repaired as a trial, and is unchanged afterwards.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl Scratch {
-    /// Makes a storage over an open file; `writable`: the file was opened for writing too.
+    /// Makes a storage over an open file; with `writable`, the file was opened for writing too.
     pub(super) fn new(file: File, writable: bool) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let locks = match writable {
@@ -55,7 +55,7 @@ impl Scratch {
 }
 
 impl State {
-    /// Returns the part of the file's own bytes that `out`, which begins at `offset`, reaches into.
+    /// Returns how many of `length` bytes from `offset` come from the file.
     fn solid_part(&self, offset: u64, length: usize) -> usize {
         let solid = self.solid.saturating_sub(offset);
         usize::try_from(solid).unwrap_or(usize::MAX).min(length)

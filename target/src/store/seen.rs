@@ -1,8 +1,7 @@
 //! The state of each namespace's file or device when it was open last, so that a missing file, a
 //! smaller device and another device are noticed, instead of served as the disk that hosts know.
 //!
-//! These states are kept beside the live changes, and apart from them: they are no part of the
-//! configuration.
+//! The store keeps these states beside the live changes. They are not part of the configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +22,7 @@ pub struct Seen {
     pub block_size: u32,
     /// `file`, `block` or `nvme`.
     pub kind: String,
-    /// The file or device.
+    /// The path of the file or device.
     pub path: PathBuf,
     /// The names that the device reports: WWN, serial number; `None` where it reports nothing, and
     /// for files.
@@ -41,20 +40,20 @@ pub struct SeenNamespaces {
     store: Arc<dyn Store>,
     /// Whether some of the earlier states are lost.
     lost: bool,
-    /// The states that the store has.
+    /// The states in the store.
     known: Mutex<BTreeMap<Place, Seen>>,
 }
 
 impl Default for SeenNamespaces {
-    /// Makes an empty table whose states are forgotten with the process.
+    /// Makes an empty table, whose states end with the process.
     fn default() -> Self {
         Self { store: Arc::new(MemoryStore::default()), lost: false, known: Mutex::default() }
     }
 }
 
 impl SeenNamespaces {
-    /// Reads the states that this machine has seen. Returns warnings about those that cannot be
-    /// read, too.
+    /// Reads the states that this machine has seen. Returns the table, and warnings about states
+    /// that cannot be read.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -78,8 +77,8 @@ impl SeenNamespaces {
         self.lost = true;
     }
 
-    /// Says whether a namespace without a state was never served: states outlive the process, and
-    /// none of them is lost.
+    /// Says whether a namespace without a state was certainly never served: states outlive the
+    /// process, and none is lost.
     #[must_use]
     pub fn complete(&self) -> bool {
         self.store.durable() && !self.lost

@@ -73,7 +73,7 @@ fn meta_sum(name: &str, value: u128) -> u64 {
     digest.finalize()
 }
 
-/// Opens a table that may not be there.
+/// Returns an opened table; `None` where it does not exist.
 fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, RedbError> {
     match opened {
         Ok(table) => Ok(Some(table)),
@@ -90,13 +90,12 @@ fn meta(read: &ReadTransaction, name: &str) -> Result<Option<u128>, RedbError> {
     };
     match stored {
         Some((value, sum)) if sum == meta_sum(name, value) => Ok(Some(value)),
-        Some(_) => Err(RedbError::Corrupted(format!("its {name} is not what was written"))),
+        Some(_) => Err(RedbError::Corrupted(format!("its {name} is not as it was written"))),
         None => Ok(None),
     }
 }
 
-/// Reads the whole database into `content`, which has the part that was read if this fails
-/// half-way.
+/// Reads the whole database into `content`. Where this fails, `content` has what was read before.
 pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), RedbError> {
     let read = database.begin_read()?;
     if let Some(table) = present(read.open_table(OBJECTS))? {
@@ -205,7 +204,7 @@ pub(super) fn write(
 }
 
 /// Commits once more. The database keeps its last two commits, and falls back to the earlier one
-/// where the last is damaged: thereby both have every change that was acknowledged.
+/// where the last is damaged: so both must have every change that was acknowledged.
 fn confirm(database: &Database, revision: u64) -> Result<(), RedbError> {
     let write = database.begin_write()?;
     put_meta(&write, CONFIRMED, revision.into())?;

@@ -45,21 +45,21 @@ macro_rules! objects {
 objects! {
     /// The name of an object.
     Name {
-        /// Its name.
+        /// The name.
         name: String,
     }
 
     /// A subsystem.
     SubsystemName {
-        /// Its NQN.
+        /// The NQN.
         nqn: String,
     }
 
     /// A subsystem that was added.
     SubsystemAdded {
-        /// Its NQN.
+        /// The NQN.
         nqn: String,
-        /// Its serial number.
+        /// The serial number.
         serial: Option<String>,
     }
 
@@ -144,7 +144,7 @@ objects! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// Whether it was removed.
+    /// Whether the policy was removed.
     pub removed: bool,
     /// The keys of `[[policy]]`.
     #[serde(flatten)]

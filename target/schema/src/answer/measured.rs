@@ -28,7 +28,7 @@ pub struct NamespaceIo {
     pub subsystem: String,
     /// The namespace identifier.
     pub nsid: u32,
-    /// Its operations.
+    /// The operations.
     pub io: Io,
 }
 
@@ -40,7 +40,7 @@ pub struct HostIo {
     pub host: String,
     /// The subsystem's NQN.
     pub subsystem: String,
-    /// Its operations.
+    /// The operations.
     pub io: Io,
 }
 
@@ -50,7 +50,7 @@ pub struct HostIo {
 pub struct QueueIo {
     /// The queue's connection.
     pub connection: Connection,
-    /// Its operations.
+    /// The operations.
     pub io: Io,
 }
 

@@ -31,7 +31,7 @@ pub struct LinkRow {
     /// The keys of `[[link]]`. As JSON they stand beside the other fields.
     #[serde(flatten)]
     pub settings: LinkSettings,
-    /// Addresses of the listeners whose connections share it.
+    /// Addresses of the listeners whose connections share the link.
     pub listeners: Vec<String>,
     /// The direction from the target to hosts.
     pub out: DirectionState,
@@ -44,9 +44,10 @@ pub struct LinkRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionState {
-    /// The estimated rate of the congested link, in bits of payload per second; 0: not known yet.
+    /// The estimated rate of the congested link, in bits of payload per second; 0 until it is
+    /// known.
     pub estimate: f64,
-    /// Its classes, the most urgent first.
+    /// The classes, the most urgent first.
     pub classes: Vec<LinkClassState>,
 }
 
@@ -72,7 +73,7 @@ pub struct ConnectionNetwork {
     pub link: String,
     /// The name of its class.
     pub class: String,
-    /// The kernel's congestion control under it.
+    /// The kernel's congestion control under the connection.
     pub base: String,
     /// The round-trip time in microseconds, queues included.
     pub rtt_us: u64,

@@ -37,7 +37,7 @@ pub struct Qos {
 pub struct Traffic {
     /// Commands that wait now.
     pub waiting: u64,
-    /// Commands that were told to retry later.
+    /// Commands whose host was told to retry later.
     pub refused: u64,
     /// The operations that were carried out.
     pub io: Io,
@@ -49,7 +49,7 @@ pub struct Traffic {
 pub struct ClassTraffic {
     /// The name.
     pub class: String,
-    /// Its commands. As JSON the fields stand beside the name.
+    /// The commands. As JSON the fields stand beside the name.
     #[serde(flatten)]
     pub traffic: Traffic,
 }
@@ -60,7 +60,7 @@ pub struct ClassTraffic {
 pub struct Session {
     /// The name.
     pub name: String,
-    /// Its parent's name; none for the root.
+    /// The parent's name; `None` for the root.
     pub parent: Option<String>,
     /// Whether the session comes with a subsystem or a namespace.
     pub automatic: bool,
@@ -74,7 +74,7 @@ pub struct Session {
     pub bandwidth: Option<u64>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
-    /// Its reservation.
+    /// The reservation.
     pub reserve: Option<Reservation>,
     /// The traffic on the session's account. As JSON the fields stand beside the others.
     #[serde(flatten)]
@@ -105,7 +105,7 @@ pub struct Reservation {
     pub utilisation: f64,
     /// Periods that have ended with demand.
     pub periods: u64,
-    /// Periods in which the tenant got its budget, or all it asked for; with an allowed latency,
+    /// Periods in which the tenant got its budget, or all that it asked for; with an allowed latency,
     /// those in which no command was late.
     pub kept: u64,
     /// Commands that had to be complete by a deadline, by the allowed latency.
@@ -138,7 +138,7 @@ pub struct DeviceRow {
     pub reserved: f64,
 }
 
-/// Mean service times of 4 KiB commands in nanoseconds, as measured; 0: not yet.
+/// Mean service times of 4 KiB commands in nanoseconds, as measured; 0 until they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MeanTimes {

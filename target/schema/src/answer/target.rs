@@ -46,13 +46,13 @@ pub struct Status {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reactor {
-    /// The number of the CPU that it is pinned to.
+    /// The number of the CPU that the reactor is pinned to.
     pub core: usize,
-    /// Connections that it serves.
+    /// Connections that the reactor serves.
     pub connections: u64,
     /// Time spent working since the start, in nanoseconds.
     pub busy_ns: u64,
-    /// Turns of its loop since the start.
+    /// Turns of the reactor's loop since the start.
     pub turns: u64,
     /// Bytes of I/O buffers in use.
     pub buffer_used: u64,
@@ -64,11 +64,11 @@ pub struct Reactor {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Subsystem {
-    /// Its NQN.
+    /// The NQN.
     pub nqn: String,
-    /// Its serial number.
+    /// The serial number.
     pub serial: String,
-    /// Its model number.
+    /// The model number.
     pub model: String,
     /// Whether any host may connect.
     pub allow_any_host: bool,
@@ -77,7 +77,7 @@ pub struct Subsystem {
     /// The addresses and networks of the hosts that may come from these only, by NQN.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub addresses: BTreeMap<String, Vec<String>>,
-    /// Its namespaces.
+    /// The namespaces.
     pub namespaces: Vec<Namespace>,
 }
 
@@ -101,13 +101,13 @@ pub struct Namespace {
     pub nguid: String,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// NQNs of the hosts that see it; `None` means all that the subsystem allows.
+    /// NQNs of the hosts that see the namespace; `None` means all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
     /// The namespace's availability.
     pub state: Availability,
     /// The fault, and since when; `None` while there is none.
     pub reason: Option<String>,
-    /// Commands that its device answered with an error since the daemon's start.
+    /// Commands that the device answered with an error since the daemon's start.
     pub errors: u64,
 }
 
@@ -192,11 +192,11 @@ pub struct Connection {
     pub peer: String,
     /// The listener's address.
     pub listener: String,
-    /// The index of the reactor that serves it.
+    /// The index of the reactor that serves the connection.
     pub reactor: usize,
-    /// The host's NQN; none before Connect.
+    /// The host's NQN; `None` before Connect.
     pub host: Option<String>,
-    /// The subsystem's NQN; none before Connect.
+    /// The subsystem's NQN; `None` before Connect.
     pub subsystem: Option<String>,
     /// The controller identifier.
     pub controller: Option<u16>,

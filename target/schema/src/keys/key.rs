@@ -28,15 +28,15 @@ pub const NEEDED: &str = "needed";
 /// An option of `sluice` that sets a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Opt {
-    /// The option's long name, with hyphens; empty: the key's.
+    /// The option's long name, with hyphens; empty where it is the key's.
     pub long: &'static str,
-    /// The name of the option's value in the help; empty: the key's, in capitals.
+    /// The name of the option's value in the help; empty where it is the key's, in capitals.
     pub value: &'static str,
     /// The option's help.
     pub help: &'static str,
     /// The form in which the value is written.
     pub shape: Shape,
-    /// The key whose option must be given too; empty: none.
+    /// The key whose option must be given too; empty where there is none.
     pub requires: &'static str,
 }
 

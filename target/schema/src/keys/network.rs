@@ -8,13 +8,13 @@ pub(super) const TABLES: &[Documented] = &[("## `[network]`", NETWORK), ("## `[[
 
 /// The keys of `[network]`.
 pub const NETWORK: &[ConfigKey] = &[
-    key("enabled", Values::Boolean, "`true`", "Off, connections are paced by the kernel alone.")
+    key("enabled", Values::Boolean, "`true`", "With `false`, the kernel alone paces connections.")
         .option("", "Whether classes share the network by their goals"),
     key(
         "writes",
         Values::Boolean,
         "`true`",
-        "Whether data from hosts is paced too: it is asked for (R2T) at the rate that its class has.",
+        "Whether data from hosts is paced too: R2T are sent at the rate of their class.",
     )
     .option("", "Whether data from hosts is paced too"),
     key(
@@ -35,8 +35,8 @@ pub const NETWORK: &[ConfigKey] = &[
         "capacity",
         Values::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"),
         "`\"auto\"`",
-        "The rate that the narrowest part of the way carries, in each direction. `\"auto\"`: the \
-         rate that was seen under congestion.",
+        "The rate of the narrowest part of the path, in each direction. `\"auto\"`: the rate that \
+         was seen under congestion.",
     )
     .option("RATE", "Rate that the default link carries, such as \"10 Gbit/s\", or auto")
     .shape(Shape::Text),

@@ -16,8 +16,14 @@ pub(super) const TABLES: &[Documented] = &[
 
 /// The keys of `[qos]`.
 pub const QOS: &[ConfigKey] = &[
-    key("enabled", Values::Boolean, "`true`", "`false`: commands go to their devices as they come.")
-        .option("", "Whether commands take turns by class and session"),
+    key(
+        "enabled",
+        Values::Boolean,
+        "`true`",
+        "With `false`, commands go to their devices as they \
+     come.",
+    )
+    .option("", "Whether commands take turns by class and session"),
     key(
         "weights",
         Values::Other("three numbers, 1 to 256"),
@@ -26,8 +32,14 @@ pub const QOS: &[ConfigKey] = &[
     )
     .option("H,M,L", "Weights of high, medium and low")
     .shape(Shape::Numbers),
-    key("unit", Values::Words(&["commands", "bytes"]), "`\"commands\"`", "The unit that the weights count.")
-        .option("", "The unit that weights count"),
+    key(
+        "unit",
+        Values::Words(&["commands", "bytes"]),
+        "`\"commands\"`",
+        "The unit that the \
+     weights count.",
+    )
+    .option("", "The unit that weights count"),
     key(
         "burst",
         Values::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
@@ -47,9 +59,9 @@ pub const QOS: &[ConfigKey] = &[
         "window",
         Values::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
         "128",
-        "The amount that each device may hold at once, in commands of ordinary size. `\"off\"`: any \
-         amount, so that the device decides the order. `\"adaptive\"`: the amount that the device \
-         completes within `latency_target`.",
+        "The amount that each device may hold at once, in commands of ordinary size. `\"off\"`: \
+         any amount, so that the device decides the order. `\"adaptive\"`: the amount that the \
+         device completes within `latency_target`.",
     )
     .option("", "Commands that a device may hold at once: a number, off, or adaptive"),
     key(
@@ -105,7 +117,7 @@ pub const QOS: &[ConfigKey] = &[
         Values::Other("table of `urgent`, `high`, `medium`, `low`, 0 to 63 each"),
         "46, 34, 18, 8",
         "The DSCP of each class, for `mark` and for connections that come with one (`nvme connect \
-         --tos`). 0: none.",
+         --tos`). 0 means none.",
     )
     .option("CLASS=DSCP", "DSCP of classes, such as urgent=46,high=34")
     .shape(Shape::ByClass),
@@ -167,8 +179,8 @@ pub const SESSION: &[ConfigKey] = &[
         "queue",
         Values::Number { min: 1, max: COMMANDS_MAX },
         "as in `[qos]`",
-        "Commands on the session's own account (not those of sessions below it) that may wait before hosts \
-         are held back.",
+        "Commands on the session's own account (not those of sessions below it) that may wait \
+         before hosts are held back.",
     )
     .option("COMMANDS", "Commands that may wait before hosts are held back")
     .shape(Shape::OrNone),
@@ -204,9 +216,9 @@ pub const RESERVE: &[ConfigKey] = &[
         "locality",
         Values::Words(&["random", "sequential"]),
         "`\"random\"`",
-        "The order of the places that the commands go to.",
+        "Whether the commands go to random or to successive blocks.",
     )
-    .option("", "The order of the places that commands go to [default: random]"),
+    .option("", "Whether the commands go to random or to successive blocks [default: random]"),
     key(
         "latency",
         Values::Time { min: Duration::from_millis(2), max: Duration::from_secs(60) },

@@ -135,8 +135,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
     )
     .option(
         "",
-        "What keeps its blocks: null reads zeroes and forgets writes, memory is lost when the \
-         daemon ends, file is made where it is not there, block is a block device, nvme an NVMe \
+        "What keeps the blocks: null reads zeroes and forgets writes, memory is lost when the \
+         daemon ends, file is created where it is missing, block is a block device, nvme an NVMe \
          namespace by passthrough",
     ),
     key(
@@ -151,8 +151,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "create",
         Values::Boolean,
         "`false`",
-        "For file, with `size`: the file is made where it is not there, but never in place of one \
-         that was served before: see below.",
+        "For file, with `size`: a missing file is created, but never in place of one that was \
+         served before: see below.",
     ),
     key(
         "block_size",
@@ -185,7 +185,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
     key(
         "nguid",
         Values::Other("32 hexadecimal digits"),
-        "the UUID's, with its OUI field marked as nobody's",
+        "the UUID's, with its OUI field marked as no vendor's",
         "",
     )
     .option("", "NGUID, 32 hexadecimal digits; the UUID's where not given")
@@ -202,8 +202,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "force",
         Values::Boolean,
         "`false`",
-        "For block and nvme: a device that holds a file system or the like is taken the first \
-         time, too. See below.",
+        "For block and nvme: a device that holds a file system or other data is served, although \
+         the daemon never saw it before. See below.",
     )
     .option("", "Take the device even if it holds a file system, swap space or part of a RAID")
     .shape(Shape::Flag(true)),
@@ -215,7 +215,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
     )
     .option(
         "NQN",
-        "NQN of a host that sees it; may be given more than once; all hosts where not given",
+        "NQN of a host that sees the namespace; may be given more than once; all hosts where not \
+         given",
     )
     .long("host"),
     key(
@@ -224,14 +225,14 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "none",
         "The class of commands where neither they, their connection nor a policy name one.",
     )
-    .option("", "Class of its commands where neither they, their connection nor a policy name one"),
+    .option("", "Class of commands where neither they, their connection nor a policy name one"),
     key(
         "window",
         Values::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
         "as in `[qos]`",
         "The amount that the namespace's device may hold at once.",
     )
-    .option("", "Commands that its device may hold at once: a number, off, or adaptive"),
+    .option("", "Commands that the device may hold at once: a number, off, or adaptive"),
     key(
         "window_max",
         Values::Number { min: 1, max: WINDOW_MAX },
@@ -256,8 +257,9 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "seeks",
         Values::Boolean,
         "as the kernel says of the device",
-        "Whether the device has a head that moves. Reservations on it count its seeks, and bound what \
-         waits in it. What the kernel knows nothing of seeks with `order = \"containers\"`.",
+        "Whether the device has a head that moves. Reservations on it count its seeks, and bound \
+         what waits in it. Where the kernel does not know, a device seeks with `order = \
+         \"containers\"`.",
     ),
     key(
         "flush_is_output",

@@ -20,8 +20,8 @@ pub const TARGET: &[ConfigKey] = &[
         "poll",
         Values::Words(&["adaptive", "always", "never"]),
         "`\"adaptive\"`",
-        "The behaviour of a reactor without work: it polls for `poll_time` and then sleeps; never sleeps \
-         (lowest latency, a CPU at 100 %); sleeps at once.",
+        "What a reactor without work does: poll for `poll_time` and then sleep; never sleep \
+         (lowest latency, a CPU at 100 %); sleep at once.",
     ),
     key(
         "poll_time",
@@ -33,7 +33,7 @@ pub const TARGET: &[ConfigKey] = &[
         "io_memory",
         Values::Size { min: 1 << 20, max: 1 << 40 },
         "`\"64 MiB\"`",
-        "I/O buffers of each reactor. Hosts wait when they are used up; the daemon never takes \
+        "I/O buffers of each reactor. Hosts wait while all are in use; the daemon never takes \
          more. No host holds more than a quarter, unless one command needs more.",
     )
     .with(", whole pages, at least 2 x `max_transfer`"),
@@ -41,14 +41,14 @@ pub const TARGET: &[ConfigKey] = &[
         "max_transfer",
         Values::Size { min: 4096, max: 16 << 20 },
         "`\"1 MiB\"`",
-        "The largest transfer of one command that hosts are told (MDTS).",
+        "The largest transfer of one command (MDTS).",
     )
     .with(", a power of two"),
     key(
         "in_capsule_data",
         Values::Size { min: 0, max: 64 << 10 },
         "`\"8 KiB\"`",
-        "Writes up to this size travel with their command instead of being asked for.",
+        "Writes up to this size carry their data in the command capsule, without an R2T.",
     )
     .with(", multiple of 16"),
     key(
@@ -62,24 +62,24 @@ pub const TARGET: &[ConfigKey] = &[
         Values::Number { min: 32, max: 4096 },
         "128",
         "Entries of the largest admin queue. A host that asks for more is refused. 128 commands \
-         of one admin queue may bring data at one time (512 KiB), whatever its size.",
+         of one admin queue may bring data at one time (512 KiB), whatever the queue's size.",
     ),
     key("max_queues", Values::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
     key(
         "max_connections",
         Values::Number { min: 2, max: 65536 },
         "4096",
-        "Queues of I/O controllers at one time, all listeners together, admin queues among them. A \
-         host that has a controller holds a place for each queue that it was granted, connected or \
-         not, and is never refused one; hosts that come later are granted what is left. Each \
+        "Queues of I/O controllers at one time, all listeners together, admin queues among them. \
+         A host that has a controller holds a place for each queue that it was granted, connected \
+         or not, and is never refused one; hosts that come later are granted what is left. Each \
          connection takes two file descriptors: sluiced raises its soft limit as far as the hard \
-         limit lets it, and says so where that is not enough.",
+         limit allows, and warns where that is not enough.",
     ),
     key(
         "max_address_connections",
         Values::Number { min: 2, max: 65536 },
         "half of `max_connections`",
-        "Those of them that hosts of one address may have.",
+        "Queues of I/O controllers that hosts of one address may have.",
     ),
     key(
         "max_discovery",
@@ -92,16 +92,17 @@ pub const TARGET: &[ConfigKey] = &[
         "max_waiting",
         Values::Number { min: 1, max: 16384 },
         "256",
-        "Connections at one time that have sent no Connect, beside the others. Where more come, the \
-         one that has waited longest of the address with the most is closed; each is after 10 s.",
+        "Connections at one time that have sent no Connect, beside the others. Each is closed \
+         after 10 s. Where more come, the one is closed that has waited longest of the address \
+         with the most.",
     ),
     key(
         "discovery_keep_alive",
         Values::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400) },
         "`\"5 min\"`",
-        "The longest keep-alive time that a discovery controller's host may ask for; a longer one is \
-         refused (Keep Alive Timeout Invalid). A host without one is gone after two minutes without \
-         a command.",
+        "The longest keep-alive time that a discovery controller's host may ask for; a longer one \
+         is refused (Keep Alive Timeout Invalid). A controller without a keep-alive time ends \
+         after two minutes without a command.",
     ),
     key(
         "retry_delays",
@@ -117,7 +118,7 @@ pub const TARGET: &[ConfigKey] = &[
         "state",
         Values::Path,
         "none",
-        "The file in which live changes are kept; its folder is made where it is missing. Without \
+        "The file in which live changes are kept; its folder is created if it is missing. Without \
          this key live changes end with the daemon.",
     ),
     key("control", Values::Path, "see below", "The control socket."),

@@ -64,7 +64,12 @@ fn errors_name_the_place_and_the_remedy() {
     let network = |lines: &str| format!("[network]\n{lines}\n");
     let classes = |lines: &str| format!("[network.classes]\n{lines}\n");
     for (text, place, words) in [
-        (network("capacity = \"10 GB/s\""), (2, 12), "write bits, not bytes: as many are \"80 G"),
+        (
+            network("capacity = \"10 GB/s\""),
+            (2, 12),
+            "write bits, not bytes: the same rate is \
+         \"80 G",
+        ),
         (network("capacity = 10"), (2, 12), "\"auto\", or a number and its unit in quotes"),
         (network("capacity = \"0 bit/s\""), (2, 12), "from \"1 Mbit/s\" to \"10 Tbit/s\""),
         (network("capacity = \"Auto\""), (2, 12), "10 Gbit/s"),
