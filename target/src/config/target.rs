@@ -55,7 +55,7 @@ pub struct TargetConfig {
     pub max_waiting: u32,
     /// `discovery_keep_alive`: the longest keep-alive time of a discovery controller.
     pub discovery_keep_alive: Duration,
-    /// `retry_delays`: the times after which refused commands may come again.
+    /// `retry_delays`: the times after which hosts may retry refused commands.
     pub retry_delays: RetryDelays,
     /// `state`: file in which live changes are kept; `None` means that they do not survive a
     /// restart.

@@ -107,12 +107,13 @@ pub const TARGET: &[ConfigKey] = &[
     key(
         "retry_delays",
         Values::Other(
-            "three times, `\"100 ms\"` to `\"30 s\"`, whole tenths of a second, none shorter than the one before",
+            "three times, `\"100 ms\"` to `\"30 s\"`, whole tenths of a second, none shorter than \
+             the one before",
         ),
         "`[\"100 ms\", \"500 ms\", \"2 s\"]`",
         "What a full session tells hosts that understand it (CRDT1 to CRDT3 of Identify \
-         Controller): to come again after the first of them that is as long as the wait that was \
-         measured, else after the last.",
+         Controller): to retry after the first of the three times that is at least the measured \
+         wait, else after the last.",
     ),
     key(
         "state",
