@@ -20,7 +20,7 @@ const USAGE: &str = "usage";
 /// The failure has no kind of its own.
 pub(crate) const FAILED: &str = "failed";
 
-/// Exit status of `sluice status` where the daemon answers and something is not right.
+/// Exit status of `sluice status` where the daemon answers and there are problems.
 pub(crate) const PROBLEMS: u8 = 8;
 
 /// A failure with a kind: the daemon's own (`not_found`, `exists`, …), or one of this module's.
@@ -50,14 +50,14 @@ fn status(kind: &str) -> u8 {
     }
 }
 
-/// Tells of a failure on standard error: with `as_json` as one object in a line.
+/// Writes a failure to standard error, with `as_json` as one object on a line.
 pub(crate) fn report(error: &anyhow::Error, as_json: bool) -> ExitCode {
     let kind = error.downcast_ref::<Failure>().map_or(FAILED, |failure| failure.kind.as_str());
     tell(kind, &format!("{error:#}"), as_json);
     ExitCode::from(status(kind))
 }
 
-/// Tells what is wrong with the command line, or what was asked of it: help, the version.
+/// Writes what is wrong with the command line, or the help or version that was asked for.
 pub(crate) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let as_json = arguments.iter().skip(1).take_while(|word| *word != "--").any(|w| w == "--json");
     if !(as_json && error.use_stderr()) {

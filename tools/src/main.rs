@@ -29,13 +29,13 @@ enum Command {
     Control(control::Command),
     /// Put load on an NVMe/TCP target and measure its throughput and latency.
     Bench(Box<bench::Args>),
-    /// Reproduce a figure of the design's sources on a model.
+    /// Reproduce a figure of the papers behind the design, on a model.
     Sim(sim::Args),
-    /// Show what classes, sessions, devices and hosts do, live.
+    /// Show the traffic of classes, sessions, devices, hosts and links, live.
     Top(top::Args),
 }
 
-/// Parses the command line. Answers also the names of its parameters.
+/// Parses the command line. Returns its arguments, and the names of its parameters.
 fn parse(arguments: &[OsString]) -> Result<(Cli, Names), clap::Error> {
     let mut whole = Cli::command();
     let matches: ArgMatches = whole.try_get_matches_from_mut(arguments)?;

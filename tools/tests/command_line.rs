@@ -1,4 +1,4 @@
-//! Output and exit statuses, on which scripts rely.
+//! Tests of output and exit statuses, on which scripts rely.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

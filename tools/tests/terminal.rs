@@ -1,4 +1,4 @@
-//! Terminals of some width, and terminals that go away.
+//! Tests on terminals of several widths, and on terminals that go away.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -48,7 +48,8 @@ impl Screen {
         flowing: bool,
         errors: impl Fn(&OwnedFd) -> Stdio,
     ) -> Self {
-        // This does not use openpty: a program of another test that inherits the master keeps the terminal.
+        // This does not use openpty: a program of another test that inherits the master keeps the
+        // terminal.
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags).unwrap();
         grantpt(&master).unwrap();

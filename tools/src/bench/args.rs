@@ -20,8 +20,8 @@ pub(crate) struct Args {
 /// Measurements other than load on a target.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
-    /// Measure a bare request and response of the same sizes over loopback TCP: the limit that
-    /// any target's figures can be compared with.
+    /// Measure bare requests and responses of the same sizes over loopback TCP: the limit of any
+    /// target.
     Floor(Floor),
 }
 
@@ -53,9 +53,10 @@ pub(crate) struct Load {
     pub(crate) nsid: u32,
     #[command(flatten)]
     pub(crate) job: JobArgs,
-    /// A job, once for each of several at once: KEY=VALUE,... with the keys name, rw, read-share,
-    /// bs, depth, connections, rate, arrivals, class, prioclass, cdw13, tos, address, nqn, hostnqn,
-    /// nsid, weight, share, reserve; other settings are those of the rest of the command line.
+    /// A job; may be given more than once, for jobs at the same time. KEY=VALUE,... with the keys
+    /// name, rw, read-share, bs, depth, connections, rate, arrivals, class, prioclass, cdw13, tos,
+    /// address, nqn, hostnqn, nsid, weight, share, reserve. A key that is left out is as in the
+    /// other options.
     #[arg(long = "job", value_name = "KEY=VALUE,...")]
     pub(crate) jobs: Vec<String>,
     /// Time to measure: 5s, 500ms, 2m.
@@ -70,8 +71,8 @@ pub(crate) struct Load {
     /// Use data digests.
     #[arg(long)]
     pub(crate) ddgst: bool,
-    /// Fill the blocks with stamped data, check every byte of every read against it, and read all
-    /// of it back at the end. Destroys what the namespace holds.
+    /// Fill the blocks with stamped data, check every byte of every read, and read all blocks back
+    /// at the end. Destroys the namespace's content.
     #[arg(long)]
     pub(crate) verify: bool,
     /// Part of the namespace that each connection uses: 64m, 1g. [default: all, with --verify 64m]
@@ -92,7 +93,7 @@ pub(crate) struct Load {
     /// Report each job's throughput and share in each window of this length as well: 1s, 100ms.
     #[arg(long, value_parser = units::time)]
     pub(crate) window: Option<Duration>,
-    /// Run each job by itself first, and report how much slower it is beside the others.
+    /// Run each job alone first, and report how much slower the job is beside the others.
     #[arg(long)]
     pub(crate) alone: bool,
     /// Compare with a second target: run A B A B ... and print each pair's ratio.

@@ -19,7 +19,7 @@ use super::job::Access;
 /// The keep alive timeout in Connect.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The facts that I/O queues need to connect, as the threads get them.
+/// What the threads need to connect I/O queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Association {
     access: Access,
@@ -35,7 +35,7 @@ pub(crate) struct Namespace {
     pub(crate) blocks: u64,
     /// Bytes in a logical block.
     pub(crate) block_size: u32,
-    /// The most bytes in one command; 0: no limit.
+    /// The most bytes in one command; 0 for no limit.
     pub(crate) max_transfer: u64,
 }
 
@@ -85,7 +85,7 @@ impl Controller {
         Nanos::default() + self.begin.elapsed()
     }
 
-    /// Sends the commands that the association asks for, and answers its next other action.
+    /// Sends the commands that the association asks for. Returns the next other action.
     fn exchange(&mut self) -> anyhow::Result<Option<Action>> {
         while let Some(action) = self.host.poll_action() {
             match action {
@@ -100,7 +100,7 @@ impl Controller {
         Ok(None)
     }
 
-    /// Waits until the association has an action other than a command to send.
+    /// Waits for an action of the association other than a command to send.
     fn next_action(&mut self) -> anyhow::Result<Action> {
         loop {
             if let Some(action) = self.exchange()? {
@@ -194,8 +194,8 @@ impl Association {
     }
 }
 
-/// Makes the host identifier that goes with a host's NQN: hosts of different names are different
-/// hosts.
+/// Derives the host identifier from a host's NQN, so that hosts of different NQNs have different
+/// ones.
 fn host_id(hostnqn: &str) -> [u8; 16] {
     // FNV-1a, 128 bits.
     let hash = hostnqn.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
@@ -211,19 +211,23 @@ fn remedy(status: Status, qid: u16) -> &'static str {
             "Check the subsystem's NQN (-n) and that the subsystem is offered at this address."
         }
         Status::CONNECT_INVALID_PARAMETERS => {
-            "The queue may be too large or too many: use a smaller --depth or fewer --connections."
+            "The queue may be too long, or one too many: use a smaller --depth or fewer \
+             --connections."
         }
         Status::CONNECT_INVALID_HOST => {
-            "The subsystem does not allow this host: allow it there, or say --hostnqn."
+            "The subsystem does not allow this host: allow it there, or give another --hostnqn."
         }
         Status::CONNECT_CONTROLLER_BUSY => {
             "The controller has no room: use fewer --connections, or try again later."
         }
-        _ => "Look into the target's log for the reason.",
+        _ => "The target's log has the reason.",
     }
 }
 
-/// Turns a completion into an error with the status in words, unless it is a success.
+/// Checks that a completion is a success.
+///
+/// # Errors
+/// The completion's status, with its name.
 pub(crate) fn check(cqe: &Cqe) -> anyhow::Result<()> {
     ensure!(cqe.status().is_success(), "the target answered: {}", cqe.status());
     Ok(())

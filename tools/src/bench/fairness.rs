@@ -1,4 +1,4 @@
-//! Fairness of jobs: shares against configured shares, Jain's index, slowdown against running
+//! Fairness of jobs: their shares beside the configured ones, Jain's index, slowdown beside a run
 //! alone, and figures by class.
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::units::show_latency;
 pub(crate) struct Part {
     /// The part, 0 to 1.
     pub(crate) share: f64,
-    /// The error relative to the configured share: 0.02 is 2 % too much.
+    /// The error relative to the configured share: 0.02 means 2 % too much.
     pub(crate) error: Option<f64>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct JobShare {
     pub(crate) bytes: Part,
 }
 
-/// The shares of jobs: of those with a weight if any has one, else of all.
+/// The shares of the compared jobs: those with a weight if any job has one, else all.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Shares {
     pub(crate) jobs: Vec<JobShare>,
-    /// Jain's index of throughput divided by weight (equal weights where there are none): 1 is
-    /// ideal, 1/n the worst.
+    /// Jain's index of throughput divided by weight, or of throughput where no job has a weight: 1
+    /// is ideal, 1/n the worst.
     pub(crate) jain_commands: f64,
     pub(crate) jain_bytes: f64,
     /// The largest error, either way.
@@ -43,7 +43,7 @@ pub(crate) struct Shares {
     pub(crate) max_error_bytes: Option<f64>,
 }
 
-/// A job by itself against the same job beside the others.
+/// A job alone, compared with the same job beside the others.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Slowdown {
     pub(crate) name: String,
@@ -67,8 +67,7 @@ pub(crate) struct ClassFigures {
     pub(crate) figures: Figures,
 }
 
-/// Computes Jain's index of `values`: (sum x)^2 / (n * sum x^2). 1 where all are zero, or there are
-/// none.
+/// Computes Jain's index of `values`: (sum x)^2 / (n * sum x^2), or 1 where all are zero.
 fn jain(values: &[f64]) -> f64 {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();

@@ -1,5 +1,5 @@
-//! `sluice bench floor`: requests and responses of the sizes of NVMe/TCP, and nothing else, over
-//! loopback TCP. A target's own cost is what it takes beyond this.
+//! `sluice bench floor`: requests and responses of NVMe/TCP's sizes over loopback TCP, and nothing
+//! else. The time that a target takes beyond this is its own cost.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -63,7 +63,7 @@ pub(crate) fn run(floor: &Floor) -> anyhow::Result<()> {
 
 fn measure(floor: &Floor, sizes: Sizes) -> anyhow::Result<JobStats> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no loopback address to listen on")?;
-    // Connected before anything can fail, so that the answering thread does not wait in vain.
+    // The stream is connected before anything can fail: the answering thread waits for it.
     let stream = TcpStream::connect(listener.local_addr()?)?;
     thread::scope(|scope| {
         let server = scope.spawn(move || {
@@ -108,7 +108,7 @@ fn answer(mut stream: TcpStream, sizes: Sizes) -> anyhow::Result<()> {
     }
 }
 
-/// Receives bytes; `None` where none are there, 0 at the end of the stream.
+/// Receives bytes. Returns their number, 0 at the end of the stream; `None` where none have come.
 fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
     match stream.read(buffer) {
         Ok(n) => Ok(Some(n)),
@@ -120,7 +120,7 @@ fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> anyhow::Result<Option<u
     }
 }
 
-/// Sends as many of `owed` bytes as the socket takes.
+/// Sends as many of `owed` bytes as the socket takes, and subtracts them.
 fn send(stream: &mut TcpStream, bytes: &[u8], owed: &mut usize) -> anyhow::Result<()> {
     while *owed > 0 {
         let chunk = bytes.get(..(*owed).min(bytes.len())).unwrap_or(bytes);

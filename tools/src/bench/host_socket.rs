@@ -41,8 +41,8 @@ pub(crate) struct HostSocket {
 }
 
 impl HostSocket {
-    /// Connects and exchanges ICReq and ICResp. The socket blocks, with a time limit.
-    /// `tos`: the ToS or traffic class byte of all that is sent, from the first segment on.
+    /// Connects and exchanges ICReq and ICResp. The socket blocks, with a time limit. `tos` is the
+    /// ToS or traffic class byte of all packets, from the first one on.
     pub(crate) fn connect(
         address: &str,
         params: HostParams,
@@ -87,7 +87,8 @@ impl HostSocket {
         Ok(self.stream.set_nonblocking(true)?)
     }
 
-    /// Reads what is there into `buffer`; `None` where nothing came in time.
+    /// Reads the bytes that have come into `buffer`. Returns their number; `None` where nothing
+    /// came in time.
     #[inline]
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
         match self.stream.read(buffer) {
@@ -125,7 +126,7 @@ impl HostSocket {
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it. Answers whether all of it is gone.
+    /// Sends queued bytes, as far as the socket takes them. Returns whether all have been sent.
     #[inline]
     pub(crate) fn flush(&mut self) -> anyhow::Result<bool> {
         let tx = self.connection.tx();

@@ -34,11 +34,11 @@ impl Clock {
 /// The phase of an I/O queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Writes each of its units once, in order (with data verification).
+    /// Writes each unit once, in order (with data verification).
     Fill,
-    /// The job's pattern.
+    /// Runs the job's pattern.
     Mix,
-    /// Reads each of its units once, in order (with data verification).
+    /// Reads each unit once, in order (with data verification).
     ReadBack,
     /// Submits nothing more.
     Drain,
@@ -72,7 +72,7 @@ struct Checks {
     seed: u64,
     ledger: Ledger,
     scratch: Vec<u8>,
-    /// The first wrong data, in words.
+    /// A description of the first wrong data.
     fault: Option<String>,
 }
 
@@ -148,7 +148,7 @@ impl IoQueue {
         })
     }
 
-    /// Changes what the io_queue does; what is outstanding goes on.
+    /// Enters a phase. Outstanding commands go on.
     pub(crate) fn enter(&mut self, phase: Phase, now: u64) {
         self.phase = phase;
         self.cursor = 0;
@@ -158,7 +158,7 @@ impl IoQueue {
         }
     }
 
-    /// Tells whether nothing is outstanding and nothing more comes in this phase.
+    /// Says whether nothing is outstanding and nothing more comes in this phase.
     pub(crate) fn is_done(&self) -> bool {
         let idle = self.free.len() == self.slots.len();
         match self.phase {
@@ -168,7 +168,8 @@ impl IoQueue {
         }
     }
 
-    /// Receives, submits and sends what is possible without waiting. Answers whether anything came.
+    /// Receives, submits and sends as much as is possible without waiting. Returns whether anything
+    /// was received.
     #[inline]
     pub(crate) fn poll(
         &mut self,
@@ -306,7 +307,7 @@ impl Outstanding {
 }
 
 impl Checks {
-    /// Takes a unit without a command under way, and makes the data for a write to it.
+    /// Takes a unit without an outstanding command, and makes the data for a write to it.
     fn prepare(&mut self, slot: &mut Outstanding, slba: u64, blocks: u64) -> anyhow::Result<()> {
         let unit = usize::try_from(slot.unit)?;
         let (unit, generation) =

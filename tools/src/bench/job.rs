@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::units;
 
-/// The settings of one job, as far as they are given.
+/// The settings of one job that the command line gives.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JobArgs {
     /// Access pattern. Writes overwrite what the namespace holds.
@@ -62,7 +62,7 @@ pub(crate) struct Access {
     pub(crate) address: String,
     pub(crate) nqn: String,
     pub(crate) hostnqn: String,
-    /// The ToS of the connections; `None`: the system's default.
+    /// The ToS of the connections; `None` stands for the system's default.
     pub(crate) tos: Option<u8>,
 }
 
@@ -123,7 +123,7 @@ fn class(text: &str) -> Result<ClassChoice, String> {
     let found = Class::ALL.into_iter().find(|class| class.name().eq_ignore_ascii_case(text));
     match found {
         None if text.eq_ignore_ascii_case("none") => Ok(ClassChoice(None)),
-        None => Err(format!("`{text}` is no class: write urgent, high, medium, low or none")),
+        None => Err(format!("`{text}` is not a class: write urgent, high, medium, low or none")),
         found => Ok(ClassChoice(found)),
     }
 }
@@ -214,7 +214,7 @@ impl Job {
     }
 }
 
-/// The settings of a job, with those of the rest of the command line where the job has none.
+/// The settings of a job. Those that the job does not give are the command line's.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) args: JobArgs,
@@ -264,7 +264,7 @@ impl Draft {
         })
     }
 
-    /// Makes the job that the `--job` option of that index describes.
+    /// Makes the job that a `--job` option describes; `index` counts these options.
     pub(crate) fn with(mut self, text: &str, index: usize) -> anyhow::Result<Job> {
         let mut name = format!("job{}", index + 1);
         for pair in text.split(',') {
@@ -322,7 +322,7 @@ impl JobArgs {
     }
 }
 
-/// Refuses jobs that cannot be told apart.
+/// Refuses jobs of the same name, which a report could not distinguish.
 pub(crate) fn check(jobs: &[Job]) -> anyhow::Result<()> {
     for (index, job) in jobs.iter().enumerate() {
         if jobs.iter().take(index).any(|other| other.name == job.name) {

@@ -6,7 +6,7 @@ use super::source::Random;
 /// The times at which the commands of one connection fall due.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
-    /// The mean distance in nanoseconds.
+    /// The mean time between two commands in nanoseconds.
     interval_ns: f64,
     /// The time at which the next command is due, in nanoseconds. The precision of an f64 is 1 us
     /// after 285 years.
@@ -27,7 +27,7 @@ impl Pace {
         self.due = now as f64 + self.numbers.fraction() * self.interval_ns;
     }
 
-    /// Takes the next command if it is due by now; answers when it was due.
+    /// Takes the next command if it is due by now. Returns the time at which it was due, in ns.
     #[inline]
     pub(crate) fn take(&mut self, now: u64) -> Option<u64> {
         let due = self.due;

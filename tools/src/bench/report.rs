@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
     /// The figures of each job by itself, where they were measured.
     pub(crate) alone: Vec<Figures>,
     pub(crate) windows: Windows,
-    /// Whether the windows were asked for.
+    /// Whether the report shows the windows.
     show_windows: bool,
     /// Bytes that were read back and compared after the run.
     pub(crate) verified_bytes: u64,
@@ -114,7 +114,7 @@ impl Outcome {
         self.jobs.iter_mut().zip(figures).try_for_each(|((_, sum), stats)| sum.add(stats))
     }
 
-    /// Tells whether data was verified.
+    /// Says whether data was verified.
     pub(crate) fn is_verified(&self) -> bool {
         self.verify
     }

@@ -1,4 +1,4 @@
-//! A whole run: each job alone if that is asked for, then all together.
+//! A whole run: with `--alone` each job alone, then all jobs together.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -14,7 +14,7 @@ use super::tenants::Tenants;
 use super::windows::Windows;
 use super::worker::{self, Message, Orders};
 
-/// The most windows in a run, which memory can hold and people can look at.
+/// The most windows in a run, so that memory holds their counts.
 const MAX_WINDOWS: u128 = 1_000_000;
 
 /// Runs the load and prints the report.
@@ -107,7 +107,7 @@ fn window(load: &Load) -> anyhow::Result<Duration> {
     Ok(window)
 }
 
-/// Starts the threads together, keeps the controllers alive and adds up: the main thread's part.
+/// The main thread's part: starts the threads together, keeps the controllers alive and adds up.
 struct Conductor<'a> {
     threads: usize,
     tenants: &'a mut Tenants,
@@ -177,7 +177,7 @@ impl Conductor<'_> {
     }
 }
 
-/// The figures that threads hand over while running, until all have done so.
+/// The figures of one window that threads report while they run, until all have reported.
 #[derive(Default)]
 struct Round {
     number: u32,

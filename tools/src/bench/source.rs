@@ -2,7 +2,7 @@
 
 use super::job::{Job, Rw};
 
-/// xorshift64*: fast, and the same sequence for the same seed.
+/// Random numbers (xorshift64*): fast, and the same sequence for the same seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use fabric::nvme::Status;
 use hdrhistogram::Histogram;
 
-/// The longest latency that histograms tell apart, in nanoseconds.
+/// The longest latency in the histograms, in nanoseconds; longer ones count as this one.
 const MAX_LATENCY: u64 = 100_000_000_000;
 
 /// The reads or the writes of one job.

@@ -1,5 +1,5 @@
-//! The controllers and namespaces of all jobs; jobs of different names or addresses have
-//! controllers of their own.
+//! The controllers and namespaces of all jobs. Jobs of different hosts, subsystems, addresses or
+//! ToS have controllers of their own.
 
 use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
@@ -23,7 +23,7 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
-    /// Connects one controller for all jobs that come with the same names to the same address.
+    /// Connects a controller for each host, subsystem, address and ToS that jobs name.
     pub(crate) fn connect(load: &Load, jobs: &[Job]) -> anyhow::Result<Self> {
         let params =
             HostParams { hpda: 0, header_digest: load.hdgst, data_digest: load.ddgst, maxr2t: 0 };
@@ -76,8 +76,8 @@ impl Tenants {
         self.controllers.into_iter().try_for_each(|(_, controller)| controller.shutdown())
     }
 
-    /// Divides the namespaces among the connections. Random patterns without data verification all
-    /// use the same range; others get ranges of their own.
+    /// Divides the namespaces among the connections. Connections with random patterns and without
+    /// data verification all use the same range; others get ranges of their own.
     pub(crate) fn plan(&self, load: &Load, jobs: &[Job]) -> anyhow::Result<Vec<Plan>> {
         let mut plans: Vec<Plan> = Vec::new();
         let mut queues = vec![0u16; self.controllers.len()];

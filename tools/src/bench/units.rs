@@ -15,7 +15,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        _ => return Err(format!("`{unit}` is no unit: write for example 4k, 128KiB or 1m")),
+        _ => return Err(format!("`{unit}` is not a unit: write for example 4k, 128KiB or 1m")),
     };
     let number: u64 = number.parse().map_err(|_| "a size starts with a number".to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
@@ -32,7 +32,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         "us" => 1e-6,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is no unit: write for example 5s, 500ms or 2m")),
+        _ => return Err(format!("`{unit}` is not a unit: write for example 5s, 500ms or 2m")),
     };
     Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
 }
@@ -43,7 +43,7 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
         Some(hex) => u32::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("`{text}` is no number: write for example 512 or 0x200"))
+    parsed.map_err(|_| format!("`{text}` is not a number: write for example 512 or 0x200"))
 }
 
 /// Parses a number from 0 to 255, decimal or with 0x.
@@ -58,7 +58,7 @@ where
 {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| {
-        format!("`{text}` is no whole number from {} to {}", bounds.start(), bounds.end())
+        format!("`{text}` is not a whole number from {} to {}", bounds.start(), bounds.end())
     })
 }
 
@@ -66,7 +66,7 @@ where
 pub(crate) fn weight(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let weight = number.parse().ok().filter(|weight: &f64| weight.is_finite() && *weight > 0.0);
-    weight.ok_or_else(|| format!("`{text}` is no weight: write for example 3 or 50%"))
+    weight.ok_or_else(|| format!("`{text}` is not a weight: write for example 3 or 50%"))
 }
 
 /// Parses a rate in operations per second: `50000`, `50k`, `1.5M`.

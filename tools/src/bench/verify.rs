@@ -1,4 +1,4 @@
-//! Stamped data, which tells the block that it belongs to and when it was written.
+//! Stamped data: each block says which block it is, and how often it was written before.
 
 use fabric::tcp::crc32c;
 
@@ -83,10 +83,10 @@ fn read_stamp(block: &[u8]) -> Option<Stamp> {
     Some(Stamp { seed: word(1)?, lba: word(2)?, generation: word(3)? })
 }
 
-/// The generations of one connection's blocks, and which blocks have a command under way.
+/// The generations of one connection's blocks, and which blocks have an outstanding command.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// The generation of each unit; the top bit says that a command is under way.
+    /// The generation of each unit; the top bit says that a command is outstanding.
     units: Vec<u32>,
 }
 
@@ -97,7 +97,7 @@ impl Ledger {
         Self { units: vec![0; units] }
     }
 
-    /// Takes `unit`, or the next one without a command under way. Answers the unit and its
+    /// Takes `unit`, or the next one without an outstanding command. Returns the unit and its
     /// generation.
     pub(crate) fn take(&mut self, unit: usize) -> Option<(usize, u32)> {
         let count = self.units.len();

@@ -1,4 +1,5 @@
-//! Two targets in turn, A B A B ...: on a machine whose speed drifts, only neighbours compare.
+//! Two targets in turn, A B A B ...: on a machine whose speed drifts, only runs right after each
+//! other can be compared.
 
 use anyhow::{bail, ensure};
 use serde::Serialize;

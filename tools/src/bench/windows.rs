@@ -1,5 +1,5 @@
-//! Throughput window by window, which shows whether shares and reservations hold all the time, not
-//! only in the mean.
+//! Throughput window by window, which shows whether shares and reservations hold at all times, and
+//! not only in the mean.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -44,11 +44,11 @@ pub(crate) struct Windows {
 pub(crate) struct Attained {
     /// The reserved commands per second.
     reserved: f64,
-    /// The number of windows in which the job asked for that many.
+    /// The number of windows in which the job asked for all that it had reserved.
     windows: usize,
-    /// The number of these windows in which the job got them, to 1 %.
+    /// The number of these windows in which the job got its reservation, to 1 %.
     kept: usize,
-    /// The least part of the reservation in any of these windows; 1.0: all.
+    /// The least part of the reservation in any of these windows; 1.0 means all of it.
     least: Option<f64>,
 }
 

@@ -19,7 +19,7 @@ const RECEIVE: usize = 256 * 1024;
 /// The time to wait for outstanding commands at the end.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// A connection to be made.
+/// The plan of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// The index of the association.
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// The orders of a thread.
+/// The part of a run that one thread carries out.
 #[derive(Clone, Debug)]
 pub(crate) struct Orders {
     pub(crate) associations: Vec<Association>,
@@ -54,7 +54,7 @@ pub(crate) struct Orders {
 pub(crate) enum Message {
     /// The thread is connected (and has filled its blocks), and waits for the start.
     Ready,
-    /// The tallies of each job in the window of that number.
+    /// The number of a window, and the tallies of each job in it.
     Window(usize, Vec<Tally>),
     /// The commands of each job since the last report, without warm-up.
     Figures(Vec<JobStats>),
@@ -62,11 +62,11 @@ pub(crate) enum Message {
     Done(anyhow::Result<u64>),
 }
 
-/// Runs a thread's part from connecting to the end. `start` gives the word to begin, and the time
+/// Runs a thread's part from connecting to the end. The thread begins when `start` gives the time
 /// from which all threads count.
 pub(crate) fn run(orders: &Orders, start: &Receiver<Instant>, reports: &Sender<Message>) {
     let outcome = pin(orders.core).and_then(|()| Worker::new(orders, reports)?.run(start));
-    // The main thread may be gone already, with an error of another thread.
+    // The main thread may have ended already, with an error of another thread.
     let _ = reports.send(Message::Done(outcome));
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn pin(core: Option<usize>) -> anyhow::Result<()> {
         format!("there is no core {core}: choose one that `nproc` counts, beginning with 0")
     })?;
     sched_setaffinity(Pid::from_raw(0), &set)
-        .with_context(|| format!("cannot pin to core {core}: is there such a core?"))
+        .with_context(|| format!("cannot pin a thread to core {core}: choose a core that exists"))
 }
 
 struct Worker<'a> {
@@ -174,7 +174,7 @@ impl<'a> Worker<'a> {
         tallies
     }
 
-    /// Notes what is due and not submitted.
+    /// Counts the commands that are due and not submitted.
     fn hold_back(&mut self) {
         let now = self.clock.now();
         for io_queue in &self.io_queues {
@@ -203,7 +203,7 @@ impl<'a> Worker<'a> {
         self.io_queues.iter_mut().for_each(|io_queue| io_queue.enter(phase, now));
     }
 
-    /// Goes over all I/O queues some times, so that the clock is not read too often.
+    /// Polls all I/O queues several times, so that the clock is not read too often.
     fn turns(&mut self) -> anyhow::Result<()> {
         let mut came = false;
         for _ in 0..8 {
@@ -214,7 +214,7 @@ impl<'a> Worker<'a> {
             }
         }
         if !came {
-            // The target may need this very core.
+            // The target may run on the same core.
             std::thread::yield_now();
         }
         Ok(())

@@ -27,7 +27,7 @@ pub(crate) struct Options {
     pub(crate) wide: bool,
 }
 
-/// Shortest and longest time to wait for a daemon that is silent.
+/// The shortest and the longest value of --timeout.
 const PATIENCE: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
 
@@ -36,10 +36,10 @@ fn patience(text: &str) -> Result<Duration, String> {
     if PATIENCE.contains(&time) { Ok(time) } else { Err("write a time from 1ms to 24h".to_owned()) }
 }
 
-/// What to ask of a running daemon.
+/// The subcommands that ask a running daemon.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the state of the daemon; the exit status is 8 when something is not right
+    /// Show the state of the daemon; the exit status is 8 when there are problems
     Status,
     /// Add, remove or list subsystems
     Subsystem {
@@ -75,11 +75,11 @@ pub(crate) enum Command {
         /// Only show what would change
         #[arg(long)]
         check: bool,
-        /// Change it even where hosts lose what they are using
+        /// Reload even where hosts lose what they are using
         #[arg(long)]
         force: bool,
     },
-    /// End the daemon: commands in flight are settled and hosts are told
+    /// End the daemon: commands in flight are completed, and hosts are notified
     Shutdown {
         /// End at once
         #[arg(long)]
@@ -130,9 +130,9 @@ pub(crate) enum NamespaceAction {
         subsystem: String,
         /// Namespace identifier
         nsid: u32,
-        /// The new size, such as "8 GiB"; where not given, what the file or device has now
+        /// The new size, such as "8 GiB"; where not given, the present size of the file or device
         size: Option<String>,
-        /// Make it smaller than hosts see now, too: data beyond the new end is lost
+        /// Shrink it even while hosts are using it: data beyond the new end is lost
         #[arg(long)]
         force: bool,
     },
@@ -214,13 +214,13 @@ pub(crate) enum HostAction {
         #[arg(long)]
         force: bool,
     },
-    /// Refuse a host from now on, and disconnect it
+    /// Forbid a host to connect, and disconnect it
     Remove {
         /// The subsystem's NQN
         subsystem: String,
         /// The host's NQN
         host: String,
-        /// Refuse the host even while it is connected
+        /// Do so even while the host is connected
         #[arg(long)]
         force: bool,
     },
@@ -230,7 +230,7 @@ pub(crate) enum HostAction {
         subsystem: String,
         /// "on" lets any host connect; "off" disconnects those that are not listed
         allow: OnOff,
-        /// Change it even where connected hosts lose their permission
+        /// Do so even where connected hosts lose their permission
         #[arg(long)]
         force: bool,
     },

@@ -1,4 +1,4 @@
-//! Lines, and the requests that they make.
+//! Tests of command lines, and of the requests that they make.
 
 use std::collections::BTreeSet;
 

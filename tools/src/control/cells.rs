@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sluice_schema::params::Settings;
 
-/// Writes a value as text; `-` for none and for an empty text.
+/// Writes a value as text; `-` for a missing value and for an empty text.
 pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     let text = value.map(|value| value.to_string()).filter(|text| !text.is_empty());
     text.unwrap_or_else(|| "-".into())
@@ -24,7 +24,7 @@ pub(super) fn setting(settings: &Settings, key: &str) -> String {
     plain(settings.get(key))
 }
 
-/// Returns "1 listener", "2 listeners".
+/// Writes a number with its noun: "1 listener", "2 listeners".
 pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
@@ -52,8 +52,8 @@ pub(super) fn time(ns: u64) -> String {
     }
 }
 
-/// Writes the keys that no sentence tells, a line for each.
-pub(super) fn rest(settings: &Settings, told: &[&str]) -> String {
-    let left = settings.iter().filter(|(key, _)| !told.contains(key));
+/// Writes the keys that are not in `shown`, a line for each.
+pub(super) fn rest(settings: &Settings, shown: &[&str]) -> String {
+    let left = settings.iter().filter(|(key, _)| !shown.contains(key));
     left.map(|(key, value)| format!("{key} {}\n", or_dash(Some(plain(Some(value)))))).collect()
 }

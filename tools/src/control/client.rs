@@ -52,7 +52,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects. From then on nothing waits longer than `patience` for a daemon that is silent.
+    /// Connects. No later call waits longer than `patience` for a daemon that is silent.
     ///
     /// # Errors
     /// The daemon cannot be reached.
@@ -65,12 +65,12 @@ impl Connection {
         Ok(Self { path: path.into(), stream, line: Vec::new(), patience })
     }
 
-    /// Sends a request and answers its result. The daemon may take long for it as long as it gives
-    /// signs of life: while it works on a request it sends a space every second.
+    /// Sends a request. Returns the result. The daemon may take long while it gives signs of life:
+    /// while it works on a change it sends a space every second.
     ///
     /// # Errors
-    /// The daemon is silent for too long, has gone, is none, or refuses. Where it is not the
-    /// daemon's answer, the connection is of no more use.
+    /// The daemon is silent for too long, has gone or refuses, or another program listens. Only
+    /// after a refusal the connection can be used again.
     pub(crate) fn call(&mut self, method: Method, params: &Value) -> Result<Value, Failure> {
         let request = json!({ "id": 1, "method": method.name(), "params": params });
         let request = request.to_string() + "\n";
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// Returns what the answer says.
+    /// Returns the result in the answer.
     fn result(&self) -> Result<Value, Failure> {
         let mut answer: Value = serde_json::from_slice(&self.line).unwrap_or_default();
         let text = |of: &Value, key| of.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -121,13 +121,13 @@ impl Connection {
             _ => format!("the daemon ended the connection to {}", self.path.display()),
         };
         let hint = match method.changes() {
-            true => "; the change may take effect anyway: look before you ask again",
+            true => "; the change may take effect anyway: check before you repeat it",
             false => "",
         };
         Failure::new(NO_DAEMON, what + hint)
     }
 
-    /// Makes the failure of a listener that does not speak the daemon's language.
+    /// Makes the failure of a listener that does not speak the control protocol.
     fn foreign(&self) -> Failure {
         let said = String::from_utf8_lossy(&self.line);
         let said: String = said.trim().chars().filter(|c| !c.is_control()).collect();
@@ -136,15 +136,15 @@ impl Connection {
             short.push('…');
         }
         let message = format!(
-            "what listens on {} is no sluiced{}: it answers \"{short}\"; name the daemon's socket \
-             with --socket",
+            "the program that listens on {} is not sluiced{}: it answers \"{short}\"; name the \
+             daemon's socket with --socket",
             self.path.display(),
             self.listener()
         );
         Failure::new(NO_DAEMON, message)
     }
 
-    /// Returns the name of the process at the other end in parentheses, where the kernel tells.
+    /// Returns the process at the other end in parentheses, where the kernel knows it.
     fn listener(&self) -> String {
         let peer = socket::getsockopt(self.stream.get_ref(), sockopt::PeerCredentials);
         let Some(pid) = peer.ok().map(|peer| peer.pid()).filter(|pid| *pid > 0) else {
@@ -158,13 +158,13 @@ impl Connection {
     }
 }
 
-/// Says whether a line that was cut off began as the daemon's do.
+/// Says whether a line that was cut off begins as the daemon's lines do.
 fn looks_like_ours(line: &[u8]) -> bool {
     line.trim_ascii_start().first().is_none_or(|first| *first == b'{')
 }
 
-/// Connects within `patience`. A daemon that accepts nothing any more would hold up a plain
-/// connect for good once its backlog is full.
+/// Connects within `patience`. A plain connect would wait without end for a daemon that is stuck,
+/// once its backlog is full.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let fd: OwnedFd = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -199,8 +199,8 @@ fn unreachable(path: &Path, error: &io::Error, patience: Duration) -> Failure {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::new(
             NO_DAEMON,
             format!(
-                "{shown} accepts no connection within {patience:?}: too many wait already; see \
-                 what the daemon does (journalctl -u sluiced), or wait longer with --timeout"
+                "{shown} accepts no connection within {patience:?}: too many wait already; look \
+                 into the daemon's log (journalctl -u sluiced), or wait longer with --timeout"
             ),
         ),
         _ => Failure::new(NO_DAEMON, format!("cannot connect to {shown}: {error}")),

@@ -1,4 +1,4 @@
-//! Against daemons that answer, refuse, hang, and are none.
+//! Tests against daemons that answer, refuse or hang, and against other programs.
 
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixListener;
@@ -8,9 +8,9 @@ use nix::sys::socket::Backlog;
 
 use super::*;
 
-/// Long enough for anything that is to happen.
+/// A time within which everything happens that should.
 const LONG: Duration = Duration::from_secs(60);
-/// Too short for anything that is not to happen.
+/// A time-out that a silent daemon exceeds.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn ask(path: &Path, method: Method, patience: Duration) -> Result<Value, Failure> {
@@ -81,7 +81,7 @@ fn a_program_that_answers_something_else_is_called_no_daemon() {
         let (_folder, path) = daemon(move |_| answer.into());
         let failure = ask(&path, Method::Status, LONG).unwrap_err();
         assert_eq!(failure.kind, NO_DAEMON, "{answer:?}");
-        assert!(failure.message.contains("is no sluiced"), "{failure}");
+        assert!(failure.message.contains("is not sluiced"), "{failure}");
         let pid = format!("process {}", std::process::id());
         assert!(failure.message.contains(&pid), "{failure}");
     }

@@ -31,7 +31,7 @@ use crate::failure::{self, INVALID, UNKNOWN_METHOD};
 pub(crate) use args::{Command, Options};
 pub(crate) use names::Names;
 
-/// Does a subcommand.
+/// Runs a subcommand.
 ///
 /// # Errors
 /// The daemon cannot be reached, or refuses; the message says what to do.
@@ -65,14 +65,14 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
     let room = if options.wide { None } else { table::terminal_width() };
     print(&view::text(&request, &result, room)?);
     if result.get("durable") == Some(&Value::Bool(false)) && request.method.changes() {
-        let note =
-            "note: this ends with the daemon; set `state` in its configuration to keep changes";
+        let note = "note: the change ends with the daemon; \
+                    set `state` in its configuration to keep changes";
         let _ = writeln!(std::io::stderr(), "{note}");
     }
     Ok(code)
 }
 
-/// Writes to standard output; a reader that has gone (`| head`) is no error.
+/// Writes to standard output. A reader that has gone (`| head`) is no error.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Names of parameters on the command line: the daemon speaks of `block_size`, a person wrote
+//! Names of parameters on the command line: the daemon writes `block_size`, a person wrote
 //! `--block-size`.
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use clap::ArgMatches;
 #[derive(Debug, Default)]
 pub(crate) struct Names(BTreeMap<String, String>);
 
-/// The daemon's words about kinds of values and quotes, and what is left of them for a person who
-/// wrote a word on a command line, where a shell takes quotes away.
+/// The daemon's words about kinds of values and quotes, and their replacements for a person who
+/// wrote a word on a command line, where the shell removes quotes.
 const KINDS: [(&str, &str); 3] =
     [(" in quotes", ""), (", without quotes", ""), (" is a string, not a", " is not a")];
 
 impl Names {
-    /// Makes the names that the command has which `matches` chose.
+    /// Makes the names of the command that `matches` chose.
     pub(crate) fn of(whole: &clap::Command, matches: &ArgMatches) -> Self {
         let mut names = BTreeMap::new();
         let (mut command, mut matches) = (whole, matches);
@@ -34,18 +34,18 @@ impl Names {
         }
     }
 
-    /// Rewords what the daemon says of parameters, in the words of the command line.
+    /// Replaces the daemon's names of parameters in a message by those of the command line.
     pub(super) fn reword(&self, message: &str) -> String {
         let mut text = String::new();
         for (index, part) in message.split('`').enumerate() {
             if index > 0 {
                 text.push('`');
             }
-            // Every second part stands between two of them.
+            // Every second part is between two backquotes.
             let name = self.0.get(part).filter(|_| index % 2 == 1);
             text.push_str(name.map_or(part, String::as_str));
         }
-        // A file would have this on a line of its own.
+        // The daemon's remedy is a line of a configuration file.
         for (key, name) in &self.0 {
             text = text.replace(&format!("add {key} = "), &format!("give {name} "));
         }

@@ -6,7 +6,7 @@ use super::cells::{names, or_dash};
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, size};
 
-/// Writes the namespaces, and below them what is wrong with those that are not ready.
+/// Writes the namespaces, and below them the reason for each that is not ready.
 pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {
     let mut table = Table::new(&[
         ("SUBSYSTEM", Left),
@@ -45,7 +45,7 @@ pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {
     text
 }
 
-/// Writes what came of another try at namespaces that were not available.
+/// Writes the result of another try to open namespaces that were not available.
 pub(super) fn retried(tried: &[NamespaceRow], room: Room) -> String {
     match tried {
         [] => "Every namespace is available.\n".into(),

@@ -22,7 +22,7 @@ pub(crate) struct Network {
 /// The subcommands of `sluice qos network`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum NetworkAction {
-    /// Show the settings, and what links and classes do; the same as without arguments
+    /// Show the settings, links and classes; the same as without arguments
     Show,
     /// Set the goal of a class on the default link
     Class {
@@ -55,9 +55,9 @@ pub(crate) struct Goal {
 /// `sluice qos link …`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum LinkAction {
-    /// Show the links, and what their classes do
+    /// Show the links and their classes
     List,
-    /// Add a link, for listeners that are on a wire of their own
+    /// Add a link, for listeners on a network of their own
     Add {
         /// Name of the link
         name: String,
@@ -85,7 +85,7 @@ pub(crate) enum LinkAction {
     Listener {
         /// IP address and port
         address: String,
-        /// The link's name; default for that of the network's own settings
+        /// The link's name; "default" for the link of the network's own settings
         name: String,
     },
     /// Remove a link that no listener names
@@ -111,7 +111,7 @@ impl Goal {
     }
 }
 
-/// Asks for what the network does.
+/// Makes the request for the state of the network.
 fn show() -> Request {
     Request::of::<call::NetworkShow>(&params::Nothing::default())
 }

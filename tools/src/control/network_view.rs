@@ -17,13 +17,13 @@ pub(super) fn link(link: &Settings) -> String {
     format!("link {name}: capacity {capacity}; {}", goals(link))
 }
 
-/// Writes what each class is to have.
+/// Writes the goal of each class.
 fn goals(settings: &Settings) -> String {
     let of = |class| settings.get("classes").and_then(|classes| classes.get(class));
     CLASSES.map(|class| format!("{class} {}", goal(of(class)))).join(", ")
 }
 
-/// Writes what a class is to have: "3 parts", "2 Gbit/s", "within 2 ms", "free".
+/// Writes the goal of a class: "3 parts", "2 Gbit/s", "within 2 ms", "free".
 fn goal(goal: Option<&Value>) -> String {
     let text = |key: &str| goal.and_then(|goal| goal.get(key)?.as_str());
     let parts = goal.and_then(|goal| goal.get("share")?.as_u64());
@@ -36,8 +36,8 @@ fn goal(goal: Option<&Value>) -> String {
     }
 }
 
-/// The keys of `[network]` that [`settings`] tells in its sentences.
-const TOLD: [&str; 5] = ["enabled", "writes", "base", "capacity", "classes"];
+/// The keys of `[network]` that the sentences of [`settings`] show.
+const SHOWN: [&str; 5] = ["enabled", "writes", "base", "capacity", "classes"];
 
 /// Writes `[network]` in a few lines; `used` is the congestion control that connections have.
 pub(super) fn settings(network: &Settings, used: Option<&str>) -> String {
@@ -52,14 +52,14 @@ pub(super) fn settings(network: &Settings, used: Option<&str>) -> String {
         Some(used) if !used.is_empty() && used != base => format!(" (now {used})"),
         _ => String::new(),
     };
-    let told = format!(
+    let shown = format!(
         "Network classes are {state}.\n\
          what hosts send is {writes}, congestion control {base}{used}, capacity {}\n\
          {}\n",
         setting(network, "capacity"),
         goals(network),
     );
-    told + &rest(network, &TOLD)
+    shown + &rest(network, &SHOWN)
 }
 
 /// Writes the answer to `network.show`.
@@ -124,7 +124,7 @@ fn classes(links: &[LinkRow], room: Room) -> String {
             }
         }
     }
-    table.text("Nothing is known of what goes through them.", room)
+    table.text("No traffic has been measured.", room)
 }
 
 /// Writes target, rate, limit, alpha, Q, packets and marks.
@@ -145,7 +145,7 @@ fn rate_or_dash(bits: Option<f64>) -> String {
     bits.filter(|bits| *bits > 0.0).map_or_else(|| "-".into(), rate)
 }
 
-/// The columns that a connection has of the network.
+/// The columns of a connection that are about the network.
 pub(super) const CONNECTION: [(&str, super::table::Align); 6] = [
     ("LINK", Left),
     ("CLASS", Left),
@@ -155,7 +155,7 @@ pub(super) const CONNECTION: [(&str, super::table::Align); 6] = [
     ("LIMIT IN", Right),
 ];
 
-/// Writes what a connection has of the network; dashes where nothing is known.
+/// Writes the network's cells of a connection; dashes where nothing is known.
 pub(super) fn connection(network: Option<&ConnectionNetwork>) -> [String; 6] {
     let rtt = match network.map_or(0, |network| network.rtt_us) {
         0 => "-".into(),

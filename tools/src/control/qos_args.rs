@@ -12,7 +12,7 @@ use super::words::ClassOrNone;
 /// `sluice qos …`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum QosAction {
-    /// Show the settings, and what classes, sessions and devices do
+    /// Show the settings, classes, sessions, devices and policies
     Show,
     /// Change settings; those that are not given stay
     Set(Options<Qos>),
@@ -34,7 +34,7 @@ pub(crate) enum QosAction {
         #[arg(value_enum)]
         class: ClassOrNone,
     },
-    /// Set or remove what holds for a host, a subsystem or a namespace
+    /// Set or remove the policy of a host, a subsystem or a namespace
     Policy(Policy),
     /// Add, change, remove or list sessions
     Session {
@@ -43,7 +43,7 @@ pub(crate) enum QosAction {
     },
     /// Reserve a part of a device for a session
     Reserve(Reserve),
-    /// Give a session's reservation back
+    /// Give up a session's reservation
     Release {
         /// The session's name
         session: String,
@@ -84,7 +84,7 @@ pub(crate) enum SessionAction {
         #[command(flatten)]
         limits: Options<Session>,
     },
-    /// Remove a session; one that comes with a subsystem or a namespace has its defaults again
+    /// Remove a session; that of a subsystem or a namespace has its defaults again
     Remove {
         /// Name of the session
         name: String,
@@ -149,7 +149,7 @@ impl SessionAction {
     }
 }
 
-/// Makes a request that sets what is given for a session.
+/// Makes a request with the given settings of a session.
 fn of_session<M: Call<Params = Settings>>(name: &str, limits: &Options<Session>) -> Request {
     Request::of::<M>(&limits.of("name", name))
 }

@@ -22,8 +22,8 @@ pub(super) fn show(qos: &Qos, room: Room) -> String {
     parts.join("\n")
 }
 
-/// The keys of `[qos]` that [`settings`] tells in its sentences.
-const TOLD: [&str; 14] = [
+/// The keys of `[qos]` that the sentences of [`settings`] show.
+const SHOWN: [&str; 14] = [
     "enabled",
     "weights",
     "unit",
@@ -40,7 +40,7 @@ const TOLD: [&str; 14] = [
     "dscp",
 ];
 
-/// Writes `[qos]` in a few lines: sentences, and what no sentence tells as it is.
+/// Writes `[qos]` in a few lines: sentences, and the keys that no sentence shows.
 pub(super) fn settings(qos: &Settings) -> String {
     let of = |key: &str| setting(qos, key);
     let inside = |key: &str, class: &str| plain(qos.get(key).and_then(|table| table.get(class)));
@@ -58,7 +58,7 @@ pub(super) fn settings(qos: &Settings) -> String {
         .map(|class| format!("{class} {}", or_dash(Some(inside("dscp", class)))))
         .join(", ");
     let payload = qos.get("payload").and_then(Value::as_u64).unwrap_or(0);
-    let told = format!(
+    let shown = format!(
         "Quality of service is {state}.\n\
          weights {weights} by {}, burst {}, urgent first up to {} % of a device\n\
          {window}, credits for {} operations and {}, {} commands may wait\n\
@@ -72,7 +72,7 @@ pub(super) fn settings(qos: &Settings) -> String {
         switch("wrr"),
         switch("mark"),
     );
-    told + &rest(qos, &TOLD)
+    shown + &rest(qos, &SHOWN)
 }
 
 /// Sums operations and bytes of all kinds.
@@ -84,7 +84,7 @@ fn sums(traffic: &Traffic) -> (u64, u64) {
     (sum(operations), sum(bytes))
 }
 
-/// The columns that everything with traffic has.
+/// The columns of a row with traffic.
 const TRAFFIC: [(&str, super::table::Align); 6] = [
     ("WAITING", Right),
     ("REFUSED", Right),
@@ -94,7 +94,8 @@ const TRAFFIC: [(&str, super::table::Align); 6] = [
     ("DEVICE P99", Right),
 ];
 
-/// Columns of classes and sessions that a narrow terminal leaves out: `sluice top` has them too.
+/// Columns of classes and sessions that are left out on a narrow terminal. `sluice top` has them
+/// too.
 const LEAST: [&str; 10] = [
     "PAYLOAD",
     "BYTES",
@@ -129,7 +130,7 @@ fn classes(list: &[ClassTraffic], room: Room) -> String {
     table.text("There are no classes.", room)
 }
 
-/// Returns sessions with their depths, each below its parent. One whose parent is not there stands
+/// Returns sessions with their depths, each below its parent. A session whose parent is missing is
 /// at the top.
 fn tree(list: &[Session]) -> Vec<(usize, &Session)> {
     let mut children: BTreeMap<&str, Vec<&Session>> = BTreeMap::new();
@@ -254,7 +255,7 @@ pub(super) fn class(name: Option<String>) -> String {
     name.map_or_else(|| "no class".to_owned(), |name| format!("class {name}"))
 }
 
-/// Tells what became of a policy.
+/// Writes that a policy was set or removed.
 pub(super) fn policy(policy: &Policy) -> String {
     let of = |key: &str, any: &str| match setting(&policy.settings, key) {
         name if name.is_empty() => any.to_owned(),
@@ -269,7 +270,7 @@ pub(super) fn policy(policy: &Policy) -> String {
     format!("{verb} the policy for {host} on {subsystem}{namespace}.\n")
 }
 
-/// Tells what a session has reserved.
+/// Writes a session's reservation.
 pub(super) fn reserved(session: &Settings) -> String {
     let of = |key: &str| plain(session.get("reserve").and_then(|reserve| reserve.get(key)));
     let (name, terms, namespace) = (setting(session, "name"), of("terms"), of("namespace"));
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_no_sentence_knows_is_shown_all_the_same() {
+    fn a_key_that_no_sentence_knows_is_shown_too() {
         let seen = text(Method::QosSet, &json!({"enabled": true, "fresh": 7, "durable": true}));
         assert!(seen.ends_with("\nfresh 7\n"), "{seen}");
     }

@@ -19,11 +19,11 @@ pub(crate) trait Table {
 /// The options of a table that must be given, beside those of keys that the configuration needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Needed {
-    /// None.
+    /// No option.
     None,
-    /// One at least, except these keys'.
+    /// At least one option, other than those of these keys.
     SomeBut(&'static [&'static str]),
-    /// Exactly one of these keys'.
+    /// Exactly one of the options of these keys.
     OneOf(&'static [&'static str]),
 }
 
@@ -53,7 +53,7 @@ tables! {
     Session: keys::SESSION, Needed::None;
     /// `reserve` of a session.
     Reserve: keys::RESERVE, Needed::OneOf(&["operations", "bytes", "time"]);
-    /// `[[policy]]`, whose first keys say what it is for.
+    /// `[[policy]]`, whose first keys are its scope.
     Policy: keys::POLICY, Needed::SomeBut(&["host", "subsystem", "nsid", "addresses"]);
     /// `[network]`.
     Network: keys::NETWORK, Needed::None;
@@ -77,7 +77,7 @@ fn options<T: Table>() -> impl Iterator<Item = (&'static ConfigKey, Opt)> {
 /// The options of a table that were given.
 #[derive(Clone, Debug)]
 pub(crate) struct Options<T> {
-    /// The keys that they set.
+    /// The keys that the options set.
     pub(super) settings: Settings,
     table: PhantomData<T>,
 }
@@ -160,7 +160,7 @@ fn argument(key: &ConfigKey, option: &Opt) -> Arg {
     }
 }
 
-/// Returns the value of an option as the daemon takes it; none where it was not given.
+/// Returns the value of an option as the daemon takes it; `None` where it was not given.
 fn given(matches: &ArgMatches, name: &str, shape: Shape) -> Option<Value> {
     let text = || matches.get_one::<String>(name).map(String::as_str);
     match shape {
@@ -175,7 +175,7 @@ fn given(matches: &ArgMatches, name: &str, shape: Shape) -> Option<Value> {
         Shape::OrNone => {
             text().map(|text| if text == "none" { Value::Null } else { or_number(text) })
         }
-        // A session may be called 1, but no share and no limit may be a name.
+        // A name may be a number, which stays text here.
         Shape::Name => text().map(|text| if text == "none" { Value::Null } else { json!(text) }),
         Shape::Numbers => {
             matches.get_many::<u64>(name).map(|numbers| numbers.copied().collect::<Vec<_>>().into())
@@ -198,7 +198,7 @@ fn or_number(text: &str) -> Value {
 fn by_class(text: &str) -> Result<(String, u64), String> {
     let (class, number) = text.split_once('=').ok_or("write CLASS=NUMBER, such as urgent=46")?;
     if !CLASSES.contains(&class) {
-        return Err(format!("\"{class}\" is no class; there are {}", CLASSES.join(", ")));
+        return Err(format!("\"{class}\" is not a class; there are {}", CLASSES.join(", ")));
     }
     let number = number.parse().map_err(|_| format!("\"{number}\" is not a number"))?;
     Ok((class.to_owned(), number))

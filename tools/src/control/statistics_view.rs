@@ -6,7 +6,7 @@ use super::cells::time;
 use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, size};
 
-/// The columns that everything with operations has.
+/// The columns of a row with operations.
 const MEASURED: [(&str, Align); 12] = [
     ("READS", Right),
     ("READ", Right),
@@ -47,7 +47,7 @@ pub(super) fn text(statistics: Statistics, room: Room) -> String {
     tables.join("\n")
 }
 
-/// Makes one line for each row: what it is called, and what was done.
+/// Makes one line for each row: its names, and its operations.
 fn table<'a>(
     names: &[(&'static str, Align)],
     rows: impl Iterator<Item = (Vec<String>, &'a Io)>,

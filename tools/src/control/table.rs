@@ -1,6 +1,6 @@
 //! Aligned tables, and sizes, rates and times as people read them.
 
-/// Number of characters that a line may have; `None`: no limit.
+/// The most characters of a line; `None` means no limit.
 pub(crate) type Room = Option<usize>;
 
 /// Returns the width of the terminal that standard output goes to; `None` where that is a pipe or a
@@ -10,11 +10,11 @@ pub(super) fn terminal_width() -> Room {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Characters between columns.
+/// The number of characters between columns.
 const GAP: usize = 2;
-/// Names are shortened down to this before columns are left out.
+/// The length to which names are shortened before columns are left out.
 const SHORT: usize = 20;
-/// Names are not shortened below this.
+/// The least length to which names are shortened.
 const SHORTEST: usize = 10;
 
 /// Rows of cells under a heading.
@@ -22,11 +22,11 @@ const SHORTEST: usize = 10;
 pub(super) struct Table {
     heading: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
-    /// Headings of columns that are left out where there is no room, the first ones first.
+    /// The headings of columns that are left out where there is no room, in that order.
     least: &'static [&'static str],
 }
 
-/// On which side of its column a cell stands.
+/// The side of its column on which a cell is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     /// Text, which is shortened where there is no room.
@@ -50,8 +50,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns the table as text; `empty` where it has no rows. Where there is not room for all,
-    /// names are shortened in the middle, then columns are left out, which a last line says.
+    /// Returns the table as text, or `empty` where it has no rows. Where there is not room for all,
+    /// names are shortened in the middle, then columns are left out, which a last line lists.
     pub(super) fn text(&self, empty: &str, room: Room) -> String {
         if self.rows.is_empty() {
             return format!("{empty}\n");
@@ -70,8 +70,8 @@ impl Table {
         text
     }
 
-    /// Chooses the columns that are shown and their widths, of columns as wide as they would be.
-    /// Returns also the headings of those that are not shown.
+    /// Chooses the columns that are shown and their widths; `widths` are those with unlimited room.
+    /// Returns also the headings of the columns that are not shown.
     fn fit(
         &self,
         mut widths: Vec<(usize, usize)>,
@@ -135,8 +135,8 @@ fn total(widths: &[(usize, usize)]) -> usize {
     widths.iter().map(|(_, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// Cuts `text` to at most `width` characters: of a longer name the beginning and, twice as much,
-/// the end stay, since names differ at their ends.
+/// Cuts `text` to at most `width` characters. A longer name keeps its beginning and, twice as much,
+/// its end, since names differ at their ends.
 fn middle_cut(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

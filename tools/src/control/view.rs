@@ -16,7 +16,7 @@ use crate::failure::{FAILED, Failure};
 /// Writes the answer to a request as text.
 ///
 /// # Errors
-/// The daemon answers what the method's type does not have.
+/// The daemon's answer does not have the type of the method.
 pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<String, Failure> {
     Ok(match request.method {
         Method::Status => status(&of::<call::Status>(result)?, room),
@@ -122,14 +122,14 @@ fn of<M: Call>(result: &Value) -> Result<M::Answer, Failure> {
     serde_json::from_value(result.clone()).map_err(|error| {
         let method = M::METHOD.name();
         let message = format!(
-            "the daemon answers {method} as this program does not know it ({error}); use the \
-             daemon's own version of sluice, or --json"
+            "the daemon's answer to {method} has another form than this program knows ({error}); \
+             use the daemon's own version of sluice, or --json"
         );
         Failure::new(FAILED, message)
     })
 }
 
-/// Tells whether the answer to `status` speaks of something that is not right.
+/// Says whether the answer to `status` lists problems.
 pub(super) fn has_problems(status: &Value) -> bool {
     of::<call::Status>(status).is_ok_and(|status| has_wrong(&status))
 }
@@ -175,7 +175,7 @@ fn status(status: &Status, room: Room) -> String {
         (status.namespaces_unavailable, "not available"),
         (status.namespaces_with_errors, "with errors"),
     ] {
-        // Only where the daemon has no line for it.
+        // An older daemon counts these namespaces without a line for each.
         if namespaces > 0 && status.problems.is_empty() {
             text += &format!("  {} {what}\n", count(namespaces, "namespace"));
         }
@@ -186,7 +186,7 @@ fn status(status: &Status, room: Room) -> String {
     text
 }
 
-/// Writes what a new look at the configuration file brought about, or would.
+/// Writes the changes that a reload has made, or with `only_checked` would make.
 fn reload(reloaded: &Reloaded, only_checked: bool) -> String {
     let lines = |heading: &str, list: &[String]| {
         let lines = list.iter().map(|line| format!("  {line}\n"));

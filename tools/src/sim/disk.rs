@@ -19,7 +19,7 @@ pub(crate) struct DiskGeometry {
     pub(crate) heads: u32,
     /// Sectors of 512 bytes on each track of the outermost zone.
     pub(crate) outer_sectors: u32,
-    /// Sectors of 512 bytes on each track of the innermost zone; those between lie on a line.
+    /// Sectors of 512 bytes on each track of the innermost zone; zones between are interpolated.
     pub(crate) inner_sectors: u32,
     /// The number of zones, of equally many cylinders.
     pub(crate) zones: u32,
@@ -188,7 +188,7 @@ impl Disk {
         (mean, worst + of.revolution())
     }
 
-    /// Computes when the command is done if the arm moves and waits for the sector.
+    /// Computes the end of the command if the arm moves and waits for the sector.
     fn by_seek(&mut self, start: Nanos, lba: u64, blocks: u64, write: bool) -> Nanos {
         let place = self.place(lba);
         let there = start.after(self.positioning(&place, write));

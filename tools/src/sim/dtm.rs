@@ -21,7 +21,7 @@ const SLOTS: u64 = 20_000_000;
 pub(crate) struct Args {
     /// The scenario: a TOML file with a link and its classes (docs/sim.md).
     scenario: PathBuf,
-    /// Write window, Q, throughput, queue and latency over time as SVG files to this folder.
+    /// Write plots of window, Q, throughput, queue and latency over time (SVG) to this folder.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
     /// Random seed, in place of the scenario's own.
@@ -39,7 +39,7 @@ struct Sample {
     classes: Vec<ClassState>,
 }
 
-/// Runs the scenario; answers its tables, and writes plots.
+/// Runs the scenario. Returns its tables, and writes plots.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Runs the model; answers every slot of the scenario.
+/// Runs the model. Returns every slot of the scenario.
 fn samples(scenario: &Scenario) -> anyhow::Result<Vec<Sample>> {
     let mut model = Model::new(scenario.setup.clone())?;
     let mut samples = Vec::new();
@@ -138,7 +138,7 @@ const PLOTS: [Plot; 5] = [
     ("latency", "Latency of a packet, one way (us)", |class, _| class.latency * 1e6),
 ];
 
-/// Writes the plots; answers their files' names.
+/// Writes the plots. Returns their files' names.
 fn draw(scenario: &Scenario, samples: &[Sample], folder: &Path) -> anyhow::Result<Vec<String>> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;

@@ -31,7 +31,7 @@ fn bottleneck() -> Bottleneck {
     Bottleneck { settings: Settings { gamma: 0.0, ..bottleneck.settings }, ..bottleneck }
 }
 
-/// Runs the packet simulation; answers its rates, and the events that it took.
+/// Runs the packet simulation. Returns its rates, and the events that it took.
 fn packets(bottleneck: &Bottleneck, seed: u64) -> (Rates, u64) {
     let (from, end) = (WARM * RTT, (WARM + COUNTED) * RTT);
     let (mut network, classes) = bottleneck.offered(Law::Qtcp, FLOWS, Record::new(end, RTT), seed);
@@ -40,7 +40,7 @@ fn packets(bottleneck: &Bottleneck, seed: u64) -> (Rates, u64) {
     (rates, network.handled())
 }
 
-/// Runs the model; answers its rates.
+/// Runs the model. Returns its rates.
 fn model(bottleneck: &Bottleneck, seed: u64) -> anyhow::Result<Rates> {
     let mut model = Model::new(setup(bottleneck, seed))?;
     let mut carried = [0.0; 3];

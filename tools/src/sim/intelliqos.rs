@@ -190,7 +190,7 @@ impl Run {
     }
 }
 
-/// Runs both readers on a disk; answers the outputs that both users see.
+/// Runs both readers on a disk. Returns the outputs that both users see.
 fn simulate(scheduler: Scheduler, outputs_per_second: u64, seed: u64) -> [Seen; 2] {
     Run::new(scheduler, outputs_per_second, seed).go().map(|done| Seen {
         done: done.into_iter().skip(LEARNING).take(COUNTED).collect(),

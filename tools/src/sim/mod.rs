@@ -1,11 +1,11 @@
-//! `sluice sim`: figures of the sources, made again on models with the libraries' code. The daemon
-//! runs that of containers and of admission; it does not run the controllers of QTCP, since the
-//! kernel keeps the windows (docs/sim.md).
+//! `sluice sim`: figures of the sources, reproduced on models with the libraries' code. The daemon
+//! runs the code of containers, reservations and admission. It does not run the controllers of
+//! QTCP, since the kernel keeps the windows (docs/sim.md).
 //!
 //! - [`intelliqos`]: containers on a disk; [`fahrrad`]: reservations on a disk.
 //! - [`fig8`], [`fig9`], [`fig10`], [`fig14`], [`fig15`]: QTCP on one bottleneck, on [`net`], a
 //!   network packet by packet.
-//! - [`dtm`]: the discrete-time model on a scenario of one's own; [`plot`]: its charts.
+//! - [`dtm`]: the discrete-time model on a user's scenario; [`plot`]: its charts.
 //! - [`disk`]: a hard disk; [`random`]: random numbers.
 
 mod disk;
@@ -23,14 +23,14 @@ mod random;
 
 use anyhow::Context as _;
 
-/// A figure that can be made again.
+/// A figure that can be reproduced.
 #[derive(Debug)]
 struct Figure {
     /// The name on the command line.
     name: &'static str,
     /// The description in one line.
     about: &'static str,
-    /// The function that runs the figure on a seed, and answers the source's numbers beside ours.
+    /// The function that runs the figure on a seed. Returns the source's numbers beside ours.
     run: fn(seed: u64) -> anyhow::Result<String>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// Models that run on scenarios of one's own.
+/// Models that run on a user's scenario.
 #[derive(Debug, clap::Subcommand)]
 enum Model {
     /// The discrete-time model of QTCP on one link: window, Q, throughput, queue and latency of

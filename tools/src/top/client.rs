@@ -26,7 +26,7 @@ impl Client {
         Self { socket: socket.into(), patience, connection: None, plain: BTreeSet::new() }
     }
 
-    /// Calls a method without parameters; answers `None` where the daemon does not know the method.
+    /// Calls a method without parameters. Returns `None` where the daemon does not know the method.
     ///
     /// # Errors
     /// The daemon cannot be reached, is silent for too long, or refuses.

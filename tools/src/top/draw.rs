@@ -16,7 +16,7 @@ use super::table::{Cell, Row, Table};
 
 /// The characters between columns.
 const GAP: usize = 2;
-/// The least width of a history that tells anything.
+/// The least width of a history.
 const NARROW: usize = 8;
 /// The length below which names are not cut to make room for the history.
 const SHORT_NAME: usize = 20;
@@ -51,7 +51,7 @@ it makes room, above 1 it is short. RTT: round-trip time, queues included.
 
 Any key leaves this page.";
 
-/// The colours of the screen; without colours: bold and reversed.
+/// The colours of the screen, or bold and reversed text without colours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     pub(super) colours: bool,
@@ -201,8 +201,8 @@ fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) 
 /// Chooses the columns that are shown, and their widths. Where there is not room for all, names are
 /// cut so that some history fits, then the history is left out, then names are cut more, then
 /// columns are left out: `aside` of them behind the first, which always stays, and the rest at the
-/// end. `aside` is lowered to what it takes to see the last one. Where there is more room, the
-/// history takes it.
+/// end. `aside` is lowered where the last column is shown already. The history takes the room that
+/// is left.
 fn fit(table: &Table, widths: &[usize], room: usize, aside: &mut usize) -> Vec<(usize, usize)> {
     let history = widths.len().saturating_sub(1);
     let all: Vec<_> = widths.iter().copied().take(history).enumerate().collect();

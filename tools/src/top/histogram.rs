@@ -38,7 +38,7 @@ impl Histogram {
     }
 
     /// Computes the time in nanoseconds that `permille` of the commands did not exceed, to a
-    /// bucket's width; none where there are no commands.
+    /// bucket's width; `None` where there are no commands.
     pub(super) fn quantile(&self, permille: u16) -> Option<u64> {
         let total: u128 = self.counts.values().map(|count| u128::from(*count)).sum();
         let rank = (total * u128::from(permille)).div_ceil(1000).max(1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// Parses an interval of the command line.
+/// Parses the interval of the command line.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let time = crate::bench::time(text)?;
     if INTERVALS.contains(&time) { Ok(time) } else { Err("from 100ms to 1h".to_owned()) }

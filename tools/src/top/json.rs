@@ -28,7 +28,7 @@ pub(super) fn object(model: &Model, filter: &str) -> Value {
     })
 }
 
-/// Tells whether one of a row's names contains the filter, in upper or lower case.
+/// Says whether one of a row's names contains the filter, in upper or lower case.
 fn matches(filter: &str, names: &[&str]) -> bool {
     let filter = filter.to_lowercase();
     names.iter().any(|name| name.to_lowercase().contains(&filter))

@@ -1,5 +1,5 @@
-//! `sluice top`: what the daemon does now, class by class, session by session, device by device,
-//! host by host, by host and namespace and class, and on the network link by link and connection by connection.
+//! `sluice top`: the daemon's traffic now, by class, session, device, host and workload (a host in
+//! a class at a namespace), and on the network by link and connection.
 //!
 //! - [`client`]: the control socket; [`poll`]: a thread that asks it again and again.
 //! - [`sample`]: the daemon's answers at one time, made of [`answer`]s, [`io`] counters and the
@@ -43,8 +43,8 @@ pub(crate) struct Args {
     /// Print one interval as text, and end
     #[arg(long)]
     once: bool,
-    /// Print text, this many times; 0: until stopped. The default with --json (an object in a line
-    /// for each interval) and where standard output is no terminal
+    /// Print text this many times, 0 for without end. The default with --json (one object on a line
+    /// for each interval) and where standard output is not a terminal
     #[arg(long, value_name = "TIMES", conflicts_with = "once")]
     count: Option<u64>,
     /// Show only sessions, devices, hosts, links and connections whose names contain this
@@ -67,10 +67,10 @@ impl Args {
     }
 }
 
-/// Shows what the daemon does until the user leaves.
+/// Shows the daemon's traffic until the user leaves.
 ///
 /// # Errors
-/// The daemon cannot be reached when text is to be printed, or the terminal cannot be used.
+/// The daemon cannot be reached to print text, or the terminal cannot be used.
 pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let socket = control::client::socket(options.socket.as_deref());
     // https://no-color.org: set, and not empty.

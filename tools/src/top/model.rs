@@ -55,8 +55,8 @@ pub(super) struct Rates {
     pub(super) bytes: f64,
     pub(super) errors: f64,
     pub(super) refused: f64,
-    /// The times in all, before the device and in it: in the interval if the daemon says enough
-    /// for that, else since the daemon started.
+    /// The times in all, before the device and in it: of the interval if the daemon sends
+    /// histograms, else since the daemon started.
     pub(super) latency: Time,
     pub(super) queueing: Time,
     pub(super) service: Time,
@@ -68,7 +68,7 @@ pub(super) struct Rates {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Time {
     pub(super) mean: f64,
-    /// The time that 99 % of them did not exceed.
+    /// The time that 99 % of the commands did not exceed.
     pub(super) p99: f64,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Takes a new sample in. Rows that are not in it are forgotten.
+    /// Takes a new sample, and forgets rows that are not in it.
     pub(super) fn take(&mut self, sample: Sample) {
         let before = self.sample.take();
         if before.as_ref().is_some_and(|before| is_another(&before.daemon, &sample.daemon)) {
@@ -142,7 +142,7 @@ impl Model {
     }
 }
 
-/// Tells whether this is not the process that answered before.
+/// Says whether another process answers than before.
 fn is_another(before: &Daemon, now: &Daemon) -> bool {
     before.pid != now.pid || before.uptime_seconds > now.uptime_seconds
 }

@@ -24,7 +24,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// Prints `count` intervals; 0: until the output is closed.
+/// Prints `count` intervals; with 0, prints until the output is closed.
 ///
 /// # Errors
 /// The daemon cannot be reached.

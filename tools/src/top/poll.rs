@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::sample::Sample;
 
-/// A message of the thread: a sample, or why there is none. Only one exists at a time.
+/// A message of the thread: a sample, or the reason why there is none. Only one exists at a time.
 pub(super) type Update = Result<Box<Sample>, String>;
 
 /// The other end of the thread.
@@ -24,7 +24,7 @@ pub(super) struct Poller {
 impl Poller {
     /// Starts the thread. It ends soon after the poller is dropped.
     pub(super) fn start(socket: &Path, interval: Duration, patience: Duration) -> Self {
-        // One sample waits to be looked at at most: the thread waits for that.
+        // At most one sample waits to be shown: the thread waits until it is taken.
         let (sender, updates) = sync_channel(1);
         let interval_ms = Arc::new(AtomicU64::new(0));
         let (shared, client) = (Arc::clone(&interval_ms), Client::new(socket, patience));
@@ -33,7 +33,7 @@ impl Poller {
         Self { updates, interval_ms, thread: handle.thread().clone() }
     }
 
-    /// Asks at another interval from now on.
+    /// Sets the interval.
     pub(super) fn set_interval(&self, interval: Duration) {
         self.interval_ms.store(milliseconds(interval), Relaxed);
         self.thread.unpark();

@@ -1,5 +1,5 @@
-//! The daemon's answers, as far as they are shown. A missing value counts as zero, so that daemons
-//! of other versions can be watched too.
+//! The shown part of the daemon's answers. A missing value counts as zero, so that daemons of other
+//! versions can be shown too.
 
 use std::time::Instant;
 
@@ -16,14 +16,14 @@ use super::network::{self, ConnectionSample, LinkClass};
 pub(super) struct Sample {
     pub(super) at: Instant,
     pub(super) daemon: Daemon,
-    /// The settings in a few words; `None`: the daemon has no quality of service.
+    /// The settings in a few words; `None` where the daemon has no quality of service.
     pub(super) order: Option<String>,
     pub(super) classes: Vec<ClassSample>,
     pub(super) sessions: Vec<SessionSample>,
     pub(super) devices: Vec<DeviceSample>,
     pub(super) hosts: Vec<HostSample>,
     pub(super) workloads: Vec<WorkloadSample>,
-    /// Whether classes share the network; `None`: the daemon does not know of it.
+    /// Whether classes share the network; `None` where the daemon does not know the method.
     pub(super) network: Option<bool>,
     pub(super) links: Vec<LinkClass>,
     pub(super) connections: Vec<ConnectionSample>,

@@ -38,14 +38,14 @@ pub(super) struct State {
     pub(super) help: bool,
     /// The first row that is shown.
     pub(super) offset: usize,
-    /// The number of columns that are passed over to the left; the first one stays.
+    /// The number of columns that are left out on the left; the first one stays.
     pub(super) aside: usize,
     /// The number of columns for which there is no room to the right, as of the last drawing.
     pub(super) beyond: usize,
     /// The number of rows that fit, as of the last drawing.
     pub(super) page: usize,
     pub(super) interval: Duration,
-    /// Reason why the daemon does not answer.
+    /// The reason why the daemon does not answer.
     pub(super) lost: Option<String>,
     notice: Option<(Instant, String)>,
     /// The greatest widths of each pane's columns so far, so that columns keep their places.
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Takes an update of the daemon in.
+    /// Takes an update from the thread that asks the daemon.
     pub(super) fn update(&mut self, update: Update, now: Instant) {
         match update {
             Err(error) => self.lost = Some(error),

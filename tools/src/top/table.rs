@@ -28,7 +28,7 @@ pub(super) struct Column {
 pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
     pub(super) idle: bool,
-    /// The class of the row; empty: none.
+    /// The class of the row; empty where the row has none.
     pub(super) class: String,
 }
 
@@ -39,7 +39,8 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
 }
 
-/// The column that sorts a pane, and whether the order descends; `None`: the daemon's order.
+/// The column that sorts a pane, and whether the order descends; `None` stands for the daemon's
+/// order.
 pub(super) type Sort = Option<(usize, bool)>;
 
 impl Cell {
@@ -84,7 +85,7 @@ impl Cell {
         Self::Number(value.map_or(-1.0, |v| v as f64), value.map_or("-".to_owned(), show))
     }
 
-    /// Shows what is used, and of how much, if that is less than `unlimited`.
+    /// Shows what is used, and the limit if that is less than `unlimited`.
     pub(super) fn used(
         (used, all): (u64, u64),
         unlimited: u64,

@@ -1,7 +1,7 @@
 //! The terminal: its keys, the drawing of screens, and its end.
 //!
-//! A terminal can go away (its window is closed, the network to it breaks) while something waits
-//! for it: for a key, or for room to write. Neither may outlast a signal.
+//! A terminal can go away (its window is closed, the network to it breaks) while the program waits
+//! for a key, or for room to write. Neither wait may outlast a signal.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
@@ -28,8 +28,7 @@ use super::state::{Action, State};
 
 /// The time to wait for a key before looking for the daemon's updates, in milliseconds.
 const PATIENCE_MS: u16 = 100;
-/// The time to look whether input is a key. The parser of keys reads the terminal for that time,
-/// whether or not there is a terminal any more.
+/// The time for which the parser of keys reads the terminal, also where the terminal has gone.
 const MOMENT: Duration = Duration::from_millis(1);
 /// The time that the screen may take to end after a signal: longer than a wait for a key.
 const GRACE: Duration = Duration::from_secs(1);
@@ -113,7 +112,7 @@ struct Screen {
     poller: Poller,
     state: State,
     theme: Theme,
-    /// The number of the signal that asked to end; 0: none.
+    /// The number of the signal that ends the program; 0 before it comes.
     signal: Arc<AtomicI32>,
 }
 
@@ -184,7 +183,7 @@ impl Screen {
         }
     }
 
-    /// Takes in what the daemon has answered. Tells whether there was anything.
+    /// Takes the daemon's answers. Returns whether there was one.
     fn news(&mut self) -> anyhow::Result<bool> {
         match self.poller.updates.try_recv() {
             Ok(update) => {

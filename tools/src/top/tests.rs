@@ -1,4 +1,4 @@
-//! Tests against a daemon that only answers, and a terminal that only remembers.
+//! Tests against a daemon with fixed answers, and a terminal in memory.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;

@@ -1,4 +1,4 @@
-//! A pretended daemon that answers requests, for tests of the whole program.
+//! A daemon with given answers, for tests of the whole program.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The socket of a pretended daemon, in a folder that is removed with it.
+/// The socket of such a daemon, in a folder that is removed when this is dropped.
 pub(crate) struct Daemon {
     folder: tempfile::TempDir,
 }

@@ -69,7 +69,7 @@ impl Default for Behaviour {
     }
 }
 
-/// What hosts have told the target of themselves.
+/// What the target has learned of hosts.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The queue, CATTR and host NQN of each Connect.
@@ -81,12 +81,12 @@ pub(super) struct Seen {
     pub(super) dwords: BTreeMap<u32, u64>,
 }
 
-/// Starts a target, which runs until the process ends; answers its address.
+/// Starts a target, which runs until the process ends. Returns its address.
 pub(super) fn start(behaviour: Behaviour) -> String {
     start_seen(behaviour).0
 }
 
-/// Starts a target; answers its address, and what it sees.
+/// Starts a target. Returns its address, and what it sees.
 pub(super) fn start_seen(behaviour: Behaviour) -> (String, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

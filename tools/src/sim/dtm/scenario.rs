@@ -119,7 +119,7 @@ impl TryFrom<String> for Bits {
     fn try_from(text: String) -> Result<Self, String> {
         bits(&text)
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is no rate: write for example \"100 Gbit/s\""))
+            .ok_or_else(|| format!("`{text}` is not a rate: write for example \"100 Gbit/s\""))
     }
 }
 
@@ -143,13 +143,13 @@ fn bits(text: &str) -> Option<f64> {
 /// A scenario that was read.
 #[derive(Debug)]
 pub(super) struct Scenario {
-    /// For how long it runs.
+    /// The length of the run.
     pub(super) duration: Duration,
     /// Bits of a packet on the wire.
     pub(super) packet_bits: f64,
     /// The classes' names.
     pub(super) names: Vec<String>,
-    /// Setup that is modelled.
+    /// The setup of the model.
     pub(super) setup: Setup,
 }
 
@@ -158,8 +158,8 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or what it says is not possible; the error tells where, and what
-    /// would be right.
+    /// The file cannot be read, or a value is wrong; the error tells where, and what would be
+    /// right.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the scenario {}", path.display()))?;

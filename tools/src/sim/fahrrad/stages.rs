@@ -13,12 +13,12 @@ use arbitration::{Class, Nanos};
 
 use super::workload::{DiskRequest, Stream};
 
-/// The share of the disk, in per cent, that is kept for Urgent, which nobody sends here.
+/// The share of the disk, in per cent, that is kept for Urgent, a class without streams here.
 pub(super) const URGENT_SHARE: u8 = 1;
 
 const DEVICE: DeviceId = DeviceId(0);
 
-/// The latency target: far enough for the order to be that of places.
+/// The latency target: long enough for commands to be ordered by place.
 const DEADLINE: u64 = 1_000_000_000;
 
 /// One reactor before a disk that takes one command at a time.
@@ -66,7 +66,7 @@ impl Stages {
         Ok(Self { arbiter, flows, in_disk: None })
     }
 
-    /// A request of a stream has come.
+    /// Submits a request of a stream.
     pub(super) fn arrive(&mut self, now: Nanos, stream: usize, request: DiskRequest) {
         let Some((flow, blocks)) = self.flows.get(stream).copied() else { return };
         let bytes = blocks.saturating_mul(512);
@@ -78,7 +78,7 @@ impl Stages {
         let _ = self.arbiter.enqueue(now, flow, Class::Medium, submission);
     }
 
-    /// Answers the next request for the idle disk, with the number of its stream.
+    /// Returns the next request for the idle disk, with the number of its stream.
     pub(super) fn pick(&mut self, now: Nanos) -> Option<(usize, DiskRequest)> {
         match self.arbiter.pull(now) {
             Pull::Command(command) => {

@@ -10,9 +10,9 @@ const SECOND: u64 = 1_000_000_000;
 /// A request to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DiskRequest {
-    /// When it is due by the reservation, in ns.
+    /// The time at which the request is due by the reservation, in ns.
     pub(super) due: u64,
-    /// Where it goes.
+    /// The first sector.
     pub(super) position: u64,
 }
 
@@ -122,8 +122,8 @@ impl Stream {
         DiskRequest { due, position }
     }
 
-    /// Computes when the next request is due by the reservation, in ns: the requests that wait at
-    /// the beginning of a second are served in it, up to as many as are reserved.
+    /// Computes when the next request is due by the reservation, in ns. The requests that wait at
+    /// the beginning of a second are served in that second, as many as are reserved.
     fn next_due(&mut self, now: Nanos) -> u64 {
         let (last, count) = self.due;
         let next = if count < self.reserves { last } else { last + 1 }.max(now.0 / SECOND + 2);

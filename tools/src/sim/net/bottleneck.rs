@@ -87,7 +87,7 @@ impl Bottleneck {
         network
     }
 
-    /// Adds flows over the bottleneck; answers their numbers.
+    /// Adds flows over the bottleneck. Returns their numbers.
     pub(crate) fn flows(
         &self,
         network: &mut Network,
@@ -114,7 +114,7 @@ impl Bottleneck {
     }
 
     /// Makes a network with `count` flows of each of the three classes, which together offer what
-    /// [`OFFERED`] says from the start; answers the classes' flows.
+    /// [`OFFERED`] says from the start. Returns the classes' flows.
     pub(crate) fn offered(
         &self,
         law: Law,

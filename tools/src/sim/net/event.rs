@@ -28,7 +28,7 @@ pub(crate) fn seconds(time: Time) -> f64 {
     time as f64 / SECOND as f64
 }
 
-/// Events in the order of their times; those of one time in the order in which they were
+/// Events in the order of their times. Events of one time are in the order in which they were
 /// announced, so that a run is the same each time.
 #[derive(Debug)]
 pub(crate) struct Events<E> {

@@ -76,13 +76,13 @@ impl Network {
         self.shares = Some(shares);
     }
 
-    /// Adds a link; answers its number.
+    /// Adds a link. Returns its number.
     pub(crate) fn link(&mut self, setup: PortSetup) -> u32 {
         self.links.push(Port::new(setup));
         number(self.links.len())
     }
 
-    /// Adds a flow, which does nothing until it is started; answers its number.
+    /// Adds a flow, which does nothing until it is started. Returns its number.
     pub(crate) fn flow(&mut self, setup: SenderSetup) -> u32 {
         let number = number(self.flows.len() + 1);
         self.flows.push(Sender::new(setup, number));
@@ -98,8 +98,8 @@ impl Network {
         self.events.at(first, Event::Request(number(self.sources.len())));
     }
 
-    /// Lets a flow join its class: from then on the flow always has something to send (`endless`),
-    /// or what sources give it.
+    /// Lets a flow join its class. With `endless` the flow always has something to send, else it
+    /// sends what sources give it.
     pub(crate) fn start(&mut self, flow: u32, endless: bool, at: Time) {
         self.events.at(at, Event::Start { flow, endless });
     }

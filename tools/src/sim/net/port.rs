@@ -46,7 +46,7 @@ impl Port {
         Self { setup, queue: room(), flying: room() }
     }
 
-    /// Adds a packet to the queue. Answers how long the link takes to send it, if sending starts at
+    /// Adds a packet to the queue. Returns how long the link takes to send it, if sending starts at
     /// once.
     #[inline]
     pub(crate) fn join(&mut self, mut packet: Packet) -> Option<Time> {
@@ -55,7 +55,7 @@ impl Port {
         (self.queue.len() == 1).then(|| self.time_for(packet.bytes))
     }
 
-    /// Takes the first packet, which has been sent. Answers it, and how long the next one takes.
+    /// Takes the first packet, which has been sent. Returns it, and how long the next one takes.
     #[inline]
     pub(crate) fn done(&mut self) -> Option<(Packet, Option<Time>)> {
         let packet = self.queue.pop_front()?;

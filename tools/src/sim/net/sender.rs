@@ -52,7 +52,7 @@ pub(crate) struct Deadline {
 /// The properties of a sender.
 #[derive(Debug)]
 pub(crate) struct SenderSetup {
-    /// The route of its packets.
+    /// The route of the sender's packets.
     pub(crate) route: Route,
     /// The time of an acknowledgement on its way back, where it waits in no queue.
     pub(crate) back: Time,
@@ -62,8 +62,8 @@ pub(crate) struct SenderSetup {
     pub(crate) wire: u32,
     /// The class, if any.
     pub(crate) class: Option<usize>,
-    /// The deadline of its transfers, if any: before each step the controller's target becomes the
-    /// throughput that they need to keep the deadline.
+    /// The deadline of the sender's transfers, if any. Before each step the controller's target
+    /// becomes the throughput that the transfers need to keep the deadline.
     pub(crate) deadline: Option<Deadline>,
     /// The controller of the window.
     pub(crate) controller: Box<dyn Controller>,
@@ -74,7 +74,7 @@ pub(crate) struct SenderSetup {
 pub(crate) struct Transfer {
     /// The time at which the sender got the transfer.
     pub(crate) given: Time,
-    /// The number of its last packet, from 1.
+    /// The number of the transfer's last packet, from 1.
     last: u64,
 }
 
@@ -84,7 +84,8 @@ struct Round {
     began: Time,
     /// The number of the packet whose acknowledgement ends the round trip.
     last: u64,
-    /// Whether it began with nothing under way, and is a round trip even if the data ends in it.
+    /// Whether the round trip began with nothing in flight. Such a round trip counts even if the
+    /// data ends in it.
     whole: bool,
     delivered: u32,
     marked: u32,
@@ -174,7 +175,7 @@ impl Sender {
         self.acks.push_back(packet);
     }
 
-    /// Takes the next acknowledgement; answers the transfer that it completes.
+    /// Takes the next acknowledgement. Returns the transfer that it completes.
     #[inline]
     pub(crate) fn acknowledge(&mut self, now: Time) -> Option<Transfer> {
         let packet = self.acks.pop_front()?;
@@ -211,7 +212,7 @@ impl Sender {
         self.round = Round { began: now, last: self.sent + 1, ..Round::default() };
     }
 
-    /// Computes the throughput with which the transfers at hand keep their deadlines; none where
+    /// Computes the throughput with which the transfers at hand keep their deadlines; `None` where
     /// all are late.
     fn needed(&self, now: Time, deadline: &Deadline) -> FlowTarget {
         let of = |request: &Transfer| {
