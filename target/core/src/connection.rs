@@ -46,6 +46,10 @@ pub struct Accepted<T> {
 
 /// The kind of a connection's queue, as far as the host has told.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each command reaches its I/O queue: a pointer would cost more than the bytes"
+)]
 enum Stage<D: Driver> {
     /// An admin queue, or one before a successful Connect.
     Admin(AdminQueue),

@@ -86,11 +86,11 @@ fn a_controller_ends_where_one_of_its_connections_may_not_come_any_more() {
     bench.set_cc(admin, ENABLE);
     let (queue, _) = bench.connect_from(ELSEWHERE, &Connect::new(SUBSYSTEM, 1, id.0));
     let both = bound(HOST, &["192.0.2.7/32", "198.51.100.0/24"]);
-    assert_eq!(bench.service.refused_by(SUBSYSTEM, false, &[both.clone()]), []);
+    assert_eq!(bench.service.refused_by(SUBSYSTEM, false, std::slice::from_ref(&both)), []);
     bench.service.set_host(bench.now, SUBSYSTEM, both).unwrap();
     assert_eq!(bench.closed(), []);
     let one = bound(HOST, &["192.0.2.7/32"]);
-    assert_eq!(bench.service.refused_by(SUBSYSTEM, true, &[one.clone()]), [id]);
+    assert_eq!(bench.service.refused_by(SUBSYSTEM, true, std::slice::from_ref(&one)), [id]);
     bench.service.set_host(bench.now, SUBSYSTEM, one).unwrap();
     let mut closed = bench.closed();
     closed.sort_by_key(|(connection, _)| connection.0);
