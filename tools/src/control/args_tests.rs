@@ -76,6 +76,21 @@ fn lines_make_requests() {
         ("listener list", "listener.list", json!({})),
         ("host list q", "host.list", json!({"subsystem": "q"})),
         ("host add q h", "host.add", json!({"subsystem": "q", "host": "h"})),
+        (
+            "host add q h --address 192.0.2.0/24 --force",
+            "host.add",
+            json!({"subsystem": "q", "host": "h", "addresses": ["192.0.2.0/24"], "force": true}),
+        ),
+        (
+            "host set q h --address 192.0.2.1",
+            "host.set",
+            json!({"subsystem": "q", "host": "h", "addresses": ["192.0.2.1"]}),
+        ),
+        (
+            "host set q h --any-address",
+            "host.set",
+            json!({"subsystem": "q", "host": "h", "addresses": null}),
+        ),
         ("qos session list", "session.list", json!({})),
         ("qos session remove g", "session.remove", json!({"name": "g"})),
         (
