@@ -162,17 +162,18 @@ fn memory_that_may_be_taken_is_there() {
 fn a_file_that_is_to_be_made_has_one_namespace_however_it_is_called() {
     let place = Place::new();
     std::fs::create_dir(place.path("a")).unwrap();
+    std::os::unix::fs::symlink(place.path("a"), place.path("link")).unwrap();
     let file = |name: &str| {
         let path = place.path(name).display().to_string();
         format!("backend = \"file\"\npath = \"{path}\"\nsize = \"1 MiB\"\ncreate = true\n")
     };
-    let two = format!("{}[[subsystem.namespace]]\n{}", file("a/1.img"), file("a/../a/1.img"));
+    let two = format!("{}[[subsystem.namespace]]\n{}", file("a/1.img"), file("link/1.img"));
     let said = one(&place.namespace(&two));
     assert!(said.starts_with("namespace nqn.2026-01.io.x:a/2: "), "{said}");
     assert!(said.contains("a/1 has it already"), "{said}");
     let two = format!("{}[[subsystem.namespace]]\n{}", file("a/1.img"), file("a/../1.img"));
     none(&place.namespace(&two));
-    let state = place.path("a/../a/1.img").display().to_string();
+    let state = place.path("link/1.img").display().to_string();
     let subsystem = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n";
     let config =
         place.config(&format!("state = \"{state}\""), &format!("{subsystem}{}", file("a/1.img")));
