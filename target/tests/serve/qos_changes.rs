@@ -294,15 +294,18 @@ fn a_bandwidth_limit_holds_for_commands_without_a_transfer() {
 }
 
 #[test]
-fn with_no_limits_memory_is_served_on_the_spot() {
-    let (runtime, address) = start(vec![namespace(memory())], 1, QosConfig::default());
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    for lba in 0..10 {
-        assert!(queue.call(io(opcode::io::READ, lba, 1), None, 4096).0.is_success());
+fn with_no_limits_commands_to_memory_wait_for_nothing() {
+    for (qos, waits) in [(QosConfig::default(), false), (limited(1, 20), true)] {
+        let (runtime, address) = start(vec![namespace(memory())], 1, qos);
+        let (_admin, id) = Queue::controller(address);
+        let (mut queue, _) = Queue::connect(address, 1, id);
+        for lba in 0..10 {
+            assert!(queue.call(io(opcode::io::READ, lba, 1), None, 4096).0.is_success());
+        }
+        let seen = || runtime.statistics().namespaces[0].2.clone();
+        eventually("ten reads", || seen().read.ops == 10);
+        let waited = seen().queueing;
+        assert_eq!((waited.count(), waited.sum_ns > 0), (10, waits), "{} ns", waited.sum_ns);
+        end(&runtime);
     }
-    std::thread::sleep(Duration::from_millis(50));
-    let (_, _, seen) = &runtime.statistics().namespaces[0];
-    assert_eq!((seen.read.ops, seen.queueing.count()), (10, 0), "not by way of the arbiter");
-    end(&runtime);
 }

@@ -13,7 +13,7 @@ use sluiced::config::{Poll, QosConfig, TargetConfig};
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::{U16, U32};
 
-use crate::client::{Queue, connect_raw, io, pattern};
+use crate::client::{NQN, Queue, io, pattern};
 use crate::{end, eventually, memory, namespace, serve};
 
 /// Bytes of an answer without data, and of one with 4 KiB at least.
@@ -157,9 +157,13 @@ fn who_floods_io_queues_keeps_no_turn_from_others() {
     let (runtime, address) = start();
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
-    let others = [(); 3].map(|()| Queue::controller(address));
-    let of = |id| (1..=20).map(move |qid| connect_raw(address, qid, id));
-    let queues = others.iter().flat_map(|(_, id)| of(*id)).collect();
+    let others = [1, 2, 3].map(|n| Identity::numbered(NQN, n));
+    let controllers = others.each_ref().map(|host| Raw::controller(address, host).unwrap());
+    let of = |(host, (_, id)): (_, &(Raw, u16))| {
+        let id = *id;
+        (1..=20).map(move |qid| Raw::connect(address, host, qid, id).unwrap().0)
+    };
+    let queues = others.iter().zip(&controllers).flat_map(of).collect();
     let flush = Sqe { cid: U16::new(3), ..io(opcode::io::FLUSH, 0, 1) };
     let flood = Flood::new(queues, &Raw::capsule(&flush, SglDescriptor::default(), &[]), RESPONSE);
     begins(&flood);
