@@ -44,6 +44,11 @@ fn an_nvme_device_shows_through() -> Result<()> {
 }
 
 #[test]
+fn a_device_sees_no_class_that_a_host_gave() -> Result<()> {
+    scenario("class-bits", &[])
+}
+
+#[test]
 fn what_is_in_use_is_not_exported_and_what_changed_is_noticed() -> Result<()> {
     scenario("backings", &[])
 }
