@@ -48,7 +48,7 @@ step "one device by other names"
 ln -s /dev/ram1 /tmp/link
 mknod /tmp/node b 1 1
 for name in /tmp/link /tmp/node /dev/../dev/ram1; do
-    refused "namespace 1 of $T1 has it already" 2 block $name --force
+    refused "namespace 1 of $T1 has it already|two namespaces would have $name" 2 block $name --force
 done
 target_stop || fail "SIGTERM: status $?"
 target_start

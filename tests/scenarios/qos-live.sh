@@ -46,7 +46,8 @@ limited() {
     ((rate >= 140 && rate <= 210))
 }
 
-fio_hosts live 18 "a /dev/${a}n1 96" "b /dev/${b}n1 96" &
+# Long enough for three tries of each step.
+fio_hosts live 40 "a /dev/${a}n1 96" "b /dev/${b}n1 96" &
 fio=$!
 sleep 1.5
 
