@@ -7,15 +7,14 @@ use super::Control;
 use super::change::Answer;
 use super::named::{known_subsystem, list, subsystem};
 use super::protocol::Failure;
-use crate::config::{AllowedHost, Config, Sources, Subsystem, values};
-use crate::engine::Loss;
-use crate::store::{Live, ObjectId};
+use crate::config::{AllowedHost, Sources, Subsystem, values};
+use crate::engine::{Engine, EngineError, Loss};
+use crate::store::ObjectId;
 
 impl Control {
     pub(super) fn host_add(&self, asked: params::HostAdd) -> Answer<HostName> {
         let params::HostAdd { subsystem: nqn, host, addresses, force } = asked;
         let host = AllowedHost { nqn: host, sources: sources(addresses)? };
-        let mut live = self.live();
         let add = |subsystem: &mut Subsystem| {
             if subsystem.hosts.iter().any(|known| known.nqn == host.nqn) {
                 let message = format!("host {} is allowed already", host.nqn);
@@ -24,17 +23,14 @@ impl Control {
             subsystem.hosts.push(host.clone());
             Ok(())
         };
-        self.unless_refused(&live, force, &nqn, add)?;
         let object = ObjectId::Host(nqn.clone(), host.nqn.clone());
-        let edit = |config: &mut Config| add(subsystem(config, &nqn)?);
-        self.change(&mut live, &object, edit, |engine| engine.add_host(&nqn, &host))?;
+        self.change_hosts(&nqn, force, &object, add, |engine| engine.add_host(&nqn, &host))?;
         Ok(self.done(HostName { subsystem: nqn, host: host.nqn }))
     }
 
     pub(super) fn host_set(&self, asked: params::HostSet) -> Answer<HostName> {
         let params::HostSet { subsystem: nqn, host, addresses, force } = asked;
         let host = AllowedHost { nqn: host, sources: sources(addresses)? };
-        let mut live = self.live();
         let set = |subsystem: &mut Subsystem| {
             let at = place(subsystem, &host.nqn)?;
             if let Some(known) = subsystem.hosts.get_mut(at) {
@@ -42,55 +38,51 @@ impl Control {
             }
             Ok(())
         };
-        self.unless_refused(&live, force, &nqn, set)?;
         let object = ObjectId::Host(nqn.clone(), host.nqn.clone());
-        let edit = |config: &mut Config| set(subsystem(config, &nqn)?);
-        self.change(&mut live, &object, edit, |engine| engine.set_host(&nqn, &host))?;
+        self.change_hosts(&nqn, force, &object, set, |engine| engine.set_host(&nqn, &host))?;
         Ok(self.done(HostName { subsystem: nqn, host: host.nqn }))
     }
 
     pub(super) fn host_remove(&self, asked: params::HostRemove) -> Answer<HostName> {
         let params::HostRemove { subsystem: nqn, host, force } = asked;
-        let mut live = self.live();
         let remove = |subsystem: &mut Subsystem| {
             let at = place(subsystem, &host)?;
             subsystem.hosts.remove(at);
             Ok(())
         };
-        self.unless_refused(&live, force, &nqn, remove)?;
         let object = ObjectId::Host(nqn.clone(), host.clone());
-        let edit = |config: &mut Config| remove(subsystem(config, &nqn)?);
-        self.change(&mut live, &object, edit, |engine| engine.remove_host(&nqn, &host))?;
+        self.change_hosts(&nqn, force, &object, remove, |engine| engine.remove_host(&nqn, &host))?;
         Ok(self.done(HostName { subsystem: nqn, host }))
     }
 
     pub(super) fn host_any(&self, asked: params::HostAny) -> Answer<AnyHost> {
         let params::HostAny { subsystem: nqn, allow, force } = asked;
-        let mut live = self.live();
         let set = |subsystem: &mut Subsystem| {
             subsystem.allow_any_host = allow;
             Ok(())
         };
-        self.unless_refused(&live, force, &nqn, set)?;
         let object = ObjectId::AnyHost(nqn.clone());
-        let edit = |config: &mut Config| set(subsystem(config, &nqn)?);
-        self.change(&mut live, &object, edit, |engine| engine.set_allow_any_host(&nqn, allow))?;
+        let act = |engine: &dyn Engine| engine.set_allow_any_host(&nqn, allow);
+        self.change_hosts(&nqn, force, &object, set, act)?;
         Ok(self.done(AnyHost { subsystem: nqn, allow_any_host: allow }))
     }
 
-    /// Refuses a change of a subsystem's hosts by which connected ones would lose it, unless the
-    /// change is forced.
-    fn unless_refused(
+    /// Changes the hosts of a subsystem by `edit`, in the engine by `act`. Refuses a change by which
+    /// connected hosts would lose the subsystem, unless the change is forced.
+    fn change_hosts<T>(
         &self,
-        live: &Live,
-        force: bool,
         nqn: &str,
-        edit: impl FnOnce(&mut Subsystem) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        force: bool,
+        object: &ObjectId,
+        edit: impl Fn(&mut Subsystem) -> Result<(), Failure>,
+        act: impl FnOnce(&dyn Engine) -> Result<T, EngineError>,
+    ) -> Result<T, Failure> {
+        let mut live = self.live();
         let mut next = known_subsystem(live.current(), nqn)?.clone();
         edit(&mut next)?;
         let loss = Loss::Access { nqn, any: next.allow_any_host, hosts: &next.hosts };
-        self.unless_hurt(force, &loss)
+        self.unless_hurt(force, &loss)?;
+        self.change(&mut live, object, |config| edit(subsystem(config, nqn)?), act)
     }
 }
 
