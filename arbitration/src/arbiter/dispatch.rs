@@ -128,8 +128,7 @@ impl<T: Copy> Arbiter<T> {
         queue.set_queue(class, next.leaf, rest);
         queue.uncount(class);
         flow.uncount();
-        let waited_ns = now.ns_since(entered);
-        local.session.backlog.left(now, waited_ns);
+        local.session.backlog.left(now, now.ns_since(entered));
         let (session, unused) = (flow.session, flow.references == 0);
         let work = Work { session, write, bytes, operations };
         let grant = queue.grant(now, device, work, Holds { price, set: None, charged: None });
@@ -138,7 +137,7 @@ impl<T: Copy> Arbiter<T> {
         if unused {
             self.forget_flow(flow_id);
         }
-        Some(Some(Dispatched { item, device, class, waited_ns, grant }))
+        Some(Some(Dispatched { item, device, class, grant }))
     }
 
     /// Tries the next command, with all that may concern it: limits, credits and reservations.
@@ -306,12 +305,11 @@ impl<T: Copy> Arbiter<T> {
         let entry = self.entries.remove(id);
         self.uncount();
         let item = entry.item?;
-        let waited_ns = now.ns_since(entry.entered);
         let charged = charge.map(|charge| Charged { charge, flow: self.flows.id(flow) });
         let holds = Holds { price, set, charged };
         let grant = self.devices.kept_mut(device)?.grant(now, device, work, holds);
         if let Some(local) = self.sessions.kept(work.session) {
-            local.session.backlog.left(now, waited_ns);
+            local.session.backlog.left(now, now.ns_since(entry.entered));
         }
         let of = self.flows.at_mut(flow);
         if charged.is_some() {
@@ -322,6 +320,6 @@ impl<T: Copy> Arbiter<T> {
         if of.references == 0 {
             self.forget_flow(flow);
         }
-        Some(Dispatched { item, device, class, waited_ns, grant })
+        Some(Dispatched { item, device, class, grant })
     }
 }

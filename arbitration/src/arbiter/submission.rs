@@ -40,8 +40,6 @@ pub struct Dispatched<T> {
     pub device: DeviceId,
     /// Class of the command.
     pub class: Class,
-    /// Time that the command waited, in ns.
-    pub waited_ns: u64,
     /// Grant that the command holds until it completes.
     pub grant: Grant,
 }

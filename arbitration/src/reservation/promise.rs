@@ -22,7 +22,7 @@ const BEHIND_MAX: u64 = 60_000_000_000;
 #[derive(Debug)]
 pub(super) struct Promise {
     latency: u64,
-    /// The reserved rate: so many commands, or bytes, in so many ns.
+    /// The reserved rate: commands or bytes, and the time in ns in which they are reserved.
     rate: (u64, u64),
     /// Whether the rate is in bytes.
     in_bytes: bool,
@@ -63,10 +63,10 @@ impl Promise {
     pub(super) fn due(&self, arrived: Nanos, bytes: u32) -> Nanos {
         let takes = time_of(if self.in_bytes { bytes.into() } else { 1 }, self.rate);
         let latest = arrived.0.saturating_add(self.burst).saturating_add(BEHIND_MAX);
-        let next = |full: u64| Some(full.max(arrived.0).saturating_add(takes).min(latest));
-        let full = self.full_at.fetch_update(Relaxed, Relaxed, next).unwrap_or_else(|full| full);
-        let after = full.max(arrived.0).saturating_add(takes).min(latest);
-        Nanos(after.saturating_sub(self.burst).max(arrived.0)).after(self.latency)
+        let after = |full: u64| full.max(arrived.0).saturating_add(takes).min(latest);
+        let taken = self.full_at.fetch_update(Relaxed, Relaxed, |full| Some(after(full)));
+        let full_at = after(taken.unwrap_or_else(|full| full));
+        Nanos(full_at.saturating_sub(self.burst).max(arrived.0)).after(self.latency)
     }
 
     /// Counts a command that is complete in period `number`.

@@ -134,16 +134,17 @@ impl World {
         self.commands.push((index, self.now));
         let arbiter = &mut self.arbiters[source.reactor];
         if let Some(grant) = arbiter.pass(self.now, self.flows[index], source.write, source.bytes) {
-            self.start(id, source.reactor, grant, 0);
+            self.start(id, source.reactor, grant);
             return;
         }
         let submission = Submission::of_host(id, source.write, source.bytes);
         arbiter.enqueue(self.now, self.flows[index], source.class, submission).unwrap();
     }
 
-    fn start(&mut self, id: u64, reactor: usize, grant: Grant, waited: u64) {
+    fn start(&mut self, id: u64, reactor: usize, grant: Grant) {
         assert!(self.dispatched.insert(id), "dispatched twice");
-        let (index, _) = self.commands[usize::try_from(id).unwrap()];
+        let (index, sent) = self.commands[usize::try_from(id).unwrap()];
+        let waited = self.now.ns_since(sent);
         self.longest_wait[index] = self.longest_wait[index].max(waited);
         self.waits[index].push(waited);
         let time = self.service_ns + u64::from(self.sources[index].bytes / 1024) * self.ns_per_kib;
@@ -163,8 +164,8 @@ impl World {
         }
         while idle < self.arbiters.len() {
             match self.arbiters[reactor].dispatch(self.now, DEVICE) {
-                Some(Dispatched { item, grant, waited_ns, .. }) => {
-                    self.start(item, reactor, grant, waited_ns);
+                Some(Dispatched { item, grant, .. }) => {
+                    self.start(item, reactor, grant);
                     idle = 0;
                     reactor = self.eager.unwrap_or(reactor);
                 }
