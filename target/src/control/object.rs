@@ -1,4 +1,4 @@
-//! The generic methods add, set and remove, for every kind of object that has a name.
+//! Generic methods add, set and remove objects of every kind that has a name.
 
 use serde_json::{Value, json};
 use sluice_schema::Verb;

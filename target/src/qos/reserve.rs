@@ -60,7 +60,7 @@ fn wanted(session: &Session) -> Option<(&str, &Terms)> {
 }
 
 impl Reservations {
-    /// Makes an empty table, on a target with `memory` bytes of I/O buffers for so many reactors.
+    /// Makes an empty table, on a target whose `reactors` share `memory` bytes of I/O buffers.
     pub(super) fn new(memory: u64, reactors: usize) -> Self {
         let (granted, pending) = (BTreeMap::new(), BTreeMap::new());
         let each = memory / u64::try_from(reactors.max(1)).unwrap_or(u64::MAX);
