@@ -1,5 +1,5 @@
 //! The answer of a session to more commands than it can carry out (docs/sources.md, D5: a full
-//! session says when to come again).
+//! session says when to retry).
 //!
 //! A session first holds its hosts back: nothing more is read from their connections. A host that
 //! goes on over other connections is refused at last, with a hint when to try again: after the time

@@ -143,12 +143,12 @@ pub fn received_tos(socket: &OwnedFd) -> Option<u8> {
     }
 }
 
-/// Marks what a socket sends: the DSCP of its packets (IP_TOS, IPV6_TCLASS), and the priority by
+/// Sets the DSCP of what a socket sends (IP_TOS, IPV6_TCLASS), and the priority by
 /// which this machine's own queues order them (SO_PRIORITY, 0 to 6).
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn mark(socket: &OwnedFd, ipv6: bool, dscp: u8, priority: i32) -> io::Result<()> {
+pub fn set_dscp(socket: &OwnedFd, ipv6: bool, dscp: u8, priority: i32) -> io::Result<()> {
     let tos = libc::c_int::from(dscp & 0x3f) << 2;
     let (level, option) = if ipv6 {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)

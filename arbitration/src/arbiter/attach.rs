@@ -77,7 +77,7 @@ impl<T: Copy> Arbiter<T> {
     /// Forgets what is noted elsewhere of sessions that have no place at a device any more.
     fn forget_dropped(&mut self, device: DeviceId) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
-        for dropped in queue.places.take_dropped() {
+        for dropped in queue.sessions.take_dropped() {
             if dropped.noted {
                 self.sessions.forget_blocked_at(dropped.session, device);
             }
@@ -93,7 +93,7 @@ impl<T: Copy> Arbiter<T> {
         let Self { timers, devices, .. } = self;
         timers.sift(|timer| {
             let queue = devices.get(timer.device);
-            queue.is_some_and(|queue| queue.places.has_timer(timer.session, timer.when))
+            queue.is_some_and(|queue| queue.sessions.has_timer(timer.session, timer.when))
         });
     }
 
@@ -104,7 +104,7 @@ impl<T: Copy> Arbiter<T> {
         let free = self.sessions.kept(found.session).is_some_and(|local| local.free);
         let plain = self.devices.kept(found.device).is_some_and(|queue| {
             let bounded = queue.is_ordered() || queue.is_bounded();
-            free && !bounded && queue.places.covering(found.session).is_none()
+            free && !bounded && queue.sessions.covering(found.session).is_none()
         });
         self.flows.at_mut(flow).plain = plain;
     }

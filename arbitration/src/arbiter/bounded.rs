@@ -14,7 +14,7 @@ impl DeviceQueue {
     /// Says whether reservations bound what is in the device, and in its order by place.
     #[inline]
     pub(super) fn is_bounded(&self) -> bool {
-        self.device.is_bounded() && self.places.has_reservations()
+        self.device.is_bounded() && self.sessions.has_reservations()
     }
 
     /// Says whether a command may join the set; `urgent` of the device is kept for Urgent. An empty
@@ -26,7 +26,7 @@ impl DeviceQueue {
         work: &Work,
         urgent: Utilisation,
     ) -> bool {
-        let covering = self.places.reservation_over(work.session);
+        let covering = self.sessions.reservation_over(work.session);
         let account = match (covering.filter(|reserved| reserved.has_budget(now)), precedence) {
             (Some(reserved), _) => Account::Reserved(reserved.next_period(now)),
             (None, Precedence::Urgent) => Account::Urgent,
@@ -34,7 +34,7 @@ impl DeviceQueue {
         };
         self.schedule.clear();
         let mut needed = 0;
-        for term in self.places.terms.iter() {
+        for term in self.sessions.terms.iter() {
             let profile = term.reserved.profile();
             self.schedule.add(term.reserved.claim(now), profile);
             let set = self.device.set.worst(profile);

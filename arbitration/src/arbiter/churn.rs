@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use units::{Class, Nanos};
 
-use super::places::Places;
+use super::device_sessions::DeviceSessions;
 use super::*;
 use crate::credit::Caps;
 use crate::device::DeviceRules;
@@ -61,7 +61,7 @@ impl<T: Copy> Arbiter<T> {
         for (session, _) in self.sessions.iter() {
             let links = self.sessions.links(session);
             let noted = |device: &DeviceId| {
-                self.devices.get(*device).is_some_and(|q| q.places.standing(session).noted)
+                self.devices.get(*device).is_some_and(|q| q.sessions.record(session).noted)
             };
             assert!(links.blocked_at.iter().all(noted), "blocked where it has nothing any more");
             let devices: std::collections::HashSet<_> = links.blocked_at.iter().collect();
@@ -72,10 +72,10 @@ impl<T: Copy> Arbiter<T> {
         }
         for queue in self.devices.iter() {
             // The root's place is there from the start; its node too.
-            let (nodes, places) = queue.places.order.sizes();
+            let (nodes, places) = queue.sessions.order.sizes();
             assert!(nodes <= 3 * self.present().flows + 2 * places);
             assert!(places <= self.present().sessions.max(1));
-            let Places { due, throttled, blocked, .. } = &queue.places;
+            let DeviceSessions { due, throttled, blocked, .. } = &queue.sessions;
             assert!(due.len() + throttled.len() + blocked.len() <= places);
         }
     }
@@ -93,7 +93,7 @@ impl<T: Copy> Arbiter<T> {
         }
         for flow in self.flows.iter() {
             let queue = self.devices.get(flow.device).unwrap();
-            let reserved = queue.places.covering(flow.session).is_some();
+            let reserved = queue.sessions.covering(flow.session).is_some();
             let plain = self.sessions.get(flow.session).unwrap().free && !reserved;
             assert_eq!(flow.plain, plain && !queue.is_ordered() && !queue.is_bounded());
         }

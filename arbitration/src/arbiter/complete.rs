@@ -58,7 +58,7 @@ impl<T: Copy> Arbiter<T> {
             if shared.is_bounded() {
                 share = shared.leave_set(now, at, write, bytes);
                 if charged.is_none()
-                    && let Some(reserved) = queue.places.reservation_over(session)
+                    && let Some(reserved) = queue.sessions.reservation_over(session)
                 {
                     reserved.note_back(now, bytes, served.then_some(share));
                 }
@@ -91,7 +91,7 @@ impl<T: Copy> Arbiter<T> {
         share: Option<u64>,
     ) {
         let queue = self.devices.kept(device);
-        if let Some(reserved) = queue.and_then(|q| q.places.reservation_over(session)) {
+        if let Some(reserved) = queue.and_then(|q| q.sessions.reservation_over(session)) {
             match share {
                 Some(share) => reserved.settle(now, charge, share),
                 None => reserved.cancel(now, charge),

@@ -3,10 +3,10 @@
 use units::{Class, Nanos};
 
 use super::Arbiter;
+use super::device_sessions::SetTimer;
 use super::entries::Entry;
 use super::grant::{Charged, Holds, Work};
 use super::ids::{CreditSetId, DeviceId, EntryId, HostFlowIndex};
-use super::places::SetTimer;
 use super::queue::{Next, Precedence};
 use super::submission::Dispatched;
 use super::timers::Timer;
@@ -85,7 +85,7 @@ impl<T: Copy> Arbiter<T> {
                 next = self.joining(now, device, next)?;
             }
             let queue = self.devices.kept(device)?;
-            if !queue.places.has_reservations()
+            if !queue.sessions.has_reservations()
                 && let Some(tried) = self.try_free(now, device, &next)
             {
                 return tried;
@@ -203,7 +203,7 @@ impl<T: Copy> Arbiter<T> {
             queue.uncount(next.class);
             flows.at_mut(head.flow).uncount();
         }
-        if queue.places.has_reservations() {
+        if queue.sessions.has_reservations() {
             queue.note_gone(now, head.work.session);
         }
     }
@@ -246,7 +246,7 @@ impl<T: Copy> Arbiter<T> {
     ) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
         if next.precedence == Precedence::Reserved {
-            queue.places.block_due(now);
+            queue.sessions.block_due(now);
             queue.wake_others();
         }
         let (Blocker::Rate(session, _) | Blocker::Credits(session, _)) = *blocker;
@@ -257,7 +257,7 @@ impl<T: Copy> Arbiter<T> {
             Blocker::Rate(session, when) => {
                 // A moment that has passed already would not be waited for.
                 let when = when.max(now.after(1));
-                let set = queue.places.set_timer(session, when);
+                let set = queue.sessions.set_timer(session, when);
                 if set != SetTimer::Kept {
                     self.timers.start(Timer { when, device, session });
                 }
@@ -282,8 +282,8 @@ impl<T: Copy> Arbiter<T> {
                 limited.bandwidth.charge(now, u64::from(head.work.bytes));
             }
         }
-        let places = &self.devices.kept(device)?.places;
-        let reserved = places.reservation_over(head.work.session)?;
+        let sessions = &self.devices.kept(device)?.sessions;
+        let reserved = sessions.reservation_over(head.work.session)?;
         if !reserved.has_budget(now) {
             reserved.note_beside();
             return None;

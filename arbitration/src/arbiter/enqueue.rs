@@ -101,8 +101,8 @@ impl<T: Copy> Arbiter<T> {
         if queue.is_ordered() {
             entries.locate(ends.last, lba, blocks);
         }
-        if queue.places.has_reservations() {
-            queue.places.note_demand(now, flow.session);
+        if queue.sessions.has_reservations() {
+            queue.sessions.note_demand(now, flow.session);
         }
         let listed = std::mem::replace(&mut queue.listed, true);
         if item.is_some()
@@ -134,7 +134,7 @@ impl<T: Copy> Arbiter<T> {
         self.flows.at_mut(entry.flow).uncount();
         if let Some(queue) = self.devices.kept_mut(flow.device) {
             queue.uncount(entry.class);
-            if queue.places.has_reservations() {
+            if queue.sessions.has_reservations() {
                 queue.note_gone(now, flow.session);
             }
         }
@@ -159,7 +159,7 @@ impl<T: Copy> Arbiter<T> {
                 elevator.remove(number);
             }
             queue.device.set.leave(entry.write, entry.bytes);
-            if let Some(reserved) = queue.places.reservation_over(flow.session) {
+            if let Some(reserved) = queue.sessions.reservation_over(flow.session) {
                 match charge {
                     Some(charge) => reserved.cancel(now, charge),
                     None => reserved.note_back(now, entry.bytes, None),

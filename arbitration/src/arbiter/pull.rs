@@ -59,7 +59,7 @@ impl<T: Copy> Arbiter<T> {
         }
         let answer = self.pull(now);
         let reserved =
-            self.devices.waiting().filter_map(|queue| queue.places.next_throttled()).min();
+            self.devices.waiting().filter_map(|queue| queue.sessions.next_throttled()).min();
         match (answer, reserved) {
             (Pull::Nothing, Some(when)) => Pull::Later(when.max(now.after(1))),
             (Pull::Later(timer), Some(when)) => Pull::Later(timer.min(when.max(now.after(1)))),
@@ -115,9 +115,9 @@ impl<T: Copy> Arbiter<T> {
     pub(super) fn poll(&mut self, now: Nanos) {
         while let Some(timer) = self.timers.pop(now) {
             let queue = self.devices.get_mut(timer.device);
-            match queue.filter(|queue| queue.places.has_timer(timer.session, timer.when)) {
+            match queue.filter(|queue| queue.sessions.has_timer(timer.session, timer.when)) {
                 Some(queue) => {
-                    queue.places.end_timer(timer.session);
+                    queue.sessions.end_timer(timer.session);
                     queue.unblock(now, timer.session);
                 }
                 None => self.timers.idle_ran_out(),
@@ -147,7 +147,7 @@ impl<T: Copy> Arbiter<T> {
         for device in std::mem::take(&mut self.sessions.links_mut(session).blocked_at) {
             // The device may have gone since the session was blocked there.
             if let Some(queue) = self.devices.get_mut(device) {
-                queue.places.forget_note(session);
+                queue.sessions.forget_note(session);
                 queue.unblock(now, session);
             }
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use units::{Class, Nanos, PerClass};
 
+use super::device_sessions::DeviceSessions;
 use super::elevator::Elevator;
 use super::grant::{Grant, Holds, Work};
 use super::ids::{DeviceId, EntryId, HostFlowIndex};
-use super::places::Places;
 use super::samples::Samples;
 use crate::device::Device;
 use crate::order::{ClassBurst, Ends, NodeId, Pace, Tree, bit};
@@ -44,7 +44,7 @@ pub(super) struct DeviceQueue {
     reactor: u32,
     pub(super) device: Arc<Device>,
     /// The sessions that have flows here, those above them, and their hosts.
-    pub(super) places: Places,
+    pub(super) sessions: DeviceSessions,
     waiting: PerClass<u32>,
     /// Commands of all classes together that wait.
     total: u32,
@@ -78,7 +78,7 @@ impl DeviceQueue {
         let elevator = device.rules.containers.as_ref().map(Elevator::new);
         let mut queue = Self {
             reactor,
-            places: Places::new(reactor, device.is_bounded()),
+            sessions: DeviceSessions::new(reactor, device.is_bounded()),
             device,
             waiting: PerClass::default(),
             total: 0,
@@ -101,13 +101,13 @@ impl DeviceQueue {
     /// Finds the tree of a class.
     #[inline]
     pub(super) fn tree(&mut self, class: Class) -> &mut Tree<EntryId> {
-        &mut self.places.order.trees[class]
+        &mut self.sessions.order.trees[class]
     }
 
     /// Finds the ends of the queue of a host and class.
     #[inline]
     pub(super) fn queue_of(&self, class: Class, leaf: NodeId) -> Option<Ends<EntryId>> {
-        self.places.order.trees[class].queue(leaf)
+        self.sessions.order.trees[class].queue(leaf)
     }
 
     /// Finds the ends of the queue of a host that goes next.
@@ -120,32 +120,32 @@ impl DeviceQueue {
 
     /// Takes the reservations that are in force at the device.
     pub(super) fn adopt_reservations(&mut self, now: Nanos) {
-        self.places.adopt_reservations(now, self.device.reservations());
+        self.sessions.adopt_reservations(now, self.device.reservations());
     }
 
     /// Makes a host's node below a session's.
     pub(super) fn add_flow(&mut self, session: &Session) -> NodeId {
-        let node = self.places.add_flow(session);
+        let node = self.sessions.add_flow(session);
         self.sync_all();
         node
     }
 
     /// Removes a host's node, which has nothing waiting.
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
-        self.places.remove_flow(session, node);
+        self.sessions.remove_flow(session, node);
         self.sync_all();
     }
 
     /// Blocks a session. Returns whether the session has to note that it is blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
-        let noting = self.places.block(session);
+        let noting = self.sessions.block(session);
         self.sync_all();
         noting
     }
 
     /// Unblocks a session.
     pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) {
-        if self.places.unblock(now, session) {
+        if self.sessions.unblock(now, session) {
             self.sync_all();
         }
     }
@@ -184,15 +184,15 @@ impl DeviceQueue {
         // Urgent goes before reservations within its share alone, which admission has left to it.
         let clock = &self.device.clock;
         let urgent = urgent && has & bit(Class::Urgent) != 0;
-        let is_first = match self.places.has_reservations() {
+        let is_first = match self.sessions.has_reservations() {
             true => clock.urgent_has_saved(),
             false => clock.urgent_is_first(),
         };
         if urgent && is_first {
             return self.next_of(Class::Urgent, NodeId::ROOT, Precedence::Urgent, pace);
         }
-        if self.places.has_due()
-            && let Some(due) = self.places.next_due(now)
+        if self.sessions.has_due()
+            && let Some(due) = self.sessions.next_due(now)
         {
             return self.next_of(due.class, due.top, Precedence::Reserved, pace);
         }
@@ -207,7 +207,7 @@ impl DeviceQueue {
     /// Says whether the room that comes free is for a reservation that is due in another reactor.
     #[inline]
     fn leaves_room(&self) -> bool {
-        self.places.has_reservations() && self.device.is_due_beside(self.reactor)
+        self.sessions.has_reservations() && self.device.is_due_beside(self.reactor)
     }
 
     /// Notes that the window has no room. Where a reservation is due here, other reactors leave
@@ -215,8 +215,8 @@ impl DeviceQueue {
     /// before this reactor could find room in it.
     #[inline]
     pub(super) fn note_full(&mut self, now: Nanos) {
-        if self.places.has_reservations() || self.told_due {
-            let due = self.places.has_due() && self.places.next_due(now).is_some();
+        if self.sessions.has_reservations() || self.told_due {
+            let due = self.sessions.has_due() && self.sessions.next_due(now).is_some();
             self.tell_due(due);
         }
     }
@@ -236,13 +236,13 @@ impl DeviceQueue {
 
     /// Notes that a command of a session has gone, or was withdrawn.
     pub(super) fn note_gone(&mut self, now: Nanos, session: SessionId) {
-        self.places.note_gone(now, session);
+        self.sessions.note_gone(now, session);
         self.wake_others();
     }
 
     /// Wakes reactors that have left a device with a scheduling set to what was due here.
     pub(super) fn wake_others(&self) {
-        if self.places.bounded && !self.device.fairness.is_alone() {
+        if self.sessions.bounded && !self.device.fairness.is_alone() {
             self.wake(self.device.wake_beside(self.reactor));
         }
     }
@@ -278,7 +278,7 @@ impl DeviceQueue {
         }
         match next.precedence {
             Precedence::Urgent => {
-                self.device.clock.charge_urgent(cost, self.places.has_reservations());
+                self.device.clock.charge_urgent(cost, self.sessions.has_reservations());
             }
             Precedence::Reserved => {}
             Precedence::Weight => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use units::{Class, Nanos};
 
-use super::places::{Places, ReservationState};
+use super::device_sessions::{DeviceSessions, ReservationState};
 use crate::order::NodeId;
 use crate::reservation::Reserved;
 use crate::session::{Reservation, SessionId};
@@ -19,7 +19,7 @@ pub(super) struct DueSession {
     pub(super) top: NodeId,
 }
 
-impl Places {
+impl DeviceSessions {
     /// Finds the session whose reservation a session's commands are charged to: its own, or the
     /// nearest above it.
     #[inline]
@@ -27,7 +27,7 @@ impl Places {
         if self.terms.is_empty() {
             return None;
         }
-        self.standing(session).covered
+        self.record(session).covered
     }
 
     /// Says whether any session has a reservation here.
@@ -38,7 +38,7 @@ impl Places {
 
     /// Finds a session's own reservation.
     pub(super) fn reservation(&self, session: SessionId) -> Option<&Arc<Reserved>> {
-        self.standing(session).reserved.as_ref()
+        self.record(session).reserved.as_ref()
     }
 
     /// Finds the reservation that a session's commands are charged to.
@@ -66,15 +66,14 @@ impl Places {
         self.due.clear();
         self.throttled.clear();
         self.blocked.clear();
-        for standing in self.order.all_of_owner() {
-            (standing.state, standing.covered, standing.reserved) =
-                (ReservationState::None, None, None);
+        for record in self.order.all_of_owner() {
+            (record.state, record.covered, record.reserved) = (ReservationState::None, None, None);
         }
         for term in self.terms.iter() {
             let session = term.session.id();
-            if let Some(standing) = self.order.of_owner(session) {
-                standing.state = ReservationState::Due;
-                standing.reserved = Some(Arc::clone(&term.reserved));
+            if let Some(record) = self.order.of_owner(session) {
+                record.state = ReservationState::Due;
+                record.reserved = Some(Arc::clone(&term.reserved));
                 self.due.push(Reverse((now, session)));
             }
         }
@@ -85,15 +84,15 @@ impl Places {
         for session in sessions {
             let mut line = std::iter::successors(Some(session), |at| self.place(*at).parent);
             let covering = line.find(|at| self.reservation(*at).is_some());
-            if let Some(standing) = self.order.of_owner(session) {
-                standing.covered = covering;
+            if let Some(record) = self.order.of_owner(session) {
+                record.covered = covering;
             }
         }
     }
 
     fn set_state(&mut self, session: SessionId, state: ReservationState) {
-        if let Some(standing) = self.order.of_owner(session) {
-            standing.state = state;
+        if let Some(record) = self.order.of_owner(session) {
+            record.state = state;
         }
     }
 
@@ -107,11 +106,11 @@ impl Places {
     pub(super) fn note_demand(&mut self, now: Nanos, session: SessionId) {
         let Some(session) = self.covering(session) else { return };
         if let Some(reserved) = self.reservation_of(session)
-            && self.standing(session).state != ReservationState::Blocked
+            && self.record(session).state != ReservationState::Blocked
         {
             reserved.note_demand(now, self.reactor);
         }
-        if self.standing(session).state == ReservationState::Idle {
+        if self.record(session).state == ReservationState::Idle {
             self.set_due(now, session);
         }
     }
@@ -125,13 +124,13 @@ impl Places {
                 break;
             }
             self.throttled.pop();
-            if self.standing(session).state != ReservationState::Throttled {
+            if self.record(session).state != ReservationState::Throttled {
                 continue;
             }
             self.set_due(now, session);
         }
         while let Some(&Reverse((key, session))) = self.due.peek() {
-            if self.standing(session).state != ReservationState::Due {
+            if self.record(session).state != ReservationState::Due {
                 // The session's state has changed since the entry was made.
                 self.due.pop();
                 continue;

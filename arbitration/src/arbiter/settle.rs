@@ -51,7 +51,7 @@ impl<T: Copy> Arbiter<T> {
             Step::Unblock(session, device) => {
                 // The device may have gone since the session was blocked there.
                 if let Some(queue) = self.devices.get_mut(device) {
-                    queue.places.forget_note(session);
+                    queue.sessions.forget_note(session);
                     queue.unblock(now, session);
                 }
             }

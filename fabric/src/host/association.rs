@@ -82,7 +82,7 @@ pub enum Action {
     /// Send a command on the admin queue; [`Association::answered`] takes the answer.
     Submit(AdminCommand),
     /// The controller is enabled and identified: connect I/O queues, with
-    /// [`Association::io_connector`]. This comes again after a reset.
+    /// [`Association::io_connector`]. This action is repeated after a reset.
     Ready,
     /// Something has happened at the controller.
     Event(AsyncEvent),

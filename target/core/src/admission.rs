@@ -1,5 +1,5 @@
 //! Admission: what happens when there is more work than room (docs/sources.md, D5: a full session
-//! says when to come again). Hosts are held back first: the target does not read from them. Where
+//! says when to retry). Hosts are held back first: the target does not read from them. Where
 //! that goes on, and a host understands Command Retry Delay, its commands are told when to come
 //! again.
 
@@ -31,28 +31,28 @@ pub(crate) enum Fullness {
 pub(crate) struct Admission {
     /// Time at which the host was first held back.
     held_since: Option<Nanos>,
-    /// Commands that were told to come again later.
+    /// Commands that were told to retry later.
     refused: Option<RefusedOnce>,
 }
 
 impl Admission {
-    /// Says whether the host must not be read from. `comes_again` says that the host understands
+    /// Says whether the host must not be read from. `has_acre` says that the host understands
     /// Command Retry Delay (Host Behavior Support, ACRE).
-    pub(crate) fn holds_back(&mut self, now: Nanos, fullness: Fullness, comes_again: bool) -> bool {
+    pub(crate) fn holds_back(&mut self, now: Nanos, fullness: Fullness, has_acre: bool) -> bool {
         if fullness == Fullness::Room {
             self.held_since = None;
             return false;
         }
-        if self.was_patient(now) && comes_again && fullness == Fullness::Full {
+        if self.was_patient(now) && has_acre && fullness == Fullness::Full {
             return false;
         }
         self.held_since.get_or_insert(now);
         true
     }
 
-    /// Says whether a command of a session with a full backlog is told to come again later.
-    pub(crate) fn refuses(&mut self, now: Nanos, sqe: &Sqe, comes_again: bool) -> bool {
-        let refuses = self.was_patient(now) && comes_again;
+    /// Says whether a command of a session with a full backlog is told to retry later.
+    pub(crate) fn refuses(&mut self, now: Nanos, sqe: &Sqe, has_acre: bool) -> bool {
+        let refuses = self.was_patient(now) && has_acre;
         if !refuses && self.refused.is_none() {
             return false;
         }
@@ -66,13 +66,13 @@ impl Admission {
     }
 }
 
-/// Returns the status that tells a host to come again when there is likely to be room in a backlog.
+/// Returns the status that tells a host to retry when there is likely to be room in a backlog.
 pub(crate) fn retry_later(now: Nanos, backlog: &Backlog, delays: RetryDelays) -> Status {
     backlog.note_refused();
     Status::COMMAND_INTERRUPTED.with_retry_delay(delays.choose(backlog.expected_wait(now)))
 }
 
-/// Returns what a command is known by when it comes again.
+/// Returns what a command is known by when it is sent again.
 fn key(sqe: &Sqe) -> u64 {
     // NLB, bits 15:0 of CDW12.
     let [low, high, ..] = sqe.cdw12.get().to_le_bytes();
@@ -97,7 +97,7 @@ mod tests {
         assert!(admission.holds_back(Nanos(0), Fullness::Full, true));
         assert!(!admission.refuses(Nanos(50 * MS), &read(1), true), "held back for 50 ms only");
         assert!(admission.holds_back(Nanos(100 * MS), Fullness::Full, true));
-        assert!(!admission.holds_back(Nanos(101 * MS), Fullness::Full, true), "it may come again");
+        assert!(!admission.holds_back(Nanos(101 * MS), Fullness::Full, true), "it may send again");
         assert!(admission.refuses(Nanos(101 * MS), &read(1), true));
         assert!(!admission.refuses(Nanos(102 * MS), &read(1), true), "none is refused twice");
         assert!(admission.refuses(Nanos(102 * MS), &read(2), true));

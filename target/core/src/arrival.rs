@@ -47,7 +47,7 @@ pub(crate) enum Arrived<D: Driver> {
     Read(Class, TxData<Buffer<D>>),
     /// The command cannot be carried out on the spot.
     Accepted(Command<D>),
-    /// There is no room: the command must come again later, as the status says.
+    /// There is no room: the command must be sent again later, as the status says.
     Later(Status),
 }
 
@@ -340,10 +340,10 @@ impl Arrival {
         } else {
             Fullness::Full
         };
-        self.admission.holds_back(io.now, fullness, self.comes_again())
+        self.admission.holds_back(io.now, fullness, self.has_acre())
     }
 
-    /// Returns the status of a command that must come again later; `None` for one that may stay.
+    /// Returns the status of a command that must be sent again later; `None` for one that may stay.
     #[cold]
     fn refusal<D: Driver>(
         &mut self,
@@ -352,7 +352,7 @@ impl Arrival {
         charge: &Charge,
     ) -> Option<Status> {
         let session = io.stages.arbiter.session_of(charge.flow?)?;
-        if !session.backlog.is_full() || !self.admission.refuses(io.now, sqe, self.comes_again()) {
+        if !session.backlog.is_full() || !self.admission.refuses(io.now, sqe, self.has_acre()) {
             return None;
         }
         if let Some(stats) = io.driver.class_stats(charge.class) {
@@ -362,7 +362,7 @@ impl Arrival {
     }
 
     /// Says whether the host understands Command Retry Delay (Host Behavior Support, ACRE).
-    fn comes_again(&self) -> bool {
+    fn has_acre(&self) -> bool {
         self.controller.acre.load(Ordering::Relaxed)
     }
 }

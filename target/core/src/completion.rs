@@ -56,7 +56,7 @@ impl Completion {
         if !status.is_success() {
             if status == Status::NAMESPACE_NOT_READY {
                 // The command's device is gone: the status has the time after which the host may
-                // come again.
+                // retry.
                 status = self.controller.namespace_not_ready();
             }
             status = self.log_failure(io, &ended.job.sqe, status);

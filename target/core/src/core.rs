@@ -15,10 +15,10 @@ use crate::buffers::Buffers;
 use crate::changes::{Changes, Touched};
 use crate::commands::StateCounts;
 use crate::connection::{Accepted, Connection};
+use crate::connection_table::ConnectionTable;
 use crate::context::{Context, Settings};
 use crate::driver::{Batch, Buffer, Chunk, DataPlace, Driver, End, Notice, Started};
 use crate::key::Key;
-use crate::places::Places;
 use crate::turns::Kind;
 
 /// Time that a connection may take to send Connect, in ns.
@@ -41,12 +41,12 @@ const DSCPS: usize = 16;
 ///
 /// A turn of the driver: [`set_time`](Self::set_time); [`begin`](Self::begin); what has
 /// happened (`received`, `sent`, `job_ended`, …) in batches, each followed by
-/// [`settle`](Self::settle); [`end`](Self::end). Then the driver may rest for as long as
-/// [`rest`](Self::rest) says.
+/// [`settle`](Self::settle); [`end`](Self::end). Then the driver may sleep for as long as
+/// [`idle_until`](Self::idle_until) says.
 #[derive(Debug)]
 pub struct Core<D: Driver> {
     io: Context<D>,
-    places: Places<D>,
+    connections: ConnectionTable<D>,
     /// Connections whose receive begins again after this turn: those that found no memory first,
     /// then those that were served.
     starved: VecDeque<Key>,
@@ -95,7 +95,7 @@ impl<D: Driver> Core<D> {
     ) -> Self {
         Self {
             io: Context::new(driver, settings, waiters, memory, now),
-            places: Places::default(),
+            connections: ConnectionTable::default(),
             starved: VecDeque::new(),
             rearm: VecDeque::new(),
             next_chores: now,
@@ -134,12 +134,12 @@ impl<D: Driver> Core<D> {
     pub fn inventory(&self) -> Inventory {
         let (queues, pages) = self.io.stages.held();
         Inventory {
-            connections: self.places.iter().count(),
-            commands: self.places.iter().map(|connection| connection.at_work()).sum(),
+            connections: self.connections.iter().count(),
+            commands: self.connections.iter().map(|connection| connection.at_work()).sum(),
             ordered: self.io.stages.arbiter.waiting(),
             buffer_bytes: self.buffers().0,
             promised_bytes: self.io.buffers.promised(),
-            unread_bytes: self.places.iter().map(|connection| connection.held_bytes()).sum(),
+            unread_bytes: self.connections.iter().map(|connection| connection.held_bytes()).sum(),
             granted_bytes: pages as usize * PAGE as usize,
             queues,
         }
@@ -149,16 +149,16 @@ impl<D: Driver> Core<D> {
     #[must_use]
     pub fn states(&self) -> StateCounts {
         let mut states = StateCounts::default();
-        for connection in self.places.iter() {
+        for connection in self.connections.iter() {
             states.add(connection.state_counts());
         }
         states
     }
 
     /// Returns the time at which the core wants its next turn, if nothing happens before; `None`
-    /// where there is something to do. While the core rests, other reactors wake it when there is
+    /// where there is something to do. While the core is idle, other reactors wake it when there is
     /// room for a command that waits.
-    pub fn rest(&mut self) -> Option<Nanos> {
+    pub fn idle_until(&mut self) -> Option<Nanos> {
         if !self.io.agenda.slices.is_empty()
             || self.is_changing()
             || self.serve_memory()
@@ -196,7 +196,7 @@ impl<D: Driver> Core<D> {
         let mut worked = self.end_timed();
         for (key, slot) in std::mem::take(&mut self.io.agenda.slices) {
             worked = true;
-            if let Some((io_queue, queue)) = self.places.find_io(key) {
+            if let Some((io_queue, queue)) = self.connections.find_io(key) {
                 io_queue.next_slice(queue, &mut self.io, slot);
             }
         }
@@ -224,7 +224,7 @@ impl<D: Driver> Core<D> {
     pub fn record(&mut self, now: Nanos) {
         let mut to_record = std::mem::take(&mut self.io.agenda.to_record);
         for key in to_record.drain(..) {
-            if let Some((io_queue, _)) = self.places.find_io(key) {
+            if let Some((io_queue, _)) = self.connections.find_io(key) {
                 io_queue.record_tally(&self.io, now);
             }
         }
@@ -250,12 +250,12 @@ impl<D: Driver> Core<D> {
 
     /// Takes a new connection in.
     pub fn accept(&mut self, accepted: Accepted<D::Transport>) -> Key {
-        self.places.insert(|key| Connection::new(&mut self.io, key, accepted))
+        self.connections.insert(|key| Connection::new(&mut self.io, key, accepted))
     }
 
     /// Begins to receive from a connection that was accepted, and to send to it.
     pub fn start(&mut self, key: Key) {
-        if let Some(connection) = self.places.find(key) {
+        if let Some(connection) = self.connections.find(key) {
             connection.start(&mut self.io);
         }
     }
@@ -263,7 +263,7 @@ impl<D: Driver> Core<D> {
     /// Takes a chunk of what arrives at a connection.
     #[inline]
     pub fn received(&mut self, key: Key, chunk: Chunk<'_, D>) {
-        if let Some(connection) = self.places.find(key) {
+        if let Some(connection) = self.connections.find(key) {
             connection.receive(&mut self.io, chunk);
         }
     }
@@ -278,7 +278,7 @@ impl<D: Driver> Core<D> {
         placed: usize,
         rest: Chunk<'_, D>,
     ) -> bool {
-        if let Some(connection) = self.places.find(key) {
+        if let Some(connection) = self.connections.find(key) {
             connection.received_once(&mut self.io, place, placed, rest);
             if connection.is_io() {
                 // The next receive begins at once: there may be more data already.
@@ -293,7 +293,7 @@ impl<D: Driver> Core<D> {
     /// Takes note that the driver receives no more from a connection. The driver is asked to
     /// receive again, unless the connection is `lost`: the stream has ended, or an error says so.
     pub fn receive_ended(&mut self, key: Key, lost: Option<Cow<'static, str>>) {
-        let Some(connection) = self.places.find(key) else { return };
+        let Some(connection) = self.connections.find(key) else { return };
         if let Some(reason) = lost {
             connection.close(&mut self.io, false, reason);
         }
@@ -304,7 +304,7 @@ impl<D: Driver> Core<D> {
     /// The driver receives no more from a connection, because it has no memory to receive into; it is
     /// asked to again, before those that had some.
     pub fn receive_starved(&mut self, key: Key) {
-        let Some(connection) = self.places.find(key) else { return };
+        let Some(connection) = self.connections.find(key) else { return };
         connection.disarmed();
         self.io.turns.are_short();
         self.starved.push_back(key);
@@ -313,14 +313,14 @@ impl<D: Driver> Core<D> {
     /// Takes note that a batch has been sent; or, with the reason, only a part of it, and the
     /// connection is lost.
     pub fn sent(&mut self, key: Key, batch: Batch<D>, lost: Option<Cow<'static, str>>) {
-        if let Some(connection) = self.places.find(key) {
+        if let Some(connection) = self.connections.find(key) {
             connection.sent(&mut self.io, batch, lost);
         }
     }
 
     /// Goes on with a job that was in its device, or ends it.
     pub fn job_ended(&mut self, key: Key, started: Started<D>) {
-        if let Some((io_queue, queue)) = self.places.find_io(key) {
+        if let Some((io_queue, queue)) = self.connections.find_io(key) {
             io_queue.launched(queue, &mut self.io, started);
         }
     }
@@ -329,12 +329,12 @@ impl<D: Driver> Core<D> {
     pub fn act(&mut self, action: Action) {
         match action {
             Action::Complete { connection, cid, result, status } => {
-                if let Some(connection) = self.places.find(Key::of(connection).1) {
+                if let Some(connection) = self.connections.find(Key::of(connection).1) {
                     connection.complete_deferred(&mut self.io, cid, result, status);
                 }
             }
             Action::Close { connection, reason } => {
-                if let Some(connection) = self.places.find(Key::of(connection).1) {
+                if let Some(connection) = self.connections.find(Key::of(connection).1) {
                     if connection.is_admin() && reason == CloseReason::KeepAliveExpired {
                         self.io.driver.notice(connection.key(), Notice::KeepAliveExpired);
                     }
@@ -342,7 +342,7 @@ impl<D: Driver> Core<D> {
                 }
             }
             Action::Abort { ticket, connection, cid } => {
-                let aborted = match self.places.find(Key::of(connection).1) {
+                let aborted = match self.connections.find(Key::of(connection).1) {
                     Some(connection) => connection.abort(&mut self.io, cid, ticket),
                     None => Some(false),
                 };
@@ -366,7 +366,7 @@ impl<D: Driver> Core<D> {
     /// Says whether the reactor was told to [`Self::drain`] and has no connection left.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.drain_until.is_some() && self.places.iter().next().is_none()
+        self.drain_until.is_some() && self.connections.iter().next().is_none()
     }
 
     /// Ends the commands that a timed device has complete by now.
@@ -374,7 +374,7 @@ impl<D: Driver> Core<D> {
         let mut any = false;
         while let Some(ended) = self.io.timed.due(self.io.now) {
             any = true;
-            match self.places.find_io(ended.job.connection()) {
+            match self.connections.find_io(ended.job.connection()) {
                 Some((io_queue, queue)) => {
                     io_queue.launched(queue, &mut self.io, Started::<D>::Ended(ended));
                 }
@@ -396,7 +396,7 @@ impl<D: Driver> Core<D> {
         self.io.agenda.next_r2t = self.io.now + R2T_AGAIN;
         let mut r2t_waits = std::mem::take(&mut self.io.agenda.r2t_waits);
         r2t_waits.retain(|&key| {
-            let Some(connection) = self.places.find(key) else { return false };
+            let Some(connection) = self.connections.find(key) else { return false };
             let due = connection.send_r2ts(&mut self.io);
             self.io.agenda.next_r2t = self.io.agenda.next_r2t.min(due.unwrap_or(Nanos(u64::MAX)));
             due.is_some()
@@ -412,7 +412,7 @@ impl<D: Driver> Core<D> {
         while begun < most
             && let Some(key) = self.starved.pop_front().or_else(|| self.rearm.pop_front())
         {
-            if let Some(connection) = self.places.find(key) {
+            if let Some(connection) = self.connections.find(key) {
                 connection.arm(&mut self.io);
                 begun += usize::from(connection.is_io());
             }
@@ -424,7 +424,7 @@ impl<D: Driver> Core<D> {
     fn take_turns(&mut self) {
         for kind in [Kind::Io, Kind::Admin] {
             while let Some((key, steps)) = self.io.turns.next(kind) {
-                if let Some(connection) = self.places.find(key) {
+                if let Some(connection) = self.connections.find(key) {
                     connection.take_turn(&mut self.io, kind, steps);
                 }
             }
@@ -453,7 +453,7 @@ impl<D: Driver> Core<D> {
         let mut any = false;
         while let Some(((key, slot), grant)) = self.io.next_memory() {
             any = true;
-            match self.places.find_io(key) {
+            match self.connections.find_io(key) {
                 Some((io_queue, queue)) => {
                     io_queue.memory_granted(queue, &mut self.io, slot, grant);
                 }
@@ -465,7 +465,7 @@ impl<D: Driver> Core<D> {
 
     /// Starts a command whose turn it is.
     fn serve_command(&mut self, now: Nanos, command: Dispatched<(Key, SlotId)>) {
-        match self.places.find_io(command.item.0) {
+        match self.connections.find_io(command.item.0) {
             Some((io_queue, queue)) => io_queue.granted(queue, &mut self.io, command),
             None => self.io.stages.arbiter.complete(now, command.grant, false),
         }
@@ -474,7 +474,7 @@ impl<D: Driver> Core<D> {
     /// Serves the commands that wait for buffers, in the order in which they came.
     fn serve_waiting(&mut self) {
         while let Some(job) = self.io.stalled.pop_front() {
-            let Some((io_queue, queue)) = self.places.find_io(job.connection()) else {
+            let Some((io_queue, queue)) = self.connections.find_io(job.connection()) else {
                 let mut job = job;
                 self.io.stages.give_back(&mut job, self.io.now, false);
                 continue;
@@ -496,13 +496,13 @@ impl<D: Driver> Core<D> {
         let looks = self.io.agenda.paused.begin();
         if looks > 0 || !resumed.is_empty() {
             for key in resumed {
-                if let Some(connection) = self.places.find(key) {
+                if let Some(connection) = self.connections.find(key) {
                     connection.resume(&mut self.io);
                 }
             }
             for _ in 0..looks {
                 let key = self.io.agenda.paused.next();
-                if let Some(connection) = key.and_then(|key| self.places.find(key)) {
+                if let Some(connection) = key.and_then(|key| self.connections.find(key)) {
                     connection.resume(&mut self.io);
                 }
             }
@@ -516,7 +516,7 @@ impl<D: Driver> Core<D> {
         waiting: impl Fn(&mut Buffers<D::Memory>) -> &mut VecDeque<(Key, SlotId)>,
     ) {
         while let Some(&(key, slot)) = waiting(&mut self.io.buffers).front() {
-            if let Some((io_queue, queue)) = self.places.find_io(key)
+            if let Some((io_queue, queue)) = self.connections.find_io(key)
                 && !io_queue.take_buffer(queue, &mut self.io, slot)
             {
                 break;
@@ -530,7 +530,7 @@ impl<D: Driver> Core<D> {
         let mut any = false;
         while let Some(((key, slot), lease)) = self.io.next_lease() {
             any = true;
-            if let Some((io_queue, queue)) = self.places.find_io(key) {
+            if let Some((io_queue, queue)) = self.connections.find_io(key) {
                 io_queue.read_granted(queue, &mut self.io, slot, lease);
             }
         }
@@ -541,7 +541,7 @@ impl<D: Driver> Core<D> {
     fn flush(&mut self) {
         let mut to_send = std::mem::take(&mut self.io.agenda.to_send);
         for key in to_send.drain(..) {
-            if let Some(connection) = self.places.find(key) {
+            if let Some(connection) = self.connections.find(key) {
                 connection.flush(&mut self.io);
             }
         }
@@ -592,13 +592,13 @@ impl<D: Driver> Core<D> {
     /// Sets the DSCP of some connections' answers by the present settings.
     fn set_dscps(&mut self, from: usize) {
         let until = from.saturating_add(DSCPS);
-        for connection in self.places.some_mut(from, DSCPS) {
+        for connection in self.connections.some_mut(from, DSCPS) {
             let key = connection.key();
             if let Some((io_queue, _)) = connection.io_queue() {
                 io_queue.set_dscp(&mut self.io, key);
             }
         }
-        self.next_dscp = (until < self.places.len()).then_some(until);
+        self.next_dscp = (until < self.connections.len()).then_some(until);
     }
 
     /// Answers commands that wait for devices that are gone, and forgets the devices once nothing
@@ -607,7 +607,7 @@ impl<D: Driver> Core<D> {
         let mut waited = Vec::new();
         let any = self.changes.leave(self.io.now, &mut self.io.stages, &mut waited);
         for (key, slot) in waited {
-            if let Some((io_queue, queue)) = self.places.find_io(key) {
+            if let Some((io_queue, queue)) = self.connections.find_io(key) {
                 io_queue.device_gone(queue, &mut self.io, slot);
             }
         }
@@ -621,7 +621,7 @@ impl<D: Driver> Core<D> {
     fn chores(&mut self) {
         let soon = if self.drain_until.is_some() { DRAIN_CHORES } else { CHORES };
         self.next_chores = self.io.now + soon;
-        for connection in self.places.iter_mut() {
+        for connection in self.connections.iter_mut() {
             if connection.is_closing() {
                 continue;
             }
@@ -648,7 +648,7 @@ impl<D: Driver> Core<D> {
         let now = self.io.now;
         let overdue = self.drain_until.is_some_and(|until| now >= until);
         let mut settled: Vec<ConnectionId> = self
-            .places
+            .connections
             .iter_mut()
             .filter(|connection| !connection.is_closing() && (overdue || connection.is_idle()))
             .map(|connection| connection.id())
@@ -662,7 +662,7 @@ impl<D: Driver> Core<D> {
             });
         }
         for id in settled {
-            if let Some(connection) = self.places.find(Key::of(id).1) {
+            if let Some(connection) = self.connections.find(Key::of(id).1) {
                 connection.close(&mut self.io, !overdue, "the target is ending");
             }
         }
@@ -675,14 +675,14 @@ impl<D: Driver> Core<D> {
         }
         for _ in 0..self.io.agenda.closing.begin() {
             let Some(key) = self.io.agenda.closing.next() else { break };
-            let Some(connection) = self.places.find(key) else { continue };
+            let Some(connection) = self.connections.find(key) else { continue };
             if !connection.ended(&mut self.io) {
                 let ends = [self.io.agenda.next_end, connection.sends_until()];
                 self.io.agenda.next_end = ends.into_iter().flatten().min();
                 self.io.agenda.closing.put_back(key);
                 continue;
             }
-            let Some(connection) = self.places.remove(key) else { continue };
+            let Some(connection) = self.connections.remove(key) else { continue };
             self.io.turns.leave(connection.host_turn());
             let end = End { id: connection.id(), reason: connection.end_reason() };
             self.io.driver.ended(key, end);

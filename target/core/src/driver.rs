@@ -57,9 +57,9 @@ pub trait Driver: Sized + fmt::Debug {
     fn send(&mut self, key: Key, batch: Batch<Self>);
     /// Ends a connection's stream in both directions; receiving and sending end.
     fn shut_down(&mut self, key: Key);
-    /// Marks what a connection sends: a DSCP, and the priority in this machine's own queues (0 to
+    /// Sets the DSCP of what a connection sends, and the priority in this machine's own queues (0 to
     /// 6). Returns false where that failed.
-    fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool;
+    fn set_dscp(&mut self, key: Key, dscp: u8, priority: i32) -> bool;
     /// Lets the network's stage look after a connection from now on. Returns false where that
     /// failed.
     fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool;

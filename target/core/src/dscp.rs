@@ -1,4 +1,4 @@
-//! The mark that answers carry for the network: the DSCP of their connection's class
+//! The DSCP that answers carry for the network: that of their connection's class
 //! (docs/sources.md, E6: every command and packet names its class).
 
 use arbitration::Class;

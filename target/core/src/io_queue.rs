@@ -666,7 +666,7 @@ impl<D: Driver> IoQueue<D> {
         let class = io.driver.resolve(&io.policies, &self.origin, host, subsystem, None).class;
         let dscp = Dscp::of(&*io.policies, &self.origin, class);
         let before = self.dscp.map_or(0, |dscp| dscp.dscp);
-        if before != dscp.dscp && io.driver.mark(key, dscp.dscp, dscp.priority) {
+        if before != dscp.dscp && io.driver.set_dscp(key, dscp.dscp, dscp.priority) {
             self.dscp = Some(dscp);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Nothing in this crate opens a socket, owns a ring, starts a thread or reads a clock. A [`Core`]
 //! holds all connections of one reactor: the present time and what has happened go in by its
-//! methods, what follows goes out through its [`Driver`], and [`Core::rest`] says when it wants
+//! methods, what follows goes out through its [`Driver`], and [`Core::idle_until`] says when it wants
 //! its next turn. The daemon's reactors are drivers on io_uring; `sluice-world` brings a driver
 //! on simulated time, and runs the code that ships.
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod charge;
 mod commands;
 mod completion;
 mod connection;
+mod connection_table;
 mod context;
 mod core;
 pub mod device;
@@ -40,7 +41,6 @@ mod memory;
 mod origin;
 mod pacer;
 mod payload;
-mod places;
 mod policies;
 mod progress;
 mod queue;

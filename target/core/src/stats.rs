@@ -209,12 +209,12 @@ pub struct IoStats {
 }
 
 impl IoStats {
-    /// Counts a command that was told to come again later.
+    /// Counts a command that was told to retry later.
     pub fn refuse(&self) {
         add(&self.refused, 1);
     }
 
-    /// Returns the number of commands that were told to come again later.
+    /// Returns the number of commands that were told to retry later.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)

@@ -216,7 +216,7 @@ impl Reactor {
         }
         let now = self.shared.clock.now();
         let look = waits.then(|| now + ROOM_WAIT);
-        let until = self.core.rest()?;
+        let until = self.core.idle_until()?;
         let next_try = self.core.driver().jobs.next_try();
         let until = [look, next_try].into_iter().flatten().fold(until, Nanos::min);
         Some(until.since(now))

@@ -238,9 +238,9 @@ impl Driver for Uring {
         }
     }
 
-    fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
+    fn set_dscp(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
         let Some(socket) = self.open_socket(key) else { return false };
-        match socket::mark(&socket.fd, socket.peer.is_ipv6(), dscp, priority) {
+        match socket::set_dscp(&socket.fd, socket.peer.is_ipv6(), dscp, priority) {
             Ok(()) => true,
             Err(error) => {
                 if let Some(peer) = self.peer_to_log(key) {

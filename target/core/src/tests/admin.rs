@@ -7,7 +7,7 @@ use fabric::queue::HostTransport as _;
 use fabric::tcp::HostParams;
 use zerocopy::little_endian::U32;
 
-use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, comes_again, read, write};
+use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, enable_acre, read, write};
 
 /// Get Features of Host Behavior Support.
 fn behavior() -> Sqe {
@@ -44,7 +44,7 @@ fn data_of_an_admin_command_comes_in_its_capsule_or_is_asked_for() {
         let mut rig = Rig::new(&Plan::default());
         rig.peers[0].host.set_in_capsule_data(in_capsule);
         assert!(!knows(&mut rig));
-        let (sqe, data) = comes_again();
+        let (sqe, data) = enable_acre();
         for _ in 0..200 {
             let (status, _) = rig.call(0, sqe, Some(data.clone()), 0);
             assert!(status.is_success(), "{status}");
@@ -57,7 +57,7 @@ fn data_of_an_admin_command_comes_in_its_capsule_or_is_asked_for() {
 #[test]
 fn data_of_an_admin_command_may_come_piece_by_piece() {
     let mut rig = Rig::new(&Plan::default());
-    let (sqe, data) = comes_again();
+    let (sqe, data) = enable_acre();
     let cid = rig.queue(0, sqe, Some(data), 0);
     for piece in rig.bytes_of(0).chunks(100) {
         assert_eq!(rig.answer(0, cid), None);

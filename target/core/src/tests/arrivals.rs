@@ -138,5 +138,5 @@ fn the_core_knows_the_time_of_its_turn() {
     let mut rig = Rig::new(&Plan::default());
     rig.pass(5 * MS);
     assert_eq!(rig.core.now(), rig.now);
-    assert_eq!(rig.core.rest().map(|at| at > rig.now), Some(true));
+    assert_eq!(rig.core.idle_until().map(|at| at > rig.now), Some(true));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fabric::nvme::Status;
 use fabric::queue::HostTransport as _;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, comes_again, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, enable_acre, read, write};
 
 #[test]
 fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
@@ -159,7 +159,7 @@ fn who_sends_data_that_it_owes_little_by_little_is_disconnected() {
 fn who_owes_data_of_an_admin_command_is_disconnected_after_thirty_seconds() {
     let mut rig = Rig::new(&Plan::default());
     rig.peers[0].host.set_in_capsule_data(0);
-    let (sqe, data) = comes_again();
+    let (sqe, data) = enable_acre();
     rig.queue(0, sqe, Some(data), 0);
     rig.run_until_asked(0);
     rig.pass(29_900 * MS);

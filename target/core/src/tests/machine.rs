@@ -220,7 +220,7 @@ pub(super) struct Machine {
     /// Commands in devices, the oldest first.
     pub(super) launched: Vec<Job<Self>>,
     /// What connections' packets carry: DSCP and priority.
-    pub(super) marks: Vec<(Key, u8, i32)>,
+    pub(super) dscps: Vec<(Key, u8, i32)>,
     pub(super) notices: Vec<String>,
     /// What the health log tells.
     pub(super) smart: SmartCounters,
@@ -257,8 +257,8 @@ impl Driver for Machine {
         self.ops.push(Op::ShutDown(key));
     }
 
-    fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
-        self.marks.push((key, dscp, priority));
+    fn set_dscp(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
+        self.dscps.push((key, dscp, priority));
         true
     }
 

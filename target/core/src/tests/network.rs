@@ -130,9 +130,9 @@ fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_t
 }
 
 #[test]
-fn packets_carry_the_mark_of_their_connections_class() {
+fn packets_carry_the_dscp_of_their_connections_class() {
     let mut rig = rig();
-    assert_eq!(rig.core.driver().marks, [], "nothing is marked by the default");
+    assert_eq!(rig.core.driver().dscps, [], "nothing is marked by the default");
     for qid in 2..40 {
         rig.connect(qid);
     }
@@ -142,14 +142,14 @@ fn packets_carry_the_mark_of_their_connections_class() {
     rules.dscp = PerClass { high: 34, ..PerClass::default() };
     rig.core.driver().rules = Arc::new(rules.clone());
     rig.run();
-    let mut marked = std::mem::take(&mut rig.core.driver().marks);
+    let mut marked = std::mem::take(&mut rig.core.driver().dscps);
     marked.sort_unstable_by_key(|(key, ..)| key.index);
     let keys: Vec<_> = rig.peers[1..].iter().map(|peer| (peer.key, 34, 4)).collect();
     assert_eq!(marked, keys, "all I/O queues, each once");
     rules.version = 3;
     rig.core.driver().rules = Arc::new(rules);
     rig.run();
-    assert_eq!(rig.core.driver().marks, [], "they are marked so already");
+    assert_eq!(rig.core.driver().dscps, [], "they are marked so already");
 }
 
 #[test]

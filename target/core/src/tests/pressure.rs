@@ -4,7 +4,7 @@ use arbitration::Class;
 use arbitration::overload::RetryDelays;
 use fabric::nvme::Status;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, comes_again, io, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, enable_acre, io, read, write};
 
 /// Makes a reactor with a session of which four commands may wait, one of them in the drive.
 fn small() -> Rig {
@@ -35,9 +35,9 @@ fn a_host_whose_session_is_full_is_not_read_from_until_there_is_room() {
 }
 
 #[test]
-fn a_host_that_understands_is_told_when_to_come_again_and_not_twice() {
+fn a_host_that_understands_is_told_when_to_retry_and_not_twice() {
     let mut rig = small();
-    let (sqe, data) = comes_again();
+    let (sqe, data) = enable_acre();
     assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
     // One in 200 ms: those that wait have most of a second before them.
     let mut reads = flood(&mut rig, 0..8);
@@ -80,7 +80,7 @@ fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured()
     ] {
         let mut rig =
             Rig::new(&Plan { queue: 4, window: 1, retry_delays: delays, ..Plan::default() });
-        let (sqe, data) = comes_again();
+        let (sqe, data) = enable_acre();
         assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
         let last = steps + 8;
         let mut reads = flood(&mut rig, 0..last);

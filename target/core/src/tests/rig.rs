@@ -207,7 +207,7 @@ impl Rig {
             workloads: RefCell::default(),
             ops: Vec::new(),
             launched: Vec::new(),
-            marks: Vec::new(),
+            dscps: Vec::new(),
             notices: Vec::new(),
             smart: SmartCounters::default(),
             now,
@@ -442,7 +442,7 @@ impl Rig {
                 return;
             }
         }
-        panic!("the reactor never rests: {:?}", self.states());
+        panic!("the reactor is never idle: {:?}", self.states());
     }
 
     /// Runs until a host was asked for data, which it does not send.
@@ -468,7 +468,7 @@ impl Rig {
             self.core.record(Nanos(self.now.0 + 1000));
         }
         self.core.end();
-        any |= self.core.rest().is_none_or(|at| at <= self.now);
+        any |= self.core.idle_until().is_none_or(|at| at <= self.now);
         for op in std::mem::take(&mut self.core.driver().ops) {
             any |= self.carry_out(op);
         }
@@ -583,7 +583,7 @@ fn hear(peer: &mut Peer, bytes: &[u8]) {
 }
 
 /// Makes Set Features, Host Behavior Support: the host honours Command Retry Delays (ACRE).
-pub(super) fn comes_again() -> (Sqe, Vec<u8>) {
+pub(super) fn enable_acre() -> (Sqe, Vec<u8>) {
     let mut data = vec![0; 512];
     data[0] = 1;
     let sqe = Sqe { opcode: opcode::admin::SET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() };

@@ -18,7 +18,7 @@ fn commands_to_a_slow_device_are_answered_when_its_time_is_over() {
     rig.pass(2 * MS);
     let second = rig.submit(1, read(MEMORY, 0, 1), None, 512);
     assert_eq!(rig.states(), [("in_device", 2)]);
-    let at = rig.core.rest().expect("nothing to do before");
+    let at = rig.core.idle_until().expect("nothing to do before");
     assert_eq!(at.0 - rig.now.0, 3 * MS, "the reactor comes back for the first");
     rig.pass(3 * MS - 1);
     assert_eq!(rig.answer(1, first), None);

@@ -129,11 +129,11 @@ fn what_a_connection_is_told_at_its_end_waits_for_a_second() {
     // Nothing that a host may send.
     rig.peers[1].up.extend([0xff; 128]);
     rig.run();
-    let at = rig.core.rest().expect("nothing to do before");
+    let at = rig.core.idle_until().expect("nothing to do before");
     assert!(at.0 - rig.now.0 <= 1000 * MS);
     rig.pass(990 * MS);
     assert_eq!((rig.peers[1].shut_down, rig.peers[1].ended.clone()), (false, None));
-    let at = rig.core.rest().expect("nothing to do before");
+    let at = rig.core.idle_until().expect("nothing to do before");
     assert_eq!(at.0 - rig.now.0, 10 * MS, "the reactor comes back for its end");
     rig.pass(10 * MS);
     assert!(rig.peers[1].shut_down);
@@ -152,7 +152,7 @@ fn while_memory_to_receive_into_is_short_connections_receive_chunk_by_chunk() {
     rig.turn();
     let armed = (1..40).filter(|&peer| rig.receives_by_chunk(peer)).count();
     assert_eq!(armed, 24, "three quarters of 32 pieces: some are left to those who send next");
-    assert!(rig.core.rest().is_none(), "the others have their turn at once");
+    assert!(rig.core.idle_until().is_none(), "the others have their turn at once");
     rig.turn();
     assert!((1..40).all(|peer| rig.receives_by_chunk(peer)));
     // It is short no more once nobody found none for a while.

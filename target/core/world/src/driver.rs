@@ -190,7 +190,7 @@ impl Driver for Sim {
         self.ops.push(Op::ShutDown(key));
     }
 
-    fn mark(&mut self, _: Key, _: u8, _: i32) -> bool {
+    fn set_dscp(&mut self, _: Key, _: u8, _: i32) -> bool {
         true
     }
 

@@ -93,7 +93,7 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Turn(usize),
-    /// A look at a reactor that rests, which must find nothing to do.
+    /// A look at a reactor that is idle, which must find nothing to do.
     Look(usize),
     Up(usize),
     Down(usize),
@@ -135,8 +135,8 @@ struct Reactor {
     next: Option<Nanos>,
     /// Until when its last turn takes.
     busy: Nanos,
-    /// Time until which the reactor said that it rests, and the number of changes of rates before.
-    rests: Option<(Nanos, u64)>,
+    /// Time until which the reactor said that it is idle, and the number of changes of rates before.
+    idle_until: Option<(Nanos, u64)>,
     jobs: Slab<Box<Job<Sim>>>,
     connections: HashMap<Key, usize>,
 }
@@ -278,7 +278,7 @@ impl World {
                     entrance: Entrance::default(),
                     next: None,
                     busy: now,
-                    rests: None,
+                    idle_until: None,
                     jobs: Slab::new(),
                     connections: HashMap::new(),
                 }

@@ -41,12 +41,12 @@ impl World {
         }
     }
 
-    /// Looks at a reactor that rests: nothing has happened since the reactor said until when, so
+    /// Looks at a reactor that is idle: nothing has happened since the reactor said until when, so
     /// that it must find nothing to do. What it finds would have come late.
     pub(super) fn look(&mut self, index: usize) {
         let rates_changed = self.rates_changed;
         let Some(reactor) = self.reactors.get_mut(index) else { return };
-        let Some((until, rates)) = reactor.rests else { return };
+        let Some((until, rates)) = reactor.idle_until else { return };
         let undisturbed = reactor.inbox.is_empty() && rates == rates_changed && until > self.now;
         if !undisturbed || reactor.next != Some(until) || reactor.core.driver().is_short {
             return;
@@ -69,7 +69,7 @@ impl World {
         let waits_for_others = promised || (resumed && waits) || reserved;
         if !waits_for_others {
             self.breaks(format!(
-                "reactor {index} would rest until {}, but {what}: it had {before:?}, {states:?}",
+                "reactor {index} would idle until {}, but {what}: it had {before:?}, {states:?}",
                 until.0
             ));
         }
@@ -152,7 +152,7 @@ impl World {
             reactor.core.record(now);
         }
         reactor.core.end();
-        let rest = reactor.core.rest().filter(|_| reactor.entrance.is_empty());
+        let idle_until = reactor.core.idle_until().filter(|_| reactor.entrance.is_empty());
         let (held, served) = (reactor.core.inventory(), reactor.core.driver().served);
         let ops = std::mem::take(&mut reactor.core.driver().ops);
         if let Some(commands) = told {
@@ -179,12 +179,12 @@ impl World {
             reactor.busy = busy;
         }
         let back = Nanos(busy.0 + TURN_NS);
-        self.plan_turn(index, rest.unwrap_or(now).max(back));
+        self.plan_turn(index, idle_until.unwrap_or(now).max(back));
         let rates_changed = self.rates_changed;
         if let Some(reactor) = self.reactors.get_mut(index) {
-            reactor.rests = rest.filter(|at| *at > back).map(|at| (at, rates_changed));
+            reactor.idle_until = idle_until.filter(|at| *at > back).map(|at| (at, rates_changed));
         }
-        if let Some(at) = rest.filter(|at| *at > back)
+        if let Some(at) = idle_until.filter(|at| *at > back)
             && self.rng.u8(0..8) == 0
         {
             // Waits are of all magnitudes.
@@ -230,7 +230,7 @@ impl World {
             Op::Wake(reactors) => {
                 for reactor in reactors {
                     if let Some(woken) = self.reactors.get_mut(reactor as usize) {
-                        woken.rests = None;
+                        woken.idle_until = None;
                     }
                     self.plan_turn(reactor as usize, Nanos(self.now.0 + TURN_NS));
                 }

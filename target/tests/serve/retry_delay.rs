@@ -17,7 +17,7 @@ const WAITING: u32 = 4;
 const IOPS: u64 = 8;
 
 /// Makes Set Features of Host Behavior Support with ACRE.
-fn comes_again() -> (Sqe, Vec<u8>) {
+fn enable_acre() -> (Sqe, Vec<u8>) {
     let sqe = Sqe { opcode: opcode::admin::SET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() };
     let mut data = vec![0; 512];
     data[0] = 1;
@@ -42,7 +42,7 @@ fn told(delays: [u16; 3]) -> ([u16; 3], u16) {
     assert!(status.is_success(), "{status}");
     // Bytes 133:128.
     let shown = [128, 130, 132].map(|at| u16::from_le_bytes([identify[at], identify[at + 1]]));
-    let (set, data) = comes_again();
+    let (set, data) = enable_acre();
     assert!(admin.call(set, Some(data), 0).0.is_success());
     let (mut queue, _) = Queue::connect(address, 1, id);
     let mut crd = 0;

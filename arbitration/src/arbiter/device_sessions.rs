@@ -12,9 +12,9 @@ use crate::order::{Hierarchy, NodeId, Place};
 use crate::reservation::Reserved;
 use crate::session::{Reservation, Session, SessionId};
 
-/// The standing of a session at a device's queue.
+/// What a device's queue keeps of one session.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct SessionRecord {
     /// Whether the session has noted that it is, or was, blocked here.
     pub(super) noted: bool,
     /// Time at which the session's timer runs out; `None`: there is no timer.
@@ -62,7 +62,7 @@ pub(super) enum SetTimer {
     Earlier,
 }
 
-const UNKNOWN: Standing = Standing {
+const NO_RECORD: SessionRecord = SessionRecord {
     noted: false,
     timer: None,
     state: ReservationState::None,
@@ -71,16 +71,16 @@ const UNKNOWN: Standing = Standing {
 };
 
 /// The place of a session that has none.
-static NOWHERE: Place<Standing> = Place::new(None, UNKNOWN);
+static NOWHERE: Place<SessionRecord> = Place::new(None, NO_RECORD);
 
 /// The places of the sessions that have flows at a device, those above them, and their hosts.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct DeviceSessions {
     pub(super) reactor: u32,
     /// Whether the device has a scheduling set (see
     /// [`Device::is_bounded`](crate::device::Device::is_bounded)).
     pub(super) bounded: bool,
-    pub(super) order: Hierarchy<Standing, EntryId>,
+    pub(super) order: Hierarchy<SessionRecord, EntryId>,
     /// The reservations in force.
     pub(super) terms: Arc<[Reservation]>,
     /// Sessions that may be due: by deadline.
@@ -93,12 +93,12 @@ pub(super) struct Places {
     dropped: Vec<Dropped>,
 }
 
-impl Places {
+impl DeviceSessions {
     pub(super) fn new(reactor: u32, bounded: bool) -> Self {
         Self {
             reactor,
             bounded,
-            order: Hierarchy::new(UNKNOWN),
+            order: Hierarchy::new(NO_RECORD),
             terms: Arc::default(),
             due: BinaryHeap::new(),
             throttled: BinaryHeap::new(),
@@ -109,13 +109,13 @@ impl Places {
 
     /// Finds a session's place in the trees.
     #[inline]
-    pub(super) fn place(&self, session: SessionId) -> &Place<Standing> {
+    pub(super) fn place(&self, session: SessionId) -> &Place<SessionRecord> {
         self.order.place(session).unwrap_or(&NOWHERE)
     }
 
-    /// Finds what is kept of a session.
+    /// Finds the record of a session.
     #[inline]
-    pub(super) fn standing(&self, session: SessionId) -> &Standing {
+    pub(super) fn record(&self, session: SessionId) -> &SessionRecord {
         &self.place(session).of_owner
     }
 
@@ -131,15 +131,15 @@ impl Places {
             } else {
                 (above.and_then(|above| above.covered), ReservationState::None)
             };
-            Standing { covered, state, reserved, ..UNKNOWN }
+            SessionRecord { covered, state, reserved, ..NO_RECORD }
         })
     }
 
     /// Removes a host's node, which has nothing waiting, and the places that nobody needs now.
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
         let Self { order, due, throttled, blocked, dropped, .. } = self;
-        order.remove_flow(session, node, &mut |session, standing| {
-            match standing.state {
+        order.remove_flow(session, node, &mut |session, record| {
+            match record.state {
                 ReservationState::None | ReservationState::Idle => {}
                 ReservationState::Due => due.retain(|Reverse((_, other))| *other != session),
                 ReservationState::Throttled => {
@@ -147,7 +147,7 @@ impl Places {
                 }
                 ReservationState::Blocked => blocked.retain(|other| *other != session),
             }
-            let (noted, timed) = (standing.noted, standing.timer.is_some());
+            let (noted, timed) = (record.noted, record.timer.is_some());
             if noted || timed {
                 dropped.push(Dropped { session, noted, timed });
             }
@@ -164,8 +164,8 @@ impl Places {
     /// is blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
         self.order.block(session);
-        let standing = self.order.of_owner(session);
-        standing.is_some_and(|standing| !std::mem::replace(&mut standing.noted, true))
+        let record = self.order.of_owner(session);
+        record.is_some_and(|record| !std::mem::replace(&mut record.noted, true))
     }
 
     /// Unblocks a session. Returns whether it was blocked.
@@ -182,21 +182,21 @@ impl Places {
 
     /// Notes that the session has forgotten that it was blocked here.
     pub(super) fn forget_note(&mut self, session: SessionId) {
-        if let Some(standing) = self.order.of_owner(session) {
-            standing.noted = false;
+        if let Some(record) = self.order.of_owner(session) {
+            record.noted = false;
         }
     }
 
     /// Sets a session's timer, unless an earlier one runs.
     pub(super) fn set_timer(&mut self, session: SessionId, when: Nanos) -> SetTimer {
-        let Some(standing) = self.order.of_owner(session) else {
+        let Some(record) = self.order.of_owner(session) else {
             debug_assert!(false, "a session whose rate blocks a command has a place here");
             return SetTimer::Kept;
         };
-        if standing.timer.is_some_and(|timer| timer <= when) {
+        if record.timer.is_some_and(|timer| timer <= when) {
             return SetTimer::Kept;
         }
-        match standing.timer.replace(when) {
+        match record.timer.replace(when) {
             None => SetTimer::First,
             Some(_) => SetTimer::Earlier,
         }
@@ -204,13 +204,13 @@ impl Places {
 
     /// Says whether a timer that runs out at `when` is a session's.
     pub(super) fn has_timer(&self, session: SessionId, when: Nanos) -> bool {
-        self.standing(session).timer == Some(when)
+        self.record(session).timer == Some(when)
     }
 
     /// Notes that a session's timer has run out.
     pub(super) fn end_timer(&mut self, session: SessionId) {
-        if let Some(standing) = self.order.of_owner(session) {
-            standing.timer = None;
+        if let Some(record) = self.order.of_owner(session) {
+            record.timer = None;
         }
     }
 }

@@ -8,34 +8,34 @@ use crate::queue::Queue;
 
 /// The connections of a reactor. A place that is free is used again, with another generation.
 #[derive(Debug)]
-pub(crate) struct Places<D: Driver> {
-    places: Vec<Place<D>>,
+pub(crate) struct ConnectionTable<D: Driver> {
+    entries: Vec<Entry<D>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<D: Driver> {
+struct Entry<D: Driver> {
     generation: u32,
     connection: Option<Box<Connection<D>>>,
 }
 
-impl<D: Driver> Default for Places<D> {
+impl<D: Driver> Default for ConnectionTable<D> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { entries: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<D: Driver> Places<D> {
+impl<D: Driver> ConnectionTable<D> {
     /// Puts a connection in a place that is free.
     pub(crate) fn insert(&mut self, connection: impl FnOnce(Key) -> Connection<D>) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, connection: None });
-            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+            self.entries.push(Entry { generation: 0, connection: None });
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
-        let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
+        let generation = self.entries.get(index as usize).map_or(0, |entry| entry.generation);
         let key = Key { index, generation };
-        if let Some(place) = self.places.get_mut(index as usize) {
-            place.connection = Some(Box::new(connection(key)));
+        if let Some(entry) = self.entries.get_mut(index as usize) {
+            entry.connection = Some(Box::new(connection(key)));
         }
         key
     }
@@ -43,8 +43,8 @@ impl<D: Driver> Places<D> {
     /// Finds the connection of that name, if it is still there.
     #[inline]
     pub(crate) fn find(&mut self, key: Key) -> Option<&mut Connection<D>> {
-        let place = self.places.get_mut(key.index as usize)?;
-        if place.generation == key.generation { place.connection.as_deref_mut() } else { None }
+        let entry = self.entries.get_mut(key.index as usize)?;
+        if entry.generation == key.generation { entry.connection.as_deref_mut() } else { None }
     }
 
     /// Finds the I/O queue of the connection of that name, with what carries it.
@@ -56,21 +56,21 @@ impl<D: Driver> Places<D> {
     /// Takes a connection out.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Box<Connection<D>>> {
         self.find(key)?;
-        let place = self.places.get_mut(key.index as usize)?;
-        let connection = place.connection.take()?;
-        place.generation = (place.generation + 1) & 0xff_ffff;
+        let entry = self.entries.get_mut(key.index as usize)?;
+        let connection = entry.connection.take()?;
+        entry.generation = (entry.generation + 1) & 0xff_ffff;
         self.free.push(key.index);
         Some(connection)
     }
 
     /// Counts the places, taken and free.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
     /// Goes through all connections.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection<D>> {
-        self.places.iter().filter_map(|place| place.connection.as_deref())
+        self.entries.iter().filter_map(|entry| entry.connection.as_deref())
     }
 
     /// Goes through the connections in `count` places, beginning with number `from`.
@@ -79,8 +79,8 @@ impl<D: Driver> Places<D> {
         from: usize,
         count: usize,
     ) -> impl Iterator<Item = &mut Connection<D>> {
-        let places = self.places.iter_mut().skip(from).take(count);
-        places.filter_map(|place| place.connection.as_deref_mut())
+        let entries = self.entries.iter_mut().skip(from).take(count);
+        entries.filter_map(|entry| entry.connection.as_deref_mut())
     }
 
     /// Goes through all connections.
