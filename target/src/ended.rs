@@ -2,8 +2,9 @@
 //!
 //! Where any host is allowed, a peer can connect under any name. So the number of known names is
 //! bounded, and with it memory and the length of the metrics. Where a new host finds no room, the
-//! host that has been gone for longest is counted among the others, as are hosts that have been
-//! gone for an hour. Totals never fall.
+//! host that has been gone for longest is forgotten with what it has done, as are hosts that have
+//! been gone for an hour. Hosts that find no room count together as others. These counters only ever
+//! go up by what was just done, so that their rates are right.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl Ended {
             let gone = self.hosts.iter().filter(|(_, past)| past.connections == 0);
             let oldest = gone.min_by_key(|(_, past)| past.seen).map(|(host, _)| host.clone());
             match oldest {
-                Some(oldest) => self.count_among_others(&oldest),
+                Some(oldest) => drop(self.hosts.remove(&oldest)),
                 None => return (OTHERS.to_owned(), host.1),
             }
         }
@@ -70,12 +71,6 @@ impl Ended {
         }
     }
 
-    fn count_among_others(&mut self, host: &HostKey) {
-        if let Some(Past { io: Some(io), .. }) = self.hosts.remove(host) {
-            self.others.entry(host.1.clone()).or_default().merge(&io);
-        }
-    }
-
     /// Returns a copy of each host's operations.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<HostKey, IoSnapshot> {
@@ -91,18 +86,9 @@ impl Ended {
         all
     }
 
-    /// Counts hosts that have been gone for [`KEEP`] among the others.
+    /// Forgets hosts that have been gone for [`KEEP`].
     pub fn forget(&mut self, now: Nanos) {
-        let gone = |past: &Past| past.connections == 0 && now.since(past.seen) >= KEEP;
-        let old: Vec<HostKey> = self
-            .hosts
-            .iter()
-            .filter(|(_, past)| gone(past))
-            .map(|(host, _)| host.clone())
-            .collect();
-        for host in old {
-            self.count_among_others(&host);
-        }
+        self.hosts.retain(|_, past| past.connections > 0 || now.since(past.seen) < KEEP);
     }
 }
 
@@ -140,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_has_been_gone_for_an_hour_is_one_of_the_others() {
+    fn a_host_that_has_been_gone_for_an_hour_is_forgotten_and_counts_for_no_other() {
         let mut ended = Ended::default();
         visit(&mut ended, SECOND, 1, 5);
         visit(&mut ended, HOUR / 2, 2, 7);
@@ -148,9 +134,10 @@ mod tests {
         assert_eq!((reads(&ended, &host(1)), reads(&ended, &host(2))), (Some(5), Some(7)));
         ended.forget(Nanos(HOUR + SECOND));
         assert_eq!((reads(&ended, &host(1)), reads(&ended, &host(2))), (None, Some(7)));
-        assert_eq!(others(&ended), Some(5));
         ended.forget(Nanos(2 * HOUR));
-        assert_eq!((reads(&ended, &host(2)), others(&ended)), (None, Some(12)));
+        assert_eq!(ended.snapshot(), BTreeMap::new(), "the others' counter has not jumped");
+        visit(&mut ended, 2 * HOUR, 1, 3);
+        assert_eq!(reads(&ended, &host(1)), Some(3), "it begins at 0");
     }
 
     #[test]
@@ -175,11 +162,9 @@ mod tests {
         ended.went(Nanos(HOUR), &here, &io(3));
         assert_eq!(reads(&ended, &host(0)), Some(3), "it was connected all the time");
         assert_eq!(ended.hosts.len(), HOSTS_MAX);
-        assert_eq!(ended.snapshot().len(), HOSTS_MAX + 1);
+        assert_eq!(ended.snapshot().len(), HOSTS_MAX, "there are no others");
         assert_eq!(reads(&ended, &host(1)), None, "it was gone for longest");
         assert_eq!(reads(&ended, &host(4 * HOSTS_MAX - 1)), Some(1));
-        let total: u64 = ended.snapshot().values().map(|io| io.read.ops).sum();
-        assert_eq!(total, 3 + 4 * HOSTS_MAX as u64 - 1, "nothing is lost");
     }
 
     #[test]
@@ -196,23 +181,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn totals_never_fall(
+        fn counters_go_up_by_what_was_done_and_by_nothing_else(
             steps in prop::collection::vec((0usize..6, any::<bool>(), 0u64..HOUR), 1..200)
         ) {
             let mut ended = Ended::default();
-            let (mut now, mut count) = (0, 0);
-            let mut open = Vec::new();
+            let (mut now, mut open, mut before) = (0, Vec::new(), BTreeMap::new());
             for (number, comes, pause) in steps {
                 now += pause;
+                let mut done = 0;
                 if comes {
                     open.push(ended.came(host(number)));
                 } else if let Some(name) = open.pop() {
                     ended.went(Nanos(now), &name, &io(1));
-                    count += 1;
+                    done = 1;
                 }
                 ended.forget(Nanos(now));
-                let total: u64 = ended.snapshot().values().map(|io| io.read.ops).sum();
-                prop_assert_eq!(total, count);
+                let after: BTreeMap<HostKey, u64> =
+                    ended.snapshot().into_iter().map(|(host, io)| (host, io.read.ops)).collect();
+                let up = |(host, count): (&HostKey, &u64)| {
+                    count - before.get(host).copied().unwrap_or(0)
+                };
+                prop_assert_eq!(after.iter().map(up).sum::<u64>(), done);
+                before = after;
             }
         }
     }
