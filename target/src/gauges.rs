@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fabric::controller::{Refusal, RefusalKind};
 use sluice_core::StateCounts;
 use sluice_core::stats::Histogram;
 
@@ -71,8 +72,23 @@ pub struct Events {
     pub protocol_errors: AtomicU64,
     /// Connections closed, or not taken, because too many had sent no Connect.
     pub waiting_closed: AtomicU64,
-    /// Connect commands that were refused.
-    pub connects_refused: AtomicU64,
+    /// Connect commands that were refused, by the kind of the reason.
+    pub connects_refused: [AtomicU64; RefusalKind::ALL.len()],
     /// Controllers ended because their keep-alive timer expired.
     pub keep_alive_expired: AtomicU64,
+}
+
+impl Events {
+    /// Counts a Connect that was refused.
+    pub fn refused(&self, reason: Refusal) {
+        if let Some(count) = self.connects_refused.get(reason.kind() as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of Connects that were refused, for each kind of reason.
+    pub fn refusals(&self) -> Vec<(RefusalKind, u64)> {
+        let counts = self.connects_refused.iter().map(|count| count.load(Ordering::Relaxed));
+        RefusalKind::ALL.into_iter().zip(counts).collect()
+    }
 }

@@ -45,7 +45,7 @@ pub use error_log::FailedCommand;
 pub use ids::{BackendId, ConnectionId, ControllerId, ListenerId};
 pub use logs::SmartCounters;
 pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, Readiness};
-pub use refusal::{Refusal, Rejected};
+pub use refusal::{Refusal, RefusalKind, Rejected};
 pub use service::{ControllerSummary, Service, SubsystemSummary};
 pub use table::NamespaceTable;
 pub use types::{

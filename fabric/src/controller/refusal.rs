@@ -76,7 +76,86 @@ pub enum Refusal {
     QueueInUse,
 }
 
+/// A kind of reasons for which Connects fail: those with the same remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The host is not in the subsystem's list.
+    Host,
+    /// The host may not come from its address.
+    Address,
+    /// There is no such subsystem on the listener.
+    Subsystem,
+    /// There is no room for one more controller, queue or connection.
+    Room,
+    /// The target is ending.
+    Draining,
+    /// The queue does not belong to a controller that takes it.
+    Queue,
+    /// The command or its data is not as hosts send them.
+    Malformed,
+}
+
+impl RefusalKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Host,
+        Self::Address,
+        Self::Subsystem,
+        Self::Room,
+        Self::Draining,
+        Self::Queue,
+        Self::Malformed,
+    ];
+
+    /// Returns the kind's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Address => "address",
+            Self::Subsystem => "subsystem",
+            Self::Room => "room",
+            Self::Draining => "draining",
+            Self::Queue => "queue",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
 impl Refusal {
+    /// Returns the kind of the reason.
+    #[must_use]
+    pub const fn kind(self) -> RefusalKind {
+        match self {
+            Self::HostNotAllowed => RefusalKind::Host,
+            Self::AddressNotAllowed => RefusalKind::Address,
+            Self::NoListener | Self::NoSubsystem | Self::NotServedHere => RefusalKind::Subsystem,
+            Self::TooManyControllers
+            | Self::TooManyConnections
+            | Self::TooManyOfAddress
+            | Self::TooManyDiscovery => RefusalKind::Room,
+            Self::Draining => RefusalKind::Draining,
+            Self::StaticController
+            | Self::NoController
+            | Self::OtherSubsystem
+            | Self::OtherHost
+            | Self::OtherHostId
+            | Self::NoIoQueues
+            | Self::NotEnabled
+            | Self::QueueId
+            | Self::QueueInUse => RefusalKind::Queue,
+            Self::NotConnect
+            | Self::Connected
+            | Self::DataLength
+            | Self::Format
+            | Self::QueueSize
+            | Self::NoHostId
+            | Self::HostName
+            | Self::SubsystemName
+            | Self::KeepAliveTime => RefusalKind::Malformed,
+        }
+    }
+
     /// Returns the reason in words.
     #[must_use]
     pub fn text(self) -> &'static str {
@@ -151,5 +230,19 @@ impl Refusal {
             Self::QueueInUse => (Status::COMMAND_SEQUENCE_ERROR, 0),
         };
         Rejected { status, result, reason: self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_numbered_in_their_order_and_have_names_of_their_own() {
+        for (number, kind) in RefusalKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+            let like = RefusalKind::ALL.iter().filter(|other| other.name() == kind.name());
+            assert_eq!(like.count(), 1, "{kind:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arbitration::{Class, PerClass};
+use fabric::controller::RefusalKind;
 
 use crate::config::{
     AllowedHost, Backend, Config, LinkConfig, Listener, Namespace, Network, QosConfig, Subsystem,
@@ -369,7 +370,7 @@ impl Engine for TestEngine {
             accepted: 5,
             protocol_errors: 1,
             waiting_closed: 3,
-            connects_refused: 4,
+            connects_refused: RefusalKind::ALL.into_iter().zip(1..).collect(),
             lines_left_out: 6,
             keep_alive_expired: 2,
         }

@@ -3,6 +3,7 @@
 //! A part that the control socket answers unchanged has its type in `sluice-schema`.
 
 use arbitration::PerClass;
+use fabric::controller::RefusalKind;
 pub use sluice_schema::answer::{
     Availability, Connection as ConnectionState, ConnectionNetwork, DirectionState, FlowState,
     LinkClassState, Namespace as NamespaceState, Subsystem as SubsystemState,
@@ -59,8 +60,8 @@ pub struct Statistics {
     pub protocol_errors: u64,
     /// Connections closed, or not taken, because too many had sent no Connect.
     pub waiting_closed: u64,
-    /// Connect commands that were refused.
-    pub connects_refused: u64,
+    /// Connect commands that were refused, for each kind of reason.
+    pub connects_refused: Vec<(RefusalKind, u64)>,
     /// Lines about peers that were left out of the log.
     pub lines_left_out: u64,
     /// Controllers ended because their keep-alive timer expired.

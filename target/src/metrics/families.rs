@@ -75,7 +75,12 @@ impl<'a> Families<'a> {
         self.total("protocol_errors", help, all.protocol_errors)?;
         let help = "Connections closed because too many had sent no Connect";
         self.total("connections_crowded_out", help, all.waiting_closed)?;
-        self.total("connects_refused", "Connect commands that were refused", all.connects_refused)?;
+        let help = "Connect commands that were refused";
+        let kind = MetricType::Counter;
+        let mut refused = self.encoder.encode_descriptor("connects_refused", help, None, kind)?;
+        for (reason, count) in &all.connects_refused {
+            counter(refused.encode_family(&[("reason", reason.name())])?, count)?;
+        }
         let help = "Lines about peers that were left out of the log";
         self.total("log_lines_left_out", help, all.lines_left_out)?;
         let help = "Controllers ended because their keep-alive timer expired";

@@ -178,7 +178,7 @@ impl Uring {
         let host = name(data.map(|data| &data.hostnqn));
         let subsystem = name(data.map(|data| &data.subnqn));
         let Some(address) = self.peer(key) else { return };
-        self.shared.events.connects_refused.fetch_add(1, Ordering::Relaxed);
+        self.shared.events.refused(reason);
         self.shared
             .tell_of_hosts(|hosts, now| hosts.refused(now, (host, subsystem), address, reason));
     }

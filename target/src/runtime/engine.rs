@@ -169,7 +169,7 @@ impl Engine for Runtime {
             accepted: events.accepted.load(Ordering::Relaxed),
             protocol_errors: events.protocol_errors.load(Ordering::Relaxed),
             waiting_closed: events.waiting_closed.load(Ordering::Relaxed),
-            connects_refused: events.connects_refused.load(Ordering::Relaxed),
+            connects_refused: events.refusals(),
             lines_left_out: self.shared.lines_left_out(),
             keep_alive_expired: events.keep_alive_expired.load(Ordering::Relaxed),
         }

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use arbitration::Class;
+use fabric::controller::RefusalKind;
 use fabric::fabrics::DISCOVERY_NQN;
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Identity, Raw, Way, commands};
@@ -61,6 +62,9 @@ fn a_host_connects_from_its_addresses_only_and_is_disconnected_where_they_change
         assert!(connect(HOME, address).is_ok(), "any host: {any}");
         assert_eq!((discovered(HOME, address), discovered(ELSEWHERE, address)), (2, 1));
     }
+    let counts = runtime.statistics().connects_refused;
+    let refused = counts.iter().filter(|(_, count)| *count > 0);
+    assert_eq!(refused.copied().collect::<Vec<_>>(), [(RefusalKind::Address, 2)]);
     let lines = host_log::lines(WHY);
     assert!(lines.iter().any(|line| line.contains("sluice host list")), "{lines:?}");
     // It is connected from home when its addresses change.
