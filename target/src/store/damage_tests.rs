@@ -299,6 +299,38 @@ fn a_file_of_the_first_version_is_taken_and_has_checksums_from_then_on() {
 }
 
 #[test]
+fn a_file_of_a_later_version_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.redb");
+    fill(&DiskStore::open(&path).unwrap().0);
+    let set = |format: u128| {
+        let database = Database::create(&path).unwrap();
+        let meta: TableDefinition<'_, &str, (u128, u64)> =
+            TableDefinition::new("sluicegate.meta.2");
+        let write = database.begin_write().unwrap();
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+        digest.update(b"format");
+        digest.update(&format.to_le_bytes());
+        let before = write
+            .open_table(meta)
+            .unwrap()
+            .insert("format", (format, digest.finalize()))
+            .unwrap()
+            .map(|before| before.value().0);
+        write.commit().unwrap();
+        before
+    };
+    assert_eq!(set(3), Some(3), "changes note the format");
+    assert!(DiskStore::open(&path).is_ok());
+    set(4);
+    let before = std::fs::read(&path).unwrap();
+    let error = DiskStore::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Later { format: 4, known: 3, .. }), "{error}");
+    assert!(std::fs::read(&path).unwrap() == before);
+    assert!(kept(&path).is_empty());
+}
+
+#[test]
 fn a_file_that_was_set_aside_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.redb");

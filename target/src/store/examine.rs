@@ -14,7 +14,7 @@ use super::StoreError;
 use super::explain::{explain, unusable};
 use super::quiet::quietly;
 use super::scratch::Scratch;
-use super::tables::{self, Content, MARK};
+use super::tables::{self, Content, FORMAT, MARK};
 
 /// The first bytes of a database.
 const MAGIC: &[u8; 9] = b"redb\x1a\x0a\xa9\x0d\x0a";
@@ -48,7 +48,8 @@ pub(super) enum Found {
 /// Examines a file.
 ///
 /// # Errors
-/// The file cannot be read, another process has it, or it is not a state file.
+/// The file cannot be read, another process has it, it is not a state file, or a later version of the
+/// daemon wrote it.
 pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     let name = path.display().to_string();
     let (file, writable) = match open(path) {
@@ -67,7 +68,7 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
         _ => quietly(|| check(&file, writable, Trust::Flags, &mut content)),
     };
     let detail = match looked {
-        Ok(Ok(true)) => return Ok(Found::Sound(content)),
+        Ok(Ok(true)) => return check_format(name, &content).map(|()| Found::Sound(content)),
         Ok(Ok(false)) => "its structure had to be repaired".into(),
         Ok(Err(RedbError::DatabaseAlreadyOpen)) => {
             return Err(explain(&name, RedbError::DatabaseAlreadyOpen));
@@ -84,7 +85,16 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     let whole = matches!(whole, Ok(Ok(_))) && other.wrong.is_empty() && !other.first_format;
     let content =
         if whole || other.objects.len() > content.objects.len() { other } else { content };
+    check_format(name, &content)?;
     Ok(Found::Damaged { detail, content, whole })
+}
+
+/// Checks that this daemon knows all that a file's content may mean.
+fn check_format(file: String, content: &Content) -> Result<(), StoreError> {
+    match content.format {
+        ..=FORMAT => Ok(()),
+        format => Err(StoreError::Later { file, format, known: FORMAT }),
+    }
 }
 
 /// The part of a file's beginning that is believed.

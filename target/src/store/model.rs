@@ -97,6 +97,20 @@ pub enum StoreError {
         /// The file.
         file: String,
     },
+    /// A later version of the daemon wrote the file.
+    #[error(
+        "the state file {file} was written by a later sluiced (format {format}, and this one knows \
+         {known}), and was left as it is; start that sluiced, or move the file away, and the \
+         configuration file alone is served"
+    )]
+    Later {
+        /// The state file.
+        file: String,
+        /// The file's format.
+        format: u64,
+        /// The last format that this daemon knows.
+        known: u64,
+    },
     /// The file's content is not as it was written.
     #[error(
         "the state file {file} is damaged ({detail}); restart sluiced: it sets the file aside and \

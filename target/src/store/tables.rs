@@ -29,6 +29,13 @@ const META_1: TableDefinition<'_, &str, u128> = TableDefinition::new("meta");
 const REVISION: &str = "revision";
 /// The name in [`META`] of the machine's UUID.
 const MACHINE: &str = "machine";
+/// The name in [`META`] of the format that a daemon must know to read the file. Files that were
+/// written before there was such a value have none.
+const FORMAT_NAME: &str = "format";
+/// The format that this daemon writes, and the last one that it knows. It is raised with each change
+/// after which an earlier daemon would read something else than what is meant. Since 3 a host may be
+/// bound to addresses.
+pub(super) const FORMAT: u64 = 3;
 /// The name in [`META`] of the last revision that is in both of the database's commits.
 const CONFIRMED: &str = "confirmed";
 
@@ -51,6 +58,8 @@ pub(super) struct Content {
     pub(super) wrong: Vec<(String, String)>,
     /// Whether the first version wrote the file, without checksums.
     pub(super) first_format: bool,
+    /// The format that a daemon must know to read the file; 0 where the file does not say.
+    pub(super) format: u64,
 }
 
 /// Returns the checksum of an object. Lengths stand before texts, so that no two objects are one
@@ -101,6 +110,7 @@ pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), Red
     if let Some(table) = present(read.open_table(OBJECTS))? {
         content.machine = meta(&read, MACHINE)?.map(Uuid::from_u128);
         content.revision = narrow(meta(&read, REVISION)?.unwrap_or_default());
+        content.format = narrow(meta(&read, FORMAT_NAME)?.unwrap_or_default());
         for entry in table.iter()? {
             let (key, stored) = entry?;
             let ((kind, id), (version, sum, value)) = (key.value(), stored.value());
@@ -132,8 +142,8 @@ fn raw(kind: &str, id: &str, version: u64, value: &str) -> Raw {
     Raw { kind: kind.into(), id: id.into(), version, value: value.into() }
 }
 
-fn narrow(revision: u128) -> u64 {
-    u64::try_from(revision).unwrap_or(u64::MAX)
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
 }
 
 /// Reads the number of changes of the store.
@@ -165,6 +175,7 @@ pub(super) fn restore(database: &Database, content: &Content) -> Result<(), Redb
         put_meta(&write, MACHINE, machine.as_u128())?;
     }
     put_meta(&write, REVISION, content.revision.into())?;
+    put_meta(&write, FORMAT_NAME, FORMAT.into())?;
     {
         let mut table = write.open_table(OBJECTS)?;
         for Raw { kind, id, version, value } in &content.objects {
@@ -184,6 +195,7 @@ pub(super) fn write(
 ) -> Result<(), RedbError> {
     let write = database.begin_write()?;
     put_meta(&write, REVISION, revision.into())?;
+    put_meta(&write, FORMAT_NAME, FORMAT.into())?;
     {
         let mut table = write.open_table(OBJECTS)?;
         for change in changes {
