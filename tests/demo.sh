@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A first look, in two parts of 10 and 20 seconds:
+# Shows the daemon at work, in two parts of 10 and 20 seconds:
 #   plain I/O   the daemon without a configuration file (memory on the loopback address), our own
 #               initiator against it, then a verified read-back
 #   tenants     a small tenant beside three hosts that flood a slow device, without and with
@@ -20,7 +20,7 @@ finish() {
 }
 trap finish EXIT
 
-# start ARGUMENTS...: the daemon, until it answers.
+# start ARGUMENTS...: starts the daemon and waits until it answers.
 start() {
     "$binaries/sluiced" "$@" >"$work/log" 2>&1 &
     daemon=$!
@@ -33,7 +33,7 @@ start() {
     exit 1
 }
 
-# stop: the daemon, in order.
+# stop: ends the daemon in order.
 stop() {
     "$binaries/sluice" shutdown >/dev/null
     local status=0
@@ -43,7 +43,7 @@ stop() {
     [ $status = 150 ] || { echo "sluiced ended with status $status" >&2; exit 1; }
 }
 
-# change ARGUMENTS...: a live change; a note says that it ends with the daemon, which is meant.
+# change ARGUMENTS...: makes a live change; sluice notes that it ends with the daemon, which is meant.
 change() { "$binaries/sluice" "$@" >/dev/null 2>"$work/change" || { cat "$work/change" >&2; exit 1; }; }
 
 plain_io() {
@@ -66,7 +66,7 @@ END
     stop
 }
 
-# row LABEL JOBS...: one line of the table, three seconds of load.
+# row LABEL JOBS...: prints one line of the table, of three seconds of load.
 row() {
     local label=$1
     shift

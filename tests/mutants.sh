@@ -58,7 +58,7 @@ with open(sys.argv[2], "w") as left:
 PYTHON
 }
 
-# lines FILE...: how many there are.
+# lines FILE...: prints the number of lines.
 lines() {
     cat "$@" | wc -l
 }

@@ -1,53 +1,40 @@
 #!/bin/bash
-# churn.sh BINARIES: a node whose volumes come and go, under I/O: the daemon on one core, the load and
-# the changes on another. There are NAMESPACES (10000) namespaces of null in subsystems of 100, and one
+# churn.sh BINARIES: measures I/O while volumes come and go: the daemon on one core, the load and the
+# changes on another. There are NAMESPACES (10000) namespaces of null in subsystems of 100, and one
 # that is read: 4 KiB at depth 32, and beside it by another host at depth 1, whose longest wait is the
-# longest that a reactor stood still. In turns without changes and with RATE (1000) changes a minute:
-# a namespace comes, another goes; and in each 20th a setting of all (`qos set`).
+# longest that a reactor stood still. Runs without changes and with RATE (1000) changes a minute take
+# turns: a namespace comes, another goes; and each 20th change is a setting of all (`qos set`).
 # ROUNDS (3) and TIME (10s) set how often and how long. STATE=1 keeps the changes in a file.
 set -euo pipefail
-BIN=$(realpath "$1") ROUNDS=${ROUNDS:-3} TIME=${TIME:-10s} NAMESPACES=${NAMESPACES:-10000} RATE=${RATE:-1000}
-DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT
+ROUNDS=${ROUNDS:-3} TIME=${TIME:-10s} NAMESPACES=${NAMESPACES:-10000} RATE=${RATE:-1000}
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
 
-python3 - "$NAMESPACES" > "$DIR/churn.toml" <<END
+{
+    target_table churn "${STATE:+state = \"$DIR/state\"}"
+    listener 4560
+    subsystem
+    namespace 1 'backend = "null"' 'size = "1 TiB"'
+} >"$DIR/churn.toml"
+python3 - "$NAMESPACES" >>"$DIR/churn.toml" <<END
 import sys
-print("""[target]
-cores = [0]
-control = "$DIR/churn.sock"
-${STATE:+state = "$DIR/state"}
-[[listener]]
-address = "127.0.0.1:4560"
-[[subsystem]]
-nqn = "$NQN"
-allow_any_host = true
-[[subsystem.namespace]]
-nsid = 1
-backend = "null"
-size = "1 TiB"
-""")
 for n in range(int(sys.argv[1])):
     if n % 100 == 0:
         print(f'[[subsystem]]\nnqn = "$NQN-{n // 100}"\nallow_any_host = true')
     print(f'[[subsystem.namespace]]\nnsid = {n % 100 + 1}\nbackend = "null"\nsize = "1 GiB"')
 END
 
-# changes SECONDS: makes changes; how long each took, in us, by kind.
-cat > "$DIR/changes.py" <<'END'
-import json, random, socket, sys, time
+# changes.py: makes changes, and prints how long each took, in us, by kind.
+cat >"$DIR/changes.py" <<'END'
+import random, sys, time
+from lib import Control
 path, nqn, subsystems, rate, seconds = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
-control = socket.socket(socket.AF_UNIX)
-control.connect(path)
-lines = control.makefile("rw")
+control = Control(path)
 def call(method, **params):
     start = time.perf_counter()
-    lines.write(json.dumps({"id": 1, "method": method, "params": params}) + "\n")
-    lines.flush()
-    answer = json.loads(lines.readline())
-    took = (time.perf_counter() - start) * 1e6
-    assert "result" in answer, answer
-    print(method, f"{took:.0f}")
-    return answer["result"]
+    result = control.call(method, **params)
+    print(method, f"{(time.perf_counter() - start) * 1e6:.0f}")
+    return result
 random.seed(1)
 here, n, end = [], 0, time.monotonic() + seconds
 while time.monotonic() < end:
@@ -64,27 +51,24 @@ while time.monotonic() < end:
     time.sleep(max(0, due - time.monotonic()))
 END
 
-"$BIN/sluiced" --log-level warn --config "$DIR/churn.toml" &
-until "$BIN/sluice" --socket "$DIR/churn.sock" status > /dev/null 2>&1; do sleep 0.2; done
+start churn
 
-load() {
-    "$BIN/sluice" bench --json --core 1 --nqn $NQN -a 127.0.0.1:4560 --time "$TIME" --warmup 500ms \
-        --job name=reads,depth=32 --job name=one,depth=1
-}
+reads() { WARMUP=500ms load 4560 --job name=reads,depth=32 --job name=one,depth=1; }
 
 changes() { exec taskset -c 1 python3 "$DIR/changes.py" "$DIR/churn.sock" $NQN $((NAMESPACES / 100)) "$RATE" $((${TIME%s} + 1)); }
 
 (changes) > "$DIR/took.idle"
 for round in $(seq "$ROUNDS"); do
-    load > "$DIR/without.$round"
+    reads > "$DIR/without.$round"
     (changes) > "$DIR/took.$round" &
     CHANGES=$!
-    load > "$DIR/with.$round"
+    reads > "$DIR/with.$round"
     wait $CHANGES
 done
 
 python3 - "$DIR" "$ROUNDS" "$NAMESPACES" "$RATE" <<'END'
-import json, socket, statistics, sys
+import json, statistics, sys
+from lib import Control, pairs
 folder, rounds = sys.argv[1], range(1, int(sys.argv[2]) + 1)
 def job(which, name):
     found = [json.load(open(f"{folder}/{which}.{n}"))["jobs"] for n in rounds]
@@ -96,8 +80,8 @@ print("| 4 KiB reads at depth 32, IOPS | {:,.0f} | {:,.0f} |".format(*map(statis
 for what, key in (("p99", "p99_ns"), ("p99.9", "p999_ns"), ("longest", "max_ns")):
     values = [statistics.median(j[key] for j in job(which, "one")) / 1000 for which in iops]
     print("| a read at depth 1, {}, us | {:,.0f} | {:,.0f} |".format(what, *values))
-pairs = [b / a for a, b in zip(*iops.values())]
-print(f"\nthroughput with changes: {statistics.median(pairs):.3f} of without ({' '.join(f'{p:.3f}' for p in pairs)})\n")
+ratios = [b / a for a, b in zip(*iops.values())]
+print(f"\nthroughput with changes, of that without: {pairs(ratios)}\n")
 print("| change | | number | p50, us | p99, us | longest, us |\n|---|---|---|---|---|---|")
 for when, files in (("no I/O", ["idle"]), ("both cores busy", rounds)):
     took = {}
@@ -108,14 +92,10 @@ for when, files in (("no I/O", ["idle"]), ("both cores busy", rounds)):
     for kind, all in sorted(took.items()):
         all.sort()
         print(f"| `{kind}` | {when} | {len(all)} | {all[len(all) // 2]:,} | {all[len(all) * 99 // 100]:,} | {all[-1]:,} |")
-control = socket.socket(socket.AF_UNIX)
-control.connect(f"{folder}/churn.sock")
-control.sendall(json.dumps({"id": 1, "method": "statistics", "params": {"buckets": True}}).encode() + b"\n")
-(reactor,) = json.loads(control.makefile().readline())["result"]["reactors"]
-buckets = reactor["changes_ns"]["buckets"]
-ends = sorted(zip(buckets[::2], buckets[1::2]))
+changes = Control(f"{folder}/churn.sock").changes()
+ends = changes["buckets"]
 turns = sum(count for _, count in ends)
-print(f"\nCPU time of the reactor for changes in one turn: p50 {reactor['changes_ns']['p50'] / 1000:,.1f} us,"
-    f" p99 {reactor['changes_ns']['p99'] / 1000:,.1f} us, longest {ends[-1][0] / 1000:,.1f} us, of {turns:,} turns;"
+print(f"\nCPU time of the reactor for changes in one turn: p50 {changes['p50'] / 1000:,.1f} us,"
+    f" p99 {changes['p99'] / 1000:,.1f} us, longest {ends[-1][0] / 1000:,.1f} us, of {turns:,} turns;"
     f" {sum(count for end, count in ends if end > 100_000):,} took longer than 100 us")
 END

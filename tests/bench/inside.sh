@@ -1,5 +1,5 @@
 #!/bin/bash
-# Inside the user-mode kernel: see uml-vs-nvmet.sh.
+# inside.sh PAIRS SECONDS: the part of uml-vs-nvmet.sh that runs inside the user-mode kernel.
 pairs=$1 seconds=$2
 . /run/scenarios/lib.sh
 boot

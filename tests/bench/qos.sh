@@ -1,58 +1,36 @@
 #!/bin/bash
-# qos.sh BINARIES: what quality of service costs, and what it gives, natively: the daemon on one
-# core, the load on another. Everything in turns, with and without, so that ratios mean something.
+# qos.sh BINARIES: measures what quality of service costs and gives, natively: the daemon on one core,
+# the load on another. Runs with and without it take turns, so that ratios mean something.
 #   cost     throughput and CPU time of the daemon for each command, all stages on and off
 #   urgent   latency of a few Urgent commands alone, and beside three floods
 #   flood    a host at depth 1 beside one with 16 connections at depth 128, with QoS off and on
 #   shares   three backlogged classes, with one reactor and with two
 # ROUNDS (3) and TIME (2s) set how often and how long.
 set -euo pipefail
-BIN=$(realpath "$1") ROUNDS=${ROUNDS:-3} TIME=${TIME:-2s}
-DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT
+ROUNDS=${ROUNDS:-3} TIME=${TIME:-2s}
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
 
-# daemon NAME PORT CORES QOS NAMESPACE [NETWORK]: starts one; its process in $PID.
+# daemon NAME PORT CORES QOS NAMESPACE [NETWORK]: starts a daemon; its process is in $PID.
 daemon() {
-    cat > "$DIR/$1.toml" <<END
-[target]
-cores = $3
-control = "$DIR/$1.sock"
-[qos]
-$4
-[network]
-enabled = ${6:-true}
-# The same with the stage off: what differs is not the kernel's congestion control.
-base = "reno"
-[[listener]]
-address = "127.0.0.1:$2"
-[[listener]]
-address = "127.0.0.1:$(($2 + 1))"
-class = "high"
-[[listener]]
-address = "127.0.0.1:$(($2 + 2))"
-class = "medium"
-[[subsystem]]
-nqn = "$NQN"
-allow_any_host = true
-[[subsystem.namespace]]
-nsid = 1
-$5
-END
-    "$BIN/sluiced" --log-level warn --config "$DIR/$1.toml" &
-    PID=$!
-    until [ -S "$DIR/$1.sock" ]; do sleep 0.05; done
+    {
+        CORES=$3 target_table "$1"
+        printf '[qos]\n%s\n' "$4"
+        # The same with the stage off: what differs is not the kernel's congestion control.
+        printf '[network]\nenabled = %s\nbase = "reno"\n' "${6:-true}"
+        listener "$2"
+        listener $(($2 + 1)) 'class = "high"'
+        listener $(($2 + 2)) 'class = "medium"'
+        subsystem
+        namespace 1 "$5"
+    } >"$DIR/$1.toml"
+    start "$1"
 }
 
+# ticks PROCESS: prints the CPU time of a process, in ticks.
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
-# load PORT ARGUMENTS...: sluice bench on the other core; its JSON.
-load() {
-    local port=$1
-    shift
-    "$BIN/sluice" bench --json --core 1 --nqn $NQN -a "127.0.0.1:$port" --time "$TIME" --warmup 300ms "$@"
-}
-
-# field EXPRESSION: of the JSON on stdin, where d is all of it and j its jobs by name.
+# field EXPRESSION: prints a value of the JSON on stdin, where d is all of it and j its jobs by name.
 field() {
     python3 -c "
 import json, sys
@@ -61,8 +39,9 @@ j = {job['name']: job['reads'] or job['writes'] for job in d['jobs']}
 print($1)"
 }
 
-# Both daemons are started anew in each round: where their memory lies is worth some per cent.
-# cost KIND NAMESPACE RW [BYTES DEPTH]: all stages; with bytes and depth that of the network alone.
+# cost KIND NAMESPACE RW [BYTES DEPTH]: prints the cost of all stages; with bytes and depth, that of
+# the network's stage alone. Each round starts both daemons: where their memory lies makes some per
+# cent of difference.
 cost() {
     local kind=$1 namespace=$2 rw=$3 bs=${4:-4k} depth=${5:-128} n=0 on off which before after iops count
     local qos=$(($# == 3 ? 0 : 1))
@@ -77,18 +56,17 @@ cost() {
             after=$(ticks "$3")
             echo "$1 $iops $(((after - before) * 10000000 / (count * 115 / 100)))" >> "$DIR/cost"
         done
-        kill "$on" "$off"
-        wait "$on" "$off" 2>/dev/null || true
-        rm -f "$DIR/on.sock" "$DIR/off.sock"
+        stop "$on" "$off"
         n=$((n + 1))
     done
     python3 - "$kind, $rw $bs" "$DIR/cost" <<'END'
 import statistics, sys
+from lib import pairs
 rows = [line.split() for line in open(sys.argv[2])]
 def of(which, column): return [int(row[column]) for row in rows if row[0] == which]
-pairs = [a / b for a, b in zip(of("on", 1), of("off", 1))]
+ratios = [a / b for a, b in zip(of("on", 1), of("off", 1))]
 print(f"{sys.argv[1]}: {statistics.median(of('on', 1)):,.0f} IOPS on, {statistics.median(of('off', 1)):,.0f} off,"
-      f" ratio {statistics.median(pairs):.3f} ({' '.join(f'{p:.3f}' for p in pairs)});"
+      f" ratio {pairs(ratios)};"
       f" CPU {statistics.median(of('on', 2))} and {statistics.median(of('off', 2))} ns for a command")
 END
 }
@@ -122,7 +100,7 @@ for round in $(seq "$ROUNDS"); do
     beside=$(load 4530 --job "$URGENT" "${FLOODS[@]}" | field "f\"p50 {j['urgent']['p50_ns']/1e6:.2f} ms, p99 {j['urgent']['p99_ns']/1e6:.2f} ms (Low: p50 {j['low']['p50_ns']/1e6:.0f} ms)\"")
     echo "alone: $alone; beside the floods: $beside"
 done
-kill $PID; wait $PID 2>/dev/null || true
+stop $PID
 
 echo "== flood: depth 1 beside 16 connections at depth 128 of another host, 4,000 commands a second"
 SLOW='backend = "null"
@@ -134,8 +112,7 @@ for enabled in false true; do
 window = 4" "$SLOW"
     load 4540 --job "name=one,depth=1,hostnqn=nqn.2026-01.io.x:one" --job "name=flood,depth=128,connections=16,hostnqn=nqn.2026-01.io.x:flood" |
         field "f\"QoS enabled = $enabled: {j['one']['iops']:.0f} IOPS, p50 {j['one']['p50_ns']/1e6:.1f} ms, p99 {j['one']['p99_ns']/1e6:.1f} ms; the flood {j['flood']['iops']:.0f} IOPS\""
-    kill $PID; wait $PID 2>/dev/null || true
-    rm -f "$DIR/flood.sock"
+    stop $PID
 done
 
 echo "== shares: High, Medium, Low backlogged, weights 3:2:1"
@@ -143,6 +120,5 @@ for cores in "[0]" "[0, 1]"; do
     daemon shares 4550 "$cores" "window = 4" "$SLOW"
     load 4550 --job "name=high,address=127.0.0.1:4551,weight=3,depth=64" --job "name=medium,address=127.0.0.1:4552,weight=2,depth=64" --job "name=low,weight=1,depth=64" |
         field "f\"cores $cores: \" + ', '.join(f\"{s['name']} {s['commands']['share']*100:.2f} %\" for s in d['shares']['jobs']) + f\"; largest error {d['shares']['max_error_commands']*100:.2f} %\""
-    kill $PID; wait $PID 2>/dev/null || true
-    rm -f "$DIR/shares.sock"
+    stop $PID
 done

@@ -1,15 +1,15 @@
 #!/bin/bash
-# What flows of weights 3:2:1 get of a bottleneck that marks, by the kernel's congestion control
-# under them: without control (off), with limits on their rates (limits), and for our own part of
-# the kernel also by windows alone (eq5). Natively 200 Mbit/s behind an exact marker; then, for dctcp,
-# 100 Mbit/s behind red in a user-mode kernel. As root: it makes network namespaces, loads BPF
-# programs, and removes all of it.
+# qtcp-bases.sh: measures what flows of weights 3:2:1 get of a bottleneck that marks, by the kernel's
+# congestion control under them: without control (off), with limits on their rates (limits), and for
+# our own part of the kernel also by windows alone (eq5). Natively the bottleneck is 200 Mbit/s behind
+# an exact marker; then, for dctcp, 100 Mbit/s behind red in a user-mode kernel. Needs root: the script
+# makes network namespaces, loads BPF programs, and removes all of them.
 #
 # usage: qtcp-bases.sh BINARIES     (BINARIES: the folder with examples/bottleneck,
 #                                   built with the feature bpf for sluice_window)
 #
-# ROUNDS (3) and TIME (10 seconds) set how often and how long; NATIVE and UML which bases. What is
-# printed are medians of the rounds.
+# ROUNDS (3) and TIME (10 seconds) set how often and how long; NATIVE and UML which bases. Medians of
+# the rounds are printed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 binary=$(realpath "${1:?usage: qtcp-bases.sh BINARIES}")/examples/bottleneck

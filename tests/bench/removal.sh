@@ -1,53 +1,44 @@
 #!/bin/bash
-# removal.sh BINARIES: what a reactor spends in one turn on a change where much hangs on it: 300
-# connections with 64 commands each wait for 300 slow namespaces of one subsystem. Settings change,
-# 99 namespaces are removed one by one, then the subsystem with the rest.
+# removal.sh BINARIES: measures the CPU time that a reactor spends in one turn on a change that concerns
+# much: 300 connections with 64 commands each wait for 300 slow namespaces of one subsystem. Settings
+# change, 99 namespaces are removed one by one, then the subsystem with the rest.
 set -euo pipefail
-BIN=$(realpath "$1") DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
 ulimit -n 4096
 
 {
-    printf '[target]\ncores = [0]\ncontrol = "%s/control"\n' "$DIR"
-    printf '[[listener]]\naddress = "127.0.0.1:4562"\n'
-    printf '[[subsystem]]\nnqn = "%s"\nallow_any_host = true\n' $NQN
+    target_table removal
+    listener 4562
+    subsystem
     for nsid in $(seq 300); do
-        printf '[[subsystem.namespace]]\nnsid = %s\nbackend = "null"\nsize = "1 GiB"\n' "$nsid"
-        printf 'service_time = "1 ms"\nchannels = 8\n'
+        namespace "$nsid" 'backend = "null"' 'size = "1 GiB"' 'service_time = "1 ms"' 'channels = 8'
     done
 } >"$DIR/removal.toml"
-"$BIN/sluiced" --log-level error --config "$DIR/removal.toml" &
-until "$BIN/sluice" --socket "$DIR/control" status >/dev/null 2>&1; do sleep 0.2; done
+LOG_LEVEL=error start removal
 
 for host in 0 1 2 3 4; do
     jobs=()
     for nsid in $(seq $((host * 60 + 1)) $((host * 60 + 60))); do
         jobs+=(--job "name=j$nsid,nsid=$nsid,depth=64")
     done
-    "$BIN/sluice" bench --core 1 --nqn $NQN -a 127.0.0.1:4562 --time 30s --warmup 1s "${jobs[@]}" \
+    "$BIN/sluice" bench --core 1 --nqn "$NQN" -a 127.0.0.1:4562 --time 30s --warmup 1s "${jobs[@]}" \
         --hostnqn nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-00000000000$host >/dev/null 2>&1 &
 done
-until [ "$("$BIN/sluice" --socket "$DIR/control" connections --json | grep -o '"queue"' | wc -l)" -ge 305 ]; do sleep 0.2; done
+until [ "$("$BIN/sluice" --socket "$DIR/removal.sock" connections --json | grep -o '"queue"' | wc -l)" -ge 305 ]; do sleep 0.2; done
 sleep 2
 
-python3 - "$DIR/control" $NQN <<'END'
-import json, socket, sys, time
-control = socket.socket(socket.AF_UNIX)
-control.connect(sys.argv[1])
-lines = control.makefile("rw")
-def call(method, **params):
-    lines.write(json.dumps({"id": 1, "method": method, "params": params}) + "\n")
-    lines.flush()
-    answer = json.loads(lines.readline())
-    assert "result" in answer, answer
-    return answer["result"]
+python3 - "$DIR/removal.sock" $NQN <<'END'
+import sys, time
+from lib import Control
+control = Control(sys.argv[1])
+call = control.call
 seen = {}
 def show(what):
     time.sleep(0.3) # until the reactor is through
-    (reactor,) = call("statistics", buckets=True)["reactors"]
-    buckets = reactor["changes_ns"]["buckets"]
-    turns = {end: count - seen.get(end, 0) for end, count in zip(buckets[::2], buckets[1::2])}
-    seen.update(zip(buckets[::2], buckets[1::2]))
+    buckets = control.changes()["buckets"]
+    turns = {end: count - seen.get(end, 0) for end, count in buckets}
+    seen.update(buckets)
     ends = sorted(end for end, count in turns.items() for _ in range(count))
     if ends:
         print(f"| {what} | {len(ends)} | {ends[len(ends) // 2] / 1000:.1f} | {ends[-1] / 1000:.1f} |")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The daemon beside the kernel's own target in one boot of a user-mode kernel: 4 KiB random reads
-# and writes by the kernel's host, both targets on memory, in interleaved pairs. Speeds in that
-# kernel mean nothing by themselves, their ratios do.
+# uml-vs-nvmet.sh: compares the daemon with the kernel's own target in one boot of a user-mode kernel:
+# 4 KiB random and 128 KiB sequential reads and writes by the kernel's host, both targets on memory, in
+# interleaved pairs. Speeds in that kernel mean nothing by themselves, their ratios do.
 #
 # usage: uml-vs-nvmet.sh BINARIES [PAIRS] [SECONDS]     (BINARIES: the folder with sluiced)
 set -euo pipefail

@@ -1,45 +1,32 @@
 #!/bin/bash
-# versus.sh BINARIES OTHER [LOAD...]: two builds of the daemon side by side on one core, the load on
-# another one, in turns: the ratios of their rates and of their CPU time for each command. OTHER is
-# a folder with the sluiced of another build, for instance of a commit before:
+# versus.sh BINARIES OTHER [LOAD...]: compares two builds of the daemon side by side on one core, with
+# the load on another one, in turns: the ratios of their rates and of their CPU time for each command.
+# OTHER is a folder with the sluiced of another build, for instance of a commit before:
 #   git worktree add /tmp/before COMMIT && cd /tmp/before && cargo build --release -p sluiced
 # A LOAD is what `sluice bench` takes; namespace 1 is null, namespace 2 in memory. ROUNDS (9) and TIME
 # (300ms) set how often and how long. As root, daemons and load run with real-time priority, which a
 # busy machine disturbs less.
 set -euo pipefail
-BIN=$(realpath "$1") OTHER=$(realpath "$2") ROUNDS=${ROUNDS:-9} TIME=${TIME:-300ms}
+ROUNDS=${ROUNDS:-9} TIME=${TIME:-300ms}
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+OTHER=$(realpath "$2")
 shift 2
 [ $# -gt 0 ] || set -- "--depth 128" "--rw randwrite --depth 128" "--depth 1" "--rw randwrite --depth 1" \
     "--rw read --bs 128k --depth 8" "--rw write --bs 128k --depth 8" "--rw write --bs 128k --depth 8 --nsid 2"
-DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT
 first=()
 [ "$(id -u)" != 0 ] || first=(chrt -f 1)
 
-# daemon NAME PORT FOLDER: starts one; its process in $PID.
+# daemon NAME PORT FOLDER: starts the daemon of a folder; its process is in $PID.
 daemon() {
-    cat > "$DIR/$1.toml" <<TOML
-[target]
-cores = [0]
-control = "$DIR/$1.sock"
-poll = "never"
-[[listener]]
-address = "127.0.0.1:$2"
-[[subsystem]]
-nqn = "$NQN"
-allow_any_host = true
-[[subsystem.namespace]]
-nsid = 1
-backend = "null"
-size = "16 GiB"
-[[subsystem.namespace]]
-nsid = 2
-backend = "memory"
-size = "64 MiB"
-TOML
-    "${first[@]}" "$3/sluiced" --log-level warn --log stderr --config "$DIR/$1.toml" &
-    PID=$!
-    until [ -S "$DIR/$1.sock" ]; do sleep 0.05; done
+    {
+        target_table "$1" 'poll = "never"'
+        listener "$2"
+        subsystem
+        namespace 1 'backend = "null"' 'size = "16 GiB"'
+        namespace 2 'backend = "memory"' 'size = "64 MiB"'
+    } >"$DIR/$1.toml"
+    SLUICED=$3/sluiced start "$1" "${first[@]}"
 }
 
 daemon this 4540 "$BIN"; this=$PID

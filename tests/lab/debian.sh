@@ -1,4 +1,4 @@
-# What build-uml and build-root share: messages, and the Debian mirror that this machine uses.
+# Functions of build-uml and build-root: messages, and the Debian mirror that this machine uses.
 # shellcheck shell=bash
 cache=${SLUICEGATE_CACHE:-$HOME/.cache/sluicegate}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -9,7 +9,7 @@ die() {
     exit 1
 }
 
-# as_root COMMAND...: by sudo where this is not root.
+# as_root COMMAND...: runs a command as root, by sudo where this user is another one.
 as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
@@ -20,7 +20,7 @@ as_root() {
     fi
 }
 
-# mirror_of_this_machine: the address of the Debian mirror that apt is set up with.
+# mirror_of_this_machine: prints the address of the Debian mirror that apt is set up with.
 # (No grep -q or head here: with pipefail their early end would fail the whole line.)
 mirror_of_this_machine() {
     local mirror

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A file or device that somebody uses is not exported, one that is exported is not used, and one
-# that is not what it was is noticed.
+# that has been replaced is noticed.
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420
@@ -19,7 +19,8 @@ add() {
     sluice namespace add $T1 --nsid "$1" --backend "$2" $path "$3" "${@:4}"
 }
 added() { expect "namespace add" add "$@"; }
-# refused PATTERN NSID BACKEND PATH [arguments]: the reason that is given matches.
+# refused PATTERN NSID BACKEND PATH [arguments]: fails where the namespace is added, or the reason does
+# not match.
 refused() {
     local out
     if out=$(add "${@:2}" 2>&1); then fail "${*:2} was added: $out"; fi

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The class that a host puts into a command (CDW13 9:8) is the target's: a device behind it sees the
-# host's other bits and no class, unless its namespace has forward_class. The device here is reached by
-# NVMe/TCP through the loopback, where every command that it is sent can be read.
+# The class that a host puts into a command (CDW13 9:8) is for the target: a device behind the target
+# sees the host's other bits and no class, unless its namespace has forward_class. The device here is
+# reached by NVMe/TCP through the loopback, where every command to the device can be read.
 . /run/scenarios/lib.sh
 boot
 DEVICE=nqn.2026-01.io.sluicegate:device PORT=4421
@@ -46,7 +46,7 @@ eventually 5 listens || fail "nothing listens to the loopback"
 sleep 0.2
 
 head -c 2048 /dev/urandom >/tmp/data
-# Four blocks with this CDW13, as only this scenario sends them: to the host's namespace $1.
+# Sends commands of four blocks with this CDW13, which only this scenario sends.
 send() {
     local opcode=$1 name
     name=$(disk $T1 "$2")
@@ -70,7 +70,7 @@ send 1 1 0xff20 -n 1 -w -i /tmp/data
 saw 1 1 00000020
 lacks "commands to the device" "$(grep 'nsid 1 blocks 4' /tmp/seen)" 'cdw13 [0-9a-f]{4}[^0]|cdw13 [0-9a-f]{5}[^0]'
 
-step "with forward_class it sees the class, and no other spare bit"
+step "with forward_class the device sees the class, and no other spare bit"
 send 1 2 0xff30 -n 2 -w -i /tmp/data
 saw 1 2 00000330
 send 2 2 0x231 -n 2 -r

@@ -121,7 +121,7 @@ step "disconnect"
 disconnect $T1
 eventually 5 no_namespace $T1 1 || fail "the namespace stays"
 if target_can cli; then
-    step "what the log says of the host"
+    step "the log has a line for each connection of the host that comes and goes"
     log=/run/sluiced-1.log
     left() { [ "$(grep -c "a host has left" $log)" = "$(grep -c "a host has connected" $log)" ]; }
     eventually 5 left || fail "a line for each that comes and goes: $(grep "a host" $log)"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The target is killed under I/O and started again: the host goes on, nothing written is lost.
+# The target is killed under I/O and started again: the host goes on, and no written data is lost.
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

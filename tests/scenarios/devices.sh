@@ -5,7 +5,7 @@
 boot
 LATE=/sys/kernel/config/nullb/late
 
-# state_of NSID
+# state_of NSID: prints the state of a namespace.
 state_of() {
     sluice namespace list --json | tr -d ' \n' | tr '{' '\n' | grep -E "\"nsid\":$1[^0-9]" |
         sed -E 's/.*"state":"([a-z]+)".*/\1/'

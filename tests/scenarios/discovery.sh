@@ -1,5 +1,5 @@
 #!/bin/bash
-# A host finds what it may use, and nothing else; a persistent discovery controller is told of news.
+# A host finds what it may use, and nothing else; a persistent discovery controller is told of changes.
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

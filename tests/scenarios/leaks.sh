@@ -15,7 +15,7 @@ once() {
     disconnect $T1
 }
 
-step "a few rounds to warm up"
+step "some rounds that do not count"
 for _ in 1 2 3 4; do once; done
 eventually 5 no_controllers || fail "controllers stay"
 if target_can process; then

@@ -1,7 +1,7 @@
-# What the scenarios share. A scenario is the init process of a user-mode kernel whose root file
+# Functions of all scenarios. A scenario is the init process of a user-mode kernel whose root file
 # system is the machine's own: everything it writes to is covered with tmpfs first.
 #
-# Says on stdout: `STEP name` as each step begins, and last `RESULT pass` or `RESULT fail reason`.
+# A scenario prints `STEP name` as each step begins, and last `RESULT pass` or `RESULT fail reason`.
 # Environment: LAB_TARGET, sluiced or nvmet (the kernel's own target: a scenario that fails there
 # too is a wrong scenario). /run/scenarios holds the scripts, /run/bin the binaries.
 # shellcheck shell=bash
@@ -22,13 +22,13 @@ exec 3>&1
 
 # --- reporting ---------------------------------------------------------------------------------
 
-# step NAME: what is being shown from here on; a failure is reported under this name.
+# step NAME: begins a step; a failure is reported under its name.
 step() {
     CURRENT_STEP=$1
     echo "STEP $1 (at $SECONDS s)"
 }
 
-# fail REASON: everything that helps to understand it, then the end of the machine.
+# fail REASON: prints everything that helps to understand the failure, then ends the machine.
 fail() {
     trap - ERR EXIT
     set +eE
@@ -47,7 +47,7 @@ pass() {
     power_off
 }
 
-# reboot(2) itself: small installations have no poweroff command.
+# power_off: calls reboot(2) itself: small installations have no poweroff command.
 power_off() {
     sync
     perl -e 'syscall(169, 0xfee1dead, 672274793, 0x4321fedc, 0)'
@@ -86,7 +86,7 @@ network() {
     ip -n target link set lo up
 }
 
-# in_target COMMAND...: in the target's network namespace. (Not `ip netns exec`: that mounts
+# in_target COMMAND...: runs a command in the target's network namespace. (`ip netns exec` would mount
 # another /sys, without configfs.)
 in_target() { nsenter --net=/run/netns/target "$@"; }
 
@@ -107,25 +107,25 @@ expect() {
     out=$("$@" 2>&1) || fail "$what: $* said: $out"
 }
 
-# refuse WHAT COMMAND...: the command must fail.
+# refuse WHAT COMMAND...: fails with WHAT where the command succeeds.
 refuse() {
     local what=$1 out
     shift
     if out=$("$@" 2>&1); then fail "$what: $* succeeded: $out"; fi
 }
 
-# same WHAT HAVE WANT
+# same WHAT HAVE WANT: fails where two texts differ.
 same() { [ "$2" = "$3" ] || fail "$1: '$2', expected '$3'"; }
 
-# contains WHAT TEXT PATTERN (extended regular expression)
+# contains WHAT TEXT PATTERN: fails where an extended regular expression matches nothing.
 contains() { grep -Eq -- "$3" <<<"$2" || fail "$1: nothing matches '$3' in: $2"; }
 
-# lacks WHAT TEXT PATTERN
+# lacks WHAT TEXT PATTERN: fails where it matches.
 lacks() { if grep -Eq -- "$3" <<<"$2"; then fail "$1: '$3' is in: $2"; fi; }
 
 # --- the host ----------------------------------------------------------------------------------
 
-# connect NQN [nvme arguments]: as the usual host, and waits for the controller to be live.
+# connect NQN [nvme arguments]: connects as the usual host, and waits for the controller to be live.
 connect() {
     local nqn=$1 out
     shift
@@ -139,7 +139,7 @@ disconnect() {
     eventually 10 no_controller "$1" || fail "the controller of $1 stays after disconnect"
 }
 
-# controller NQN: the host's TCP controller for it, nvmeX.
+# controller NQN: prints the host's TCP controller for a subsystem, nvmeX.
 controller() {
     local c
     for c in /sys/class/nvme/nvme*; do
@@ -156,7 +156,7 @@ controller_state() { cat "/sys/class/nvme/$(controller "$1")/state"; }
 controller_live() { [ "$(controller_state "$1")" = live ]; }
 controller_not_live() { [ "$(controller_state "$1")" != live ]; }
 
-# namespace_of NQN NSID: the block device, nvmeXnY. (nvmeXcYnZ are hidden paths.)
+# namespace_of NQN NSID: prints the block device, nvmeXnY. (nvmeXcYnZ are hidden paths.)
 namespace_of() {
     local b
     for b in /sys/block/nvme*n*; do
@@ -170,7 +170,7 @@ namespace_of() {
 }
 no_namespace() { ! namespace_of "$1" "$2"; }
 
-# disk NQN NSID: /dev/nvmeXnY once it is there and its size is known.
+# disk NQN NSID: prints /dev/nvmeXnY once it is there and its size is known.
 disk() {
     eventually 10 namespace_of "$1" "$2" || fail "namespace $2 of $1 does not appear"
     local name
@@ -181,7 +181,7 @@ disk() {
 
 size_is() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 
-# fio_run NAME [fio arguments]: fails on any error that fio counts.
+# fio_run NAME [fio arguments]: runs fio; fails on any error that fio counts.
 fio_run() {
     local name=$1 out=/tmp/fio-$1.json start=$SECONDS
     shift
@@ -199,7 +199,7 @@ write_verify() {
     fio_run "$name" --filename="$disk" --verify=crc32c --verify_fatal=1 --do_verify=1 "$@"
 }
 
-# stored DEVICE OFFSET FILE: DEVICE holds FILE's bytes at OFFSET, read past the page cache.
+# stored DEVICE OFFSET FILE: says whether DEVICE holds FILE's bytes at OFFSET, past the page cache.
 stored() {
     local length
     length=$(stat -c %s "$3")
@@ -207,7 +207,7 @@ stored() {
         cmp /tmp/stored "$3"
 }
 
-# zeroes BYTES: a file of that many zeroes.
+# zeroes BYTES: makes a file of that many zeroes and prints its path.
 zeroes() {
     truncate -s "$1" "/tmp/zeroes-$1"
     echo "/tmp/zeroes-$1"
@@ -222,7 +222,7 @@ uevents() {
 
 # --- devices -----------------------------------------------------------------------------------
 
-# ram_disk NAME SIZE_MIB BLOCK_SIZE: prints /dev/NAME, a block device in memory that can discard.
+# ram_disk NAME SIZE_MIB BLOCK_SIZE: makes a block device in memory that can discard; prints /dev/NAME.
 ram_disk() {
     local dir=/sys/kernel/config/nullb/$1
     mkdir "$dir"
@@ -243,8 +243,8 @@ store() {
     STORES=$((STORES + 1))
 }
 
-# nvme_device SIZE_MIB BLOCK_SIZE: prints the name, nvmeXnY, of an NVMe namespace with the
-# kernel's own driver: the kernel's target on a ram disk, connected inside the machine.
+# nvme_device SIZE_MIB BLOCK_SIZE: makes an NVMe namespace with the kernel's own driver: the kernel's
+# target on a ram disk, connected inside the machine. Prints its name, nvmeXnY.
 nvme_device() {
     local dir=/sys/kernel/config/nvmet nqn=nqn.2026-01.io.sluicegate:device
     mkdir $dir/subsystems/$nqn $dir/subsystems/$nqn/namespaces/1 $dir/ports/99

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The host's network is down for longer than the keep-alive timeout: the target lets its controller
-# go, and the host comes back and goes on.
+# The host's network is down for longer than the keep-alive timeout: the target ends the host's
+# controller, and the host connects again and goes on.
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

@@ -28,7 +28,7 @@ fi
 blocks=$(blockdev --getsz "$d")
 same "size" "$blocks" "$(blockdev --getsz "$local")"
 
-step "commands of one's own"
+step "commands that nvme-cli sends by number"
 head -c 4096 /dev/urandom >/tmp/data
 # Write, then read, 8 blocks of 512 bytes at LBA 64 with a class in CDW13 bits 9:8.
 expect "write with a class" nvme io-passthru "$generic" -o 1 -n 1 -l 4096 --cdw10=64 --cdw12=7 --cdw13=0x200 -w -i /tmp/data
@@ -41,7 +41,7 @@ expect "zeroes on the device" stored "$local" 32768 "$(zeroes 4096)"
 expect "deallocate" nvme dsm "$d" -n 1 -d -s 1024 -b 64
 expect "flush" nvme flush "$d" -n 1
 
-step "what the device refuses comes back unchanged"
+step "the host gets the device's own refusal"
 # The device here knows no Compare and no Verify.
 status() { sed -n 's/.*status: *\([A-Z_a-z ]*\).*/\1/p' <<<"$1" | tail -1; }
 commands=("compare DEV -s 0 -c 0 -z 512 -d /tmp/data" "verify DEV -s 0 -c 0")

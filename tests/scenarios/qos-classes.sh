@@ -1,5 +1,5 @@
 #!/bin/bash
-# qos-classes.sh model|passthrough: three connections of a real host with a class each, said in each
+# qos-classes.sh model|passthrough: three connections of a real host with a class each, named in each
 # of the ways there are, share a device that is slower than their load by the weights 3:2:1. The
 # device is the daemon's model of one, or a real NVMe namespace that the kernel's driver serves.
 # kernel: nvme_core.multipath=N
@@ -37,8 +37,8 @@ class = "medium"
 END
 target_start
 
-# load HIGH MEDIUM LOW: from three controllers at once; the shares that the target counted for each
-# class, and those that fio saw at each disk. fio counts all that came in the end, too.
+# load HIGH MEDIUM LOW: loads three controllers at once; prints the shares that the target counted for
+# each class, and those that fio saw at each disk. fio counts all that came in the end, too.
 load() {
     local before after n rows=() i good=0
     fio_hosts classes $TIME "high /dev/${1}n1 $DEPTH" "medium /dev/${2}n1 $DEPTH" "low /dev/${3}n1 $DEPTH" &
@@ -57,7 +57,7 @@ load() {
     return $good
 }
 
-# three HOW HIGH MEDIUM LOW
+# three HOW HIGH MEDIUM LOW: shows the shares of three controllers.
 three() {
     step "classes by $1"
     shift

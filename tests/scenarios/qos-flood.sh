@@ -25,7 +25,7 @@ done
 connections=$(sluice connections --json | grep -cE '"queue": *[1-9]')
 same "I/O connections" "$connections" 17
 
-# measure NAME JOB...: adds a line to the table; RATE and P99 (in ms) of the quiet host.
+# measure NAME JOB...: adds a line to the table; sets RATE and P99 (in ms) of the quiet host.
 measure() {
     local name=$1 mean device least before after _
     shift

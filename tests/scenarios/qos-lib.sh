@@ -10,7 +10,7 @@
 HOST3_NQN=nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-000000000003
 HOST3_ID=5b0f4d9c-0000-4000-8000-000000000003
 
-# qos_boot: boot, where the target has quality of service; else that is all there is to show.
+# qos_boot: boots a machine whose target has quality of service; ends the scenario where it has none.
 qos_boot() {
     boot
     if ! target_can qos; then
@@ -21,18 +21,18 @@ qos_boot() {
     sed -i '/^\[target\]/a poll = "never"' "$CONFIG"
 }
 
-# configure: appends its input to the configuration: keys of the entry declared last, or more.
+# configure: appends its input to the configuration: keys of the entry declared last, or further tables.
 configure() { cat >>"$CONFIG"; }
 
-# slow_disk SERVICE_TIME CHANNELS: a namespace whose device takes that long for each command, that
-# many at the same time.
+# slow_disk SERVICE_TIME CHANNELS: declares a namespace whose device takes that long for each command,
+# and that many commands at the same time.
 slow_disk() {
     namespace null 65536 4096
     printf 'service_time = "%s"\nchannels = %s\n' "$1" "$2" | configure
 }
 
-# slow_nvme_device MILLISECONDS DEPTH: as nvme_device, but each command takes that long, and the
-# device takes that many at the same time.
+# slow_nvme_device MILLISECONDS DEPTH: makes a device as nvme_device does, but each command takes that
+# long, and the device takes that many commands at the same time.
 slow_nvme_device() {
     local dir=/sys/kernel/config/nvmet disk=/sys/kernel/config/nullb/slow nqn=nqn.2026-01.io.sluicegate:device
     mkdir $disk
@@ -70,7 +70,7 @@ attach() {
     echo "$new"
 }
 
-# detach CONTROLLER...
+# detach CONTROLLER...: disconnects controllers.
 detach() {
     local c
     for c in "$@"; do expect "disconnect" nvme disconnect -d "$c"; done
@@ -78,8 +78,9 @@ detach() {
 
 # --- load --------------------------------------------------------------------------------------
 
-# fio_hosts NAME SECONDS JOB...: after RAMP (1) seconds that do not count, one fio job for each host, all at once: a JOB is "NAME DISK DEPTH
-# [OPTION=VALUE...]". An error that fio counts fails the scenario; fio_got has the results.
+# fio_hosts NAME SECONDS JOB...: runs one fio job for each host, all at once, after RAMP (1) seconds that
+# do not count: a JOB is "NAME DISK DEPTH [OPTION=VALUE...]". An error that fio counts fails the
+# scenario; fio_got has the results.
 fio_hosts() {
     local name=$1 seconds=$2 job
     shift 2
@@ -98,8 +99,8 @@ fio_hosts() {
     if grep -E '"(error|total_err)" : [1-9]' "/tmp/fio-$name.json"; then fail "fio $name counts errors"; fi
 }
 
-# fio_got NAME JOB: operations a second, mean and 99th percentile of the latency in us, of the jobs
-# of that name together (the percentile is the largest), and the operations a second of the job
+# fio_got NAME JOB: prints operations a second, mean and 99th percentile of the latency in us, of the
+# jobs of that name together (the percentile is the largest), and the operations a second of the job
 # that got the fewest.
 fio_got() {
     JOB=$2 perl -MJSON::PP -0777 -e '
@@ -119,8 +120,8 @@ fio_got() {
     ' "$(cat "/tmp/fio-$1.json")"
 }
 
-# commands_with CDW13 GENERIC_DEVICE SECONDS PROCESSES: the kernel host reads 4 KiB with that
-# CDW13, which fio cannot set, from each of the processes one command at a time. Prints how many.
+# commands_with CDW13 GENERIC_DEVICE SECONDS PROCESSES: reads 4 KiB by the kernel host with that CDW13,
+# which fio cannot set, from each of the processes one command at a time. Prints the number of commands.
 commands_with() {
     CDW13=$1 DEVICE=$2 SECONDS_=$3 PROCESSES=$4 perl -MTime::HiRes=time -e '
         my ($end, @children) = (time + $ENV{SECONDS_});
@@ -151,7 +152,7 @@ commands_with() {
 
 # --- what the daemon says ----------------------------------------------------------------------
 
-# qos EXPRESSION: a value of `sluice qos show --json`, by a perl expression over $q, or over
+# qos EXPRESSION: prints values of `sluice qos show --json`, by a perl expression over $q, or over
 # class(NAME), session(NAME), device(NSID), with done(...) operations of any of them.
 qos() {
     sluice qos show --json >/tmp/qos.json 2>/tmp/qos.err || fail "sluice qos show: $(cat /tmp/qos.err)"
@@ -168,13 +169,13 @@ qos() {
     ' "$1" "$(cat /tmp/qos.json)"
 }
 
-# classes_done: operations of urgent, high, medium and low until now.
+# classes_done: prints the operations of urgent, high, medium and low until now.
 classes_done() { qos 'map { done(class($_)) } qw(urgent high medium low)'; }
 
-# since BEFORE AFTER: the differences of two lists of numbers.
+# since BEFORE AFTER: prints the differences of two lists of numbers.
 since() { perl -e 'my ($a, $b) = map { [split] } @ARGV; print join(" ", map { $b->[$_] - $a->[$_] } 0 .. $#$b), "\n"' "$1" "$2"; }
 
-# dscp PORT [NETWORK_NAMESPACE]: the DSCP of most packets that come from there in a while.
+# dscp PORT [NETWORK_NAMESPACE]: prints the DSCP of most packets that come from PORT in two seconds.
 dscp() {
     PORT=$1 nsenter ${2:+--net=/run/netns/$2} perl -e 'use Socket;
         socket(my $s, 17, SOCK_RAW, 0x0008) or die "packet socket: $!"; # ETH_P_IP, network byte order
@@ -191,9 +192,10 @@ dscp() {
 
 # --- tables ------------------------------------------------------------------------------------
 
-# three_times FUNCTION...: until it succeeds. Between reactors a class may be some commands ahead, and
-# a machine that is busy with other things gives a reactor, or the load, its CPU late: over seconds
-# that shows as some per cent now and then. An order that is wrong fails each time.
+# three_times FUNCTION...: runs a function three times at the most, until it succeeds. Between reactors
+# a class may be some commands ahead, and a machine that is busy with other things gives a reactor, or
+# the load, its CPU late: over seconds that shows as some per cent now and then. An order that is wrong
+# fails each time.
 three_times() {
     local attempt
     for attempt in 1 2 3; do
@@ -224,11 +226,10 @@ shares() {
         }'
 }
 
-# at_least WHAT HAVE WANT, at_most WHAT HAVE WANT: numbers
+# at_least WHAT HAVE WANT, at_most WHAT HAVE WANT: compares numbers; a wrong one fails the scenario.
 at_least() { perl -e 'exit !($ARGV[0] >= $ARGV[1])' "$2" "$3" || fail "$1: $2, expected at least $3"; }
 at_most() { perl -e 'exit !($ARGV[0] <= $ARGV[1])' "$2" "$3" || fail "$1: $2, expected at most $3"; }
-# nearly WHAT HAVE WANT PER_CENT: prints how much of WANT there is; fails (not the scenario) below so
-# much.
+# nearly WHAT HAVE WANT PER_CENT: prints HAVE as a part of WANT; fails (not the scenario) below PER_CENT.
 nearly() {
     perl -e 'my ($what, $have, $want, $least) = @ARGV; my $part = 100 * $have / $want;
         printf "    %s: %.1f %%\n", $what, $part; exit !($part >= $least)' "$@"

@@ -17,8 +17,8 @@ target_start
 a=$(attach 4420 -q $HOST_NQN -I $HOST_ID -i 1)
 b=$(attach 4421 -q $OTHER_NQN -I $OTHER_ID -i 1)
 
-# now: operations of urgent, high, medium and low in some 1.6 seconds, into N, and how long that
-# was, into TOOK.
+# now: sets N to the operations of urgent, high, medium and low in some 1.6 seconds, and TOOK to the
+# exact time.
 now() {
     local before
     sleep 0.3 # for what was under way before the change
@@ -28,7 +28,7 @@ now() {
     TOOK=${N[4]}
 }
 
-# see "NAME WEIGHT INDEX_IN_N"...: their shares now.
+# see "NAME WEIGHT INDEX_IN_N"...: prints shares as they are now.
 see() {
     local row rows=()
     now
@@ -36,8 +36,8 @@ see() {
     shares 5 "${rows[@]}"
 }
 
-# limited: at most 200 a second. A reactor that is woken late loses what it may not save up (4 ms), so
-# that on a busy machine it is less.
+# limited: succeeds where a limit of 200 a second holds. A reactor that is woken late loses what it may
+# not save up (4 ms), so that the rate is less on a busy machine.
 limited() {
     local rate
     now

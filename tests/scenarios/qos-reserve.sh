@@ -28,7 +28,7 @@ target_start
 flood=$(attach 4420 -q $HOST_NQN -I $HOST_ID)
 gold=$(attach 4421 -q $OTHER_NQN -I $OTHER_ID -i 1)
 
-# measure NAME: both hosts at once; what gold got in each second, from fio's log, into WINDOWS.
+# measure NAME: loads both hosts at once; sets WINDOWS to what gold got in each second, by fio's log.
 measure() {
     fio_hosts "$1" $TIME "gold /dev/${gold}n1 96 write_iops_log=/tmp/$1 log_avg_msec=1000" \
         "flood /dev/${flood}n1 128 numjobs=2"

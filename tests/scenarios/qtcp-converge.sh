@@ -7,8 +7,8 @@ qtcp_boot
 WAY=$1
 three_hosts high medium low
 
-# come_and_go NAME WEIGHT_OF_HIGH MEDIUM LOW: adds to the table: until shares are within 15 and 5 per
-# cent when High comes (STARTS: 15 per cent), and when it goes (STOPS).
+# come_and_go NAME WEIGHT_OF_HIGH MEDIUM LOW: adds to the table the times until shares are within 15 and
+# 5 per cent when High comes (STARTS: 15 per cent), and when it goes (STOPS).
 come_and_go() {
     local name=$1 weights=("${@:2}") rest watch
     fio_hosts "$name" 13 "medium ${DISKS[2]} 8 rw=rand$WAY bs=128k" "low ${DISKS[3]} 8 rw=rand$WAY bs=128k" &

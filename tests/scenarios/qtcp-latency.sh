@@ -10,8 +10,8 @@ three_hosts high medium low
 quiet="quiet ${DISKS[1]} 1"
 bulk=("bulk ${DISKS[2]} 8 bs=128k" "bulk ${DISKS[3]} 8 bs=128k")
 
-# measure NAME JOB...: adds a line to the table; MEAN (in ms) of the quiet host, TOTAL (Mbit/s) of all
-# hosts. Nothing else runs meanwhile: what takes the CPU for a millisecond would be seen.
+# measure NAME JOB...: adds a line to the table; sets MEAN (in ms) of the quiet host and TOTAL (Mbit/s)
+# of all hosts. Nothing else runs meanwhile: a process that takes the CPU for a millisecond would show.
 measure() {
     local name=$1 rate bulk p99
     shift

@@ -12,23 +12,23 @@
 # shellcheck disable=SC2016 # the expressions in single quotes are perl's
 . /run/scenarios/qos-lib.sh
 
-# Of the link, in Mbit/s: a quarter of what a slow machine can carry. From half of it on the target's
-# controller, the hosts and the link wait for the CPU and no longer for the link, and three like hosts
-# with the kernel alone have up to 47, 26 and 27 per cent. The threshold in bytes: some 40 packets,
-# 6.4 ms. DELAY: the time that each packet of a host is under way, besides; with next to none, a
-# window's packets come to the link all at once. Empty: none.
+# LINK: the link's rate in Mbit/s, a quarter of what a slow machine can carry. From half of it on, the
+# target's controller, the hosts and the link wait for the CPU and no longer for the link, and three
+# like hosts with the kernel alone have up to 47, 26 and 27 per cent. THRESHOLD: the bytes that wait
+# before a router marks, some 40 packets, 6.4 ms. DELAY: the time that each packet of a host is under
+# way besides, or empty: with next to none, a window's packets come to the link all at once.
 LINK=${LINK:-75} THRESHOLD=${THRESHOLD:-60000} DELAY=${DELAY-1ms}
-# Of each host; the first element is nobody's.
+# The names of each host; the first element is no host's.
 NQNS=('' "$HOST_NQN" "$OTHER_NQN" "$HOST3_NQN")
 IDS=('' "$HOST_ID" "$OTHER_ID" "$HOST3_ID")
 
-# qtcp_boot: qos_boot, with reactors for the CPUs that there are.
+# qtcp_boot: boots as qos_boot, with a reactor for the only CPU.
 qtcp_boot() {
     qos_boot
     sed -i 's/^cores = .*/cores = [0]/' "$CONFIG"
 }
 
-# network: called by boot in place of lib.sh's.
+# network: makes the network; boot calls it in place of lib.sh's.
 network() {
     local n
     ip link set lo up
@@ -55,14 +55,14 @@ network() {
     done
 }
 
-# inside NAMESPACE COMMAND...
+# inside NAMESPACE COMMAND...: runs a command in a network namespace.
 inside() {
     local namespace=$1
     shift
     nsenter --net="/run/netns/$namespace" "$@"
 }
 
-# cable NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS
+# cable NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS: joins two network namespaces.
 cable() {
     ip link add "$2" netns "$1" type veth peer name "$5" netns "$4"
     ip -n "$1" addr add "$3" dev "$2"
@@ -72,8 +72,8 @@ cable() {
     ip -n "$4" link set "$5" gso_max_segs 1 up
 }
 
-# slow_link ROUTER: the bottleneck in the direction in which the router sends. This kernel's timers
-# come late now and then: what may go at once (burst, 2 ms) makes good for it.
+# slow_link ROUTER: makes the bottleneck in the direction in which the router sends. This kernel's
+# timers come late now and then: a burst of 2 ms that may go at once makes up for it.
 slow_link() {
     local red=(limit 300000 min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt 1500 probability 1)
     # Red's average is that of the last two packets.
@@ -101,7 +101,7 @@ three_hosts() {
     for host in 1 2 3; do DISKS+=("/dev/$(attach_from $host $((4419 + host)))n1"); done
 }
 
-# hosts_are dctcp|cubic|as-they-come: what the hosts run: dctcp; cubic, and ask for ECN; or cubic
+# hosts_are dctcp|cubic|as-they-come: sets what the hosts run: dctcp; cubic, and ask for ECN; or cubic
 # without asking, as Linux does by itself, so that the link drops what would be too much.
 hosts_are() {
     local host congestion=cubic ecn=1
@@ -114,10 +114,10 @@ hosts_are() {
     done
 }
 
-# network_qos ARGUMENTS...: of `sluice qos network`.
+# network_qos ARGUMENTS...: runs `sluice qos network`.
 network_qos() { expect "the network's part" sluice qos network "$@"; }
 
-# flow HOST out|in KEY: of the host's I/O connection, as the daemon sees it.
+# flow HOST out|in KEY: prints a value of the host's I/O connection, as the daemon sees it.
 flow() {
     sluice connections --json >/tmp/connections.json
     HOST=${NQNS[$1]} WAY=$2 KEY=$3 perl -MJSON::PP -0777 -ne '
@@ -126,7 +126,7 @@ flow() {
         print defined $value ? "$value\n" : "null\n"' /tmp/connections.json
 }
 
-# attach_from HOST PORT [NVME_CONNECT_ARGUMENTS...]: as attach, over host HOST's network.
+# attach_from HOST PORT [NVME_CONNECT_ARGUMENTS...]: connects as attach does, over host HOST's network.
 attach_from() {
     local host=$1 port=$2
     shift 2
@@ -154,16 +154,16 @@ watch_link() {
         }' >"/tmp/$1.link" &
 }
 
-# link_bytes read|write: bytes that host 1, 2, 3 got (or sent) until now, headers included, and the
-# time in seconds.
+# link_bytes read|write: prints the bytes that host 1, 2, 3 got (or sent) until now, headers included,
+# and the time in seconds.
 link_bytes() {
     WAY=$1 inside r2 perl -MTime::HiRes=time -ne '
         /^\s*host\d:\s*(.*)/ and print((split " ", $1)[$ENV{WAY} eq "write" ? 0 : 8], " ");
         END { print time }' /proc/thread-self/net/dev
 }
 
-# link_windows NAME read|write SECONDS [FROM]: what the hosts got (or sent) in windows of so many
-# seconds, a line for each: its end in seconds since FROM (or the first sample), and Mbit/s of host
+# link_windows NAME read|write SECONDS [FROM]: prints what the hosts got (or sent) in windows of
+# SECONDS, a line for each: its end in seconds since FROM (or the first sample), and Mbit/s of host
 # 1, 2, 3, with all headers.
 link_windows() {
     WAY=$2 WIDTH=$3 FROM=${4:-} perl -ane '
@@ -178,9 +178,9 @@ link_windows() {
         $begin ||= [$F[0], [@n]];' "/tmp/$1.link"
 }
 
-# link_settles NAME read|write HOST starts|stops TOLERANCE WEIGHT1 WEIGHT2 WEIGHT3: when HOST began (or
-# ceased) to transfer, how long it took until a second began in which each host had its share of what
-# the link carries, within TOLERANCE per cent of that share. Prints seconds, or `never`.
+# link_settles NAME read|write HOST starts|stops TOLERANCE WEIGHT1 WEIGHT2 WEIGHT3: prints the seconds
+# from the time at which HOST began (or ceased) to transfer until a second began in which each host had
+# its share of what the link carries, within TOLERANCE per cent of that share; or `never`.
 link_settles() {
     WAY=$2 HOST=$3 EVENT=$4 TOLERANCE=$5 WEIGHTS="${*:6:3}" perl -ane '
         push @seen, [$F[0], @F[map { 2 * $_ + 1 + ($ENV{WAY} eq "write") } 0 .. 2]];
@@ -210,8 +210,8 @@ link_settles() {
         }' "/tmp/$1.link"
 }
 
-# link_marks NAME read|write: per cent of the packets that were marked, and the mean of the bytes
-# that waited.
+# link_marks NAME read|write: prints the per cent of the packets that were marked, and the mean of the
+# bytes that waited.
 link_marks() {
     WAY=$2 perl -ane '
         my ($packets, $marks, $queue) = @F[$ENV{WAY} eq "write" ? (10 .. 12) : (7 .. 9)];
@@ -224,7 +224,7 @@ link_marks() {
 
 # --- tables -------------------------------------------------------------------------------------
 
-# Mbit/s of payload that a job of fio had, with commands of so many KiB.
+# mbits NAME JOB KIB: prints the Mbit/s of payload that a job of fio had, with commands of KIB.
 mbits() { fio_got "$1" "$2" | KIB=$3 perl -ane 'printf "%.2f\n", $F[0] * $ENV{KIB} * 8192 / 1e6'; }
 
 # link_shares NAME read|write TOLERANCE "WHO WEIGHT HOST MBITS"...: prints configured and seen shares,

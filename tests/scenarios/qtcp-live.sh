@@ -1,13 +1,13 @@
 #!/bin/bash
-# What classes get of the network changes while hosts read: shares, a rate, a class of the whole
-# listener, off and on. Each holds within a second.
+# The parts that classes get of the network change while hosts read: shares, a rate, a class of the
+# whole listener, off and on. Each change holds within a second.
 # kernel: nvme_core.multipath=N ncpus=1
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot
 three_hosts high medium low
 network_qos --enabled on
 
-# now: Mbit/s of host 1, 2, 3 over some four seconds, into N.
+# now: sets N to the Mbit/s of host 1, 2, 3 over some four seconds.
 now() {
     local before
     sleep 1
@@ -17,7 +17,7 @@ now() {
         perl -ane 'printf "%.2f " x 3, map { $_ * 8e-6 / $F[3] } @F[0 .. 2]')"
 }
 
-# see WEIGHT_OF_HOST1 2 3
+# see WEIGHT_OF_HOST1 2 3: prints the hosts' shares as they are now.
 see() {
     now
     UNIT=Mbit/s shares 8 "host-1 $1 ${N[0]}" "host-2 $2 ${N[1]}" "host-3 $3 ${N[2]}"

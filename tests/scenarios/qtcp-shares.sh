@@ -9,7 +9,7 @@ WAY=$1 TIME=10
 hosts_are "$2"
 three_hosts high medium low
 
-# load NAME WEIGHT_OF_HIGH MEDIUM LOW: all hosts at once, and the table of what they had.
+# load NAME WEIGHT_OF_HIGH MEDIUM LOW: loads all hosts at once; prints the table of what they had.
 load() {
     local name=$1 weights=("${@:2}") classes=(high medium low) jobs=() rows=() i fio watch
     for i in 0 1 2; do jobs+=("${classes[i]} ${DISKS[i + 1]} 8 rw=rand$WAY bs=128k"); done

@@ -11,7 +11,7 @@ TIME=12 RAMP=3
 CLASSES=('' high medium low) WEIGHTS=('' 5 3 2) DELAYS=('' 0ms 3ms 8ms)
 [ "$1" != rate ] || WEIGHTS=('' 1 1 '') DELAYS=('' 1ms 1ms 1ms)
 
-# load NAME: all hosts at once; GOT: Mbit/s of each, TOTAL: of all.
+# load NAME: loads all hosts at once; sets GOT to the Mbit/s of each, and TOTAL to those of all.
 load() {
     local host jobs=()
     for host in 1 2 3; do jobs+=("${CLASSES[host]} ${DISKS[host]} 8 bs=128k"); done
@@ -21,7 +21,7 @@ load() {
     TOTAL=$(perl -e 'my $sum; $sum += $_ for @ARGV; print $sum' "${GOT[@]:1}")
 }
 
-# see TOLERANCE WEIGHT...: the table of the hosts that have a weight.
+# see TOLERANCE WEIGHT...: prints the table of the hosts that have a weight.
 see() {
     local tolerance=$1 host rows=()
     shift

@@ -1,13 +1,14 @@
 #!/bin/bash
-# Urgent is not held back, and its packets say what they are: beside High and Low on a full link its
-# host has as much as with plain dctcp, and the others share the rest.
+# Urgent is not held back, and its packets carry its DSCP: beside High and Low on a full link its host
+# has as much as with plain dctcp, and the others share the rest.
 # kernel: nvme_core.multipath=N ncpus=1
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot
 TIME=16
 three_hosts urgent high low
 
-# load NAME WEIGHT_OF_HIGH LOW: the share of High and Low among themselves; URGENT: Mbit/s.
+# load NAME WEIGHT_OF_HIGH LOW: prints the shares of High and Low among themselves; sets URGENT to the
+# Mbit/s of Urgent.
 load() {
     local name=$1 fio watch host eyes=()
     fio_hosts "$name" $TIME "urgent ${DISKS[1]} 8 bs=128k" "high ${DISKS[2]} 8 bs=128k" "low ${DISKS[3]} 8 bs=128k" &

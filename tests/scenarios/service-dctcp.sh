@@ -5,7 +5,7 @@
 boot
 configure </dev/null
 allowed=net.ipv4.tcp_allowed_congestion_control
-# congestion: what the target's ends of a host's connections run.
+# congestion: prints the congestion control of the target's ends of a host's connections.
 congestion() { ss -tniH state established "( sport = :4420 )" | sed -n 's/^[[:space:]]*\([a-z]*\) .*/\1/p' | sort -u; }
 
 sysctl -qw net.ipv4.tcp_ecn=1 # as on a host (docs/qos.md)

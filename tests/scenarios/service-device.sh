@@ -9,7 +9,7 @@ nsid = 2
 backend = "block"
 path = "/dev/late"
 END
-# status: what sluice status prints, and its exit code.
+# status: prints the output of sluice status, and its exit code.
 status() { sluice status && echo "code 0" || echo "code $?"; }
 all_well() { [ "$(status | tail -1)" = "code 0" ]; }
 
@@ -31,7 +31,7 @@ write_verify late "$d" --rw=randwrite --bs=4k --size=16m --iodepth=8
 eventually 10 all_well || fail "status: $(status)"
 same "restarts" "$(restarts)" 0
 
-step "it goes away and comes back"
+step "the device goes away and comes back"
 echo 0 >/sys/kernel/config/nullb/late/power
 eventually 30 bash -c '! /usr/bin/sluice status' || fail "status: $(status)"
 contains "status" "$(status)" "code 8"

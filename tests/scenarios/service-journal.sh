@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the journal has of the daemon: whole lines for people, fields for programs.
+# The journal has whole lines of the daemon for people, and fields for programs.
 . /run/scenarios/lib.sh
 boot
 configure <<END
@@ -14,7 +14,7 @@ step "a namespace that is not served has a line with its name, its path and the 
 same "fields" "$(journal SLUICEGATE_NSID=2 SLUICEGATE_SUBSYSTEM=$DISK PRIORITY=3 | wc -l)" 1
 contains "line" "$(journal SLUICEGATE_NSID=2)" "$DISK.*/dev/no-such-disk.*no such device"
 
-# eventually_says TEXT MATCHES...: the journal has such a line.
+# eventually_says TEXT MATCHES...: waits until the journal has such a line.
 eventually_says() {
     local text=$1
     shift

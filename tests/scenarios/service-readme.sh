@@ -1,9 +1,9 @@
 #!/bin/bash
-# What README.md tells to type works as it is written, from the installed files to the host's disk.
+# The commands of README.md work as they are written, from the installed files to the host's disk.
 . /run/scenarios/lib.sh
 boot
 
-# block LANGUAGE PATTERN: the README's first block of code in that language that has the pattern.
+# block LANGUAGE PATTERN: prints the README's first block of code in that language with the pattern.
 block() {
     awk -v want="$1" -v pattern="$2" '
         /^```/ { if (inside && text ~ pattern && !done) { printf "%s", text; done = 1 }
@@ -22,7 +22,7 @@ typed() {
     done < <(sed 's/ *#.*//; s/^sudo //; s/SERVER/127.0.0.1/' <<<"$commands")
 }
 
-step "what is typed after the installation"
+step "the commands after the installation"
 typed systemd-sysusers
 
 step "the configuration, with the host's own name"

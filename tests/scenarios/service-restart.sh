@@ -25,7 +25,7 @@ expect "restart" systemctl restart sluiced
 eventually 20 controller_live $T1 || fail "the host does not reconnect: $(controller_state $T1)"
 
 for signal in TERM KILL; do
-    step "SIG$signal from somebody: it comes back, and the host"
+    step "after SIG$signal the daemon starts again, and the host connects again"
     kill -0 $fio || fail "fio ended before"
     pid=$(main_pid)
     kill -$signal "$pid"
@@ -60,7 +60,7 @@ perl -e 'use Socket; socket(S, PF_INET, SOCK_STREAM, 0); setsockopt(S, SOL_SOCKE
 squatter=$!
 eventually 5 bash -c 'ss -ltnH | grep -q :4420'
 systemctl start --no-block sluiced
-# More often than systemd's own limit would let it (5 in 10 s).
+# Six starts are more than systemd's own limit would allow (5 in 10 s).
 tried() { [ "$(restarts)" -ge 6 ]; }
 eventually 60 tried || fail "after $(restarts) restarts: $(property ActiveState)/$(property SubState)"
 kill $squatter

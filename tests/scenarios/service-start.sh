@@ -23,7 +23,7 @@ connect $DISK
 d=$(disk $DISK 1)
 write_verify start "$d" --rw=randwrite --bs=4k --size=32m --iodepth=16
 
-step "the service ends in order, and what was changed live is kept"
+step "the service ends in order, and live changes are kept"
 expect "namespace add" sluice namespace add $DISK --nsid 9 --backend memory --size 32MiB
 disconnect $DISK
 expect "stop" systemctl stop sluiced

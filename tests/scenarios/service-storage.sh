@@ -16,12 +16,12 @@ create = true
 size = "64 MiB"
 END
 
-step "without a drop-in the journal names what keeps the daemon from the file"
+step "without a drop-in the journal says why the daemon cannot open the file"
 expect "start" systemctl enable --now sluiced
 contains "journal" "$(journal)" '/srv/disks.*ReadWritePaths=/srv/disks'
 same "files" "$(ls /srv/disks)" lost+found
 
-step "with the drop-in of docs/operating.md it is served"
+step "with the drop-in of docs/operating.md the file is served"
 mkdir -p /etc/systemd/system/sluiced.service.d
 grep -B1 '^    ReadWritePaths=/srv/disks$' /usr/share/doc/sluicegate/operating.md | sed 's/^    //' \
     >/etc/systemd/system/sluiced.service.d/override.conf
@@ -33,7 +33,7 @@ d=$(disk $DISK 2)
 write_verify before "$d" --rw=write --bs=64k --size=16m
 disconnect $DISK
 
-step "not mounted: no empty disk takes its place, and the others are served"
+step "without the mount no empty disk takes its place, and the others are served"
 expect "stop" systemctl stop sluiced
 umount /srv/disks
 chown sluicegate: /srv/disks
@@ -44,7 +44,7 @@ same "files below the place" "$(ls /srv/disks)" ""
 contains "journal" "$(journal)" 'disk.img: .*is its file system mounted'
 disconnect $DISK
 
-step "mounted again it is what it was"
+step "mounted again the disk is as it was"
 mount /dev/ram0 /srv/disks
 expect "restart" systemctl restart sluiced
 connect $DISK

@@ -37,7 +37,7 @@ subsystem() {
     done
 }
 
-# namespace BACKEND SIZE_MIB|PATH BLOCK_SIZE
+# namespace BACKEND SIZE_MIB|PATH BLOCK_SIZE: declares a namespace.
 namespace() {
     nvmet_namespace "$CURRENT_SUBSYSTEM" $NEXT_NSID "$@"
     NEXT_NSID=$((NEXT_NSID + 1))

@@ -1,4 +1,4 @@
-# The daemon as it is installed, under systemd: what the scenarios of the service share instead of
+# The daemon as it is installed, under systemd: the scenarios of the service have this in place of
 # target-sluiced.sh. The machine has booted; the scenario is one of its units, the host is in the
 # same machine. All folders that a scenario writes to are in memory (tests/lab/machine/init).
 # shellcheck shell=bash
@@ -17,7 +17,7 @@ boot() {
     cd /tmp
 }
 
-# What systemd and the daemon said, for a failure's report.
+# target_report: prints what systemd and the daemon said, for a failure's report.
 target_report() {
     echo "--- systemctl status sluiced"
     systemctl status --no-pager --full --lines=0 sluiced
@@ -27,14 +27,13 @@ target_report() {
 
 sluice() { timeout 10 sluice "$@"; }
 
-# configure: the configuration that is shipped, which the usual host may use; more from stdin.
+# configure: writes the configuration that is shipped, which the usual host may use, and adds stdin.
 configure() {
     sed -i "s/nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6/$HOST_NQN/" $CONFIG
     cat >>$CONFIG
 }
 
-# journal: what the daemon wrote, the messages alone.
-# Matches, such as PRIORITY=4, take some of them.
+# journal [MATCH...]: prints the messages that the daemon wrote, or those that match, such as PRIORITY=4.
 journal() {
     journalctl --sync
     journalctl --no-pager --output="${OUTPUT:-cat}" -u sluiced "$@"
@@ -43,10 +42,11 @@ journal() {
 property() { systemctl show --property="$1" --value sluiced; }
 active() { [ "$(property ActiveState)" = active ]; }
 main_pid() { property MainPID; }
-# restarts: how often systemd started it again by itself.
+# restarts: prints how often systemd started the daemon again by itself.
 restarts() { property NRestarts; }
 ended() { [ "$(property SubState)" = dead ] || [ "$(property SubState)" = failed ]; }
-# ends_as WHAT "STATE RESULT STATUS": it has ended, and systemd does not start it again.
+# ends_as WHAT "STATE RESULT STATUS": waits until the daemon has ended and systemd does not start it
+# again.
 ends_as() {
     local restarts
     restarts=$(restarts)
@@ -54,7 +54,7 @@ ends_as() {
     same "$1" "$(property ActiveState) $(property Result) $(property ExecMainStatus)" "$2"
     same "$1: restarts" "$(restarts)" "$restarts"
 }
-# another PID: the service is active with another process than PID.
+# another PID: says whether the service is active with another process than PID.
 another() {
     local now
     now=$(main_pid)

@@ -19,7 +19,7 @@ state = "/run/sg.redb"
 END
 }
 
-# What the daemon said, for a failure's report.
+# target_report: prints what the daemon said, for a failure's report.
 target_report() {
     local log
     for log in /run/sluiced-*.log; do
@@ -32,7 +32,7 @@ target_report() {
     }
 }
 
-# listener ADDRESS [discovery_only]
+# listener ADDRESS [discovery_only]: declares a listener.
 listener() {
     {
         echo "[[listener]]"
@@ -41,7 +41,7 @@ listener() {
     } >>$CONFIG
 }
 
-# subsystem NQN any | HOSTNQN...
+# subsystem NQN any | HOSTNQN...: declares a subsystem for any host, or for these.
 subsystem() {
     {
         echo "[[subsystem]]"
@@ -55,7 +55,7 @@ subsystem() {
     } >>$CONFIG
 }
 
-# namespace BACKEND SIZE_MIB|PATH|DEVICE BLOCK_SIZE, of the subsystem declared last
+# namespace BACKEND SIZE_MIB|PATH|DEVICE BLOCK_SIZE: declares a namespace of the last subsystem.
 namespace() {
     {
         echo "[[subsystem.namespace]]"
@@ -85,7 +85,7 @@ target_kill() {
     DAEMON=0
 }
 
-# target_stop: SIGTERM, and its exit code.
+# target_stop: sends SIGTERM; returns the daemon's exit code.
 target_stop() {
     local code=0
     kill -TERM $DAEMON
@@ -96,7 +96,7 @@ target_stop() {
 
 sluice() { timeout 10 /run/bin/sluice "$@"; }
 
-# target_controllers: how many controllers hosts hold (a controller has several connections).
+# target_controllers: prints how many controllers hosts hold (a controller has several connections).
 target_controllers() {
     local list
     list=$(sluice connections --json)

@@ -32,7 +32,7 @@ net_up() {
     for n in c s; do ip netns exec $NS$n sysctl -qw net.ipv4.tcp_ecn=1; done
 }
 
-# le64 NUMBER...: as bytes, for bpftool.
+# le64 NUMBER...: prints numbers as bytes, for bpftool.
 le64() { python3 -c 'import struct, sys; print(*struct.pack("<%dQ" % (len(sys.argv) - 1), *map(int, sys.argv[1:])))' "$@"; }
 
 bottleneck_bpf() {
@@ -63,7 +63,7 @@ bottleneck_red() {
 
 queue_watch() {
     while :; do
-        # Of a qdisc and its children the last says what waits.
+        # The last of a qdisc and its children says what waits.
         tc -n ${NS}r -s qdisc show dev rc | sed -n 's/^ *backlog \([0-9]*\)\([KM]\{0,1\}\)b .*/\1 \2/p' |
             awk '{ bytes = $1 * ($2 == "K" ? 1024 : $2 == "M" ? 1048576 : 1) } bytes > most { most = bytes }
                 END { print most + 0 }'
