@@ -1,4 +1,4 @@
-//! The kept inputs of the fuzz targets: each must still come out well.
+//! Runs of the fuzz targets on their kept inputs, each of which must pass.
 
 use anyhow::Result;
 use e2e::fuzzing::{capsule, config, pdu_stream, replay};

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// How long a daemon may take to start.
+/// Time that a daemon may take to start.
 const START: Duration = Duration::from_secs(20);
 
 /// The name of the file with the daemon's log.
 const LOG: &str = "sluiced.log";
 
-/// A daemon that runs; it ends when this is dropped.
+/// A running daemon, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -31,10 +31,10 @@ impl Drop for Daemon {
     }
 }
 
-/// Returns `N` addresses of this machine at which nobody listens, each another one.
+/// Returns `N` different addresses of this machine at which nobody listens.
 ///
 /// # Errors
-/// What the system says.
+/// The system has no free port.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     // A port is held until all are chosen: the kernel would give a released one again.
     let mut held = Vec::with_capacity(N);
@@ -92,7 +92,7 @@ impl Daemon {
         &self.binaries
     }
 
-    /// Returns the memory that the daemon has in use (VmRSS), bytes.
+    /// Returns the memory that the daemon has in use (VmRSS), in bytes.
     ///
     /// # Errors
     /// The daemon has ended.
@@ -103,10 +103,10 @@ impl Daemon {
         Ok(kib.parse::<u64>()? << 10)
     }
 
-    /// Returns what `sluice ARGUMENTS --json` answers.
+    /// Returns the answer of `sluice ARGUMENTS --json`.
     ///
     /// # Errors
-    /// What it prints where it fails.
+    /// The command fails, with the text that it printed.
     pub fn sluice(&self, arguments: &[&str]) -> Result<Value> {
         let output = Command::new(self.binaries.join("sluice"))
             .args(arguments)

@@ -18,7 +18,7 @@ use e2e::root;
 const FOLDERS: &[&str] =
     &["arbitration", "docs", "fabric", "pmem", "qtcp", "systemd", "target", "tests", "tools"];
 
-/// What the documents may name.
+/// The names that the documents may use.
 struct Known {
     /// The paths of all files in [`FOLDERS`], from the root.
     files: Vec<String>,
@@ -62,7 +62,7 @@ impl Known {
         Self { files, words, commands, metrics, crates: names.map(str::to_owned).collect() }
     }
 
-    /// Returns what a document at `path` says that is not so.
+    /// Returns the false statements of a document at `path`.
     fn mistakes(&self, path: &str, text: &str) -> Vec<String> {
         let mut wrong: Vec<String> = Vec::new();
         for span in spans(text) {
@@ -142,7 +142,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
 }
 
-/// Returns what stands between back-quotes, outside blocks of code.
+/// Returns the texts between back-quotes, outside blocks of code.
 fn spans(text: &str) -> Vec<String> {
     let mut fenced = false;
     let mut prose = String::new();
@@ -187,7 +187,7 @@ fn alternatives(path: &str) -> Vec<String> {
     each.flat_map(|path| alternatives(&path)).collect()
 }
 
-/// Returns what the links of a document lead to, but for addresses of the web.
+/// Returns the paths that the links of a document lead to, without addresses of the web.
 fn links(text: &str) -> Vec<String> {
     let ends = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     ends.filter(|link| !link.contains("://")).map(str::to_owned).collect()

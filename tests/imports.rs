@@ -1,13 +1,13 @@
 //! Finds circles of imports between the files of a crate.
 //!
-//! What counts as an import: paths in `use` that begin with `crate`, `self`, `super` or a module
-//! beside or below, and paths in code that begin with `crate::` or `super::`. A name that another
-//! file only hands on (`pub use`) counts for the file that defines it. Handing on is no import of
-//! its own, unless the file that does it uses the name too.
+//! Imports are paths in `use` that begin with `crate`, `self`, `super` or a module beside or below,
+//! and paths in code that begin with `crate::` or `super::`. A name that another file only hands on
+//! (`pub use`) counts for the file that defines it. Handing on is no import of its own, unless the
+//! file that does it uses the name too.
 //!
-//! What is not seen: paths in code that begin with the name of a module (`check::across`), what
-//! macros make, names that are handed on by `*`, methods (a call needs no import), and test code:
-//! files named `tests` or `…_tests`, and what stands behind the first `#[cfg(test)]` with a body.
+//! Not seen are paths in code that begin with the name of a module (`check::across`), the output of
+//! macros, names that are handed on by `*`, methods (a call needs no import), and test code: files
+//! named `tests` or `…_tests`, and everything behind the first `#[cfg(test)]` with a body.
 
 #![expect(
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ type Module = Vec<String>;
 #[derive(Debug)]
 struct Import {
     path: Vec<String>,
-    /// The name that the importing file has for it.
+    /// The name that the importing file gives the import.
     name: String,
     hands_on: bool,
 }
@@ -200,7 +200,7 @@ fn imports(text: &str) -> Vec<Import> {
             let end = path.find(|c: char| !word(c) && c != ':').unwrap_or(path.len());
             let path = path[..end].split("::").filter(|name| !name.is_empty());
             let path: Vec<String> = path.map(str::to_owned).collect();
-            // What stands before braces is part of a `use`, which was taken apart above.
+            // A path before braces is part of a `use`, which was taken apart above.
             if path.iter().any(|name| name != "crate" && name != "super") {
                 found.push(Import { path, name: String::new(), hands_on: false });
             }

@@ -1,4 +1,4 @@
-//! `make install` and `make uninstall`, into a folder of the test's own.
+//! Tests of `make install` and `make uninstall`, in a folder of the test's own.
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use e2e::root;
 
-/// Returns the output of `make ARGUMENTS` prints.
+/// Returns the output of `make ARGUMENTS`.
 fn make(arguments: &[&str]) -> String {
     let mut make = Command::new("make");
     // A test command that is itself run by make hands down its flags.

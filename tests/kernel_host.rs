@@ -1,4 +1,4 @@
-//! A real Linux host against the daemon: what `tests/scenarios/` shows, one test for each.
+//! A real Linux host against the daemon: a test for each scenario of `tests/scenarios/`.
 
 use anyhow::Result;
 use e2e::scenario;

@@ -1,5 +1,5 @@
-//! The repository's layout keeps its promises. Above all: the daemon's source is in a folder
-//! called `target/`, which is cargo's default build folder, and `cargo clean` must not touch it.
+//! Tests of the repository's layout. Above all: the daemon's source is in a folder called
+//! `target/`, which is cargo's default build folder, and `cargo clean` must not touch it.
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
 mod documents;
@@ -14,7 +14,7 @@ use e2e::root;
 use imports::Source;
 use serde_json::Value;
 
-/// What may be in the root folder beside files and folders that begin with a dot.
+/// The entries of the root folder that are allowed beside those that begin with a dot.
 const TOP_LEVEL: &[&str] = &[
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -153,7 +153,7 @@ fn crates_import_in_one_direction() {
         ("sluice-world", [libraries, vec!["sluice-core"]].concat()),
         ("sluice-schema", vec![]),
         ("hostile", vec!["fabric"]),
-        // For its tests.
+        // The crate's tests need them.
         ("sluiced", [above.clone(), vec!["hostile"]].concat()),
         ("sluice", above.clone()),
         ("e2e", [above, vec!["sluiced", "hostile"]].concat()),

@@ -1,8 +1,8 @@
-//! What the end-to-end tests share: a user-mode Linux kernel is booted with a scenario script as
-//! its init process, and what the script reports is the test's result.
+//! Common parts of the end-to-end tests: a user-mode Linux kernel is booted with a scenario script
+//! as its init process, and the script's report is the test's result.
 //!
-//! The scenarios are in `tests/scenarios/`, the kernel is built by `tests/lab/build-uml`, what a
-//! scenario said is kept in `build/e2e/NAME.log`. Environment:
+//! The scenarios are in `tests/scenarios/`, the kernel is built by `tests/lab/build-uml`, a
+//! scenario's output is kept in `build/e2e/NAME.log`. Environment:
 //! - `SLUICEGATE_E2E_TARGET=nvmet` runs the scenarios against the kernel's own target: one that
 //!   fails there too is a wrong scenario.
 //! - `SLUICEGATE_BINARIES` names a folder with `sluiced` and `sluice` to use instead of those that
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// How long a scenario may take where it does not say otherwise; a hung kernel is killed then.
+/// Time that a scenario may take; a hung kernel is killed then.
 pub const TIME_LIMIT: Duration = Duration::from_secs(240);
 
 /// Returns the workspace's root folder.
@@ -32,8 +32,8 @@ pub fn root() -> PathBuf {
 /// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel.
 ///
 /// # Errors
-/// What the scenario reported as its failure with the end of its log, or why it could not run:
-/// no kernel, no binaries, no report within [`TIME_LIMIT`].
+/// The scenario reports a failure, which the error has with the end of its log; or it could not
+/// run: there is no kernel, no binaries, or no report within [`TIME_LIMIT`].
 pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
     run(uml::Target::from_environment()?, script, arguments)
 }
@@ -42,7 +42,7 @@ pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
 /// is installed as `make install` does it.
 ///
 /// # Errors
-/// As of [`scenario`]; besides, no system to boot.
+/// The same as of [`scenario`]; or there is no system to boot.
 pub fn service(script: &str, arguments: &[&str]) -> Result<()> {
     run(uml::Target::Service, script, arguments)
 }

@@ -14,7 +14,7 @@ const NQN: &str = "nqn.2026-01.io.sluicegate:qos";
 const CLASSES: [&str; 3] = ["high", "medium", "low"];
 const WEIGHTS: [f64; 3] = [3.0, 2.0, 1.0];
 
-/// One at a time: they measure.
+/// The lock of the tests, which measure and therefore run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A daemon with a listener for each class.
@@ -43,7 +43,7 @@ impl Daemon {
         Ok(Self { daemon, listeners, _alone: alone })
     }
 
-    /// Runs jobs (as `--job` takes them) side by side; the report.
+    /// Runs jobs (as `--job` takes them) side by side, and returns the report.
     fn bench(&self, time: &str, jobs: &[String]) -> Result<Value> {
         let mut bench = Command::new(self.daemon.binaries().join("sluice"));
         bench.args(["bench", "--json", "--nqn", NQN, "--time", time, "--warmup", "500ms"]);
@@ -59,7 +59,7 @@ impl Daemon {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Returns what a control method answers.
+    /// Returns the answer to a command of `sluice`.
     fn sluice(&self, arguments: &[&str]) -> Result<Value> {
         self.daemon.sluice(arguments)
     }
@@ -105,7 +105,7 @@ fn once_in_three(mut measure: impl FnMut() -> Result<()>) -> Result<()> {
     measure()
 }
 
-/// 4,000 commands per second in all: far less than the machine can, however busy it is.
+/// The device's rate is 4,000 commands per second in all: far less than a busy machine can do.
 const SLOW: &str = "service_time = \"1 ms\"\nchannels = 4\n";
 
 #[test]
@@ -151,7 +151,7 @@ fn d4_hosts_share_a_class_whichever_reactor_serves_them() -> Result<()> {
 fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
     let device = "service_time = \"100 us\"\nbandwidth = \"100 MB\"\nchannels = 2\n";
     let daemon = Daemon::start("[0]", "window = 4\nunit = \"bytes\"", device, "")?;
-    // All on the low listener; what counts is in the commands, of three sizes.
+    // All connections are on the low listener; the classes are in the commands, of three sizes.
     let address = daemon.listeners[2];
     let sizes = ["4k", "64k", "16k"];
     let jobs: Vec<String> = (0..3)
@@ -163,7 +163,7 @@ fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
         .collect();
     let report = daemon.bench("5s", &jobs)?;
     assert_shares("bytes", &report, "bytes");
-    // They were counted by class.
+    // The commands were counted by class.
     let state = daemon.sluice(&["qos", "show"])?;
     for (index, class) in CLASSES.iter().enumerate() {
         let classes = state["classes"].as_array().cloned().unwrap_or_default();
@@ -179,7 +179,7 @@ fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
 #[test]
 fn e5_the_priority_class_of_connect_counts_under_weighted_round_robin() -> Result<()> {
     let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
-    // All on the high listener, with CC.AMS set: what counts is CATTR.
+    // All connections are on the high listener, with CC.AMS set: CATTR decides.
     let address = daemon.listeners[0];
     let jobs: Vec<String> = CLASSES
         .iter()
@@ -200,7 +200,7 @@ fn e5_work_is_conserved_and_weights_change_live() -> Result<()> {
     };
     once_in_three(|| {
         let alone = iops(&daemon.bench("2s", &[job(2, "")])?, 0);
-        // High asks for a hundredth of the device.
+        // The host of High asks for a hundredth of the device.
         let report = daemon.bench("2s", &[job(2, ""), job(0, ",rate=40")])?;
         let share = iops(&report, 0) / alone;
         println!("Low beside an idle High: {share:.3} of {alone:.0} IOPS");
@@ -231,8 +231,8 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
         format!("name=capped,address={high},hostnqn=nqn.2026-01.io.x:capped,depth=32"),
         format!("name=promised,address={low},hostnqn=nqn.2026-01.io.x:promised,depth=32"),
     ];
-    // What the device does for a host alone, in this very while: what the machine takes from the
-    // reactor is missing from all of them alike.
+    // The device's rate for a host alone is measured in the same run: CPU time that the machine
+    // takes from the reactor is missing from all rates alike.
     let limit_and_reservation = || {
         let before = reserved_periods(&daemon, "promised")?;
         let alone = iops(&daemon.bench("2s", &jobs[..1])?, 0);
@@ -253,12 +253,12 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
         let after = reserved_periods(&daemon, "promised")?;
         let (periods, kept) = (after.0 - before.0, after.1 - before.1);
         println!("{kept} of {periods} periods kept");
-        // The first and the last have demand for a part only.
+        // The first and the last period have demand for a part only.
         ensure!(periods >= 9.0 && kept >= periods - 2.0, "{kept} of {periods} periods kept");
         Ok(())
     };
     once_in_three(limit_and_reservation)?;
-    // More than there is: refused, with what is left.
+    // A reservation of more than there is is refused, with the rest that is free.
     let refused = daemon.sluice(&[
         "qos",
         "reserve",
@@ -276,7 +276,7 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
     Ok(())
 }
 
-/// What a disk with a head does in a second is divided as reserved, however it is ordered and
+/// The time of a disk with a head is divided as reserved, however its commands are ordered and
 /// whatever the others send.
 #[test]
 fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
@@ -304,7 +304,7 @@ fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
             println!(
                 "{order}: flood {flood:.0}, promised {promised:.1} of 40, {kept} of {periods}"
             );
-            // The host has the lowest class, and all of it is complete in time but at the ends.
+            // The host has the lowest class, and all its periods but the first and last are kept.
             ensure!(promised >= 38.0, "{promised:.1} of 40 a second");
             ensure!(periods >= 5.0 && kept >= periods - 1.0, "{kept} of {periods} periods kept");
             ensure!(flood + promised >= 100.0, "{flood:.0} a second are left of 125");
@@ -322,7 +322,7 @@ fn bulk(daemon: &Daemon, way: &str) -> Vec<String> {
     CLASSES.iter().zip(&daemon.listeners).map(job).collect()
 }
 
-/// Without a network that marks, what is said of the link's capacity tells when it is full.
+/// Without a network that marks, the configured capacity tells when the link is full.
 #[test]
 fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
     let network = "[network]\ncapacity = \"800 Mbit/s\"\n";
@@ -344,13 +344,12 @@ fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
     once_in_three(|| shares("randwrite", "writes"))
 }
 
-/// Hosts whose data has no room at first are served when there is some, and what they wrote is what
-/// is read.
+/// Hosts whose data has no room at first are served when there is room, and reads return the
+/// written data.
 ///
-/// This says nothing of promises: it holds whether or not hosts are asked for data ahead of buffers.
-/// That they are is shown by
-/// `a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_time` in
-/// `target/core/src/tests/network.rs`.
+/// The test says nothing of promises: it holds whether or not hosts are asked for data ahead of
+/// buffers. `a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_time` in
+/// `target/core/src/tests/network.rs` shows that they are.
 #[test]
 fn f5_more_hosts_than_buffers_lose_nothing() -> Result<()> {
     let disk = "[[subsystem.namespace]]\nbackend = \"memory\"\nsize = \"32 MiB\"\n";

@@ -1,5 +1,5 @@
-//! The unit's filter of system calls, put before the daemon: the user-mode kernel that the
-//! service's tests boot has none.
+//! Tests of the daemon behind its unit's filter of system calls: the user-mode kernel that the
+//! service's tests boot has no such filters.
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,10 @@ use syscalls::Sysno;
 
 const NQN: &str = "nqn.2026-01.io.sluicegate:sandbox";
 
-/// Returns the groups of system calls that the unit may name, as systemd has them.
+/// Returns the groups of system calls that the unit may name, as systemd lists them.
 fn groups() -> Result<BTreeMap<String, Vec<String>>> {
-    // By its own loader: this machine need not have systemd, nor as new a C library.
+    // The program is run by its own loader: this machine may have no systemd, or an older C
+    // library.
     let root = e2e::uml::system()?;
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
     let output = Command::new(root.join("usr/lib64/ld-linux-x86-64.so.2"))
@@ -45,7 +46,7 @@ fn groups() -> Result<BTreeMap<String, Vec<String>>> {
     Ok(groups)
 }
 
-/// Returns the numbers of what the unit lets the daemon call.
+/// Returns the numbers of the system calls that the unit allows.
 fn allowed() -> Result<BTreeSet<i64>> {
     let unit = fs::read_to_string(e2e::root().join("systemd/sluiced.service"))?;
     let filter = unit.lines().find_map(|line| line.strip_prefix("SystemCallFilter="));
@@ -82,7 +83,7 @@ fn spawn(mut command: Command, filter: BpfProgram) -> Result<Child> {
     thread.join().map_err(|_| anyhow!("the thread has panicked"))?
 }
 
-/// A daemon to start in a folder of its own, and how it is reached.
+/// A daemon that is started in a folder of its own.
 struct Daemon {
     folder: tempfile::TempDir,
     binaries: PathBuf,
@@ -140,7 +141,7 @@ impl Daemon {
     }
 }
 
-/// Returns how a process ended, which it does within a minute.
+/// Returns the exit status of a process that ends within a minute.
 fn ended(child: &mut Child) -> Result<Option<i32>> {
     let start = Instant::now();
     loop {

@@ -1,5 +1,4 @@
-//! The daemon as it is installed, under systemd: what `tests/scenarios/service-*.sh` show, one
-//! test for each.
+//! The daemon as it is installed, under systemd: a test for each of `tests/scenarios/service-*.sh`.
 
 use anyhow::Result;
 use e2e::service;

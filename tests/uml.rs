@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// What the scenarios connect to.
+/// The target that the scenarios connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The daemon under test.
@@ -46,11 +46,11 @@ impl Target {
     }
 }
 
-/// Returns the user-mode kernel: `SLUICEGATE_UML`, or what `tests/lab/build-uml` finds or builds,
-/// which takes some minutes the first time.
+/// Returns the user-mode kernel: `SLUICEGATE_UML`, or the one that `tests/lab/build-uml` finds or
+/// builds, which takes some minutes the first time.
 ///
 /// # Errors
-/// `build-uml`'s own message.
+/// `build-uml` fails, with its own message.
 pub fn kernel() -> Result<PathBuf> {
     static KERNEL: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     if let Some(kernel) = std::env::var_os("SLUICEGATE_UML") {
@@ -64,7 +64,7 @@ pub fn kernel() -> Result<PathBuf> {
 /// minutes the first time.
 ///
 /// # Errors
-/// `build-root`'s own message.
+/// `build-root` fails, with its own message.
 pub fn system() -> Result<PathBuf> {
     static SYSTEM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let system = SYSTEM.get_or_init(|| made_by("build-root").map_err(|e| format!("{e:#}")));
@@ -83,16 +83,16 @@ fn made_by(script: &str) -> Result<PathBuf> {
     Ok(path.trim().into())
 }
 
-/// Everything a boot needs.
+/// The settings of a boot.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The user-mode kernel.
     pub kernel: PathBuf,
     /// The folder with `sluiced` and `sluice`, `/run/bin` inside.
     pub binaries: PathBuf,
-    /// What the scenario connects to.
+    /// The target that the scenario connects to.
     pub target: Target,
-    /// After this time the machine is killed.
+    /// Time after which the machine is killed.
     pub time_limit: Duration,
 }
 
@@ -128,7 +128,7 @@ impl Machine {
             .spawn()
             .context("cannot boot the machine")?;
         let ended = wait(&mut machine, self.time_limit)?;
-        // The kernel is many processes: what is left of them goes with the group.
+        // The kernel is many processes, which are killed as a group.
         kill_group(&machine);
         machine.wait()?;
         Ok(Report { text: read(&log)?, log, timed_out: ended.is_none() })
@@ -201,28 +201,28 @@ fn read(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).replace('\r', ""))
 }
 
-/// What a machine said.
+/// The output of a machine.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// All of its output.
+    /// The whole output.
     pub text: String,
-    /// Where the output is kept.
+    /// The file in which the output is kept.
     pub log: PathBuf,
-    /// The machine was killed at the time limit.
+    /// Whether the machine was killed at the time limit.
     pub timed_out: bool,
 }
 
-/// How a scenario ended.
+/// The end of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// `RESULT pass`.
     Pass,
-    /// `RESULT fail`, with the reason given.
+    /// `RESULT fail`, with the reason.
     Fail(String),
 }
 
 impl Report {
-    /// Returns the scenario's result; none where it did not come to one.
+    /// Returns the scenario's result; none where the scenario ended without one.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         let lines = self.text.lines();

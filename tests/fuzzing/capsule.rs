@@ -27,7 +27,7 @@ const LISTENERS: u32 = 2;
 const CONNECTIONS: usize = 8;
 /// Controllers at one time.
 const CONTROLLERS: u16 = 4;
-/// What is to be done in one step can be no more than this, whatever the step.
+/// Actions that one step may bring about, whatever the step.
 const ACTIONS: usize = 256;
 
 /// Runs one input.
@@ -50,10 +50,10 @@ pub fn run(mut data: &[u8]) {
 struct Bench {
     service: Service,
     now: Nanos,
-    /// Connections that are open: those that are connected to a controller and others.
+    /// Open connections, whether connected to a controller or not.
     open: Vec<ConnectionId>,
     last: u64,
-    /// Commands that are to be completed later, by connection and identifier.
+    /// Numbers of commands that are completed later, by connection and identifier.
     deferred: BTreeMap<(ConnectionId, u16), u32>,
     out: Vec<u8>,
 }
@@ -142,7 +142,7 @@ impl Bench {
             put(sqe.as_mut_bytes(), 40, bytes(data, 12));
         }
         let key = (connection, sqe.cid.get());
-        // As a transport does when a command arrives: an event request gives way to it.
+        // A transport does the same when a command arrives: an event request gives way to it.
         if self.service.withdraw_event_request(key.0, key.1) {
             let deferred = self.deferred.get_mut(&key).expect("a request that was deferred");
             *deferred = deferred.checked_sub(1).expect("a request that still waits");
@@ -190,7 +190,7 @@ impl Bench {
         self.close(connection);
     }
 
-    /// Ends a connection: what the connection waits for is of no interest any more.
+    /// Ends a connection, and forgets the commands that it waits for.
     fn close(&mut self, connection: ConnectionId) {
         self.open.retain(|c| *c != connection);
         self.deferred.retain(|(c, _), _| *c != connection);
@@ -204,7 +204,7 @@ impl Bench {
         let host = pick_name(&HOSTS, tag >> 2);
         let nsid = u32::from(tag >> 4);
         let now = self.now;
-        // Some of these cannot be, which is the answer then.
+        // Some of these changes are impossible, which is the answer then.
         let service = &mut self.service;
         let _ = match what % 10 {
             0 => service.add_namespace(now, nqn, namespace(tag)).map(drop),
@@ -220,7 +220,7 @@ impl Bench {
         };
     }
 
-    /// Does what the service wants done, until there is nothing more.
+    /// Carries out the service's actions, until there are no more.
     fn act(&mut self) {
         let mut count = 0;
         while let Some(action) = self.service.poll_action() {
@@ -241,7 +241,7 @@ impl Bench {
         }
     }
 
-    /// Checks what bounds memory.
+    /// Checks the bounds of memory.
     fn check(&self) {
         let controllers = self.service.controllers().count();
         assert!(controllers <= usize::from(CONTROLLERS), "{controllers} controllers");
@@ -249,7 +249,7 @@ impl Bench {
             let mine = self.deferred.iter().filter(|((c, _), _)| *c == id);
             mine.map(|(_, count)| usize::try_from(*count).expect("a count")).sum::<usize>()
         };
-        // Event requests, and Abort commands, of which a few may be under way.
+        // The limit is of event requests, and of Abort commands, of which a few may be under way.
         let most = Service::event_request_limit() + 8;
         let open = self.open.iter().map(|id| waiting(*id));
         assert!(open.max().unwrap_or(0) <= most, "a connection's commands wait without end");

@@ -9,7 +9,7 @@ pub fn run(data: &[u8]) {
     let file = Path::new("fuzz.toml");
     match Config::parse_bytes(data, file) {
         Ok(config) => {
-            // What is kept of a configuration must mean the same when it is read again.
+            // The text of a configuration must mean the same when it is read again.
             let text = render(&config);
             let again = Config::parse(&text, file);
             assert_eq!(again.as_ref(), Ok(&config), "written and read again:\n{text}");

@@ -1,11 +1,11 @@
-//! How an input's bytes become decisions.
+//! Decisions from an input's bytes.
 
 /// Cuts a stream into chunks of pseudo-random lengths. The same seed gives the same chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks(u32);
 
 impl Chunks {
-    /// Chunks as `seed` decides: of 1 byte for 0, of up to 4 KiB for large seeds.
+    /// Makes the chunks of a seed: of 1 byte for 0, of up to 4 KiB for large seeds.
     #[must_use]
     pub fn new(seed: u8) -> Self {
         Self(u32::from(seed))
@@ -13,7 +13,7 @@ impl Chunks {
 
     /// Takes the next chunk off `stream`: at least a byte, while there is one.
     pub fn take<'a>(&mut self, stream: &mut &'a [u8]) -> &'a [u8] {
-        // The generator of Numerical Recipes; its high bits are the good ones.
+        // This generator is that of Numerical Recipes, whose high bits are the good ones.
         let longest = 1 + (self.0 & 0xff) * 16;
         let next = (self.0 >> 8).wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let length = 1 + (next >> 12) % longest;

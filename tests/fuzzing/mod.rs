@@ -1,5 +1,5 @@
-//! What the fuzz targets do: for cargo-fuzz (`tests/fuzz/`), and for the replay of the committed
-//! inputs in the plain tests. A run that finds something wrong panics.
+//! The fuzz targets, for cargo-fuzz (`tests/fuzz/`), and for the replay of the committed inputs in
+//! the plain tests. A run that finds a fault panics.
 #![expect(clippy::expect_used, reason = "a panic is how a fuzz target reports what it found")]
 
 pub mod capsule;
@@ -23,7 +23,7 @@ pub fn replay(name: &str, target: impl Fn(&[u8])) -> Result<()> {
     inputs.sort();
     ensure!(!inputs.is_empty(), "{} holds no inputs", folder.display());
     for input in inputs {
-        // Said before the run: a panic then follows the input's name.
+        // The name is printed before the run, so that a panic follows it.
         println!("{}", input.display());
         target(&fs::read(&input)?);
     }

@@ -1,8 +1,8 @@
 //! `pdu_stream`: a peer sends arbitrary bytes, cut anywhere.
 //!
-//! The input: a byte of settings (bit 0: whether we are the host; 2:1 alignment; 3 header digest;
-//! 4 data digest), a byte that decides the chunks, then the stream. It is run twice, in one chunk
-//! and in many: what we answer must be the same.
+//! The input is a byte of settings (bit 0: whether this side is the host; 2:1 alignment; 3 header
+//! digest; 4 data digest), a byte that decides the chunks, then the stream. The stream is run
+//! twice, in one chunk and in many: the answers must be the same.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use zerocopy::FromBytes as _;
 
 use super::input::{Chunks, byte};
 
-/// Entries of the queue: bounds what may be outstanding.
+/// Entries of the queue, which bound the commands that may be outstanding.
 const ENTRIES: u16 = 8;
-/// The most in-capsule data, bytes.
+/// The most in-capsule data, in bytes.
 const IN_CAPSULE: u32 = 8192;
-/// The most that a command here reads, bytes.
+/// The most data that a command here reads, in bytes.
 const READ: u32 = 4096;
-/// What one grant of a metered transfer asks for, in bytes.
+/// The data that one grant of a metered transfer asks for, in bytes.
 const STEP: u32 = 6000;
-/// What a command of ours reads or writes in the host role, bytes.
+/// The data that a command writes in the host role, in bytes.
 const WRITE: u32 = 16384;
 
 /// Runs one input.
@@ -91,7 +91,7 @@ impl Side {
     }
 }
 
-/// Takes all that is queued, as a socket would.
+/// Takes all bytes that are queued, as a socket would.
 fn drain<P: Payload>(tx: &mut Tx<P>, sent: &mut Vec<u8>) {
     while tx.begin() {
         let before = sent.len();
@@ -109,7 +109,7 @@ struct Coming {
     received: u32,
 }
 
-/// The target role, with a shell that answers each command.
+/// The target role, which answers each command.
 struct Target {
     connection: TargetConnection<Vec<u8>>,
     coming: BTreeMap<SlotId, Coming>,
@@ -215,7 +215,8 @@ impl Target {
         }
     }
 
-    /// Bits 1:0 of the opcode are the direction: 01b to the target, 10b to the host.
+    /// Carries out a command whose capsule has no data. Bits 1:0 of the opcode are the direction:
+    /// 01b to the target, 10b to the host.
     fn without_data(&mut self, slot: SlotId, sqe: &Sqe) {
         let length = sqe.sgl.length.get();
         let transport = sqe.sgl.kind == SglDescriptor::TRANSPORT && length > 0;
@@ -241,8 +242,8 @@ impl Target {
     }
 }
 
-/// Checks that data which was said to arrive is handed over all at once, from where it was
-/// received: that may be its command's own buffer.
+/// Checks that data which was announced is handed over all at once, from where it was received:
+/// that place may be its command's own buffer.
 fn check_place(arriving: Arriving, input: &[u8], event: &Received<'_>) {
     let seen = match event {
         Received::Data { slot, offset, bytes } => {
@@ -258,7 +259,7 @@ fn check_place(arriving: Arriving, input: &[u8], event: &Received<'_>) {
 /// The host role, with a read, a write by R2T, a write in the capsule and a flush.
 struct Host {
     connection: HostConnection<Vec<u8>>,
-    /// Bytes that a command reads.
+    /// Bytes that each command reads, by identifier.
     commands: BTreeMap<u16, u32>,
     open: bool,
     sent: Vec<u8>,
@@ -320,8 +321,8 @@ impl Host {
     }
 }
 
-/// Returns `sent` without what a termination request repeats of the offending PDU: as much as had
-/// arrived of that PDU.
+/// Returns `sent` without the bytes of the offending PDU that a termination request repeats: as
+/// many as had arrived of that PDU.
 fn without_echo(sent: &[u8]) -> Vec<u8> {
     let mut kept = sent.to_vec();
     let mut at = 0;

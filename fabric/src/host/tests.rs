@@ -1,4 +1,4 @@
-//! The host's side against the target's service, in one process.
+//! Tests of the host's side with the target's service, in one process.
 
 use core::time::Duration;
 
@@ -106,7 +106,7 @@ impl Bench {
         self.host.answered(self.now, &Cqe::new(cid, 0, result, status), data);
     }
 
-    /// Carries commands and answers to and fro until both sides are silent.
+    /// Carries commands and answers in both directions until both sides are silent.
     fn settle(&mut self) {
         loop {
             let action = self.host.poll_action();
@@ -270,7 +270,7 @@ fn events_are_told_and_asked_for_again() {
         bench.service.add_namespace(bench.now, SUBSYSTEM, namespace(tag)).unwrap();
         bench.settle();
         let [Action::Event(event)] = bench.told[..] else { panic!("{:?}", bench.told) };
-        // Notice, namespace attribute changed, in the list of changed namespaces.
+        // The event is a notice: a namespace attribute changed, in the list of changed namespaces.
         assert_eq!(event, AsyncEvent { kind: 2, information: 0, log: 4 });
         bench.told.clear();
         let log = Sqe {
@@ -295,7 +295,7 @@ fn an_event_request_that_fails_tells_nothing_and_is_not_sent_again() {
 }
 
 #[test]
-fn what_the_target_refuses_ends_the_association_with_the_reason() {
+fn a_refusal_ends_the_association_with_the_reason() {
     let stranger = Settings { host: "nqn.2014-08.org:stranger".to_owned(), ..settings() };
     let mut bench = Bench::new(settings(), ServiceConfig::default());
     bench.host.connect(bench.now);
@@ -394,7 +394,7 @@ fn the_admin_queue_is_never_overfilled() {
 }
 
 #[test]
-fn namespaces_that_cannot_be_are_refused() {
+fn impossible_namespaces_are_refused() {
     let mut id = IdentifyNamespace::new_zeroed();
     let parse =
         |id: &IdentifyNamespace| NamespaceFacts::parse(5, zerocopy::IntoBytes::as_bytes(id));

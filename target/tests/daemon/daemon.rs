@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::client::NQN;
 
-/// Longest that anything here is waited for.
+/// The longest time that a test waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns an address that stays free while a daemon ends and starts again: on a loopback address
@@ -27,7 +27,7 @@ pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind(SocketAddr::from((ip, 0))).unwrap().local_addr().unwrap()
 }
 
-/// A folder with a configuration, and an address that is free.
+/// A folder with a configuration, and a free address.
 pub(crate) struct Setup {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) address: SocketAddr,
@@ -69,7 +69,7 @@ impl Setup {
         command
     }
 
-    /// Starts it, and waits until it serves.
+    /// Starts the daemon, and waits until it serves.
     pub(crate) fn start(&self) -> Daemon {
         // The kernel closes the listener of a daemon that was killed with its ring, which may be
         // after the process has been waited for.
@@ -108,7 +108,7 @@ impl Daemon {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits for a line of the log that has these words; answers it.
+    /// Waits for a line of the log that has these words. Returns the line.
     pub(crate) fn logged(&self, words: &str) -> String {
         let start = Instant::now();
         loop {
@@ -138,7 +138,7 @@ impl Daemon {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits until it has ended; answers its status, none where a signal ended it.
+    /// Waits until the daemon has ended. Returns its status, none where a signal ended it.
     pub(crate) fn ended(&mut self) -> Option<i32> {
         let start = Instant::now();
         loop {
@@ -150,7 +150,7 @@ impl Daemon {
         }
     }
 
-    /// Asks it something over the control socket.
+    /// Calls a method over the control socket.
     pub(crate) fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
         let mut stream = UnixStream::connect(&self.control).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,5 +1,5 @@
-//! The daemon itself, as whoever starts and ends it sees it: signals, exit statuses, the
-//! configuration read again, a state file that is damaged.
+//! Tests of the daemon as a process: signals, exit statuses, reload of the configuration, a damaged
+//! state file.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "../serve/client.rs"]

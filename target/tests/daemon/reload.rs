@@ -1,4 +1,4 @@
-//! The configuration file is read again.
+//! Reload of the configuration file.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn sighup_under_io_keeps_the_connection_and_takes_the_change() {
     }
     stop.store(true, Relaxed);
     let mut queue = host.join().unwrap();
-    // The same connection sees what has come, and what was there.
+    // The same connection sees the new namespace, and the old data.
     let mut read = io(opcode::io::READ, 0, 1);
     read.nsid = 2.into();
     assert!(queue.call(read, None, 4096).0.is_success());
@@ -65,7 +65,7 @@ fn sighup_under_io_keeps_the_connection_and_takes_the_change() {
     assert_eq!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).2, pattern(0, 1, 3));
     daemon.send(Signal::SIGHUP);
     daemon.logged("reload: nothing to change");
-    // The host has both disks: neither goes without force.
+    // The host has both disks, and neither is removed without force.
     setup.write(&setup.text("").replace("\"5 s\"", "\"7 s\""));
     daemon.send(Signal::SIGHUP);
     let line = daemon.logged("reload failed");
@@ -92,7 +92,7 @@ fn a_file_with_errors_changes_nothing_and_all_of_them_are_told() {
     let error = daemon.call("reload", json!({})).unwrap_err();
     assert_eq!(error["kind"], "invalid");
     assert!(error["message"].as_str().unwrap().contains("cannot read"), "{error}");
-    // The listener's address is taken: what comes before it is taken back.
+    // The listener's address is taken: the changes before it are undone.
     let address = free_address();
     let taken = std::net::TcpListener::bind(address).unwrap();
     setup.write(&(setup.text(SECOND) + &format!("[[listener]]\naddress = \"{address}\"\n")));

@@ -1,4 +1,4 @@
-//! Signals, and how the daemon ends.
+//! Signals, and the daemon's end.
 
 use std::process::Command;
 
@@ -58,7 +58,8 @@ fn sigterm_lets_commands_finish_and_is_no_failure() {
         let mut read = io(opcode::io::READ, 0, 1);
         read.nsid = 2.into();
         let slow = queue.submit(read, None, 4096);
-        // Answered after the slow one has arrived: both came on the same connection.
+        // This command is answered after the slow one has arrived: both came on the same
+        // connection.
         assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
         daemon.send(signal);
         assert!(queue.wait(slow).0.is_success(), "{signal}");
@@ -100,7 +101,7 @@ fn the_exit_status_tells_who_asked_for_the_end() {
         daemon.call("shutdown", json!({ "now": now })).unwrap();
         assert_eq!(daemon.ended(), Some(150));
     }
-    // A signal that comes while it does what it was asked to does not make another end of it.
+    // A signal that comes while the daemon shuts down on request is not the reason of the end.
     let mut daemon = setup.start();
     daemon.call("shutdown", json!({})).unwrap();
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.id()), Signal::SIGTERM);
@@ -110,8 +111,8 @@ fn the_exit_status_tells_who_asked_for_the_end() {
     assert_eq!(daemon.ended(), Some(78));
 }
 
-/// A limit on file sizes (`ulimit -f`, `LimitFSIZE=`) sends SIGXFSZ, which ends a process that does
-/// nothing about it.
+/// A limit on file sizes (`ulimit -f`, `LimitFSIZE=`) sends SIGXFSZ, which ends a process without a
+/// handler.
 #[test]
 fn a_limit_on_file_sizes_is_an_error_and_no_end() {
     let setup = Setup::new();

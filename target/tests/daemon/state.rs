@@ -19,7 +19,7 @@ fn a_damaged_state_file_is_set_aside_without_a_panics_text_and_the_configuration
     let good = std::fs::read(&state).unwrap();
     assert_eq!(good[9] & 2, 0, "it was closed in order");
     let mut aside = 0;
-    // Of each page that has something in it the first bytes, which say what it is.
+    // These are the first bytes of each page that is not empty, which tell the page's type.
     let pages: Vec<usize> = (1..good.len() / 4096).filter(|n| good[n * 4096] != 0).collect();
     for page in pages {
         let mut bytes = good.clone();
@@ -43,7 +43,7 @@ fn a_damaged_state_file_is_set_aside_without_a_panics_text_and_the_configuration
             );
             assert!(kept.iter().any(|name| line.contains(name.as_str())), "{line}");
         } else {
-            // The page was of no use any more.
+            // The page was no longer in use.
             assert_eq!(hosts[0]["hosts"], json!([host]));
         }
     }

@@ -14,7 +14,7 @@ use zerocopy::little_endian::U32;
 use super::client::{NQN, Queue, io, pattern};
 use super::{end, memory, namespace, target};
 
-/// Returns a file with the size that it has.
+/// Makes a backend of a file in its present size.
 fn existing(path: &Path) -> Backend {
     Backend::File {
         path: path.to_owned(),
@@ -30,7 +30,7 @@ fn row(runtime: &Runtime, nsid: u32) -> NamespaceState {
     subsystems[0].namespaces.iter().find(|row| row.nsid == nsid).unwrap().clone()
 }
 
-/// Waits for a state; the time is no part of what is shown.
+/// Waits for a state, for as long as that takes.
 fn await_state(runtime: &Runtime, nsid: u32, state: Availability) -> NamespaceState {
     let start = Instant::now();
     loop {
@@ -47,7 +47,7 @@ fn on(nsid: u32, sqe: Sqe) -> Sqe {
     Sqe { nsid: U32::new(nsid), ..sqe }
 }
 
-/// Returns a status without DNR and the retry delay.
+/// Says whether a status is Namespace Not Ready, whatever its retry delay.
 fn is_not_ready(status: Status) -> bool {
     status.bits() & 0x7ff == Status::NAMESPACE_NOT_READY.bits() && !status.is_dnr()
 }
@@ -150,7 +150,7 @@ fn errors_of_a_device_are_counted_and_the_last_one_is_named() {
     let reason = seen.reason.unwrap();
     let last = "20 errors, last: unrecovered read error (SCT 2h, SC 81h) on read at LBA 199, ";
     assert!(reason.starts_with(last), "{reason}");
-    // What a host asks for wrongly is none.
+    // A wrong request of a host is no error of the device.
     let beyond = io(opcode::io::READ, (64 << 20) / 4096, 1);
     assert_eq!(queue.call(on(2, beyond), None, 4096).0, Status::LBA_OUT_OF_RANGE.dnr());
     let sound = row(&runtime, 2);

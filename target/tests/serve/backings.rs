@@ -1,4 +1,4 @@
-//! Files behind namespaces: who has them, and what was seen of them before.
+//! Files behind namespaces: their claims, and their state when they were open before.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ fn add(runtime: &Runtime, namespace: &Namespace) -> Result<u32, EngineError> {
     runtime.add_namespace(NQN, namespace)
 }
 
-/// Adds what is in use, and answers the words.
+/// Adds a namespace whose file is in use. Returns the message of the refusal.
 fn in_use(runtime: &Runtime, namespace: &Namespace) -> String {
     let error = add(runtime, namespace).unwrap_err();
     assert!(matches!(error, EngineError::Exists(_)), "{namespace:?}: {error:?}");
@@ -66,7 +66,7 @@ fn a_file_has_one_writer_whatever_it_is_called() {
     for name in ["disk", "a/../disk", "symlink", "hardlink"] {
         let text = in_use(&runtime, &disk(2, at(name), true));
         assert!(text.contains(&format!("namespace 1 of {NQN} has it already")), "{name}: {text}");
-        // One that only reads would see what its host's cache does not.
+        // Even a reader is refused: its host's cache would not see the writes.
         in_use(&runtime, &read_only(2, at(name)));
     }
     runtime.remove_namespace(NQN, 1).unwrap();
@@ -155,11 +155,11 @@ fn a_file_that_was_served_is_never_made_again_nor_filled_up() {
     let namespace = disk(1, path.clone(), true);
     assert!(start(&namespace));
     assert_eq!(seen(&store).unwrap().size, MIB);
-    // Its file system is not mounted.
+    // The disk's file system is not mounted.
     std::fs::rename(&path, folder.path().join("elsewhere")).unwrap();
     assert!(!start(&namespace));
     assert!(!path.exists(), "made again, empty, under the same UUID");
-    // Half of it came back.
+    // Half of the file came back.
     std::fs::rename(folder.path().join("elsewhere"), &path).unwrap();
     File::options().write(true).open(&path).unwrap().set_len(MIB / 2).unwrap();
     assert!(!start(&namespace));
@@ -192,7 +192,7 @@ fn a_namespace_that_is_removed_is_forgotten_and_a_resize_is_remembered() {
     runtime.remove_subsystem(NQN).unwrap();
     assert_eq!(seen(&store), None);
     end(&runtime);
-    // One that the configuration no longer has is forgotten at the next start.
+    // A namespace that the configuration no longer has is forgotten at the next start.
     let (runtime, _) = served(&store, &disk(1, path.clone(), true));
     end(&runtime);
     let (runtime, _) = served(&store, &disk(2, path, true));

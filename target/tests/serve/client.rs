@@ -1,4 +1,4 @@
-//! The host of these tests under one name. A target that does wrong fails the test.
+//! The host of these tests, under one name. A target that breaks the rules fails the test.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! Peers that take all the connections that they can get, or come and go without end: hosts find
-//! room beside them, and the log stays small.
+//! Peers that take all the connections that they can get, or connect and leave without end: hosts
+//! find room beside them, and the log stays small.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ use super::client::{HOST, Queue, io};
 use super::host_log;
 use super::{end, eventually, memory, target};
 
-/// An address of the loopback network.
+/// Returns an address of the loopback network.
 fn local(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, last)
 }
@@ -39,7 +39,7 @@ fn discover(source: Ipv4Addr, address: SocketAddr, keep_alive_ms: u32) -> Result
     Raw::connect_with(way, &command, &data).unwrap().map(|(raw, _)| raw)
 }
 
-/// Says that a host connects, and that its queues read.
+/// Checks that a host connects, and that its queues read.
 fn a_host_connects(address: SocketAddr, queues: u16) {
     let start = Instant::now();
     let (_admin, id) = Queue::controller(address);
@@ -84,7 +84,7 @@ fn silent_connections_make_room_for_hosts() {
     });
     eventually("no more wait than may", || runtime.connections().len() <= most);
     a_host_connects(address, 4);
-    // Those that waited longest were closed, of the address with the most.
+    // The connections that waited longest were closed, of the address with the most.
     let mut first = &crowd[0];
     assert_eq!(first.read(&mut [0]).unwrap(), 0);
     let (command, data) = (hostile::commands::connect(0), super::client::connect_data(0xffff));

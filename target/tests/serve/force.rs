@@ -1,4 +1,4 @@
-//! What a change would take from connected hosts.
+//! Losses of connected hosts that a change would bring about.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
     end(&runtime);
 }
 
-/// What docs/control.md says of shrinking.
+/// The statements of docs/control.md about shrinking hold.
 #[test]
 fn a_file_that_becomes_larger_again_has_its_old_data_and_memory_has_zeroes() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -1,4 +1,4 @@
-//! Hosts that hold what they can get, and never give it back: others go on.
+//! Hosts that hold all memory that they can get, and never give it back: others go on.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use sluiced::runtime::Runtime;
 use crate::client::{NQN, Queue, io, pattern};
 use crate::{buffers_in_use, end, eventually, file, memory, namespace, serve};
 
-/// Hosts that hold what they can get: more than have a quarter of the memory each.
+/// Number of hosts that hold memory: more than four, each of which may have a quarter.
 const HOSTS: u32 = 6;
 
 /// A host with a controller of its own.
@@ -54,8 +54,7 @@ fn start(io_memory: u64) -> (tempfile::TempDir, Arc<Runtime>, SocketAddr) {
     (folder, runtime, address)
 }
 
-/// Checks that another host reads and writes, in the capsule and not, while others hold what they
-/// can.
+/// Checks that another host reads and writes, in the capsule and not, while others hold memory.
 fn goes_on(address: SocketAddr) {
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
@@ -76,7 +75,7 @@ fn goes_on(address: SocketAddr) {
     }
 }
 
-/// Waits until as much memory is in use as was a moment ago: nothing goes on any more.
+/// Waits until the memory in use, `least` bytes at least, changes no more.
 fn settled(runtime: &Runtime, least: u64) {
     let mut before = 0;
     eventually("the memory is held", || {
@@ -145,7 +144,7 @@ fn who_sends_a_byte_of_a_capsule_stops_nobody_else() {
             let mut queue = holder.queue(address, qid);
             let write = numbered(io(opcode::io::WRITE, 0, 2), 1, 2);
             let pdu = Raw::capsule(&write, SglDescriptor::in_capsule(8192), &[0; 8192]);
-            // The capsule's header, its command and a byte of its data.
+            // These bytes are the capsule's header, its command and a byte of its data.
             queue.0.write_all(&pdu[..73]).unwrap();
             queues.push(queue);
         }

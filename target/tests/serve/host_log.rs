@@ -1,4 +1,4 @@
-//! What the log says of hosts.
+//! The lines of the log about hosts.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use zerocopy::little_endian::U16;
 use super::client::NQN;
 use super::{end, eventually, memory, target};
 
-/// What all targets of this process have logged.
+/// The log of all targets of this process.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ pub(crate) fn lines(host: &str) -> Vec<String> {
     log.lines().filter(|line| line.contains(host)).map(str::to_owned).collect()
 }
 
-/// Connects a queue of a host with this NQN; the status where the target refuses.
+/// Connects a queue of a host with this NQN. Returns the status where the target refuses.
 fn connect(address: SocketAddr, host: &str, qid: u16, cntlid: u16) -> Result<(Raw, u16), u16> {
     let (subsystem, host) = (NQN.to_owned(), host.to_owned());
     let data = Identity { subsystem, host, host_id: [7; 16] }.connect_data(cntlid);

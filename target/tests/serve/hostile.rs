@@ -1,4 +1,4 @@
-//! Hosts that do wrong, or that have bad luck: what the target must bear.
+//! Hosts that break rules or are cut off, and that the target must withstand.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -106,7 +106,7 @@ fn a_host_that_does_not_read_its_answers_takes_no_memory() {
     let many: Vec<u8> = one.repeat(1000);
     raw.0.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let start = Instant::now();
-    // Ends when the target has stopped reading and the sockets are full.
+    // The loop ends when the target has stopped reading and the sockets are full.
     while raw.0.write_all(&many).is_ok() && start.elapsed() < Duration::from_secs(8) {}
     let grown = resident().saturating_sub(before) >> 20;
     assert!(grown < 64, "{grown} MiB for one host that does not read");
@@ -120,7 +120,7 @@ fn half_capsules_in_all_buffers_stop_nobody() {
     let (runtime, address) = target(vec![memory()], 1);
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
-    // As many as there are buffers for in-capsule data.
+    // There are as many capsules as buffers for in-capsule data.
     let mut hosts: Vec<_> = (0..32u16)
         .map(|n| {
             let mut raw = connect_raw(address, 2 + n, id);

@@ -1,4 +1,4 @@
-//! What hosts do that are not Linux.
+//! Hosts that behave otherwise than Linux.
 
 use std::io::Write;
 use std::time::Duration;
@@ -34,13 +34,13 @@ fn a_host_that_reuses_its_event_requests_identifiers_shuts_down_in_order() {
         let request = Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..property(0, 0, cid) };
         host.send(&Sqe { nsid: U32::new(0), ..request }, nothing, &[]).unwrap();
     }
-    // It has forgotten them, and uses their identifiers.
+    // The host has forgotten its requests, and uses their identifiers.
     host.send(&property(opcode::fabrics::PROPERTY_GET, 0, 2), nothing, &[]).unwrap();
     let response = host.receive().unwrap();
     assert_eq!((response.kind, response.status(), response.word(12)), (5, 0, 2));
     let cc = u32::from(response.word(0)) | u32::from(response.word(2)) << 16;
     assert_eq!(cc, 0x46_0001);
-    // Normal shutdown: the requests that are left are completed, each once.
+    // A normal shutdown completes each request that is left once.
     host.send(&property(opcode::fabrics::PROPERTY_SET, cc | 1 << 14, 1), nothing, &[]).unwrap();
     let mut answers = Vec::new();
     for _ in 0..3 {
@@ -115,7 +115,7 @@ fn an_admin_queue_as_long_as_the_configuration_says_holds_data_of_128_commands()
         }
     }
     assert_eq!((asked.len(), later), (128, 72));
-    // What it was asked for it sends, and then there is room again.
+    // The host sends the data that it was asked for, and then there is room again.
     for (cid, tag) in asked {
         let mut data = vec![6, 4, 24, 24];
         data.extend(u32::to_le_bytes(24 + 512));

@@ -1,4 +1,4 @@
-//! The running target, driven over loopback TCP by a small host of our own.
+//! Tests of the running target, driven over loopback TCP by a small host.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod atomic;
@@ -83,7 +83,7 @@ fn serve(
     serve_again(target, qos, namespaces, SeenNamespaces::default())
 }
 
-/// Returns the same, of a target that has seen namespaces before.
+/// Returns the same as [`serve`], of a target that has seen namespaces before.
 fn serve_again(
     target: TargetConfig,
     qos: QosConfig,
@@ -116,7 +116,7 @@ fn serve_again(
     (Runtime::start(&config, seen).unwrap(), address)
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -192,7 +192,7 @@ fn commands_share_a_little_memory_and_all_of_it_comes_back() {
                 std::thread::spawn(move || {
                     let (_admin, id) = Queue::controller(address);
                     let (mut queue, _) = Queue::connect(address, 1, id);
-                    // 256 blocks are 1 MiB: two of them are all the memory there is.
+                    // 256 blocks are 1 MiB: two such commands take all the memory there is.
                     let place = |i: u32| (host * 16 + i) * 256;
                     let writes: Vec<u16> = (0..16)
                         .map(|i| {
@@ -228,8 +228,8 @@ fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back(
     let (mut admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let (mut other, _) = Queue::connect(address, 2, id);
-    // The host never answers the R2T of the first. It may not have all the memory there is: the
-    // second waits, though there is room for it.
+    // The host never answers the R2T of the first write. No host may have all the memory there is:
+    // the second write waits, though there is room for it.
     let mut writes = Vec::new();
     for lba in [0, 256] {
         let write = io(opcode::io::WRITE, lba, 256);
@@ -260,7 +260,7 @@ fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back(
 #[test]
 fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
     let backend = Backend::Memory { size: 1 << 30, block_size: 4096 };
-    // A million slices, each of them of nothing.
+    // Deallocating all of this device takes a million slices, none of which does anything.
     let endless = Backend::Null { size: 1 << 44, block_size: 4096, model: None };
     let (runtime, address) = target(vec![backend, endless], 1);
     let (_admin, id) = Queue::controller(address);
@@ -277,7 +277,7 @@ fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
         let (status, _, data) = other.call(io(opcode::io::READ, lba, 1), None, 4096);
         assert!(status.is_success() && data.iter().all(|byte| *byte == 0), "block {lba}");
     }
-    // Beyond the end: refused as a whole, and nothing is left behind.
+    // A command beyond the end is refused as a whole, and leaves nothing behind.
     let (sqe, ranges) = deallocate(1, blocks);
     assert!(!sweeping.call(sqe, Some(ranges), 0).0.is_success());
     // A sweep is not done while reads are served, and ends with its connection.
@@ -303,7 +303,8 @@ fn d3_a_file_deallocates_all_of_its_ranges_slice_by_slice() {
     let (runtime, address) = target(vec![large], 1);
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
-    // The last of 64 MiB, and the first of the next slice; the last block, and the one before a range.
+    // These are the last block of 64 MiB, the first of the next slice, the last block of all, and
+    // the one before a range.
     let slice: u32 = (64 << 20) / 4096;
     let inside = [8, 8 + slice - 1, 8 + slice, 3 * slice];
     let outside = [7, 3 * slice + 1];
@@ -327,7 +328,7 @@ fn d3_a_file_deallocates_all_of_its_ranges_slice_by_slice() {
     end(&runtime);
 }
 
-/// Write Zeroes of `blocks` blocks, on media at its end.
+/// Makes a Write Zeroes of `blocks` blocks, which are on media at its end.
 fn zeroes(nsid: u32, blocks: u32) -> Sqe {
     let sqe = io(opcode::io::WRITE_ZEROES, 0, blocks);
     let cdw12 = U32::new(sqe.cdw12.get() | 1 << 30);
@@ -367,7 +368,7 @@ fn d3_a_large_write_zeroes_is_done_slice_by_slice_and_can_be_given_up() {
     }
     let (_, _, after) = other.call(io(opcode::io::READ, 8192, 1), None, 4096);
     assert!(after == pattern(8192, 1, 9), "the block after them is as it was");
-    // 32 slices, each of which takes 30 ms; nobody waits for more than the one that is underway.
+    // The command has 32 slices, each of which takes 30 ms; nobody waits for more than one of them.
     let cid = large.submit(zeroes(2, 8192), None, 0);
     let read = Sqe { nsid: U32::new(2), ..io(opcode::io::READ, 0, 1) };
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! What connections get of the network, while that changes.
+//! Changes of the network's settings under connections.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     eventually("the move to another link", || is_on(&runtime, "east"));
     runtime.set_listener_link(address, None).unwrap();
     eventually("the move back", || is_on(&runtime, "default"));
-    // Off, nothing is said of connections, and on again it is.
+    // Switched off, connections have no state of the network; switched on, they have one again.
     runtime.set_network(&Network { enabled: false, ..network.clone() }).unwrap();
     eventually("nothing is known", || of_queue(&runtime).is_none());
     assert!(!runtime.network().enabled);

@@ -1,4 +1,4 @@
-//! Quality of service while things come, change and go.
+//! Quality of service while namespaces, sessions and hosts come, change and go.
 
 use std::collections::HashSet;
 use std::os::unix::fs::FileExt;
@@ -25,7 +25,7 @@ fn limited(nsid: u32, iops: u64) -> QosConfig {
     QosConfig { sessions: vec![one], ..QosConfig::default() }
 }
 
-/// Threads of reactors, with the CPU time each has used, in clock ticks (10 ms).
+/// Lists the threads of reactors, with the CPU time that each has used, in clock ticks (10 ms).
 fn reactors() -> Vec<(String, u64)> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let one = |task: std::fs::DirEntry| {
@@ -40,7 +40,7 @@ fn reactors() -> Vec<(String, u64)> {
 
 #[test]
 fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
-    // Other tests start reactors too: again, if one did at the same moment.
+    // Other tests start reactors too: the measurement is repeated if one did at the same moment.
     let (runtime, address, ours) = loop {
         let before: HashSet<String> = reactors().into_iter().map(|(task, _)| task).collect();
         let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, 1));
@@ -66,7 +66,7 @@ fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
     end(&runtime);
 }
 
-/// What holds the window is in the hands of one reactor, what waits for it in those of another.
+/// Commands of one reactor hold the window, and commands of another wait for it.
 #[test]
 fn a_device_that_goes_leaves_nobody_waiting() {
     let device = with_window(slow_device(Duration::from_millis(400)), 1);
@@ -223,7 +223,7 @@ fn a_session_that_is_removed_holds_nothing_back() {
     end(&runtime);
 }
 
-/// A Verify that waits for a scratch buffer has its place in the window.
+/// A Verify holds its place in the window while the Verify waits for a scratch buffer.
 #[test]
 fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -249,8 +249,8 @@ fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
     end(&runtime);
 }
 
-/// A write's data arrives after settings have changed, and after its connection's other commands
-/// were seen by the new ones.
+/// A write's data arrives after settings have changed, and after other commands of its connection
+/// have come under the new settings.
 #[test]
 fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
     let namespaces = vec![namespace(memory()), namespace(memory())];

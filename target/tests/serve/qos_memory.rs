@@ -64,7 +64,7 @@ fn on(nsid: u32, sqe: Sqe) -> Sqe {
 }
 
 /// Small writes of a tenant with a limit lie in the buffers for in-capsule data while they wait.
-/// Those are not all there are for one tenant: else nobody else is read from.
+/// One tenant does not get all of those buffers: else nobody else would be read from.
 #[test]
 fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
     let limited = Session { iops: Some(1), ..of_namespace(1) };
@@ -120,7 +120,7 @@ fn reads_and_writes_do_not_wait_for_each_other() {
     mix(1, 64, Duration::from_millis(2), 1);
 }
 
-/// The same with a deeper window, smaller commands and two queues of each kind.
+/// The same holds with a deeper window, smaller commands and two queues of each kind.
 #[test]
 fn many_reads_and_writes_do_not_wait_for_each_other() {
     mix(8, 16, Duration::from_micros(300), 2);
@@ -139,7 +139,7 @@ fn mix(window: u32, blocks: u32, time: Duration, pairs: u16) {
     end(&runtime);
 }
 
-/// Writes (odd queues) or reads, 200 of them with 50 at a time.
+/// Sends 200 writes (odd queues) or reads, 50 at a time.
 fn half(address: SocketAddr, qid: u16, id: u16, blocks: u32) {
     let (mut queue, _) = Queue::connect(address, qid, id);
     let write = qid % 2 == 1;
@@ -157,7 +157,8 @@ fn half(address: SocketAddr, qid: u16, id: u16, blocks: u32) {
     }
 }
 
-/// Whatever commands wait for when their connection is cut, all of it comes back.
+/// All memory and places of commands come back when their connection is cut, whatever they wait
+/// for.
 #[test]
 fn a_cut_connection_gives_everything_back() {
     let device = with_window(slow_device(Duration::from_millis(5)), 2);
@@ -189,7 +190,7 @@ fn a_cut_connection_gives_everything_back() {
     end(&runtime);
 }
 
-/// Commands behind a limit do not hold the end up beyond the time that it may take.
+/// Commands behind a limit do not delay the end beyond the drain time.
 #[test]
 fn draining_ends_in_time_behind_a_limit() {
     let limited = Session { iops: Some(1), ..of_namespace(1) };
@@ -207,8 +208,8 @@ fn draining_ends_in_time_behind_a_limit() {
     assert!(begun.elapsed() < Duration::from_millis(2500), "after {:?}", begun.elapsed());
 }
 
-/// A host is held back because writes of its session wait for memory, which others of its writes
-/// have whose data is not read, because the host is held back.
+/// A host is held back because writes of its session wait for memory. Others of its writes have
+/// that memory, and their data would not be read because the host is held back.
 #[test]
 fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
     let short = Session { queue: Some(2), ..of_namespace(1) };
@@ -225,7 +226,8 @@ fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
     end(&runtime);
 }
 
-/// Writes whose data does not come hold their part of the buffers, and not what reads need.
+/// Writes whose data does not come hold their part of the buffers, and not the part that reads
+/// need.
 #[test]
 fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
     let sessions = (1..=9).map(of_namespace).collect();

@@ -1,4 +1,4 @@
-//! What a host that understands Command Retry Delay reads on the wire from a full session.
+//! The retry delays that a full session tells a host on the wire.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::client::{Queue, io};
 use crate::qos_memory::of_namespace;
 use crate::{end, memory, namespace, serve};
 
-/// Commands that may wait, and those that the session gets in a second: the last one waits for
-/// half a second.
+/// Number of commands that may wait. The session gets [`IOPS`] in a second, so that the last of
+/// them waits for half a second.
 const WAITING: u32 = 4;
 const IOPS: u64 = 8;
 
@@ -40,7 +40,7 @@ fn told(delays: [u16; 3]) -> ([u16; 3], u16) {
     let identify = Sqe { opcode: opcode::admin::IDENTIFY, cdw10: U32::new(1), ..Sqe::default() };
     let (status, _, identify) = admin.call(identify, None, 4096);
     assert!(status.is_success(), "{status}");
-    // Bytes 133:128.
+    // CRDT1 to CRDT3 are in bytes 133:128.
     let shown = [128, 130, 132].map(|at| u16::from_le_bytes([identify[at], identify[at + 1]]));
     let (set, data) = enable_acre();
     assert!(admin.call(set, Some(data), 0).0.is_success());

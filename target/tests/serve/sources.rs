@@ -1,4 +1,4 @@
-//! Hosts and policies with source addresses: who may connect from where, and what holds there.
+//! Hosts and policies with source addresses.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ fn identity(subsystem: &str) -> Identity {
     Identity { subsystem: subsystem.into(), host: HOST.into(), host_id: [7; 16] }
 }
 
-/// Connects an admin queue: its status where it is refused.
+/// Connects an admin queue. Returns the status where the target refuses.
 fn connect(from: Ipv4Addr, to: SocketAddr) -> Result<(Raw, u16), u16> {
     let way = Way { from: Some(from), to };
     Raw::connect_with(way, &commands::connect(0), &identity(NQN).connect_data(0xffff)).unwrap()
@@ -67,7 +67,7 @@ fn a_host_connects_from_its_addresses_only_and_is_disconnected_where_they_change
     assert_eq!(refused.copied().collect::<Vec<_>>(), [(RefusalKind::Address, 2)]);
     let lines = host_log::lines(WHY);
     assert!(lines.iter().any(|line| line.contains("sluice host list")), "{lines:?}");
-    // It is connected from home when its addresses change.
+    // The host is connected from home when its addresses change.
     let (mut admin, _) =
         Raw::controller(Way { from: Some(HOME), to: address }, &identity(NQN)).unwrap();
     let moved = AllowedHost { nqn: HOST.into(), sources: sources(&["127.0.0.1/32"]) };

@@ -1,4 +1,4 @@
-//! Hosts that keep a reactor busy with what needs no permission: others have their turns.
+//! Hosts that flood a reactor with commands that anybody may send: others have their turns.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,9 +19,10 @@ use crate::{end, eventually, memory, namespace, serve};
 /// Bytes of an answer without data, and of one with 4 KiB at least.
 const RESPONSE: u64 = 24;
 const ANSWER: u64 = 24 + 4096;
-/// Rounds of the host that is to go on.
+/// Rounds of the host that has to go on.
 const ROUNDS: u32 = 100;
-/// Admin commands of others that may be answered while a host has a write and a read: some turns'.
+/// Admin commands of others that may be answered while a host has a write and a read: those of some
+/// turns.
 const MEANWHILE: u64 = 1000;
 
 fn start() -> (Arc<Runtime>, SocketAddr) {
@@ -53,7 +54,7 @@ fn identify() -> Vec<u8> {
 
 /// Connections that send commands without end, and read their answers.
 struct Flood {
-    /// Bytes that were answered.
+    /// Bytes of answers.
     answered: Arc<AtomicU64>,
     /// Bytes of one answer.
     answer: u64,
@@ -106,9 +107,9 @@ impl Flood {
     }
 }
 
-/// Verified rounds of a write and a read; how many commands of the flood were answered meanwhile, at
-/// the median. A machine that is busy with other work lets the flood go on during some of the rounds,
-/// and not during most.
+/// Runs verified rounds of a write and a read. Returns how many commands of the flood were answered
+/// during one, at the median. A machine that is busy with other work lets the flood go on during
+/// some of the rounds, and not during most.
 fn rounds(queue: &mut Queue, flood: &Flood) -> u64 {
     let mut meanwhile = Vec::new();
     for lba in 0..ROUNDS {
@@ -129,7 +130,7 @@ fn begins(flood: &Flood) {
     eventually("the flood's commands are answered", || flood.answered() > 10_000);
 }
 
-/// Anybody may have discovery controllers, and send commands to them without end.
+/// Any peer may have discovery controllers, and send commands to them without end.
 #[test]
 fn who_floods_admin_queues_keeps_no_turn_from_others() {
     let (runtime, address) = start();

@@ -1,4 +1,4 @@
-//! What is told of workloads: a host in a class at a namespace, and where its commands' time went.
+//! Statistics of workloads: where the time of a host's commands in a class at a namespace went.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{end, memory, namespace};
 
 const MS: u64 = 1_000_000;
 
-/// Finds what the one host did in a class at a namespace.
+/// Finds the statistics of the only host in a class at a namespace.
 fn workload(runtime: &Runtime, nsid: u32, class: Class) -> Option<IoSnapshot> {
     let found = runtime.statistics().workloads.into_iter().find(|(key, _)| {
         (key.host.as_str(), key.subsystem.as_str(), key.nsid, key.class) == (HOST, NQN, nsid, class)
@@ -59,7 +59,8 @@ fn a_slow_device_shows_in_the_device_and_a_limited_host_in_waiting() {
     assert_eq!(slow.queueing.sum_ns, 0, "and none waited for anything");
     let limited = workload(&runtime, 2, Class::High).unwrap();
     assert_eq!((limited.read.ops, limited.queueing.count(), limited.service.count()), (15, 15, 15));
-    // Fifteen at 50 a second: the last one's turn comes after a quarter of a second or more.
+    // Fifteen commands at 50 a second: the last one's turn comes after a quarter of a second or
+    // more.
     assert!(limited.queueing.quantile_ns(1.0) >= 200 * MS, "{:?}", limited.queueing.sum_ns);
     let (waited, in_device) = (limited.queueing.sum_ns, limited.service.sum_ns);
     assert!(in_device < waited / 10, "{in_device} ns in memory, {waited} ns before it");
@@ -74,7 +75,7 @@ fn workloads_are_told_apart_by_class_and_namespace_and_outlive_their_queues() {
     let (runtime, address) =
         start(vec![namespace(memory()), namespace(memory())], 2, QosConfig::default());
     let (_admin, id) = Queue::controller(address);
-    // Queues of both reactors.
+    // The queues are at both reactors.
     for qid in 1..=4 {
         let (mut queue, _) = Queue::connect(address, qid, id);
         for lba in 0..3 {

@@ -25,8 +25,8 @@ const FIRST_BLOCK: u32 = 65_536;
 /// The target of an attack.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The way to it, from an address that innocent hosts do not have: what connections share an
-    /// address is theirs together.
+    /// The way to the target, from an address that innocent hosts do not have: connections from one
+    /// address share its part.
     pub way: Way,
     /// NQN of a subsystem that any host may connect to. Namespaces 1 and 2 have 81,920 blocks at
     /// least, of which attacks leave the first 65,536 alone.
@@ -73,13 +73,14 @@ impl Attack {
         Self::SendsGarbage,
     ];
 
-    /// Attacks until `over`: where the target ends a connection, the attack begins again. Runs at the
-    /// lowest priority, so that what others wait for is the target.
+    /// Attacks until `over`: where the target ends a connection, the attack begins again. The
+    /// attack runs at the lowest priority, so that others wait for the target and not for a CPU.
     pub fn run(self, target: &Target, over: &AtomicBool) {
-        // Without it the attack takes more of the machine, which is all the worse for the target.
+        // At an ordinary priority the attack takes more of the machine, which is worse for the
+        // target.
         let _ = rustix::process::setpriority_process(None, 19);
         while !over.load(Ordering::Relaxed) {
-            // A refusal is what is hoped for.
+            // A target that refuses does right.
             let _ = self.attempt(target, over);
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -185,7 +186,7 @@ impl Attack {
         while !over.load(Ordering::Relaxed) {
             for Raw(stream) in &controllers {
                 // Capsules that are cut in two would end the connection: only whole ones go out,
-                // since what is sent is far smaller than a socket's buffer.
+                // since they are far smaller than a socket's buffer.
                 while may_take(&mut &*stream, &mut answers)? {}
                 some_or_none((&mut &*stream).write(&many))?;
             }
@@ -323,7 +324,7 @@ fn some_or_none(outcome: Result<usize>) -> Result<usize> {
     }
 }
 
-/// Takes what a socket that does not wait has; says whether there was anything.
+/// Reads from a socket that does not wait. Returns whether there was anything.
 fn may_take(stream: &mut &TcpStream, bytes: &mut [u8]) -> Result<bool> {
     Ok(some_or_none(stream.read(bytes))? > 0)
 }

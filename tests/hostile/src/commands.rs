@@ -1,4 +1,4 @@
-//! Commands as tests send them: blocks of 4096 bytes, queues of 64 entries.
+//! Commands of tests, for blocks of 4096 bytes and queues of 64 entries.
 
 use std::time::Duration;
 

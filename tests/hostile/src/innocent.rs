@@ -1,5 +1,5 @@
-//! A host that only wants to go on beside others: it writes, reads back and compares, one command
-//! at a time.
+//! An innocent host beside others: the host writes, reads back and compares,
+//! one command at a time.
 
 use std::io::{Error, Result};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::{Identity, Queue};
 /// The blocks that one host writes to.
 const REGION: u32 = 256;
 
-/// The time that each command took, from the call to its answer.
+/// The times that commands took, from the call to the answer.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies(Vec<Duration>);
 
@@ -55,7 +55,7 @@ impl Innocent {
     /// Connects the `n`-th innocent host, which has 256 blocks of namespace `nsid` of its own.
     ///
     /// # Errors
-    /// Why it is not connected.
+    /// The target refuses the connection, or breaks it.
     pub fn connect(address: SocketAddr, subsystem: &str, n: u32, nsid: u32) -> Result<Self> {
         let host = Identity::numbered(subsystem, n);
         let (admin, cntlid) = Queue::controller(address, &host)?;
@@ -91,7 +91,7 @@ impl Innocent {
     /// Goes on until `over`, and for `least` rounds at least.
     ///
     /// # Errors
-    /// As of [`Innocent::round`].
+    /// The same as of [`Innocent::round`].
     pub fn run(&mut self, least: usize, over: &AtomicBool) -> Result<Latencies> {
         let mut latencies = Latencies::default();
         while latencies.count() < 2 * least || !over.load(Ordering::Relaxed) {

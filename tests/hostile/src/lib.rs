@@ -1,6 +1,6 @@
-//! Hosts for tests on real sockets, on the pure host role: one that does right ([`Queue`]), one whose
-//! PDUs are written by hand ([`Raw`]), hosts that take what they can get of a target
-//! ([`Attack`]), and one beside them that only wants to go on ([`innocent`]).
+//! Hosts for tests on real sockets, on the pure host role: one that keeps the rules ([`Queue`]),
+//! one whose PDUs are written by hand ([`Raw`]), hosts that take what they can get of a target
+//! ([`Attack`]), and one beside them that verifies its data ([`innocent`]).
 
 mod attack;
 pub mod commands;

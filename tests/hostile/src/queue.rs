@@ -15,13 +15,13 @@ use zerocopy::little_endian::U16;
 use crate::Identity;
 use crate::commands::{self, KEEP_ALIVE};
 
-/// How long a target may take for an answer.
+/// Time that a target may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Identifiers of commands that are in use at one time.
 const COMMANDS: u16 = 64;
 
-/// What a command was answered.
+/// The answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status, without M (bit 13), which says that the error log has an entry.
@@ -32,7 +32,7 @@ pub struct Answer {
     pub data: Vec<u8>,
 }
 
-/// One queue of a host that does right.
+/// One queue of a host that keeps the rules.
 #[derive(Debug)]
 pub struct Queue {
     stream: TcpStream,
@@ -48,10 +48,10 @@ fn wrong(what: impl std::fmt::Display) -> Error {
 }
 
 impl Queue {
-    /// Connects queue `qid` of controller `cntlid`; answers the controller's identifier.
+    /// Connects queue `qid` of controller `cntlid`. Returns the controller's identifier too.
     ///
     /// # Errors
-    /// What the socket says, or the status with which Connect is refused.
+    /// The socket fails, or the target refuses Connect, with its status.
     pub fn connect(
         address: SocketAddr,
         host: &Identity,
@@ -91,7 +91,7 @@ impl Queue {
     /// Returns an enabled controller: its admin queue and its identifier.
     ///
     /// # Errors
-    /// As of [`Queue::connect`], or what a step of the association failed with.
+    /// The same as of [`Queue::connect`], or a step of the association fails.
     pub fn controller(address: SocketAddr, host: &Identity) -> Result<(Self, u16)> {
         let mut admin = Self::open(address)?;
         let mut association = Association::new(Settings {
@@ -169,11 +169,11 @@ impl Queue {
         }
     }
 
-    /// Sends a command without waiting for its answer, and returns its identifier; `read`: the bytes
-    /// that it reads.
+    /// Sends a command that reads `read` bytes without waiting for its answer. Returns the
+    /// command's identifier.
     ///
     /// # Errors
-    /// What the socket says, or why a queue cannot carry the command.
+    /// The socket fails, or the queue cannot carry the command.
     pub fn submit(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> Result<u16> {
         let cid = self.next_cid;
         self.next_cid = (self.next_cid + 1) % COMMANDS;
@@ -186,7 +186,7 @@ impl Queue {
     /// Waits for a command's answer.
     ///
     /// # Errors
-    /// What the socket says; `InvalidData` where the target breaks the protocol.
+    /// The socket fails; `InvalidData` where the target breaks the protocol.
     pub fn wait(&mut self, cid: u16) -> Result<Answer> {
         loop {
             if let Some(answer) = self.done.remove(&cid) {
@@ -201,7 +201,7 @@ impl Queue {
     /// Sends a command and waits for its answer.
     ///
     /// # Errors
-    /// As of [`Queue::submit`] and [`Queue::wait`].
+    /// The same as of [`Queue::submit`] and [`Queue::wait`].
     pub fn call(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> Result<Answer> {
         let cid = self.submit(sqe, data, read)?;
         self.wait(cid)
@@ -210,7 +210,7 @@ impl Queue {
     /// Says whether the target has sent anything that was not read yet.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The socket fails.
     pub fn has_answers(&self) -> Result<bool> {
         self.stream.set_nonblocking(true)?;
         let answers = self.stream.peek(&mut [0]).is_ok();

@@ -10,15 +10,15 @@ use zerocopy::IntoBytes;
 
 use crate::{Identity, commands};
 
-/// How long a target may take for an answer, and to take what is sent.
+/// Time that a target may take for an answer, and to take what is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A way to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
-    /// The address that the host has; `None`: any.
+    /// The host's address; `None`: any.
     pub from: Option<Ipv4Addr>,
-    /// A listener.
+    /// The address of a listener.
     pub to: SocketAddr,
 }
 
@@ -32,7 +32,7 @@ impl Way {
     /// Makes a TCP connection.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system refuses the connection.
     pub fn connect(self) -> Result<TcpStream> {
         let Some(from) = self.from else { return TcpStream::connect(self.to) };
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
@@ -42,7 +42,7 @@ impl Way {
     }
 }
 
-/// A connection that is initialized.
+/// An initialized connection.
 #[derive(Debug)]
 pub struct Raw(pub TcpStream);
 
@@ -56,7 +56,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Returns 16 bits of what follows the common header, 0 behind its end.
+    /// Returns 16 bits of the bytes after the common header, 0 behind their end.
     #[must_use]
     pub fn word(&self, at: usize) -> u16 {
         let byte = |at: usize| self.rest.get(at).copied().unwrap_or_default();
@@ -74,15 +74,15 @@ impl Raw {
     /// Makes a connection and initializes it.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The socket fails.
     pub fn open(way: impl Into<Way>) -> Result<Self> {
         Self::initialize(way.into().connect()?)
     }
 
-    /// Initializes a connection that is there.
+    /// Initializes an open connection.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The socket fails.
     pub fn initialize(mut stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -94,11 +94,11 @@ impl Raw {
         Ok(Self(stream))
     }
 
-    /// Connects with a command and data of its own: the connection and its controller's identifier,
-    /// or the status with which the target refuses.
+    /// Connects with a given command and data. Returns the connection and the controller's
+    /// identifier, or the status with which the target refuses.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The socket fails.
     pub fn connect_with(
         way: impl Into<Way>,
         command: &Sqe,
@@ -107,11 +107,10 @@ impl Raw {
         Self::open(way)?.begin(command, data)
     }
 
-    /// Connects with a command and data of its own, over this connection: as
-    /// [`Raw::connect_with`].
+    /// Connects over this connection as [`Raw::connect_with`] does.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The socket fails.
     pub fn begin(
         mut self,
         command: &Sqe,
@@ -128,7 +127,7 @@ impl Raw {
     /// Connects queue `qid` of controller `cntlid`, 0xffff for a new one.
     ///
     /// # Errors
-    /// What the socket says, or the status with which the target refuses.
+    /// The socket fails, or the target refuses, with its status.
     pub fn connect(
         way: impl Into<Way>,
         host: &Identity,
@@ -140,10 +139,10 @@ impl Raw {
             .map_err(|status| Error::other(format!("Connect is refused: {status:#x}")))
     }
 
-    /// Makes a controller that is enabled: its admin queue and its identifier.
+    /// Makes an enabled controller. Returns its admin queue and its identifier.
     ///
     /// # Errors
-    /// As of [`Raw::connect`].
+    /// The same as of [`Raw::connect`].
     pub fn controller(way: impl Into<Way>, host: &Identity) -> Result<(Self, u16)> {
         let (mut admin, cntlid) = Self::connect(way, host, 0, 0xffff)?;
         admin.send(&commands::enable(), SglDescriptor::default(), &[])?;
@@ -165,7 +164,7 @@ impl Raw {
     /// Sends a command capsule.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The socket fails.
     pub fn send(&mut self, sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Result<()> {
         self.0.write_all(&Self::capsule(sqe, sgl, data))
     }
@@ -173,7 +172,7 @@ impl Raw {
     /// Receives the next PDU.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The socket fails.
     pub fn receive(&mut self) -> Result<Reply> {
         let mut header = [0; 8];
         self.0.read_exact(&mut header)?;

@@ -1,4 +1,4 @@
-//! Admin commands one by one: features, log pages, Identify of single namespaces, errors.
+//! Tests of single admin commands: features, log pages, Identify of namespaces, errors.
 
 use super::*;
 use crate::nvme::identify::{IdentifyNamespace, zeroed};
@@ -7,7 +7,7 @@ use crate::nvme::identify::{IdentifyNamespace, zeroed};
 fn features_have_current_default_and_capabilities() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(5000);
-    // Identifier, value to set, default, capabilities.
+    // Columns: identifier, value to set, default, capabilities.
     let table = [
         (0x02, 0x20, 0, 4),
         (0x04, 0x150, 343, 4),
@@ -22,7 +22,7 @@ fn features_have_current_default_and_capabilities() {
         assert_eq!(bench.ok(admin, &get_feature(fid, 2, 0)), default, "{fid:#x}");
         assert_eq!(bench.ok(admin, &get_feature(fid, 3, 0)), capabilities, "{fid:#x}");
     }
-    // The Arbitration feature shows what holds now, and no host can change that.
+    // The Arbitration feature shows the present values, and no host can change them.
     bench.service.set_arbitration(0x0302_0103);
     for select in 0..3 {
         assert_eq!(bench.ok(admin, &get_feature(0x01, select, 0)), 0x0302_0103);
@@ -41,7 +41,7 @@ fn features_have_current_default_and_capabilities() {
 }
 
 #[test]
-fn features_that_cannot_be_are_refused() {
+fn impossible_features_are_refused() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
     let mut saved = set_feature(0x01, 0);
@@ -150,7 +150,7 @@ fn failed_commands_are_in_the_error_log_newest_first() {
 }
 
 #[test]
-fn identify_of_namespaces_that_are_not_there() {
+fn identify_of_a_missing_namespace_is_empty_or_an_error() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     for cns in [0x00, 0x05, 0x08, 0x11] {
@@ -169,7 +169,7 @@ fn identify_of_namespaces_that_are_not_there() {
 }
 
 #[test]
-fn controller_lists_and_command_sets() {
+fn identify_lists_controllers_and_command_sets() {
     let mut bench = Bench::new();
     let (admin, a) = bench.admin_queue(0);
     let (_, b) = bench.admin_queue(0);
@@ -194,7 +194,7 @@ fn controller_lists_and_command_sets() {
 }
 
 #[test]
-fn a_device_shows_through_but_for_what_is_ours() {
+fn a_passed_through_device_shows_all_but_what_the_target_decides() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     let mut device = zeroed::<IdentifyNamespace>();
@@ -253,7 +253,7 @@ fn optional_commands_are_those_of_any_namespace() {
 }
 
 #[test]
-fn commands_out_of_place_are_refused() {
+fn commands_before_connect_or_enable_are_refused() {
     let mut bench = Bench::new();
     let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
     connected.unwrap();
@@ -284,11 +284,11 @@ fn commands_out_of_place_are_refused() {
 }
 
 #[test]
-fn a_controller_runs_only_as_it_can() {
+fn a_controller_is_not_enabled_with_settings_that_it_lacks() {
     let mut bench = Bench::new();
     let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
     let shared = connected.unwrap().shared;
-    // Page size, arbitration, entry sizes, command set.
+    // The values are wrong in page size, arbitration, entry sizes and command set.
     for value in [ENABLE | 0x80, ENABLE | 0x800, 0x61, 0x0046_0011] {
         let reply = bench.admin(admin, &property_set(0x14, value));
         assert_eq!(code(reply), status_code(Status::INVALID_FIELD), "{value:#x}");

@@ -1,5 +1,5 @@
-//! Tests of what the specifications ask of every controller (docs/conformance.md): NVM Express base
-//! 2.2, figures 28, 31 and 32, and the NVM command set 1.1.
+//! Tests of the requirements on every controller (docs/conformance.md): NVM Express base 2.2,
+//! figures 28, 31 and 32, and the NVM command set 1.1.
 
 use super::*;
 use crate::nvme::Status;
@@ -52,7 +52,7 @@ fn mandatory_features_are_there_and_the_list_of_features_is_true() {
         bench.ok(admin, &log(0x12, 1024, 0, true));
         let list = bench.out.clone();
         for feature in 0..=u8::MAX {
-            // EXHID, for the Host Identifier.
+            // EXHID selects the Host Identifier.
             for select in 0..=3 {
                 let get = get_feature(feature, select, 1);
                 let get = if feature == 4 { get_feature(4, select, 0) } else { get };
@@ -87,7 +87,7 @@ fn mandatory_commands_are_there_and_the_list_of_commands_is_true() {
             assert_eq!(entry(&list, opcode) & 1 == 1, there, "{opcode:#x}");
             assert!(there || !mandatory.contains(&opcode), "{opcode:#x} is mandatory");
         }
-        // Flush, Write, Read: on I/O controllers alone.
+        // I/O controllers alone have Flush, Write and Read.
         let io_commands = [0, 1, 2].map(|opcode| entry(&list[1024..], opcode) & 1 == 1);
         assert_eq!(io_commands, [admin == io; 3]);
     }
@@ -112,7 +112,7 @@ fn identify_says_what_is_true_of_both_kinds() {
     for (kind, admin) in queues(&mut bench) {
         bench.ok(admin, &identify(1, 0));
         let page = bench.out.clone();
-        // VID, SSVID, IEEE OUI: no vendor is claimed.
+        // No vendor is claimed in VID, SSVID and IEEE OUI.
         assert_eq!((&page[..4], &page[73..76]), (&[0; 4][..], &[0; 3][..]), "{kind}");
         let version = bench.ok(admin, &property_get(8, 0));
         assert_eq!(page[80..84], version.to_le_bytes()[..4], "VER is VS: {kind}");

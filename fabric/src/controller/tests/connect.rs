@@ -1,4 +1,4 @@
-//! Every check of Connect, with the status and the field that a host is told.
+//! Tests of every check of Connect, with the status and the field that a host is told.
 
 use zerocopy::IntoBytes;
 
@@ -204,14 +204,14 @@ fn a_host_without_a_name_may_use_what_any_host_may_use() {
     assert_eq!(io.unwrap().kind, QueueKind::Io);
     let (_, other) = Connect::new(OTHER, 2, connected.controller.0).send(&mut bench);
     assert_eq!(other.unwrap_err().reason, Refusal::OtherHost);
-    // Discovery shows it nothing else.
+    // Discovery shows the host nothing else.
     let (discovery, found) = nameless(DISCOVERY_NQN, 0, 0xffff).send(&mut bench);
     found.unwrap();
     bench.set_cc(discovery, ENABLE);
     bench.ok(discovery, &log(0x70, 4096, 0, true));
     let shown = String::from_utf8_lossy(&bench.out).into_owned();
     assert!(shown.contains(OTHER) && !shown.contains(SUBSYSTEM));
-    // The host has no name to show once names are needed.
+    // The host has no name for subsystems that need one.
     bench.service.set_allow_any_host(bench.now, OTHER, false).unwrap();
     let ended = Action::Close { connection: admin, reason: CloseReason::HostRemoved };
     assert!(bench.actions().contains(&ended));

@@ -1,4 +1,4 @@
-//! Discovery: who is shown what, the generation counter, events.
+//! Tests of discovery: entries for each host, the generation counter, events.
 
 use super::*;
 use crate::fabrics::{DiscoveryEntry, DiscoveryHeader};
@@ -75,7 +75,7 @@ fn a_listener_on_all_addresses_is_shown_where_the_host_reached_it() {
 }
 
 #[test]
-fn changes_move_the_generation_and_are_told_to_whom_they_concern() {
+fn changes_move_the_generation_and_are_told_to_hosts_concerned() {
     let mut bench = Bench::new();
     let known = bench.discovery(60_000, HOST);
     let stranger = bench.discovery(60_000, STRANGER);
@@ -151,7 +151,8 @@ fn a_record_tells_its_listener_and_the_subsystem_itself_comes_first() {
     bench.service.add_listener(bench.now, v6).unwrap();
     let admin = bench.discovery(0, HOST);
     let (_, entries) = read(&mut bench, admin, 4096);
-    // The discovery subsystem: the same information everywhere, and connections may last.
+    // The record of the discovery subsystem says: the same information everywhere, connections may
+    // last.
     assert_eq!(entries[0].eflags.get(), 0b11, "EFLAGS");
     assert!(entries[1..].iter().all(|entry| entry.eflags.get() == 0));
     let of = |port: u16| entries[1..].iter().find(|e| e.portid.get() == port).unwrap();
@@ -169,7 +170,7 @@ fn a_host_may_ask_for_the_listener_alone_that_it_has_reached() {
     let admin = bench.discovery(0, HOST);
     for (local, records) in [(false, 5), (true, 3)] {
         let mut sqe = log(0x70, 1024, 0, true);
-        // LSP 14:8, bit 1: Port Local Entries Only.
+        // Bit 1 of LSP (14:8) asks for Port Local Entries Only.
         sqe.cdw10 = U32::new(sqe.cdw10.get() | u32::from(local) << 9);
         bench.ok(admin, &sqe);
         let count = u64::from_le_bytes(bench.out[8..16].try_into().unwrap());

@@ -1,4 +1,4 @@
-//! Random histories: whatever hosts, administrators and time do, the service keeps its promises.
+//! Tests of random histories: whatever hosts, administrators and time do, the invariants hold.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
 
-/// One step of a history. Small numbers pick among the existing objects.
+/// A step of a history. Small numbers pick among the existing objects.
 #[derive(Clone, Debug)]
 enum Step {
     Connect { subsystem: u8, qid: u16, controller: u8, kato: u16, stranger: bool, listener: bool },
@@ -79,7 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// The daemon's side: its connections, and the commands that wait for answers.
 struct Daemon {
     bench: Bench,
-    /// Connections that are open.
+    /// Open connections.
     open: Vec<ConnectionId>,
     /// Connections that were told to close, and whose commands are not settled yet.
     closing: Vec<ConnectionId>,
@@ -179,7 +179,7 @@ impl Daemon {
         let (now, s) = (self.bench.now, &mut self.bench.service);
         let nsid = u32::from(argument % 4);
         let extra = ListenerId(3);
-        // Refusals are as good as changes here.
+        // A refusal is as good as a change here.
         let _ = match what {
             0 => s.add_namespace(now, SUBSYSTEM, namespace(argument)).map(drop),
             1 => s.remove_namespace(now, SUBSYSTEM, nsid).map(drop),
@@ -349,7 +349,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_keeps_every_promise(steps in prop::collection::vec(step(), 1..250)) {
+    fn every_invariant_holds_in_any_history(steps in prop::collection::vec(step(), 1..250)) {
         run(steps);
     }
 }

@@ -1,4 +1,4 @@
-//! The life of controllers: keep alive, lost connections, reset, shutdown, abort, removal.
+//! Tests of the life of controllers: keep alive, lost connections, reset, shutdown, abort, removal.
 
 use super::*;
 
@@ -188,7 +188,7 @@ fn a_command_takes_the_place_of_an_event_request_with_its_identifier() {
     for cid in 5..9 {
         event_request(&mut bench, admin, cid);
     }
-    // Property Get of CC, as the last command of a host that has forgotten its requests.
+    // A host that has forgotten its requests sends Property Get of CC as its last command.
     let cc = bench.ok(admin, &property_get(0x14, 0).with_cid(6));
     assert_eq!(cc, u64::from(ENABLE));
     assert_eq!(bench.actions(), [], "the request is not completed beside it");
@@ -243,7 +243,7 @@ fn disconnect_frees_an_io_queue_and_is_not_for_admin_queues() {
 }
 
 #[test]
-fn what_is_removed_takes_its_controllers_along() {
+fn a_removed_object_takes_its_controllers_along() {
     type Remove = fn(&mut Service, Nanos);
     let table: [(Remove, CloseReason); 4] = [
         (|s, t| drop(s.remove_subsystem(t, SUBSYSTEM).unwrap()), CloseReason::SubsystemRemoved),
@@ -270,7 +270,7 @@ fn what_is_removed_takes_its_controllers_along() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
+fn an_impossible_configuration_is_refused_and_changes_nothing() {
     let mut bench = Bench::new();
     let now = bench.now;
     let before = bench.service.generation();

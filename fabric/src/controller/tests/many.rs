@@ -1,4 +1,4 @@
-//! More namespaces than fit into one page of anything: every list is complete, and the cost of a
+//! Tests of more namespaces than fit into one page: every list is complete, and the cost of a
 //! change does not depend on their number.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ impl Bench {
         bench
     }
 
-    /// Returns the active namespaces, as a Linux host scans them: 1,024 at a time, after the last.
+    /// Returns the active namespaces by scanning as a Linux host does: 1,024 at a time, after the
+    /// last.
     fn scan(&mut self, admin: ConnectionId) -> Vec<u32> {
         let mut all = Vec::new();
         loop {
@@ -48,8 +49,7 @@ fn a_host_finds_ten_thousand_namespaces_and_learns_what_changes() {
     let (admin, connected) = bench.admin_queue(0);
     let all: Vec<u32> = (1..=10_000).chain([16_384]).collect();
     assert_eq!(bench.scan(admin), all);
-    // NN and MNAN, by which hosts make room for the ANA log; and that log in one piece, as they
-    // read it.
+    // NN and MNAN tell hosts the room that the ANA log needs, which they read in one piece.
     bench.ok(admin, &identify(0x01, 0));
     for field in [516..520, 540..544] {
         assert_eq!(bench.out[field], 16_384u32.to_le_bytes());

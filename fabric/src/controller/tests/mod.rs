@@ -1,4 +1,4 @@
-//! Tests of the service as a whole, through what a host sends and receives.
+//! Tests of the service as a whole, through the commands and answers of hosts.
 
 mod admin;
 mod conformance;
@@ -32,10 +32,10 @@ pub(super) const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host";
 pub(super) const STRANGER: &str = "nqn.2014-08.org.nvmexpress:uuid:stranger";
 pub(super) const LISTENER: ListenerId = ListenerId(1);
 pub(super) const DISCOVERY_LISTENER: ListenerId = ListenerId(2);
-/// CC of a Linux host: IOCQES 4, IOSQES 6, CSS 110b, EN.
+/// Value of CC from a Linux host: IOCQES 4, IOSQES 6, CSS 110b, EN.
 pub(super) const ENABLE: u32 = 0x0046_0061;
 
-/// A Connect command and its data, to be bent by tests.
+/// A Connect command and its data, in which tests change fields.
 #[derive(Clone)]
 pub(super) struct Connect {
     pub(super) listener: ListenerId,
@@ -195,7 +195,7 @@ impl Bench {
     }
 }
 
-/// Returns the status code (with type) that a reply carries, without DNR, M and CRD.
+/// Returns the status code (with type) of a reply, without DNR, M and CRD.
 pub(super) fn code(reply: Reply) -> u16 {
     match reply {
         Reply::Done { status, .. } => status.bits() & 0x7ff,

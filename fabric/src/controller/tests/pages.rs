@@ -1,5 +1,5 @@
-//! Data structures field by field, at the offsets of the specifications (NVMe base 2.0 and NVM
-//! command set 1.0): what a host reads there it acts on.
+//! Tests of data structures field by field, at the offsets of the specifications (NVMe base 2.0 and
+//! NVM command set 1.0), since hosts act on each field.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ fn field(page: &[u8], bytes: core::ops::RangeInclusive<usize>) -> u64 {
     page[bytes].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Sends a command, and checks fields of what it reads: first and last byte, value, name.
+/// Sends a command, and checks fields of its data: first and last byte, value, name.
 fn shows(bench: &mut Bench, admin: ConnectionId, sqe: &Sqe, fields: &[(usize, usize, u64, &str)]) {
     bench.ok(admin, sqe);
     for &(first, last, value, name) in fields {
@@ -132,12 +132,12 @@ fn a_namespace_tells_of_its_cache_and_that_it_cannot_be_written() {
 }
 
 #[test]
-fn a_device_that_is_protected_by_itself_or_by_the_target_is_told_to_be() {
+fn a_device_that_itself_or_the_target_protects_is_shown_as_protected() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     for (device, target) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut page = Box::new([0; 4096]);
-        // NSFEAT: thin provisioning, optimal sizes, and what the target does not pass on.
+        // NSFEAT has thin provisioning, optimal sizes, and bits that the target does not pass on.
         (page[24], page[99]) = (0xff, u8::from(device));
         let read_only = if target { NamespaceFeatures::READ_ONLY } else { Default::default() };
         let shown =
@@ -169,7 +169,7 @@ fn a_list_of_namespaces_has_1024_of_them() {
 }
 
 #[test]
-fn command_sets_are_told_of_ones_own_controller_alone() {
+fn identify_tells_command_sets_of_the_own_controller_alone() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
     let asks = |cntid: u16| {
@@ -230,7 +230,7 @@ fn the_error_log_tells_where_an_error_was() {
     let mut bad = identify(0xff, 0);
     (bad.cid, bad.nsid) = (U16::new(0x1234), U32::new(3));
     bench.admin(admin, &bad);
-    // Property Get of no property: a Fabrics command has its type where others have a namespace.
+    // Property Get names no property. A Fabrics command has its type where others have a namespace.
     bench.admin(admin, &property_get(0x1000, 0));
     bench.ok(admin, &log(1, 4096, 0, false));
     for (entry, cid, nsid, opcode) in [(0, 1, 0, FABRICS), (64, 0x1234, 3, op::IDENTIFY)] {
@@ -277,7 +277,7 @@ fn the_log_of_ana_groups_tells_changes_and_is_announced() {
     let told = Action::Complete {
         connection: admin,
         cid: 5,
-        // Notice, Asymmetric Namespace Access Change, log page 0Ch.
+        // The event is a notice: Asymmetric Namespace Access Change, log page 0Ch.
         result: 2 | 3 << 8 | 0x0c << 16,
         status: Status::SUCCESS,
     };
@@ -300,7 +300,7 @@ fn logs_of_features_and_management_commands_are_whole() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     bench.ok(admin, &log(0x12, 1024, 0, false));
-    // Supported, of the controller; Error Recovery's is that of a namespace.
+    // Features are supported by the controller; Error Recovery's scope is a namespace.
     assert_eq!(field(&bench.out, 4..=7), 1 | 1 << 21);
     assert_eq!(field(&bench.out, 20..=23), 1 | 1 << 20);
     bench.ok(admin, &log(0x13, 1024, 1020, false));
@@ -310,7 +310,7 @@ fn logs_of_features_and_management_commands_are_whole() {
 }
 
 #[test]
-fn commands_that_change_blocks_are_told_to() {
+fn commands_that_change_blocks_are_in_the_effects_log() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     bench.ok(admin, &log(5, 4096, 0, false));
@@ -318,7 +318,7 @@ fn commands_that_change_blocks_are_told_to() {
         let at = 1024 + command * 4;
         assert_eq!(field(&bench.out, at..=at + 3), effects, "I/O command {command:#x}");
     }
-    // Identify: supported, with the controller as its scope.
+    // Identify is supported, with the controller as its scope.
     assert_eq!(field(&bench.out, 24..=27) & !(1 << 21), 1);
 }
 
@@ -342,7 +342,7 @@ fn defaults_of_features_are_what_they_are_after_a_reset() {
         bench.ok(admin, &get_feature(0x81, select, 1));
         assert_eq!(bench.out, [7; 16], "the host's identifier, selection {select}");
     }
-    // And it may be turned off, or not understood.
+    // ACRE may be turned off, and other values are refused.
     assert_eq!(bench.admin_with(admin, &behavior, &[0; 512]), Reply::OK);
     bench.ok(admin, &get_feature(0x16, 0, 0));
     assert_eq!(bench.out[0], 0);
@@ -379,7 +379,7 @@ fn both_thresholds_of_temperature_can_be_set() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_turned_off_may_be_told_to_be_on() {
+fn a_cache_that_cannot_be_turned_off_may_be_turned_on() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     bench.ok(admin, &set_feature(0x06, 1));
@@ -437,7 +437,7 @@ fn fabrics_commands_of_the_admin_queue_are_refused_on_others() {
 }
 
 #[test]
-fn timeouts_are_told_for_both_ways_of_becoming_ready() {
+fn timeouts_of_both_ways_of_becoming_ready_are_shown() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     let crto = bench.ok(admin, &property_get(0x68, 0));
@@ -458,7 +458,7 @@ fn the_arbitration_that_is_set_is_that_of_all_controllers() {
 }
 
 #[test]
-fn a_geometrys_size_is_its_blocks() {
+fn the_size_of_a_geometry_is_that_of_its_blocks() {
     assert_eq!(namespace(1).geometry.bytes(), 4_096_000);
 }
 
@@ -510,7 +510,7 @@ fn listeners_are_what_discovery_can_express() {
 fn sizes_of_queue_entries_are_those_of_the_command_set() {
     for (cc, fits) in [
         (ENABLE, true),
-        // IOSQES 7, IOCQES 5, and both.
+        // The values have IOSQES 7, IOCQES 5, and both.
         (ENABLE & !0x000f_0000 | 0x0007_0000, false),
         (ENABLE & !0x00f0_0000 | 0x0050_0000, false),
         (ENABLE & !0x00ff_0000 | 0x0057_0000, false),
@@ -543,7 +543,7 @@ fn a_host_may_ask_for_warnings_that_never_come_where_there_may_be_some() {
 }
 
 #[test]
-fn the_service_tells_what_it_has() {
+fn the_service_lists_its_objects() {
     let mut bench = Bench::with(ServiceConfig { max_queues: 5, ..ServiceConfig::default() });
     assert_eq!(bench.service.config().max_queues, 5);
     let (_, connected) = bench.admin_queue(0);
@@ -576,7 +576,7 @@ fn a_discovery_controller_shows_itself() {
 }
 
 #[test]
-fn reasons_are_told_in_words() {
+fn reasons_have_words() {
     for (reason, words) in [
         (CloseReason::KeepAliveExpired, "keep alive"),
         (CloseReason::Disconnected, "deleted by the host"),

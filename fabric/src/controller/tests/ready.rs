@@ -1,4 +1,4 @@
-//! Namespaces whose disk is not there: hosts keep them, and learn when they come back.
+//! Tests of namespaces whose disk is missing: hosts keep them, and learn when the disk comes back.
 
 use core::sync::atomic::Ordering;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const KNOWN: Readiness = Readiness::NotReady { geometry_known: true };
 const UNKNOWN: Readiness = Readiness::NotReady { geometry_known: false };
-/// CNS of Identify Namespace, of an allocated one, and independent of the command set.
+/// CNS values of Identify Namespace, of an allocated one, and independent of the command set.
 const LEGACY: u8 = 0x00;
 const ALLOCATED: u8 = 0x11;
 const INDEPENDENT: u8 = 0x08;
@@ -106,12 +106,12 @@ fn hosts_are_told_when_a_namespace_goes_and_when_it_is_back() {
 }
 
 #[test]
-fn a_host_is_told_to_wait_if_it_understands_that() {
+fn a_host_with_acre_is_told_a_retry_delay() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
     let shared = &connected.shared;
     assert_eq!(shared.namespace_not_ready(), Status::NAMESPACE_NOT_READY);
-    // Host Behavior Support, byte 0: ACRE.
+    // Byte 0 of Host Behavior Support is ACRE.
     let mut behavior = [0; 512];
     behavior[0] = 1;
     let reply = bench.admin_with(admin, &set_feature(0x16, 0), &behavior);
@@ -124,7 +124,7 @@ fn a_host_is_told_to_wait_if_it_understands_that() {
 }
 
 #[test]
-fn what_a_missing_disk_can_do_is_not_ruled_out() {
+fn features_of_a_missing_disk_are_not_ruled_out() {
     let mut bench = Bench::new();
     let (admin, _) = bench.admin_queue(0);
     let able = |readiness| Namespace { features: NamespaceFeatures::empty(), ..first(readiness) };
@@ -145,7 +145,7 @@ fn a_controller_is_ready_before_its_namespaces() {
     let to = bench.ok(admin, &property_get(0, 1)) >> 24 & 0xff;
     assert!(times & 0xffff >= to && times >> 16 >= to, "CRTO: CRWMT, CRIMT");
     bench.becomes(UNKNOWN);
-    // CC.CRIME: ready independent of media.
+    // The value sets CC.CRIME: ready independent of media.
     bench.set_cc(admin, ENABLE | 1 << 24);
     assert_eq!(bench.csts(admin), 1);
     assert!(shared.is_ready());

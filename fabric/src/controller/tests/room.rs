@@ -1,4 +1,4 @@
-//! The room for connections: hosts that take what they can, and others that find a place.
+//! Tests of the room for connections: some hosts take all that they can, and others find a place.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -86,7 +86,7 @@ fn a_discovery_controllers_keep_alive_time_is_bounded() {
     bench.set_cc(admin, ENABLE);
     let longer = bench.admin(admin, &set_feature(0x0f, 300_001));
     assert_eq!(code(longer), status_code(Status::KEEP_ALIVE_INVALID));
-    // An I/O controller's host is known, and may ask for what it likes.
+    // The host of an I/O controller is known, and may ask for any keep-alive time.
     let (admin, _) = bench.admin_queue(u32::MAX);
     bench.ok(admin, &set_feature(0x0f, u32::MAX));
 }
@@ -163,7 +163,7 @@ fn a_controller_is_ready_when_nothing_is_left_of_its_hosts_last_one() {
         let (admin, connected) = bench.admin_queue(0);
         let io = bench.io_queue(1, connected.controller.0);
         bench.service.disconnected(bench.now, admin);
-        // The queue's connection has not ended: a write of it is in a device.
+        // The queue's connection has not ended: one of its writes is in a device.
         bench.actions();
         let (next, id) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
         let id = id.unwrap();
@@ -208,9 +208,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Four addresses take what they can: there are never more connections than may be, a host with
-    /// a controller connects each queue that it was granted, and when the four have gone nothing is
-    /// held for them.
+    /// Four addresses take all that they can: there are never more connections than the limits
+    /// allow, a host with a controller connects each queue that it was granted, and when the four
+    /// have gone nothing is held for them.
     #[test]
     fn who_was_granted_queues_finds_room_for_them(steps in prop::collection::vec(step(), 1..300)) {
         let most = config();

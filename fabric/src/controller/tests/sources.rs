@@ -1,4 +1,4 @@
-//! Hosts that may come from certain addresses only.
+//! Tests of hosts that may connect from certain addresses only.
 
 use std::net::IpAddr;
 
@@ -99,7 +99,7 @@ fn a_controller_ends_where_one_of_its_connections_may_not_come_any_more() {
 }
 
 #[test]
-fn where_any_host_may_connect_one_with_addresses_may_from_these_alone() {
+fn where_any_host_may_connect_a_host_with_addresses_connects_from_these_alone() {
     let mut bench = Bench::new();
     let stranger = "nqn.2026-01.io.x:other";
     let connect = |host| Connect::new(OTHER, 0, 0xffff).host(host);
@@ -122,7 +122,8 @@ fn discovery_shows_a_subsystem_to_those_who_may_connect_from_where_they_are() {
         let (id, connected) = bench.connect_from(address, &discover);
         assert!(connected.is_ok());
         bench.set_cc(id, ENABLE);
-        // AER, so that changes are told; Asynchronous Event Configuration bit 31.
+        // An event request waits for changes, which bit 31 of Asynchronous Event Configuration
+        // enables.
         bench.ok(id, &set_feature(0x0b, 1 << 31));
         assert!(matches!(bench.admin(id, &command(op::ASYNC_EVENT_REQUEST, 9)), Reply::Deferred));
         id

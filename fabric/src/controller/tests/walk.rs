@@ -73,7 +73,7 @@ fn scan(bench: &mut Bench, admin: ConnectionId) {
 }
 
 #[test]
-fn linux_connects_scans_and_goes() {
+fn a_linux_host_connects_scans_and_disconnects() {
     let mut bench = Bench::new();
     let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).kato(5000).send(&mut bench);
     let connected = connected.unwrap();
