@@ -88,6 +88,16 @@ impl Backings {
         self.seen.note(pending)
     }
 
+    /// Stores the same states, and logs where that fails.
+    pub(crate) fn keep_or_warn(&self) {
+        if let Err(error) = self.keep() {
+            tracing::warn!(
+                %error,
+                "the state of files and devices is not stored: the next start cannot compare it"
+            );
+        }
+    }
+
     /// Drops the state that was seen of a namespace that is not served after all.
     pub(crate) fn discard(&self, nqn: &str, nsid: u32) {
         self.pending().retain(|((subsystem, id), _)| subsystem != nqn || *id != nsid);

@@ -39,4 +39,5 @@ pub mod sync;
 pub mod systemd;
 mod threads;
 mod uevents;
+mod words;
 mod workloads;

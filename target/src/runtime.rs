@@ -96,12 +96,7 @@ impl Runtime {
         }
         // The states are kept before the first host comes.
         let backings = &self.namespaces.backings;
-        if let Err(error) = backings.keep() {
-            tracing::warn!(
-                %error,
-                "the state of files and devices is not stored: the next start cannot compare it"
-            );
-        }
+        backings.keep_or_warn();
         backings.forget_others(config);
         for listener in &config.listeners {
             self.listeners.add(&self.shared, listener)?;

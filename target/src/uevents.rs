@@ -70,6 +70,8 @@ fn is_of_a_device(message: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixDatagram;
+
     use super::*;
 
     #[test]
@@ -86,10 +88,18 @@ mod tests {
     }
 
     #[test]
-    fn anybody_may_listen_and_nothing_there_is_no_sign() {
-        // Without netlink sockets there is nothing to test.
-        if let Ok(uevents) = Uevents::listen() {
-            uevents.any();
+    fn all_pending_messages_are_taken_and_one_of_a_disk_among_them_counts() {
+        let (sender, receiver) = UnixDatagram::pair().unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        let uevents = Uevents { socket: receiver.into() };
+        assert!(!uevents.any(), "there is no message");
+        let (disk, other) = (b"ACTION=add\0SUBSYSTEM=block\0", b"ACTION=add\0SUBSYSTEM=net\0");
+        sender.send(other).unwrap();
+        assert!(!uevents.any(), "no message is of a disk");
+        for message in [&other[..], disk, other] {
+            sender.send(message).unwrap();
         }
+        assert!(uevents.any(), "one message is of a disk");
+        assert!(!uevents.any(), "no message is left");
     }
 }

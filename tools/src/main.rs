@@ -3,6 +3,7 @@
 mod bench;
 mod control;
 mod failure;
+mod random;
 mod sim;
 mod top;
 

@@ -43,13 +43,9 @@ proptest! {
     #[test]
     fn f1_an_admitted_latency_is_kept_by_each_command(
         asked in prop::collection::vec(paced(), 1..5),
-        others in prop::collection::vec((1..20_u64, 2..40_u64, class(), conduct()), 0..3),
+        others in prop::collection::vec(tenant(), 0..3),
         flood in (class(), 1..200_usize),
-        window in prop::sample::select(vec![1, 4, 32, 256_u32]),
-        by_place: bool,
-        reactors in 1..4_usize,
-        firmware in prop::sample::select(vec![Firmware::First, Firmware::Last, Firmware::Nearest]),
-        seed: u64,
+        setup in setup(),
     ) {
         let (mut already, mut sources) = (Vec::new(), Vec::new());
         for (terms, class) in asked {
@@ -58,17 +54,9 @@ proptest! {
                 sources.push(source);
             }
         }
-        for (operations, tenths, class, conduct) in others {
-            let mut source = Source::new(class, 64, conduct);
-            if reserve(&mut source, &mut already, &terms(operations, tenths * 100 * MS)) {
-                sources.push(source);
-            }
-        }
+        sources.extend(admitted(others, &mut already));
         sources.push(Source::new(flood.0, flood.1, Conduct::AlwaysWorst));
-        let containers = if by_place { containers() } else { None };
-        let rules = DeviceRules { window: WindowRule::Fixed(window), containers, profile: disk() };
-        let mut bench = Bench::new(rules, reactors, firmware, sources);
-        bench.run(30 * SECOND, chance(seed));
+        let bench = setup.run(sources);
         for source in bench.sources.iter().filter(|source| source.conduct == Conduct::Paced) {
             let (admitted, reserved) = source.reserved.as_ref().unwrap();
             let latency = admitted.terms.latency.unwrap().0;

@@ -372,6 +372,61 @@ fn class() -> impl Strategy<Value = Class> {
     prop::sample::select(Class::ALL.to_vec())
 }
 
+/// A disk, and the reactors that share it.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    window: u32,
+    by_place: bool,
+    reactors: usize,
+    firmware: Firmware,
+    /// Random seed.
+    seed: u64,
+}
+
+fn setup() -> impl Strategy<Value = Setup> {
+    let window = prop::sample::select(vec![1, 4, 32, 256_u32]);
+    let orders = vec![Firmware::First, Firmware::Last, Firmware::Nearest];
+    (window, any::<bool>(), 1..4_usize, prop::sample::select(orders), any::<u64>()).prop_map(
+        |(window, by_place, reactors, firmware, seed)| Setup {
+            window,
+            by_place,
+            reactors,
+            firmware,
+            seed,
+        },
+    )
+}
+
+impl Setup {
+    /// Runs sources for 30 seconds.
+    fn run(self, sources: Vec<Source>) -> Bench {
+        let rules = DeviceRules {
+            window: WindowRule::Fixed(self.window),
+            containers: if self.by_place { containers() } else { None },
+            profile: disk(),
+        };
+        let mut bench = Bench::new(rules, self.reactors, self.firmware, sources);
+        bench.run(30 * SECOND, chance(self.seed));
+        bench
+    }
+}
+
+/// A tenant: operations in a period, the period in tenths of a second, class and conduct.
+type Tenant = (u64, u64, Class, Conduct);
+
+fn tenant() -> impl Strategy<Value = Tenant> {
+    (1..40_u64, 2..40_u64, class(), conduct())
+}
+
+/// Returns the sources of the tenants that the broker admits, beside those that are there already.
+fn admitted(tenants: Vec<Tenant>, already: &mut Vec<Admitted>) -> Vec<Source> {
+    let source = |(operations, tenths, class, conduct)| {
+        let mut source = Source::new(class, 64, conduct);
+        reserve(&mut source, already, &terms(operations, tenths * 100 * MS)).then_some(source)
+    };
+    tenants.into_iter().filter_map(source).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -380,27 +435,14 @@ proptest! {
     /// never idle while anybody waits.
     #[test]
     fn f3_an_admitted_set_is_schedulable_and_streams_are_isolated(
-        asked in prop::collection::vec((1..40_u64, 2..40_u64, class(), conduct()), 1..8),
+        tenants in prop::collection::vec(tenant(), 1..8),
         flood in (class(), 1..200_usize, 0..20_u64),
-        window in prop::sample::select(vec![1, 4, 32, 256_u32]),
-        by_place: bool,
-        reactors in 1..4_usize,
-        firmware in prop::sample::select(vec![Firmware::First, Firmware::Last, Firmware::Nearest]),
-        seed: u64,
+        setup in setup(),
     ) {
-        let (mut already, mut sources) = (Vec::new(), Vec::new());
-        for (operations, tenths, class, conduct) in asked {
-            let mut source = Source::new(class, 64, conduct);
-            if reserve(&mut source, &mut already, &terms(operations, tenths * 100 * MS)) {
-                sources.push(source);
-            }
-        }
+        let mut sources = admitted(tenants, &mut Vec::new());
         let (class, depth, output) = flood;
         sources.push(Source { output, ..Source::new(class, depth, Conduct::AlwaysWorst) });
-        let containers = if by_place { containers() } else { None };
-        let rules = DeviceRules { window: WindowRule::Fixed(window), containers, profile: disk() };
-        let mut bench = Bench::new(rules, reactors, firmware, sources);
-        bench.run(30 * SECOND, chance(seed));
+        let bench = setup.run(sources);
         prop_assert_eq!(bench.idle, 0);
         for (n, source) in bench.sources.iter().enumerate() {
             if source.reserved.is_some() && source.conduct == Conduct::KeepsContract {

@@ -46,7 +46,7 @@ pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use qos::{
-    DeviceQos, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session,
+    DeviceQos, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session, is_automatic,
     split_namespace,
 };
 pub use render::render;

@@ -2,9 +2,9 @@
 //! are forced.
 
 use super::Control;
-use super::named::list;
 use super::protocol::{ErrorKind, Failure};
 use crate::engine::Loss;
+use crate::words::list;
 
 impl Control {
     /// Refuses a change by which connected hosts would lose something, unless it is forced.

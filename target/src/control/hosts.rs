@@ -5,11 +5,12 @@ use sluice_schema::params;
 
 use super::Control;
 use super::change::Answer;
-use super::named::{known_subsystem, list, subsystem};
+use super::named::{known_subsystem, subsystem};
 use super::protocol::Failure;
 use crate::config::{AllowedHost, Sources, Subsystem, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::ObjectId;
+use crate::words::list;
 
 impl Control {
     pub(super) fn host_add(&self, asked: params::HostAdd) -> Answer<HostName> {

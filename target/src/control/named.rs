@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::protocol::Failure;
 use crate::config::{Config, Listener, Namespace, Subsystem, network};
+use crate::words::list;
 
 /// Reads an address that was checked.
 pub(super) fn address(text: &str) -> Result<SocketAddr, Failure> {
@@ -71,16 +72,4 @@ pub(super) fn link_is_known(config: &Config, link: Option<&str>) -> Result<(), F
 pub(super) fn no_link(config: &Config, name: &str) -> Failure {
     let known = list(&network::known(&config.network));
     Failure::not_found(format!("there is no link {name}; there are: {known}"))
-}
-
-/// Joins names for a message: the first eight, and the number of the others.
-pub(super) fn list(names: &[String]) -> String {
-    match names {
-        [] => "none".into(),
-        names if names.len() > 8 => {
-            let first: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
-            format!("{} and {} more", first.join(", "), names.len() - 8)
-        }
-        names => names.join(", "),
-    }
 }

@@ -6,12 +6,12 @@ use sluice_schema::answer::{Changed, Name};
 use sluice_schema::params::Settings;
 
 use super::Control;
-use super::named::list;
 use super::parameters::{inconsistent, read};
 use super::protocol::Failure;
 use crate::config::{Config, table};
 use crate::objects::{Group, Listed, Named, Settable, Visitor, find, put};
 use crate::store::{Live, ObjectId};
+use crate::words::list;
 
 /// A call of a method, for the kind of object that it names.
 #[derive(Debug)]

@@ -7,19 +7,18 @@ use sluice_schema::answer::{self, Changed, Name, QosSettings, SessionSettings};
 use sluice_schema::params;
 
 use super::Control;
-use super::named::{
-    address, known_namespace, known_subsystem, list, listener, namespace, subsystem,
-};
+use super::named::{address, known_namespace, known_subsystem, listener, namespace, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
 use crate::config::qos::values::session_name;
 use crate::config::{
-    Config, Listener, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, split_namespace,
-    table,
+    Config, Listener, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, is_automatic,
+    split_namespace, table,
 };
 use crate::engine::Engine;
 use crate::objects::Object;
 use crate::store::{Live, ObjectId};
+use crate::words::list;
 
 type Answer<T> = Result<Changed<T>, Failure>;
 
@@ -105,7 +104,7 @@ impl Control {
         let name = session.name.clone();
         let mut live = self.live();
         if exists(live.current(), &name) {
-            let message = match split_or_nqn(&name) {
+            let message = match is_automatic(&name) {
                 true => format!(
                     "session {name} exists with its subsystem or namespace: change it with \
                      session.set"
@@ -184,7 +183,7 @@ impl Control {
         let answer = table::show(&session);
         // An automatic session without settings of its own has no entry.
         let bare = Session { name: name.clone(), ..Session::default() };
-        let gone = session == bare && split_or_nqn(&name);
+        let gone = session == bare && is_automatic(&name);
         self.change_group(live, &ObjectId::of::<Session>(name.clone()), |qos: &mut QosConfig| {
             match qos.sessions.iter_mut().find(|known| known.name == name) {
                 Some(place) => *place = session,
@@ -214,11 +213,6 @@ fn read_name(params: &Value, key: &str) -> Result<String, Failure> {
         fields.finish();
         Some(name?.value)
     })
-}
-
-/// Says whether a name is an automatic session's.
-fn split_or_nqn(name: &str) -> bool {
-    name.starts_with("nqn.")
 }
 
 /// Says whether a session exists: by an entry, or with a subsystem or namespace.
@@ -256,7 +250,7 @@ fn no_session(config: &Config, name: &str) -> Failure {
 /// Checks that the objects which a session names exist.
 fn names_are_known(config: &Config, session: &Session) -> Result<(), Failure> {
     let Session { name, parent, reserve, .. } = session;
-    if name.starts_with("nqn.") && !exists(config, name) {
+    if is_automatic(name) && !exists(config, name) {
         return Err(no_session(config, name));
     }
     if let Some(parent) = parent.as_ref().filter(|p| *p != ROOT_SESSION && !exists(config, p)) {
@@ -272,7 +266,7 @@ fn names_are_known(config: &Config, session: &Session) -> Result<(), Failure> {
 
 /// Checks that no other session and no policy names a session that is removed.
 fn unused(config: &Config, name: &str) -> Result<(), Failure> {
-    if split_or_nqn(name) {
+    if is_automatic(name) {
         // The automatic session stays; only its settings are removed.
         return Ok(());
     }

@@ -9,7 +9,7 @@ use fabric::controller::RefusalKind;
 
 use crate::config::{
     AllowedHost, Backend, Config, LinkConfig, Listener, Namespace, Network, QosConfig, Subsystem,
-    clash, format_nguid,
+    clash, format_nguid, is_automatic,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
@@ -266,7 +266,7 @@ impl Engine for TestEngine {
         let automatic = config.subsystems.iter().map(|s| (s.nqn.clone(), Some("root".into())));
         let automatic =
             automatic.chain(namespaces().map(|(nqn, nsid)| (format!("{nqn}/{nsid}"), Some(nqn))));
-        let custom = config.qos.sessions.iter().filter(|s| !s.name.starts_with("nqn."));
+        let custom = config.qos.sessions.iter().filter(|s| !is_automatic(&s.name));
         let mut sessions = vec![session_state("root", None, true)];
         sessions.extend(automatic.map(|(name, parent)| session_state(&name, parent, true)));
         sessions.extend(custom.map(|session| SessionState {

@@ -8,7 +8,7 @@ use arbitration::limit::Rate;
 use arbitration::session::{RootSpec, SessionSpec};
 
 use super::served::Served;
-use crate::config::{Qos, QosConfig, ROOT_SESSION, Session, split_namespace};
+use crate::config::{Qos, QosConfig, ROOT_SESSION, Session, is_automatic};
 
 /// The entries of `[[session]]` by name, and the sessions that `[[policy]]` entries name.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Wanted {
     /// Says whether a session of this name should exist.
     fn is_wanted(&self, served: &Served, name: &str) -> bool {
         served.has(name)
-            || self.sessions.contains_key(name) && !comes_with_an_object(name)
+            || self.sessions.contains_key(name) && !is_automatic(name)
             || name == ROOT_SESSION
     }
 
@@ -90,11 +90,6 @@ impl Wanted {
         }
         specs
     }
-}
-
-/// Says whether a name is that of an automatic session, of a namespace or a subsystem.
-fn comes_with_an_object(name: &str) -> bool {
-    split_namespace(name).is_some() || name.starts_with("nqn.")
 }
 
 /// Returns the settings in the entry of a session.

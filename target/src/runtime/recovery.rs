@@ -170,13 +170,7 @@ impl Recovery {
         let now = self.now();
         match installed {
             Ok(()) => {
-                if let Err(error) = backings.keep() {
-                    tracing::warn!(
-                        %error,
-                        "the state of files and devices is not stored: the next start cannot \
-                         compare it"
-                    );
-                }
+                backings.keep_or_warn();
                 let absent = table.with(place, |known| known.watch.opened(now));
                 let seconds = absent.unwrap_or_default().as_secs();
                 tracing::info!(subsystem = nqn, nsid, seconds, "the namespace is available again");

@@ -21,6 +21,7 @@ use super::tables::{self, Content, Raw};
 use super::{Change, Key, Kind, Object, Store, StoreError};
 use crate::files;
 use crate::sync::lock;
+use crate::words::list;
 
 /// The function that opens the database: a file, or in tests a storage that fails on demand.
 type Opener = Box<dyn Fn() -> Result<Database, RedbError> + Send>;
@@ -203,15 +204,6 @@ fn is_seen(raw: &Raw) -> bool {
 fn names(names: &[String]) -> String {
     let verb = if names.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", list(names))
-}
-
-/// Writes at most eight names.
-fn list(names: &[String]) -> String {
-    let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(8) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }
 
 impl State {

@@ -1,7 +1,7 @@
 //! An open loop: commands fall due at a rate, whether or not earlier ones have ended.
 
 use super::job::Arrivals;
-use super::source::Random;
+use crate::random::Random;
 
 /// The times at which the commands of one connection fall due.
 #[derive(Clone, Debug)]

@@ -1,39 +1,7 @@
 //! The order of blocks in an access pattern.
 
 use super::job::{Job, Rw};
-
-/// Random numbers (xorshift64*): fast, and the same sequence for the same seed.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        // Any value but 0; neighbouring seeds are spread apart.
-        Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    #[inline]
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Draws a number below `bound`.
-    #[inline]
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        // The high half of the product is below `bound` for any 64-bit factor.
-        u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
-    }
-
-    /// Draws a number from 0 to 1, without 1.
-    #[inline]
-    pub(crate) fn fraction(&mut self) -> f64 {
-        // 53 bits: what an f64 holds exactly.
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
+use crate::random::Random;
 
 /// The access pattern of one connection, in units of the job's block size.
 #[derive(Clone, Debug)]

@@ -194,7 +194,7 @@ pub(crate) enum HostAction {
         /// where not given
         #[arg(long = "address", value_name = "NETWORK")]
         addresses: Vec<String>,
-        /// Let connections of the host from elsewhere end
+        /// End the connections that the host has from other addresses
         #[arg(long)]
         force: bool,
     },
@@ -210,7 +210,7 @@ pub(crate) enum HostAction {
         /// Let the host come from any address
         #[arg(long, conflicts_with = "addresses")]
         any_address: bool,
-        /// Let connections of the host from elsewhere end
+        /// End the connections that the host has from other addresses
         #[arg(long)]
         force: bool,
     },
@@ -230,7 +230,7 @@ pub(crate) enum HostAction {
         subsystem: String,
         /// "on" lets any host connect; "off" disconnects those that are not listed
         allow: OnOff,
-        /// Do so even where connected hosts lose their permission
+        /// Change the permission even where connected hosts lose it
         #[arg(long)]
         force: bool,
     },

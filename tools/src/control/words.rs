@@ -49,7 +49,7 @@ pub(crate) enum ClassOrNone {
     Medium,
     /// The least weight
     Low,
-    /// Say nothing
+    /// No class
     None,
 }
 

@@ -6,7 +6,7 @@
 
 use arbitration::Nanos;
 
-use super::random::Random;
+use crate::random::Random;
 
 /// The geometry and the times of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use self::deadline::Deadline;
 use self::stages::{Stages, URGENT_SHARE};
 use self::workload::{DiskRequest, Stream, streams};
 use super::disk::{Disk, DiskGeometry};
-use super::random::Random;
+use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 /// A point of the figure is the mean of 5 s.

@@ -8,7 +8,7 @@ use super::net::Network;
 use super::net::bottleneck::{Law, SHARES, part};
 use super::net::event::{MICRO, Time, seconds};
 use super::net::record::Record;
-use super::random::Random;
+use crate::random::Random;
 
 /// The round-trip time of the source's figure.
 const RTT: Time = 98 * MICRO;

@@ -8,7 +8,7 @@ use super::net::Network;
 use super::net::bottleneck::{Bottleneck, Law};
 use super::net::event::{MICRO, MILLI, Time};
 use super::net::record::Record;
-use super::random::Random;
+use crate::random::Random;
 
 /// The round-trip time of all runs.
 const RTT: Time = 98 * MICRO;

@@ -29,7 +29,7 @@ use arbitration::Nanos;
 use arbitration::container::{DiskSet, Scheduler, SetRequest};
 
 use super::disk::{Disk, DiskGeometry};
-use super::random::Random;
+use crate::random::Random;
 
 /// Requests that each reader has in flight.
 const DEPTH: u32 = 100;

@@ -6,7 +6,7 @@
 //! - [`fig8`], [`fig9`], [`fig10`], [`fig14`], [`fig15`]: QTCP on one bottleneck, on [`net`], a
 //!   network packet by packet.
 //! - [`dtm`]: the discrete-time model on a user's scenario; [`plot`]: its charts.
-//! - [`disk`]: a hard disk; [`random`]: random numbers.
+//! - [`disk`]: a hard disk.
 
 mod disk;
 mod dtm;
@@ -19,7 +19,6 @@ mod fig9;
 mod intelliqos;
 mod net;
 mod plot;
-mod random;
 
 use anyhow::Context as _;
 

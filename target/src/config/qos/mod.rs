@@ -20,7 +20,7 @@ pub(crate) use check::{Known, wrong};
 pub use device::{DeviceQos, Order};
 pub use general::Qos;
 pub(crate) use general::general;
-pub use names::{ROOT, split_namespace};
+pub use names::{ROOT, is_automatic, split_namespace};
 pub use policy::Policy;
 pub(crate) use policy::policy;
 pub use session::{Reserve, Session};

@@ -18,6 +18,12 @@ pub(super) fn automatic(name: &str) -> Result<(&str, Option<u32>), ()> {
     }
 }
 
+/// Says whether a session's name is that of an automatic session, of a subsystem or a namespace.
+#[must_use]
+pub fn is_automatic(name: &str) -> bool {
+    name.starts_with("nqn.")
+}
+
 /// Returns NQN and NSID of "NQN/NSID".
 #[must_use]
 pub fn split_namespace(name: &str) -> Option<(&str, u32)> {

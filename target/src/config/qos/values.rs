@@ -11,7 +11,7 @@ use sluice_schema::keys::{RATE_MAX, WINDOW_MAX};
 use super::super::fields::{Wrong, quoted};
 use super::super::node::{Node, Value};
 use super::super::values::{Read, duration_within, integer, kind, size, string};
-use super::names::{ROOT, automatic, split_namespace};
+use super::names::{ROOT, automatic, is_automatic, split_namespace};
 
 /// The greatest weight (NVMe: a byte that counts from 0).
 const WEIGHT_MAX: i128 = 256;
@@ -157,7 +157,7 @@ pub(crate) fn session_name(node: &Node) -> Read<String> {
 pub(crate) fn session_reference(node: &Node) -> Read<String> {
     let text = string(node, "a name", "a name in quotes: \"gold\"")?;
     let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@' | '+');
-    let right = match text.starts_with("nqn.") {
+    let right = match is_automatic(text) {
         true => automatic(text).is_ok(),
         false => (1..=NAME_MAX).contains(&text.len()) && text.chars().all(own),
     };

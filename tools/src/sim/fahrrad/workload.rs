@@ -3,7 +3,7 @@
 use arbitration::Nanos;
 use arbitration::reservation::{Budget, Locality, Terms};
 
-use super::super::random::Random;
+use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 

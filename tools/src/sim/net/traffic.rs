@@ -1,7 +1,7 @@
 //! Sources of requests.
 
 use super::event::{Time, from_seconds};
-use crate::sim::random::Random;
+use crate::random::Random;
 
 /// The size of requests.
 #[derive(Clone, Copy, Debug)]

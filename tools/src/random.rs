@@ -1,6 +1,6 @@
 //! Random numbers, the same for the same seed.
 
-/// xorshift64*: fast, and good enough for arrivals and positions.
+/// A generator of random numbers (xorshift64*): fast, and good enough for arrivals and positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -11,6 +11,7 @@ impl Random {
         Self(mixed ^ mixed >> 31 | 1)
     }
 
+    #[inline]
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -19,9 +20,17 @@ impl Random {
     }
 
     /// Draws a number below `bound`; 0 where `bound` is 0.
+    #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The high half of the product is below `bound` for any 64-bit factor.
         u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+
+    /// Draws a number from 0 to 1, without 1.
+    #[inline]
+    pub(crate) fn fraction(&mut self) -> f64 {
+        // An f64 holds 53 bits exactly.
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Draws a number between 0 and 1, never either.
