@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arbitration::arbiter::{EntryId, Submission};
 use arbitration::classify::Classifier;
 use arbitration::session::HostId;
 use arbitration::{Class, PerClass};
@@ -17,11 +18,12 @@ use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
 use crate::admission::{Admission, Fullness, retry_later};
 use crate::charge::Charge;
-use crate::commands::Command;
+use crate::commands::{Command, State};
 use crate::context::{Context, Settings};
 use crate::device::{BlockDevice, Data, Style, device_id};
 use crate::driver::{Buffer, Driver};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
+use crate::key::Key;
 use crate::lease::Leased;
 use crate::origin::Origin;
 use crate::payload::{TxData, ZEROES};
@@ -215,14 +217,61 @@ impl Arrival {
         }
     }
 
+    /// Answers a command that has just arrived and needs nothing of its device: in the turn that it
+    /// costs, where its session has limits, and after the data that is still on its way.
+    #[cold]
+    pub(crate) fn answer_in_turn<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        sqe: &Sqe,
+        status: Status,
+        data: &CapsuleData<'_>,
+    ) {
+        if matches!(data, CapsuleData::Partial { .. }) {
+            queue.refuse(slot, status, data);
+            return;
+        }
+        match self.wait_to_answer(io, (queue.key, slot), sqe) {
+            Some(entry) => queue.commands.occupy(slot, State::AnswerTurn(entry, status)),
+            None => queue.transport.complete(slot, 0, status),
+        }
+    }
+
+    /// Answers a command whose state was taken, as [`Self::answer_in_turn`] does.
+    #[cold]
+    pub(crate) fn settle_in_turn<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        status: Status,
+    ) {
+        let sqe = *queue.transport.sqe_of(slot);
+        match self.wait_to_answer(io, (queue.key, slot), &sqe) {
+            Some(entry) => queue.commands.change(slot, State::AnswerTurn(entry, status)),
+            None => queue.settle(slot, status),
+        }
+    }
+
+    /// Lets a command wait for the turn in which it is answered. Returns `None` where it is
+    /// answered at once.
+    fn wait_to_answer<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        item: (Key, SlotId),
+        sqe: &Sqe,
+    ) -> Option<EntryId> {
+        let charge = self.charge_answer(io, sqe)?;
+        let submission = Submission::of_host(item, false, 0);
+        io.stages.arbiter.enqueue(io.now, charge.flow?, charge.class, submission)
+    }
+
     /// Returns the charge of a command that is answered without its device, where its session has
     /// limits: to the namespace that it names, or to another one where there is none.
     #[cold]
-    pub(crate) fn charge_answer<D: Driver>(
-        &mut self,
-        io: &mut Context<D>,
-        sqe: &Sqe,
-    ) -> Option<Charge> {
+    fn charge_answer<D: Driver>(&mut self, io: &mut Context<D>, sqe: &Sqe) -> Option<Charge> {
         let named = self.table.get(sqe.nsid.get());
         let (nsid, backend) = named
             .or_else(|| self.table.iter().next())

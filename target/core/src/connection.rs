@@ -12,7 +12,7 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{AbortTicket, Connected, ConnectionId, ListenerId, QueueKind};
 use fabric::nvme::Status;
-use fabric::queue::{Arriving, Inbox as _, Received, SlotId, Transport as _};
+use fabric::queue::{Inbox as _, Received, SlotId, Transport as _};
 
 use crate::admin_queue::AdminQueue;
 use crate::commands::StateCounts;
@@ -22,8 +22,10 @@ use crate::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Notice};
 use crate::io_queue::IoQueue;
 use crate::key::Key;
 use crate::origin::Origin;
+use crate::policies::Policies as _;
 use crate::progress::taken_by;
 use crate::queue::Queue;
+use crate::receiver::Receiver;
 use crate::stats::QueueStats;
 use crate::turns::{HostTurn, Kind, Name, STEP_BYTES};
 
@@ -74,10 +76,7 @@ pub(crate) struct Connection<D: Driver> {
     paused: Option<Pause>,
     /// Whose part of each turn it has work done in.
     host: HostTurn,
-    receiving: Receiving,
-    /// Number of single receives without much data for a command that are left, before the driver
-    /// receives chunk after chunk again.
-    singles: u8,
+    receiver: Receiver,
     /// Time by which the host must have taken the batch that is with the driver; none without such
     /// a batch.
     sending: Option<Nanos>,
@@ -93,21 +92,6 @@ enum Pause {
     Room,
     /// As much was done for it in this turn as is done at once: it is in line.
     Turn,
-}
-
-/// The way in which the driver receives for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Receiving {
-    /// The driver does not receive.
-    No,
-    /// Chunk after chunk.
-    Stream,
-    /// Chunk after chunk, but the driver was told to stop.
-    Stopping,
-    /// One chunk.
-    Chunk,
-    /// Once.
-    Once,
 }
 
 /// The end of a connection.
@@ -126,10 +110,6 @@ struct Closing {
 const UNSENT_MAX: usize = 4 << 20;
 /// The same number for a queue that is not an I/O queue, whose answers are on the heap.
 const ADMIN_UNSENT_MAX: usize = 16 << 10;
-
-/// Number of single receives in a row without much data for a command, before the driver receives
-/// chunk after chunk again: commands and heads come between large data.
-const SINGLES: u8 = 8;
 
 /// Time that a peer has to take what is still to be sent when a connection ends.
 const LINGER: Duration = Duration::from_secs(1);
@@ -153,8 +133,7 @@ impl<D: Driver> Connection<D> {
             held: Arrivals::<D>::default(),
             paused: None,
             host,
-            receiving: Receiving::No,
-            singles: 0,
+            receiver: Receiver::new(),
             sending: None,
             closing: None,
         }
@@ -180,39 +159,18 @@ impl<D: Driver> Connection<D> {
 
     /// Receives, unless the connection does so already or may not.
     pub(crate) fn arm(&mut self, io: &mut Context<D>) {
-        if self.receiving != Receiving::No || self.paused.is_some() || self.closing.is_some() {
+        if !self.receiver.is_idle() || self.paused.is_some() || self.closing.is_some() {
             return;
         }
-        let large = self.large_data(io);
-        let Queue { key, commands, .. } = &mut self.queue;
-        let place =
-            large.and_then(|Arriving { slot, offset, length }| commands.lend(slot, offset, length));
-        self.singles = if place.is_some() { SINGLES } else { self.singles.saturating_sub(1) };
         // What is received once goes into memory of the connection's own: others' hosts cannot take
         // it, and no more than a little is taken from a host's socket at once.
-        if self.singles > 0 || matches!(self.stage, Stage::Admin(_)) {
-            self.receiving = Receiving::Once;
-            io.driver.receive_once(*key, place);
-        } else if io.turns.is_short() {
-            self.receiving = Receiving::Chunk;
-            io.driver.receive_chunk(*key);
-        } else {
-            self.receiving = Receiving::Stream;
-            io.driver.receive(*key);
-        }
-    }
-
-    /// Returns where data of the next command belongs, if there is much of it and it has a buffer.
-    #[inline]
-    fn large_data(&self, io: &Context<D>) -> Option<Arriving> {
-        let arriving = self.queue.transport.arriving()?;
-        let large = arriving.length >= io.settings.direct_min;
-        (large && self.queue.commands.is_filling(arriving.slot)).then_some(arriving)
+        let own = matches!(self.stage, Stage::Admin(_));
+        self.receiver.begin(io, &mut self.queue, own);
     }
 
     /// Notes that the driver receives no more.
     pub(crate) fn disarmed(&mut self) {
-        self.receiving = Receiving::No;
+        self.receiver.ended();
     }
 
     /// Takes note that the driver has received once: `placed` bytes where they belong, and others
@@ -261,20 +219,7 @@ impl<D: Driver> Connection<D> {
         let credit = io.turns.credit(kind, self.host);
         let steps = self.consume(io, chunk, credit);
         io.turns.spend(kind, self.host, steps);
-        if self.receiving == Receiving::Stream && self.large_data(io).is_some() {
-            // All of the large data may have come before the stream of chunks ends: then the next
-            // data may go where it belongs.
-            self.singles = SINGLES;
-            self.stop_receiving(io);
-        }
-    }
-
-    /// Ends the stream of chunks.
-    fn stop_receiving(&mut self, io: &mut Context<D>) {
-        if self.receiving == Receiving::Stream {
-            self.receiving = Receiving::Stopping;
-            io.driver.stop_receiving(self.queue.key);
-        }
+        self.receiver.stop_for_large(io, &self.queue);
     }
 
     /// Takes what has arrived, as far as `credit` steps of work go. The steps that it took.
@@ -325,7 +270,7 @@ impl<D: Driver> Connection<D> {
     #[inline]
     fn unsent(&self) -> usize {
         let held = match &self.stage {
-            Stage::Io(io_queue) => io_queue.held_replies(),
+            Stage::Io(io_queue) => io_queue.network.held_replies(),
             Stage::Admin(_) => 0,
         };
         self.queue.transport.unsent() + held
@@ -406,7 +351,7 @@ impl<D: Driver> Connection<D> {
                 let completion = Completion::new(controller, qid, queue.id, stats, io.now);
                 let table = connected.namespaces;
                 let mut io_queue = IoQueue::new(io, &shared, table, completion, self.origin);
-                io_queue.set_dscp(io, queue.key);
+                io_queue.dscp.set(io, queue.key);
                 io_queue.join_network(io, queue.key);
                 self.stage = Stage::Io(io_queue);
             }
@@ -450,7 +395,7 @@ impl<D: Driver> Connection<D> {
             }
             Pause::Turn => {}
         }
-        self.stop_receiving(io);
+        self.receiver.stop(io, self.queue.key);
         self.queue.send_soon(&mut io.agenda);
     }
 
@@ -478,8 +423,8 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Goes on where [`Self::pause`] stopped because enough was done for the connection: it is the
-    /// first in line, and may have so many steps of work done.
+    /// Goes on where [`Self::pause`] stopped because enough was done for the connection, which is the
+    /// first in line now and may have `credit` steps of work done.
     pub(crate) fn take_turn(&mut self, io: &mut Context<D>, kind: Kind, credit: u32) {
         if self.closing.is_some() || self.paused != Some(Pause::Turn) {
             return;
@@ -489,7 +434,7 @@ impl<D: Driver> Connection<D> {
         let steps = self.consume(io, held.kept(), credit);
         io.turns.went_on(kind, steps);
         if self.paused.is_some() {
-            self.stop_receiving(io);
+            self.receiver.stop(io, self.queue.key);
         }
         self.arm(io);
     }
@@ -508,7 +453,7 @@ impl<D: Driver> Connection<D> {
         if let Stage::Io(io_queue) = &mut self.stage
             && self.closing.is_none()
         {
-            io_queue.move_replies(queue, io);
+            io_queue.network.move_replies(&mut queue.transport, io.policies.order());
         }
         let unsent = queue.transport.unsent();
         if let Some(batch) = queue.transport.take_batch() {
@@ -516,7 +461,7 @@ impl<D: Driver> Connection<D> {
             io.driver.send(queue.key, batch);
         }
         if let Stage::Io(io_queue) = &mut self.stage {
-            io_queue.publish(queue, self.sending.is_some());
+            io_queue.network.publish(self.sending.is_some(), queue.commands.active());
         }
         if self.paused == Some(Pause::Unsent) && self.unsent() <= self.unsent_max() {
             io.agenda.resumed.push(self.queue.key);
@@ -658,11 +603,11 @@ impl<D: Driver> Connection<D> {
         if let Stage::Io(io_queue) = &self.stage
             && !io_queue.is_settled()
         {
-            self.stop_receiving(io);
+            self.receiver.stop(io, self.queue.key);
             return false;
         }
         io.driver.shut_down(self.queue.key);
-        self.receiving == Receiving::No && self.sending.is_none()
+        self.receiver.is_idle() && self.sending.is_none()
     }
 
     /// Says whether the connection has sent no Connect for `nanos` ns since it was accepted.

@@ -155,9 +155,9 @@ impl<D: Driver> Core<D> {
         states
     }
 
-    /// Returns the time at which the core wants its next turn, if nothing happens before; `None`
-    /// where there is something to do. While the core is idle, other reactors wake it when there is
-    /// room for a command that waits.
+    /// Returns the time until which the core is idle, if nothing happens before; `None` where there
+    /// is something to do. While the core is idle, other reactors wake it when there is room for a
+    /// command that waits.
     pub fn idle_until(&mut self) -> Option<Nanos> {
         if !self.io.agenda.slices.is_empty()
             || self.is_changing()
@@ -595,7 +595,7 @@ impl<D: Driver> Core<D> {
         for connection in self.connections.some_mut(from, DSCPS) {
             let key = connection.key();
             if let Some((io_queue, _)) = connection.io_queue() {
-                io_queue.set_dscp(&mut self.io, key);
+                io_queue.dscp.set(&mut self.io, key);
             }
         }
         self.next_dscp = (until < self.connections.len()).then_some(until);

@@ -1,24 +1,30 @@
 //! The DSCP that answers carry for the network: that of their connection's class
 //! (docs/sources.md, E6: every command and packet names its class).
 
+use std::sync::Arc;
+
 use arbitration::Class;
 use arbitration::classify::{Classifier, PolicyClass};
+use fabric::controller::ControllerShared;
 
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::key::Key;
 use crate::origin::Origin;
 use crate::policies::Policies;
 
 /// A connection's DSCP and its priority in this machine's own queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dscp {
+struct Dscp {
     /// The DSCP; 0 for packets without one.
-    pub(crate) dscp: u8,
+    dscp: u8,
     /// SO_PRIORITY, 0 to 6: the values that every process may set.
-    pub(crate) priority: i32,
+    priority: i32,
 }
 
 impl Dscp {
     /// Returns the DSCP of a connection's answers. `class` is the class by policies.
-    pub(crate) fn of<P: Policies>(policies: &P, origin: &Origin, class: PolicyClass) -> Self {
+    fn of<P: Policies>(policies: &P, origin: &Origin, class: PolicyClass) -> Self {
         let connection = policies.connection_class(origin);
         let class = Classifier::new(&connection, class).inherited();
         // Low is the class of every host that says nothing: Low stays unmarked unless it was asked
@@ -28,6 +34,33 @@ impl Dscp {
         }
         let dscp = policies.dscp(class);
         Self { dscp, priority: if dscp == 0 { 0 } else { priority(class) } }
+    }
+}
+
+/// The DSCP of a queue's answers.
+#[derive(Debug)]
+pub(crate) struct AnswerDscp {
+    controller: Arc<ControllerShared>,
+    origin: Origin,
+    /// The DSCP that was set last; none before the first.
+    set: Option<Dscp>,
+}
+
+impl AnswerDscp {
+    /// Makes the DSCP of a controller's queue, which is not set yet.
+    pub(crate) fn new(controller: Arc<ControllerShared>, origin: Origin) -> Self {
+        Self { controller, origin, set: None }
+    }
+
+    /// Sets the DSCP by the present settings, if that has changed.
+    pub(crate) fn set<D: Driver>(&mut self, io: &mut Context<D>, key: Key) {
+        let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
+        let class = io.driver.resolve(&io.policies, &self.origin, host, subsystem, None).class;
+        let dscp = Dscp::of(&*io.policies, &self.origin, class);
+        let before = self.set.map_or(0, |dscp| dscp.dscp);
+        if before != dscp.dscp && io.driver.set_dscp(key, dscp.dscp, dscp.priority) {
+            self.set = Some(dscp);
+        }
     }
 }
 

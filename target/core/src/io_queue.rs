@@ -2,49 +2,43 @@
 
 use std::sync::Arc;
 
-use arbitration::Class;
-use arbitration::arbiter::{Dispatched, EntryId, Submission};
-use arbitration::memory::{MemoryFlowId, MemoryGrant};
+use arbitration::arbiter::Dispatched;
+use arbitration::memory::MemoryGrant;
 use fabric::Nanos;
 use fabric::controller::{AbortTicket, ControllerShared, NamespaceTable};
 use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
-use qtcp::pacing::Pacing;
 
 use crate::admin_queue::fabrics_on_io_queue;
 use crate::arrival::{Arrival, Arrived, host_id};
+use crate::capsules::CapsuleMemory;
 use crate::commands::{Command, Source, State};
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::device::BlockDevice as _;
 use crate::dispatch::{Dispatch, Outcome};
 use crate::driver::{Buffer, Chunk, Driver, Ended, Job, Started};
-use crate::dscp::Dscp;
+use crate::dscp::AnswerDscp;
 use crate::fetch::{Fetch, Fetched};
 use crate::key::Key;
 use crate::lease::{Lease, Leased};
+use crate::network::Network;
 use crate::origin::Origin;
 use crate::pacer::{Next, Turn};
 use crate::payload::TxData;
 use crate::policies::Policies as _;
 use crate::queue::Queue;
-use crate::traffic::Traffic;
 
 /// An I/O queue of a controller.
 #[derive(Debug)]
 pub(crate) struct IoQueue<D: Driver> {
-    controller: Arc<ControllerShared>,
     arrival: Arrival,
     dispatch: Dispatch,
-    /// Queue for memory for in-capsule data; none once the connection ends.
-    capsules: Option<MemoryFlowId>,
+    capsules: CapsuleMemory,
     completion: Completion,
-    /// Traffic for stage S6; none where the network's stage does not look after the connection.
-    traffic: Option<Box<Traffic<Buffer<D>>>>,
-    origin: Origin,
-    /// DSCP of its answers, once that was set.
-    dscp: Option<Dscp>,
+    pub(crate) network: Network<Buffer<D>>,
+    pub(crate) dscp: AnswerDscp,
 }
 
 impl<D: Driver> IoQueue<D> {
@@ -59,25 +53,19 @@ impl<D: Driver> IoQueue<D> {
         let (host, subsystem) = (&controller.host_nqn, &controller.subsystem_nqn);
         let session =
             io.driver.resolve(&io.policies, &origin, host, subsystem, None).tenant.session;
-        let capsules = io.stages.capsules.gate().flow(&session, host_id(host));
         Self {
             arrival: Arrival::new(Arc::clone(controller), table, origin),
-            capsules: Some(capsules),
-            controller: Arc::clone(controller),
             dispatch: Dispatch::default(),
+            capsules: CapsuleMemory::new(io, &session, host_id(host)),
             completion,
-            traffic: None,
-            origin,
-            dscp: None,
+            network: Network::new(),
+            dscp: AnswerDscp::new(Arc::clone(controller), origin),
         }
     }
 
     /// Makes the queue known to the thread that watches the network.
     pub(crate) fn join_network(&mut self, io: &mut Context<D>, key: Key) {
-        let pacing = Arc::<Pacing>::default();
-        if self.traffic.is_none() && io.driver.join_network(key, &pacing) {
-            self.traffic = Some(Box::new(Traffic::new(pacing, io.now)));
-        }
+        self.network.join(io.now, |pacing| io.driver.join_network(key, pacing));
     }
 
     /// Takes a new table of namespaces if there is one: something was received.
@@ -106,18 +94,20 @@ impl<D: Driver> IoQueue<D> {
         }
         match self.arrival.take(queue, io, sqe, &data) {
             Ok(Arrived::Marked) => {
-                self.answer_in_turn(queue, io, slot, sqe, Status::SUCCESS, &data);
+                self.arrival.answer_in_turn(queue, io, slot, sqe, Status::SUCCESS, &data);
             }
             Ok(Arrived::Done(class)) => {
-                self.count_capsule(class, &data);
+                self.network.count_capsule(class, &data);
                 queue.transport.complete(slot, 0, Status::SUCCESS);
             }
-            Ok(Arrived::Read(class, data)) => self.reply(queue, class, slot, data),
+            Ok(Arrived::Read(class, data)) => {
+                self.network.reply(&mut queue.transport, class, slot, data)
+            }
             Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
             Err(status) => {
                 let status = self.completion.log_failure(io, sqe, status);
-                self.answer_in_turn(queue, io, slot, sqe, status, &data);
+                self.arrival.answer_in_turn(queue, io, slot, sqe, status, &data);
             }
         }
     }
@@ -132,7 +122,7 @@ impl<D: Driver> IoQueue<D> {
         command: Command<D>,
         data: &CapsuleData<'_>,
     ) {
-        self.count_capsule(command.charge.class, data);
+        self.network.count_capsule(command.charge.class, data);
         let transfer = command.command.transfer(command.device.format());
         let Transfer::ToController(bytes @ 1..) = transfer else {
             // A buffer for a read is taken when it is the command's turn.
@@ -146,11 +136,8 @@ impl<D: Driver> IoQueue<D> {
             self.fetch(queue, io).begin(slot, bytes);
             return;
         }
-        let lease = self.capsules.and_then(|flow| {
-            io.stages.capsules.lease_now(flow, command.charge.class, io.settings.in_capsule_data)
-        });
-        let buffer = io.buffers.for_capsule(bytes);
-        let (Some(lease), Some(mut buffer)) = (lease, buffer) else {
+        let taken = self.capsules.take(io, command.charge.class, bytes);
+        let Some((lease, mut buffer)) = taken else {
             // Commands with in-capsule data are only taken while there is a buffer for it.
             queue.refuse(slot, Status::COMMAND_INTERRUPTED, data);
             return;
@@ -169,7 +156,7 @@ impl<D: Driver> IoQueue<D> {
     }
 
     fn fetch<'a>(&'a mut self, queue: &'a mut Queue<D>, io: &'a mut Context<D>) -> Fetch<'a, D> {
-        Fetch { queue, io, traffic: self.traffic.as_deref_mut() }
+        Fetch { queue, io, traffic: self.network.traffic() }
     }
 
     /// Takes a piece of a command's data.
@@ -193,18 +180,10 @@ impl<D: Driver> IoQueue<D> {
     #[inline]
     pub(crate) fn count_data(&mut self, queue: &mut Queue<D>, slot: SlotId, bytes: usize) {
         queue.progress.data_came(bytes);
-        if let Some(traffic) = &mut self.traffic {
+        if let Some(traffic) = self.network.traffic() {
             let place = queue.transport.sqe_of(slot).sgl.decode();
             let asked = matches!(place, SglKind::Transport);
             traffic.received(queue.commands.charge(slot).class, bytes, asked);
-        }
-    }
-
-    /// Counts data that has come whole with its command.
-    #[inline]
-    fn count_capsule(&mut self, class: Class, data: &CapsuleData<'_>) {
-        if let (CapsuleData::Whole(bytes), Some(traffic)) = (data, &mut self.traffic) {
-            traffic.received(class, bytes.len(), false);
         }
     }
 
@@ -219,7 +198,7 @@ impl<D: Driver> IoQueue<D> {
         match self.fetch(queue, io).data_end(slot, digest_ok) {
             Fetched::Ready(buffer, source) => self.submit(queue, io, slot, Some(buffer), source),
             Fetched::Waits => {}
-            Fetched::Failed(status) => self.settle_in_turn(queue, io, slot, status),
+            Fetched::Failed(status) => self.arrival.settle_in_turn(queue, io, slot, status),
         }
     }
 
@@ -232,7 +211,7 @@ impl<D: Driver> IoQueue<D> {
     /// asked for more, if there is more.
     pub(crate) fn send_r2ts(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) -> Option<Nanos> {
         loop {
-            let (class, next) = match self.traffic.as_mut()?.next_r2t(io.now) {
+            let (class, next) = match self.network.traffic()?.next_r2t(io.now) {
                 Turn::R2t(class, next) => (class, next),
                 Turn::Later(at) => return Some(at),
                 Turn::Idle => return None,
@@ -242,7 +221,7 @@ impl<D: Driver> IoQueue<D> {
                     // The host owed nothing while it was not asked.
                     queue.progress.hear(io.now);
                     queue.commands.expect_data(slot, Some(io.now));
-                    self.traffic.as_mut()?.fetch_more(&mut queue.transport, slot, class)
+                    self.network.traffic()?.fetch_more(&mut queue.transport, slot, class)
                 }
                 Next::Fresh(slot, bytes) => {
                     if matches!(queue.commands.state(slot), State::R2tTurn) {
@@ -253,7 +232,7 @@ impl<D: Driver> IoQueue<D> {
                     bytes
                 }
             };
-            self.traffic.as_mut()?.charge_r2t(io.policies.order(), class, bytes);
+            self.network.traffic()?.charge_r2t(io.policies.order(), class, bytes);
             queue.send_soon(&mut io.agenda);
         }
     }
@@ -416,57 +395,6 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Answers a command that has just arrived and needs nothing of its device: in the turn that it
-    /// costs, where its session has limits, and after the data that is still on its way.
-    #[cold]
-    fn answer_in_turn(
-        &mut self,
-        queue: &mut Queue<D>,
-        io: &mut Context<D>,
-        slot: SlotId,
-        sqe: &Sqe,
-        status: Status,
-        data: &CapsuleData<'_>,
-    ) {
-        if matches!(data, CapsuleData::Partial { .. }) {
-            queue.refuse(slot, status, data);
-            return;
-        }
-        match self.wait_to_answer(io, (queue.key, slot), sqe) {
-            Some(entry) => queue.commands.occupy(slot, State::AnswerTurn(entry, status)),
-            None => queue.transport.complete(slot, 0, status),
-        }
-    }
-
-    /// Answers a command whose state was taken, as [`Self::answer_in_turn`] does.
-    #[cold]
-    fn settle_in_turn(
-        &mut self,
-        queue: &mut Queue<D>,
-        io: &mut Context<D>,
-        slot: SlotId,
-        status: Status,
-    ) {
-        let sqe = *queue.transport.sqe_of(slot);
-        match self.wait_to_answer(io, (queue.key, slot), &sqe) {
-            Some(entry) => queue.commands.change(slot, State::AnswerTurn(entry, status)),
-            None => queue.settle(slot, status),
-        }
-    }
-
-    /// Lets a command wait for the turn in which it is answered. Returns `None` where it is
-    /// answered at once.
-    fn wait_to_answer(
-        &mut self,
-        io: &mut Context<D>,
-        item: (Key, SlotId),
-        sqe: &Sqe,
-    ) -> Option<EntryId> {
-        let charge = self.arrival.charge_answer(io, sqe)?;
-        let submission = Submission::of_host(item, false, 0);
-        io.stages.arbiter.enqueue(io.now, charge.flow?, charge.class, submission)
-    }
-
     /// Answers a command whose device is gone.
     fn settle_without_device(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
         let nsid = queue.transport.sqe_of(slot).nsid.get();
@@ -484,21 +412,12 @@ impl<D: Driver> IoQueue<D> {
         match (job.command, job.buffer) {
             (IoCommand::Read { .. }, Some(buffer)) if status.is_success() => {
                 let data = TxData::Buffer(Leased::new(buffer, job.lease));
-                self.reply(queue, job.charge.class, slot, data);
+                self.network.reply(&mut queue.transport, job.charge.class, slot, data);
             }
             (IoCommand::Read { .. }, Some(_)) => queue.transport.complete(slot, 0, status),
             _ => queue.transport.complete(slot, result, status),
         }
         queue.send_soon(&mut io.agenda);
-    }
-
-    /// Answers a command with data: at once, or when its class's turn has come.
-    #[inline]
-    fn reply(&mut self, queue: &mut Queue<D>, class: Class, slot: SlotId, data: TxData<Buffer<D>>) {
-        match &mut self.traffic {
-            Some(traffic) => traffic.reply(&mut queue.transport, class, slot, data),
-            None => queue.transport.complete_with_data(slot, data, 0),
-        }
     }
 
     /// Aborts a command unless it is in its device. Returns whether it was aborted, and `None` where
@@ -515,15 +434,13 @@ impl<D: Driver> IoQueue<D> {
             sliced.abort(ticket);
             return None;
         }
-        if !self.withdraw_command(queue, io, slot) {
+        if !queue.withdraw(io.now, &mut io.stages, slot) {
             return Some(false);
         }
         let command = (queue.key, slot);
         io.buffers.forget(command);
         io.agenda.slices.retain(|other| *other != command);
-        if let Some(traffic) = &mut self.traffic {
-            traffic.pacer_mut().forget(slot);
-        }
+        self.network.forget(slot);
         queue.settle(slot, Status::ABORT_REQUESTED);
         queue.send_soon(&mut io.agenda);
         Some(true)
@@ -532,59 +449,12 @@ impl<D: Driver> IoQueue<D> {
     /// Gives back all that the queue's commands hold, but for what is in a device.
     pub(crate) fn withdraw(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) {
         for slot in queue.commands.ids() {
-            if self.withdraw_command(queue, io, slot) {
+            if queue.withdraw(io.now, &mut io.stages, slot) {
                 queue.commands.change(slot, State::Withdrawn);
             }
         }
         self.arrival.leave(io);
-        if let Some(flow) = self.capsules.take() {
-            io.stages.capsules.gate().release(flow);
-        }
-    }
-
-    /// Takes a command out of the queue in which it waits, and gives back all that it holds.
-    /// Returns false, and changes nothing, where it is in its device.
-    fn withdraw_command(
-        &mut self,
-        queue: &mut Queue<D>,
-        io: &mut Context<D>,
-        slot: SlotId,
-    ) -> bool {
-        let stages = &mut io.stages;
-        let grant = match queue.commands.take(slot) {
-            State::MemoryTurn(entry) => {
-                stages.gate.cancel(entry);
-                None
-            }
-            State::DeviceTurn(entry, _, source) => {
-                stages.arbiter.cancel(io.now, entry);
-                source.grant()
-            }
-            State::SliceTurn(_, entry) | State::AnswerTurn(entry, _) => {
-                stages.arbiter.cancel(io.now, entry);
-                None
-            }
-            State::DataBuffer(grant) | State::Promised(_, grant) | State::Parked(_, _, grant) => {
-                Some(grant)
-            }
-            State::Filling(_, source) | State::Lent(source) => source.grant(),
-            State::ReadTurn(entry) => {
-                stages.reads.gate().cancel(entry);
-                None
-            }
-            State::R2tTurn | State::ReadBuffer(_) | State::Slicing(_) => None,
-            State::SliceInDevice(mut sliced) => {
-                sliced.stop();
-                queue.commands.put_back(slot, State::SliceInDevice(sliced));
-                return false;
-            }
-            other => {
-                queue.commands.put_back(slot, other);
-                return false;
-            }
-        };
-        stages.give_back_memory(grant);
-        true
+        self.capsules.leave(io);
     }
 
     /// Says whether no command may be taken now: the next one might find no buffer for its
@@ -598,16 +468,8 @@ impl<D: Driver> IoQueue<D> {
     ) -> bool {
         // Data that is arriving has its buffer already.
         !queue.transport.in_data()
-            && ((!self.has_for_capsule(io) && queue.transport.brings_data(input))
+            && ((!self.capsules.has_room(io) && queue.transport.brings_data(input))
                 || (io.stages.waits() && self.is_held_back(io)))
-    }
-
-    /// Says whether the host may have a buffer for in-capsule data now.
-    #[inline]
-    fn has_for_capsule(&self, io: &Context<D>) -> bool {
-        let each = io.settings.in_capsule_data;
-        self.capsules.is_some_and(|flow| io.stages.capsules.may_lease(flow, each))
-            && io.buffers.has_for_capsule(each as usize)
     }
 
     #[cold]
@@ -615,38 +477,14 @@ impl<D: Driver> IoQueue<D> {
         io.stages.arbiter.waiting() >= io.waiting_max || self.arrival.holds_back(io)
     }
 
-    /// Returns how many bytes of replies wait for their turn.
-    #[inline]
-    pub(crate) fn held_replies(&self) -> usize {
-        self.traffic.as_ref().map_or(0, |traffic| traffic.waiting_bytes())
-    }
-
-    /// Moves replies whose turn it is to what is sent next.
-    #[inline]
-    pub(crate) fn move_replies(&mut self, queue: &mut Queue<D>, io: &Context<D>) {
-        if let Some(traffic) = &mut self.traffic {
-            traffic.move_replies(&mut queue.transport, io.policies.order());
-        }
-    }
-
-    /// Tells the poller what has changed.
-    #[inline]
-    pub(crate) fn publish(&mut self, queue: &Queue<D>, sending: bool) {
-        if let Some(traffic) = &mut self.traffic {
-            traffic.publish(sending, queue.commands.active());
-        }
-    }
-
     /// Says whether the host owes data for a command.
     pub(crate) fn owes_data(&self, queue: &Queue<D>) -> bool {
-        let not_asked = self.traffic.as_ref().map_or(0, |traffic| traffic.begun());
-        queue.commands.awaiting_data() > not_asked
+        queue.commands.awaiting_data() > self.network.begun()
     }
 
     /// Says whether no command of it is in the target, and no answer.
     pub(crate) fn is_idle(&self, queue: &Queue<D>) -> bool {
-        queue.commands.active() == 0
-            && !self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
+        queue.commands.active() == 0 && !self.network.holds_replies()
     }
 
     /// Says whether a queued device has none of its commands.
@@ -658,16 +496,5 @@ impl<D: Driver> IoQueue<D> {
     pub(crate) fn record_tally(&mut self, io: &Context<D>, now: Nanos) {
         let Arrival { workloads, tally, .. } = &mut self.arrival;
         self.completion.record_tally(io, workloads, tally, now);
-    }
-
-    /// Sets the DSCP of answers, if that has changed.
-    pub(crate) fn set_dscp(&mut self, io: &mut Context<D>, key: Key) {
-        let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
-        let class = io.driver.resolve(&io.policies, &self.origin, host, subsystem, None).class;
-        let dscp = Dscp::of(&*io.policies, &self.origin, class);
-        let before = self.dscp.map_or(0, |dscp| dscp.dscp);
-        if before != dscp.dscp && io.driver.set_dscp(key, dscp.dscp, dscp.priority) {
-            self.dscp = Some(dscp);
-        }
     }
 }

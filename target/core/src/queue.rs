@@ -10,6 +10,7 @@ use crate::commands::{Commands, State};
 use crate::driver::Driver;
 use crate::key::Key;
 use crate::progress::Progress;
+use crate::stages::Stages;
 
 /// The queue of a connection.
 #[derive(Debug)]
@@ -53,6 +54,45 @@ impl<D: Driver> Queue<D> {
         } else {
             self.transport.complete(slot, 0, status);
         }
+    }
+
+    /// Takes a command out of the queue in which it waits, and gives back all that it holds.
+    /// Returns false, and changes nothing, where it is in its device.
+    pub(crate) fn withdraw(&mut self, now: Nanos, stages: &mut Stages, slot: SlotId) -> bool {
+        let grant = match self.commands.take(slot) {
+            State::MemoryTurn(entry) => {
+                stages.gate.cancel(entry);
+                None
+            }
+            State::DeviceTurn(entry, _, source) => {
+                stages.arbiter.cancel(now, entry);
+                source.grant()
+            }
+            State::SliceTurn(_, entry) | State::AnswerTurn(entry, _) => {
+                stages.arbiter.cancel(now, entry);
+                None
+            }
+            State::DataBuffer(grant) | State::Promised(_, grant) | State::Parked(_, _, grant) => {
+                Some(grant)
+            }
+            State::Filling(_, source) | State::Lent(source) => source.grant(),
+            State::ReadTurn(entry) => {
+                stages.reads.gate().cancel(entry);
+                None
+            }
+            State::R2tTurn | State::ReadBuffer(_) | State::Slicing(_) => None,
+            State::SliceInDevice(mut sliced) => {
+                sliced.stop();
+                self.commands.put_back(slot, State::SliceInDevice(sliced));
+                return false;
+            }
+            other => {
+                self.commands.put_back(slot, other);
+                return false;
+            }
+        };
+        stages.give_back_memory(grant);
+        true
     }
 
     /// Notes that there may be something to send.

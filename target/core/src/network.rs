@@ -1,0 +1,108 @@
+//! A queue's part in stage S6, where the network's stage looks after its connection.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arbitration::Class;
+use arbitration::settings::OrderSettings;
+use fabric::Nanos;
+use fabric::queue::{CapsuleData, SlotId, Transport};
+use qtcp::pacing::Pacing;
+
+use crate::payload::TxData;
+use crate::traffic::Traffic;
+
+/// A queue's part in stage S6; nothing where the network's stage does not look after the
+/// connection.
+#[derive(Debug)]
+pub(crate) struct Network<B> {
+    traffic: Option<Box<Traffic<B>>>,
+}
+
+impl<B: Deref<Target = [u8]>> Network<B> {
+    /// Makes the part of a connection that the network's stage does not look after yet.
+    pub(crate) fn new() -> Self {
+        Self { traffic: None }
+    }
+
+    /// Has the network's stage look after the connection: `join` makes it known there, and returns
+    /// false where that failed.
+    pub(crate) fn join(&mut self, now: Nanos, join: impl FnOnce(&Arc<Pacing>) -> bool) {
+        let pacing = Arc::<Pacing>::default();
+        if self.traffic.is_none() && join(&pacing) {
+            self.traffic = Some(Box::new(Traffic::new(pacing, now)));
+        }
+    }
+
+    /// Returns the traffic of the connection.
+    #[inline]
+    pub(crate) fn traffic(&mut self) -> Option<&mut Traffic<B>> {
+        self.traffic.as_deref_mut()
+    }
+
+    /// Counts data that has come whole with its command.
+    #[inline]
+    pub(crate) fn count_capsule(&mut self, class: Class, data: &CapsuleData<'_>) {
+        if let (CapsuleData::Whole(bytes), Some(traffic)) = (data, &mut self.traffic) {
+            traffic.received(class, bytes.len(), false);
+        }
+    }
+
+    /// Answers a command with data: at once, or when its class's turn has come.
+    #[inline]
+    pub(crate) fn reply<T: Transport<Payload = TxData<B>>>(
+        &mut self,
+        transport: &mut T,
+        class: Class,
+        slot: SlotId,
+        data: TxData<B>,
+    ) {
+        match &mut self.traffic {
+            Some(traffic) => traffic.reply(transport, class, slot, data),
+            None => transport.complete_with_data(slot, data, 0),
+        }
+    }
+
+    /// Returns how many bytes of replies wait for their turn.
+    #[inline]
+    pub(crate) fn held_replies(&self) -> usize {
+        self.traffic.as_ref().map_or(0, |traffic| traffic.waiting_bytes())
+    }
+
+    /// Says whether replies wait for their turn.
+    pub(crate) fn holds_replies(&self) -> bool {
+        self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
+    }
+
+    /// Moves replies whose turn it is to what is sent next.
+    #[inline]
+    pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
+        &mut self,
+        transport: &mut T,
+        order: &OrderSettings,
+    ) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.move_replies(transport, order);
+        }
+    }
+
+    /// Counts the commands a part of whose data has come, and whose hosts were not asked for more.
+    pub(crate) fn begun(&self) -> u64 {
+        self.traffic.as_ref().map_or(0, |traffic| traffic.begun())
+    }
+
+    /// Forgets a command that waits to be asked for its data.
+    pub(crate) fn forget(&mut self, slot: SlotId) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.pacer_mut().forget(slot);
+        }
+    }
+
+    /// Tells the poller what has changed. `active` commands are in the target.
+    #[inline]
+    pub(crate) fn publish(&mut self, sending: bool, active: u32) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.publish(sending, active);
+        }
+    }
+}
