@@ -4,16 +4,16 @@ use anyhow::Result;
 use e2e::fuzzing::{capsule, config, pdu_stream, replay};
 
 #[test]
-fn streams_of_pdus() -> Result<()> {
+fn kept_streams_of_pdus_pass() -> Result<()> {
     replay("pdu_stream", pdu_stream::run)
 }
 
 #[test]
-fn commands_to_controllers() -> Result<()> {
+fn kept_commands_to_controllers_pass() -> Result<()> {
     replay("capsule", capsule::run)
 }
 
 #[test]
-fn configurations() -> Result<()> {
+fn kept_configurations_pass() -> Result<()> {
     replay("config", config::run)
 }

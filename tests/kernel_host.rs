@@ -49,7 +49,7 @@ fn a_device_sees_no_class_that_a_host_gave() -> Result<()> {
 }
 
 #[test]
-fn what_is_in_use_is_not_exported_and_what_changed_is_noticed() -> Result<()> {
+fn a_device_in_use_is_not_exported_and_a_replaced_one_is_noticed() -> Result<()> {
     scenario("backings", &[])
 }
 
@@ -59,7 +59,7 @@ fn a_killed_target_loses_nothing() -> Result<()> {
 }
 
 #[test]
-fn a_host_whose_network_fails_is_let_go_and_comes_back() -> Result<()> {
+fn a_host_whose_network_fails_loses_its_controller_and_reconnects() -> Result<()> {
     scenario("netdown", &[])
 }
 

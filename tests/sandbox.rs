@@ -167,7 +167,7 @@ fn eventually(path: &Path, child: &mut Child, daemon: &Daemon) -> Result<()> {
 }
 
 #[test]
-fn the_daemon_lives_with_the_system_calls_of_its_unit() -> Result<()> {
+fn the_daemon_runs_with_the_system_calls_of_its_unit() -> Result<()> {
     let daemon = Daemon::new()?;
     let mut child = spawn(daemon.command()?, program(&allowed()?)?)?;
     eventually(&daemon.path("control.sock"), &mut child, &daemon)?;

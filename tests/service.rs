@@ -24,7 +24,7 @@ fn the_readme_works_as_written() -> Result<()> {
 }
 
 #[test]
-fn an_unmounted_file_system_costs_no_disk() -> Result<()> {
+fn an_unmounted_file_system_loses_no_disk() -> Result<()> {
     service("service-storage", &[])
 }
 

@@ -1,5 +1,6 @@
-# Shared by the benchmarks of this folder: a folder for their files, daemons, and the end of both.
-# A script's first argument is the folder with the binaries.
+# Functions of the benchmarks in this folder, which run daemons of their own. A script's first argument
+# is the folder with the binaries. Its files are in $DIR, which is removed at the end, when its daemons
+# and loads are ended too.
 # shellcheck shell=bash
 BIN=$(realpath "${1:?usage: ${0##*/} BINARIES}") DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT

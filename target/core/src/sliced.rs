@@ -204,7 +204,7 @@ impl Sliced {
         self.stopped
     }
 
-    /// Takes the Abort commands that are to be answered.
+    /// Takes the Abort commands that wait for their answers.
     pub(crate) fn take_aborts(&mut self) -> Vec<AbortTicket> {
         std::mem::take(&mut self.aborts)
     }

@@ -13,8 +13,8 @@ use slab::Slab;
 
 use crate::key::Key;
 
-/// Answers count as a step of work for each of so many bytes; so does each command, and each piece
-/// of data.
+/// Number of bytes of answers that count as one step of work. Each command, and each piece of data, is
+/// a step too.
 pub(crate) const STEP_BYTES: usize = 4096;
 
 /// The steps of I/O queues: of one host, and of all together.

@@ -114,7 +114,7 @@ fn the_exit_status_tells_who_asked_for_the_end() {
 /// A limit on file sizes (`ulimit -f`, `LimitFSIZE=`) sends SIGXFSZ, which ends a process without a
 /// handler.
 #[test]
-fn a_limit_on_file_sizes_is_an_error_and_no_end() {
+fn a_limit_on_file_sizes_is_an_error_and_does_not_end_the_daemon() {
     let setup = Setup::new();
     setup.write(&setup.text(""));
     let mut limited = Command::new("sh");

@@ -51,7 +51,7 @@ fn a_damaged_state_file_is_set_aside_without_a_panics_text_and_the_configuration
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_kill() {
+fn acknowledged_changes_survive_a_kill() {
     let setup = Setup::new();
     setup.write(&setup.text(""));
     for n in 0..3 {

@@ -182,7 +182,7 @@ fn a_namespace_that_goes_takes_no_other_sessions_with_it() {
 }
 
 #[test]
-fn switched_off_it_holds_nothing_back() {
+fn disabled_quality_of_service_holds_nothing_back() {
     let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, 1));
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);

@@ -166,7 +166,7 @@ fn controllers_are_bounded_and_their_identifiers_come_back_late() {
 }
 
 #[test]
-fn a_draining_target_asks_hosts_to_come_back_later() {
+fn a_draining_target_asks_hosts_to_connect_later() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
     bench.service.begin_shutdown(bench.now);

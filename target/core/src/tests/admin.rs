@@ -24,7 +24,7 @@ fn kind(status: Status) -> Status {
     Status::from_bits(status.bits() & 0x7ff)
 }
 
-/// Get Log Page of so many bytes.
+/// Makes Get Log Page of `bytes` bytes.
 fn log(page: u32, bytes: u32) -> Sqe {
     let cdw10 = U32::new(page | (bytes / 4 - 1) << 16);
     let nsid = U32::new(0xffff_ffff);

@@ -28,7 +28,8 @@ fn limited(spec: SessionSpec) -> Rig {
     rig
 }
 
-/// Returns how many commands are answered when so many ms have passed, each being over at once.
+/// Returns how many commands are answered by each of the times in `ms`, in a device that ends each
+/// command at once.
 fn answered(rig: &mut Rig, ms: &[u64]) -> Vec<usize> {
     let mut counts = Vec::new();
     let mut now = 0;

@@ -70,7 +70,7 @@ fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured()
     let standard = RetryDelays::DEFAULT;
     let long = RetryDelays::new([10, 20, 30]).unwrap();
     let short = RetryDelays::new([1, 1, 2]).unwrap();
-    // Four wait; the device ends one of them in so many ms.
+    // Four commands wait; the device ends one of them every `gap` ms.
     for (delays, gap, steps, crd) in [
         (standard, 2, 95, 1),
         (standard, 100, 3, 2),

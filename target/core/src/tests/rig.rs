@@ -190,7 +190,7 @@ impl Rig {
         Self::with_slices(plan, 1 << 20)
     }
 
-    /// Makes the same reactor with slices of so many bytes at the drive.
+    /// Makes the same reactor with slices of `slice` bytes at the drive.
     pub(super) fn with_slices(plan: &Plan, slice: u32) -> Self {
         let now = Nanos(1_000_000_000);
         let drive = Disk::new(false, BLOCKS, WindowRule::Fixed(plan.window));
