@@ -1,22 +1,22 @@
 # Sluicegate's commands. Each installs what it needs on a Debian machine (as root, or with sudo)
 # and says so; nothing else is asked of the machine. `make help` prints these lines:
 #
-#   make            the release build of everything, in build/release
-#   make run        build, start the daemon with embedded defaults, run our initiator against it
-#   make test       everything that must hold: format, lints, documentation, all tests
-#   make bench      beside the kernel's own target, in a user-mode kernel
-#   make bench-qos  what quality of service costs and gives, natively
-#   make bench-versus  beside another build of the daemon, in the folder OTHER: rates and CPU time
-#   make bench-hostile  how long innocent hosts wait beside hostile ones
-#   make bench-churn  ten thousand namespaces that come and go under I/O
-#   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
-#   make interleavings  what reactors say to each other by atomics, in every order of steps
-#   make simulate   whole targets on simulated time, from fresh seeds, for HOURS (1)
-#   make mutants    breaks the code on purpose, and prints what no test notices; PARTS, SHARD, FILES, AGAIN
-#   make fuzz       each fuzz target for FUZZ_SECONDS (60)
-#   make deny       licences, banned and duplicate crates, sources
-#   make install    binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
-#   make uninstall  removes what make install put there; configuration and state stay
+#   make            build everything, in build/release
+#   make run        build, start the daemon with embedded defaults, put load on it and read back
+#   make test       run all tests: format, lints, documentation, unit and end-to-end tests
+#   make bench      measure beside the kernel's own target, in a user-mode kernel
+#   make bench-qos  measure what quality of service costs and gives, natively
+#   make bench-versus  measure rates and CPU time beside another build of the daemon, in OTHER
+#   make bench-hostile  measure how long innocent hosts wait beside hostile ones
+#   make bench-churn  measure I/O while ten thousand namespaces come and go
+#   make bench-qtcp measure what classes get of a congested link, by the kernel's congestion control
+#   make interleavings  check the protocols between reactors by atomics, in every order of steps
+#   make simulate   run whole targets on simulated time, from fresh seeds, for HOURS (1)
+#   make mutants    break the code on purpose, print what no test notices; PARTS, SHARD, FILES, AGAIN
+#   make fuzz       run each fuzz target for FUZZ_SECONDS (60)
+#   make deny       check licences, banned and duplicate crates, and sources
+#   make install    install binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
+#   make uninstall  remove what make install put there; configuration and state stay
 #   make clean      remove build/
 
 SHELL := /bin/bash
@@ -26,7 +26,7 @@ HOURS ?= 1
 # The daemon's source is in target/: cargo must never build there, whatever its configuration.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
-# What is installed: the release build, unless this names a folder with binaries that are built.
+# The folder of the binaries that are installed.
 BINARIES ?= build/release
 
 .PHONY: build help run test bench bench-qos bench-versus bench-hostile bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
