@@ -199,7 +199,6 @@ fn innocent_hosts_go_on_beside_large_write_zeroes() -> Result<()> {
 }
 
 #[test]
-#[ignore = "new hosts wait for seconds beside all attacks together (docs/threats.md)"]
 fn innocent_hosts_go_on_beside_all_attacks_together() -> Result<()> {
     go_on_beside(&Attack::ALL)
 }

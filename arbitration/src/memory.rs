@@ -64,8 +64,18 @@ names!(MemoryFlowId, MemoryEntryId);
 pub struct MemoryGrant {
     flow: MemoryFlowId,
     pages: u32,
-    /// Whether the pages are of those that are set aside for the tenant.
-    aside: bool,
+    part: Part,
+}
+
+/// The part of the memory that a grant was taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The memory that hosts have in turn.
+    Shared,
+    /// The reserve for hosts that hold little.
+    Reserve,
+    /// The memory that is set aside for the tenant.
+    Aside,
 }
 
 impl MemoryGrant {
@@ -74,6 +84,22 @@ impl MemoryGrant {
     pub const fn pages(&self) -> u32 {
         self.pages
     }
+
+    /// Says whether the memory is of what is [set aside](Session::set_aside) for the tenant.
+    #[must_use]
+    pub fn is_aside(&self) -> bool {
+        self.part == Part::Aside
+    }
+}
+
+/// Says whether a host that holds `held` of `all` memory may have `more` of a reserve of which
+/// `room` is left: as much as a 1,024th of all memory, or, where it holds nothing, a quarter of
+/// what is left. All are in the same unit.
+#[inline]
+#[must_use]
+pub const fn fits_reserve(all: u32, room: u32, held: u32, more: u32) -> bool {
+    let sum = held.saturating_add(more);
+    (sum <= all / LITTLE_PART && sum <= room) || (held == 0 && more <= room / ONE_PART)
 }
 
 /// A host, on all its sessions together.
@@ -131,6 +157,8 @@ pub struct MemoryGate<T> {
     others: u32,
     /// Pages that are kept for others.
     kept: u32,
+    /// Pages that commands hold of the reserve.
+    reserved: u32,
     pace: Pace,
     clock: ClassClock,
     burst: ClassBurst,
@@ -166,6 +194,7 @@ impl<T> MemoryGate<T> {
             free: pages,
             others: 0,
             kept: 0,
+            reserved: 0,
             pace: Pace::new(order),
             clock: ClassClock::new(Sharing::One),
             burst: ClassBurst::default(),
@@ -211,6 +240,13 @@ impl<T> MemoryGate<T> {
     #[must_use]
     pub const fn held(&self) -> u32 {
         self.pages.saturating_sub(self.free)
+    }
+
+    /// Counts the bytes that commands hold of the reserve.
+    #[inline]
+    #[must_use]
+    pub const fn reserve_held(&self) -> usize {
+        self.reserved as usize * PAGE as usize
     }
 
     /// Counts the flows: of each host on a session, while somebody uses it, a command of it waits, or
@@ -315,14 +351,7 @@ impl<T> MemoryGate<T> {
     /// Says whether a host that holds `held` pages may have `pages` more out of turn.
     #[inline]
     fn fits_reserve(&self, held: u32, pages: u32) -> bool {
-        self.fits_reserve_of(self.room(None), held, pages)
-    }
-
-    /// Says the same as [`Self::fits_reserve`] where `room` pages are left.
-    #[inline]
-    const fn fits_reserve_of(&self, room: u32, held: u32, pages: u32) -> bool {
-        let all = held.saturating_add(pages);
-        (all <= self.pages / LITTLE_PART && all <= room) || (held == 0 && pages <= room / ONE_PART)
+        fits_reserve(self.pages, self.room(None), held, pages)
     }
 
     /// Takes memory for a command at once: in turn where no command of any flow may go on, or from
@@ -336,11 +365,11 @@ impl<T> MemoryGate<T> {
         let (held, pages) = (self.held_by_host(flow), pages_of(bytes));
         let tenant = self.tenant(flow);
         if self.passes_in_turn(tenant, held, pages) {
-            return Some(self.hold(flow, pages));
+            return Some(self.hold(flow, pages, Part::Shared));
         }
         (self.fits_aside(tenant, pages) || self.fits_reserve(held, pages)).then(|| {
             self.charge(class, node, bytes);
-            self.hold(flow, pages)
+            self.hold(flow, pages, Part::Reserve)
         })
     }
 
@@ -375,22 +404,27 @@ impl<T> MemoryGate<T> {
         }
     }
 
-    /// Lets a flow hold pages.
+    /// Lets a flow hold pages: of what is set aside for its tenant if that has as many left, else of
+    /// `part`.
     #[inline]
-    fn hold(&mut self, id: MemoryFlowId, pages: u32) -> MemoryGrant {
+    fn hold(&mut self, id: MemoryFlowId, pages: u32, mut part: Part) -> MemoryGrant {
         let pages = pages.min(self.free);
         self.free -= pages;
-        let mut aside = false;
         if let Some(flow) = self.used(id) {
             flow.pages += pages;
             let (holder, tenant) = (flow.holder, flow.aside);
             if let Some(holder) = self.holders.get_mut(holder) {
                 holder.pages += pages;
             }
-            aside = tenant.is_some() && pages <= self.asides.left(tenant);
+            if tenant.is_some() && pages <= self.asides.left(tenant) {
+                part = Part::Aside;
+            }
             self.asides.take(tenant, pages);
         }
-        MemoryGrant { flow: id, pages, aside }
+        if part == Part::Reserve {
+            self.reserved += pages;
+        }
+        MemoryGrant { flow: id, pages, part }
     }
 
     /// Lets a flow wait for the reserve, if its host holds little.
@@ -413,7 +447,7 @@ impl<T> MemoryGate<T> {
     pub fn is_for_reserve(&self, grant: &MemoryGrant) -> bool {
         let besides = self.held_by_host(grant.flow).saturating_sub(grant.pages);
         let room = self.room(None).saturating_add(grant.pages);
-        grant.aside || self.fits_reserve_of(room, besides, grant.pages)
+        grant.is_aside() || fits_reserve(self.pages, room, besides, grant.pages)
     }
 
     /// Takes out the next command that may have memory of the reserve. Flows go in the order in
@@ -433,7 +467,7 @@ impl<T> MemoryGate<T> {
             let pages = pages_of(bytes);
             if self.fits_aside(self.tenant(id), pages) || self.fits_reserve(held, pages) {
                 self.charge(class, node, bytes);
-                let grant = self.hold(id, pages);
+                let grant = self.hold(id, pages, Part::Reserve);
                 let entry = self.remove(first)?;
                 self.may_need(id);
                 return Some((entry.item, grant));
@@ -537,7 +571,7 @@ impl<T> MemoryGate<T> {
             if !self.fits_in_turn(self.tenant(flow_id), pages) {
                 return None;
             }
-            let grant = self.hold(flow_id, pages);
+            let grant = self.hold(flow_id, pages, Part::Shared);
             let cost = self.pace.cost(bytes);
             self.order.trees[class].charge(leaf, NodeId::ROOT, cost);
             if urgent {
@@ -555,8 +589,11 @@ impl<T> MemoryGate<T> {
 
     /// Takes memory back. A command that waits for it goes on with the next [`Self::pull`].
     pub fn give_back(&mut self, grant: MemoryGrant) {
-        let MemoryGrant { flow: id, pages, .. } = grant;
+        let MemoryGrant { flow: id, pages, part } = grant;
         self.free += pages;
+        if part == Part::Reserve {
+            self.reserved -= pages;
+        }
         debug_assert!(self.free <= self.pages, "no page comes back twice");
         let Some(flow) = self.used(id) else { return };
         debug_assert!(flow.pages >= pages, "a flow holds what its commands hold");

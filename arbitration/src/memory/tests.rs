@@ -86,6 +86,32 @@ fn f4_what_was_set_aside_is_everybodys_again() {
 }
 
 #[test]
+fn f5_hosts_are_chosen_one_after_another_each_with_a_batch() {
+    // Eight hosts have eight commands each, and there is memory for 28 commands beside the reserve.
+    let chosen = |burst| {
+        let sessions = sessions();
+        let order = OrderSettings { burst, ..OrderSettings::default() };
+        let mut gate = MemoryGate::new(&order, (1024 * PAGE) as usize);
+        for n in 0..64 {
+            let flow = gate.flow(sessions.named("a").unwrap(), HostId(n % 8));
+            gate.enqueue(flow, Class::Medium, 32 * PAGE, n % 8);
+        }
+        let mut held: VecDeque<_> = std::iter::from_fn(|| gate.pull()).collect();
+        let mut hosts: Vec<_> = held.iter().map(|(host, _)| *host).collect();
+        while let Some((_, grant)) = held.pop_front() {
+            gate.give_back(grant);
+            let next: Vec<_> = std::iter::from_fn(|| gate.pull()).collect();
+            hosts.extend(next.iter().map(|(host, _)| *host));
+            held.extend(next);
+        }
+        hosts
+    };
+    let batches = |size: usize| (0..64).map(|n| (n / size % 8) as u32).collect::<Vec<_>>();
+    assert_eq!(chosen(4), batches(4), "those of the last host wait until the first have ended");
+    assert_eq!(chosen(1), batches(1), "commands of all hosts, where bursts have one command");
+}
+
+#[test]
 fn no_host_has_more_than_a_quarter() {
     let sessions = sessions();
     let mut gate = gate(1024);

@@ -41,6 +41,8 @@ pub struct Buddies {
     /// Bytes of `used` for data from hosts, and bytes of such data that came back since the start.
     data: usize,
     data_freed: u64,
+    /// Bytes of `data` that are of the reserve.
+    reserve: usize,
 }
 
 impl fmt::Debug for Buddies {
@@ -87,6 +89,7 @@ impl Buddies {
             used: 0,
             data: 0,
             data_freed: 0,
+            reserve: 0,
         };
         for block in (0..blocks).step_by(1 << top).rev() {
             new.push(u32::try_from(block).unwrap_or(NONE), top);
@@ -100,8 +103,11 @@ impl Buddies {
         let first = self.take_block(order)?;
         let bytes = size_of_order(order);
         self.used += bytes;
-        if what == Use::Data {
+        if what != Use::Any {
             self.data += bytes;
+        }
+        if what == Use::Reserve {
+            self.reserve += bytes;
         }
         Some(Block { first, order, what })
     }
@@ -110,9 +116,12 @@ impl Buddies {
     pub fn give_back(&mut self, block: &Block) {
         let bytes = size_of_order(block.order);
         self.used -= bytes;
-        if block.what == Use::Data {
+        if block.what != Use::Any {
             self.data -= bytes;
             self.data_freed += bytes as u64;
+        }
+        if block.what == Use::Reserve {
+            self.reserve -= bytes;
         }
         self.give_block(block.first, block.order);
     }
@@ -133,6 +142,12 @@ impl Buddies {
     #[must_use]
     pub fn data_used(&self) -> usize {
         self.data
+    }
+
+    /// Returns the number of bytes handed out of the reserve for such data.
+    #[must_use]
+    pub fn reserve_used(&self) -> usize {
+        self.reserve
     }
 
     /// Returns the number of bytes for data that hosts were asked for which came back since the

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use arbitration::memory;
 use fabric::Nanos;
 use fabric::queue::SlotId;
 
@@ -59,7 +60,13 @@ impl<M: Memory> Buffers<M> {
     /// data of hosts that hold little.
     #[inline]
     pub(crate) fn not_for_reads(&self) -> (usize, usize) {
-        (self.pool.data_used(), self.budget.reserve())
+        (self.pool.data_used(), self.reserve_left())
+    }
+
+    /// Returns how many bytes are left of the reserve for data of hosts that hold little.
+    #[inline]
+    fn reserve_left(&self) -> usize {
+        self.budget.reserve().saturating_sub(self.pool.reserve_used())
     }
 
     /// Returns how many bytes are promised now.
@@ -101,14 +108,15 @@ impl<M: Memory> Buffers<M> {
     /// was not promised to others.
     pub(crate) fn for_data(&self, bytes: usize) -> Option<M::Buffer> {
         // What is kept for hosts that hold little, for their data and for their reads, stays free.
-        self.leaves(2, bytes).then(|| self.beside(self.budget.promised(), bytes))?
+        self.leaves(2 * self.budget.reserve(), bytes)
+            .then(|| self.beside(self.budget.promised(), bytes))?
     }
 
-    /// Says whether `reserves` times the reserve is left when `bytes` bytes more are in use. One
-    /// command may always go on.
-    fn leaves(&self, reserves: usize, bytes: usize) -> bool {
+    /// Says whether `rest` bytes are left when `bytes` bytes more are in use. One command may always
+    /// go on.
+    fn leaves(&self, rest: usize, bytes: usize) -> bool {
         let (used, all) = self.pool.usage();
-        self.pool.data_used() == 0 || used + bytes + reserves * self.budget.reserve() <= all
+        self.pool.data_used() == 0 || used + bytes + rest <= all
     }
 
     /// Takes a buffer for data that has come: promises to others stand back.
@@ -116,10 +124,21 @@ impl<M: Memory> Buffers<M> {
         self.beside(0, bytes)
     }
 
-    /// Takes a buffer for data of a host that holds little, out of turn.
-    pub(crate) fn for_reserved(&self, bytes: usize) -> Option<M::Buffer> {
+    /// Takes a buffer for data of a host that holds little, out of turn and of the reserve for data.
+    /// Reads hold `read` bytes of theirs, of which the rest stays free.
+    pub(crate) fn for_reserved(&self, bytes: usize, read: usize) -> Option<M::Buffer> {
+        let [all, left, more] = [self.pool.usage().1, self.reserve_left(), bytes]
+            .map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        let fits = memory::fits_reserve(all, left, 0, more);
+        let rest = self.budget.reserve().saturating_sub(read);
+        if fits && self.leaves(rest, bytes) { self.pool.take(bytes, Use::Reserve) } else { None }
+    }
+
+    /// Takes a buffer for data of a tenant that memory is set aside for, out of turn.
+    pub(crate) fn for_tenant(&self, bytes: usize) -> Option<M::Buffer> {
         let room = self.budget.has_reserve(self.pool.data_used(), bytes);
-        if room && self.leaves(1, bytes) { self.pool.take(bytes, Use::Data) } else { None }
+        let leaves = self.leaves(self.budget.reserve(), bytes);
+        if room && leaves { self.pool.take(bytes, Use::Data) } else { None }
     }
 
     fn beside(&self, promised: usize, bytes: usize) -> Option<M::Buffer> {
@@ -176,11 +195,19 @@ mod tests {
 
     #[test]
     fn hosts_that_hold_little_find_buffers_when_those_for_data_are_gone() {
+        const KIB: usize = 1 << 10;
         let buffers = buffers();
         let _held: Vec<_> = std::iter::from_fn(|| buffers.for_data(BLOCK)).collect();
-        let reserved: Vec<_> = std::iter::from_fn(|| buffers.for_reserved(BLOCK)).collect();
-        assert_eq!(reserved.len() * BLOCK, 1 << 17, "an eighth");
+        assert!(buffers.for_reserved(BLOCK, 0).is_none(), "no more than a quarter of an eighth");
+        assert_eq!(buffers.not_for_reads(), (768 * KIB, 128 * KIB));
+        let large: Vec<_> = std::iter::from_fn(|| buffers.for_reserved(16 * KIB, 0)).collect();
+        assert_eq!(large.len(), 5, "until a quarter of the rest is less");
+        assert_eq!(buffers.not_for_reads(), (848 * KIB, 48 * KIB), "what is used is not kept too");
+        let small: Vec<_> = std::iter::from_fn(|| buffers.for_reserved(4 * KIB, 0)).collect();
+        assert_eq!(small.len(), 9, "small commands go on");
         assert!(buffers.for_read(BLOCK).is_some(), "and reads have another eighth");
+        drop((large, small));
+        assert_eq!(buffers.not_for_reads(), (768 * KIB, 128 * KIB));
     }
 
     #[test]

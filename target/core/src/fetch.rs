@@ -103,14 +103,25 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
+    /// Takes a buffer for a command's data out of turn: of what is set aside for its tenant, or of the
+    /// reserve if its host holds little.
+    fn out_of_turn(&self, slot: SlotId, bytes: usize) -> Option<Buffer<D>> {
+        let State::DataBuffer(grant) = self.queue.commands.state(slot) else { return None };
+        let stages = &self.io.stages;
+        if grant.is_aside() {
+            self.io.buffers.for_tenant(bytes)
+        } else if stages.gate.is_for_reserve(grant) {
+            self.io.buffers.for_reserved(bytes, stages.reads.reserve_held())
+        } else {
+            None
+        }
+    }
+
     /// Asks for a command's data if a buffer is free, or one is expected in time. Returns false
     /// where the command goes on waiting.
     pub(crate) fn take_buffer(&mut self, slot: SlotId) -> bool {
         let bytes = self.queue.commands.data_bytes(slot);
-        let mut buffer = self.io.buffers.for_data(bytes);
-        if buffer.is_none() && self.holds_little(slot) {
-            buffer = self.io.buffers.for_reserved(bytes);
-        }
+        let buffer = self.io.buffers.for_data(bytes).or_else(|| self.out_of_turn(slot, bytes));
         let Some(buffer) = buffer else { return self.promise(slot, bytes) };
         match self.queue.commands.take(slot) {
             State::DataBuffer(grant) => {

@@ -77,6 +77,10 @@ impl Memory for HeapArena {
         self.free.borrow().data_used()
     }
 
+    fn reserve_used(&self) -> usize {
+        self.free.borrow().reserve_used()
+    }
+
     fn data_freed(&self) -> u64 {
         self.free.borrow().data_freed()
     }

@@ -69,6 +69,11 @@ impl<T> LeaseGate<T> {
         self.gate.held().saturating_sub(returned)
     }
 
+    /// Counts the bytes that commands hold of the reserve.
+    pub(crate) fn reserve_held(&self) -> usize {
+        self.gate.reserve_held()
+    }
+
     /// Counts the flows of the gate.
     pub(crate) fn flows(&self) -> usize {
         self.gate.flows()

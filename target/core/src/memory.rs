@@ -10,6 +10,8 @@ pub enum Use {
     Any,
     /// Data that a host is asked for.
     Data,
+    /// The same, of the reserve for hosts that hold little.
+    Reserve,
 }
 
 /// An arena of I/O buffers, of one reactor. A buffer gives itself back when it is dropped.
@@ -26,6 +28,8 @@ pub trait Memory: fmt::Debug {
     fn usage(&self) -> (usize, usize);
     /// Returns the number of bytes in use for data that hosts were asked for.
     fn data_used(&self) -> usize;
+    /// Returns the number of these bytes that are of the reserve.
+    fn reserve_used(&self) -> usize;
     /// Returns the number of bytes for data that hosts were asked for whose buffers came back since
     /// the start.
     fn data_freed(&self) -> u64;

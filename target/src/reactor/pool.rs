@@ -63,6 +63,10 @@ impl Memory for Pool {
         self.0.free.borrow().data_used()
     }
 
+    fn reserve_used(&self) -> usize {
+        self.0.free.borrow().reserve_used()
+    }
+
     fn data_freed(&self) -> u64 {
         self.0.free.borrow().data_freed()
     }

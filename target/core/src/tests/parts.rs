@@ -70,9 +70,13 @@ fn data_leaves_two_reserves_and_hosts_that_hold_little_leave_one() {
     let _reads: Vec<_> = (0..12).map(|_| buffers.for_read(64 * KIB).unwrap()).collect();
     let _first = buffers.for_data(64 * KIB).unwrap();
     assert!(buffers.for_data(4 * KIB).is_none(), "three eighths are to be left, not three");
-    assert!(buffers.for_reserved(64 * KIB).is_some(), "of 192 KiB, 128 KiB stay");
-    let _more = buffers.for_reserved(64 * KIB).unwrap();
-    assert!(buffers.for_reserved(4 * KIB).is_none(), "an eighth stays for reads");
+    // Of 192 KiB that are free, 128 KiB stay for reads, less what reads have of these.
+    let reserved = |kib| buffers.for_reserved(kib * KIB, 0);
+    assert!(reserved(64).is_none(), "more than a quarter of the reserve");
+    let _more = [reserved(32).unwrap(), reserved(16).unwrap(), reserved(16).unwrap()];
+    assert!(reserved(4).is_none(), "an eighth stays for reads");
+    assert!(buffers.for_tenant(4 * KIB).is_none(), "an eighth stays for reads");
+    assert!(buffers.for_reserved(4 * KIB, 4 * KIB).is_some(), "reads have that much of theirs");
 }
 
 #[test]

@@ -64,8 +64,9 @@ pub struct Scenario {
     pub(crate) by_place: bool,
     /// Rate of the link that all connections share, in bytes a second.
     pub(crate) link: Option<u64>,
-    /// Hostility of all hosts but the last.
-    pub(crate) hostility: Option<Hostility>,
+    /// Hostility of all hosts but the last, one after another and from the first again; empty where
+    /// none is hostile.
+    pub(crate) hostility: Vec<Hostility>,
     /// Buffers that a reactor receives into.
     pub(crate) receive_buffers: usize,
 }
@@ -85,6 +86,18 @@ pub enum Hostility {
     TakesConnections,
     /// It makes connections that send nonsense, and ends them.
     SendsGarbage,
+}
+
+impl Hostility {
+    /// All ways.
+    pub const ALL: [Self; 6] = [
+        Self::KeepsAnswers,
+        Self::OwesData,
+        Self::FloodsAdmin,
+        Self::Floods,
+        Self::TakesConnections,
+        Self::SendsGarbage,
+    ];
 }
 
 impl Scenario {
@@ -130,7 +143,7 @@ impl Scenario {
             seeks: false,
             by_place: seed.is_multiple_of(5),
             link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
-            hostility: None,
+            hostility: Vec::new(),
             receive_buffers: rng.usize(2..33),
             direct_min: 512 << rng.u32(0..8),
             carriers: match rng.u8(0..4) {
@@ -253,27 +266,47 @@ impl Scenario {
         }
     }
 
-    /// Makes a world at random in which all hosts but the last hold what they can get, and give
-    /// nothing back.
+    /// Returns the hostility of a host, if it is hostile.
+    pub(crate) fn hostility_of(&self, host: usize) -> Option<Hostility> {
+        let hostile = host + 1 < self.hosts;
+        self.hostility.iter().cycle().nth(host).copied().filter(|_| hostile)
+    }
+
+    /// Says whether any host is hostile in this way.
+    pub(crate) fn any_is(&self, hostility: Hostility) -> bool {
+        (0..self.hosts).any(|host| self.hostility_of(host) == Some(hostility))
+    }
+
+    /// Makes a world at random in which all hosts but the last are hostile, each in the next of these
+    /// ways.
     #[must_use]
-    pub fn hostile(seed: u64, hostility: Hostility) -> Self {
+    pub fn hostile(seed: u64, hostility: &[Hostility]) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let max_transfer = 8192 << rng.u32(0..4);
-        let crowd = hostility == Hostility::FloodsAdmin;
+        // One reactor with memory for few commands that are large, and many hosts that hold it; or
+        // memory for many commands.
+        let holds = [Hostility::KeepsAnswers, Hostility::OwesData];
+        let large = rng.bool() && hostility.iter().all(|way| holds.contains(way));
+        let (max_transfer, transfers, blocks) = if large {
+            (1 << rng.u32(18..21), 4, 4096)
+        } else {
+            (8192 << rng.u32(0..4), rng.u32(6..9), rng.u64(8..200))
+        };
+        let crowd = large || hostility == [Hostility::FloodsAdmin];
         Self {
             commands: 3000,
             faults: false,
             reactors: if crowd { 1 } else { rng.usize(1..4) },
-            hosts: if crowd { 12 } else { rng.usize(2..7) },
+            hosts: if crowd { 12 } else { rng.usize(2..7).max(hostility.len() + 1) },
             queues: rng.u16(1..5),
             depth: 40,
+            blocks,
             largest: max_transfer / 512,
-            io_memory: (max_transfer as usize) << rng.u32(6..9),
+            io_memory: (max_transfer as usize) << transfers,
             max_transfer,
             drain: false,
             reserved: false,
             link: None,
-            hostility: Some(hostility),
+            hostility: hostility.to_vec(),
             ..Self::random(seed)
         }
     }
@@ -313,7 +346,7 @@ impl Scenario {
             seeks: false,
             by_place: false,
             link: None,
-            hostility: None,
+            hostility: Vec::new(),
             receive_buffers: 32,
         }
     }

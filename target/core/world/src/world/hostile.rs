@@ -48,12 +48,11 @@ const SMALL: u32 = 8;
 impl World {
     /// Returns the hostility of a connection's host, once the connection's queue is connected.
     fn hostility(&mut self, index: usize) -> Option<Hostility> {
-        let hostility = self.scenario.hostility.filter(|_| !self.settling)?;
         let connection = self.connections.get(index)?;
         let (host, qid) = (connection.host, connection.qid);
-        let others = self.hosts.len().saturating_sub(1);
+        let hostility = self.scenario.hostility_of(host).filter(|_| !self.settling)?;
         let live = self.hosts.get_mut(host)?.queue(qid)?.live;
-        (host < others && qid > 0 && live).then_some(hostility)
+        (qid > 0 && live).then_some(hostility)
     }
 
     /// Says whether nothing is taken from a connection by its host.
@@ -74,13 +73,13 @@ impl World {
     /// Returns the most blocks of a host's commands: beside hosts that hold what they can, another
     /// has no claim on memory for large ones.
     pub(super) fn largest_of(&self, host: usize) -> u32 {
-        let beside = self.scenario.hostility.is_some() && host + 1 == self.hosts.len();
+        let beside = !self.scenario.hostility.is_empty() && host + 1 == self.hosts.len();
         if beside { SMALL } else { u32::MAX }
     }
 
     /// Checks that the last host has answers in time.
     pub(super) fn check_innocent(&self) -> Result<(), Broken> {
-        if self.scenario.hostility.is_none() || self.settling {
+        if self.scenario.hostility.is_empty() || self.settling {
             return Ok(());
         }
         let Some(host) = self.hosts.last() else { return Ok(()) };
@@ -100,7 +99,7 @@ impl World {
 
     /// Says what the uses of the service in a turn take of its reactor's time, in ns; they are few.
     pub(super) fn serving_ns(&mut self, reactor: usize, served: u32) -> u64 {
-        if self.scenario.hostility != Some(Hostility::FloodsAdmin) {
+        if !self.scenario.any_is(Hostility::FloodsAdmin) {
             return 0;
         }
         if served > SERVED_MAX && !self.settling {
@@ -111,13 +110,12 @@ impl World {
 
     /// A host makes connections that are no queues, where that is its hostility.
     pub(super) fn crowd(&mut self, host: usize) {
-        let nonsense = match self.scenario.hostility {
+        let nonsense = match self.scenario.hostility_of(host) {
             Some(Hostility::TakesConnections) => false,
             Some(Hostility::SendsGarbage) => true,
             _ => return,
         };
-        let others = self.hosts.len().saturating_sub(1);
-        if self.settling || host >= others || self.crowds >= CROWDS {
+        if self.settling || self.crowds >= CROWDS {
             return;
         }
         self.crowds += 1;
@@ -150,13 +148,12 @@ impl World {
         if waiting > most as u64 {
             self.breaks(format!("reactor {reactor} has {waiting} connections without a Connect"));
         }
-        if self.scenario.hostility.is_some() { count * TAKE_IN_NS } else { 0 }
+        if !self.scenario.hostility.is_empty() { count * TAKE_IN_NS } else { 0 }
     }
 
     /// A host sends as many admin commands as its queue takes.
     pub(super) fn flood_admin(&mut self, index: usize) {
-        let others = self.hosts.len().saturating_sub(1);
-        let floods = self.scenario.hostility == Some(Hostility::FloodsAdmin) && index < others;
+        let floods = self.scenario.hostility_of(index) == Some(Hostility::FloodsAdmin);
         let Some(host) = self.hosts.get_mut(index).filter(|_| floods) else { return };
         let under_way = host.queue(0).map_or(FLOOD_DEPTH, |admin| admin.in_flight);
         if self.settling || under_way >= FLOOD_DEPTH {
@@ -174,13 +171,13 @@ impl World {
 
     /// Returns how much is received at once of so many bytes, where hosts flood.
     pub(super) fn chunk_of_flood(&self, length: usize) -> usize {
-        let floods = self.scenario.hostility == Some(Hostility::Floods);
+        let floods = self.scenario.any_is(Hostility::Floods);
         if floods { length.min(FLOOD_CHUNK) } else { length }
     }
 
     /// A receive of chunk after chunk takes all that there is at once, where hosts flood.
     pub(super) fn goes_on_receiving(&mut self, index: usize) {
-        let floods = self.scenario.hostility == Some(Hostility::Floods);
+        let floods = self.scenario.any_is(Hostility::Floods);
         let stream = |one: &crate::connection::Connection| one.armed && !one.up.is_empty();
         if floods && self.connections.get(index).is_some_and(stream) {
             self.deliver_up(index);

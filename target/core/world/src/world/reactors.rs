@@ -271,7 +271,7 @@ impl World {
             twice = connection.armed || connection.once.is_some();
             begin(connection);
         });
-        if self.scenario.hostility == Some(Hostility::Floods) {
+        if self.scenario.any_is(Hostility::Floods) {
             // What is there is received in the order in which it is asked for.
             index = self.reactors.get(reactor).and_then(|one| one.connections.get(&key)).copied();
         }
