@@ -147,6 +147,28 @@ fn d4_hosts_share_a_class_whichever_reactor_serves_them() -> Result<()> {
     })
 }
 
+/// A host with one connection is on one reactor, and one with eight on both.
+#[test]
+fn d4_a_host_with_many_connections_has_one_hosts_part_on_several_reactors() -> Result<()> {
+    if std::thread::available_parallelism()?.get() < 2 {
+        return Ok(());
+    }
+    let daemon = Daemon::start("[0, 1]", "window = 8", SLOW, "")?;
+    let address = daemon.listeners[2];
+    let job = |name, connections, depth| {
+        let host = format!("name={name},address={address},hostnqn=nqn.2026-01.io.x:{name}");
+        format!("{host},connections={connections},depth={depth}")
+    };
+    let jobs = [job("one", 1, 64), job("eight", 8, 64)];
+    once_in_three(|| {
+        let report = daemon.bench("4s", &jobs)?;
+        let (one, eight) = (iops(&report, 0), iops(&report, 1));
+        println!("a host with one connection: {one:.0} IOPS, with eight: {eight:.0}");
+        ensure!((eight / one - 1.0).abs() <= 0.1, "{eight} to {one}");
+        Ok(())
+    })
+}
+
 #[test]
 fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
     let device = "service_time = \"100 us\"\nbandwidth = \"100 MB\"\nchannels = 2\n";

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use units::{Class, Nanos, PerClass};
 
 use crate::container::Scheduler;
-use crate::order::{ClassClock, Fairness};
+use crate::order::{ClassClock, Fairness, Spreads};
 use crate::reactors::Reactors;
 use crate::reservation::{Overrides, Profile, Profiler, SetLoad};
 use crate::session::Reservation;
@@ -61,6 +61,8 @@ pub struct Device {
     pub clock: ClassClock,
     /// The fairness between the reactors in each class.
     pub fairness: Fairness,
+    /// Reactors in which each host waits.
+    pub(crate) spreads: Spreads,
     /// Measurements of the service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
     /// Load of the scheduling set; counted where [`Self::is_bounded`].
@@ -91,6 +93,7 @@ impl Device {
             window: Window::shared(rules.window, sharing),
             clock: ClassClock::new(sharing),
             fairness: Fairness::new(reactors.clamp(1, REACTORS_MAX)),
+            spreads: Spreads::default(),
             profiler: Profiler::new(&rules.profile),
             set: SetLoad::default(),
             bounded: rules.containers.is_some() || rules.profile.seeks,

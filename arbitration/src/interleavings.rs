@@ -15,10 +15,10 @@ use crate::arbiter::{
 };
 use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
-use crate::order::{ClassClock, Pace};
+use crate::order::{ClassClock, Pace, SpreadKey, Spreads, WHOLE};
 use crate::reservation::{Broker, Budget, Overrides, Reserved, Tally, Terms};
 use crate::session::{HostId, Reservation, RootSpec, Session, SessionId, SessionSpec, Sessions};
-use crate::settings::{OrderSettings, WindowRule};
+use crate::settings::{OrderSettings, Unit, WindowRule};
 use crate::window::{SLOT, Window};
 use crate::{Class, Nanos, Reactors, Sharing};
 
@@ -332,6 +332,63 @@ fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
         behind.pull(Arbiter::pull);
         let ahead = ahead.join().unwrap();
         assert!(ahead.got.is_some() || behind.woke.contains(0), "High sleeps, nobody is before it");
+    });
+}
+
+#[test]
+fn a_host_counts_in_each_reactor_in_which_it_waits_and_leaves_nothing() {
+    every(|| {
+        let sessions = sessions(10);
+        let key = SpreadKey::new(&session(&sessions), HostId(1));
+        let spreads = Arc::new(Spreads::default());
+        let life = move |spreads: &Spreads| {
+            let spread = spreads.join(key);
+            let reactors = spread.begins(Class::High);
+            assert!((1..=2).contains(&reactors) && (1..=2).contains(&spread.reactors(Class::High)));
+            spread.ends(Class::High);
+            drop(spread);
+            spreads.leave(key);
+        };
+        let own = spreads.join(key);
+        let other = {
+            let spreads = Arc::clone(&spreads);
+            thread::spawn(move || life(&spreads))
+        };
+        life(&spreads);
+        other.join().unwrap();
+        assert_eq!(own.reactors(Class::High), 0, "the host waits nowhere");
+        spreads.leave(key);
+        assert_eq!(spreads.len(), 0);
+    });
+}
+
+#[test]
+fn who_leaves_room_to_a_reactor_behind_is_woken_when_that_is_ahead() {
+    many(|| {
+        let sessions = sessions(10);
+        let root = sessions.root();
+        let waiters = Arc::new(Waiters::new(2));
+        let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };
+        let device = Arc::new(Device::new(rules, 2));
+        let mut behind = Reactor::new(0, &device, &waiters, root);
+        let mut ahead = Reactor::new(1, &device, &waiters, root);
+        // One command of the reactor behind is worth 256 of the other's.
+        let bytes = OrderSettings { unit: Unit::Bytes, ..OrderSettings::default() };
+        behind.arbiter.set_order(&bytes);
+        for _ in 0..2 {
+            let large = Submission::of_host((), false, 1 << 20);
+            behind.arbiter.enqueue(NOW, behind.flow, Class::High, large).unwrap();
+        }
+        ahead.send(Class::High);
+        device.fairness.charge(Class::High, 1, 17 * 256, WHOLE);
+        let ahead = thread::spawn(move || {
+            ahead.pull(Arbiter::pull_before_sleep);
+            ahead
+        });
+        behind.pull(Arbiter::pull_before_sleep);
+        let ahead = ahead.join().unwrap();
+        assert!(behind.got.is_some());
+        assert!(ahead.got.is_some() || behind.woke.contains(1), "it sleeps beside room");
     });
 }
 

@@ -31,7 +31,7 @@ impl<T: Copy> Arbiter<T> {
         // A session stays as long as flows of it do.
         self.sessions.count(id);
         let queue = self.devices.get_mut(device)?;
-        let node = queue.add_flow(session);
+        let node = queue.add_flow(session, host);
         let lists = Lists {
             at_device: &mut queue.flows,
             of_session: &mut self.sessions.links_mut(id).flows,

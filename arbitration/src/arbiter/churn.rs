@@ -70,6 +70,12 @@ impl<T: Copy> Arbiter<T> {
         if !self.is_changing() {
             self.check_settled();
         }
+        for flow in self.flows.iter() {
+            let queue = self.devices.get(flow.device).unwrap();
+            for class in Class::ALL {
+                queue.check_share(class, flow.node);
+            }
+        }
         for queue in self.devices.iter() {
             // The root's place is there from the start; its node too.
             let (nodes, places) = queue.sessions.order.sizes();
@@ -246,7 +252,8 @@ impl Life {
             seeks: kind.is_multiple_of(7),
         };
         let rules = DeviceRules { window, containers, profile };
-        let device = Arc::new(Device::new(rules, 1));
+        // Another reactor may use the device: then hosts' shares are counted.
+        let device = Arc::new(Device::new(rules, 1 + kind as usize % 2));
         self.arbiter.add_device(DeviceId(id), Arc::clone(&device));
         self.devices.insert(id, device);
     }
@@ -420,6 +427,7 @@ proptest! {
         for device in windows {
             prop_assert_eq!(device.window.held(), 0);
             prop_assert!(!device.clock.contended());
+            prop_assert_eq!(device.spreads.len(), 0, "spreads of hosts that have gone");
         }
     }
 }

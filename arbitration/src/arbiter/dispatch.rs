@@ -80,7 +80,10 @@ impl<T: Copy> Arbiter<T> {
                 queue.note_full(now);
                 return None;
             }
-            let mut next = queue.next(now, pace)?;
+            let Some(mut next) = queue.next(now, pace) else {
+                queue.note_stop();
+                return None;
+            };
             if queue.is_bounded() {
                 next = self.joining(now, device, next)?;
             }
@@ -88,13 +91,18 @@ impl<T: Copy> Arbiter<T> {
             if !queue.sessions.has_reservations()
                 && let Some(tried) = self.try_free(now, device, &next)
             {
+                if tried.is_none() {
+                    self.devices.kept_mut(device)?.note_stop();
+                }
                 return tried;
             }
             match self.try_next(now, device, &next)? {
                 Tried::Dispatched(command) => return Some(command),
                 Tried::Blocked => {}
                 Tried::Full => {
-                    self.devices.kept_mut(device)?.note_full(now);
+                    let queue = self.devices.kept_mut(device)?;
+                    queue.note_full(now);
+                    queue.note_stop();
                     return None;
                 }
             }

@@ -89,14 +89,8 @@ impl<T: Copy> Arbiter<T> {
         let entry = Entry::new((now, flow_id, class), write, (bytes, operations), item);
         flow.waiting += 1;
         *waiting += 1;
-        let tree = queue.tree(class);
-        let before = tree.queue(leaf);
-        let ends = entries.append(before, entry);
-        tree.set_queue(leaf, Some(ends));
-        if before.is_none() {
-            tree.activate(leaf);
-            queue.sync(class);
-        }
+        let ends = entries.append(queue.queue_of(class, leaf), entry);
+        queue.put_queue(class, leaf, ends);
         queue.count(class);
         if queue.is_ordered() {
             entries.locate(ends.last, lba, blocks);

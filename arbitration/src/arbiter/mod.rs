@@ -43,6 +43,7 @@ mod reserved;
 mod samples;
 mod sessions;
 mod settle;
+mod shares;
 mod submission;
 mod table;
 #[cfg(test)]

@@ -10,11 +10,12 @@ use super::elevator::Elevator;
 use super::grant::{Grant, Holds, Work};
 use super::ids::{DeviceId, EntryId, HostFlowIndex};
 use super::samples::Samples;
+use super::shares::Shares;
 use crate::device::Device;
-use crate::order::{ClassBurst, Ends, NodeId, Pace, Tree, bit};
+use crate::order::{ClassBurst, Ends, NodeId, Pace, SpreadKey, Tree, bit};
 use crate::reactors::Reactors;
 use crate::reservation::Schedule;
-use crate::session::{Session, SessionId};
+use crate::session::{HostId, Session, SessionId};
 
 /// The command that goes next.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +46,13 @@ pub(super) struct DeviceQueue {
     pub(super) device: Arc<Device>,
     /// The sessions that have flows here, those above them, and their hosts.
     pub(super) sessions: DeviceSessions,
+    /// The shares of hosts that other reactors may serve too; empty where there are none.
+    shares: Shares,
     waiting: PerClass<u32>,
     /// Commands of all classes together that wait.
     total: u32,
+    /// Whether commands went to the device since other reactors were last told so.
+    took: bool,
     /// Classes of which something may go on, one [`bit`] each: the device's clock counts them as
     /// waiting here.
     working: u8,
@@ -80,8 +85,10 @@ impl DeviceQueue {
             reactor,
             sessions: DeviceSessions::new(reactor, device.is_bounded()),
             device,
+            shares: Shares::default(),
             waiting: PerClass::default(),
             total: 0,
+            took: false,
             working: 0,
             flows: None,
             listed: false,
@@ -124,8 +131,11 @@ impl DeviceQueue {
     }
 
     /// Makes a host's node below a session's.
-    pub(super) fn add_flow(&mut self, session: &Session) -> NodeId {
+    pub(super) fn add_flow(&mut self, session: &Session, host: HostId) -> NodeId {
         let node = self.sessions.add_flow(session);
+        if !self.device.fairness.is_alone() {
+            self.shares.add(&self.device.spreads, node, SpreadKey::new(session, host));
+        }
         self.sync_all();
         node
     }
@@ -133,6 +143,7 @@ impl DeviceQueue {
     /// Removes a host's node, which has nothing waiting.
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
         self.sessions.remove_flow(session, node);
+        self.shares.remove(&self.device.spreads, node);
         self.sync_all();
     }
 
@@ -176,7 +187,9 @@ impl DeviceQueue {
         let mut has = self.working;
         if !self.device.fairness.is_alone() {
             for class in Class::ALL {
-                if has & bit(class) != 0 && !self.device.fairness.may(class, self.reactor) {
+                if has & bit(class) != 0
+                    && !self.device.fairness.may(class, self.reactor, self.shares.sum(class))
+                {
                     has &= !bit(class);
                 }
             }
@@ -234,6 +247,16 @@ impl DeviceQueue {
         self.wake(woken);
     }
 
+    /// Notes that nothing may go on here now. Where commands went before, and the window has room
+    /// still, other reactors may go on that left the room to this one: else they would not learn of
+    /// it before the next completion.
+    #[inline]
+    pub(super) fn note_stop(&mut self) {
+        if std::mem::take(&mut self.took) && self.device.window.has_room() {
+            self.wake(self.device.wake_beside(self.reactor));
+        }
+    }
+
     /// Notes that a command of a session has gone, or was withdrawn.
     pub(super) fn note_gone(&mut self, now: Nanos, session: SessionId) {
         self.sessions.note_gone(now, session);
@@ -270,11 +293,17 @@ impl DeviceQueue {
     #[inline]
     pub(super) fn charge(&mut self, pace: &Pace, next: &Next, bytes: u32) {
         let cost = pace.cost(bytes);
-        let tree = self.tree(next.class);
-        let hosts = tree.leaves();
-        tree.charge(next.leaf, next.below, cost);
-        if next.precedence != Precedence::Reserved && !self.device.fairness.is_alone() {
-            self.device.fairness.charge(next.class, self.reactor, cost, hosts);
+        let Next { class, leaf, below, .. } = *next;
+        if self.device.fairness.is_alone() {
+            self.tree(class).charge(leaf, below, cost);
+        } else {
+            self.took = true;
+            let reactors = self.shares.reactors(class, leaf);
+            self.tree(class).charge_shared(leaf, below, cost, reactors);
+            if next.precedence != Precedence::Reserved {
+                let hosts = self.shares.sum(class);
+                self.device.fairness.charge(class, self.reactor, cost, hosts);
+            }
         }
         match next.precedence {
             Precedence::Urgent => {
@@ -316,11 +345,25 @@ impl DeviceQueue {
         }
     }
 
+    /// Sets the queue of a host and class, at the end of which a command was put.
+    #[inline]
+    pub(super) fn put_queue(&mut self, class: Class, leaf: NodeId, queue: Ends<EntryId>) {
+        let tree = self.tree(class);
+        let waited = tree.queue(leaf).is_some();
+        tree.set_queue(leaf, Some(queue));
+        if !waited {
+            tree.activate(leaf);
+            self.shares.begins(class, leaf);
+            self.sync(class);
+        }
+    }
+
     /// Sets the queue of a host and class, out of which a command was taken.
     #[inline]
     pub(super) fn set_queue(&mut self, class: Class, leaf: NodeId, queue: Option<Ends<EntryId>>) {
         self.tree(class).set_queue(leaf, queue);
         if queue.is_none() {
+            self.shares.ends(class, leaf);
             self.sync(class);
         }
     }
@@ -346,6 +389,15 @@ impl DeviceQueue {
         }
     }
 
+    /// Checks that a host counts as waiting where it waits, beside no other reactor.
+    #[cfg(test)]
+    pub(super) fn check_share(&self, class: Class, leaf: NodeId) {
+        if !self.device.fairness.is_alone() {
+            let waits = self.queue_of(class, leaf).is_some();
+            assert_eq!(self.shares.reactors_of(class, leaf), Some((u32::from(waits), waits)));
+        }
+    }
+
     /// Makes the grant of a command that goes to the device. All grants are made here.
     #[inline]
     pub(super) fn grant(
@@ -366,6 +418,7 @@ impl DeviceQueue {
 impl Drop for DeviceQueue {
     fn drop(&mut self) {
         self.tell_due(false);
+        self.shares.clear(&self.device.spreads);
         for class in Class::ALL {
             if self.working & bit(class) != 0 {
                 self.device.clock.ends(class);

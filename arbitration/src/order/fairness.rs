@@ -3,7 +3,8 @@
 //! A reactor refills the window with its own commands as they complete, before others learn that
 //! there was room. So each reactor has a virtual time in each class, which grows by cost / hosts
 //! with every command. A reactor that is further ahead than [`LEAD`] of another that waits leaves
-//! what comes free to that one. Hosts count alike, whichever reactors they are on.
+//! what comes free to that one. Hosts count alike, whichever reactors they are on, and a host that
+//! waits in several reactors counts for an equal part of a host in each.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -12,8 +13,11 @@ use units::{Class, PerClass};
 use super::clock::{COST, STEP, ahead};
 
 /// Greatest lead of a reactor over others, in virtual time: 16 commands of ordinary size of a lone
-/// host.
+/// host. A reactor that has less than a whole host has as many commands.
 const LEAD: i64 = 16 * COST as i64 * STEP as i64;
+
+/// Weight of a host that waits in one reactor alone.
+pub(crate) const WHOLE: u64 = 1 << 16;
 
 /// The fairness in one class.
 #[derive(Debug)]
@@ -66,26 +70,35 @@ impl Fairness {
         self.classes[class].waiting.fetch_and(!(1 << (reactor & 63)), SeqCst);
     }
 
-    /// Says whether a reactor may go on with a class.
+    /// Says whether a reactor may go on with a class, by the weight of the hosts that it has waiting
+    /// there, in parts of [`WHOLE`].
     #[inline]
-    pub(crate) fn may(&self, class: Class, reactor: u32) -> bool {
+    pub(crate) fn may(&self, class: Class, reactor: u32, hosts: u64) -> bool {
         let of = &self.classes[class];
         let others = of.waiting.load(SeqCst) & !(1 << (reactor & 63));
         if others == 0 {
             return true;
         }
         let own = of.times.get(reactor as usize).map_or(0, |time| time.load(Relaxed));
-        of.least(others).is_none_or(|least| ahead(own, least) <= LEAD)
+        let lead = LEAD * (WHOLE / at_least(hosts).min(WHOLE)).cast_signed();
+        of.least(others).is_none_or(|least| ahead(own, least) <= lead)
     }
 
-    /// Charges a reactor, which has `hosts` waiting in the class, for a command that it has taken.
+    /// Charges a reactor for a command that it has taken, by the hosts that it has waiting in the
+    /// class: the sum of their weights, in parts of [`WHOLE`].
     #[inline]
-    pub(crate) fn charge(&self, class: Class, reactor: u32, cost: u32, hosts: u32) {
+    pub(crate) fn charge(&self, class: Class, reactor: u32, cost: u32, hosts: u64) {
         if let Some(time) = self.classes[class].times.get(reactor as usize) {
-            let step = u64::from(cost) * u64::from(STEP) / u64::from(hosts.max(1));
+            // The largest command costs 2^28.
+            let step = u64::from(cost) * u64::from(STEP) * WHOLE / at_least(hosts);
             time.store(time.load(Relaxed).wrapping_add(step), Relaxed);
         }
     }
+}
+
+/// Returns the weight of hosts of which one waits here, and in all reactors at the most.
+fn at_least(hosts: u64) -> u64 {
+    hosts.max(WHOLE / 64)
 }
 
 impl OfClass {

@@ -4,11 +4,14 @@ mod burst;
 mod clock;
 mod fairness;
 mod hierarchy;
+mod spread;
 mod tree;
 
 pub(crate) use burst::ClassBurst;
 pub(crate) use clock::bit;
 pub use clock::{ClassClock, Pace};
 pub use fairness::Fairness;
+pub(crate) use fairness::WHOLE;
 pub(crate) use hierarchy::{Hierarchy, Place};
+pub(crate) use spread::{Spread, SpreadKey, Spreads};
 pub(crate) use tree::{Ends, NodeId, Tree};

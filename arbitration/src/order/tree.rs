@@ -79,13 +79,11 @@ impl<I> Node<I> {
 #[derive(Debug)]
 pub(crate) struct Tree<I> {
     nodes: Vec<Node<I>>,
-    /// Leaves that have work.
-    leaves: u32,
 }
 
 impl<I: Copy> Default for Tree<I> {
     fn default() -> Self {
-        Self { nodes: vec![Node::EMPTY], leaves: 0 }
+        Self { nodes: vec![Node::EMPTY] }
     }
 }
 
@@ -105,13 +103,6 @@ impl<I: Copy> Tree<I> {
     /// Makes (or remakes) a node that has no work.
     pub(crate) fn place(&mut self, node: NodeId, parent: NodeId, leaf: bool) {
         *grown(&mut self.nodes, node.0.at(), || Node::EMPTY) = Node { parent, leaf, ..Node::EMPTY };
-    }
-
-    /// Counts the leaves that have work.
-    #[inline]
-    #[must_use]
-    pub(crate) fn leaves(&self) -> u32 {
-        self.leaves
     }
 
     /// Moves a node, with all that is below it, below another; its queue and its debt stay.
@@ -171,11 +162,9 @@ impl<I: Copy> Tree<I> {
                 return;
             }
             this.linked = true;
-            let leaf = this.leaf;
             // A debt stays, savings do not.
             this.deficit = this.deficit.min(0);
             let parent = this.parent;
-            self.leaves += u32::from(leaf);
             if let Some(cursor) = self.get(parent).cursor {
                 // The end of the ring is just before the node whose turn it is.
                 let last = self.get(cursor).prev;
@@ -202,9 +191,6 @@ impl<I: Copy> Tree<I> {
             }
             this.linked = false;
             let (parent, prev, next) = (this.parent, this.prev, this.next);
-            if this.leaf {
-                self.leaves -= 1;
-            }
             if next != node {
                 self.at(prev).next = next;
                 self.at(next).prev = prev;
@@ -281,11 +267,20 @@ impl<I: Copy> Tree<I> {
     /// whose turn is over hands it on to the next.
     #[inline]
     pub(crate) fn charge(&mut self, leaf: NodeId, upto: NodeId, cost: u32) {
-        let mut node = leaf;
+        self.charge_shared(leaf, upto, cost, 1);
+    }
+
+    /// Charges a command as [`Self::charge`] does, and the leaf as many times as its host has leaves
+    /// that wait: in the trees of other reactors, too.
+    #[inline]
+    pub(crate) fn charge_shared(&mut self, leaf: NodeId, upto: NodeId, cost: u32, leaves: u32) {
+        let (mut node, above) = (leaf, cost);
+        let mut cost = cost.saturating_mul(leaves);
         while node != upto && node != NodeId::ROOT {
             let this = self.at(node);
             // The largest command costs 2^28, and only a node without debt is selected.
             this.deficit = this.deficit.saturating_sub_unsigned(cost);
+            cost = above;
             let (parent, next, linked) = (this.parent, this.next, this.linked);
             if this.deficit <= 0 && linked {
                 let above = self.at(parent);

@@ -49,6 +49,61 @@ fn d4_hosts_of_one_class_share_whichever_reactor_serves_them() {
 }
 
 #[test]
+fn d4_a_host_on_several_reactors_has_one_hosts_part() {
+    let host = |reactor, host, depth| Source { host, ..source(reactor, Class::Low, depth) };
+    // Each entry is the reactor and the host of a source.
+    let worlds: [(usize, &[(usize, u64)]); 5] = [
+        (2, &[(0, 1), (0, 2), (1, 2)]),
+        (3, &[(1, 1), (0, 2), (1, 2), (2, 2)]),
+        (3, &[(0, 1), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3)]),
+        (3, &[(0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (0, 3), (0, 4)]),
+        (8, &[(3, 1), (0, 2), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (7, 2)]),
+    ];
+    for (reactors, flows) in worlds {
+        for (window, eager) in [(8, None), (4, Some(0)), (16, Some(reactors - 1))] {
+            let list = flows.iter().map(|(reactor, of)| host(*reactor, *of, 64)).collect();
+            let mut world =
+                World::new(reactors, fixed(window), OrderSettings::default(), &[], list);
+            world.eager = eager;
+            world.run(2_000_000_000);
+            let total = world.done.iter().sum::<u64>() as f64;
+            assert!(total >= 79_000.0, "the device is kept busy: {total}");
+            let hosts = flows.iter().map(|(_, host)| host).max().copied().unwrap();
+            for host in 1..=hosts {
+                let of = flows.iter().zip(&world.done).filter(|((_, of), _)| *of == host);
+                let done: u64 = of.map(|(_, done)| done).sum();
+                let name = format!("host {host} of {flows:?}, window {window}, {eager:?} first");
+                assert_close(&name, done as f64 / total, 1.0 / hosts as f64, 0.05);
+            }
+        }
+    }
+}
+
+#[test]
+fn e5_classes_share_by_weight_where_their_hosts_are_spread_unevenly() {
+    use Class::{High, Low, Medium};
+    let of = |reactor, class, host| Source { host, ..source(reactor, class, 64) };
+    // One host of High on one reactor; three of Medium, one of them everywhere; one of Low that is
+    // everywhere, and one beside it.
+    let mut list = vec![of(0, High, 1), of(1, Medium, 3), of(2, Medium, 4), of(2, Low, 6)];
+    for reactor in 0..3 {
+        list.extend([of(reactor, Medium, 2), of(reactor, Low, 5)]);
+    }
+    let mut world = World::new(3, fixed(8), OrderSettings::default(), &[], list);
+    world.run(4_000_000_000);
+    let total = world.done.iter().sum::<u64>() as f64;
+    assert!(total >= 159_000.0, "the device is kept busy: {total}");
+    for (class, weight) in [(High, 3.0), (Medium, 2.0), (Low, 1.0)] {
+        assert_close(&format!("{class}"), world.done_by(class) / total, weight / 6.0, 0.02);
+    }
+    for (host, share) in [(2, 1.0 / 9.0), (3, 1.0 / 9.0), (5, 1.0 / 12.0), (6, 1.0 / 12.0)] {
+        let of = world.sources.iter().zip(&world.done).filter(|(source, _)| source.host == host);
+        let done: u64 = of.map(|(_, done)| done).sum();
+        assert_close(&format!("host {host}"), done as f64 / total, share, 0.05);
+    }
+}
+
+#[test]
 fn e5_bytes_share_by_weight_whatever_the_sizes() {
     let order = OrderSettings { unit: Unit::Bytes, ..OrderSettings::default() };
     let mut sources =

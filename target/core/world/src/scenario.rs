@@ -1,5 +1,6 @@
 //! The parts of a world, chosen by its seed.
 
+use arbitration::Class;
 use fabric::loopback::LoopbackParams;
 use fabric::tcp::TargetParams;
 use fastrand::Rng;
@@ -58,6 +59,9 @@ pub struct Scenario {
     pub(crate) groups: bool,
     /// Whether the first host reserves as much of the device as it may have.
     pub(crate) reserved: bool,
+    /// The classes of the hosts whose parts of the only device are watched; empty: nobody's are. The
+    /// first host has one queue.
+    pub(crate) shares: Vec<Class>,
     /// Whether devices have heads that move.
     pub(crate) seeks: bool,
     /// Whether devices order commands by place.
@@ -140,6 +144,7 @@ impl Scenario {
             drain: rng.u8(0..4) == 0,
             groups: rng.bool(),
             reserved: false,
+            shares: Vec::new(),
             seeks: false,
             by_place: seed.is_multiple_of(5),
             link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
@@ -266,6 +271,45 @@ impl Scenario {
         }
     }
 
+    /// Makes a world at random in which hosts of these classes always have more to do than their
+    /// device can: the first has one queue, the others have eight, on any of the reactors.
+    #[must_use]
+    pub fn sharing(seed: u64, reactors: usize, classes: &[Class]) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let channels = rng.usize(1..5);
+        let kind = if rng.bool() { Kind::Queued } else { Kind::Timed };
+        let window = u32::try_from(channels).ok().map(|channels| channels * rng.u32(1..3));
+        Self {
+            commands: 6000,
+            faults: false,
+            reactors,
+            hosts: classes.len(),
+            queues: 8,
+            depth: 20,
+            largest: 8,
+            blocks: 200,
+            io_memory: 16 << 20,
+            max_transfer: 64 << 10,
+            in_capsule: 4096,
+            stages: true,
+            waiting: 1 << 16,
+            disks: vec![(kind, channels, rng.u64(100_000..300_000), window)],
+            think_ns: 0,
+            scratch: 0,
+            drain: false,
+            groups: false,
+            shares: classes.to_vec(),
+            by_place: false,
+            link: None,
+            ..Self::random(seed)
+        }
+    }
+
+    /// Returns the number of I/O queues of a host.
+    pub(crate) fn queues_of(&self, host: usize) -> u16 {
+        if !self.shares.is_empty() && host == 0 { 1 } else { self.queues }
+    }
+
     /// Returns the hostility of a host, if it is hostile.
     pub(crate) fn hostility_of(&self, host: usize) -> Option<Hostility> {
         let hostile = host + 1 < self.hosts;
@@ -343,6 +387,7 @@ impl Scenario {
             drain: false,
             groups: false,
             reserved: false,
+            shares: Vec::new(),
             seeks: false,
             by_place: false,
             link: None,

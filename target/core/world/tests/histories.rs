@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use arbitration::Class;
 use sluice_world::{Hostility, Scenario, World};
 
 /// Seeds that once broke a promise.
@@ -105,6 +106,29 @@ fn who_reserves_gets_what_was_reserved() {
         let outcome = World::new(Scenario::reserving(seed)).run();
         outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
     }
+}
+
+/// Runs worlds in which hosts of these classes have more to do than the device can, the first with
+/// one queue and the others with eight, on one reactor and on several.
+fn share(classes: &[Class]) {
+    for seed in 0..6 {
+        for reactors in 1..=3 {
+            let outcome = World::new(Scenario::sharing(seed, reactors, classes)).run();
+            outcome.unwrap_or_else(|broken| panic!("seed {seed}, {reactors} reactors: {broken}"));
+        }
+    }
+}
+
+#[test]
+fn a_host_has_its_part_with_one_queue_beside_one_with_many_whatever_the_reactors() {
+    share(&[Class::Low; 2]);
+    share(&[Class::High; 3]);
+}
+
+#[test]
+fn classes_have_their_parts_whatever_the_queues_and_reactors_of_their_hosts() {
+    share(&[Class::High, Class::Medium, Class::Low]);
+    share(&[Class::Medium, Class::Low, Class::High, Class::Medium, Class::Low]);
 }
 
 fn beside(hostility: &[Hostility], seeds: Range<u64>) {

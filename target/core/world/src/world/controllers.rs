@@ -80,7 +80,7 @@ impl World {
             host.phase = Phase::Up;
             host.untold.clear();
         }
-        for qid in 1..=self.scenario.queues {
+        for qid in 1..=self.scenario.queues_of(index) {
             if let Some(old) = self.hosts.get_mut(index).and_then(|host| host.queue(qid)) {
                 let old = old.connection;
                 self.cut(old);
@@ -208,7 +208,7 @@ impl World {
     }
 
     fn lose_io_queues(&mut self, index: usize) {
-        for qid in 1..=self.scenario.queues {
+        for qid in 1..=self.scenario.queues_of(index) {
             let queues = self.hosts.get_mut(index).map(|host| &mut host.queues);
             let queue = queues.and_then(|queues| queues.get_mut(usize::from(qid))?.take());
             if let Some(queue) = queue {

@@ -134,8 +134,8 @@ impl World {
         if qid > 0 {
             return self.connect_queue(host, qid);
         }
-        let (queues, now) = (self.scenario.queues, self.now);
-        let weighted = !self.scenario.reserved && self.rng.bool();
+        let (queues, now) = (self.scenario.queues_of(host), self.now);
+        let weighted = !self.scenario.reserved && !self.shares.are_watched() && self.rng.bool();
         if let Some(host) = self.hosts.get_mut(host) {
             host.associate(now, queues, weighted);
         }
@@ -191,6 +191,7 @@ impl World {
 
     pub(super) fn io_answered(&mut self, host: usize, failed: bool, since: u64) {
         self.is_answered(since);
+        self.count_share(host);
         if let Some(host) = self.hosts.get_mut(host) {
             host.answered_at = self.now;
         }
@@ -239,7 +240,7 @@ impl World {
             }
             Phase::Away(_) | Phase::Connecting => {}
             Phase::Up => {
-                for qid in 1..=self.scenario.queues {
+                for qid in 1..=self.scenario.queues_of(index) {
                     self.fill(index, qid);
                 }
             }
@@ -273,12 +274,14 @@ impl World {
         let most = u64::from(largest).min(known.blocks).max(1);
         let blocks = u32::try_from(self.rng.u64(1..=most)).unwrap_or(1);
         let lba = self.rng.u64(0..=known.blocks - u64::from(blocks).min(known.blocks));
-        let class = self.rng.u32(0..4);
+        // Where the parts of hosts are watched, each has one class, and each command one turn.
+        let (classes, kinds) = if self.shares.are_watched() { (1, 85) } else { (4, 100) };
+        let class = self.rng.u32(0..classes);
         self.outcome.submitted += 1;
         let nsid = known.nsid;
         let bytes = blocks * u32::try_from(BLOCK).unwrap_or(512);
         let command = |opcode| io(opcode, nsid, lba, blocks, class);
-        match self.rng.u8(0..100) {
+        match self.rng.u8(0..kinds) {
             0..45 => {
                 let purpose = Purpose::Read { nsid, lba };
                 self.submit(host, qid, command(opcode::io::READ), None, bytes, purpose);

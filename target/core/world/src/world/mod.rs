@@ -13,6 +13,7 @@ mod reactors;
 mod reserved;
 mod sessions;
 mod shared_link;
+mod shares;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -41,6 +42,7 @@ use sluice_core::{Core, DataPlace, Ended, Entrance, Job, Key, Settings, Tenant, 
 use self::kept::{Drain, Granted};
 use self::limits::Limits;
 use self::shared_link::{Paced, SharedLink};
+use self::shares::Shares;
 use crate::connection::Connection;
 use crate::driver::{Rules, Shared, Sim};
 use crate::host::{Host, NQN, Written};
@@ -164,6 +166,8 @@ pub struct World {
     /// Number of commands that the first host had of its device in each period, where that is
     /// watched.
     had: Vec<u64>,
+    /// The parts that hosts have had of the device.
+    shares: Shares,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
     hosts: Vec<Host<HostEnd>>,
@@ -231,13 +235,17 @@ impl World {
         let sharing = arbitration::Sharing::of(scenario.reactors);
         let sessions = Sessions::shared(&root, sharing);
         let tenant = tenant(&sessions, None, scenario.reactors);
+        let shares = Shares::new(&scenario.shares);
+        let hosts: Vec<Host<HostEnd>> =
+            (0..scenario.hosts).map(|n| Host::new(u8::try_from(n).unwrap_or(0))).collect();
+        let names = hosts.iter().map(|host| host.nqn.clone());
         let rules = Rules {
             version: 1,
             enabled: scenario.stages,
             order: OrderSettings::default(),
             queue: scenario.waiting,
             tenants: HashMap::new(),
-            classes: HashMap::new(),
+            classes: names.zip(scenario.shares.iter().copied()).collect(),
             root: tenant,
         };
         let shared = Rc::new(Shared {
@@ -284,7 +292,6 @@ impl World {
                 }
             })
             .collect();
-        let hosts = (0..scenario.hosts).map(|n| Host::new(u8::try_from(n).unwrap_or(0))).collect();
         let mut world = Self {
             rng: Rng::with_seed(scenario.seed ^ 0x5eed),
             now,
@@ -295,6 +302,7 @@ impl World {
             limits: Limits::default(),
             granted: Vec::new(),
             had: Vec::new(),
+            shares,
             reactors,
             connections: Vec::new(),
             hosts,
@@ -378,6 +386,7 @@ impl World {
             if !self.settling && self.outcome.submitted >= self.scenario.commands {
                 self.settling = true;
                 self.check_reserved()?;
+                self.check_shares()?;
                 self.mend();
                 if self.scenario.drain {
                     self.drain();
