@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabric::controller::{Refusal, RefusalKind};
-use sluice_core::StateCounts;
 use sluice_core::stats::Histogram;
+use sluice_core::{Load, StateCounts};
 
 use crate::engine::ReactorState;
 
@@ -52,6 +52,16 @@ impl ReactorGauges {
                 .map(|((name, _), count)| (name, count.load(Ordering::Relaxed)))
                 .collect(),
             changes: self.changes.snapshot(),
+        }
+    }
+
+    /// Returns what counts for the choice of a reactor for a new connection.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        Load {
+            io_queues: self.io_queues.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
+            connections: self.connections.load(Ordering::Relaxed),
         }
     }
 

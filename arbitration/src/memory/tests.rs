@@ -92,8 +92,8 @@ fn f5_hosts_are_chosen_one_after_another_each_with_a_batch() {
         let sessions = sessions();
         let order = OrderSettings { burst, ..OrderSettings::default() };
         let mut gate = MemoryGate::new(&order, (1024 * PAGE) as usize);
-        for n in 0..64 {
-            let flow = gate.flow(sessions.named("a").unwrap(), HostId(n % 8));
+        for n in 0..64_u32 {
+            let flow = gate.flow(sessions.named("a").unwrap(), HostId(u64::from(n % 8)));
             gate.enqueue(flow, Class::Medium, 32 * PAGE, n % 8);
         }
         let mut held: VecDeque<_> = std::iter::from_fn(|| gate.pull()).collect();
@@ -106,7 +106,7 @@ fn f5_hosts_are_chosen_one_after_another_each_with_a_batch() {
         }
         hosts
     };
-    let batches = |size: usize| (0..64).map(|n| (n / size % 8) as u32).collect::<Vec<_>>();
+    let batches = |size: u32| (0..64).map(|n| n / size % 8).collect::<Vec<_>>();
     assert_eq!(chosen(4), batches(4), "those of the last host wait until the first have ended");
     assert_eq!(chosen(1), batches(1), "commands of all hosts, where bursts have one command");
 }

@@ -38,6 +38,7 @@ use crate::backend;
 use crate::config::{Poll, ZEROES_LIMIT};
 use crate::connections::Registered;
 use crate::engine::ConnectionState;
+use crate::gauges::ReactorGauges;
 use crate::shared::Shared;
 use crate::{socket, threads};
 
@@ -441,22 +442,15 @@ impl Reactor {
             && Entrance::<Arrived>::has_room(total, settings.connections_in_all())
     }
 
-    /// Gives a new connection to the reactor that has the fewest I/O queues and connections that
-    /// may become one, and among these to the one with the fewest connections.
+    /// Gives a new connection to the reactor that has the least to do.
     fn distribute(&mut self, Arrived { socket, listener, peer }: Arrived) {
         if let Err(error) = socket::prepare(&socket) {
             tracing::debug!(%error, "a connection was gone before it was served");
             return;
         }
         let shared = &self.shared;
-        let load = |index: &usize| {
-            shared.gauges(*index).map(|one| {
-                let [io_queues, waiting, all] = [&one.io_queues, &one.waiting, &one.connections]
-                    .map(|count| count.load(Ordering::Relaxed));
-                (io_queues + waiting, all)
-            })
-        };
-        let reactor = (0..shared.gauges.len()).min_by_key(load).unwrap_or(self.reactor);
+        let loads = shared.gauges.iter().map(ReactorGauges::load);
+        let reactor = sluice_core::place(loads).unwrap_or(self.reactor);
         if let Some(gauges) = shared.gauges(reactor) {
             gauges.connections.fetch_add(1, Ordering::Relaxed);
             gauges.waiting.fetch_add(1, Ordering::Relaxed);

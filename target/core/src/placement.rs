@@ -1,0 +1,116 @@
+//! The choice of the reactor that serves a new connection.
+
+use std::cmp::Ordering;
+
+/// The connections that a reactor has, with those that are on their way to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Connections that are I/O queues.
+    pub io_queues: u64,
+    /// Connections that have sent no Connect that succeeded: any of them may become an I/O queue.
+    pub waiting: u64,
+    /// All connections.
+    pub connections: u64,
+}
+
+impl Load {
+    /// Compares what two reactors have to do. I/O queues make work, and an admin queue next to none,
+    /// so that the sum of all connections decides between equal ones alone.
+    fn compare(&self, other: &Self) -> Ordering {
+        let queues = |load: &Self| load.io_queues.saturating_add(load.waiting);
+        queues(self).cmp(&queues(other)).then(self.connections.cmp(&other.connections))
+    }
+}
+
+/// Chooses the reactor for a new connection: the one with the fewest I/O queues and connections that
+/// may become one, among these the one with the fewest connections, and of equal ones the first.
+/// `None` where there are no reactors.
+pub fn place(loads: impl IntoIterator<Item = Load>) -> Option<usize> {
+    let numbered = loads.into_iter().enumerate();
+    numbered.min_by(|(_, one), (_, other)| one.compare(other)).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A host that connects its admin queue, and its I/O queues once that is there.
+    #[derive(Clone, Copy, Debug)]
+    enum Host {
+        /// The host has not come, or its admin queue is connected and these I/O queues are to come.
+        Comes { admin: bool, queues: u32 },
+        /// A connection to this reactor has sent no Connect yet.
+        Waits { reactor: usize, admin: bool, queues: u32 },
+    }
+
+    /// Lets hosts with `queues` I/O queues each connect to two reactors, the next step being that
+    /// of the host that each of `steps` names, and returns the I/O queues of both reactors.
+    fn connect(hosts: usize, queues: u32, steps: &[usize]) -> [u64; 2] {
+        let mut loads = [Load::default(); 2];
+        let mut hosts = vec![Host::Comes { admin: true, queues }; hosts];
+        let mut step = |host: &mut Host| match *host {
+            Host::Comes { admin: false, queues: 0 } => {}
+            Host::Comes { admin, queues } => {
+                let reactor = place(loads).unwrap();
+                loads[reactor].waiting += 1;
+                loads[reactor].connections += 1;
+                *host = Host::Waits { reactor, admin, queues };
+            }
+            Host::Waits { reactor, admin, queues } => {
+                loads[reactor].waiting -= 1;
+                loads[reactor].io_queues += u64::from(!admin);
+                *host = Host::Comes { admin: false, queues: queues - u32::from(!admin) };
+            }
+        };
+        for at in steps {
+            let count = hosts.len();
+            step(&mut hosts[at % count]);
+        }
+        for host in &mut hosts {
+            (0..2 * (queues + 1)).for_each(|_| step(host));
+        }
+        assert_eq!((loads[0].waiting, loads[1].waiting), (0, 0));
+        loads.map(|load| load.io_queues)
+    }
+
+    #[test]
+    fn hosts_with_one_queue_that_connect_one_after_the_other_are_on_all_reactors() {
+        assert_eq!(connect(8, 1, &[]), [4, 4]);
+        let admin_queues_first: Vec<usize> = (0..8).chain(0..8).collect();
+        assert_eq!(connect(8, 1, &admin_queues_first), [4, 4]);
+    }
+
+    #[test]
+    fn the_fewest_queues_count_and_then_the_fewest_connections() {
+        let load = |io_queues, waiting, connections| Load { io_queues, waiting, connections };
+        assert_eq!(place([load(2, 0, 2), load(1, 0, 9)]), Some(1));
+        assert_eq!(place([load(1, 1, 2), load(1, 0, 9)]), Some(1), "it may become a queue");
+        assert_eq!(place([load(1, 0, 3), load(0, 1, 2), load(1, 0, 2)]), Some(1));
+        assert_eq!(place([load(1, 0, 2); 3]), Some(0));
+        assert_eq!(place([]), None);
+    }
+
+    proptest! {
+        /// In whatever order hosts connect, each with its I/O queues behind its admin queue, two
+        /// reactors have as many I/O queues in the end.
+        #[test]
+        fn two_reactors_have_as_many_io_queues(
+            hosts in 1usize..17,
+            queues in 1u32..9,
+            steps in proptest::collection::vec(0usize..16, 0..200),
+        ) {
+            let [one, other] = connect(hosts, queues, &steps);
+            prop_assert!(one.abs_diff(other) <= 1, "{} and {}", one, other);
+        }
+
+        /// Eight hosts with one queue each, as `nvme connect -i 1` makes them.
+        #[test]
+        fn eight_hosts_with_one_queue_are_four_on_each_reactor(
+            steps in proptest::collection::vec(0usize..8, 0..40),
+        ) {
+            prop_assert_eq!(connect(8, 1, &steps), [4, 4]);
+        }
+    }
+}
