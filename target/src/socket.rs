@@ -15,8 +15,8 @@ const TCP_SAVE_SYN: libc::c_int = 27;
 /// The socket option that reads a SYN's headers, once (linux/tcp.h).
 const TCP_SAVED_SYN: libc::c_int = 28;
 
-/// The most pending connections of a listening socket.
-const BACKLOG: i32 = 1024;
+/// The most pending connections of a listening socket; net.core.somaxconn is 4096 by default.
+const BACKLOG: i32 = 4096;
 
 /// Opens a listening socket. An IPv6 socket takes IPv6 connections only, so that both families can
 /// have a listener on the same port. `prepare` sets options before hosts can connect.
