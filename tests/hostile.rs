@@ -1,6 +1,6 @@
 //! Innocent hosts of each class beside hostile ones, on the real daemon. A test judges that the
-//! innocent go on with the right data, that new hosts connect, and what memory the daemon takes;
-//! `make bench-hostile` measures how long they wait.
+//! innocent go on with the right data, that new hosts connect, and how much memory the daemon
+//! takes; `make bench-hostile` measures how long the innocent wait.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -16,19 +16,19 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 const NQN: &str = "nqn.2026-01.io.sluicegate:hostile";
 
-/// Innocent hosts: one in each class, on the namespace in memory and on the file in turn.
+/// The classes of the innocent hosts, which use the namespace in memory and the file in turn.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
 
 /// The address of hostile hosts.
 const HOSTILE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
-/// I/O memory of the daemon, MiB.
+/// I/O memory of the daemon, in MiB.
 const IO_MEMORY: u64 = 16;
 
-/// What the daemon may take beside what its configuration gives it, MiB.
+/// Memory that the daemon may take beside its configured I/O memory, in MiB.
 const BESIDE: u64 = 32;
 
-/// One at a time: each has the machine for itself.
+/// The lock of the tests, each of which has the machine for itself.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A daemon with a listener for each class, and its innocent hosts.
@@ -41,13 +41,13 @@ struct Scene {
     _disk: tempfile::TempDir,
 }
 
-/// What was seen beside an attack.
+/// Observations beside an attack.
 struct Seen {
-    /// Of each class.
+    /// Latencies of the innocent hosts, by class.
     latencies: Vec<Latencies>,
-    /// From the first step of a new host's connection to the answer to its second command.
+    /// Time from the first step of a new host's connection to the answer to its second command.
     newcomer: Duration,
-    /// Growth of the daemon's memory, bytes.
+    /// Growth of the daemon's memory, in bytes.
     grown: u64,
 }
 
@@ -95,7 +95,7 @@ impl Scene {
             for attack in attacks {
                 scope.spawn(|| attack.run(target, &over));
             }
-            // Attacks have what they can take before anything is measured.
+            // Attacks take what they can before anything is measured.
             if !attacks.is_empty() {
                 std::thread::sleep(Duration::from_millis(1500));
             }
@@ -131,11 +131,11 @@ fn newcomer(target: &Target, number: u32) -> Result<()> {
     Ok(host.round(&mut Latencies::default())?)
 }
 
-/// Innocent hosts go on beside attacks, and the daemon takes no more memory than it may.
+/// Checks that innocent hosts go on beside attacks, and that the daemon's memory stays bounded.
 fn go_on_beside(attacks: &[Attack]) -> Result<()> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut scene = Scene::new()?;
-    // What namespace and heap take once, they take now.
+    // Namespace and heap take now the memory that they take once.
     scene.beside(&[], 256, Duration::ZERO)?;
     let seen = scene.beside(attacks, 100, Duration::from_secs(1))?;
     for (class, latencies) in CLASSES.iter().zip(&seen.latencies) {

@@ -119,7 +119,7 @@ fn e7_reads_of_hosts_without_dctcp_share_too() -> Result<()> {
 }
 
 #[test]
-fn e7_writes_of_hosts_as_they_come_share_too() -> Result<()> {
+fn e7_writes_of_hosts_with_defaults_share_too() -> Result<()> {
     scenario("qtcp-shares", &["write", "as-they-come"])
 }
 
@@ -149,7 +149,7 @@ fn e9_a_host_keeps_its_latency_on_a_full_link() -> Result<()> {
 }
 
 #[test]
-fn e12_urgent_is_not_held_back_and_says_so() -> Result<()> {
+fn e12_urgent_is_not_held_back_and_its_packets_have_its_dscp() -> Result<()> {
     scenario("qtcp-urgent", &[])
 }
 

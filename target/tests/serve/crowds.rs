@@ -95,7 +95,7 @@ fn silent_connections_make_room_for_hosts() {
 }
 
 #[test]
-fn connections_that_do_wrong_make_a_few_lines_and_a_count() {
+fn connections_that_break_rules_make_few_lines_and_a_count() {
     let (runtime, address) = target(vec![memory()], 1);
     let source = local(5);
     assert!(host_log::lines("peer=127.0.0.5").is_empty());

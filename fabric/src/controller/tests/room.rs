@@ -212,7 +212,7 @@ proptest! {
     /// allow, a host with a controller connects each queue that it was granted, and when the four
     /// have gone nothing is held for them.
     #[test]
-    fn who_was_granted_queues_finds_room_for_them(steps in prop::collection::vec(step(), 1..300)) {
+    fn a_host_that_was_granted_queues_finds_room_for_them(steps in prop::collection::vec(step(), 1..300)) {
         let most = config();
         let mut bench = Bench::with(config());
         let mut controllers: Vec<(u8, ConnectionId, u16, u16)> = Vec::new();

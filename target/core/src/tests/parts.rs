@@ -69,7 +69,7 @@ fn data_leaves_two_reserves_and_hosts_that_hold_little_leave_one() {
     // Reads have three quarters; a first buffer for data is always given.
     let _reads: Vec<_> = (0..12).map(|_| buffers.for_read(64 * KIB).unwrap()).collect();
     let _first = buffers.for_data(64 * KIB).unwrap();
-    assert!(buffers.for_data(4 * KIB).is_none(), "three eighths are to be left, not three");
+    assert!(buffers.for_data(4 * KIB).is_none(), "no more is free than the reserves");
     // Of 192 KiB that are free, 128 KiB stay for reads, less what reads have of these.
     let reserved = |kib| buffers.for_reserved(kib * KIB, 0);
     assert!(reserved(64).is_none(), "more than a quarter of the reserve");
@@ -115,7 +115,7 @@ fn what_a_host_owes_is_what_it_was_asked_for() {
     assert_eq!((commands.active(), commands.at_work()), (2, 2));
 }
 
-/// A gate to so many bytes of memory, and a flow to it.
+/// Makes a gate to `bytes` bytes of memory, and a flow to it.
 fn gate(bytes: usize) -> (LeaseGate<u32>, MemoryFlowId) {
     let mut gate = LeaseGate::new(&OrderSettings::default(), bytes);
     let session = Arc::clone(&Rules::new(10).tenant.session);

@@ -169,7 +169,7 @@ impl World {
         self.associate(index);
     }
 
-    /// Returns how much is received at once of so many bytes, where hosts flood.
+    /// Returns how much of `length` bytes is received at once: a little, where hosts flood.
     pub(super) fn chunk_of_flood(&self, length: usize) -> usize {
         let floods = self.scenario.any_is(Hostility::Floods);
         if floods { length.min(FLOOD_CHUNK) } else { length }
