@@ -191,7 +191,13 @@ impl World {
 
     pub(super) fn io_answered(&mut self, host: usize, failed: bool, since: u64) {
         self.is_answered(since);
-        self.count_share(host);
+        let (hosts, scenario) = (&self.hosts, &self.scenario);
+        self.shares.count(host, || {
+            let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
+                (1..=scenario.queues_of(index)).map(|qid| host.queues.get(usize::from(qid)))
+            });
+            queues.all(|queue| queue.is_some_and(|q| q.as_ref().is_some_and(|q| q.live)))
+        });
         if let Some(host) = self.hosts.get_mut(host) {
             host.answered_at = self.now;
         }

@@ -386,7 +386,8 @@ impl World {
             if !self.settling && self.outcome.submitted >= self.scenario.commands {
                 self.settling = true;
                 self.check_reserved()?;
-                self.check_shares()?;
+                let weights = self.shared.rules.borrow().order.weights;
+                self.shares.check(weights, self.scenario.commands / 2, self.now)?;
                 self.mend();
                 if self.scenario.drain {
                     self.drain();
