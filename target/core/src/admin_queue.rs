@@ -6,6 +6,7 @@ use fabric::nvm::Transfer;
 use fabric::nvme::{Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
+use crate::admin_data::{AddressData, AdminBuffer};
 use crate::commands::State;
 use crate::context::Context;
 use crate::driver::{Driver, Notice};
@@ -14,9 +15,6 @@ use crate::queue::Queue;
 
 /// The most data that an admin command may bring, in bytes.
 const DATA_MAX: u32 = 4096;
-/// Commands of one admin queue whose data may arrive at one time: 512 KiB.
-const COLLECTING_MAX: u32 = 128;
-
 /// Zeroes at the end of an answer that are worth parts of their own, in bytes.
 const ZEROES_MIN: usize = 4096;
 
@@ -85,6 +83,8 @@ pub(crate) struct AdminQueue {
     connected: bool,
     /// Number of commands whose data is arriving.
     collecting: u32,
+    /// Memory for the data of commands of all admin queues of its host's address.
+    memory: AddressData,
     /// Commands that the service answers later.
     deferred: DeferredCommands<SlotId>,
 }
@@ -94,8 +94,9 @@ pub(crate) type Accepted = Option<(SlotId, Connected)>;
 
 impl AdminQueue {
     /// Makes a queue before Connect.
-    pub(crate) fn new(listener: ListenerId) -> Self {
-        Self { listener, connected: false, collecting: 0, deferred: DeferredCommands::default() }
+    pub(crate) fn new(listener: ListenerId, memory: AddressData) -> Self {
+        let deferred = DeferredCommands::default();
+        Self { listener, connected: false, collecting: 0, memory, deferred }
     }
 
     /// Makes it the admin queue of a controller.
@@ -161,13 +162,15 @@ impl AdminQueue {
         None
     }
 
-    /// Makes room for a command's data; none where the data of too many is on its way.
+    /// Makes room for a command's data; none where the data of too many is on its way. One command
+    /// of each queue has room whatever others of its address owe.
     fn collect<D: Driver>(&mut self, length: u32) -> Option<State<D>> {
-        if self.collecting >= COLLECTING_MAX {
-            return None;
-        }
+        let buffer = match self.collecting {
+            0 => AdminBuffer::uncounted(length),
+            _ => self.memory.take(length)?,
+        };
         self.collecting += 1;
-        Some(State::Collecting(vec![0; length as usize]))
+        Some(State::Collecting(buffer))
     }
 
     /// Carries out a command all of whose data is here. Returns a Connect that was accepted, for

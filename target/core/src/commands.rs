@@ -14,6 +14,7 @@ use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::Status;
 use fabric::queue::SlotId;
 
+use crate::admin_data::AdminBuffer;
 use crate::budget::Promise;
 use crate::charge::Charge;
 use crate::device::BlockDevice as _;
@@ -30,7 +31,7 @@ pub(crate) enum State<D: Driver> {
     /// The state was taken out; the taker decides what follows.
     Taken,
     /// An admin command's data arrives.
-    Collecting(Vec<u8>),
+    Collecting(AdminBuffer),
     /// The service answers the command later (asynchronous event request, abort).
     Deferred,
     /// The command ends with this status once all of the host's data has arrived.
@@ -572,7 +573,8 @@ impl<D: Driver> Commands<D> {
     pub(crate) fn fill(&mut self, id: SlotId, offset: u32, bytes: &[u8]) {
         let into: &mut [u8] = match &mut self.slot_mut(id).state {
             State::Filling(buffer, _) => buffer,
-            State::Collecting(data) | State::Parked(data, ..) => data,
+            State::Collecting(data) => data,
+            State::Parked(data, ..) => data,
             _ => return,
         };
         // A host may send more than the command needs (Dataset Management).

@@ -125,7 +125,7 @@ impl<D: Driver> Connection<D> {
         let host = io.turns.join(Name::Address(peer.to_canonical()));
         Self {
             queue: Queue::new(key, id, transport, io.now),
-            stage: Stage::Admin(AdminQueue::new(listener)),
+            stage: Stage::Admin(AdminQueue::new(listener, io.admin_data.of(peer))),
             stats,
             in_flight,
             origin: Origin { listener, priority: 0, weighted: false, tos, address: Some(peer) },

@@ -12,6 +12,7 @@ use fabric::controller::BackendId;
 use fabric::queue::SlotId;
 
 use crate::accounts::Account;
+use crate::admin_data::AdminData;
 use crate::agenda::Agenda;
 use crate::buffers::Buffers;
 use crate::device::{BlockDevice, device_id};
@@ -70,6 +71,8 @@ pub(crate) struct Context<D: Driver> {
     pub(crate) devices: DeviceTable<D::Device>,
     pub(crate) agenda: Agenda,
     pub(crate) turns: Turns,
+    /// Memory for the data that admin commands bring.
+    pub(crate) admin_data: AdminData,
     /// Jobs that wait for memory that their device needs.
     pub(crate) stalled: VecDeque<Job<D>>,
     pub(crate) timed: Timed<D::Device, Buffer<D>>,
@@ -106,6 +109,7 @@ impl<D: Driver> Context<D> {
             devices: DeviceTable::new(),
             agenda: Agenda::new(now),
             turns: Turns::new(),
+            admin_data: AdminData::default(),
             stalled: VecDeque::new(),
             timed: Timed::default(),
             draining: false,

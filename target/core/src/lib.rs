@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod admin_data;
 mod admin_queue;
 mod admission;
 mod agenda;

@@ -8,6 +8,7 @@ use fabric::tcp::HostParams;
 use zerocopy::little_endian::U32;
 
 use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, enable_acre, read, write};
+use crate::admin_data::OWING_MAX;
 
 /// Get Features of Host Behavior Support.
 fn behavior() -> Sqe {
@@ -92,6 +93,43 @@ fn an_admin_command_brings_4_kib_at_the_most() {
         }
         assert_eq!(rig.answer(0, cid).map(kind), Some(status), "{bytes} bytes");
     }
+}
+
+#[test]
+fn data_that_admin_queues_of_an_address_owe_takes_one_part_of_memory() {
+    const HOSTS: usize = 8;
+    let mut rig = Rig::new(&Plan::default());
+    for _ in 1..HOSTS {
+        rig.add_host();
+    }
+    // Each host has an admin queue and an I/O queue.
+    let admin: Vec<usize> = (0..HOSTS).map(|host| 2 * host).collect();
+    let owe = |rig: &mut Rig, peer: usize, count: usize| {
+        rig.peers[peer].host.set_in_capsule_data(0);
+        let data = || Some(vec![0; 4096]);
+        let cids: Vec<u16> = (0..count).map(|_| rig.queue(peer, unknown(), data(), 0)).collect();
+        rig.run_until_asked(peer);
+        cids
+    };
+    let owed: Vec<Vec<u16>> = admin.iter().map(|peer| owe(&mut rig, *peer, 30)).collect();
+    let most = OWING_MAX as usize + HOSTS;
+    let collecting = |commands: usize| [("collecting", commands as u64)];
+    assert_eq!(rig.states(), collecting(most), "one for each queue, and what all may owe");
+    let answered = |rig: &Rig, host: usize| {
+        let answers = owed[host].iter().filter_map(|cid| rig.answer(admin[host], *cid));
+        answers.map(kind).collect::<Vec<_>>()
+    };
+    let refused = (0..HOSTS).flat_map(|host| answered(&rig, host)).collect::<Vec<_>>();
+    assert_eq!(refused, vec![Status::COMMAND_INTERRUPTED; HOSTS * 30 - most]);
+    // A host that sends what it owes makes room, and a queue without a command needs none.
+    rig.peers[admin[0]].sends = true;
+    rig.run();
+    let done = answered(&rig, 0).into_iter().filter(|status| *status == Status::INVALID_OPCODE);
+    assert_eq!(done.count(), 30);
+    assert_eq!(rig.states(), collecting(most - 30));
+    rig.add_host();
+    let late = owe(&mut rig, 2 * HOSTS, 31);
+    assert_eq!(rig.states(), collecting(most), "{} more", late.len());
 }
 
 #[test]

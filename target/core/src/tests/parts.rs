@@ -17,6 +17,7 @@ use qtcp::pacing::Pacing;
 
 use super::machine::{Machine, Rules};
 use crate::accounts::Account;
+use crate::admin_data::AdminBuffer;
 use crate::budget::DataBudget;
 use crate::buffers::{Buffers, Sizes};
 use crate::changes::{Changes, Touched};
@@ -99,7 +100,7 @@ fn what_a_host_owes_is_what_it_was_asked_for() {
     let mut commands = Commands::<Machine>::default();
     assert_eq!(commands.owed(), Owed::default());
     for (slot, bytes) in [(0, 100), (1, 200), (2, 400)] {
-        commands.occupy(SlotId(slot), State::Collecting(vec![0; bytes]));
+        commands.occupy(SlotId(slot), State::Collecting(AdminBuffer::uncounted(bytes)));
     }
     assert_eq!(commands.owed(), Owed::default(), "it was asked for nothing");
     assert_eq!(commands.awaiting_data(), 3);
@@ -343,7 +344,7 @@ fn the_numbers_of_commands_name_only_states_that_some_are_in() {
     let mut commands = Commands::<Machine>::default();
     assert_eq!(format!("{:?}", commands.counts()), "{}");
     for slot in 0..3 {
-        commands.occupy(SlotId(slot), State::Collecting(Vec::new()));
+        commands.occupy(SlotId(slot), State::Collecting(AdminBuffer::uncounted(0)));
     }
     commands.occupy(SlotId(3), State::Deferred);
     assert_eq!(format!("{:?}", commands.counts()), r#"{"collecting": 3, "deferred": 1}"#);

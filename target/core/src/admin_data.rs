@@ -1,0 +1,131 @@
+//! Memory for the data that admin commands bring, of which all admin queues of an address have one
+//! part: anybody may have many queues, and leave the data of many commands owing.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// Commands of one address whose data may be on its way at one time, beside one of each of its admin
+/// queues. Each brings 4 KiB at most: 512 KiB.
+pub(crate) const OWING_MAX: u32 = 128;
+
+/// Addresses at which those that have gone are first looked for.
+const ADDRESSES: usize = 64;
+
+/// The memory of all addresses, in one reactor.
+#[derive(Debug, Default)]
+pub(crate) struct AdminData {
+    by_address: HashMap<IpAddr, Weak<AtomicU32>>,
+    /// Addresses at which those that have gone are looked for next.
+    sift_at: usize,
+}
+
+impl AdminData {
+    /// Finds the part of an address.
+    pub(crate) fn of(&mut self, address: IpAddr) -> AddressData {
+        if self.by_address.len() >= self.sift_at.max(ADDRESSES) {
+            self.by_address.retain(|_, data| data.strong_count() > 0);
+            self.sift_at = 2 * self.by_address.len();
+        }
+        let known = self.by_address.entry(address.to_canonical()).or_default();
+        let data = known.upgrade().unwrap_or_default();
+        *known = Arc::downgrade(&data);
+        AddressData(data)
+    }
+}
+
+/// The part of one address: the number of its commands whose data is on its way.
+#[derive(Debug)]
+pub(crate) struct AddressData(Arc<AtomicU32>);
+
+impl AddressData {
+    /// Takes memory for the data of a command. `None` where the address has its part.
+    pub(crate) fn take(&self, bytes: u32) -> Option<AdminBuffer> {
+        // One reactor alone changes the number.
+        if self.0.load(Relaxed) >= OWING_MAX {
+            return None;
+        }
+        self.0.fetch_add(1, Relaxed);
+        let counted = Counted(Arc::clone(&self.0));
+        Some(AdminBuffer { counted: Some(counted), ..AdminBuffer::uncounted(bytes) })
+    }
+}
+
+/// A command that counts for its address, until it is dropped.
+#[derive(Debug)]
+struct Counted(Arc<AtomicU32>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Memory for the data of one command.
+#[derive(Debug)]
+pub(crate) struct AdminBuffer {
+    bytes: Vec<u8>,
+    #[expect(dead_code, reason = "the count ends with the memory")]
+    counted: Option<Counted>,
+}
+
+impl AdminBuffer {
+    /// Takes memory for the only command of a queue, which counts for no address.
+    pub(crate) fn uncounted(bytes: u32) -> Self {
+        Self { bytes: vec![0; bytes as usize], counted: None }
+    }
+}
+
+impl Deref for AdminBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl DerefMut for AdminBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn address(n: u32) -> IpAddr {
+        Ipv4Addr::from(n).into()
+    }
+
+    #[test]
+    fn the_queues_of_an_address_have_one_part_and_another_address_has_its_own() {
+        let mut all = AdminData::default();
+        let (one, same, other) = (all.of(address(1)), all.of(address(1)), all.of(address(2)));
+        let mut taken: Vec<_> = (0..OWING_MAX / 2).filter_map(|_| one.take(4096)).collect();
+        taken.extend((0..OWING_MAX).filter_map(|_| same.take(4096)));
+        assert_eq!(taken.len(), OWING_MAX as usize);
+        assert!(one.take(1).is_none());
+        assert_eq!(other.take(4096).map(|data| data.len()), Some(4096));
+        drop((one, same));
+        assert!(all.of(address(1)).take(1).is_none(), "queues that come later do not begin again");
+        taken.pop();
+        assert!(all.of(address(1)).take(1).is_some());
+    }
+
+    #[test]
+    fn addresses_that_have_gone_are_forgotten() {
+        let mut all = AdminData::default();
+        let stays = all.of(address(0));
+        let taken: Vec<_> = (0..OWING_MAX).filter_map(|_| stays.take(1)).collect();
+        for n in 1..10_000 {
+            all.of(address(n));
+            assert!(all.by_address.len() <= ADDRESSES);
+        }
+        assert!(all.of(address(0)).take(1).is_none(), "{} are on their way", taken.len());
+    }
+}
