@@ -31,6 +31,7 @@ use crate::policies::Policies;
 use crate::queue::Queue;
 use crate::sliced::is_large;
 use crate::tally::{Counted, Tally};
+use crate::turns::OnTheSpot;
 use crate::workloads::{WorkloadId, Workloads};
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
@@ -149,6 +150,7 @@ impl Arrival {
             let Charge { class, account, workload, .. } = charge;
             let of = Counted { device: backend, class, account, workload };
             let (now, tally, agenda) = (io.now, &mut self.tally, &mut io.agenda);
+            io.turns.work(OnTheSpot::of(&command, format));
             let mut count = |status| {
                 if tally.count(of, now, &command, format, status) {
                     agenda.to_record.push(queue.key);

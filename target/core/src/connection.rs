@@ -228,10 +228,13 @@ impl<D: Driver> Connection<D> {
             queue.refresh(io);
         }
         io.stages.capsules.take_back();
-        let (mut steps, mut answers) = (0, self.unsent());
+        // What was done since then was done in turns at a device.
+        io.turns.take_work();
+        let (mut steps, mut answers) = (0_u32, self.unsent());
         while self.closing.is_none() {
             let unsent = self.unsent();
             steps += u32::try_from(unsent.saturating_sub(answers) / STEP_BYTES).unwrap_or(0);
+            steps = steps.saturating_add(io.turns.take_work());
             answers = unsent;
             let why = Self::must_wait(&self.queue, &mut self.stage, io, &chunk, unsent);
             if let Some(why) = why.or((steps >= credit).then_some(Pause::Turn)) {

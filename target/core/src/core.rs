@@ -36,6 +36,8 @@ const R2T_AGAIN: Duration = Duration::from_millis(10);
 
 /// Number of connections whose DSCP one turn looks at.
 const DSCPS: usize = 16;
+/// Slices that a turn begins with: each may be 16 MiB of memory, and take half a millisecond.
+const SLICES: usize = 4;
 
 /// One reactor's connections and their commands.
 ///
@@ -194,7 +196,9 @@ impl<D: Driver> Core<D> {
     pub fn begin(&mut self) -> bool {
         self.io.turns.begin();
         let mut worked = self.end_timed();
-        for (key, slot) in std::mem::take(&mut self.io.agenda.slices) {
+        let slices = &mut self.io.agenda.slices;
+        let due: Vec<_> = slices.drain(..slices.len().min(SLICES)).collect();
+        for (key, slot) in due {
             worked = true;
             if let Some((io_queue, queue)) = self.connections.find_io(key) {
                 io_queue.next_slice(queue, &mut self.io, slot);

@@ -18,6 +18,7 @@ use crate::job;
 use crate::key::Key;
 use crate::queue::Queue;
 use crate::sliced::Sliced;
+use crate::turns::OnTheSpot;
 
 /// The outcome of a command's next step.
 #[derive(Debug)]
@@ -206,7 +207,10 @@ impl Dispatch {
             started: io.now,
         };
         match device.style() {
-            Style::Immediate(immediate) => Outcome::Ended(run_now(immediate, job)),
+            Style::Immediate(immediate) => {
+                io.turns.work(OnTheSpot::of(&job.command, device.format()));
+                Outcome::Ended(run_now(immediate, job))
+            }
             Style::Timed(timed) => {
                 let until = timed.done_at(io.now, &job.command);
                 let ended = run_now(timed, job);
@@ -326,6 +330,7 @@ impl Dispatch {
         let device = Arc::clone(&job.device);
         match device.style() {
             Style::Immediate(immediate) => {
+                io.turns.work(OnTheSpot::of(&job.command, device.format()));
                 let mut ended = run_now(immediate, job);
                 io.stages.give_back(&mut ended.job, io.now, true);
                 slice_over(queue, io, slot, sliced, ended.status)

@@ -9,6 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use slab::Slab;
 
 use crate::key::Key;
@@ -17,8 +18,15 @@ use crate::key::Key;
 /// a step too.
 pub(crate) const STEP_BYTES: usize = 4096;
 
-/// The steps of I/O queues: of one host, and of all together.
-const IO: Share = Share { first: 16, begin: 2048, each: 512, all: 4096 };
+/// Bytes that are zeroed on the spot, and given back to the system, for a step of work.
+const ZEROED_BYTES: usize = 16 * STEP_BYTES;
+
+/// The most bytes that a Dataset Management command deallocates on the spot at a time.
+const DEALLOCATED_MAX: u64 = 16 << 20;
+
+/// The steps of I/O queues: of one host, and of all together. A step takes 1 to 2 us, so that a turn
+/// stays below 10 ms.
+const IO: Share = Share { first: 16, begin: 1024, each: 256, all: 2048 };
 /// The steps of admin queues and of connections before Connect. They change or build what all
 /// reactors share, under a lock, and have answers of pages: one step takes longer.
 const ADMIN: Share = Share { first: 1, begin: 4, each: 8, all: 8 };
@@ -60,6 +68,34 @@ pub(crate) enum Name {
 /// The place of a host in [`Turns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostTurn(usize);
+
+/// The bytes of a command that was carried out on the spot, answers left aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OnTheSpot {
+    /// Bytes that were copied or compared.
+    Moved(u64),
+    /// Bytes that were made zeroes.
+    Zeroed(u64),
+}
+
+impl OnTheSpot {
+    /// Returns the bytes of a command.
+    #[inline]
+    pub(crate) fn of(command: &IoCommand, format: BlockFormat) -> Self {
+        match (command, command.transfer(format)) {
+            (IoCommand::WriteZeroes { range, .. } | IoCommand::Deallocate { range }, _) => {
+                Self::Zeroed(range.bytes(format))
+            }
+            // The ranges are in the command's data, and what is larger is done in slices.
+            (IoCommand::DatasetManagement { deallocate: true, .. }, _) => {
+                Self::Zeroed(DEALLOCATED_MAX)
+            }
+            (_, Transfer::ToController(bytes)) => Self::Moved(bytes.into()),
+            // What is read is counted when it is answered, and nothing else moves bytes.
+            (_, Transfer::ToHost(_) | Transfer::None) => Self::Moved(0),
+        }
+    }
+}
 
 /// What was done for one host in a turn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,6 +156,8 @@ pub(crate) struct Turns {
     turn: u64,
     /// Until which turn each connection is received from chunk by chunk.
     short_until: u64,
+    /// Steps that were done on the spot for the connection whose turn it is, and are not counted yet.
+    on_the_spot: u32,
     admin: Line,
     io: Line,
     hosts: Slab<Host>,
@@ -132,6 +170,7 @@ impl Turns {
         Self {
             turn: 1,
             short_until: 0,
+            on_the_spot: 0,
             admin: Line::new(ADMIN),
             io: Line::new(IO),
             hosts: Slab::new(),
@@ -179,6 +218,23 @@ impl Turns {
         for line in [&mut self.admin, &mut self.io] {
             (line.begin, line.go_on) = (line.share.all, line.share.all);
         }
+    }
+
+    /// Notes bytes of a command that was carried out on the spot, and moved them or made them zeroes.
+    #[inline]
+    pub(crate) fn work(&mut self, work: OnTheSpot) {
+        let (bytes, each) = match work {
+            OnTheSpot::Moved(bytes) => (bytes, STEP_BYTES),
+            OnTheSpot::Zeroed(bytes) => (bytes, ZEROED_BYTES),
+        };
+        let steps = u32::try_from(bytes / each as u64).unwrap_or(u32::MAX);
+        self.on_the_spot = self.on_the_spot.saturating_add(steps);
+    }
+
+    /// Takes the steps that were done on the spot since the last call.
+    #[inline]
+    pub(crate) fn take_work(&mut self) -> u32 {
+        std::mem::take(&mut self.on_the_spot)
     }
 
     /// Notes that a connection found no memory to receive into.
@@ -281,6 +337,8 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use fabric::nvm::LbaRange;
+
     use super::*;
 
     fn key(index: u32) -> Key {
@@ -371,6 +429,28 @@ mod tests {
         let other = turns.join(name(2));
         assert_eq!(turns.credit(Kind::Io, other), IO.begin);
         assert_eq!(turns.credit(Kind::Admin, other), ADMIN.begin);
+    }
+
+    #[test]
+    fn work_on_the_spot_counts_by_its_bytes() {
+        let (mut turns, format) = (Turns::new(), BlockFormat::BYTES_512);
+        let mib = |mib: u32| LbaRange { lba: 0, blocks: mib << 11 };
+        let zero = |range| IoCommand::WriteZeroes { range, deallocate: false, fua: false };
+        for (command, steps) in [
+            (IoCommand::Write { range: mib(1), fua: false }, 256),
+            (IoCommand::Compare { range: mib(1) }, 256),
+            (zero(mib(1)), 16),
+            (zero(mib(16)), 256),
+            (IoCommand::Deallocate { range: mib(16) }, 256),
+            (IoCommand::DatasetManagement { ranges: 1, deallocate: true }, 256),
+            (IoCommand::DatasetManagement { ranges: 256, deallocate: false }, 1),
+            (IoCommand::Read { range: mib(1), fua: false }, 0),
+            (IoCommand::Flush, 0),
+        ] {
+            turns.work(OnTheSpot::of(&command, format));
+            assert_eq!(turns.take_work(), steps, "{command:?}");
+            assert_eq!(turns.take_work(), 0);
+        }
     }
 
     #[test]
