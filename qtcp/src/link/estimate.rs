@@ -25,12 +25,15 @@ pub(super) struct Estimate {
     loose: bool,
     /// The time at which a limit was last seen to hold a flow back.
     held_at: Option<Nanos>,
-    /// The time for which limits have held flows back since the link was congested, in seconds.
+    /// The time at which a flow without a limit was last seen to get more by itself.
+    risen_at: Option<Nanos>,
+    /// The time for which limits have held flows back since the link was congested, and no flow
+    /// got more by itself, in seconds.
     calm: f64,
     /// The bytes that go through the link in a second, smoothed.
     through: f64,
     /// The greatest such rate of the last seconds, while the link was congested.
-    best: RecentBest,
+    best: RecentMost,
     /// The time since which clearly less goes through, while the link is congested.
     less_since: Option<Nanos>,
 }
@@ -46,6 +49,8 @@ pub(super) struct LinkSample {
     pub(super) bytes: u64,
     /// Whether a limit holds the flow back.
     pub(super) held: bool,
+    /// Whether the flow has no limit, and gets ever more.
+    pub(super) rises: bool,
     /// The rate of all flows together.
     pub(super) total: Rate,
     /// Whether the link is congested.
@@ -55,26 +60,26 @@ pub(super) struct LinkSample {
 /// The time after which other senders are taken for the reason that less goes through the link.
 const TAKEN: Duration = Duration::from_millis(500);
 
-/// The greatest rate of the last five to ten seconds, in two windows of five.
+/// The greatest value of the last five to ten seconds, in two windows of five.
 #[derive(Clone, Copy, Debug, Default)]
-struct RecentBest {
+pub(super) struct RecentMost {
     since: Nanos,
     before: f64,
     now: f64,
 }
 
-impl RecentBest {
+impl RecentMost {
     const WINDOW: Duration = Duration::from_secs(5);
 
-    /// Takes in a rate. Returns the greatest one.
+    /// Takes in a value. Returns the greatest one.
     #[inline]
-    fn see(&mut self, now: Nanos, rate: f64) -> f64 {
+    pub(super) fn see(&mut self, now: Nanos, value: f64) -> f64 {
         let age = now.since(self.since);
         if age > Self::WINDOW {
             let before = if age > 2 * Self::WINDOW { 0.0 } else { self.now };
             (self.since, self.before, self.now) = (now, before, 0.0);
         }
-        self.now = self.now.max(rate);
+        self.now = self.now.max(value);
         self.now.max(self.before)
     }
 }
@@ -82,12 +87,15 @@ impl RecentBest {
 impl Estimate {
     /// Takes in the link's state. Returns the estimate.
     pub(super) fn see(&mut self, rules: &Rules, now: Nanos, seen: &LinkSample) -> Rate {
-        let LinkSample { bytes, held, total, congested } = *seen;
+        let LinkSample { bytes, held, rises, total, congested } = *seen;
         let passed = now.since(self.at);
         self.at = now;
         let weight = weight_of(passed, rules.patience);
         if held {
             self.held_at = Some(now);
+        }
+        if rises {
+            self.risen_at = Some(now);
         }
         // Rates of flows do not add up to this while flows come: the first sample of a flow counts
         // as its rate.
@@ -104,8 +112,12 @@ impl Estimate {
             self.less_since = None;
             // The estimate grows slowly at first, for marks come and go on a link that is full, and
             // then ever faster. While no limit holds a flow back, something else makes all have
-            // less.
-            let holds = self.held_at.is_some_and(|at| now.since(at) <= rules.memory);
+            // less. While a flow grows by itself, it is on its way to what others leave to it: a
+            // window grows by a packet in a round trip, and needs a second where a single one is
+            // to fill a fast link with a long round trip.
+            let within = |at: Option<Nanos>, time| at.is_some_and(|at| now.since(at) <= time);
+            let holds =
+                within(self.held_at, rules.memory) && !within(self.risen_at, rules.patience);
             let passed = if holds { passed.as_secs_f64() } else { 0.0 };
             self.calm += passed;
             let growth = self.calm.powi(2) * passed / rules.growth.as_secs_f64().powi(3);
@@ -166,11 +178,23 @@ mod tests {
         }
 
         fn run_held(&mut self, ms: u64, total: u32, congested: bool, held: bool) -> f64 {
+            self.run_rising(ms, total, congested, held, false)
+        }
+
+        fn run_rising(
+            &mut self,
+            ms: u64,
+            total: u32,
+            congested: bool,
+            held: bool,
+            rises: bool,
+        ) -> f64 {
             let mut rate = Rate::ZERO;
             for _ in 0..ms {
                 self.now += MS;
                 let (rules, bytes) = (Rules::default(), u64::from(total) * 125);
-                let seen = LinkSample { bytes, held, total: mbit(total.into()), congested };
+                let total = mbit(total.into());
+                let seen = LinkSample { bytes, held, rises, total, congested };
                 rate = self.estimate.see(&rules, Nanos(self.now), &seen);
             }
             rate.bits() / 1e6
@@ -235,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn e7_the_estimate_stays_while_a_flow_gets_more_by_itself() {
+        let mut observed = Observed::of_hundred();
+        let rate = observed.run_rising(2000, 70, false, true, true);
+        assert!(near(rate, 100.0), "{rate}");
+        // It counts for as long as limits take to follow: 200 ms.
+        let rate = observed.run(200, 70, false);
+        assert!(near(rate, 100.0), "{rate}");
+        let rate = observed.run(500, 70, false);
+        assert!(near(rate, 139.6), "from where it was: {rate}");
+    }
+
+    #[test]
     fn e7_what_all_get_without_marks_raises_the_estimate() {
         let mut observed = Observed::of_hundred();
         assert!(near(observed.run(20, 104, false), 100.0), "within sigma");
@@ -281,7 +317,7 @@ mod tests {
         assert!(observed.estimate.is_taken(), "6 s: 100 was seen in the window before");
         observed.run(2000, 80, true);
         assert!(!observed.estimate.is_taken(), "8 s");
-        let mut best = RecentBest::default();
+        let mut best = RecentMost::default();
         let second = |seconds: u64| Nanos(seconds * 1000 * MS);
         for (at, rate, greatest) in [
             (6, 9.0, 9.0),

@@ -30,7 +30,7 @@ use units::{Class, PerClass};
 
 use crate::control::quality::{of_latency, of_throughput};
 use crate::{Nanos, Observation, Rate};
-use estimate::{Estimate, LinkSample};
+use estimate::{Estimate, LinkSample, RecentMost};
 use goals::{Demand, Targets};
 use latency::Headroom;
 use rate_limit::{Conditions, RateLimit, Role};
@@ -76,6 +76,8 @@ pub struct Link {
     headroom: Headroom,
     /// The time of the last observation with marks.
     marked_at: Option<Nanos>,
+    /// The longest round trip of the last seconds, in seconds.
+    round_trip: RecentMost,
     /// The estimate of what the link carries.
     carries: Estimate,
     /// The throughput of all flows when the link was last congested.
@@ -111,6 +113,7 @@ impl Link {
             targets: Targets::default(),
             headroom: Headroom::default(),
             marked_at: None,
+            round_trip: RecentMost::default(),
             carries: Estimate::default(),
             estimate: Rate::ZERO,
         }
@@ -146,7 +149,9 @@ impl Link {
         let state = self.state(now, seen);
         let kept = self.kept_for_others(now, seen, goal);
         let State { total, congested, full, .. } = state;
-        let sample = LinkSample { bytes: seen.bytes, held, total, congested };
+        let rises =
+            self.flows.get_mut(id.0).is_some_and(|flow| flow.rate_limit.is_rising(seen, congested));
+        let sample = LinkSample { bytes: seen.bytes, held, rises, total, congested };
         let carries = self.carries.see(&self.rules, now, &sample);
         let lambda = self.lambda(carries, &state, kept);
         self.targets.divide(lambda, &self.goals, &self.demands);
@@ -185,7 +190,8 @@ impl Link {
             self.marked_at = Some(now);
         }
         let total = self.total();
-        let memory = self.rules.memory.max(seen.rtt.saturating_mul(2));
+        let longest = self.round_trip.see(now, seen.rtt.as_secs_f64());
+        let memory = self.rules.memory_on(longest);
         let marked = self.marked_at.is_some_and(|at| now.since(at) <= memory);
         let full = self.capacity.is_some_and(|capacity| total >= capacity.times(FULL));
         if marked || full {

@@ -24,7 +24,7 @@ pub struct Rules {
     /// The least time constant of smoothing (gamma in Eq. 1; g in Eq. 3 is 1/16 for each round
     /// trip).
     pub smoothing: Duration,
-    /// The time for which marks count as congestion; at least two round trips.
+    /// The least time for which marks count as congestion ([`Rules::memory_on`]).
     pub memory: Duration,
     /// The mark fraction up to which marks do not count (epsilon in Eq. 12).
     pub epsilon: f64,
@@ -38,6 +38,17 @@ pub struct Rules {
     /// estimate of what the link carries becomes e times as large in 1.44 times this while there
     /// are no marks.
     pub growth: Duration,
+}
+
+impl Rules {
+    /// Returns the time for which marks count as congestion on a link with this longest round trip,
+    /// in seconds. Windows that marks have cut grow again until the next marks: on a link that is
+    /// full, marks come once in several of the longest round trips.
+    #[inline]
+    pub(super) fn memory_on(&self, longest: f64) -> Duration {
+        let trips = Duration::try_from_secs_f64(longest * MARKED_TRIPS).unwrap_or(LONGEST_MEMORY);
+        self.memory.max(trips.min(LONGEST_MEMORY))
+    }
 }
 
 impl Default for Rules {
@@ -86,8 +97,16 @@ pub(super) struct RateLimit {
     limit: Option<Rate>,
     /// The limit, as a part of the target, while the flow is held to it.
     boost: f64,
+    /// The greatest smoothed rate since the link was congested, or the flow held back.
+    peak: Rate,
 }
 
+/// The number of longest round trips for which marks count as congestion.
+const MARKED_TRIPS: f64 = 6.0;
+/// The longest time for which marks count as congestion, unless the rules say more.
+const LONGEST_MEMORY: Duration = Duration::from_millis(500);
+/// The part of a rate by which a flow has to get more to count as one that rises.
+const RISE: f64 = 0.02;
 /// The least limit, as a part of the target.
 const LEAST_BOOST: f64 = 0.9;
 /// The greatest limit of a flow that is held, as a part of the target.
@@ -106,7 +125,7 @@ impl Default for RateLimit {
     fn default() -> Self {
         let from_zero = Average::default().starting(0.0);
         let rate = Average::default();
-        Self { alpha: from_zero, rate, limit: None, boost: 1.0 }
+        Self { alpha: from_zero, rate, limit: None, boost: 1.0, peak: Rate::ZERO }
     }
 }
 
@@ -140,6 +159,18 @@ impl RateLimit {
             let trips = seen.interval.as_secs_f64() / seen.rtt.as_secs_f64().max(1e-6);
             self.alpha.add_by(seen.mark_fraction(), G_RFC_8257 * trips.max(0.05));
         }
+    }
+
+    /// Tells whether the flow gets ever more by itself, after the observation that was just taken
+    /// in: no limit, no congestion and no lack of data holds it back.
+    #[inline]
+    pub(super) fn is_rising(&mut self, seen: &Observation, congested: bool) -> bool {
+        let free = self.limit.is_none() && !congested && !seen.app_limited;
+        let rises = free && self.rate() > self.peak.times(1.0 + RISE);
+        if rises || !free {
+            self.peak = self.rate();
+        }
+        rises
     }
 
     /// Computes the limit after the observation that was just taken in; `None` where the flow is

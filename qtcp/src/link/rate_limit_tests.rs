@@ -175,3 +175,29 @@ fn the_limit_of_a_flow_that_fills_the_link_grows_until_it_holds_no_flow_back() {
         assert!(near(silent, 2.02e6), "nothing says that it is too high");
     }
 }
+
+#[test]
+fn e7_marks_count_for_six_of_the_longest_round_trips() {
+    let rules = Rules::default();
+    for (longest, ms) in [(0.0, 50), (1e-3, 50), (20e-3, 120), (1.0, 500), (f64::MAX, 500)] {
+        assert_eq!(rules.memory_on(longest), Duration::from_millis(ms), "{longest} s");
+    }
+}
+
+#[test]
+fn e7_a_flow_rises_while_nothing_holds_it_back() {
+    let mut flow = flow(&seen(1_000_000));
+    let mut rises = |rate: u64, app_limited: bool, congested: bool| {
+        let seen =
+            Observation { interval: Duration::from_secs(1), bytes: rate, app_limited, ..seen(0) };
+        flow.see(&Rules::default(), &seen);
+        flow.is_rising(&seen, congested)
+    };
+    assert!(!rises(1_000_000, false, true), "on a congested link no flow does");
+    assert!(!rises(1_010_000, false, false), "one per cent is noise");
+    assert!(rises(1_100_000, false, false));
+    assert!(!rises(1_100_000, false, false), "it has come to rest");
+    assert!(!rises(1_050_000, false, false) && !rises(1_110_000, false, false), "less, and again");
+    assert!(!rises(2_000_000, true, false), "it had too little to send");
+    assert!(rises(2_100_000, false, false), "from then on");
+}
