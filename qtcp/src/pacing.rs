@@ -10,6 +10,8 @@ use core::time::Duration;
 
 use units::PerClass;
 
+use crate::Rate;
+
 /// One connection, as both threads know it.
 #[derive(Debug)]
 pub struct Pacing {
@@ -21,11 +23,30 @@ pub struct Pacing {
     sending: AtomicBool,
     /// Whether answers are limited.
     held: AtomicBool,
+    /// The bytes of answers with data that may be ahead of what the connection says next;
+    /// [`UNLIMITED`]: no limit.
+    ahead: AtomicU64,
     /// The round-trip time in microseconds; 0: not known yet.
     rtt_us: AtomicU32,
     /// The rate at which R2Ts may ask the host for data, in bytes per second; [`UNLIMITED`]: no
     /// limit.
     r2t_rate: AtomicU64,
+}
+
+/// The least bytes of answers with data that are handed over at once.
+pub const LEAST_AHEAD: u64 = 64 << 10;
+/// The time for which answers that are handed over keep a connection busy.
+const AHEAD: Duration = Duration::from_millis(10);
+
+/// Computes the bytes of answers with data that a connection hands over at once where it sends at
+/// this rate. More would only wait in the connection, and what the host is told and asked for next
+/// would wait behind it: a host that reads much would be asked for the data of its writes too late.
+#[must_use]
+pub fn answers_ahead(rate: Rate) -> u64 {
+    let bytes = rate.bytes() * AHEAD.as_secs_f64();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
+    let bytes = bytes as u64;
+    bytes.max(LEAST_AHEAD)
 }
 
 /// The value of a rate without a limit.
@@ -63,6 +84,7 @@ impl Default for Pacing {
             into: PerClass::default(),
             sending: AtomicBool::default(),
             held: AtomicBool::default(),
+            ahead: AtomicU64::new(UNLIMITED),
             rtt_us: AtomicU32::default(),
             r2t_rate: AtomicU64::new(UNLIMITED),
         }
@@ -97,6 +119,21 @@ impl Pacing {
     /// Publishes whether answers are limited.
     pub fn set_held(&self, held: bool) {
         self.held.store(held, Relaxed);
+    }
+
+    /// Returns the bytes of answers with data that may be ahead of what the connection says next:
+    /// behind them R2Ts would wait.
+    #[must_use]
+    #[inline]
+    pub fn ahead(&self) -> usize {
+        usize::try_from(self.ahead.load(Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    /// Publishes the bytes of answers that a connection may hand over ahead of others, where it
+    /// sends at this rate; `None`: as many as there are.
+    pub fn set_ahead_at(&self, rate: Option<Rate>) {
+        let bytes = rate.map_or(UNLIMITED, answers_ahead);
+        self.ahead.store(bytes, Relaxed);
     }
 
     /// Returns the round-trip time in whole microseconds; zero while it is not known.
@@ -155,6 +192,18 @@ mod tests {
         assert_eq!(pacing.r2t_rate(), Some(u64::MAX - 1), "the greatest rate is one, too");
         pacing.set_r2t_rate(None);
         assert_eq!(pacing.r2t_rate(), None);
+    }
+
+    #[test]
+    fn answers_of_ten_milliseconds_are_handed_over_and_no_fewer_than_64_kib() {
+        let pacing = Pacing::default();
+        assert_eq!(pacing.ahead(), usize::MAX, "no stage says anything");
+        for (rate, bytes) in [(0.0, 65_536), (6_553_600.0, 65_536), (1e9, 10_000_000)] {
+            pacing.set_ahead_at(Some(Rate::new(rate)));
+            assert_eq!(pacing.ahead(), bytes, "{rate}");
+        }
+        pacing.set_ahead_at(None);
+        assert_eq!(pacing.ahead(), usize::MAX);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use units::{Class, PerClass};
 
 use super::{ClassFlowId, ClassGoal, Link, Rules};
+use crate::pacing::answers_ahead;
 use crate::{Nanos, Observation, Rate};
 
 /// The kernel's answer to marks.
@@ -30,7 +31,10 @@ pub(super) fn per_class<T: Copy + Default>(first: &[T]) -> PerClass<T> {
     PerClass::from_fn(|class| first.get(class.number()).copied().unwrap_or_default())
 }
 
-const MSS: f64 = 1448.0;
+/// The bytes of payload in a packet.
+pub(super) const MSS: f64 = 1448.0;
+/// The bytes of acknowledgements for each byte of data: 66 on the wire for two full packets.
+const ACKNOWLEDGEMENTS: f64 = 66.0 / (2.0 * MSS);
 /// The model's step in seconds.
 const STEP: f64 = 100e-6;
 /// The steps between two observations of the flows.
@@ -73,12 +77,24 @@ pub(super) struct Flow {
     window_limited: bool,
     /// The bytes since the last [`Bottleneck::run`] began.
     total: f64,
+    /// The bytes that the sender has to send; infinite where no commands are modelled.
+    ready: f64,
+    /// Whether the limit meters what the sender is asked for, not what it sends.
+    asked: bool,
+    /// The bytes that the sender was asked for, or is to be asked for, and that have not arrived.
+    owed: f64,
+    /// The bytes that were ever sent.
+    sent: f64,
+    /// The bytes that the link carried in the last step.
+    carried: f64,
+    /// The smoothed rate, in bytes per second.
+    rate: f64,
 }
 
 #[derive(Debug)]
 pub(super) struct Bottleneck {
     pub(super) capacity: f64,
-    threshold: f64,
+    pub(super) threshold: f64,
     queue: f64,
     pub(super) queued: f64,
     now: f64,
@@ -94,6 +110,10 @@ pub(super) struct Bottleneck {
     looked: f64,
     /// Time for which acknowledgements wait in the queue of the other direction, in seconds.
     reverse: f64,
+    /// The bytes of acknowledgements in the queue, for data of the other direction.
+    acknowledgements: f64,
+    /// The bytes of data that the link carried in the last step.
+    carried: f64,
 }
 
 impl Bottleneck {
@@ -110,6 +130,8 @@ impl Bottleneck {
             flows: Vec::new(),
             random: 88_172_645_463_325_252,
             reverse: 0.0,
+            acknowledgements: 0.0,
+            carried: 0.0,
             stalls: 0.0,
             looked: 0.0,
         }
@@ -152,6 +174,12 @@ impl Bottleneck {
             tripped: Carried::default(),
             window_limited: false,
             total: 0.0,
+            ready: f64::INFINITY,
+            asked: false,
+            owed: 0.0,
+            sent: 0.0,
+            carried: 0.0,
+            rate: 0.0,
         });
         self.flows.len() - 1
     }
@@ -191,18 +219,37 @@ impl Bottleneck {
     }
 
     /// Runs two directions of one link at once: acknowledgements of one wait in the queue of the
-    /// other.
+    /// other, and take their part of it.
     pub(super) fn run_both(&mut self, other: &mut Self, seconds: f64) {
-        let end = self.now + seconds;
+        let end = self.begin(other, seconds);
+        while self.now < end {
+            self.step_both(other);
+        }
+    }
+
+    /// Begins a run of two directions. Returns the time of its end.
+    pub(super) fn begin(&mut self, other: &mut Self, seconds: f64) -> f64 {
         for flow in self.flows.iter_mut().chain(&mut other.flows) {
             flow.total = 0.0;
         }
-        while self.now < end {
-            self.step();
-            other.reverse = self.queue / self.capacity;
-            other.step();
-            self.reverse = other.queue / other.capacity;
-        }
+        self.now + seconds
+    }
+
+    /// Runs a step of two directions.
+    pub(super) fn step_both(&mut self, other: &mut Self) {
+        self.acknowledge(other.carried);
+        self.step();
+        other.reverse = self.queue / self.capacity;
+        other.acknowledge(self.carried);
+        other.step();
+        self.reverse = other.queue / other.capacity;
+    }
+
+    /// Adds the acknowledgements of data of the other direction to the queue.
+    fn acknowledge(&mut self, data: f64) {
+        let bytes = data * ACKNOWLEDGEMENTS;
+        self.acknowledgements += bytes;
+        self.queue += bytes;
     }
 
     fn step(&mut self) {
@@ -221,11 +268,14 @@ impl Bottleneck {
         }
         let marked = self.queue > self.threshold;
         let served = (self.capacity * STEP / self.queue.max(1.0)).min(1.0);
-        self.queue = 0.0;
+        self.acknowledgements *= 1.0 - served;
+        (self.queue, self.carried) = (self.acknowledgements, 0.0);
         for flow in &mut self.flows {
             let bytes = flow.queued * served;
             flow.queued -= bytes;
             flow.total += bytes;
+            flow.carried = bytes;
+            self.carried += bytes;
             self.queue += flow.queued;
             flow.return_in(self.reverse, bytes, marked);
         }
@@ -250,6 +300,7 @@ impl Bottleneck {
             let rtt = flow.base + waits + self.reverse;
             let whole = (flow.seen.bytes / MSS).floor() * MSS;
             let marked = (flow.seen.marked.min(whole) / MSS).round();
+            let empty = if flow.asked { flow.owed < MSS } else { flow.is_empty() };
             let seen = Observation {
                 interval: Duration::from_secs_f64(self.now - self.looked),
                 delivered: (whole / MSS) as u32,
@@ -258,16 +309,24 @@ impl Bottleneck {
                 rtt: Duration::from_secs_f64(rtt),
                 mss: 1448,
                 app_limited: !flow.on
+                    || empty
                     || (!flow.silent && flow.wants < flow.limit.min(flow.window * MSS / rtt)),
             };
             flow.seen.bytes -= whole;
             flow.seen.marked = (flow.seen.marked - marked * MSS).clamp(0.0, flow.seen.bytes);
             let standing = self.link.observe(id, now, &seen);
+            flow.rate = standing.rate.bytes();
             if self.control {
                 flow.limit = standing.limit.map_or(f64::INFINITY, Rate::bytes);
             }
         }
         self.looked = self.now;
+    }
+
+    /// Returns the bytes of data that the link carries in a second beside the acknowledgements of as
+    /// much data of the other direction.
+    pub(super) fn data_capacity(&self) -> f64 {
+        self.capacity / (1.0 + ACKNOWLEDGEMENTS)
     }
 
     /// Computes the bits per second of each flow in the last run, which took this many seconds.
@@ -298,16 +357,24 @@ impl Flow {
         }
     }
 
+    /// Tells whether nothing holds the flow back but that it has nothing to send.
+    fn is_empty(&self) -> bool {
+        self.ready < MSS && self.in_flight < self.window * MSS
+    }
+
     /// Computes what the flow sends in a step, in bytes.
     fn sends(&mut self, noise: f64) -> f64 {
         if !self.on {
             return 0.0;
         }
         let may = (self.window * MSS - self.in_flight).max(0.0);
-        let paced = self.limit.min(self.wants) * STEP * noise;
+        let limit = if self.asked { f64::INFINITY } else { self.limit };
+        let paced = (limit.min(self.wants) * STEP * noise).min(self.ready);
         self.window_limited |= may <= paced;
         let sent = may.min(paced);
         self.in_flight += sent;
+        self.ready -= sent;
+        self.sent += sent;
         sent
     }
 
@@ -327,5 +394,160 @@ impl Flow {
         }
         self.window = self.window.max(2.0);
         (self.trip, self.tripped, self.window_limited) = (0.0, Carried::default(), false);
+    }
+}
+
+/// A step in the life of a command, which travels with the data of one direction.
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    /// A command to read, on its way to the target.
+    Read,
+    /// A command to write, on its way to the target.
+    Write,
+    /// An R2T, on its way to the host.
+    R2t,
+    /// The answer to a write, on its way to the host.
+    Written,
+}
+
+/// Words that wait behind data in one end of a connection, and those on their way.
+#[derive(Debug, Default)]
+struct Words {
+    /// What has to be sent before each, as the count of bytes ever sent.
+    behind: VecDeque<(f64, f64, Word)>,
+    /// The time at which each arrives.
+    under_way: VecDeque<(f64, f64, Word)>,
+}
+
+impl Words {
+    /// Adds a word of so many bytes of commands, behind data that waits in the sender.
+    fn send(&mut self, sender: &Flow, waiting: f64, bytes: f64, word: Word) {
+        if bytes > 0.0 {
+            // A later word does not overtake.
+            let last = self.behind.back().map_or(0.0, |last| last.0);
+            self.behind.push_back(((sender.sent + waiting).max(last), bytes, word));
+        }
+    }
+
+    /// Lets words go whose turn has come, and returns one that arrives.
+    fn arrive(&mut self, now: f64, sender: &Flow, delay: f64) -> Option<(f64, Word)> {
+        while let Some(&(behind, bytes, word)) = self.behind.front()
+            && sender.sent >= behind - 1.0
+        {
+            self.behind.pop_front();
+            let last = self.under_way.back().map_or(0.0, |last| last.0);
+            self.under_way.push_back(((now + delay).max(last), bytes, word));
+        }
+        let (_, bytes, word) = *self.under_way.front().filter(|word| word.0 <= now)?;
+        self.under_way.pop_front();
+        Some((bytes, word))
+    }
+}
+
+/// A connection of a host that reads and writes at once: a flow in each direction.
+#[derive(Debug)]
+struct Connection {
+    out: usize,
+    into: usize,
+    down: Words,
+    up: Words,
+    /// Data on its way to the host, and to the target.
+    data: [VecDeque<(f64, f64)>; 2],
+    /// The bytes of commands to write of which the host was not asked for data.
+    fresh: f64,
+    tokens: f64,
+}
+
+/// Both directions of a link, and hosts with commands on it.
+#[derive(Debug)]
+pub(super) struct Commands {
+    pub(super) out: Bottleneck,
+    pub(super) into: Bottleneck,
+    connections: Vec<Connection>,
+}
+
+impl Commands {
+    pub(super) fn new(out: Bottleneck, into: Bottleneck) -> Self {
+        Self { out, into, connections: Vec::new() }
+    }
+
+    /// Joins flows of the same number in both directions to connections; each has so many bytes of
+    /// reads and of writes at once.
+    pub(super) fn connect(&mut self, depth: f64) {
+        for index in 0..self.out.flows.len() {
+            let (out, into) = (&mut self.out.flows[index], &mut self.into.flows[index]);
+            (out.ready, into.ready) = (0.0, 0.0);
+            into.asked = true;
+            let mut up = Words::default();
+            up.send(into, 0.0, depth, Word::Write);
+            up.send(into, 0.0, depth, Word::Read);
+            self.connections.push(Connection {
+                out: index,
+                into: index,
+                down: Words::default(),
+                up,
+                data: Default::default(),
+                fresh: 0.0,
+                tokens: 0.0,
+            });
+        }
+    }
+
+    pub(super) fn run(&mut self, seconds: f64) {
+        let end = self.out.begin(&mut self.into, seconds);
+        while self.out.now < end {
+            self.out.step_both(&mut self.into);
+            for connection in &mut self.connections {
+                connection.step(&mut self.out, &mut self.into);
+            }
+        }
+    }
+}
+
+impl Connection {
+    fn step(&mut self, down: &mut Bottleneck, up: &mut Bottleneck) {
+        let now = down.now;
+        let (down_delay, up_delay) = (down.queue / down.capacity, up.queue / up.capacity);
+        let (out, into) = (&mut down.flows[self.out], &mut up.flows[self.into]);
+        let way = out.base / 2.0;
+        for (data, flow) in self.data.iter_mut().zip([&mut *out, &mut *into]) {
+            data.push_back((now + way, flow.carried));
+        }
+        let arrived = self.data.each_mut().map(|data| {
+            let arrives = data.front().filter(|data| data.0 <= now).map_or(0.0, |data| data.1);
+            if data.front().is_some_and(|data| data.0 <= now) {
+                data.pop_front();
+            }
+            arrives
+        });
+        // The host reads again; the target answers a write.
+        self.up.send(into, into.ready, arrived[0], Word::Read);
+        into.owed -= arrived[1];
+        // What the target says overtakes its answers, but for those that it has handed over. The
+        // kernel takes a window more than it sends.
+        let handed_over = answers_ahead(Rate::new(out.rate)) as f64;
+        let ahead = out.ready.min(handed_over + out.window * MSS);
+        self.down.send(out, ahead, arrived[1], Word::Written);
+        // The pacer asks for data.
+        self.tokens = (self.tokens + into.limit * STEP).min(into.limit * 0.004);
+        let asks =
+            if into.limit < f64::INFINITY { self.fresh.min(self.tokens) } else { self.fresh };
+        (self.fresh, self.tokens) = (self.fresh - asks, self.tokens - asks);
+        if into.limit == f64::INFINITY {
+            self.tokens = 0.0;
+        }
+        self.down.send(out, ahead, asks, Word::R2t);
+        while let Some((bytes, word)) = self.down.arrive(now, out, way + down_delay) {
+            match word {
+                Word::R2t => into.ready += bytes,
+                _ => self.up.send(into, into.ready, bytes, Word::Write),
+            }
+        }
+        while let Some((bytes, word)) = self.up.arrive(now, into, way + up_delay) {
+            match word {
+                Word::Read => out.ready += bytes,
+                _ => (self.fresh, into.owed) = (self.fresh + bytes, into.owed + bytes),
+            }
+        }
     }
 }

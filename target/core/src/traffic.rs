@@ -151,7 +151,10 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         data: TxData<B>,
     ) {
         self.changed = true;
-        if self.pacing.is_held() || self.holds_replies() {
+        if self.pacing.is_held()
+            || self.holds_replies()
+            || !takes_more(transport, self.pacing.ahead())
+        {
             self.replies.push(class, slot, data);
             return;
         }
@@ -169,8 +172,9 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         if self.replies.is_empty() {
             return;
         }
-        let held = self.pacing.is_held();
-        while !held || transport.unsent() < BATCH {
+        // What the host is told and asked for next goes behind what is handed over now.
+        let most = if self.pacing.is_held() { BATCH } else { self.pacing.ahead() };
+        while takes_more(transport, most) {
             let Some((class, slot, data)) = self.replies.pop(|class| weight(order, class)) else {
                 break;
             };
@@ -199,6 +203,14 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
             into.publish(self.received[class], waiting);
         }
     }
+}
+
+/// Says whether less than `most` is ahead of what is said next. A batch that the kernel has not
+/// taken yet counts as 64 KiB: on a slow link, answers wait behind no more than that batch.
+#[inline]
+fn takes_more<T: Transport>(transport: &T, most: usize) -> bool {
+    let batch = if transport.is_sending() { BATCH } else { 0 };
+    transport.unsent().saturating_add(batch) < most
 }
 
 #[cfg(test)]

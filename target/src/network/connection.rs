@@ -80,6 +80,7 @@ impl PacedConnection {
             if now.since(self.moved_at) > REST {
                 self.leave(links);
                 self.lift_limits();
+                self.expect_traffic();
                 // The first look after the rest measures nothing: the bytes before it have no rate.
                 self.sampler = Sampler::new();
                 return RESTING;
@@ -105,6 +106,8 @@ impl PacedConnection {
             .direction(self.link, Direction::Out)
             .and_then(|link| out.observe(now, link, &self.of.pacing.out, &mut self.out));
         self.pace(limit, &info);
+        let rate = self.out.values().map(|flow| flow.standing.rate).sum();
+        self.of.pacing.set_ahead_at(Some(rate));
         let into = ClassSplit { all: &sample.into, idle: true };
         let grant = links
             .direction(self.link, Direction::Into)
@@ -199,11 +202,17 @@ impl PacedConnection {
         }
     }
 
+    /// Lets few answers be handed over at once until it is known what the connection sends.
+    pub(super) fn expect_traffic(&self) {
+        self.of.pacing.set_ahead_at(Some(Rate::ZERO));
+    }
+
     /// Lifts the connection's limits.
     pub(super) fn lift_limits(&mut self) {
         self.limits = (None, None);
         self.of.pacing.set_r2t_rate(None);
         self.of.pacing.set_held(false);
+        self.of.pacing.set_ahead_at(None);
         let fd = self.of.socket.as_fd();
         if self.paced.take().is_some() {
             let _ = options::set_pacing_rate(fd, None);

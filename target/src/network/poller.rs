@@ -86,6 +86,9 @@ impl Poller {
         let id = socket.id;
         let link = link_of(&self.links, listeners, socket.listener);
         let connection = PacedConnection::new(now, socket, self.generation, link);
+        if self.enabled {
+            connection.expect_traffic();
+        }
         let index = self.connections.insert(connection);
         if self.enabled {
             self.due.push(Reverse((now, index, self.generation)));

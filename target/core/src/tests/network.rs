@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arbitration::{Class, PerClass};
 use fabric::nvme::{Sqe, Status};
+use qtcp::Rate;
 
 use super::machine::Rules;
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
@@ -46,6 +47,32 @@ fn while_a_connection_is_limited_replies_leave_in_the_order_of_their_classes() {
     assert_eq!(pacing.out[Class::Low].read(), (6 * (32 << 10), 0));
     assert_eq!(pacing.out[Class::Urgent].read(), (4096, 0));
     assert!(!pacing.is_sending());
+}
+
+#[test]
+fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
+    let mut rig = rig();
+    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    pacing.set_ahead_at(Some(Rate::ZERO));
+    let connected = rig.peers[1].order.len();
+    rig.peers[1].reads = false;
+    for n in 0..8 {
+        rig.submit(1, read(MEMORY, n * 64, 64), None, 32 << 10);
+    }
+    let (moved, waiting) = pacing.out[Class::Low].read();
+    // One answer is on its way alone, for the host does not read.
+    assert_eq!((moved, waiting), (32 << 10, 224 << 10));
+    rig.submit(1, write(MEMORY, 0, 64), Some(vec![1; 32 << 10]), 0);
+    (rig.peers[1].reads, rig.peers[1].sends) = (true, false);
+    while rig.peers[1].host.tx().pending_bytes() == 0 {
+        rig.turn();
+    }
+    let answered = rig.peers[1].order.len() - connected;
+    assert!(answered < 8, "it is asked for data after {answered} of 8 answers");
+    rig.peers[1].sends = true;
+    rig.run();
+    assert_eq!(rig.peers[1].order.len() - connected, 9);
+    assert_eq!(pacing.out[Class::Low].read(), (256 << 10, 0));
 }
 
 #[test]

@@ -24,7 +24,10 @@ impl World {
         if let Some(connection) = self.connections.get_mut(connection) {
             connection.paced = Some(index);
         }
-        if self.link.is_some() {
+        if self.link.is_some()
+            && let Some(paced) = self.paced.get(index)
+        {
+            paced.pacing.set_ahead_at(Some(Rate::ZERO));
             self.after(LOOK_NS, Event::Sample(index));
         }
     }
@@ -102,6 +105,7 @@ impl World {
             pacing.set_r2t_rate(limit.map(whole));
         }
         pacing.set_held(connection.pace.is_some());
+        pacing.set_ahead_at(Some(down.flows.values().map(|flow| flow.standing.rate).sum()));
         if before != (connection.pace, pacing.r2t_rate()) {
             self.rates_changed += 1;
         }
@@ -114,6 +118,7 @@ impl World {
         for paced in &self.paced {
             paced.pacing.set_r2t_rate(None);
             paced.pacing.set_held(false);
+            paced.pacing.set_ahead_at(None);
             if let Some(connection) = self.connections.get_mut(paced.connection) {
                 connection.pace = None;
             }
