@@ -136,6 +136,15 @@ proptest! {
 const UNIT: u64 = 100 * MS;
 
 #[test]
+fn d5_the_usual_delays_are_those_that_operators_are_told_of() {
+    let all = [100, 500, 2000].map(|delay| u16::try_from(delay * MS / UNIT).unwrap());
+    assert_eq!(RetryDelays::DEFAULT.hundreds_of_ms(), all);
+    for (wait, crd) in [(0, 1), (100, 1), (101, 2), (500, 2), (501, 3), (60_000, 3)] {
+        assert_eq!(RetryDelays::DEFAULT.choose(wait * MS), crd, "{wait} ms");
+    }
+}
+
+#[test]
 fn d5_first_hosts_are_held_back_then_refused() {
     let backlog = Backlog::new(2);
     let mut seen = Vec::new();

@@ -479,3 +479,33 @@ fn submission(
         ..Submission::of_host(item, command.changes_blocks(), bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fabric::nvm::LbaRange;
+
+    use super::*;
+
+    #[test]
+    fn commands_are_charged_for_what_they_do_at_the_device() {
+        let range = LbaRange { lba: 40, blocks: 3 };
+        let item = (Key { index: 7, generation: 9 }, SlotId(5));
+        let of = |command: IoCommand| {
+            let asked = submission(item, &command, BlockFormat::BYTES_4096);
+            assert_eq!(asked.item, item);
+            (asked.write, asked.bytes, asked.operations, asked.lba, asked.blocks)
+        };
+        assert_eq!(of(IoCommand::Read { range, fua: false }), (false, 12_288, 1, 40, 3));
+        assert_eq!(of(IoCommand::Write { range, fua: true }), (true, 12_288, 1, 40, 3));
+        assert_eq!(of(IoCommand::Compare { range }), (false, 12_288, 1, 40, 3));
+        assert_eq!(of(IoCommand::Verify { range }), (false, 12_288, 1, 40, 3));
+        let zeroes = IoCommand::WriteZeroes { range, deallocate: false, fua: false };
+        assert_eq!(of(zeroes), (true, 12_288, 1, 40, 3));
+        assert_eq!(of(IoCommand::Flush), (false, 0, 1, 0, 0));
+        for (ranges, operations) in [(1, 1), (16, 1), (17, 2), (256, 16)] {
+            let command = IoCommand::DatasetManagement { deallocate: true, ranges };
+            // The definitions of the ranges, 16 bytes each.
+            assert_eq!(of(command), (true, u32::from(ranges) * 16, operations, 0, 0));
+        }
+    }
+}

@@ -146,6 +146,14 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_served_while_as_many_end_as_may() {
+        let most = 256;
+        assert!(Entrance::<u32>::has_room(most + ENDING - 1, most));
+        assert!(!Entrance::<u32>::has_room(most + ENDING, most));
+        assert!(Entrance::<u32>::has_room(u64::MAX - 1, u64::MAX));
+    }
+
+    #[test]
     fn addresses_written_in_two_ways_are_one() {
         let mut entrance = Entrance::default();
         entrance.come(address(1), 1);

@@ -199,6 +199,58 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     assert!(device.qos.reservations().is_empty());
 }
 
+/// Makes a session that reserves writes of 64 KiB, so many a second, with buffers for two seconds.
+fn buffered(name: &str, operations: u64) -> Session {
+    let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
+    let terms = Terms { request_bytes: 64 << 10, write_percent: 100, buffers: 2, ..terms };
+    Session {
+        name: name.to_owned(),
+        reserve: Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) }),
+        ..Session::default()
+    }
+}
+
+#[test]
+fn f4_half_of_a_reactors_buffers_may_be_set_aside_for_all_tenants_together() {
+    // Each of two reactors has 32 MiB of the 64: 16 MiB are 256 writes.
+    let qos = shared(&QosConfig::default());
+    let set =
+        |sessions: Vec<Session>| qos.set(Nanos(2), &QosConfig { sessions, ..QosConfig::default() });
+    set(vec![buffered("gold", 128)]).unwrap();
+    let refusal = set(vec![buffered("gold", 129)]).unwrap_err();
+    assert!(refusal.contains("buffer"), "{refusal}");
+    set(vec![buffered("gold", 64), buffered("silver", 64)]).unwrap();
+    assert!(set(vec![buffered("gold", 64), buffered("silver", 65)]).is_err());
+    // What one that sets nothing aside needs is in all buffers together.
+    let mut plain = buffered("plain", 64);
+    plain.reserve.as_mut().unwrap().terms.buffers = 1;
+    set(vec![buffered("gold", 128), plain]).unwrap();
+}
+
+#[test]
+fn f4_buffers_are_set_aside_while_their_reservation_is_in_force() {
+    let policy = Policy { session: Some("gold".to_owned()), ..Policy::default() };
+    let config = |sessions: Vec<Session>, enabled: bool| {
+        let mut config = QosConfig { sessions, ..QosConfig::default() };
+        config.general.enabled = enabled;
+        config.policies.push(policy.clone());
+        config
+    };
+    let plain = Session { reserve: None, ..buffered("gold", 1) };
+    let qos = shared(&config(vec![buffered("gold", 100)], true));
+    // A session says of an amount whether it is another than before.
+    let has = |bytes: u64| !resolve(&qos, HOST, NQN, 1).tenant.session.set_aside(bytes);
+    assert!(has(200 * (64 << 10)), "two seconds of writes");
+    qos.set(Nanos(2), &config(vec![buffered("gold", 50)], true)).unwrap();
+    assert!(has(100 * (64 << 10)));
+    qos.set(Nanos(3), &config(vec![buffered("gold", 50)], false)).unwrap();
+    assert!(has(0), "commands do not wait");
+    qos.set(Nanos(4), &config(vec![buffered("gold", 50)], true)).unwrap();
+    assert!(has(100 * (64 << 10)));
+    qos.set(Nanos(5), &config(vec![plain], true)).unwrap();
+    assert!(has(0));
+}
+
 #[test]
 fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
     let config = QosConfig { sessions: vec![reserving(1000)], ..QosConfig::default() };

@@ -71,12 +71,12 @@ mod tests {
             let due = busy.next().unwrap();
             assert_eq!(busy.pop_due(Nanos(due.0 - 1)), None);
             waits.push(due.since(now));
+            assert!(waits.len() < 1100, "it is never given up");
             now = due;
             assert_eq!((busy.pop_due(now), busy.next()), (Some(7), None));
         }
         assert_eq!(waits[..3], [1, 2, 4].map(|n| Duration::from_micros(n * 100)));
         assert_eq!(waits.last(), Some(&LONGEST));
-        assert!(waits.len() < 1100, "{} tries", waits.len());
         assert!((GIVE_UP..GIVE_UP + LONGEST).contains(&now.since(start)));
     }
 

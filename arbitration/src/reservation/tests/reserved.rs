@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use units::Nanos;
 
 use super::{MS, SECOND, admit, disk, terms};
-use crate::reservation::{Budget, Charge, Profile, Reserved};
+use crate::reservation::{Budget, Charge, Profile, Reserved, Terms};
 
 /// Makes the profile of a flash device: 10 us for a command, 125 us at the worst.
 fn flash() -> Profile {
@@ -287,5 +287,36 @@ proptest! {
         }
         let fresh = reserved.next_period(now);
         prop_assert_eq!(use_up(&reserved, fresh, 10_000), 20);
+    }
+}
+
+/// Makes a reservation of a hundred commands a second, two at once, each within 40 ms.
+fn within_40_ms() -> Reserved {
+    let terms = terms(Budget::Operations(100), SECOND);
+    let terms = Terms { latency: Some(Nanos(40 * MS)), burst: 2, ..terms };
+    Reserved::new(Nanos(0), &admit(&flash(), &terms))
+}
+
+#[test]
+fn f1_a_burst_is_due_at_once_where_a_latency_is_kept() {
+    let reserved = within_40_ms();
+    let end = reserved.next_period(Nanos(0));
+    assert!(end <= Nanos(20 * MS), "two periods pass within the latency");
+    let mut charges = Vec::new();
+    while reserved.has_budget(Nanos(0)) {
+        assert_eq!(reserved.due(Nanos(0)), Some(end), "after {} commands", charges.len());
+        charges.push(reserved.charge(Nanos(0), false, 4096));
+    }
+    assert!(charges.len() >= 2, "{} commands", charges.len());
+}
+
+#[test]
+fn f1_a_command_that_is_complete_after_its_latency_is_late() {
+    let reserved = within_40_ms();
+    for (took, late) in [(40 * MS, 0), (40 * MS + 1, 1)] {
+        let arrived = reserved.next_period(Nanos(SECOND * (1 + late)));
+        let charge = reserved.charge_waited(arrived.after(30 * MS), arrived, false, 4096);
+        reserved.settle(arrived.after(took), charge, 10_000);
+        assert_eq!(reserved.late(), (1 + late, late));
     }
 }

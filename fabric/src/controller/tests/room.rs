@@ -287,3 +287,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_address_in_either_form_has_one_part() {
+    let mut bench = Bench::with(ServiceConfig { max_waiting: 6, ..config() });
+    let v4 = |n: u8| std::net::Ipv4Addr::new(10, 0, 0, n);
+    // Four of one address, two of them mapped into IPv6, and three of another.
+    let from = [v4(2).into(), v4(2).into(), v4(2).into(), v4(1).into(), v4(1).into()];
+    let mapped = std::net::IpAddr::from(v4(1).to_ipv6_mapped());
+    for (id, address) in (101..).zip(from.into_iter().chain([mapped])) {
+        assert_eq!(bench.service.accepted(ConnectionId(id), address), None);
+    }
+    let gone = bench.service.accepted(ConnectionId(107), mapped);
+    assert_eq!(gone, Some(ConnectionId(104)), "the oldest of the address with the most");
+}

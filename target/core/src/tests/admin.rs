@@ -177,6 +177,28 @@ fn an_event_is_told_to_the_command_that_asked_for_it() {
 }
 
 #[test]
+fn an_event_request_whose_identifier_is_used_again_is_given_up() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.call(0, commands::set_feature(0x0b, 1 << 8), None, 0);
+    let request = rig.submit(0, commands::event_request(), None, 0);
+    assert_eq!(rig.states(), [("deferred", 1)]);
+    // Keep Alive, opcode 18h, under the identifier of the request: bytes 3:2 of the entry, which
+    // follows the eight bytes of the PDU's header.
+    let keep_alive = Sqe { opcode: 0x18, ..Sqe::default() };
+    rig.queue(0, keep_alive, None, 0);
+    let mut bytes = rig.bytes_of(0);
+    bytes[10..12].copy_from_slice(&request.to_le_bytes());
+    rig.peers[0].up.extend(bytes);
+    rig.run();
+    assert_eq!(rig.answer(0, request), Some(Status::SUCCESS));
+    assert_eq!(rig.states(), [], "nothing waits for an event any more");
+    let now = rig.now;
+    rig.core.driver().service.remove_namespace(now, NQN, DRIVE).unwrap();
+    rig.run();
+    assert_eq!(rig.peers[0].order.iter().filter(|cid| **cid == request).count(), 1);
+}
+
+#[test]
 fn a_host_may_end_a_queue_by_disconnect() {
     let mut rig = Rig::new(&Plan::default());
     let other = rig.connect(2);

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arbitration::classify::{ConnectionClass, PolicyClass};
+use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
-use arbitration::device::{self as qos, DeviceRules};
+use arbitration::device::{self as qos, ContainerRules, DeviceRules};
 use arbitration::limit::Rate;
 use arbitration::session::{RootSpec, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
@@ -46,7 +47,18 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn new(immediate: bool, blocks: u64, window: WindowRule) -> Self {
-        let rules = DeviceRules { window, ..DeviceRules::default() };
+        Self::with(immediate, blocks, DeviceRules { window, ..DeviceRules::default() })
+    }
+
+    /// Makes a drive that takes one command at a time, and orders them by place and by deadline.
+    pub(super) fn ordered(blocks: u64, deadline_ns: u64) -> Self {
+        let scheduler = Scheduler::Containers;
+        let containers = Some(ContainerRules { scheduler, capacity: 16, deadline_ns });
+        let window = WindowRule::Fixed(1);
+        Self::with(false, blocks, DeviceRules { window, containers, ..DeviceRules::default() })
+    }
+
+    fn with(immediate: bool, blocks: u64, rules: DeviceRules) -> Self {
         Self {
             immediate,
             data: RefCell::new(vec![0; usize::try_from(blocks).unwrap() * BLOCK]),

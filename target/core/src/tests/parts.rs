@@ -179,6 +179,18 @@ fn entry(stages: &mut Stages, nsid: u32, backend: u64) -> NamespaceFlow {
 }
 
 #[test]
+fn f4_memory_for_hosts_data_is_left_to_the_tenant_that_it_is_set_aside_for() {
+    let mut stages = stages();
+    let session = Arc::clone(&Rules::new(10).tenant.session);
+    session.set_aside(64 << 10);
+    assert_eq!(stages.gate.left_aside(), 0, "none of the tenant's flows is here");
+    let flow = stages.gate.flow(&session, HostId(1));
+    assert_eq!(stages.gate.left_aside(), 64 << 10);
+    stages.gate.release(flow);
+    assert_eq!(stages.gate.left_aside(), 0);
+}
+
+#[test]
 fn a_connection_remembers_namespaces_whose_numbers_end_alike() {
     let (mut stages, mut cache) = (stages(), FlowCache::default());
     assert_eq!(cache.find(1, BackendId(1)), None);

@@ -230,6 +230,15 @@ impl Rig {
         rig
     }
 
+    /// Puts a drive in the place of the one that no command has used yet, which takes one command at a
+    /// time and orders them by place and by deadline.
+    pub(super) fn order_by_place(&mut self, deadline_ns: u64) {
+        let drive = Disk::ordered(BLOCKS, deadline_ns);
+        #[expect(clippy::arc_with_non_send_sync, reason = "what the core takes; one thread has it")]
+        let drive = Arc::new(drive);
+        self.core.driver().disks.insert(BackendId(u64::from(DRIVE)), drive);
+    }
+
     /// Connects another host: the admin queue of a controller, and an I/O queue, the number of whose
     /// peer is returned.
     pub(super) fn add_host(&mut self) -> usize {
