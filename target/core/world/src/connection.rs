@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     pub(crate) host_knows: bool,
     /// Its place among the connections that are looked at.
     pub(crate) paced: Option<usize>,
+    /// Whether its peer's address is an IPv4 address that is mapped into IPv6.
+    pub(crate) mapped: bool,
     /// Rate at which the target sends, in bytes a second.
     pub(crate) pace: Option<u64>,
     /// Time at which the target may send again.
@@ -95,6 +97,7 @@ impl Connection {
             cut: false,
             host_knows: false,
             paced: None,
+            mapped: false,
             pace: None,
             pace_at: Nanos(0),
             up_scheduled: false,
@@ -108,7 +111,8 @@ impl Connection {
     /// own queues.
     pub(crate) fn address(&self) -> IpAddr {
         let host = u8::try_from(self.host).unwrap_or(u8::MAX);
-        Ipv4Addr::new(10, 0, u8::from(self.qid == BESIDE), host).into()
+        let address = Ipv4Addr::new(10, 0, u8::from(self.qid == BESIDE), host);
+        if self.mapped { address.to_ipv6_mapped().into() } else { address.into() }
     }
 
     /// Says whether messages are on their way here, and not bytes.

@@ -10,12 +10,15 @@ use arbitration::classify::{ConnectionClass, PolicyClass};
 use arbitration::settings::OrderSettings;
 use arbitration::{Class, PerClass, Reactors};
 use fabric::Nanos;
-use fabric::controller::{Action, BackendId, Service, SmartCounters};
+use fabric::controller::{Action, BackendId, Refusal, Service, SmartCounters};
+use fabric::fabrics::{ConnectData, nqn_field};
 use qtcp::pacing::Pacing;
 use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
 use sluice_core::{
     DataPlace, Driver, End, Job, Key, Notice, Origin, Policies, Started, Tenancy, Tenant,
 };
+
+use zerocopy::FromBytes as _;
 
 use crate::disk::Disk;
 use crate::target_end::{Batch, TargetEnd};
@@ -89,11 +92,38 @@ pub(crate) struct Shared {
     pub(crate) rules: RefCell<Arc<Rules>>,
     pub(crate) disks: RefCell<HashMap<BackendId, Arc<Disk>>>,
     pub(crate) workloads: RefCell<HashMap<(String, u32, Class), Arc<PerReactor>>>,
+    /// Hosts that may connect.
+    pub(crate) access: RefCell<Access>,
+    /// A Connect that was answered otherwise than the hosts that may connect say.
+    pub(crate) wrong: RefCell<Option<String>>,
     /// Number of reactors.
     pub(crate) reactors: usize,
 }
 
+/// The hosts that may connect.
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    /// Whether hosts that are not listed may not connect.
+    pub(crate) listed_only: bool,
+    /// Whether each listed host may come from where it is, by its NQN.
+    pub(crate) listed: HashMap<String, bool>,
+}
+
+impl Access {
+    /// Says whether a host may connect.
+    pub(crate) fn admits(&self, host: &str) -> bool {
+        self.listed.get(host).copied().unwrap_or(!self.listed_only)
+    }
+}
+
 impl Shared {
+    /// Checks a Connect of a host that was answered.
+    fn check_connect(&self, host: &str, accepted: bool) {
+        if self.access.borrow().admits(host) != accepted {
+            *self.wrong.borrow_mut() = Some(format!("{host} was let in: {accepted}"));
+        }
+    }
+
     /// Returns the statistics of a host's commands of a class to a namespace.
     fn workload_stats(&self, host: &str, (nsid, class): (u32, Class)) -> Arc<PerReactor> {
         let mut workloads = self.workloads.borrow_mut();
@@ -254,8 +284,20 @@ impl Driver for Sim {
     }
 
     fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>) {
-        if matches!(notice, Notice::Connected { .. }) {
-            self.queues.insert(key);
+        match notice {
+            Notice::Connected { shared, .. } => {
+                self.queues.insert(key);
+                self.shared.check_connect(&shared.host_nqn, true);
+            }
+            Notice::Refused {
+                data,
+                reason: Refusal::HostNotAllowed | Refusal::AddressNotAllowed,
+            } => {
+                let data = ConnectData::ref_from_bytes(data).ok();
+                let host = data.and_then(|data| nqn_field(&data.hostnqn)).unwrap_or_default();
+                self.shared.check_connect(host, false);
+            }
+            _ => {}
         }
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Outstanding {
     pub(crate) purpose: Purpose,
     /// Step at which the command began.
     pub(crate) since: u64,
+    /// Time at which the command began.
+    pub(crate) asked: Nanos,
     /// Data that the command reads.
     pub(crate) read: Vec<u8>,
 }

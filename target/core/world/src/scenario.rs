@@ -62,6 +62,10 @@ pub struct Scenario {
     /// The classes of the hosts whose parts of the only device are watched; empty: nobody's are. The
     /// first host has one queue.
     pub(crate) shares: Vec<Class>,
+    /// Whether that host reserves with a latency, and sends as much as it reserved and no more.
+    pub(crate) latency: bool,
+    /// Whether hosts are bound to addresses, which change.
+    pub(crate) bound: bool,
     /// Whether devices have heads that move.
     pub(crate) seeks: bool,
     /// Whether devices order commands by place.
@@ -145,6 +149,8 @@ impl Scenario {
             groups: rng.bool(),
             reserved: false,
             shares: Vec::new(),
+            latency: false,
+            bound: false,
             seeks: false,
             by_place: seed.is_multiple_of(5),
             link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
@@ -271,6 +277,34 @@ impl Scenario {
         }
     }
 
+    /// Makes such a world whose first host reserves with a latency, and sends bursts at the rate that
+    /// it reserved.
+    #[must_use]
+    pub fn promising(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let channels = rng.usize(1..3);
+        let kind = if rng.bool() { Kind::Queued } else { Kind::Timed };
+        let window = u32::try_from(channels).ok();
+        Self {
+            latency: true,
+            commands: 5_000,
+            disks: vec![(kind, channels, rng.u64(1_000_000..2_000_000), window)],
+            by_place: false,
+            whole_chunks: true,
+            receive_buffers: 32,
+            ..Self::reserving(seed)
+        }
+    }
+
+    /// Makes a world at random, in which nothing goes wrong, whose hosts may come or may not, from
+    /// their addresses or from others, and this changes all the time.
+    #[must_use]
+    pub fn bound(seed: u64) -> Self {
+        let random = Self::random(seed).without_faults();
+        let hosts = random.hosts + 1;
+        Self { bound: true, hosts, depth: 4, think_ns: 50_000_000, ..random }
+    }
+
     /// Makes a world at random in which hosts of these classes always have more to do than their
     /// device can: the first has one queue, the others have eight, on any of the reactors.
     #[must_use]
@@ -388,6 +422,8 @@ impl Scenario {
             groups: false,
             reserved: false,
             shares: Vec::new(),
+            latency: false,
+            bound: false,
             seeks: false,
             by_place: false,
             link: None,

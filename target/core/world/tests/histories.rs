@@ -131,6 +131,22 @@ fn classes_have_their_parts_whatever_the_queues_and_reactors_of_their_hosts() {
     share(&[Class::Medium, Class::Low, Class::High, Class::Medium, Class::Low]);
 }
 
+#[test]
+fn who_reserves_with_a_latency_has_each_answer_in_time() {
+    for seed in 0..40 {
+        let outcome = World::new(Scenario::promising(seed)).run();
+        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+}
+
+#[test]
+fn hosts_come_from_their_addresses_and_from_no_others() {
+    for seed in 0..40 {
+        let outcome = World::new(Scenario::bound(seed)).run();
+        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+}
+
 fn beside(hostility: &[Hostility], seeds: Range<u64>) {
     for seed in seeds {
         let outcome = World::new(Scenario::hostile(seed, hostility)).run();

@@ -22,6 +22,9 @@ impl World {
         }
         let wait = self.rng.u64(100_000..20_000_000);
         self.after(wait, Event::Chance);
+        if self.scenario.bound && self.rng.u8(0..3) == 0 {
+            return self.change_access();
+        }
         let change = self.rng.u8(0..15);
         match change {
             0 => self.change_sessions(),

@@ -40,7 +40,8 @@ impl World {
                 }
                 Some(Action::Answered { cid, cqe, data }) => self.is_told(host, cid, &cqe, &data),
                 Some(Action::Ended(error)) => {
-                    let calm = !self.scenario.faults && self.drain.is_none();
+                    let calm =
+                        !self.scenario.faults && !self.scenario.bound && self.drain.is_none();
                     if let Some(error) = error.filter(|_| calm) {
                         self.breaks(format!("the association of host {host} has ended: {error}"));
                     }

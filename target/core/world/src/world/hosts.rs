@@ -28,7 +28,10 @@ impl World {
         let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
         let times = if slow { (times.0, times.1 * 100) } else { times };
         let messages = self.chooses_messages();
-        self.connections.push(Connection::new((host, qid), reactor, messages, times));
+        let mapped = self.scenario.bound && self.rng.bool();
+        let mut connection = Connection::new((host, qid), reactor, messages, times);
+        connection.mapped = mapped;
+        self.connections.push(connection);
         self.outcome.connections += 1;
         self.outcome.loopback += u64::from(messages);
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
@@ -116,7 +119,8 @@ impl World {
     ) {
         let since = self.oracle.step();
         self.trace(|| format!("host {host} queue {qid} asks for {purpose}"));
-        let outstanding = Outstanding { purpose, since, read: vec![0xdd; read as usize] };
+        let asked = self.now;
+        let outstanding = Outstanding { purpose, since, asked, read: vec![0xdd; read as usize] };
         if let Some(host) = self.hosts.get_mut(host).filter(|host| host.io_outstanding() == 0) {
             host.asked_at = self.now;
         }
@@ -168,6 +172,7 @@ impl World {
                 self.flood_admin(host);
             }
             Purpose::Read { nsid, lba } => {
+                self.check_latency(host, outstanding.asked);
                 self.io_answered(host, failed, outstanding.since);
                 if !failed {
                     for (offset, block) in (0..).zip(outstanding.read.chunks(BLOCK)) {
@@ -191,6 +196,7 @@ impl World {
 
     pub(super) fn io_answered(&mut self, host: usize, failed: bool, since: u64) {
         self.is_answered(since);
+        self.check_served(host);
         let (hosts, scenario) = (&self.hosts, &self.scenario);
         self.shares.count(host, || {
             let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
@@ -255,6 +261,10 @@ impl World {
 
     /// Submits as many commands as a queue's depth allows.
     pub(super) fn fill(&mut self, host: usize, qid: u16) {
+        if self.scenario.latency && host == 0 {
+            // What this host sends, it sends in bursts.
+            return;
+        }
         while self.is_open() {
             let Some(queue) = self.hosts.get_mut(host).and_then(|host| host.queue(qid)) else {
                 return;

@@ -1,5 +1,6 @@
 //! The world: the order of events, and the promises that must hold.
 
+mod access;
 mod chance;
 mod controllers;
 mod drain;
@@ -109,6 +110,8 @@ enum Event {
     Chance,
     /// A host makes connections beside its own.
     Crowd(usize),
+    /// The first host sends a burst.
+    Burst,
 }
 
 /// An input that a reactor finds when its turn comes.
@@ -179,6 +182,8 @@ pub struct World {
     rates_changed: u64,
     /// Number of crowds of connections that hosts made.
     crowds: u32,
+    /// Time at which it changed last whether a host may connect, for each host.
+    access_changed: Vec<Nanos>,
     oracle: Oracle,
     next_backend: u64,
     next_nsid: u32,
@@ -254,6 +259,8 @@ impl World {
             rules: RefCell::new(Arc::new(rules)),
             disks: RefCell::default(),
             workloads: RefCell::default(),
+            access: RefCell::default(),
+            wrong: RefCell::default(),
             reactors: scenario.reactors,
         });
         let waiters = Arc::new(Waiters::new(scenario.reactors));
@@ -311,6 +318,7 @@ impl World {
             link: scenario.link.map(SharedLink::new),
             rates_changed: 0,
             crowds: 0,
+            access_changed: vec![now; scenario.hosts],
             oracle: Oracle::default(),
             next_backend: 1,
             next_nsid: 1,
@@ -328,8 +336,14 @@ impl World {
         if world.scenario.groups {
             world.add_groups();
         }
-        if world.scenario.reserved {
+        if world.scenario.latency {
+            world.promise_first();
+            world.after(0, Event::Burst);
+        } else if world.scenario.reserved {
             world.reserve_first();
+        }
+        if world.scenario.bound {
+            (0..world.hosts.len()).for_each(|_| world.change_access());
         }
         for host in 0..world.hosts.len() {
             world.after(0, Event::Crowd(host));
@@ -451,6 +465,7 @@ impl World {
             Event::Service => self.tick(),
             Event::Chance => self.chance(),
             Event::Crowd(host) => self.crowd(host),
+            Event::Burst => self.burst(),
         }
         self.route();
     }

@@ -12,6 +12,7 @@ use sluice_core::{Accepted, Ended, Entrance, Job, Key, Started};
 use super::{Event, Input, LISTENER, MAX_WAITING, TURN_NS, World};
 use crate::connection::Connection;
 use crate::driver::{Op, Sim};
+use crate::oracle::Broken;
 use crate::scenario::Hostility;
 
 /// Returns the number of bytes that a command counts for at its device.
@@ -172,6 +173,9 @@ impl World {
         // The reactor has until then to end its present turn.
         for refused in refused {
             self.cut(refused);
+        }
+        if let Some(wrong) = self.shared.wrong.borrow_mut().take() {
+            self.broken.get_or_insert(Broken { at: now, what: wrong });
         }
         let busy = self.serving_ns(index, served) + self.taking_in_ns(index, served_now);
         let busy = Nanos(now.0 + busy);

@@ -1,16 +1,86 @@
 //! A check of a reservation: a host that has more to do than was reserved gets what was reserved,
 //! in each period, whatever others do.
 
-use arbitration::reservation::Budget;
+use arbitration::Class;
+use arbitration::reservation::{Budget, Terms};
 use arbitration::session::{SessionId, SessionSpec};
 use fabric::Nanos;
+use fabric::nvme::opcode;
 use sluice_core::device::BlockDevice as _;
 
-use super::World;
 use super::sessions::own;
+use super::{Event, Known, World};
+use crate::disk::BLOCK;
+use crate::host::{Purpose, io};
 use crate::oracle::Broken;
 
+/// Longest time that a command and its answer are on their way, in ns.
+const NETWORK_NS: u64 = 2_000_000;
+/// Commands that the host with a latency has under way at the most, where the latency is kept.
+const UNDER_WAY: u64 = 40;
+/// Largest number of blocks of that host's commands.
+const SMALL: u64 = 8;
+
 impl World {
+    /// Reserves as much as one queue can send for the first host, with a latency.
+    pub(super) fn promise_first(&mut self) {
+        let Some(backend) = self.namespaces.first().map(|known| known.backend) else { return };
+        let spec = SessionSpec { name: own(0), ..SessionSpec::default() };
+        self.put_session(&spec);
+        let (latency, burst) = (self.rng.u64(50..150) * 1_000_000, self.rng.u32(2..6));
+        let mut operations = (UNDER_WAY - u64::from(burst)) * 1_000_000_000 / latency;
+        let terms = |operations| Terms {
+            latency: Some(Nanos(latency)),
+            burst,
+            ..Terms::of(Budget::Operations(operations), Nanos(1_000_000_000))
+        };
+        while operations > 0 && !self.reserve_terms(&own(0), backend, &terms(operations)) {
+            operations = operations * 9 / 10;
+        }
+        if operations == 0 {
+            self.breaks("no latency can be kept");
+        }
+        // What its class has would not be enough.
+        let mut rules = self.rules();
+        let classes = std::iter::once(Class::Low).chain(std::iter::repeat(Class::High));
+        let hosts = self.hosts.iter().map(|host| host.nqn.clone());
+        rules.classes = hosts.zip(classes).collect();
+        self.publish(rules, &[]);
+        self.assign(0);
+    }
+
+    /// Sends a burst of the first host, as large as it reserved, and plans the next one by the rate.
+    pub(super) fn burst(&mut self) {
+        let Some(granted) = self.granted.first() else { return };
+        let Terms { budget, period, burst, .. } = granted.admitted.terms;
+        let Some(Known { nsid, blocks, .. }) = self.namespaces.first().copied() else { return };
+        let live = self.hosts.first_mut().and_then(|host| host.queue(1));
+        if live.is_some_and(|queue| queue.live) && self.is_open() {
+            for _ in 0..burst {
+                let lba = self.rng.u64(0..=blocks - SMALL);
+                let length = u32::try_from(self.rng.u64(1..=SMALL)).unwrap_or(1);
+                let sqe = io(opcode::io::READ, nsid, lba, length, 0);
+                let bytes = length * u32::try_from(BLOCK).unwrap_or(512);
+                self.outcome.submitted += 1;
+                self.submit(0, 1, sqe, None, bytes, Purpose::Read { nsid, lba });
+            }
+        }
+        let wait = period.0 * u64::from(burst) / budget.amount().max(1) + 1;
+        self.after(wait, Event::Burst);
+    }
+
+    /// Checks that a command of the first host was answered within the latency that it reserved.
+    pub(super) fn check_latency(&mut self, host: usize, asked: Nanos) {
+        let promised = self.granted.first().filter(|_| self.scenario.latency && host == 0);
+        let Some(latency) = promised.and_then(|granted| granted.admitted.terms.latency) else {
+            return;
+        };
+        let took = self.now.ns_since(asked);
+        if took > latency.0 + NETWORK_NS {
+            self.breaks(format!("a command took {took} ns where {latency:?} was promised"));
+        }
+    }
+
     /// Reserves as much of the first device for the first host as it may have.
     pub(super) fn reserve_first(&mut self) {
         let Some(backend) = self.namespaces.first().map(|known| known.backend) else { return };
@@ -56,7 +126,8 @@ impl World {
     /// Checks that the first host had in each period what was reserved. The first two periods, in
     /// which hosts connect, and the last, which has not ended, do not count.
     pub(super) fn check_reserved(&self) -> Result<(), Broken> {
-        let Some(granted) = self.granted.first().filter(|_| self.scenario.reserved) else {
+        let budgets = self.scenario.reserved && !self.scenario.latency;
+        let Some(granted) = self.granted.first().filter(|_| budgets) else {
             return Ok(());
         };
         let Budget::Operations(reserved) = granted.admitted.terms.budget else { return Ok(()) };

@@ -137,18 +137,28 @@ impl World {
         period: Nanos,
         operations: u64,
     ) -> bool {
-        let disk = self.shared.disks.borrow().get(&backend).cloned();
-        let Some(disk) = disk.filter(|disk| disk.kind() == Kind::Queued) else { return false };
-        let Some(profile) = disk.qos().profile() else { return false };
         let terms =
             Terms { write_percent: 50, ..Terms::of(Budget::Operations(operations), period) };
+        self.reserve_terms(session, backend, &terms)
+    }
+
+    /// Admits a reservation, if it fits.
+    pub(super) fn reserve_terms(
+        &mut self,
+        session: &str,
+        backend: BackendId,
+        terms: &Terms,
+    ) -> bool {
+        let disk = self.shared.disks.borrow().get(&backend).cloned();
+        let Some(disk) = disk.filter(|disk| disk.kind() != Kind::Immediate) else { return false };
+        let Some(profile) = disk.qos().profile() else { return false };
         let here = self.granted.iter().filter(|granted| granted.backend == backend);
         let already: Vec<Admitted> = here.map(|granted| granted.admitted).collect();
         let urgent = self.shared.rules.borrow().order.urgent_share;
-        let Ok(admitted) = Broker::admit(&profile, &already, urgent, &terms) else { return false };
+        let Ok(admitted) = Broker::admit(&profile, &already, urgent, terms) else { return false };
         let reserved = Reserved::new(self.now, &admitted).in_set(disk.qos().is_bounded());
         let reserved = Arc::new(reserved);
-        self.trace(|| format!("{session} reserves {operations} commands in {period:?}"));
+        self.trace(|| format!("{session} reserves {terms:?}"));
         self.granted.push(Granted { backend, session: session.to_owned(), admitted, reserved });
         true
     }
@@ -165,7 +175,7 @@ impl World {
         disk.qos().reserve(reservations.collect());
     }
 
-    fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> Rules {
         (**self.shared.rules.borrow()).clone()
     }
 

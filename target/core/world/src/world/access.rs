@@ -1,0 +1,88 @@
+//! Hosts that may connect, from their addresses or from others, while this changes.
+
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use fabric::controller::{AllowedHost, Sources};
+
+use super::World;
+use crate::host::NQN;
+
+/// Longest time after which a host that may not connect any more has its last answer, in ns.
+const LAST_ANSWER_NS: u64 = 50_000_000;
+/// Networks that no host comes from.
+const ELSEWHERE: [&str; 2] = ["10.1.0.0/16", "::1/128"];
+
+impl World {
+    /// Lets a host come from elsewhere or not at all, or lets hosts come or not that are not listed.
+    /// The last host may always come.
+    pub(super) fn change_access(&mut self) {
+        let others = self.hosts.len().saturating_sub(1);
+        match self.rng.usize(0..self.hosts.len()) {
+            host if host < others => self.change_sources(host),
+            _ => self.change_any_host(),
+        }
+    }
+
+    fn change_any_host(&mut self) {
+        let (now, any) = (self.now, self.rng.bool());
+        let Some(last) = self.hosts.last().map(|host| host.nqn.clone()) else { return };
+        self.trace(|| format!("any host may connect: {any}"));
+        let shared = Rc::clone(&self.shared);
+        let mut access = shared.access.borrow_mut();
+        access.listed_only = !any;
+        let known = access.listed.insert(last.clone(), true);
+        let done = shared.with_service(|service| {
+            if known.is_none() {
+                service.add_host(now, NQN, last)?;
+            }
+            service.set_allow_any_host(now, NQN, any)
+        });
+        debug_assert!(done.is_ok(), "{done:?}");
+        self.access_changed.fill(now);
+    }
+
+    fn change_sources(&mut self, host: usize) {
+        let now = self.now;
+        let home = Ipv4Addr::new(10, 0, 0, u8::try_from(host).unwrap_or(u8::MAX));
+        let (alone, mapped) = (format!("{home}/32"), format!("{}/128", home.to_ipv6_mapped()));
+        let [elsewhere, local] = ELSEWHERE;
+        let (comes, networks) = match self.rng.u8(0..6) {
+            0 => (None, Vec::new()),
+            1 => (Some(true), Vec::new()),
+            2 => (Some(true), vec![alone.as_str()]),
+            3 => (Some(true), vec![mapped.as_str(), elsewhere]),
+            4 => (Some(false), vec![elsewhere]),
+            _ => (Some(false), vec![elsewhere, local]),
+        };
+        let sources: Sources = networks.iter().filter_map(|text| text.parse().ok()).collect();
+        let Some(nqn) = self.hosts.get(host).map(|host| host.nqn.clone()) else { return };
+        self.trace(|| format!("host {host} may come: {comes:?}, from {networks:?}"));
+        let shared = Rc::clone(&self.shared);
+        let mut access = shared.access.borrow_mut();
+        let known = match comes {
+            Some(comes) => access.listed.insert(nqn.clone(), comes),
+            None => access.listed.remove(&nqn),
+        };
+        let done = shared.with_service(|service| match (comes, known) {
+            (Some(_), None) => service.add_host(now, NQN, AllowedHost { nqn, sources }),
+            (Some(_), Some(_)) => service.set_host(now, NQN, AllowedHost { nqn, sources }),
+            (None, Some(_)) => service.remove_host(now, NQN, &nqn),
+            (None, None) => Ok(()),
+        });
+        debug_assert!(done.is_ok(), "{done:?}");
+        if let Some(changed) = self.access_changed.get_mut(host) {
+            *changed = now;
+        }
+    }
+
+    /// Checks that a host whose command was answered may connect, or could a moment ago.
+    pub(super) fn check_served(&mut self, host: usize) {
+        let Some(known) = self.hosts.get(host).filter(|_| self.scenario.bound) else { return };
+        let since = self.access_changed.get(host).copied().unwrap_or_default();
+        let admitted = self.shared.access.borrow().admits(&known.nqn);
+        if !admitted && self.now.ns_since(since) > LAST_ANSWER_NS {
+            self.breaks(format!("host {host} is served, and may not connect since {since:?}"));
+        }
+    }
+}
