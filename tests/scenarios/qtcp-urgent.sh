@@ -4,7 +4,8 @@
 # kernel: nvme_core.multipath=N ncpus=1
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot
-TIME=16
+# Long enough for what is looked at meanwhile, on a slow machine too.
+TIME=30
 three_hosts urgent high low
 
 # load NAME WEIGHT_OF_HIGH LOW: prints the shares of High and Low among themselves; sets URGENT to the
