@@ -24,7 +24,8 @@ pub struct Rules {
     /// The least time constant of smoothing (gamma in Eq. 1; g in Eq. 3 is 1/16 for each round
     /// trip).
     pub smoothing: Duration,
-    /// The least time for which marks count as congestion ([`Rules::memory_on`]).
+    /// The least time for which marks count as congestion; six of the longest round trips if these are
+    /// longer, up to half a second.
     pub memory: Duration,
     /// The mark fraction up to which marks do not count (epsilon in Eq. 12).
     pub epsilon: f64,
