@@ -81,7 +81,7 @@ pub(super) struct Flow {
     ready: f64,
     /// Whether the limit meters what the sender is asked for, not what it sends.
     asked: bool,
-    /// The bytes that the sender was asked for, or is to be asked for, and that have not arrived.
+    /// The bytes that the sender was asked for, or waits to be asked for, and that have not arrived.
     owed: f64,
     /// The bytes that were ever sent.
     sent: f64,
@@ -420,7 +420,7 @@ struct Words {
 }
 
 impl Words {
-    /// Adds a word of so many bytes of commands, behind data that waits in the sender.
+    /// Adds a word of `bytes` bytes of commands, behind `waiting` bytes of data in the sender.
     fn send(&mut self, sender: &Flow, waiting: f64, bytes: f64, word: Word) {
         if bytes > 0.0 {
             // A later word does not overtake.
@@ -471,8 +471,8 @@ impl Commands {
         Self { out, into, connections: Vec::new() }
     }
 
-    /// Joins flows of the same number in both directions to connections; each has so many bytes of
-    /// reads and of writes at once.
+    /// Joins flows of the same number in both directions to connections; each has `depth` bytes of
+    /// reads and `depth` bytes of writes at once.
     pub(super) fn connect(&mut self, depth: f64) {
         for index in 0..self.out.flows.len() {
             let (out, into) = (&mut self.out.flows[index], &mut self.into.flows[index]);

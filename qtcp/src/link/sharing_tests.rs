@@ -236,8 +236,8 @@ fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f64, &Case)) 
     }
 }
 
-/// Returns seeds of random cases: those that once found something, and so many others, or as many
-/// as `SHARES_CASES` says.
+/// Returns seeds of random cases: those that once found something, and `fresh` others, or as many
+/// others as `SHARES_CASES` says.
 fn seeds(kept: impl IntoIterator<Item = u64>, fresh: usize) -> Vec<u64> {
     let said = std::env::var("SHARES_CASES").ok().and_then(|cases| cases.parse().ok());
     let fresh = std::iter::repeat_with(|| fastrand::u64(..)).take(said.unwrap_or(fresh));

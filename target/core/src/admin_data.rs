@@ -1,11 +1,11 @@
 //! Memory for the data that admin commands bring, of which all admin queues of an address have one
 //! part: anybody may have many queues, and leave the data of many commands owing.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::rc::{Rc, Weak};
 
 /// Commands of one address whose data may be on its way at one time, beside one of each of its admin
 /// queues. Each brings 4 KiB at most: 512 KiB.
@@ -17,7 +17,7 @@ const ADDRESSES: usize = 64;
 /// The memory of all addresses, in one reactor.
 #[derive(Debug, Default)]
 pub(crate) struct AdminData {
-    by_address: HashMap<IpAddr, Weak<AtomicU32>>,
+    by_address: HashMap<IpAddr, Weak<Cell<u32>>>,
     /// Addresses at which those that have gone are looked for next.
     sift_at: usize,
 }
@@ -31,35 +31,35 @@ impl AdminData {
         }
         let known = self.by_address.entry(address.to_canonical()).or_default();
         let data = known.upgrade().unwrap_or_default();
-        *known = Arc::downgrade(&data);
+        *known = Rc::downgrade(&data);
         AddressData(data)
     }
 }
 
 /// The part of one address: the number of its commands whose data is on its way.
 #[derive(Debug)]
-pub(crate) struct AddressData(Arc<AtomicU32>);
+pub(crate) struct AddressData(Rc<Cell<u32>>);
 
 impl AddressData {
     /// Takes memory for the data of a command. `None` where the address has its part.
     pub(crate) fn take(&self, bytes: u32) -> Option<AdminBuffer> {
-        // One reactor alone changes the number.
-        if self.0.load(Relaxed) >= OWING_MAX {
+        let owing = self.0.get();
+        if owing >= OWING_MAX {
             return None;
         }
-        self.0.fetch_add(1, Relaxed);
-        let counted = Counted(Arc::clone(&self.0));
+        self.0.set(owing + 1);
+        let counted = Counted(Rc::clone(&self.0));
         Some(AdminBuffer { counted: Some(counted), ..AdminBuffer::uncounted(bytes) })
     }
 }
 
 /// A command that counts for its address, until it is dropped.
 #[derive(Debug)]
-struct Counted(Arc<AtomicU32>);
+struct Counted(Rc<Cell<u32>>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.set(self.0.get().saturating_sub(1));
     }
 }
 

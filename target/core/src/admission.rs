@@ -1,7 +1,7 @@
 //! Admission: what happens when there is more work than room (docs/sources.md, D5: a full session
 //! says when to retry). Hosts are held back first: the target does not read from them. Where
-//! that goes on, and a host understands Command Retry Delay, its commands are told when to come
-//! again.
+//! that goes on, and a host understands Command Retry Delay, its commands are told when to
+//! retry.
 
 use arbitration::overload::{Backlog, RefusedOnce, RetryDelays, command_key};
 use fabric::Nanos;

@@ -199,7 +199,7 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     assert!(device.qos.reservations().is_empty());
 }
 
-/// Makes a session that reserves writes of 64 KiB, so many a second, with buffers for two seconds.
+/// Makes a session that reserves `operations` writes of 64 KiB a second, with buffers for two seconds.
 fn buffered(name: &str, operations: u64) -> Session {
     let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
     let terms = Terms { request_bytes: 64 << 10, write_percent: 100, buffers: 2, ..terms };

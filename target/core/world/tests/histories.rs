@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arbitration::Class;
-use sluice_world::{Hostility, Scenario, World};
+use sluice_world::{Hostility, Outcome, Scenario, World};
 
 /// Seeds that once broke a promise.
 const KEPT: &[u64] = &[
@@ -47,6 +47,12 @@ fn run(seed: u64) -> u64 {
     );
 }
 
+/// Runs one world, which has to keep its promises. Returns what was seen of it.
+fn hold(scenario: Scenario) -> Outcome {
+    let outcome = World::new(scenario.clone()).run();
+    outcome.unwrap_or_else(|broken| panic!("{scenario:?}: {broken}"))
+}
+
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
@@ -56,8 +62,7 @@ fn number(variable: &str) -> Option<u64> {
 fn a_world_in_which_nothing_goes_wrong_answers_everything() {
     let (mut placed, mut mixed) = (0, 0);
     for seed in 0..40 {
-        let outcome = World::new(Scenario::random(seed).without_faults()).run();
-        let outcome = outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        let outcome = hold(Scenario::random(seed).without_faults());
         assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
         placed += outcome.placed;
         let loopback = outcome.loopback;
@@ -70,8 +75,7 @@ fn a_world_in_which_nothing_goes_wrong_answers_everything() {
 #[test]
 fn hosts_have_their_answers_before_a_target_that_drains_closes_a_queue() {
     for seed in 0..40 {
-        let outcome = World::new(Scenario::random(seed).draining()).run();
-        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        hold(Scenario::random(seed).draining());
     }
 }
 
@@ -103,8 +107,7 @@ fn fresh_seeds_keep_their_promises() {
 #[test]
 fn who_reserves_gets_what_was_reserved() {
     for seed in 0..30 {
-        let outcome = World::new(Scenario::reserving(seed)).run();
-        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        hold(Scenario::reserving(seed));
     }
 }
 
@@ -113,8 +116,7 @@ fn who_reserves_gets_what_was_reserved() {
 fn share(classes: &[Class]) {
     for seed in 0..6 {
         for reactors in 1..=3 {
-            let outcome = World::new(Scenario::sharing(seed, reactors, classes)).run();
-            outcome.unwrap_or_else(|broken| panic!("seed {seed}, {reactors} reactors: {broken}"));
+            hold(Scenario::sharing(seed, reactors, classes));
         }
     }
 }
@@ -134,31 +136,27 @@ fn classes_have_their_parts_whatever_the_queues_and_reactors_of_their_hosts() {
 #[test]
 fn who_reserves_with_a_latency_has_each_answer_in_time() {
     for seed in 0..40 {
-        let outcome = World::new(Scenario::promising(seed)).run();
-        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        hold(Scenario::promising(seed));
     }
 }
 
 #[test]
 fn hosts_come_from_their_addresses_and_from_no_others() {
     for seed in 0..40 {
-        let outcome = World::new(Scenario::bound(seed)).run();
-        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        hold(Scenario::bound(seed));
     }
 }
 
 fn beside(hostility: &[Hostility], seeds: Range<u64>) {
     for seed in seeds {
-        let outcome = World::new(Scenario::hostile(seed, hostility)).run();
-        outcome.unwrap_or_else(|broken| panic!("seed {seed}, {hostility:?}: {broken}"));
+        hold(Scenario::hostile(seed, hostility));
     }
 }
 
 #[test]
 fn who_reserves_of_a_disk_gets_what_was_reserved() {
     for seed in 0..20 {
-        let outcome = World::new(Scenario::reserving_of_a_disk(seed)).run();
-        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        hold(Scenario::reserving_of_a_disk(seed));
     }
 }
 
