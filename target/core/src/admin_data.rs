@@ -118,6 +118,15 @@ mod tests {
     }
 
     #[test]
+    fn an_address_in_either_form_has_one_part() {
+        let mut all = AdminData::default();
+        let mapped = Ipv4Addr::from(1).to_ipv6_mapped().into();
+        let (one, same) = (all.of(address(1)), all.of(mapped));
+        let taken: Vec<_> = (0..OWING_MAX).filter_map(|_| one.take(1)).collect();
+        assert!(same.take(1).is_none(), "{} are on their way", taken.len());
+    }
+
+    #[test]
     fn addresses_that_have_gone_are_forgotten() {
         let mut all = AdminData::default();
         let stays = all.of(address(0));

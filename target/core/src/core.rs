@@ -38,6 +38,9 @@ const R2T_AGAIN: Duration = Duration::from_millis(10);
 const DSCPS: usize = 16;
 /// Slices that a turn begins with: each may be 16 MiB of memory, and take half a millisecond.
 const SLICES: usize = 4;
+/// Steps of work on the spot of commands whose turn at a device it is, after which a reactor's turn
+/// leaves the others to the next one.
+const ORDERED: u32 = 1024;
 
 /// One reactor's connections and their commands.
 ///
@@ -435,16 +438,24 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Starts the commands that the stages let go on, and wakes other reactors that may go on too.
-    /// Returns whether anything went on.
+    /// Starts the commands that the stages let go on, as far as a turn's work on the spot goes, and
+    /// wakes other reactors that may go on too. Returns whether anything went on.
     fn serve_ordered(&mut self) -> bool {
         let now = self.io.now;
         let mut any = self.serve_memory();
+        // What was done before was counted, or was done in other turns.
+        self.io.turns.take_work();
+        let mut steps = 0_u32;
         loop {
             match self.io.stages.arbiter.pull(now) {
                 Pull::Command(command) => {
                     any = true;
                     self.serve_command(now, command);
+                    steps = steps.saturating_add(self.io.turns.take_work());
+                    if steps >= ORDERED {
+                        // The next turn goes on here.
+                        return any;
+                    }
                 }
                 Pull::Wake(reactors) => self.io.driver.wake(reactors),
                 Pull::Later(_) | Pull::Nothing => return any,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +16,7 @@ use fabric::controller::{
     AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
     Readiness, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
+use fabric::fabrics::DISCOVERY_NQN;
 use fabric::host::commands;
 use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::{Sqe, Status, opcode};
@@ -256,7 +257,7 @@ impl Rig {
     /// Connects a queue of the controller whose host asks for these parameters; the number of its
     /// peer.
     pub(super) fn connect_with(&mut self, qid: u16, params: HostParams) -> usize {
-        let peer = self.accept_with(params);
+        let peer = self.accept_with(params, Ipv4Addr::LOCALHOST.into());
         let host = format!("nqn.2026-01.io:host{}", self.host);
         let data = commands::connect_data([self.host; 16], self.controller, NQN, &host);
         let (entries, kato) = if qid == 0 { (32, 120_000) } else { (128, 0) };
@@ -271,18 +272,29 @@ impl Rig {
         peer
     }
 
-    /// Accepts a connection; the number of its peer.
-    pub(super) fn accept(&mut self) -> usize {
-        self.accept_with(HostParams::default())
+    /// Connects a discovery controller from an address; the number of its peer.
+    pub(super) fn discover(&mut self, address: IpAddr) -> usize {
+        let peer = self.accept_with(HostParams::default(), address);
+        let data = commands::connect_data([9; 16], 0xffff, DISCOVERY_NQN, "nqn.2026-01.io:looks");
+        let (status, _) = self.call(peer, commands::connect(0, 31, 120_000, None), Some(data), 0);
+        assert!(status.is_success(), "{status}");
+        self.call(peer, commands::property_set(0x14, commands::CC_ENABLE), None, 0);
+        peer
     }
 
-    /// Accepts a connection of a host that asks for these parameters; the number of its peer.
-    pub(super) fn accept_with(&mut self, params: HostParams) -> usize {
+    /// Accepts a connection; the number of its peer.
+    pub(super) fn accept(&mut self) -> usize {
+        self.accept_with(HostParams::default(), Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// Accepts a connection from an address, whose host asks for these parameters; the number of
+    /// its peer.
+    pub(super) fn accept_with(&mut self, params: HostParams, address: IpAddr) -> usize {
         let (stats, in_flight) = (Arc::<QueueStats>::default(), Arc::<AtomicU32>::default());
         let key = self.core.accept(Accepted {
             transport: TargetConnection::new(TargetParams::for_transfers(MAX_TRANSFER)),
             listener: LISTENER,
-            peer: Ipv4Addr::LOCALHOST.into(),
+            peer: address,
             tos: None,
             stats: Arc::clone(&stats),
             in_flight: Arc::clone(&in_flight),

@@ -1,12 +1,14 @@
 //! What is done for a connection in a turn, and what is received: those that have more to do than
 //! others keep no turn, no memory to receive into and no room for answers from them.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use fabric::host::commands::deallocate;
 use fabric::nvme::{Sqe, Status, opcode};
 use zerocopy::little_endian::U32;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, read};
 
 const KIB: usize = 1 << 10;
 
@@ -52,6 +54,94 @@ fn hosts_that_send_many_admin_commands_at_once_take_turns() {
     }
     assert_eq!(done, [30; 6], "each host has all of its answers");
     assert!((8..=24).contains(&most), "{most} commands in one turn");
+}
+
+#[test]
+fn an_address_in_either_form_has_one_part_of_each_turn() {
+    let mut rig = Rig::new(&Plan::default());
+    let (crowd, other) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let forms = [IpAddr::from(crowd), crowd.to_ipv6_mapped().into(), other.into()];
+    let peers: Vec<usize> = (0..9).map(|n| rig.discover(forms[n % 3])).collect();
+    let had = |rig: &Rig, forms: &[usize]| -> usize {
+        forms
+            .iter()
+            .flat_map(|form| peers.iter().skip(*form).step_by(3))
+            .map(|peer| answers(rig, *peer))
+            .sum()
+    };
+    let before = [had(&rig, &[0, 1]), had(&rig, &[2])];
+    let keep_alive = Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() };
+    for &peer in &peers {
+        for _ in 0..30 {
+            rig.queue(peer, keep_alive, None, 0);
+        }
+    }
+    while had(&rig, &[2]) - before[1] < 90 {
+        assert!(rig.turn(), "nothing happens any more");
+    }
+    let crowd = had(&rig, &[0, 1]) - before[0];
+    assert!((60..130).contains(&crowd), "{crowd} answers to one address, 90 to the other");
+}
+
+/// Has a host send sixty commands at once that are carried out on the spot, each of 16 MiB or half
+/// of that. Returns how many were answered in each turn.
+fn zeroed_by_turns(plan: &Plan, command: impl Fn() -> (Sqe, Option<Vec<u8>>)) -> Vec<usize> {
+    let mut rig = Rig::new(plan);
+    for _ in 0..60 {
+        let (sqe, data) = command();
+        rig.queue(1, sqe, data, 0);
+    }
+    let mut by_turns = Vec::new();
+    let (before, mut had) = (answers(&rig, 1), 0);
+    while had < 60 {
+        assert!(rig.turn(), "{had} answers, and nothing happens any more");
+        let now = answers(&rig, 1) - before;
+        by_turns.push(now - had);
+        had = now;
+    }
+    by_turns
+}
+
+#[test]
+fn memory_that_is_zeroed_on_the_spot_is_zeroed_in_several_turns() {
+    let zeroes = || (io(opcode::io::WRITE_ZEROES, MEMORY, 0, 8 * 2048), None);
+    // With its ranges as data, a command goes another way.
+    let deallocate = || {
+        let (sqe, ranges) = deallocate(MEMORY, 0, 16 * 2048);
+        (sqe, Some(ranges))
+    };
+    for stages in [true, false] {
+        let plan = Plan { stages, ..Plan::default() };
+        let by_turns = [zeroed_by_turns(&plan, zeroes), zeroed_by_turns(&plan, deallocate)];
+        // 64 MiB for a host that was not in line and 128 MiB for those in line, or 64 MiB for those
+        // whose turn at the device it is; and the command that comes last.
+        for (mib, by_turns) in [8, 16].into_iter().zip(by_turns) {
+            let most = if stages { 64 / mib } else { 192 / mib } + 1;
+            assert!(by_turns.iter().all(|&had| had <= most), "stages {stages}: {by_turns:?}");
+        }
+    }
+}
+
+#[test]
+fn large_deallocations_have_a_few_slices_in_a_turn() {
+    let mut rig = Rig::new(&Plan { stages: false, ..Plan::default() });
+    for _ in 0..60 {
+        // A slice of 16 MiB, and one of a block.
+        let (sqe, ranges) = deallocate(MEMORY, 0, 16 * 2048 + 1);
+        rig.queue(1, sqe, Some(ranges), 0);
+    }
+    let before = answers(&rig, 1);
+    let (mut began, mut ended) = (0, 0);
+    while ended < 60 {
+        assert!(rig.turn(), "{ended} answers, and nothing happens any more");
+        let sliced: u64 = rig.states().iter().map(|(_, count)| count).sum();
+        let ends = answers(&rig, 1) - before;
+        let begins = ends + usize::try_from(sliced).unwrap();
+        assert!(ends - ended <= 4, "{} ended in one turn", ends - ended);
+        // 192 MiB, and the slice that comes last.
+        assert!(begins - began <= 13, "{} began in one turn", begins - began);
+        (began, ended) = (begins, ends);
+    }
 }
 
 #[test]
