@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::Arbiter;
 use super::flows::Lists;
 use super::ids::{DeviceId, HostFlowId, HostFlowIndex};
+use super::own_order::WeightedQueue;
 use crate::session::{HostId, Session};
+use units::Class;
 
 impl<T: Copy> Arbiter<T> {
     /// Finds the flow of a host on a session at a device, or makes it. Each call is met by a
@@ -36,7 +38,47 @@ impl<T: Copy> Arbiter<T> {
             at_device: &mut queue.flows,
             of_session: &mut self.sessions.links_mut(id).flows,
         };
-        let flow = self.flows.insert((device, id, host), node, lists);
+        let flow = self.flows.insert((device, id, host), (node, None), lists);
+        self.classify_flow(flow);
+        Some(self.flows.id(flow))
+    }
+
+    /// Finds the flow of a queue that its host orders by weights of its own, or makes it, as
+    /// [`Self::flow`] does. The queue's commands have their turns within the host's part.
+    pub fn flow_of_queue(
+        &mut self,
+        device: DeviceId,
+        session: &Arc<Session>,
+        host: HostId,
+        queue: &WeightedQueue,
+    ) -> Option<HostFlowId> {
+        // The flow of a queue uses that of its host, which keeps the host's leaf.
+        let of_host = self.flow(device, session, host)?;
+        let (id, node) = (session.id(), self.flows.find(of_host)?.node);
+        let at = self.devices.get_mut(device)?;
+        if let Some(flow) = at.own.flow(node, queue) {
+            self.release(of_host);
+            self.flows.at_mut(flow).references += 1;
+            return Some(self.flows.id(flow));
+        }
+        let begins = !at.own.has(node);
+        let Self { flows, sessions, entries, .. } = self;
+        sessions.count(id);
+        let lists =
+            Lists { at_device: &mut at.flows, of_session: &mut sessions.links_mut(id).flows };
+        let flow = at
+            .own
+            .add(node, queue, |lane| flows.insert((device, id, host), (node, Some(lane)), lists));
+        if begins {
+            for class in Class::ALL {
+                let mut next = at.queue_of(class, node).map(|waiting| waiting.first);
+                while let Some(entry) = next {
+                    at.own.append(class, node, None, entry);
+                    next = entries.behind(entry);
+                }
+            }
+        }
+        self.visit(1);
         self.classify_flow(flow);
         Some(self.flows.id(flow))
     }
@@ -68,10 +110,18 @@ impl<T: Copy> Arbiter<T> {
                 of_session: &mut self.sessions.links_mut(gone.session).flows,
             };
             self.flows.remove(flow, lists);
-            queue.remove_flow(gone.session, gone.node);
+            match gone.lane {
+                Some(lane) => queue.own.remove(gone.node, lane),
+                None => queue.remove_flow(gone.session, gone.node),
+            }
             self.forget_dropped(gone.device);
         }
         self.leave_session(gone.session);
+        if gone.lane.is_some()
+            && let Some(of_host) = self.flows.of_host(gone.device, gone.session, gone.host)
+        {
+            self.release(self.flows.id(of_host));
+        }
     }
 
     /// Forgets what is noted elsewhere of sessions that have no place at a device any more.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use std::sync::Arc;
 
-use units::{Class, Nanos};
+use units::{Class, Nanos, QueueWeights};
 
 use super::device_sessions::DeviceSessions;
 use super::*;
@@ -74,6 +74,13 @@ impl<T: Copy> Arbiter<T> {
             let queue = self.devices.get(flow.device).unwrap();
             for class in Class::ALL {
                 queue.check_share(class, flow.node);
+                if queue.own.has(flow.node) {
+                    let first = queue.queue_of(class, flow.node).map(|waiting| waiting.first);
+                    let waiting = std::iter::successors(first, |id| self.entries.behind(*id));
+                    let waiting =
+                        waiting.map(|id| (id, self.flows.at(self.entries.at(id).flow).lane));
+                    queue.own.check(class, flow.node, waiting);
+                }
             }
         }
         for queue in self.devices.iter() {
@@ -119,6 +126,8 @@ struct Life {
     names: u32,
     arbiter: Arbiter<u64>,
     devices: BTreeMap<u32, Arc<Device>>,
+    /// Arbitration features of controllers.
+    controllers: [Arc<QueueWeights>; 2],
     leaving: Vec<u32>,
     flows: Vec<(u32, HostFlowId)>,
     /// Flows of devices that are on their way out.
@@ -142,6 +151,7 @@ impl Life {
             names: 0,
             arbiter: Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 64),
             devices: BTreeMap::new(),
+            controllers: [0x0502_0101, 0x07].map(|value| Arc::new(QueueWeights::new(value))),
             leaving: Vec::new(),
             flows: Vec::new(),
             going: Vec::new(),
@@ -277,8 +287,16 @@ impl Life {
             _ => "root".to_owned(),
         };
         let session = Arc::clone(self.sessions.named(&session).unwrap());
-        let flow =
-            self.arbiter.flow(DeviceId(device), &session, HostId(u64::from(which % 3))).unwrap();
+        let host = HostId(u64::from(which % 3));
+        let flow = match self.controllers.get(which as usize % 5) {
+            Some(weights) => {
+                let (weights, priority) = (Arc::clone(weights), Class::ALL[which as usize / 5 % 4]);
+                let queue = WeightedQueue { qid: (which / 20 % 3) as u16, priority, weights };
+                self.arbiter.flow_of_queue(DeviceId(device), &session, host, &queue)
+            }
+            None => self.arbiter.flow(DeviceId(device), &session, host),
+        };
+        let flow = flow.unwrap();
         let charged = self.arbiter.session_of(flow).unwrap();
         assert_eq!(charged.serial(), session.serial(), "the flow of another that had its place");
         self.flows.push((device, flow));

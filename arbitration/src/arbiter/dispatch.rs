@@ -49,7 +49,7 @@ fn take_room(device: &Device, price: u32) -> bool {
     room
 }
 
-/// The first command of the host that goes next.
+/// The command of the host that goes next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) id: EntryId,
@@ -120,8 +120,8 @@ impl<T: Copy> Arbiter<T> {
     ) -> Option<Option<Dispatched<T>>> {
         let Self { devices, flows, entries, sessions, pace, .. } = self;
         let queue = devices.kept_mut(device)?;
-        let ends = queue.ends_of(next)?;
-        let entry = entries.at(ends.first);
+        let (first, ends) = queue.first_of(next)?;
+        let entry = entries.at(first);
         let Entry { flow: flow_id, bytes, operations, class, write, entered, .. } = *entry;
         let item = entry.item?;
         let flow = flows.at_mut(flow_id);
@@ -130,9 +130,10 @@ impl<T: Copy> Arbiter<T> {
         if !take_room(&queue.device, price) {
             return Some(None);
         }
-        let rest = entry.rest(ends);
-        entries.remove(ends.first);
+        let rest = entries.without(ends, first);
+        entries.remove(first);
         queue.charge(pace, next, bytes);
+        queue.own.take(class, next.leaf, flow.lane, first);
         queue.set_queue(class, next.leaf, rest);
         queue.uncount(class);
         flow.uncount();
@@ -174,15 +175,15 @@ impl<T: Copy> Arbiter<T> {
         Some(command.map_or(Tried::Blocked, Tried::Dispatched))
     }
 
-    /// Finds the first command of the host that goes next, and the host's queue.
+    /// Finds the command of the host that goes next, and the host's queue.
     #[inline]
     pub(super) fn head_of(&self, device: DeviceId, next: &Next) -> Option<(Head, Ends<EntryId>)> {
-        let ends = self.devices.kept(device)?.ends_of(next)?;
-        let entry = self.entries.at(ends.first);
+        let (first, ends) = self.devices.kept(device)?.first_of(next)?;
+        let entry = self.entries.at(first);
         let session = self.flows.at(entry.flow).session;
         let &Entry { write, bytes, operations, flow, class, .. } = entry;
         let head = Head {
-            id: ends.first,
+            id: first,
             flow,
             class,
             work: Work { session, write, bytes, operations },
@@ -205,7 +206,8 @@ impl<T: Copy> Arbiter<T> {
         let Self { devices, entries, flows, pace, .. } = self;
         let Some(queue) = devices.kept_mut(device) else { return };
         queue.charge(pace, next, head.work.bytes);
-        queue.set_queue(next.class, next.leaf, entries.at(head.id).rest(ends));
+        queue.own.take(next.class, next.leaf, flows.at(head.flow).lane, head.id);
+        queue.set_queue(next.class, next.leaf, entries.without(ends, head.id));
         // A command that enters the elevator waits there.
         if !queue.is_ordered() || head.mark {
             queue.uncount(next.class);

@@ -50,7 +50,10 @@ impl<T: Copy> Arbiter<T> {
     pub fn output(&mut self, now: Nanos, flow: HostFlowId, class: Class) {
         let Some(&found) = self.flows.find(flow) else { return };
         let Some(queue) = self.devices.kept_mut(found.device) else { return };
-        let last = queue.queue_of(class, found.node).map(|queue| queue.last);
+        let last = match queue.own.last(class, found.node, found.lane) {
+            Some(last) => last,
+            None => queue.queue_of(class, found.node).map(|queue| queue.last),
+        };
         let Some(elevator) = &mut queue.elevator else { return };
         match last.map(|last| self.entries.at(last).item.is_some()) {
             // Nothing of the flow waits: the output ends just what is in the set already.
@@ -91,6 +94,7 @@ impl<T: Copy> Arbiter<T> {
         *waiting += 1;
         let ends = entries.append(queue.queue_of(class, leaf), entry);
         queue.put_queue(class, leaf, ends);
+        queue.own.append(class, leaf, flow.lane, ends.last);
         queue.count(class);
         if queue.is_ordered() {
             entries.locate(ends.last, lba, blocks);
@@ -122,6 +126,7 @@ impl<T: Copy> Arbiter<T> {
             && let Some(ends) = queue.queue_of(entry.class, flow.node)
         {
             let left = self.entries.without(ends, id);
+            queue.own.withdraw(entry.class, flow.node, flow.lane, id);
             queue.set_queue(entry.class, flow.node, left);
         }
         self.entries.remove(id);

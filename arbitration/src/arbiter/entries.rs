@@ -108,6 +108,11 @@ impl<T: Copy> Entries<T> {
         self.table.get(id)
     }
 
+    /// Finds the command behind another in its host's queue.
+    pub(super) fn behind(&self, id: EntryId) -> Option<EntryId> {
+        self.at(id).next
+    }
+
     /// Forgets a command that is in no queue.
     #[inline]
     pub(super) fn remove(&mut self, id: EntryId) -> Entry<T> {

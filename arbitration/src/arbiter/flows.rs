@@ -2,19 +2,22 @@
 
 use rustc_hash::FxHashMap;
 
-use super::ids::{DeviceId, HostFlowId, HostFlowIndex};
+use super::ids::{DeviceId, HostFlowId, HostFlowIndex, LaneId};
 use super::table::Table;
 use crate::order::NodeId;
 use crate::session::{HostId, SessionId};
 
-/// A host's commands on one session's account at one device.
+/// A host's commands on one session's account at one device, or those of one weighted queue of the
+/// host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostFlow {
     pub(super) device: DeviceId,
     pub(super) session: SessionId,
-    host: HostId,
-    /// The flow's leaf in the trees of the device.
+    pub(super) host: HostId,
+    /// The host's leaf in the trees of the device.
     pub(super) node: NodeId,
+    /// The queue's place in the host's own order; `None`: the flow is of all queues without weights.
+    pub(super) lane: Option<LaneId>,
     /// Calls that asked for the flow and have not released it.
     pub(super) references: u32,
     /// Commands that wait, output marks among them.
@@ -49,6 +52,7 @@ impl HostFlow {
             session,
             host,
             node,
+            lane: None,
             references: 0,
             waiting: 0,
             plain: false,
@@ -137,12 +141,13 @@ impl Flows {
     pub(super) fn insert(
         &mut self,
         (device, session, host): (DeviceId, SessionId, HostId),
-        node: NodeId,
+        (node, lane): (NodeId, Option<LaneId>),
         lists: Lists<'_>,
     ) -> HostFlowIndex {
         let behind = |next: &Option<HostFlowIndex>| Neighbours { prev: None, next: *next };
         let flow = self.table.insert(HostFlow {
             references: 1,
+            lane,
             at_device: behind(lists.at_device),
             of_session: behind(lists.of_session),
             ..HostFlow::new((device, session, host), node)
@@ -153,14 +158,19 @@ impl Flows {
         if let Some(next) = lists.of_session.replace(flow) {
             self.at_mut(next).of_session.prev = Some(flow);
         }
-        self.by_host.insert((device, session, host), flow);
+        if lane.is_none() {
+            self.by_host.insert((device, session, host), flow);
+        }
         flow
     }
 
     /// Removes a flow from the table and from its lists.
     pub(super) fn remove(&mut self, flow: HostFlowIndex, lists: Lists<'_>) {
-        let HostFlow { device, session, host, at_device, of_session, .. } = self.table.remove(flow);
-        self.by_host.remove(&(device, session, host));
+        let HostFlow { device, session, host, lane, at_device, of_session, .. } =
+            self.table.remove(flow);
+        if lane.is_none() {
+            self.by_host.remove(&(device, session, host));
+        }
         if let Some(next) = at_device.next {
             self.at_mut(next).at_device.prev = at_device.prev;
         }
@@ -190,13 +200,13 @@ impl Flows {
     /// Lists the flows.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &HostFlow> {
-        self.by_host.values().map(|flow| self.at(*flow))
+        self.table.iter()
     }
 
     /// Counts the flows, and the places.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {
-        assert_eq!(self.by_host.len(), self.table.sizes().0);
+        assert_eq!(self.by_host.len(), self.iter().filter(|flow| flow.lane.is_none()).count());
         self.table.sizes()
     }
 }

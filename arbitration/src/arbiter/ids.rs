@@ -25,9 +25,24 @@ pub(super) struct HostFlowIndex(Index);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CreditSetId(Index);
 
+/// A queue's place in its host's own order, while it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LaneId(Index);
+
+impl LaneId {
+    /// The first place.
+    pub(super) const FIRST: Self = Self(Index::FIRST);
+
+    /// Returns the place's number as a position in a table.
+    #[inline]
+    pub(super) const fn at(self) -> usize {
+        self.0.at()
+    }
+}
+
 impl HostFlowIndex {
     /// The flow of an entry that belongs to none.
     pub(super) const NONE: Self = Self(Index::FIRST);
 }
 
-names!(EntryId, HostFlowIndex, CreditSetId);
+names!(EntryId, HostFlowIndex, CreditSetId, LaneId);

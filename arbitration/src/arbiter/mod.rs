@@ -12,8 +12,8 @@
 //! [carried out](Arbiter::settle) in steps of bounded work, for a reactor has other things to do.
 //!
 //! Each part of the arbiter owns its data and knows nothing of the arbiter: the commands that wait
-//! (`entries`), flows, sessions with their credit sets, devices with their queues, timers, changes
-//! under way. This file composes them; the files of the arbiter's operations (`attach`, `enqueue`,
+//! (`entries`), flows, sessions with their credit sets, devices with their queues and the own orders
+//! of hosts, timers, changes under way. This file composes them; the files of the arbiter's operations (`attach`, `enqueue`,
 //! `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`) carry a command, or a change,
 //! from part to part.
 //!
@@ -37,6 +37,7 @@ mod entries;
 mod flows;
 mod grant;
 mod ids;
+mod own_order;
 mod pull;
 mod queue;
 mod reserved;
@@ -66,6 +67,7 @@ use entries::Entries;
 use flows::Flows;
 pub use grant::Grant;
 pub use ids::{DeviceId, EntryId, HostFlowId};
+pub use own_order::WeightedQueue;
 pub use pull::Pull;
 use queue::DeviceQueue;
 use sessions::LocalSessions;

@@ -9,6 +9,7 @@ use super::device_sessions::DeviceSessions;
 use super::elevator::Elevator;
 use super::grant::{Grant, Holds, Work};
 use super::ids::{DeviceId, EntryId, HostFlowIndex};
+use super::own_order::OwnOrders;
 use super::samples::Samples;
 use super::shares::Shares;
 use crate::device::Device;
@@ -46,6 +47,8 @@ pub(super) struct DeviceQueue {
     pub(super) device: Arc<Device>,
     /// The sessions that have flows here, those above them, and their hosts.
     pub(super) sessions: DeviceSessions,
+    /// The orders of hosts' own queues within the hosts' parts.
+    pub(super) own: OwnOrders,
     /// The shares of hosts that other reactors may serve too; empty where there are none.
     shares: Shares,
     waiting: PerClass<u32>,
@@ -85,6 +88,7 @@ impl DeviceQueue {
             reactor,
             sessions: DeviceSessions::new(reactor, device.is_bounded()),
             device,
+            own: OwnOrders::default(),
             shares: Shares::default(),
             waiting: PerClass::default(),
             total: 0,
@@ -117,12 +121,14 @@ impl DeviceQueue {
         self.sessions.order.trees[class].queue(leaf)
     }
 
-    /// Finds the ends of the queue of a host that goes next.
+    /// Finds the command of a host that goes next, and the ends of the host's queue: the first, or
+    /// that of the host's own order.
     #[inline]
-    pub(super) fn ends_of(&self, next: &Next) -> Option<Ends<EntryId>> {
+    pub(super) fn first_of(&self, next: &Next) -> Option<(EntryId, Ends<EntryId>)> {
         let ends = self.queue_of(next.class, next.leaf);
         debug_assert!(ends.is_some(), "a host that goes next has a command waiting");
-        ends
+        let ends = ends?;
+        Some((self.own.first(next.class, next.leaf).unwrap_or(ends.first), ends))
     }
 
     /// Takes the reservations that are in force at the device.

@@ -133,6 +133,12 @@ impl<K: Name, T: Copy> Table<K, T> {
         value
     }
 
+    /// Lists the values.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter(|place| place.is_used()).map(|place| &place.value)
+    }
+
     /// Counts the values, and the places.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {

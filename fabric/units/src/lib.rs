@@ -4,12 +4,15 @@
 //! - [`Class`], [`PerClass`]: the classes of quality of service, their numbers, and one value for
 //!   each of them.
 //! - [`Average`], [`follow`]: means in which the latest samples count most.
+//! - [`QueueWeights`]: the weights by which a host orders its own queues.
 #![forbid(unsafe_code)]
 
 mod average;
 mod class;
 mod time;
+mod weights;
 
 pub use average::{Average, follow, weight_of, within};
 pub use class::{Class, PerClass};
 pub use time::{Nanos, nanos};
+pub use weights::QueueWeights;

@@ -3,6 +3,7 @@
 mod changes;
 mod limits;
 mod order;
+mod own_order;
 mod properties;
 mod threads;
 

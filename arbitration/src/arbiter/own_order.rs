@@ -1,0 +1,383 @@
+//! The order of a host's own queues within its part of a device, by its controllers' Arbitration
+//! features (01h).
+//!
+//! The other orders know a host in a class as one queue, and choose when that one has its turn. What
+//! goes in such a turn is chosen here, so that a host's weights change neither what the host gets as
+//! a whole nor what others get. The controllers of a host take turns, one command each; what comes
+//! over controllers without weighted round robin is one queue beside them, in order of arrival. Of a
+//! controller's queues, those of the priority class Urgent go first; High, Medium and Low share by
+//! the weights, in commands. The queues of one priority class take turns of a burst.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use slab::Slab;
+use units::{Class, PerClass, QueueWeights};
+
+use super::ids::{EntryId, HostFlowIndex, LaneId};
+use crate::index::{Index, Name, grown};
+use crate::order::NodeId;
+
+/// An I/O queue of a controller that runs weighted round robin with urgent (CC.AMS is 001b).
+#[derive(Clone, Debug)]
+pub struct WeightedQueue {
+    /// Identifier of the queue in its controller.
+    pub qid: u16,
+    /// Priority class of the queue, CATTR bits 1:0 of its Connect.
+    pub priority: Class,
+    /// The Arbitration feature of the controller.
+    pub weights: Arc<QueueWeights>,
+}
+
+/// What a weighted queue has waiting, or all queues of the host without weights together.
+#[derive(Debug)]
+struct Lane {
+    qid: u16,
+    priority: Class,
+    controller: usize,
+    flow: HostFlowIndex,
+    waiting: PerClass<VecDeque<EntryId>>,
+}
+
+/// The turns of a controller's queues in one class of commands.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Lanes with commands waiting, by their priority class; the first has the turn.
+    rings: PerClass<VecDeque<usize>>,
+    /// Commands that the first lane of each ring has sent in a row.
+    in_a_row: PerClass<u16>,
+    /// Virtual time of each priority class, which grows by 1 / weight with each command.
+    times: PerClass<u64>,
+    /// Virtual time of the priority class that went last.
+    now: u64,
+}
+
+/// A controller that runs weighted round robin, or all others of the host together.
+#[derive(Debug)]
+struct Controller {
+    weights: Arc<QueueWeights>,
+    lanes: usize,
+    turns: PerClass<Turns>,
+}
+
+/// The own order of one host.
+#[derive(Debug)]
+struct OwnOrder {
+    /// The first is that of the queues without weights.
+    lanes: Slab<Lane>,
+    controllers: Slab<Controller>,
+    /// Controllers with commands waiting, by class; the first has the turn.
+    ring: PerClass<VecDeque<usize>>,
+}
+
+/// The lane of a host's queues without weights.
+const PLAIN: LaneId = LaneId::FIRST;
+
+/// The own orders of the hosts at a device that have weighted queues.
+#[derive(Debug, Default)]
+pub(super) struct OwnOrders {
+    /// The orders, by the numbers of the hosts' leaves; empty where no host ever had one.
+    by_leaf: Vec<Option<Box<OwnOrder>>>,
+}
+
+/// Virtual time of a command at weight 1. All weights divide it with an error below 2^-15.
+const STEP: u64 = 1 << 24;
+
+impl Turns {
+    fn is_empty(&self) -> bool {
+        self.rings.values().all(VecDeque::is_empty)
+    }
+
+    /// Returns the priority class whose queues have the turn.
+    fn next(&self) -> Option<Class> {
+        let waits = |class: &Class| !self.rings[*class].is_empty();
+        if waits(&Class::Urgent) {
+            return Some(Class::Urgent);
+        }
+        [Class::High, Class::Medium, Class::Low]
+            .into_iter()
+            .filter(waits)
+            .min_by_key(|class| self.times[*class])
+    }
+
+    /// Adds a lane that has begun to wait. A priority class that had nothing waiting begins level
+    /// with the others: turns that it did not use are gone.
+    fn join(&mut self, priority: Class, lane: usize) {
+        let ring = &mut self.rings[priority];
+        if ring.is_empty() {
+            let time = &mut self.times[priority];
+            *time = self.now.max(*time);
+        }
+        ring.push_back(lane);
+    }
+
+    /// Removes a lane that waits no more.
+    fn leave(&mut self, priority: Class, lane: usize) {
+        if remove(&mut self.rings[priority], lane) {
+            self.in_a_row[priority] = 0;
+        }
+    }
+
+    /// Counts a command of the first lane of a priority class.
+    fn took(&mut self, priority: Class, weights: &QueueWeights) {
+        if priority != Class::Urgent {
+            self.now = self.times[priority];
+            self.times[priority] =
+                self.now.saturating_add(STEP / u64::from(weights.weight(priority)));
+        }
+        let in_a_row = &mut self.in_a_row[priority];
+        *in_a_row = in_a_row.saturating_add(1);
+        if weights.burst().is_some_and(|burst| *in_a_row >= burst) {
+            *in_a_row = 0;
+            pass_on(&mut self.rings[priority]);
+        }
+    }
+}
+
+/// Removes an element from a ring. Returns whether it was the first.
+fn remove<T: PartialEq>(ring: &mut VecDeque<T>, gone: T) -> bool {
+    let first = ring.front() == Some(&gone);
+    if first {
+        ring.pop_front();
+    } else if ring.back() == Some(&gone) {
+        ring.pop_back();
+    } else {
+        ring.retain(|other| *other != gone);
+    }
+    first
+}
+
+/// Passes the turn on to the next of a ring.
+fn pass_on<T>(ring: &mut VecDeque<T>) {
+    if let Some(first) = ring.pop_front() {
+        ring.push_back(first);
+    }
+}
+
+impl OwnOrder {
+    /// Makes the order of a host without weighted queues.
+    fn new() -> Self {
+        let (lanes, controllers) = (Slab::new(), Slab::new());
+        let mut own = Self { lanes, controllers, ring: PerClass::default() };
+        let plain = WeightedQueue { qid: 0, priority: Class::Low, weights: Arc::default() };
+        own.add(&plain, |_| HostFlowIndex::NONE);
+        own
+    }
+
+    /// Adds a lane; `flow` makes its flow.
+    fn add(
+        &mut self,
+        queue: &WeightedQueue,
+        flow: impl FnOnce(LaneId) -> HostFlowIndex,
+    ) -> HostFlowIndex {
+        let controller = self.controller(&queue.weights);
+        if let Some(of) = self.controllers.get_mut(controller) {
+            of.lanes += 1;
+        }
+        let place = self.lanes.vacant_entry();
+        let flow = flow(LaneId::of(Index::nth(place.key())));
+        let (qid, priority, waiting) = (queue.qid, queue.priority, PerClass::default());
+        place.insert(Lane { qid, priority, controller, flow, waiting });
+        flow
+    }
+
+    /// Removes a lane with nothing waiting. Returns whether none with weights is left.
+    fn remove(&mut self, lane: LaneId) -> bool {
+        if let Some(gone) = self.lanes.try_remove(lane.at()) {
+            let empty = gone.waiting.values().all(VecDeque::is_empty);
+            debug_assert!(empty, "a flow goes without commands");
+            if let Some(of) = self.controllers.get_mut(gone.controller) {
+                of.lanes = of.lanes.saturating_sub(1);
+                if of.lanes == 0 {
+                    self.controllers.try_remove(gone.controller);
+                }
+            }
+        }
+        self.lanes.len() <= 1
+    }
+
+    /// Adds a command at the end of its lane.
+    fn append(&mut self, class: Class, lane: LaneId, entry: EntryId) {
+        let Some(Lane { waiting, controller, priority, .. }) = self.lanes.get_mut(lane.at()) else {
+            return;
+        };
+        let waiting = &mut waiting[class];
+        waiting.push_back(entry);
+        if waiting.len() > 1 {
+            return;
+        }
+        let Some(of) = self.controllers.get_mut(*controller) else { return };
+        let turns = &mut of.turns[class];
+        if turns.is_empty() {
+            self.ring[class].push_back(*controller);
+        }
+        turns.join(*priority, lane.at());
+    }
+
+    /// Finds the command that goes next.
+    fn first(&self, class: Class) -> Option<EntryId> {
+        let turns = &self.controllers.get(*self.ring[class].front()?)?.turns[class];
+        let lane = *turns.rings[turns.next()?].front()?;
+        self.lanes.get(lane)?.waiting[class].front().copied()
+    }
+
+    /// Charges the turns of the command that goes, which [`Self::first`] has found in this lane.
+    fn charge(&mut self, class: Class, lane: LaneId) {
+        pass_on(&mut self.ring[class]);
+        let Some(&Lane { priority, controller, .. }) = self.lanes.get(lane.at()) else { return };
+        if let Some(Controller { weights, turns, .. }) = self.controllers.get_mut(controller) {
+            turns[class].took(priority, weights);
+        }
+    }
+
+    /// Withdraws a command from its lane.
+    fn withdraw(&mut self, class: Class, lane: LaneId, entry: EntryId) {
+        let Some(Lane { waiting, controller, priority, .. }) = self.lanes.get_mut(lane.at()) else {
+            return;
+        };
+        remove(&mut waiting[class], entry);
+        if !waiting[class].is_empty() {
+            return;
+        }
+        let Some(of) = self.controllers.get_mut(*controller) else { return };
+        let turns = &mut of.turns[class];
+        turns.leave(*priority, lane.at());
+        if turns.is_empty() {
+            remove(&mut self.ring[class], *controller);
+        }
+    }
+
+    /// Finds the number of a controller, or makes it.
+    fn controller(&mut self, weights: &Arc<QueueWeights>) -> usize {
+        let found = self.controllers.iter().find(|(_, of)| Arc::ptr_eq(&of.weights, weights));
+        let found = found.map(|(number, _)| number);
+        found.unwrap_or_else(|| {
+            let (weights, turns) = (Arc::clone(weights), PerClass::default());
+            self.controllers.insert(Controller { weights, lanes: 0, turns })
+        })
+    }
+}
+
+impl OwnOrders {
+    #[inline]
+    fn of(&self, leaf: NodeId) -> Option<&OwnOrder> {
+        self.by_leaf.get(leaf.number() as usize)?.as_deref()
+    }
+
+    #[inline]
+    fn of_mut(&mut self, leaf: NodeId) -> Option<&mut OwnOrder> {
+        self.by_leaf.get_mut(leaf.number() as usize)?.as_deref_mut()
+    }
+
+    /// Says whether a host has an order of its own.
+    pub(super) fn has(&self, leaf: NodeId) -> bool {
+        self.of(leaf).is_some()
+    }
+
+    /// Finds the flow of a host's queue.
+    pub(super) fn flow(&self, leaf: NodeId, queue: &WeightedQueue) -> Option<HostFlowIndex> {
+        let own = self.of(leaf)?;
+        let same = |lane: &&Lane| {
+            let of = own.controllers.get(lane.controller);
+            (lane.qid, lane.priority) == (queue.qid, queue.priority)
+                && of.is_some_and(|of| Arc::ptr_eq(&of.weights, &queue.weights))
+        };
+        own.lanes.iter().map(|(_, lane)| lane).find(same).map(|lane| lane.flow)
+    }
+
+    /// Adds a queue to a host's order, or begins the order with it; `flow` makes its flow.
+    pub(super) fn add(
+        &mut self,
+        leaf: NodeId,
+        queue: &WeightedQueue,
+        flow: impl FnOnce(LaneId) -> HostFlowIndex,
+    ) -> HostFlowIndex {
+        let own = grown(&mut self.by_leaf, leaf.number() as usize, || None);
+        own.get_or_insert_with(|| Box::new(OwnOrder::new())).add(queue, flow)
+    }
+
+    /// Removes a queue with nothing waiting from a host's order, and the order with the last.
+    pub(super) fn remove(&mut self, leaf: NodeId, lane: LaneId) {
+        let Some(own) = self.by_leaf.get_mut(leaf.number() as usize) else { return };
+        if own.as_mut().is_some_and(|own| own.remove(lane)) {
+            *own = None;
+        }
+    }
+
+    /// Adds a command at the end of its queue, where its host has an own order.
+    #[inline]
+    pub(super) fn append(&mut self, class: Class, leaf: NodeId, lane: Option<LaneId>, id: EntryId) {
+        if let Some(own) = self.of_mut(leaf) {
+            own.append(class, lane.unwrap_or(PLAIN), id);
+        }
+    }
+
+    /// Finds the command of a host that goes next; `None` where the host has no own order.
+    #[inline]
+    pub(super) fn first(&self, class: Class, leaf: NodeId) -> Option<EntryId> {
+        self.of(leaf)?.first(class)
+    }
+
+    /// Finds the last command of a queue, where its host has an own order.
+    pub(super) fn last(
+        &self,
+        class: Class,
+        leaf: NodeId,
+        lane: Option<LaneId>,
+    ) -> Option<Option<EntryId>> {
+        let own = self.of(leaf)?;
+        Some(own.lanes.get(lane.unwrap_or(PLAIN).at())?.waiting[class].back().copied())
+    }
+
+    /// Takes out the command that [`Self::first`] has found, and charges its turns.
+    #[inline]
+    pub(super) fn take(&mut self, class: Class, leaf: NodeId, lane: Option<LaneId>, id: EntryId) {
+        if let Some(own) = self.of_mut(leaf) {
+            debug_assert_eq!(own.first(class), Some(id), "the command whose turn it is goes");
+            let lane = lane.unwrap_or(PLAIN);
+            own.charge(class, lane);
+            own.withdraw(class, lane, id);
+        }
+    }
+
+    /// Takes out a command whose turn it is not.
+    #[inline]
+    pub(super) fn withdraw(
+        &mut self,
+        class: Class,
+        leaf: NodeId,
+        lane: Option<LaneId>,
+        id: EntryId,
+    ) {
+        if let Some(own) = self.of_mut(leaf) {
+            own.withdraw(class, lane.unwrap_or(PLAIN), id);
+        }
+    }
+
+    /// Checks that a host's order has the commands that wait in its leaf, each in its lane.
+    #[cfg(test)]
+    pub(super) fn check(
+        &self,
+        class: Class,
+        leaf: NodeId,
+        waiting: impl Iterator<Item = (EntryId, Option<LaneId>)>,
+    ) {
+        let own = self.of(leaf).unwrap();
+        let mut lanes: Vec<_> = own.lanes.iter().map(|(lane, _)| (lane, VecDeque::new())).collect();
+        for (entry, of) in waiting {
+            let of = of.unwrap_or(PLAIN).at();
+            let (_, lane) = lanes.iter_mut().find(|(lane, _)| *lane == of).unwrap();
+            lane.push_back(entry);
+        }
+        for (lane, waiting) in lanes {
+            assert_eq!(own.lanes[lane].waiting[class], waiting);
+        }
+        assert_eq!(own.first(class).is_some(), !own.ring[class].is_empty());
+    }
+
+    /// Counts the hosts that have orders of their own.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_leaf.iter().flatten().count()
+    }
+}
