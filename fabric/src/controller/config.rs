@@ -52,8 +52,8 @@ pub struct ServiceConfig {
     /// CAP.AMS bit 17: whether weighted round robin with urgent priority class is offered.
     pub weighted_round_robin: bool,
     /// The Arbitration feature (01h): burst 2:0 (2^n commands, 111b no limit), weights of Low 15:8,
-    /// Medium 23:16 and High 31:24, each less 1. No host can change it: one host must not decide
-    /// how a device is shared among all.
+    /// Medium 23:16 and High 31:24, each less 1. A host with weighted round robin may have other
+    /// values, which order its own queues: one host must not decide how a device is shared among all.
     pub arbitration: u32,
     /// Firmware revision, up to 8 ASCII characters.
     pub firmware: String,

@@ -184,7 +184,8 @@ impl Service {
         let kind = request.controller_kind();
         let table = self.subsystems.get(request.subsystem).map(|s| s.table_for(request.host));
         let features = Features::new(&self.config);
-        let shared = ControllerShared::new(id, request.host, request.subsystem);
+        let shared =
+            ControllerShared::new(id, request.host, request.subsystem, self.config.arbitration);
         Controller {
             id,
             kind,

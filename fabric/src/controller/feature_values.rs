@@ -8,6 +8,8 @@ pub(super) const WARNING_TEMPERATURE: u16 = 343;
 /// The features' present values, as far as they can be set.
 #[derive(Debug)]
 pub(super) struct Features {
+    /// The Arbitration feature that the host has set; `None`: the target's holds.
+    pub(super) arbitration: Option<u32>,
     pub(super) power: u32,
     pub(super) over_temperature: u16,
     pub(super) under_temperature: u16,
@@ -24,6 +26,7 @@ impl Features {
     /// Makes the values after a reset.
     pub(super) fn new(config: &ServiceConfig) -> Self {
         Self {
+            arbitration: None,
             power: 0,
             over_temperature: WARNING_TEMPERATURE,
             under_temperature: 0,

@@ -36,7 +36,7 @@ impl Controller {
             Some(Select::Current) => self.current(command, config, out),
             // Nothing is saveable: the saved value is the default.
             Some(Select::Default | Select::Saved) => self.default_value(command, config, out),
-            Some(Select::Capabilities) => Some(capabilities(command.fid)),
+            Some(Select::Capabilities) => Some(self.feature_capabilities(command.fid)),
             None => None,
         };
         value.map_or(Reply::failed(Status::INVALID_FIELD.dnr()), Reply::value)
@@ -53,7 +53,7 @@ impl Controller {
         out: &mut Vec<u8>,
     ) -> Option<u64> {
         Some(match command.fid {
-            fid::ARBITRATION => u64::from(config.arbitration),
+            fid::ARBITRATION => u64::from(self.arbitration(config)),
             fid::POWER => u64::from(self.features.power),
             fid::TEMPERATURE => u64::from(*self.features.threshold(command.cdw11, false)?),
             fid::ERROR_RECOVERY => u64::from(self.features.error_recovery),
@@ -119,7 +119,7 @@ impl Controller {
         }
         let value = command.cdw11;
         let done = match command.fid {
-            fid::ARBITRATION => set_arbitration(value, config),
+            fid::ARBITRATION => self.set_arbitration(value, config),
             fid::POWER => self.set_power(value),
             fid::TEMPERATURE => self.set_threshold(value),
             fid::ERROR_RECOVERY => self.set_error_recovery(value),
@@ -137,6 +137,41 @@ impl Controller {
             _ => Err(Status::COMMAND_SEQUENCE_ERROR),
         };
         done.map_or_else(|status| Reply::failed(status.dnr()), |()| Reply::OK)
+    }
+
+    /// Returns a feature's capabilities.
+    fn feature_capabilities(&self, feature: u8) -> u64 {
+        match feature {
+            fid::ARBITRATION if !self.has_own_weights() => 0,
+            fid::WRITE_CACHE | fid::HOST_IDENTIFIER => 0,
+            feature if is_of_namespace(feature) => CHANGEABLE | NAMESPACE_SPECIFIC,
+            _ => CHANGEABLE,
+        }
+    }
+
+    /// Says whether the host may have weights of its own: CC.AMS is weighted round robin.
+    fn has_own_weights(&self) -> bool {
+        self.shared.wrr.load(Ordering::Relaxed)
+    }
+
+    /// Returns the present burst and weights: the host's, or those of the target.
+    pub(super) fn arbitration(&self, config: &ServiceConfig) -> u32 {
+        self.features.arbitration.unwrap_or(config.arbitration)
+    }
+
+    /// Sets the burst and the weights that order the host's own queues. Without weighted round robin
+    /// the feature shows those that hold for all hosts, and no host can change it.
+    fn set_arbitration(&mut self, value: u32, config: &ServiceConfig) -> Result<(), Status> {
+        // Bits 7:3 are reserved.
+        if value & 0xf8 != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        if self.has_own_weights() {
+            self.features.arbitration = Some(value);
+            self.shared.weights.set(value);
+            return Ok(());
+        }
+        if value == config.arbitration { Ok(()) } else { Err(Status::FEATURE_NOT_CHANGEABLE) }
     }
 
     /// Sets the power state, of which there is one; the workload hint (7:5) is kept.
@@ -222,15 +257,6 @@ fn host_behavior(acre: bool, out: &mut Vec<u8>) {
     out.resize(HOST_BEHAVIOR_SIZE, 0);
 }
 
-/// Refuses to change burst and weights, which hold for all hosts.
-fn set_arbitration(value: u32, config: &ServiceConfig) -> Result<(), Status> {
-    // Bits 7:3 are reserved.
-    if value & 0xf8 != 0 {
-        return Err(Status::INVALID_FIELD);
-    }
-    if value == config.arbitration { Ok(()) } else { Err(Status::FEATURE_NOT_CHANGEABLE) }
-}
-
 /// Refuses to turn the cache off: Flush and FUA are the way to stable storage.
 fn set_write_cache(value: u32) -> Result<(), Status> {
     match value {
@@ -263,12 +289,4 @@ pub(super) fn known(kind: ControllerKind) -> &'static [u8] {
 /// Says whether a feature's value is that of one namespace.
 pub(super) fn is_of_namespace(feature: u8) -> bool {
     feature == fid::ERROR_RECOVERY
-}
-
-fn capabilities(feature: u8) -> u64 {
-    match feature {
-        fid::ARBITRATION | fid::WRITE_CACHE | fid::HOST_IDENTIFIER => 0,
-        feature if is_of_namespace(feature) => CHANGEABLE | NAMESPACE_SPECIFIC,
-        _ => CHANGEABLE,
-    }
 }

@@ -83,6 +83,7 @@ impl Controller {
         self.changed.clear();
         self.shared.acre.store(false, Ordering::Relaxed);
         self.shared.wrr.store(false, Ordering::Relaxed);
+        self.shared.weights.set(config.arbitration);
         self.events.reset()
     }
 }

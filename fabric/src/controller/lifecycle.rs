@@ -220,9 +220,13 @@ impl Service {
         next.into_iter().chain(starts).min()
     }
 
-    /// Changes [`arbitration`](super::ServiceConfig::arbitration) as all controllers show it.
+    /// Changes [`arbitration`](super::ServiceConfig::arbitration), which all controllers show but
+    /// those whose hosts have set weights of their own.
     pub fn set_arbitration(&mut self, value: u32) {
         self.config.arbitration = value;
+        for controller in self.controllers.values() {
+            controller.shared.weights.set(controller.arbitration(&self.config));
+        }
     }
 
     /// Notes that the daemon is draining. No Connect succeeds any more (Controller Busy: hosts come

@@ -4,6 +4,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
+use units::QueueWeights;
+
 use super::NamespaceTable;
 use super::ids::{ConnectionId, ControllerId};
 use crate::nvme::Status;
@@ -188,10 +190,18 @@ pub struct ControllerShared {
     pub acre: AtomicBool,
     /// Whether CC.AMS is weighted round robin with urgent, so that queues' priority classes count.
     pub wrr: AtomicBool,
+    /// Weights and burst by which the host's own queues are ordered while `wrr` is set: the present
+    /// Arbitration feature.
+    pub weights: Arc<QueueWeights>,
 }
 
 impl ControllerShared {
-    pub(super) fn new(id: ControllerId, host_nqn: &str, subsystem_nqn: &str) -> Self {
+    pub(super) fn new(
+        id: ControllerId,
+        host_nqn: &str,
+        subsystem_nqn: &str,
+        arbitration: u32,
+    ) -> Self {
         Self {
             id,
             host_nqn: host_nqn.to_owned(),
@@ -201,6 +211,7 @@ impl ControllerShared {
             table_version: AtomicU64::new(1),
             acre: AtomicBool::new(false),
             wrr: AtomicBool::new(false),
+            weights: Arc::new(QueueWeights::new(arbitration)),
         }
     }
 

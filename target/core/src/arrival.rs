@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arbitration::arbiter::{EntryId, Submission};
+use arbitration::arbiter::{EntryId, Submission, WeightedQueue};
 use arbitration::classify::Classifier;
 use arbitration::session::HostId;
 use arbitration::{Class, PerClass};
@@ -62,6 +62,8 @@ pub(crate) struct Arrival {
     table_version: u64,
     /// Origin of the connection, from which the host's class follows.
     origin: Origin,
+    /// The queue, as its host orders it by weights of its own; `None`: the host has none.
+    weighted: Option<WeightedQueue>,
     flows: FlowCache,
     admission: Admission,
     pub(crate) tally: Tally,
@@ -70,12 +72,18 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// Makes the arrival of commands for these namespaces of a controller.
+    /// Makes the arrival of commands for these namespaces of a controller, on its queue `qid`.
     pub(crate) fn new(
         controller: Arc<ControllerShared>,
         table: Arc<NamespaceTable>,
         origin: Origin,
+        qid: u16,
     ) -> Self {
+        let weighted = origin.weighted.then(|| WeightedQueue {
+            qid,
+            priority: Class::of_connect(origin.priority),
+            weights: Arc::clone(&controller.weights),
+        });
         Self {
             controller,
             table,
@@ -83,6 +91,7 @@ impl Arrival {
             // table may have been replaced meanwhile.
             table_version: 0,
             origin,
+            weighted,
             flows: FlowCache::default(),
             admission: Admission::default(),
             tally: Tally::default(),
@@ -310,7 +319,11 @@ impl Arrival {
         let host = host_id(host);
         let (stages, session) = (&mut io.stages, &resolved.tenant.session);
         let device = device_id(backend);
-        let enabled = io.policies.enabled();
+        let flow = match &self.weighted {
+            _ if !io.policies.enabled() => None,
+            Some(queue) => stages.arbiter.flow_of_queue(device, session, host, queue),
+            None => stages.arbiter.flow(device, session, host),
+        };
         let entry = NamespaceFlow {
             nsid,
             backend,
@@ -319,7 +332,7 @@ impl Arrival {
                 resolved.class,
             ),
             account: stages.accounts.open(&resolved.tenant),
-            flow: if enabled { stages.arbiter.flow(device, session, host) } else { None },
+            flow,
             fetch: stages.gate.flow(session, host),
             read: stages.reads.gate().flow(session, host),
             flush_is_output: resolved.flush_is_output,

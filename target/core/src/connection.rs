@@ -353,7 +353,8 @@ impl<D: Driver> Connection<D> {
                 let controller = Arc::clone(&shared);
                 let completion = Completion::new(controller, qid, queue.id, stats, io.now);
                 let table = connected.namespaces;
-                let mut io_queue = IoQueue::new(io, &shared, table, completion, self.origin);
+                let of = (self.origin, qid);
+                let mut io_queue = IoQueue::new(io, &shared, table, completion, of);
                 io_queue.dscp.set(io, queue.key);
                 io_queue.join_network(io, queue.key);
                 self.stage = Stage::Io(io_queue);

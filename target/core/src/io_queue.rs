@@ -42,19 +42,19 @@ pub(crate) struct IoQueue<D: Driver> {
 }
 
 impl<D: Driver> IoQueue<D> {
-    /// Makes an I/O queue of a controller.
+    /// Makes the I/O queue `qid` of a controller.
     pub(crate) fn new(
         io: &mut Context<D>,
         controller: &Arc<ControllerShared>,
         table: Arc<NamespaceTable>,
         completion: Completion,
-        origin: Origin,
+        (origin, qid): (Origin, u16),
     ) -> Self {
         let (host, subsystem) = (&controller.host_nqn, &controller.subsystem_nqn);
         let session =
             io.driver.resolve(&io.policies, &origin, host, subsystem, None).tenant.session;
         Self {
-            arrival: Arrival::new(Arc::clone(controller), table, origin),
+            arrival: Arrival::new(Arc::clone(controller), table, origin, qid),
             dispatch: Dispatch::default(),
             capsules: CapsuleMemory::new(io, &session, host_id(host)),
             completion,

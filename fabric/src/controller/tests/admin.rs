@@ -1,5 +1,7 @@
 //! Tests of single admin commands: features, log pages, Identify of namespaces, errors.
 
+use units::Class;
+
 use super::*;
 use crate::nvme::identify::{IdentifyNamespace, zeroed};
 
@@ -22,7 +24,8 @@ fn features_have_current_default_and_capabilities() {
         assert_eq!(bench.ok(admin, &get_feature(fid, 2, 0)), default, "{fid:#x}");
         assert_eq!(bench.ok(admin, &get_feature(fid, 3, 0)), capabilities, "{fid:#x}");
     }
-    // The Arbitration feature shows the present values, and no host can change them.
+    // Without weighted round robin the Arbitration feature shows the values that hold for all
+    // hosts, and no host can change them.
     bench.service.set_arbitration(0x0302_0103);
     for select in 0..3 {
         assert_eq!(bench.ok(admin, &get_feature(0x01, select, 0)), 0x0302_0103);
@@ -38,6 +41,58 @@ fn features_have_current_default_and_capabilities() {
     assert_eq!(bench.ok(admin, &get_feature(0x01, 0, 0)), 0x0302_0103);
     assert_eq!(bench.ok(admin, &get_feature(0x06, 0, 0)), 1);
     assert_eq!(bench.ok(admin, &get_feature(0x06, 3, 0)), 0);
+}
+
+#[test]
+fn a_host_with_weighted_round_robin_has_weights_of_its_own() {
+    let (target, own) = (0x0201_0005, 0xff10_0003);
+    let mut bench = Bench::with(ServiceConfig {
+        weighted_round_robin: true,
+        arbitration: target,
+        ..ServiceConfig::default()
+    });
+    let enabled = |bench: &mut Bench, cc| {
+        let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(bench);
+        bench.set_cc(admin, cc);
+        (admin, connected.unwrap().shared)
+    };
+    let (admin, shared) = enabled(&mut bench, ENABLE | 0x800);
+    let (plain, _) = enabled(&mut bench, ENABLE);
+    let shown = |bench: &mut Bench, admin| {
+        [0, 1, 2, 3].map(|select| bench.ok(admin, &get_feature(0x01, select, 0)))
+    };
+    let weights = |shared: &ControllerShared| {
+        (shared.weights.weight(Class::High), shared.weights.weight(Class::Low))
+    };
+    let of = u64::from;
+    assert_eq!(shown(&mut bench, admin), [of(target), of(target), of(target), 4]);
+    bench.ok(admin, &set_feature(0x01, own));
+    assert_eq!(shown(&mut bench, admin), [of(own), of(target), of(target), 4]);
+    assert_eq!((weights(&shared), shared.weights.burst()), ((256, 1), Some(8)));
+    // The host's weights are no other host's, whom they are refused without weighted round robin.
+    assert_eq!(shown(&mut bench, plain), [of(target), of(target), of(target), 0]);
+    let reply = bench.admin(plain, &set_feature(0x01, own));
+    assert_eq!(code(reply), status_code(Status::FEATURE_NOT_CHANGEABLE));
+    // Reserved bits and values to be saved change nothing.
+    let mut saved = set_feature(0x01, 0);
+    saved.cdw10 = U32::new(0x8000_0001);
+    for (sqe, status) in [
+        (set_feature(0x01, 0x0403_020b), Status::INVALID_FIELD),
+        (saved, Status::FEATURE_NOT_SAVEABLE),
+    ] {
+        assert_eq!(code(bench.admin(admin, &sqe)), status_code(status));
+    }
+    // What the operator changes is the default, and holds for hosts that have set nothing.
+    let (third, unset) = enabled(&mut bench, ENABLE | 0x800);
+    bench.service.set_arbitration(0x0400_0005);
+    assert_eq!(shown(&mut bench, admin), [of(own), 0x0400_0005, 0x0400_0005, 4]);
+    assert_eq!(shown(&mut bench, third), [0x0400_0005, 0x0400_0005, 0x0400_0005, 4]);
+    assert_eq!((weights(&shared), weights(&unset)), ((256, 1), (5, 1)));
+    // A reset brings the default back.
+    bench.set_cc(admin, 0);
+    assert_eq!(weights(&shared), (5, 1));
+    bench.set_cc(admin, ENABLE | 0x800);
+    assert_eq!(shown(&mut bench, admin), [0x0400_0005, 0x0400_0005, 0x0400_0005, 4]);
 }
 
 #[test]

@@ -16,3 +16,4 @@ mod rig;
 mod slices;
 mod timed;
 mod turns;
+mod weights;

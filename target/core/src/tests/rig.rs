@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use arbitration::PerClass;
 use arbitration::arbiter::Waiters;
 use arbitration::overload::RetryDelays;
 use arbitration::settings::WindowRule;
+use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
@@ -130,6 +130,7 @@ fn service() -> Service {
         in_capsule_data: 4096,
         queue_entries: 128,
         admin_queue_entries: 32,
+        weighted_round_robin: true,
         ..ServiceConfig::default()
     };
     let mut service = Service::new(config).unwrap();
@@ -243,10 +244,40 @@ impl Rig {
     /// Connects another host: the admin queue of a controller, and an I/O queue, the number of whose
     /// peer is returned.
     pub(super) fn add_host(&mut self) -> usize {
+        self.add_controller(commands::CC_ENABLE);
+        self.connect(1)
+    }
+
+    /// Connects another host, whose queues have these priority classes, which count where `weighted`
+    /// says so. The peers: its admin queue and its I/O queues.
+    pub(super) fn add_host_with<const N: usize>(
+        &mut self,
+        weighted: bool,
+        classes: [Class; N],
+    ) -> (usize, [usize; N]) {
+        let classes_count = if weighted { commands::CC_WEIGHTED_ROUND_ROBIN } else { 0 };
+        let admin = self.add_controller(commands::CC_ENABLE | classes_count);
+        let mut qid = 0;
+        let queues = classes.map(|class| {
+            qid += 1;
+            self.connect_class(qid, class)
+        });
+        (admin, queues)
+    }
+
+    /// Connects the admin queue of another host's controller, and enables that; the number of the
+    /// queue's peer.
+    fn add_controller(&mut self, configuration: u32) -> usize {
         (self.controller, self.host) = (0xffff, self.host + 1);
         let admin = self.connect(0);
-        self.call(admin, commands::property_set(0x14, commands::CC_ENABLE), None, 0);
-        self.connect(1)
+        let enabled = commands::property_set(0x14, configuration);
+        assert_eq!(self.call(admin, enabled, None, 0).0, Status::SUCCESS);
+        admin
+    }
+
+    /// Connects a queue of the controller, with a priority class; the number of its peer.
+    pub(super) fn connect_class(&mut self, qid: u16, class: Class) -> usize {
+        self.connect_as(qid, HostParams::default(), Some(class))
     }
 
     /// Connects a queue of the controller; the number of its peer.
@@ -257,11 +288,15 @@ impl Rig {
     /// Connects a queue of the controller whose host asks for these parameters; the number of its
     /// peer.
     pub(super) fn connect_with(&mut self, qid: u16, params: HostParams) -> usize {
+        self.connect_as(qid, params, None)
+    }
+
+    fn connect_as(&mut self, qid: u16, params: HostParams, class: Option<Class>) -> usize {
         let peer = self.accept_with(params, Ipv4Addr::LOCALHOST.into());
         let host = format!("nqn.2026-01.io:host{}", self.host);
         let data = commands::connect_data([self.host; 16], self.controller, NQN, &host);
         let (entries, kato) = if qid == 0 { (32, 120_000) } else { (128, 0) };
-        let connect = commands::connect(qid, entries - 1, kato, None);
+        let connect = commands::connect(qid, entries - 1, kato, class);
         let (status, result) = self.call(peer, connect, Some(data), 0);
         assert!(status.is_success(), "{status}");
         if qid == 0 {

@@ -127,6 +127,8 @@ pub(crate) struct Host<T> {
     pub(crate) number: u8,
     pub(crate) phase: Phase,
     pub(crate) association: Association,
+    /// Whether the priority classes of its queues count.
+    pub(crate) weighted: bool,
     /// Time of the next look at the association's time-outs.
     pub(crate) timer: Option<Nanos>,
     /// Queues by their numbers: the admin queue first.
@@ -148,6 +150,7 @@ impl<T> Host<T> {
         let nqn = format!("nqn.2026-01.io.sluicegate:host{number}");
         Self {
             association: Association::new(settings(&nqn, number, 0, false)),
+            weighted: false,
             nqn,
             number,
             phase: Phase::Away(Nanos(0)),
@@ -165,6 +168,7 @@ impl<T> Host<T> {
     pub(crate) fn associate(&mut self, now: Nanos, queues: u16, weighted: bool) {
         let settings = settings(&self.nqn, self.number, queues, weighted);
         self.association = Association::new(settings);
+        self.weighted = weighted;
         self.association.connect(now);
     }
 

@@ -62,6 +62,8 @@ pub struct Scenario {
     /// The classes of the hosts whose parts of the only device are watched; empty: nobody's are. The
     /// first host has one queue.
     pub(crate) shares: Vec<Class>,
+    /// Whether hosts whose parts are watched have weights of their own, which order their queues.
+    pub(crate) own_weights: bool,
     /// Whether that host reserves with a latency, and sends as much as it reserved and no more.
     pub(crate) latency: bool,
     /// Whether hosts are bound to addresses, which change.
@@ -149,6 +151,7 @@ impl Scenario {
             groups: rng.bool(),
             reserved: false,
             shares: Vec::new(),
+            own_weights: false,
             latency: false,
             bound: false,
             seeks: false,
@@ -339,6 +342,29 @@ impl Scenario {
         }
     }
 
+    /// Makes such a world in which the hosts' commands are all Medium, and each host orders its queues
+    /// by weights of its own.
+    #[must_use]
+    pub fn weighing(seed: u64, reactors: usize, hosts: usize) -> Self {
+        let sharing = Self::sharing(seed, reactors, &vec![Class::Medium; hosts]);
+        Self { own_weights: true, ..sharing }
+    }
+
+    /// Returns the Arbitration feature that a host sets for its own queues.
+    pub(crate) fn own_weights_of(&self, host: usize) -> u32 {
+        let mut rng = Rng::with_seed(self.seed.wrapping_add(host as u64));
+        rng.u32(0..3) | rng.u32(0..2) << 8 | rng.u32(0..4) << 16 | rng.u32(0..6) << 24
+    }
+
+    /// Returns the priority class of a queue, where hosts with weights of their own are watched.
+    pub(crate) const fn priority_of(qid: u16) -> Class {
+        match qid % 3 {
+            0 => Class::High,
+            1 => Class::Medium,
+            _ => Class::Low,
+        }
+    }
+
     /// Returns the number of I/O queues of a host.
     pub(crate) fn queues_of(&self, host: usize) -> u16 {
         if !self.shares.is_empty() && host == 0 { 1 } else { self.queues }
@@ -422,6 +448,7 @@ impl Scenario {
             groups: false,
             reserved: false,
             shares: Vec::new(),
+            own_weights: false,
             latency: false,
             bound: false,
             seeks: false,

@@ -134,6 +134,17 @@ fn classes_have_their_parts_whatever_the_queues_and_reactors_of_their_hosts() {
 }
 
 #[test]
+fn queues_have_their_parts_of_their_hosts_part_by_its_own_weights() {
+    for seed in 0..6 {
+        for reactors in 1..=3 {
+            for hosts in [2, 4] {
+                hold(Scenario::weighing(seed, reactors, hosts));
+            }
+        }
+    }
+}
+
+#[test]
 fn who_reserves_with_a_latency_has_each_answer_in_time() {
     for seed in 0..40 {
         hold(Scenario::promising(seed));

@@ -107,7 +107,7 @@ pub const QOS: &[ConfigKey] = &[
         Values::Boolean,
         "`true`",
         "Controllers offer NVMe's weighted round robin with urgent (CAP.AMS), which lets a host \
-         name a class for each queue.",
+         name a class for each queue, and order its own queues by weights of its own.",
     )
     .option("", "Whether controllers offer weighted round robin with urgent"),
     key("mark", Values::Boolean, "`true`", "Answers carry the DSCP of their connection's class.")

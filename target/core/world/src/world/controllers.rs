@@ -3,7 +3,8 @@
 
 #[cfg(doc)]
 use fabric::host::Association;
-use fabric::host::{Action, AdminCommand};
+use fabric::host::{Action, AdminCommand, commands};
+use fabric::nvme::feature::fid;
 use fabric::nvme::log::lid;
 use fabric::nvme::{Cqe, Sqe, opcode};
 use units::Class;
@@ -11,6 +12,7 @@ use zerocopy::little_endian::U32;
 
 use super::{ENTRIES, Event, World};
 use crate::host::{Phase, Purpose};
+use crate::scenario::Scenario;
 
 /// Length of the log of changed namespaces, in bytes.
 const CHANGED_BYTES: u32 = 4096;
@@ -80,6 +82,11 @@ impl World {
         if let Some(host) = self.hosts.get_mut(index) {
             host.phase = Phase::Up;
             host.untold.clear();
+            if host.weighted {
+                let weights = self.scenario.own_weights_of(index);
+                let sqe = commands::set_feature(fid::ARBITRATION, weights);
+                self.command_controller(index, sqe, 0);
+            }
         }
         for qid in 1..=self.scenario.queues_of(index) {
             if let Some(old) = self.hosts.get_mut(index).and_then(|host| host.queue(qid)) {
@@ -93,7 +100,10 @@ impl World {
 
     /// Connects an I/O queue, on a connection that takes commands now.
     pub(super) fn connect_queue(&mut self, index: usize, qid: u16) {
-        let class = Class::ALL.get(self.rng.usize(0..5)).copied();
+        let class = match self.scenario.own_weights {
+            true => Some(Scenario::priority_of(qid)),
+            false => Class::ALL.get(self.rng.usize(0..5)).copied(),
+        };
         let Some(host) = self.hosts.get_mut(index) else { return };
         match host.association.io_connector().connect(qid, ENTRIES - 1, class) {
             Ok((sqe, data)) => self.submit(index, qid, sqe, Some(data), 0, Purpose::Connect),

@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::disk::BLOCK;
 use crate::host::{Outstanding, Phase, Purpose, Queue, io, named};
 use crate::host_end::{HostEnd, Read};
-use crate::scenario::Carriers;
+use crate::scenario::{Carriers, Scenario};
 use crate::units::Run;
 
 impl World {
@@ -139,7 +139,10 @@ impl World {
             return self.connect_queue(host, qid);
         }
         let (queues, now) = (self.scenario.queues_of(host), self.now);
-        let weighted = !self.scenario.reserved && !self.shares.are_watched() && self.rng.bool();
+        let weighted = match self.shares.are_watched() {
+            true => self.scenario.own_weights,
+            false => !self.scenario.reserved && self.rng.bool(),
+        };
         if let Some(host) = self.hosts.get_mut(host) {
             host.associate(now, queues, weighted);
         }
@@ -173,7 +176,7 @@ impl World {
             }
             Purpose::Read { nsid, lba } => {
                 self.check_latency(host, outstanding.asked);
-                self.io_answered(host, failed, outstanding.since);
+                self.io_answered((host, qid), failed, outstanding.since);
                 if !failed {
                     for (offset, block) in (0..).zip(outstanding.read.chunks(BLOCK)) {
                         let seen = self.oracle.check(nsid, lba + offset, outstanding.since, block);
@@ -184,21 +187,21 @@ impl World {
                 }
             }
             Purpose::Write { nsid, lba, blocks, write } => {
-                self.io_answered(host, failed, outstanding.since);
+                self.io_answered((host, qid), failed, outstanding.since);
                 if !failed {
                     let oldest = self.oldest();
                     self.oracle.acknowledge(nsid, lba, blocks, write, oldest);
                 }
             }
-            Purpose::Other => self.io_answered(host, failed, outstanding.since),
+            Purpose::Other => self.io_answered((host, qid), failed, outstanding.since),
         }
     }
 
-    pub(super) fn io_answered(&mut self, host: usize, failed: bool, since: u64) {
+    pub(super) fn io_answered(&mut self, (host, qid): (usize, u16), failed: bool, since: u64) {
         self.is_answered(since);
         self.check_served(host);
         let (hosts, scenario) = (&self.hosts, &self.scenario);
-        self.shares.count(host, || {
+        self.shares.count(host, Scenario::priority_of(qid), || {
             let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
                 (1..=scenario.queues_of(index)).map(|qid| host.queues.get(usize::from(qid)))
             });
@@ -292,7 +295,8 @@ impl World {
         let lba = self.rng.u64(0..=known.blocks - u64::from(blocks).min(known.blocks));
         // Where the parts of hosts are watched, each has one class, and each command one turn.
         let (classes, kinds) = if self.shares.are_watched() { (1, 85) } else { (4, 100) };
-        let class = self.rng.u32(0..classes);
+        // A class that the command names itself counts before its queue's.
+        let class = if self.scenario.own_weights { 1 } else { self.rng.u32(0..classes) };
         self.outcome.submitted += 1;
         let nsid = known.nsid;
         let bytes = blocks * u32::try_from(BLOCK).unwrap_or(512);

@@ -402,6 +402,7 @@ impl World {
                 self.check_reserved()?;
                 let weights = self.shared.rules.borrow().order.weights;
                 self.shares.check(weights, self.scenario.commands / 2, self.now)?;
+                self.shares.check_own(&self.scenario, self.now)?;
                 self.mend();
                 if self.scenario.drain {
                     self.drain();

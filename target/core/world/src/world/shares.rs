@@ -4,8 +4,10 @@
 use arbitration::settings::Weights;
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
+use units::QueueWeights;
 
 use crate::oracle::Broken;
+use crate::scenario::Scenario;
 
 /// The part of a host's part by which it may have more or less.
 const TOLERANCE: f64 = 0.1;
@@ -15,6 +17,8 @@ const TOLERANCE: f64 = 0.1;
 pub(super) struct Shares {
     /// Each host's class, and its commands.
     hosts: Vec<(Class, u64)>,
+    /// The commands of each host's queues, by the queues' priority classes.
+    priorities: Vec<PerClass<u64>>,
     /// Whether all queues of all hosts are there.
     complete: bool,
 }
@@ -22,7 +26,9 @@ pub(super) struct Shares {
 impl Shares {
     /// Makes the counts of hosts of these classes; nothing is watched without any.
     pub(super) fn new(classes: &[Class]) -> Self {
-        Self { hosts: classes.iter().map(|class| (*class, 0)).collect(), complete: false }
+        let hosts = classes.iter().map(|class| (*class, 0)).collect();
+        let priorities = classes.iter().map(|_| PerClass::default()).collect();
+        Self { hosts, priorities, complete: false }
     }
 
     /// Says whether hosts' parts are watched.
@@ -30,17 +36,47 @@ impl Shares {
         !self.hosts.is_empty()
     }
 
-    /// Counts an answer of a host, once all queues of all hosts are there, which `complete` says.
-    pub(super) fn count(&mut self, host: usize, complete: impl FnOnce() -> bool) {
+    /// Counts an answer of a host, on a queue of this priority class, once all queues of all hosts are
+    /// there, which `complete` says.
+    pub(super) fn count(&mut self, host: usize, priority: Class, complete: impl FnOnce() -> bool) {
         if !self.are_watched() {
             return;
         }
         self.complete = self.complete || complete();
         if self.complete
             && let Some((_, had)) = self.hosts.get_mut(host)
+            && let Some(of_queues) = self.priorities.get_mut(host)
         {
             *had += 1;
+            of_queues[priority] += 1;
         }
+    }
+
+    /// Checks that the queues of each host but the first had their parts of the host's part by the
+    /// host's own weights. Each reactor orders the queues that it serves, so they are compared where
+    /// one serves them all.
+    pub(super) fn check_own(&self, scenario: &Scenario, at: Nanos) -> Result<(), Broken> {
+        if !scenario.own_weights || scenario.reactors > 1 {
+            return Ok(());
+        }
+        let priorities = [Class::High, Class::Medium, Class::Low];
+        for (host, had) in self.priorities.iter().enumerate().skip(1) {
+            let weights = QueueWeights::new(scenario.own_weights_of(host));
+            let weight = |priority| f64::from(weights.weight(priority));
+            let sum: f64 = priorities.into_iter().map(weight).sum();
+            let total: u64 = had.values().sum();
+            for priority in priorities {
+                let of_part = had[priority] as f64 / total as f64 / (weight(priority) / sum);
+                if (of_part - 1.0).abs() > TOLERANCE {
+                    let what = format!(
+                        "the {priority} queues of host {host} had {of_part:.2} of their part by \
+                         {weights:?}: {had:?}"
+                    );
+                    return Err(Broken { at, what });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that each host had its part by the weights, of at least `least` commands in all.
