@@ -332,6 +332,27 @@ fn e7_a_class_that_fills_the_link_is_held_back_for_those_with_long_round_trips()
     }
 }
 
+/// A window that marks halve grows for seconds, and what others leave beside the rate is what it
+/// grows into.
+#[test]
+fn e8_a_host_with_a_rate_is_left_more_than_that_while_it_has_less() {
+    for (mbit, others, least) in [(75.0, 1, 0.98), (300.0, 4, 0.83)] {
+        let half = mbit * 1e6 / 2.0;
+        let goals = [(ClassGoal::Rate(Rate::from_bits(half)), 5.0), (ClassGoal::Share(1.0), 0.2)];
+        let mut case = hosts(mbit, &goals);
+        case.hosts[1].connections = others;
+        let mut had = 0.0;
+        for seed in 0..3 {
+            case.seed = seed;
+            let mut bottleneck = case.bottleneck(Kernel::Cut(0.5), true);
+            bottleneck.run(SETTLE);
+            bottleneck.run(MEASURE);
+            had += case.got(&bottleneck, MEASURE)[0] / half / 3.0;
+        }
+        assert!(had > least, "{had:.3} of a rate of {half} bit/s");
+    }
+}
+
 #[test]
 fn e8_a_slow_host_that_seems_to_want_more_costs_the_others_nothing() {
     for (slow, other) in [(1.0, 1.0), (8.0, 1.0), (1.0, 8.0)] {
