@@ -40,6 +40,11 @@ pub(crate) struct Connection {
     pub(crate) up: Line<ToTarget<Written>>,
     /// Output that is on its way to the host.
     pub(crate) down: Line<ToHost<Read>>,
+    /// Units of both that were given to the link and are not received, where there is a link; and
+    /// those among them that have come to the target.
+    pub(crate) up_sent: usize,
+    pub(crate) up_arrived: usize,
+    pub(crate) down_sent: usize,
     /// Whether the reactor receives.
     pub(crate) armed: bool,
     /// It receives one chunk.
@@ -87,6 +92,9 @@ impl Connection {
             key: None,
             up: Line::new(messages),
             down: Line::new(messages),
+            up_sent: 0,
+            up_arrived: 0,
+            down_sent: 0,
             armed: false,
             one_chunk: false,
             stopping: false,

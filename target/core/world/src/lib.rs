@@ -20,5 +20,5 @@ mod units;
 mod world;
 
 pub use oracle::Broken;
-pub use scenario::{Hostility, Scenario};
+pub use scenario::{Hostility, Moves, Scenario};
 pub use world::{Outcome, World};

@@ -8,6 +8,9 @@ use fastrand::Rng;
 use crate::disk::Kind;
 use crate::target_end::TargetEnd;
 
+/// Time after which classes have their shares of the link, in ns.
+pub(crate) const LINK_SETTLE_NS: u64 = 3_000_000_000;
+
 /// The transports that carry the queues of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carriers {
@@ -15,6 +18,17 @@ pub(crate) enum Carriers {
     /// The transport within the process.
     Loopback,
     /// One or the other for each connection.
+    Both,
+}
+
+/// The data of hosts whose classes have shares of the slow link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// Hosts read.
+    Reads,
+    /// Hosts write.
+    Writes,
+    /// Each queue reads and writes at once.
     Both,
 }
 
@@ -59,11 +73,16 @@ pub struct Scenario {
     pub(crate) groups: bool,
     /// Whether the first host reserves as much of the device as it may have.
     pub(crate) reserved: bool,
-    /// The classes of the hosts whose parts of the only device are watched; empty: nobody's are. The
-    /// first host has one queue.
+    /// The classes of the hosts whose parts of the only device, or of the link, are watched; empty:
+    /// nobody's are. The first host has one queue.
     pub(crate) shares: Vec<Class>,
     /// Whether hosts whose parts are watched have weights of their own, which order their queues.
     pub(crate) own_weights: bool,
+    /// The data by which those hosts share the link, where they do not share the device.
+    pub(crate) moves: Option<Moves>,
+    /// Time in ns that bytes between a host and the target are under way, for each host; empty:
+    /// times at random for each connection.
+    pub(crate) distances: Vec<u64>,
     /// Whether that host reserves with a latency, and sends as much as it reserved and no more.
     pub(crate) latency: bool,
     /// Whether hosts are bound to addresses, which change.
@@ -152,6 +171,8 @@ impl Scenario {
             reserved: false,
             shares: Vec::new(),
             own_weights: false,
+            moves: None,
+            distances: Vec::new(),
             latency: false,
             bound: false,
             seeks: false,
@@ -365,9 +386,42 @@ impl Scenario {
         }
     }
 
+    /// Makes a world at random in which hosts of these classes always have more to move than the link
+    /// carries: the first has one queue, the others have three, on any of the reactors. The times
+    /// that bytes are under way are alike, or `unlike`: 20 us to 5.12 ms.
+    #[must_use]
+    pub fn sharing_the_link(seed: u64, moves: Moves, unlike: bool, classes: &[Class]) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let link = rng.u64(5_000_000..7_000_000);
+        let seconds = LINK_SETTLE_NS / 1_000_000_000 + 10;
+        let ways = if moves == Moves::Both { 2 } else { 1 };
+        let distances = if unlike { classes } else { &[] };
+        let distances = distances.iter().map(|_| 20_000 << rng.u32(0..9)).collect();
+        Self {
+            // Commands are of 16 KiB on average.
+            commands: ways * seconds * link / (16 << 10),
+            largest: 64,
+            blocks: 1 << 15,
+            carriers: Carriers::Tcp,
+            queues: 3,
+            disks: vec![(Kind::Immediate, 1, 1, None)],
+            distances,
+            moves: Some(moves),
+            link: Some(link),
+            whole_chunks: true,
+            receive_buffers: 32,
+            ..Self::sharing(seed, rng.usize(1..4), classes)
+        }
+    }
+
+    /// Says whether the parts are watched that hosts have of the device, or classes of the link.
+    pub(crate) fn watches_parts(&self) -> bool {
+        !self.shares.is_empty()
+    }
+
     /// Returns the number of I/O queues of a host.
     pub(crate) fn queues_of(&self, host: usize) -> u16 {
-        if !self.shares.is_empty() && host == 0 { 1 } else { self.queues }
+        if self.watches_parts() && host == 0 { 1 } else { self.queues }
     }
 
     /// Returns the hostility of a host, if it is hostile.
@@ -449,6 +503,8 @@ impl Scenario {
             reserved: false,
             shares: Vec::new(),
             own_weights: false,
+            moves: None,
+            distances: Vec::new(),
             latency: false,
             bound: false,
             seeks: false,

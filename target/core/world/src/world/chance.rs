@@ -17,7 +17,7 @@ use crate::host::NQN;
 impl World {
     /// Lets something happen at random.
     pub(super) fn chance(&mut self) {
-        if self.settling || self.shares.are_watched() {
+        if self.settling || self.scenario.watches_parts() {
             return;
         }
         let wait = self.rng.u64(100_000..20_000_000);

@@ -8,12 +8,13 @@ use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
 use zerocopy::little_endian::U32;
 
+use super::shared_link::Way;
 use super::{ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
 use crate::disk::BLOCK;
-use crate::host::{Outstanding, Phase, Purpose, Queue, io, named};
+use crate::host::{Host, Outstanding, Phase, Purpose, Queue, io, named};
 use crate::host_end::{HostEnd, Read};
-use crate::scenario::{Carriers, Scenario};
+use crate::scenario::{Carriers, Moves, Scenario};
 use crate::units::Run;
 
 impl World {
@@ -27,6 +28,8 @@ impl World {
         let slow = self.scenario.faults && self.rng.u8(0..10) == 0;
         let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
         let times = if slow { (times.0, times.1 * 100) } else { times };
+        let distance = self.scenario.distances.get(host);
+        let times = distance.map_or(times, |distance| (*distance, *distance));
         let messages = self.chooses_messages();
         let mapped = self.scenario.bound && self.rng.bool();
         let mut connection = Connection::new((host, qid), reactor, messages, times);
@@ -139,7 +142,7 @@ impl World {
             return self.connect_queue(host, qid);
         }
         let (queues, now) = (self.scenario.queues_of(host), self.now);
-        let weighted = match self.shares.are_watched() {
+        let weighted = match self.scenario.watches_parts() {
             true => self.scenario.own_weights,
             false => !self.scenario.reserved && self.rng.bool(),
         };
@@ -176,6 +179,7 @@ impl World {
             }
             Purpose::Read { nsid, lba } => {
                 self.check_latency(host, outstanding.asked);
+                self.count_moved(host, Way::Down, outstanding.read.len());
                 self.io_answered((host, qid), failed, outstanding.since);
                 if !failed {
                     for (offset, block) in (0..).zip(outstanding.read.chunks(BLOCK)) {
@@ -187,6 +191,7 @@ impl World {
                 }
             }
             Purpose::Write { nsid, lba, blocks, write } => {
+                self.count_moved(host, Way::Up, blocks as usize * BLOCK);
                 self.io_answered((host, qid), failed, outstanding.since);
                 if !failed {
                     let oldest = self.oldest();
@@ -201,12 +206,7 @@ impl World {
         self.is_answered(since);
         self.check_served(host);
         let (hosts, scenario) = (&self.hosts, &self.scenario);
-        self.shares.count(host, Scenario::priority_of(qid), || {
-            let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
-                (1..=scenario.queues_of(index)).map(|qid| host.queues.get(usize::from(qid)))
-            });
-            queues.all(|queue| queue.is_some_and(|q| q.as_ref().is_some_and(|q| q.live)))
-        });
+        self.shares.count(host, Scenario::priority_of(qid), || are_complete(hosts, scenario));
         if let Some(host) = self.hosts.get_mut(host) {
             host.answered_at = self.now;
         }
@@ -215,6 +215,35 @@ impl World {
         let think = self.scenario.think_ns;
         let think = if think > 0 { self.rng.u64(0..think) } else { 0 };
         self.after(think, Event::Host(host));
+    }
+
+    /// Counts the data of a host's command that was answered, where the link's parts are watched.
+    fn count_moved(&mut self, host: usize, way: Way, bytes: usize) {
+        let (hosts, scenario) = (&self.hosts, &self.scenario);
+        if let Some(class) = scenario.shares.get(host).filter(|_| scenario.moves.is_some()) {
+            let moved = (way, *class, bytes as u64);
+            self.link_shares.count(self.now, moved, || are_complete(hosts, scenario));
+        }
+    }
+
+    /// Says whether a queue's next command is a read, where hosts share the link by these data. Who
+    /// reads and writes has as many of both.
+    fn reads_next(&self, host: usize, qid: u16, moves: Moves) -> bool {
+        let queue = self.hosts.get(host).and_then(|host| host.queues.get(usize::from(qid)));
+        let outstanding = queue.iter().flat_map(|queue| queue.iter());
+        let outstanding = outstanding.flat_map(|queue| queue.outstanding.iter().flatten());
+        match moves {
+            Moves::Reads => true,
+            Moves::Writes => false,
+            Moves::Both => {
+                let (mut reads, mut writes) = (0, 0);
+                for one in outstanding {
+                    reads += u32::from(matches!(one.purpose, Purpose::Read { .. }));
+                    writes += u32::from(matches!(one.purpose, Purpose::Write { .. }));
+                }
+                reads <= writes
+            }
+        }
     }
 
     /// Returns the step at which the oldest command began that is not answered.
@@ -294,14 +323,19 @@ impl World {
         let blocks = u32::try_from(self.rng.u64(1..=most)).unwrap_or(1);
         let lba = self.rng.u64(0..=known.blocks - u64::from(blocks).min(known.blocks));
         // Where the parts of hosts are watched, each has one class, and each command one turn.
-        let (classes, kinds) = if self.shares.are_watched() { (1, 85) } else { (4, 100) };
+        let (classes, kinds) = if self.scenario.watches_parts() { (1, 85) } else { (4, 100) };
         // A class that the command names itself counts before its queue's.
         let class = if self.scenario.own_weights { 1 } else { self.rng.u32(0..classes) };
         self.outcome.submitted += 1;
         let nsid = known.nsid;
         let bytes = blocks * u32::try_from(BLOCK).unwrap_or(512);
         let command = |opcode| io(opcode, nsid, lba, blocks, class);
-        match self.rng.u8(0..kinds) {
+        let kind = match self.scenario.moves {
+            None => self.rng.u8(0..kinds),
+            Some(moves) if self.reads_next(host, qid, moves) => 0,
+            Some(_) => 45,
+        };
+        match kind {
             0..45 => {
                 let purpose = Purpose::Read { nsid, lba };
                 self.submit(host, qid, command(opcode::io::READ), None, bytes, purpose);
@@ -340,4 +374,12 @@ impl World {
             }
         }
     }
+}
+
+/// Says whether all queues of all hosts are connected.
+fn are_complete(hosts: &[Host<HostEnd>], scenario: &Scenario) -> bool {
+    let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
+        (1..=scenario.queues_of(index)).map(|qid| host.queues.get(usize::from(qid)))
+    });
+    queues.all(|queue| queue.is_some_and(|q| q.as_ref().is_some_and(|q| q.live)))
 }

@@ -9,8 +9,8 @@ use qtcp::Rate;
 use qtcp::class_split::{ClassSplit, REST};
 use qtcp::pacing::Pacing;
 
-use super::shared_link::{LOOK_NS, MARK_NS, Paced, Way};
-use super::{Event, World};
+use super::shared_link::{LOOK_NS, MARK_BYTES, PIECE, Paced, Way};
+use super::{Event, TURN_NS, World};
 
 impl World {
     /// Joins a connection to its link when its I/O queue is connected: the connection is looked at
@@ -32,28 +32,83 @@ impl World {
         }
     }
 
-    /// Returns the time at which bytes arrive that one end of a connection sends now, after the
-    /// time that they are under way alone.
-    pub(super) fn carry(&mut self, index: usize, way: Way, bytes: usize, alone: u64) -> Nanos {
-        let now = self.now;
-        let arrives = Nanos(now.0 + alone);
-        let Some(link) = &mut self.link else { return arrives };
-        let Some(connection) = self.connections.get_mut(index) else { return arrives };
-        let bytes = bytes as u64;
-        let takes = |rate: u64| bytes.saturating_mul(1_000_000_000) / rate.max(1);
-        // The sender's own pace comes before the link.
-        let sent = match (way, connection.pace) {
-            (Way::Down, Some(rate)) => {
-                let sent = arrives.max(connection.pace_at);
-                connection.pace_at = Nanos(sent.0 + takes(rate));
-                sent
+    /// Gives the link what both ends of a connection have to send, and plans what follows.
+    pub(super) fn schedule_on_link(&mut self, index: usize) {
+        self.send_up(index);
+        self.send_down(index);
+    }
+
+    fn send_up(&mut self, index: usize) {
+        while let Some(connection) = self.connections.get_mut(index) {
+            let unsent = connection.up.len().saturating_sub(connection.up_sent);
+            if unsent == 0 {
+                break;
             }
-            _ => arrives,
-        };
+            let (piece, alone) = (unsent.min(PIECE), connection.up_ns);
+            connection.up_sent += piece;
+            let at = self.carry(index, Way::Up, piece, alone);
+            self.at(at, Event::UpCrossed(index, piece));
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let comes = connection.up_arrived > 0 || connection.stopping || connection.cut;
+        if comes && connection.can_deliver_up() && !connection.up_scheduled {
+            connection.up_scheduled = true;
+            self.after(TURN_NS, Event::Up(index));
+        }
+    }
+
+    /// Takes note that a piece has crossed the link to the target.
+    pub(super) fn crossed_up(&mut self, index: usize, piece: usize) {
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.up_arrived += piece;
+        }
+        self.schedule(index);
+    }
+
+    fn send_down(&mut self, index: usize) {
+        while let Some(connection) = self.connections.get_mut(index) {
+            let unsent = connection.down.len().saturating_sub(connection.down_sent);
+            let paced = connection.pace.map_or(self.now, |_| connection.pace_at).max(self.now);
+            if unsent == 0 || paced > self.now {
+                // The socket has room for more, the end is to be told, or the pace allows more then.
+                let more = paced > self.now || connection.down.is_empty();
+                let idle = !connection.can_deliver_down() || connection.down_scheduled;
+                if more && !idle {
+                    connection.down_scheduled = true;
+                    self.at(paced.max(Nanos(self.now.0 + TURN_NS)), Event::Sends(index));
+                }
+                return;
+            }
+            let (piece, alone) = (unsent.min(PIECE), connection.down_ns);
+            connection.down_sent += piece;
+            let at = self.carry(index, Way::Down, piece, alone);
+            self.at(at, Event::DownCrossed(index, piece));
+        }
+    }
+
+    /// Lets the target go on sending.
+    pub(super) fn send_again(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.down_scheduled = false;
+        }
+        self.hand_down(index, 0);
+    }
+
+    /// Returns the time at which a piece arrives that one end of a connection sends now: it waits for
+    /// the link, and is under way `alone` for some time then.
+    fn carry(&mut self, index: usize, way: Way, piece: usize, alone: u64) -> Nanos {
+        let now = self.now;
+        let Some(link) = &mut self.link else { return now };
+        let Some(connection) = self.connections.get_mut(index) else { return now };
+        let bytes = piece as u64;
+        let takes = |rate: u64| takes_of(bytes, rate);
+        if let (Way::Down, Some(rate)) = (way, connection.pace) {
+            connection.pace_at = Nanos(now.0 + takes(rate));
+        }
         let rate = link.rate;
         let lane = link.lane(way);
-        let through = Nanos(lane.free_at.max(sent).0 + takes(rate));
-        let queued = lane.free_at.ns_since(sent);
+        let through = Nanos(lane.free_at.max(now).0 + takes(rate));
+        let queued = lane.free_at.ns_since(now);
         lane.free_at = through;
         if let Some(paced) = connection.paced.and_then(|paced| self.paced.get_mut(paced)) {
             let seen = match way {
@@ -61,10 +116,10 @@ impl World {
                 Way::Up => &mut paced.up,
             };
             seen.bytes += bytes;
-            seen.marked += if queued > MARK_NS { bytes } else { 0 };
+            seen.marked += if queued > takes_of(MARK_BYTES, rate) { bytes } else { 0 };
             seen.queued = queued;
         }
-        through
+        Nanos(through.0 + alone)
     }
 
     /// Looks at a connection as the daemon's poller does.
@@ -119,11 +174,18 @@ impl World {
             paced.pacing.set_r2t_rate(None);
             paced.pacing.set_held(false);
             paced.pacing.set_ahead_at(None);
-            if let Some(connection) = self.connections.get_mut(paced.connection) {
-                connection.pace = None;
+            if let Some(connection) = self.connections.get_mut(paced.connection)
+                && connection.pace.take().is_some()
+            {
+                connection.down_scheduled = false;
             }
         }
     }
+}
+
+/// Returns the time in ns that bytes take at a rate in bytes a second.
+fn takes_of(bytes: u64, rate: u64) -> u64 {
+    bytes.saturating_mul(1_000_000_000) / rate.max(1)
 }
 
 /// Returns a rate in whole bytes a second, rounded down, at least one.

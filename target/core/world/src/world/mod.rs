@@ -9,6 +9,7 @@ mod hosts;
 mod kept;
 mod limits;
 mod link;
+mod link_shares;
 mod network;
 mod reactors;
 mod reserved;
@@ -42,6 +43,7 @@ use sluice_core::{Core, DataPlace, Ended, Entrance, Job, Key, Settings, Tenant, 
 
 use self::kept::{Drain, Granted};
 use self::limits::Limits;
+use self::link_shares::LinkShares;
 use self::shared_link::{Paced, SharedLink};
 use self::shares::Shares;
 use crate::connection::Connection;
@@ -100,6 +102,12 @@ enum Event {
     Look(usize),
     Up(usize),
     Down(usize),
+    /// Units of a connection have crossed the link to the target.
+    UpCrossed(usize, usize),
+    /// Units of a connection have crossed the link to the host.
+    DownCrossed(usize, usize),
+    /// The target may send on a connection again.
+    Sends(usize),
     Job(usize, usize),
     Host(usize),
     /// A host's association asks for a look.
@@ -171,6 +179,8 @@ pub struct World {
     had: Vec<u64>,
     /// The parts that hosts have had of the device.
     shares: Shares,
+    /// The parts that classes have had of the link.
+    link_shares: LinkShares,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
     hosts: Vec<Host<HostEnd>>,
@@ -240,7 +250,10 @@ impl World {
         let sharing = arbitration::Sharing::of(scenario.reactors);
         let sessions = Sessions::shared(&root, sharing);
         let tenant = tenant(&sessions, None, scenario.reactors);
-        let shares = Shares::new(&scenario.shares);
+        let shares = match scenario.moves {
+            Some(_) => Shares::new(&[]),
+            None => Shares::new(&scenario.shares),
+        };
         let hosts: Vec<Host<HostEnd>> =
             (0..scenario.hosts).map(|n| Host::new(u8::try_from(n).unwrap_or(0))).collect();
         let names = hosts.iter().map(|host| host.nqn.clone());
@@ -310,6 +323,7 @@ impl World {
             granted: Vec::new(),
             had: Vec::new(),
             shares,
+            link_shares: LinkShares::default(),
             reactors,
             connections: Vec::new(),
             hosts,
@@ -403,6 +417,9 @@ impl World {
                 let weights = self.shared.rules.borrow().order.weights;
                 self.shares.check(weights, self.scenario.commands / 2, self.now)?;
                 self.shares.check_own(&self.scenario, self.now)?;
+                if let (Some(moves), Some(link)) = (self.scenario.moves, &self.link) {
+                    self.link_shares.check(&self.scenario.shares, moves, link.rate, self.now)?;
+                }
                 self.mend();
                 if self.scenario.drain {
                     self.drain();
@@ -459,6 +476,9 @@ impl World {
             Event::Look(reactor) => self.look(reactor),
             Event::Up(connection) => self.deliver_up(connection),
             Event::Down(connection) => self.deliver_down(connection),
+            Event::UpCrossed(connection, piece) => self.crossed_up(connection, piece),
+            Event::DownCrossed(connection, piece) => self.hand_down(connection, piece),
+            Event::Sends(connection) => self.send_again(connection),
             Event::Job(reactor, job) => self.end_job(reactor, job),
             Event::Host(host) => self.host(host),
             Event::Timer(host) => self.time(host),

@@ -1,25 +1,24 @@
 //! The network between hosts and reactors.
 
-use super::shared_link::Way;
 use super::{Event, Input, World};
 
 impl World {
     /// Plans the next delivery in each direction that has something.
     pub(super) fn schedule(&mut self, index: usize) {
+        if self.link.is_some() {
+            return self.schedule_on_link(index);
+        }
         let Some(connection) = self.connections.get_mut(index) else { return };
         let up = connection.can_deliver_up() && !connection.up_scheduled;
         let down = connection.can_deliver_down() && !connection.down_scheduled;
         connection.up_scheduled |= up;
         connection.down_scheduled |= down;
         let (up_ns, down_ns) = (connection.up_ns, connection.down_ns);
-        let (up_bytes, down_bytes) = (connection.up.len(), connection.down.len());
         if up {
-            let at = self.carry(index, Way::Up, up_bytes, up_ns);
-            self.at(at, Event::Up(index));
+            self.after(up_ns, Event::Up(index));
         }
         if down {
-            let at = self.carry(index, Way::Down, down_bytes, down_ns);
-            self.at(at, Event::Down(index));
+            self.after(down_ns, Event::Down(index));
         }
     }
 
@@ -31,18 +30,27 @@ impl World {
     }
 
     pub(super) fn deliver_up(&mut self, index: usize) {
-        let length = self.connections.get(index).map_or(0, |connection| connection.up.len());
+        let on_link = self.link.is_some();
+        let length = self.connections.get(index).map_or(0, |connection| match on_link {
+            true => connection.up_arrived.min(connection.up.len()),
+            false => connection.up.len(),
+        });
         let length = self.chunk(length);
         let length = self.chunk_of_flood(length);
         let buffers = self.scenario.receive_buffers;
         let Some(connection) = self.connections.get_mut(index) else { return };
         connection.up_scheduled = false;
         let (Some(key), true) = (connection.key, connection.can_deliver_up()) else { return };
+        if length == 0 && !connection.stopping && !connection.cut {
+            // What the host has sent meanwhile is on its way.
+            return self.schedule(index);
+        }
+        let before = connection.up.len();
         let reactor = connection.reactor;
         let is_full = self.reactors.get(reactor).is_some_and(|one| one.received() >= buffers);
         // A receive that was told to stop may go on for a while.
         let stops = connection.stopping && self.rng.bool();
-        if !connection.up.is_empty() && !connection.silent && !stops {
+        if length > 0 && !connection.silent && !stops {
             let input = if connection.once.is_some() {
                 let (place, placed, rest) = connection.take_once(length);
                 self.outcome.placed += placed as u64;
@@ -55,6 +63,9 @@ impl World {
             } else {
                 Input::Received(key, connection.up.take(length))
             };
+            let taken = before - connection.up.len();
+            connection.up_sent = connection.up_sent.saturating_sub(taken);
+            connection.up_arrived = connection.up_arrived.saturating_sub(taken);
             let ends = connection.one_chunk && matches!(input, Input::Received(..));
             if ends {
                 (connection.armed, connection.one_chunk) = (false, false);
@@ -90,17 +101,21 @@ impl World {
     }
 
     pub(super) fn deliver_down(&mut self, index: usize) {
-        if self.is_deaf(index) {
-            if let Some(connection) = self.connections.get_mut(index) {
-                connection.down_scheduled = false;
-            }
-            return;
-        }
-        let length = self.connections.get(index).map_or(0, |connection| connection.down.len());
-        let length = self.chunk(length);
+        let deaf = self.is_deaf(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
         connection.down_scheduled = false;
-        let arrived = connection.down.take(length);
+        if !deaf {
+            let length = connection.down.len();
+            let length = self.chunk(length);
+            self.hand_down(index, length);
+        }
+    }
+
+    /// Gives a host what has arrived, and lets the target go on sending.
+    pub(super) fn hand_down(&mut self, index: usize, length: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let arrived = connection.down.take(length.min(connection.down.len()));
+        connection.down_sent = connection.down_sent.saturating_sub(length);
         let over = connection.take_batch();
         let (reactor, key, cut) = (connection.reactor, connection.key, connection.cut);
         let ends = cut && connection.down.is_empty() && arrived.len() == 0;

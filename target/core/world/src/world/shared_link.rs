@@ -12,12 +12,22 @@ use qtcp::pacing::{Pacing, Traffic};
 
 /// Time between two looks at a connection, in ns.
 pub(super) const LOOK_NS: u64 = 2_000_000;
-/// Time in the queue above which data is marked, in ns.
-pub(super) const MARK_NS: u64 = 500_000;
+/// Bytes in the queue above which data is marked.
+pub(super) const MARK_BYTES: u64 = 60_000;
+/// The most bytes, or messages, that a sender gives the link at once.
+pub(super) const PIECE: usize = 8 << 10;
 /// Bytes of payload in a packet.
 const MSS: u32 = 1448;
-/// Shares of the classes: High, Medium, Low.
-const SHARES: [f64; 3] = [3.0, 2.0, 1.0];
+
+/// Returns the share of a class; `None` where it has none.
+pub(super) fn share(class: Class) -> Option<f64> {
+    match class {
+        Class::Urgent => None,
+        Class::High => Some(3.0),
+        Class::Medium => Some(2.0),
+        Class::Low => Some(1.0),
+    }
+}
 
 /// A direction of the link, or of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +48,8 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new() -> Self {
-        let [high, medium, low] = SHARES.map(ClassGoal::Share);
-        let goals = PerClass { urgent: ClassGoal::Free, high, medium, low };
+        let goals =
+            PerClass::from_fn(|class| share(class).map_or(ClassGoal::Free, ClassGoal::Share));
         let link = Link::new(goals, None, Rules::default());
         Self { classes: LinkDirection::new(link), free_at: Nanos(0) }
     }

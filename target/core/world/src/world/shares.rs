@@ -10,7 +10,7 @@ use crate::oracle::Broken;
 use crate::scenario::Scenario;
 
 /// The part of a host's part by which it may have more or less.
-const TOLERANCE: f64 = 0.1;
+pub(super) const TOLERANCE: f64 = 0.1;
 
 /// The commands that hosts have had.
 #[derive(Debug)]
