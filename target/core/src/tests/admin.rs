@@ -250,6 +250,33 @@ fn data_with_a_wrong_digest_reaches_no_device_and_its_command_fails() {
 }
 
 #[test]
+fn an_admin_command_whose_data_has_a_wrong_digest_fails() {
+    let mut rig = Rig::new(&Plan::default());
+    let params = HostParams { data_digest: true, ..HostParams::default() };
+    let admin = rig.add_controller_with(commands::CC_ENABLE, params);
+    for wrong in [false, true] {
+        let (sqe, data) = enable_acre();
+        rig.peers[admin].sends = false;
+        let cid = rig.queue(admin, sqe, Some(data), 0);
+        let mut turns = 0;
+        while rig.answer(admin, cid).is_none() {
+            let mut sent = rig.bytes_of(admin);
+            if wrong && sent.len() > 512 {
+                // The last byte of the data, which means nothing, before the digest.
+                let last = sent.len() - 5;
+                sent[last] ^= 0xff;
+            }
+            rig.peers[admin].up.extend(sent);
+            rig.run();
+            turns += 1;
+            assert!(turns < 100, "{:?}", rig.states());
+        }
+        let told = if wrong { Status::TRANSIENT_TRANSPORT_ERROR } else { Status::SUCCESS };
+        assert_eq!(rig.answer(admin, cid), Some(told));
+    }
+}
+
+#[test]
 fn a_log_page_that_is_longer_than_its_log_ends_with_zeroes() {
     let mut rig = Rig::new(&Plan::default());
     // Firmware Slot Information: 512 bytes, of which the first ones say something.

@@ -268,8 +268,13 @@ impl Rig {
     /// Connects the admin queue of another host's controller, and enables that; the number of the
     /// queue's peer.
     fn add_controller(&mut self, configuration: u32) -> usize {
+        self.add_controller_with(configuration, HostParams::default())
+    }
+
+    /// Does the same for a host that asks for these parameters of the admin queue.
+    pub(super) fn add_controller_with(&mut self, configuration: u32, params: HostParams) -> usize {
         (self.controller, self.host) = (0xffff, self.host + 1);
-        let admin = self.connect(0);
+        let admin = self.connect_with(0, params);
         let enabled = commands::property_set(0x14, configuration);
         assert_eq!(self.call(admin, enabled, None, 0).0, Status::SUCCESS);
         admin
