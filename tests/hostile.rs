@@ -12,7 +12,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 use e2e::daemon::{Daemon, free_addresses};
 use hostile::innocent::{Innocent, Latencies};
 use hostile::{Attack, Target, Way};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::Pid;
 
 const NQN: &str = "nqn.2026-01.io.sluicegate:hostile";
 
@@ -27,6 +29,9 @@ const IO_MEMORY: u64 = 16;
 
 /// Memory that the daemon may take beside its configured I/O memory, in MiB.
 const BESIDE: u64 = 32;
+
+/// The core of the daemon's only reactor.
+const REACTOR_CORE: usize = 0;
 
 /// The lock of the tests, each of which has the machine for itself.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -70,7 +75,7 @@ impl Scene {
             disk.path().join("disk").display()
         )?;
         let settings = format!(
-            "cores = [0]\nio_memory = \"{IO_MEMORY} MiB\"\npoll = \"never\"\nmax_queues = 24\n"
+            "cores = [{REACTOR_CORE}]\nio_memory = \"{IO_MEMORY} MiB\"\npoll = \"never\"\nmax_queues = 24\n"
         );
         let daemon = Daemon::start(&settings, &text)?;
         let mut innocent = Vec::new();
@@ -203,6 +208,29 @@ fn innocent_hosts_go_on_beside_all_attacks_together() -> Result<()> {
     go_on_beside(&Attack::ALL)
 }
 
+/// Lets innocent hosts go on beside attacks, all of them off the reactor's core where there is
+/// another: hosts are other machines.
+fn measure(scene: &mut Scene, attacks: &[Attack], least: usize, time: Duration) -> Result<Seen> {
+    std::thread::scope(|scope| {
+        let hosts = scope.spawn(|| {
+            leave_the_reactors_core()?;
+            scene.beside(attacks, least, time)
+        });
+        hosts.join().map_err(|_| anyhow!("a host panicked"))?
+    })
+}
+
+/// Keeps this thread, and all that it starts, off the reactor's core, where there is another.
+fn leave_the_reactors_core() -> Result<()> {
+    let this = Pid::from_raw(0);
+    let mut others = sched_getaffinity(this)?;
+    others.unset(REACTOR_CORE)?;
+    if others != CpuSet::new() {
+        sched_setaffinity(this, &others)?;
+    }
+    Ok(())
+}
+
 /// Returns the name of one attack, or of all together.
 fn name_of(attacks: &[Attack]) -> String {
     match attacks {
@@ -222,7 +250,7 @@ fn innocent_hosts_wait_no_longer_than_promised() -> Result<()> {
     let mut wrong = Vec::new();
     let alone = {
         let mut scene = Scene::new()?;
-        let seen = scene.beside(&[], 256, time)?;
+        let seen = measure(&mut scene, &[], 256, time)?;
         seen.latencies.first().map(|urgent| urgent.quantile(0.99)).unwrap_or_default()
     };
     println!("Urgent alone: p99 {alone:?}");
@@ -240,8 +268,8 @@ fn innocent_hosts_wait_no_longer_than_promised() -> Result<()> {
         let mut grown = Vec::new();
         for _ in 0..RUNS {
             let mut scene = Scene::new()?;
-            scene.beside(&[], 256, Duration::ZERO)?;
-            let seen = scene.beside(&attacks, 100, time)?;
+            measure(&mut scene, &[], 256, Duration::ZERO)?;
+            let seen = measure(&mut scene, &attacks, 100, time)?;
             worst.push(seen.latencies.iter().map(|l| l.quantile(1.0)).max().unwrap_or_default());
             urgent.push(seen.latencies.first().map(|l| l.quantile(0.99)).unwrap_or_default());
             newcomer.push(seen.newcomer);

@@ -36,11 +36,11 @@ const R2T_AGAIN: Duration = Duration::from_millis(10);
 
 /// Number of connections whose DSCP one turn looks at.
 const DSCPS: usize = 16;
-/// Slices that a turn begins with: each may be 16 MiB of memory, and take half a millisecond.
+/// Slices that a turn begins with: each may be 4 MiB of memory, and take a quarter of a millisecond.
 const SLICES: usize = 4;
 /// Steps of work on the spot of commands whose turn at a device it is, after which a reactor's turn
 /// leaves the others to the next one.
-const ORDERED: u32 = 1024;
+const ORDERED: u32 = 256;
 
 /// One reactor's connections and their commands.
 ///

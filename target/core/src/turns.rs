@@ -19,17 +19,17 @@ use crate::key::Key;
 pub(crate) const STEP_BYTES: usize = 4096;
 
 /// Bytes that are zeroed on the spot, and given back to the system, for a step of work.
-const ZEROED_BYTES: usize = 16 * STEP_BYTES;
+const ZEROED_BYTES: usize = 4 * STEP_BYTES;
 
 /// The most bytes that a Dataset Management command deallocates on the spot at a time.
-const DEALLOCATED_MAX: u64 = 16 << 20;
+const DEALLOCATED_MAX: u64 = 4 << 20;
 
 /// The steps of I/O queues: of one host, and of all together. A step takes 1 to 2 us, so that a turn
-/// stays below 10 ms.
-const IO: Share = Share { first: 16, begin: 1024, each: 256, all: 2048 };
+/// stays below 2 ms.
+const IO: Share = Share { first: 16, begin: 256, each: 128, all: 512 };
 /// The steps of admin queues and of connections before Connect. They change or build what all
 /// reactors share, under a lock, and have answers of pages: one step takes longer.
-const ADMIN: Share = Share { first: 1, begin: 4, each: 8, all: 8 };
+const ADMIN: Share = Share { first: 1, begin: 4, each: 4, all: 4 };
 
 /// For how many turns memory to receive into is taken for short after a connection found none.
 const SHORT: u64 = 256;
@@ -439,9 +439,9 @@ mod tests {
         for (command, steps) in [
             (IoCommand::Write { range: mib(1), fua: false }, 256),
             (IoCommand::Compare { range: mib(1) }, 256),
-            (zero(mib(1)), 16),
-            (zero(mib(16)), 256),
-            (IoCommand::Deallocate { range: mib(16) }, 256),
+            (zero(mib(1)), 64),
+            (zero(mib(4)), 256),
+            (IoCommand::Deallocate { range: mib(4) }, 256),
             (IoCommand::DatasetManagement { ranges: 1, deallocate: true }, 256),
             (IoCommand::DatasetManagement { ranges: 256, deallocate: false }, 1),
             (IoCommand::Read { range: mib(1), fua: false }, 0),

@@ -62,7 +62,7 @@ const RECEIVES: usize = 8;
 const RECEIVED_MAX: usize = 1 << 20;
 /// Accepts of one listener that are in the ring, and those of all that go there in a turn.
 const ACCEPTS: usize = 16;
-const TURNS_ACCEPTS: usize = 16;
+const TURNS_ACCEPTS: usize = 4;
 /// Time after which a reactor with connections at its entrance looks again for room.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
@@ -298,6 +298,7 @@ impl Reactor {
                 self.read_mail();
             }
             Some(Tag::Accept(listener)) => self.accepted(listener, &completion),
+            Some(Tag::Close) => self.core.driver().ring.closed(),
             Some(Tag::Cancel) | None => {}
         }
     }
@@ -404,7 +405,8 @@ impl Reactor {
             }
         };
         let arrived = Arrived { socket, listener, peer };
-        if let Some((peer, _)) = self.entrance.come(peer.ip(), arrived) {
+        if let Some((peer, refused)) = self.entrance.come(peer.ip(), arrived) {
+            self.core.driver().ring.close(refused.socket, Tag::Close.encode());
             shared.events.waiting_closed.fetch_add(1, Ordering::Relaxed);
             if shared.may_log(peer) {
                 tracing::warn!(%peer, "too many connections come at once: one was refused");
@@ -547,7 +549,9 @@ impl Reactor {
 
     /// Says whether the reactor was told to stop and has nothing left.
     fn finished(&mut self) -> bool {
-        self.core.is_drained() && self.core.driver().jobs.len() == 0
+        let drained = self.core.is_drained();
+        let Uring { jobs, ring, .. } = self.core.driver();
+        drained && jobs.len() == 0 && !ring.is_closing()
     }
 
     /// Looks after what has no completion of its own.

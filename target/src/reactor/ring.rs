@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -64,6 +64,8 @@ pub struct Ring {
     /// Sends queued since the last system call, and sends in flight before it.
     sends_queued: usize,
     sends_flying: usize,
+    /// Sockets that are being closed.
+    closing: usize,
     /// Keeps the receive buffers' memory until the ring is gone.
     _memory: Rc<RecvMemory>,
 }
@@ -80,7 +82,7 @@ pub struct RingSize {
 }
 
 /// Operations that the kernel must have, and their names.
-const REQUIRED: [(u8, &str); 10] = [
+const REQUIRED: [(u8, &str); 11] = [
     (opcode::Accept::CODE, "ACCEPT"),
     (opcode::RecvMulti::CODE, "RECV"),
     (opcode::RecvMsg::CODE, "RECVMSG"),
@@ -91,6 +93,7 @@ const REQUIRED: [(u8, &str); 10] = [
     (opcode::Write::CODE, "WRITE"),
     (opcode::Fsync::CODE, "FSYNC"),
     (opcode::Fallocate::CODE, "FALLOCATE"),
+    (opcode::Close::CODE, "CLOSE"),
 ];
 
 impl Ring {
@@ -122,6 +125,7 @@ impl Ring {
                 backlog: VecDeque::new(),
                 sends_queued: 0,
                 sends_flying: 0,
+                closing: 0,
                 _memory: memory,
             },
             buffers,
@@ -159,6 +163,27 @@ impl Ring {
         let entry = entry.flags(libc::SOCK_CLOEXEC).build();
         // SAFETY: the entry refers to no memory of ours.
         unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
+    /// Closes a socket on a worker thread of the kernel: to end a TCP connection takes as long as
+    /// several small commands. [`Self::closed`] notes its completion.
+    pub fn close(&mut self, socket: OwnedFd, user_data: u64) {
+        let entry = opcode::Close::new(Fd(socket.into_raw_fd())).build();
+        let entry = entry.flags(squeue::Flags::ASYNC).user_data(user_data);
+        self.closing += 1;
+        // SAFETY: the entry refers to no memory of ours, and nobody else has the descriptor.
+        unsafe { self.push(entry.into()) };
+    }
+
+    /// Notes that a socket is closed.
+    pub fn closed(&mut self) {
+        self.closing = self.closing.saturating_sub(1);
+    }
+
+    /// Says whether sockets are being closed.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing > 0
     }
 
     /// Receives until cancelled or out of buffers; each completion names a buffer.

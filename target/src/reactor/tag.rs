@@ -20,6 +20,8 @@ pub(super) enum Tag {
     Mail,
     /// A cancellation; nothing to do.
     Cancel,
+    /// A socket is closed.
+    Close,
 }
 
 impl Tag {
@@ -35,6 +37,7 @@ impl Tag {
             Self::Mail => 5 << 56,
             Self::Cancel => 6 << 56,
             Self::ReceiveOnce(of) => key(7, of),
+            Self::Close => 8 << 56,
         }
     }
 
@@ -51,6 +54,7 @@ impl Tag {
             5 => Self::Mail,
             6 => Self::Cancel,
             7 => Self::ReceiveOnce(key),
+            8 => Self::Close,
             _ => return None,
         })
     }

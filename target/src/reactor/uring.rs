@@ -372,8 +372,8 @@ impl Driver for Uring {
     /// Takes a connection out of everything that is shared.
     fn ended(&mut self, key: Key, End { id, reason }: End<'_>) {
         let (shared, now) = (&self.shared, self.shared.clock.now());
-        if let Some(place) = self.sockets.get_mut(key.index as usize) {
-            *place = None;
+        if let Some(socket) = self.sockets.get_mut(key.index as usize).and_then(Option::take) {
+            self.ring.close(socket.fd, Tag::Close.encode());
         }
         let shut_down = shared.with_service(|service| {
             let shut_down = service.is_shut_down(id);

@@ -105,6 +105,15 @@ impl Drop for AbortOnPanic {
     }
 }
 
+/// Returns the CPUs for the kernel's workers, which carry out what a file system has to wait for:
+/// those without a reactor, whose turns would last until a worker has had its time; all where each
+/// CPU has a reactor.
+fn cpus_for_workers(cores: &[usize]) -> Vec<usize> {
+    let allowed = threads::allowed().unwrap_or_default();
+    let free: Vec<_> = allowed.iter().copied().filter(|cpu| !cores.contains(cpu)).collect();
+    if free.is_empty() { allowed } else { free }
+}
+
 /// Runs a reactor: the body of its thread.
 fn run_reactor(
     shared: Arc<Shared>,
@@ -112,7 +121,7 @@ fn run_reactor(
     core: usize,
     ready: &mpsc::Sender<anyhow::Result<()>>,
 ) {
-    let cpus = threads::allowed().unwrap_or_default();
+    let cpus = cpus_for_workers(&shared.settings.cores);
     if let Err(error) = threads::pin(core) {
         tracing::warn!(core, %error, "the reactor is not pinned to its core");
     }

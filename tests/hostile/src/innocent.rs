@@ -4,17 +4,17 @@
 use std::io::{Error, Result};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fabric::nvme::opcode;
 
 use crate::commands::{BLOCK, io, numbered, pattern};
-use crate::{Identity, Queue};
+use crate::{Identity, Queue, stamped};
 
 /// The blocks that one host writes to.
 const REGION: u32 = 256;
 
-/// The times that commands took, from the call to the answer.
+/// The times that commands took, from the call until the answer was at the host's socket.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies(Vec<Duration>);
 
@@ -74,10 +74,10 @@ impl Innocent {
         let data = pattern(lba, 1, salt);
         for (opcode, write) in [(opcode::io::WRITE, true), (opcode::io::READ, false)] {
             let sqe = numbered(io(opcode, lba, 1), 0, self.nsid);
-            let start = Instant::now();
+            let start = stamped::now();
             let read = if write { 0 } else { u32::try_from(BLOCK).unwrap_or(u32::MAX) };
             let answer = self.queue.call(sqe, write.then(|| data.clone()), read)?;
-            latencies.0.push(start.elapsed());
+            latencies.0.push(self.queue.came().saturating_sub(start));
             if !answer.status.is_success() {
                 return Err(Error::other(format!("block {lba}: {}", answer.status)));
             }

@@ -8,6 +8,7 @@ mod identity;
 pub mod innocent;
 mod queue;
 mod raw;
+mod stamped;
 
 pub use attack::{Attack, Target};
 pub use identity::Identity;

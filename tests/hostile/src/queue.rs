@@ -1,7 +1,7 @@
 //! A small blocking NVMe/TCP host.
 
 use std::collections::HashMap;
-use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::io::{Error, ErrorKind, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use fabric::queue::{HostReceived, HostTransport};
 use fabric::tcp::{HostConnection, HostParams};
 use zerocopy::little_endian::U16;
 
-use crate::Identity;
 use crate::commands::{self, KEEP_ALIVE};
+use crate::{Identity, stamped};
 
 /// Time that a target may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,6 +41,8 @@ pub struct Queue {
     next_cid: u16,
     /// Answers that nobody has asked for yet.
     done: HashMap<u16, Answer>,
+    /// The time since 1970 at which what was received last reached the socket.
+    came: Duration,
 }
 
 fn wrong(what: impl std::fmt::Display) -> Error {
@@ -81,7 +83,9 @@ impl Queue {
             reads: HashMap::new(),
             next_cid: 0,
             done: HashMap::new(),
+            came: Duration::ZERO,
         };
+        stamped::enable(&queue.stream)?;
         queue.protocol.set_in_capsule_data(8192);
         queue.flush()?;
         queue.receive_until(|event| matches!(event, HostReceived::Ready { .. }))?;
@@ -135,7 +139,8 @@ impl Queue {
     fn receive_until(&mut self, mut enough: impl FnMut(&HostReceived<'_>) -> bool) -> Result<()> {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            let n = self.stream.read(&mut buffer)?;
+            let (n, came) = stamped::read(&self.stream, &mut buffer)?;
+            self.came = came;
             if n == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
@@ -205,6 +210,12 @@ impl Queue {
     pub fn call(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> Result<Answer> {
         let cid = self.submit(sqe, data, read)?;
         self.wait(cid)
+    }
+
+    /// Returns the time since 1970 at which what was received last reached the socket.
+    #[must_use]
+    pub fn came(&self) -> Duration {
+        self.came
     }
 
     /// Says whether the target has sent anything that was not read yet.
