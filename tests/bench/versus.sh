@@ -4,8 +4,9 @@
 # OTHER is a folder with the sluiced of another build, for instance of a commit before:
 #   git worktree add /tmp/before COMMIT && cd /tmp/before && cargo build --release -p sluiced
 # A LOAD is what `sluice bench` takes; namespace 1 is null, namespace 2 in memory. ROUNDS (9) and TIME
-# (300ms) set how often and how long. As root, daemons and load run with real-time priority, which a
-# busy machine disturbs less.
+# (300ms) set how often and how long; SETTINGS is a line of [target] for the first daemon, which the
+# other one may not know. As root, daemons and load run with real-time priority, which a busy machine
+# disturbs less.
 set -euo pipefail
 ROUNDS=${ROUNDS:-9} TIME=${TIME:-300ms}
 # shellcheck source-path=SCRIPTDIR
@@ -20,7 +21,7 @@ first=()
 # daemon NAME PORT FOLDER: starts the daemon of a folder; its process is in $PID.
 daemon() {
     {
-        target_table "$1" 'poll = "never"'
+        target_table "$1" 'poll = "never"' 'max_queues = 1024' "$([ "$1" = other ] || echo "${SETTINGS:-}")"
         listener "$2"
         subsystem
         namespace 1 'backend = "null"' 'size = "16 GiB"'

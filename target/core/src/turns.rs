@@ -25,8 +25,8 @@ const ZEROED_BYTES: usize = 4 * STEP_BYTES;
 const DEALLOCATED_MAX: u64 = 4 << 20;
 
 /// The steps of I/O queues: of one host, and of all together. A step takes 1 to 2 us, so that a turn
-/// stays below 2 ms.
-const IO: Share = Share { first: 16, begin: 256, each: 128, all: 512 };
+/// stays below 5 ms.
+const IO: Share = Share { first: 16, begin: 512, each: 256, all: 1024 };
 /// The steps of admin queues and of connections before Connect. They change or build what all
 /// reactors share, under a lock, and have answers of pages: one step takes longer.
 const ADMIN: Share = Share { first: 1, begin: 4, each: 4, all: 4 };
