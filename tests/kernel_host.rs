@@ -134,6 +134,16 @@ fn e7_equal_weights_beside_a_rate_share_by_class() -> Result<()> {
 }
 
 #[test]
+fn e7_hosts_that_read_and_write_at_once_share_both_ways() -> Result<()> {
+    scenario("qtcp-both", &["ways"])
+}
+
+#[test]
+fn e7_a_host_with_several_connections_has_one_hosts_share() -> Result<()> {
+    scenario("qtcp-both", &["connections"])
+}
+
+#[test]
 fn e8_reads_settle_when_a_host_comes_and_goes() -> Result<()> {
     scenario("qtcp-converge", &["read"])
 }

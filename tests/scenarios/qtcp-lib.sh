@@ -130,7 +130,7 @@ flow() {
 attach_from() {
     local host=$1 port=$2
     shift 2
-    CONNECT_FROM=h$host attach "$port" -q "${NQNS[host]}" -I "${IDS[host]}" -i 1 "$@"
+    CONNECT_FROM=h$host attach "$port" -q "${NQNS[host]}" -I "${IDS[host]}" -i 1 ${CONNECT_MORE:-} "$@"
 }
 
 # --- what the link saw --------------------------------------------------------------------------
