@@ -58,12 +58,18 @@ slow_nvme_device() {
 # has a disk of its own only with nvme_core.multipath=N. CONNECT_FROM names another network
 # namespace to connect from.
 attach() {
-    local port=$1 before after out new
+    local port=$1 before out
     shift
     before=$(cd /sys/class/nvme && echo *)
     out=$(nsenter ${CONNECT_FROM:+--net=/run/netns/$CONNECT_FROM} \
         nvme connect -t tcp -a $TARGET_IP -s "$port" -n $T1 --reconnect-delay=1 "$@" 2>&1) ||
         fail "nvme connect to port $port $*: $out"
+    new_since "$before"
+}
+
+# new_since CONTROLLERS: prints the controller that is not among these, once it has a disk.
+new_since() {
+    local before=$1 after new
     after=$(cd /sys/class/nvme && echo *)
     new=$(comm -13 <(tr ' ' '\n' <<<"$before" | sort) <(tr ' ' '\n' <<<"$after" | sort) | head -1)
     eventually 10 test -b "/dev/${new}n1" || fail "no disk of controller $new"

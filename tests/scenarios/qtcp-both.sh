@@ -16,14 +16,12 @@ three_hosts high medium low
 # again HOST PORT: connects one more controller of a host that has one, and adds its disk to MORE.
 # nvme-cli 2.3 refuses that whatever it is told.
 again() {
-    local before new options="transport=tcp,traddr=$TARGET_IP,trsvcid=$2,nqn=$T1,hostnqn=${NQNS[$1]}"
+    local before options="transport=tcp,traddr=$TARGET_IP,trsvcid=$2,nqn=$T1,hostnqn=${NQNS[$1]}"
     before=$(cd /sys/class/nvme && echo *)
     options+=",hostid=${IDS[$1]},nr_io_queues=1,reconnect_delay=1,duplicate_connect"
     # shellcheck disable=SC2016 # $1 is the shell's inside
     inside "h$1" sh -c 'echo "$1" >/dev/nvme-fabrics' - "$options" || fail "connect again: $options"
-    new=$(cd /sys/class/nvme && ls -d nvme* | grep -vxF "$(tr ' ' '\n' <<<"$before")")
-    eventually 10 test -b "/dev/${new}n1" || fail "no disk of controller $new"
-    MORE+=("/dev/${new}n1")
+    MORE+=("/dev/$(new_since "$before")n1")
 }
 
 MORE=()
@@ -46,7 +44,8 @@ load() {
 got() {
     local job all=("$2-$3")
     [ "$3" != 3 ] || [ -z "${MORE[*]}" ] || all+=(more-3 more-4)
-    for job in "${all[@]}"; do mbits "$1" "$job" 128; done | perl -ne '$sum += $_; END { print $sum }'
+    # shellcheck disable=SC2046 # numbers, a word each
+    sum $(for job in "${all[@]}"; do mbits "$1" "$job" 128; done)
 }
 
 # see NAME WAY TOLERANCE WEIGHT...: prints the table of a direction; sets TOTAL to the Mbit/s of all.
@@ -57,7 +56,7 @@ see() {
         all+=("$(got "$name" "$way" $host)")
         rows+=("${CLASSES[host]}-$way ${!host} ${all[-1]}")
     done
-    TOTAL=$(perl -e '$sum += $_ for @ARGV; print $sum' "${all[@]}")
+    TOTAL=$(sum "${all[@]}")
     UNIT=Mbit/s shares "$tolerance" "${rows[@]}"
 }
 

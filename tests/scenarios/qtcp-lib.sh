@@ -227,6 +227,9 @@ link_marks() {
 # mbits NAME JOB KIB: prints the Mbit/s of payload that a job of fio had, with commands of KIB.
 mbits() { fio_got "$1" "$2" | KIB=$3 perl -ane 'printf "%.2f\n", $F[0] * $ENV{KIB} * 8192 / 1e6'; }
 
+# sum NUMBER...: prints the sum.
+sum() { perl -e 'my $sum; $sum += $_ for @ARGV; print $sum' "$@"; }
+
 # link_shares NAME read|write TOLERANCE "WHO WEIGHT HOST MBITS"...: prints configured and seen shares,
 # with the least and the most that the host had in a second; fails (not the scenario) where a share
 # is off by more than TOLERANCE per cent of itself. The total is in TOTAL.

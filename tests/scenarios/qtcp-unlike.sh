@@ -18,7 +18,7 @@ load() {
     fio_hosts "$1" $TIME "${jobs[@]}"
     GOT=('')
     for host in 1 2 3; do GOT+=("$(mbits "$1" "${CLASSES[host]}" 128)"); done
-    TOTAL=$(perl -e 'my $sum; $sum += $_ for @ARGV; print $sum' "${GOT[@]:1}")
+    TOTAL=$(sum "${GOT[@]:1}")
 }
 
 # see TOLERANCE WEIGHT...: prints the table of the hosts that have a weight.

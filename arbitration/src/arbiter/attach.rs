@@ -66,9 +66,9 @@ impl<T: Copy> Arbiter<T> {
         sessions.count(id);
         let lists =
             Lists { at_device: &mut at.flows, of_session: &mut sessions.links_mut(id).flows };
-        let flow = at
-            .own
-            .add(node, queue, |lane| flows.insert((device, id, host), (node, Some(lane)), lists));
+        let flow = at.own.add(node, queue, |own_queue| {
+            flows.insert((device, id, host), (node, Some(own_queue)), lists)
+        });
         if begins {
             for class in Class::ALL {
                 let mut next = at.queue_of(class, node).map(|waiting| waiting.first);
@@ -110,14 +110,14 @@ impl<T: Copy> Arbiter<T> {
                 of_session: &mut self.sessions.links_mut(gone.session).flows,
             };
             self.flows.remove(flow, lists);
-            match gone.lane {
-                Some(lane) => queue.own.remove(gone.node, lane),
+            match gone.own_queue {
+                Some(own_queue) => queue.own.remove(gone.node, own_queue),
                 None => queue.remove_flow(gone.session, gone.node),
             }
             self.forget_dropped(gone.device);
         }
         self.leave_session(gone.session);
-        if gone.lane.is_some()
+        if gone.own_queue.is_some()
             && let Some(of_host) = self.flows.of_host(gone.device, gone.session, gone.host)
         {
             self.release(self.flows.id(of_host));

@@ -78,7 +78,7 @@ impl<T: Copy> Arbiter<T> {
                     let first = queue.queue_of(class, flow.node).map(|waiting| waiting.first);
                     let waiting = std::iter::successors(first, |id| self.entries.behind(*id));
                     let waiting =
-                        waiting.map(|id| (id, self.flows.at(self.entries.at(id).flow).lane));
+                        waiting.map(|id| (id, self.flows.at(self.entries.at(id).flow).own_queue));
                     queue.own.check(class, flow.node, waiting);
                 }
             }

@@ -133,7 +133,7 @@ impl<T: Copy> Arbiter<T> {
         let rest = entries.without(ends, first);
         entries.remove(first);
         queue.charge(pace, next, bytes);
-        queue.own.take(class, next.leaf, flow.lane, first);
+        queue.own.take(class, next.leaf, flow.own_queue, first);
         queue.set_queue(class, next.leaf, rest);
         queue.uncount(class);
         flow.uncount();
@@ -206,7 +206,7 @@ impl<T: Copy> Arbiter<T> {
         let Self { devices, entries, flows, pace, .. } = self;
         let Some(queue) = devices.kept_mut(device) else { return };
         queue.charge(pace, next, head.work.bytes);
-        queue.own.take(next.class, next.leaf, flows.at(head.flow).lane, head.id);
+        queue.own.take(next.class, next.leaf, flows.at(head.flow).own_queue, head.id);
         queue.set_queue(next.class, next.leaf, entries.without(ends, head.id));
         // A command that enters the elevator waits there.
         if !queue.is_ordered() || head.mark {

@@ -50,7 +50,7 @@ impl<T: Copy> Arbiter<T> {
     pub fn output(&mut self, now: Nanos, flow: HostFlowId, class: Class) {
         let Some(&found) = self.flows.find(flow) else { return };
         let Some(queue) = self.devices.kept_mut(found.device) else { return };
-        let last = match queue.own.last(class, found.node, found.lane) {
+        let last = match queue.own.last(class, found.node, found.own_queue) {
             Some(last) => last,
             None => queue.queue_of(class, found.node).map(|queue| queue.last),
         };
@@ -94,7 +94,7 @@ impl<T: Copy> Arbiter<T> {
         *waiting += 1;
         let ends = entries.append(queue.queue_of(class, leaf), entry);
         queue.put_queue(class, leaf, ends);
-        queue.own.append(class, leaf, flow.lane, ends.last);
+        queue.own.append(class, leaf, flow.own_queue, ends.last);
         queue.count(class);
         if queue.is_ordered() {
             entries.locate(ends.last, lba, blocks);
@@ -126,7 +126,7 @@ impl<T: Copy> Arbiter<T> {
             && let Some(ends) = queue.queue_of(entry.class, flow.node)
         {
             let left = self.entries.without(ends, id);
-            queue.own.withdraw(entry.class, flow.node, flow.lane, id);
+            queue.own.withdraw(entry.class, flow.node, flow.own_queue, id);
             queue.set_queue(entry.class, flow.node, left);
         }
         self.entries.remove(id);

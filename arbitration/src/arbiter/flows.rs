@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::ids::{DeviceId, HostFlowId, HostFlowIndex, LaneId};
+use super::ids::{DeviceId, HostFlowId, HostFlowIndex, OwnQueueId};
 use super::table::Table;
 use crate::order::NodeId;
 use crate::session::{HostId, SessionId};
@@ -17,7 +17,7 @@ pub(super) struct HostFlow {
     /// The host's leaf in the trees of the device.
     pub(super) node: NodeId,
     /// The queue's place in the host's own order; `None`: the flow is of all queues without weights.
-    pub(super) lane: Option<LaneId>,
+    pub(super) own_queue: Option<OwnQueueId>,
     /// Calls that asked for the flow and have not released it.
     pub(super) references: u32,
     /// Commands that wait, output marks among them.
@@ -52,7 +52,7 @@ impl HostFlow {
             session,
             host,
             node,
-            lane: None,
+            own_queue: None,
             references: 0,
             waiting: 0,
             plain: false,
@@ -141,13 +141,13 @@ impl Flows {
     pub(super) fn insert(
         &mut self,
         (device, session, host): (DeviceId, SessionId, HostId),
-        (node, lane): (NodeId, Option<LaneId>),
+        (node, own_queue): (NodeId, Option<OwnQueueId>),
         lists: Lists<'_>,
     ) -> HostFlowIndex {
         let behind = |next: &Option<HostFlowIndex>| Neighbours { prev: None, next: *next };
         let flow = self.table.insert(HostFlow {
             references: 1,
-            lane,
+            own_queue,
             at_device: behind(lists.at_device),
             of_session: behind(lists.of_session),
             ..HostFlow::new((device, session, host), node)
@@ -158,7 +158,7 @@ impl Flows {
         if let Some(next) = lists.of_session.replace(flow) {
             self.at_mut(next).of_session.prev = Some(flow);
         }
-        if lane.is_none() {
+        if own_queue.is_none() {
             self.by_host.insert((device, session, host), flow);
         }
         flow
@@ -166,9 +166,9 @@ impl Flows {
 
     /// Removes a flow from the table and from its lists.
     pub(super) fn remove(&mut self, flow: HostFlowIndex, lists: Lists<'_>) {
-        let HostFlow { device, session, host, lane, at_device, of_session, .. } =
+        let HostFlow { device, session, host, own_queue, at_device, of_session, .. } =
             self.table.remove(flow);
-        if lane.is_none() {
+        if own_queue.is_none() {
             self.by_host.remove(&(device, session, host));
         }
         if let Some(next) = at_device.next {
@@ -206,7 +206,7 @@ impl Flows {
     /// Counts the flows, and the places.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {
-        assert_eq!(self.by_host.len(), self.iter().filter(|flow| flow.lane.is_none()).count());
+        assert_eq!(self.by_host.len(), self.iter().filter(|flow| flow.own_queue.is_none()).count());
         self.table.sizes()
     }
 }

@@ -27,9 +27,9 @@ pub(super) struct CreditSetId(Index);
 
 /// A queue's place in its host's own order, while it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LaneId(Index);
+pub(super) struct OwnQueueId(Index);
 
-impl LaneId {
+impl OwnQueueId {
     /// The first place.
     pub(super) const FIRST: Self = Self(Index::FIRST);
 
@@ -45,4 +45,4 @@ impl HostFlowIndex {
     pub(super) const NONE: Self = Self(Index::FIRST);
 }
 
-names!(EntryId, HostFlowIndex, CreditSetId, LaneId);
+names!(EntryId, HostFlowIndex, CreditSetId, OwnQueueId);

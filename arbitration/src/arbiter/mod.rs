@@ -13,9 +13,9 @@
 //!
 //! Each part of the arbiter owns its data and knows nothing of the arbiter: the commands that wait
 //! (`entries`), flows, sessions with their credit sets, devices with their queues and the own orders
-//! of hosts, timers, changes under way. This file composes them; the files of the arbiter's operations (`attach`, `enqueue`,
-//! `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`) carry a command, or a change,
-//! from part to part.
+//! of hosts, timers, changes under way. This file composes them; the files of the arbiter's
+//! operations (`attach`, `enqueue`, `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`)
+//! carry a command, or a change, from part to part.
 //!
 //! The property tests in `tests/` and `churn.rs` check what the stages guarantee together; the
 //! models in `interleavings.rs` check what reactors say to each other.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use slab::Slab;
 use units::{Class, PerClass, QueueWeights};
 
-use super::ids::{EntryId, HostFlowIndex, LaneId};
+use super::ids::{EntryId, HostFlowIndex, OwnQueueId};
 use crate::index::{Index, Name, grown};
 use crate::order::NodeId;
 
@@ -31,7 +31,7 @@ pub struct WeightedQueue {
 
 /// What a weighted queue has waiting, or all queues of the host without weights together.
 #[derive(Debug)]
-struct Lane {
+struct OwnQueue {
     qid: u16,
     priority: Class,
     controller: usize,
@@ -42,9 +42,9 @@ struct Lane {
 /// The turns of a controller's queues in one class of commands.
 #[derive(Debug, Default)]
 struct Turns {
-    /// Lanes with commands waiting, by their priority class; the first has the turn.
+    /// Own queues with commands waiting, by their priority class; the first has the turn.
     rings: PerClass<VecDeque<usize>>,
-    /// Commands that the first lane of each ring has sent in a row.
+    /// Commands that the first queue of each ring has sent in a row.
     in_a_row: PerClass<u16>,
     /// Virtual time of each priority class, which grows by 1 / weight with each command.
     times: PerClass<u64>,
@@ -56,7 +56,7 @@ struct Turns {
 #[derive(Debug)]
 struct Controller {
     weights: Arc<QueueWeights>,
-    lanes: usize,
+    own_queues: usize,
     turns: PerClass<Turns>,
 }
 
@@ -64,14 +64,14 @@ struct Controller {
 #[derive(Debug)]
 struct OwnOrder {
     /// The first is that of the queues without weights.
-    lanes: Slab<Lane>,
+    own_queues: Slab<OwnQueue>,
     controllers: Slab<Controller>,
     /// Controllers with commands waiting, by class; the first has the turn.
     ring: PerClass<VecDeque<usize>>,
 }
 
-/// The lane of a host's queues without weights.
-const PLAIN: LaneId = LaneId::FIRST;
+/// The place of all queues without weights together.
+const PLAIN: OwnQueueId = OwnQueueId::FIRST;
 
 /// The own orders of the hosts at a device that have weighted queues.
 #[derive(Debug, Default)]
@@ -100,25 +100,25 @@ impl Turns {
             .min_by_key(|class| self.times[*class])
     }
 
-    /// Adds a lane that has begun to wait. A priority class that had nothing waiting begins level
+    /// Adds a queue that has begun to wait. A priority class that had nothing waiting begins level
     /// with the others: turns that it did not use are gone.
-    fn join(&mut self, priority: Class, lane: usize) {
+    fn join(&mut self, priority: Class, own_queue: usize) {
         let ring = &mut self.rings[priority];
         if ring.is_empty() {
             let time = &mut self.times[priority];
             *time = self.now.max(*time);
         }
-        ring.push_back(lane);
+        ring.push_back(own_queue);
     }
 
-    /// Removes a lane that waits no more.
-    fn leave(&mut self, priority: Class, lane: usize) {
-        if remove(&mut self.rings[priority], lane) {
+    /// Removes a queue that waits no more.
+    fn leave(&mut self, priority: Class, own_queue: usize) {
+        if remove(&mut self.rings[priority], own_queue) {
             self.in_a_row[priority] = 0;
         }
     }
 
-    /// Counts a command of the first lane of a priority class.
+    /// Counts a command of the first queue of a priority class.
     fn took(&mut self, priority: Class, weights: &QueueWeights) {
         if priority != Class::Urgent {
             self.now = self.times[priority];
@@ -157,48 +157,50 @@ fn pass_on<T>(ring: &mut VecDeque<T>) {
 impl OwnOrder {
     /// Makes the order of a host without weighted queues.
     fn new() -> Self {
-        let (lanes, controllers) = (Slab::new(), Slab::new());
-        let mut own = Self { lanes, controllers, ring: PerClass::default() };
+        let (own_queues, controllers) = (Slab::new(), Slab::new());
+        let mut own = Self { own_queues, controllers, ring: PerClass::default() };
         let plain = WeightedQueue { qid: 0, priority: Class::Low, weights: Arc::default() };
         own.add(&plain, |_| HostFlowIndex::NONE);
         own
     }
 
-    /// Adds a lane; `flow` makes its flow.
+    /// Adds a queue; `flow` makes its flow.
     fn add(
         &mut self,
         queue: &WeightedQueue,
-        flow: impl FnOnce(LaneId) -> HostFlowIndex,
+        flow: impl FnOnce(OwnQueueId) -> HostFlowIndex,
     ) -> HostFlowIndex {
         let controller = self.controller(&queue.weights);
         if let Some(of) = self.controllers.get_mut(controller) {
-            of.lanes += 1;
+            of.own_queues += 1;
         }
-        let place = self.lanes.vacant_entry();
-        let flow = flow(LaneId::of(Index::nth(place.key())));
+        let place = self.own_queues.vacant_entry();
+        let flow = flow(OwnQueueId::of(Index::nth(place.key())));
         let (qid, priority, waiting) = (queue.qid, queue.priority, PerClass::default());
-        place.insert(Lane { qid, priority, controller, flow, waiting });
+        place.insert(OwnQueue { qid, priority, controller, flow, waiting });
         flow
     }
 
-    /// Removes a lane with nothing waiting. Returns whether none with weights is left.
-    fn remove(&mut self, lane: LaneId) -> bool {
-        if let Some(gone) = self.lanes.try_remove(lane.at()) {
+    /// Removes a queue with nothing waiting. Returns whether none with weights is left.
+    fn remove(&mut self, own_queue: OwnQueueId) -> bool {
+        if let Some(gone) = self.own_queues.try_remove(own_queue.at()) {
             let empty = gone.waiting.values().all(VecDeque::is_empty);
             debug_assert!(empty, "a flow goes without commands");
             if let Some(of) = self.controllers.get_mut(gone.controller) {
-                of.lanes = of.lanes.saturating_sub(1);
-                if of.lanes == 0 {
+                of.own_queues = of.own_queues.saturating_sub(1);
+                if of.own_queues == 0 {
                     self.controllers.try_remove(gone.controller);
                 }
             }
         }
-        self.lanes.len() <= 1
+        self.own_queues.len() <= 1
     }
 
-    /// Adds a command at the end of its lane.
-    fn append(&mut self, class: Class, lane: LaneId, entry: EntryId) {
-        let Some(Lane { waiting, controller, priority, .. }) = self.lanes.get_mut(lane.at()) else {
+    /// Adds a command at the end of its queue.
+    fn append(&mut self, class: Class, own_queue: OwnQueueId, entry: EntryId) {
+        let Some(OwnQueue { waiting, controller, priority, .. }) =
+            self.own_queues.get_mut(own_queue.at())
+        else {
             return;
         };
         let waiting = &mut waiting[class];
@@ -211,28 +213,33 @@ impl OwnOrder {
         if turns.is_empty() {
             self.ring[class].push_back(*controller);
         }
-        turns.join(*priority, lane.at());
+        turns.join(*priority, own_queue.at());
     }
 
     /// Finds the command that goes next.
     fn first(&self, class: Class) -> Option<EntryId> {
         let turns = &self.controllers.get(*self.ring[class].front()?)?.turns[class];
-        let lane = *turns.rings[turns.next()?].front()?;
-        self.lanes.get(lane)?.waiting[class].front().copied()
+        let own_queue = *turns.rings[turns.next()?].front()?;
+        self.own_queues.get(own_queue)?.waiting[class].front().copied()
     }
 
-    /// Charges the turns of the command that goes, which [`Self::first`] has found in this lane.
-    fn charge(&mut self, class: Class, lane: LaneId) {
+    /// Charges the turns of the command that goes, which [`Self::first`] has found in this queue.
+    fn charge(&mut self, class: Class, own_queue: OwnQueueId) {
         pass_on(&mut self.ring[class]);
-        let Some(&Lane { priority, controller, .. }) = self.lanes.get(lane.at()) else { return };
+        let Some(&OwnQueue { priority, controller, .. }) = self.own_queues.get(own_queue.at())
+        else {
+            return;
+        };
         if let Some(Controller { weights, turns, .. }) = self.controllers.get_mut(controller) {
             turns[class].took(priority, weights);
         }
     }
 
-    /// Withdraws a command from its lane.
-    fn withdraw(&mut self, class: Class, lane: LaneId, entry: EntryId) {
-        let Some(Lane { waiting, controller, priority, .. }) = self.lanes.get_mut(lane.at()) else {
+    /// Withdraws a command from its queue.
+    fn withdraw(&mut self, class: Class, own_queue: OwnQueueId, entry: EntryId) {
+        let Some(OwnQueue { waiting, controller, priority, .. }) =
+            self.own_queues.get_mut(own_queue.at())
+        else {
             return;
         };
         remove(&mut waiting[class], entry);
@@ -241,7 +248,7 @@ impl OwnOrder {
         }
         let Some(of) = self.controllers.get_mut(*controller) else { return };
         let turns = &mut of.turns[class];
-        turns.leave(*priority, lane.at());
+        turns.leave(*priority, own_queue.at());
         if turns.is_empty() {
             remove(&mut self.ring[class], *controller);
         }
@@ -253,7 +260,7 @@ impl OwnOrder {
         let found = found.map(|(number, _)| number);
         found.unwrap_or_else(|| {
             let (weights, turns) = (Arc::clone(weights), PerClass::default());
-            self.controllers.insert(Controller { weights, lanes: 0, turns })
+            self.controllers.insert(Controller { weights, own_queues: 0, turns })
         })
     }
 }
@@ -277,12 +284,16 @@ impl OwnOrders {
     /// Finds the flow of a host's queue.
     pub(super) fn flow(&self, leaf: NodeId, queue: &WeightedQueue) -> Option<HostFlowIndex> {
         let own = self.of(leaf)?;
-        let same = |lane: &&Lane| {
-            let of = own.controllers.get(lane.controller);
-            (lane.qid, lane.priority) == (queue.qid, queue.priority)
+        let same = |own_queue: &&OwnQueue| {
+            let of = own.controllers.get(own_queue.controller);
+            (own_queue.qid, own_queue.priority) == (queue.qid, queue.priority)
                 && of.is_some_and(|of| Arc::ptr_eq(&of.weights, &queue.weights))
         };
-        own.lanes.iter().map(|(_, lane)| lane).find(same).map(|lane| lane.flow)
+        own.own_queues
+            .iter()
+            .map(|(_, own_queue)| own_queue)
+            .find(same)
+            .map(|own_queue| own_queue.flow)
     }
 
     /// Adds a queue to a host's order, or begins the order with it; `flow` makes its flow.
@@ -290,25 +301,31 @@ impl OwnOrders {
         &mut self,
         leaf: NodeId,
         queue: &WeightedQueue,
-        flow: impl FnOnce(LaneId) -> HostFlowIndex,
+        flow: impl FnOnce(OwnQueueId) -> HostFlowIndex,
     ) -> HostFlowIndex {
         let own = grown(&mut self.by_leaf, leaf.number() as usize, || None);
         own.get_or_insert_with(|| Box::new(OwnOrder::new())).add(queue, flow)
     }
 
     /// Removes a queue with nothing waiting from a host's order, and the order with the last.
-    pub(super) fn remove(&mut self, leaf: NodeId, lane: LaneId) {
+    pub(super) fn remove(&mut self, leaf: NodeId, own_queue: OwnQueueId) {
         let Some(own) = self.by_leaf.get_mut(leaf.number() as usize) else { return };
-        if own.as_mut().is_some_and(|own| own.remove(lane)) {
+        if own.as_mut().is_some_and(|own| own.remove(own_queue)) {
             *own = None;
         }
     }
 
     /// Adds a command at the end of its queue, where its host has an own order.
     #[inline]
-    pub(super) fn append(&mut self, class: Class, leaf: NodeId, lane: Option<LaneId>, id: EntryId) {
+    pub(super) fn append(
+        &mut self,
+        class: Class,
+        leaf: NodeId,
+        own_queue: Option<OwnQueueId>,
+        id: EntryId,
+    ) {
         if let Some(own) = self.of_mut(leaf) {
-            own.append(class, lane.unwrap_or(PLAIN), id);
+            own.append(class, own_queue.unwrap_or(PLAIN), id);
         }
     }
 
@@ -323,20 +340,26 @@ impl OwnOrders {
         &self,
         class: Class,
         leaf: NodeId,
-        lane: Option<LaneId>,
+        own_queue: Option<OwnQueueId>,
     ) -> Option<Option<EntryId>> {
         let own = self.of(leaf)?;
-        Some(own.lanes.get(lane.unwrap_or(PLAIN).at())?.waiting[class].back().copied())
+        Some(own.own_queues.get(own_queue.unwrap_or(PLAIN).at())?.waiting[class].back().copied())
     }
 
     /// Takes out the command that [`Self::first`] has found, and charges its turns.
     #[inline]
-    pub(super) fn take(&mut self, class: Class, leaf: NodeId, lane: Option<LaneId>, id: EntryId) {
+    pub(super) fn take(
+        &mut self,
+        class: Class,
+        leaf: NodeId,
+        own_queue: Option<OwnQueueId>,
+        id: EntryId,
+    ) {
         if let Some(own) = self.of_mut(leaf) {
             debug_assert_eq!(own.first(class), Some(id), "the command whose turn it is goes");
-            let lane = lane.unwrap_or(PLAIN);
-            own.charge(class, lane);
-            own.withdraw(class, lane, id);
+            let own_queue = own_queue.unwrap_or(PLAIN);
+            own.charge(class, own_queue);
+            own.withdraw(class, own_queue, id);
         }
     }
 
@@ -346,31 +369,33 @@ impl OwnOrders {
         &mut self,
         class: Class,
         leaf: NodeId,
-        lane: Option<LaneId>,
+        own_queue: Option<OwnQueueId>,
         id: EntryId,
     ) {
         if let Some(own) = self.of_mut(leaf) {
-            own.withdraw(class, lane.unwrap_or(PLAIN), id);
+            own.withdraw(class, own_queue.unwrap_or(PLAIN), id);
         }
     }
 
-    /// Checks that a host's order has the commands that wait in its leaf, each in its lane.
+    /// Checks that a host's order has the commands that wait in its leaf, each in its queue.
     #[cfg(test)]
     pub(super) fn check(
         &self,
         class: Class,
         leaf: NodeId,
-        waiting: impl Iterator<Item = (EntryId, Option<LaneId>)>,
+        waiting: impl Iterator<Item = (EntryId, Option<OwnQueueId>)>,
     ) {
         let own = self.of(leaf).unwrap();
-        let mut lanes: Vec<_> = own.lanes.iter().map(|(lane, _)| (lane, VecDeque::new())).collect();
+        let mut own_queues: Vec<_> =
+            own.own_queues.iter().map(|(own_queue, _)| (own_queue, VecDeque::new())).collect();
         for (entry, of) in waiting {
             let of = of.unwrap_or(PLAIN).at();
-            let (_, lane) = lanes.iter_mut().find(|(lane, _)| *lane == of).unwrap();
-            lane.push_back(entry);
+            let (_, own_queue) =
+                own_queues.iter_mut().find(|(own_queue, _)| *own_queue == of).unwrap();
+            own_queue.push_back(entry);
         }
-        for (lane, waiting) in lanes {
-            assert_eq!(own.lanes[lane].waiting[class], waiting);
+        for (own_queue, waiting) in own_queues {
+            assert_eq!(own.own_queues[own_queue].waiting[class], waiting);
         }
         assert_eq!(own.first(class).is_some(), !own.ring[class].is_empty());
     }

@@ -106,10 +106,10 @@ impl World {
             connection.pace_at = Nanos(now.0 + takes(rate));
         }
         let rate = link.rate;
-        let lane = link.lane(way);
-        let through = Nanos(lane.free_at.max(now).0 + takes(rate));
-        let queued = lane.free_at.ns_since(now);
-        lane.free_at = through;
+        let direction = link.direction(way);
+        let through = Nanos(direction.free_at.max(now).0 + takes(rate));
+        let queued = direction.free_at.ns_since(now);
+        direction.free_at = through;
         if let Some(paced) = connection.paced.and_then(|paced| self.paced.get_mut(paced)) {
             let seen = match way {
                 Way::Down => &mut paced.down,

@@ -40,13 +40,13 @@ pub(super) enum Way {
 
 /// One direction of the link.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Direction {
     pub(super) classes: LinkDirection,
     /// Time at which the link has carried all that stands in its queue.
     pub(super) free_at: Nanos,
 }
 
-impl Lane {
+impl Direction {
     pub(super) fn new() -> Self {
         let goals =
             PerClass::from_fn(|class| share(class).map_or(ClassGoal::Free, ClassGoal::Share));
@@ -60,16 +60,16 @@ impl Lane {
 pub(super) struct SharedLink {
     /// Rate in bytes a second.
     pub(super) rate: u64,
-    pub(super) down: Lane,
-    pub(super) up: Lane,
+    pub(super) down: Direction,
+    pub(super) up: Direction,
 }
 
 impl SharedLink {
     pub(super) fn new(rate: u64) -> Self {
-        Self { rate, down: Lane::new(), up: Lane::new() }
+        Self { rate, down: Direction::new(), up: Direction::new() }
     }
 
-    pub(super) fn lane(&mut self, way: Way) -> &mut Lane {
+    pub(super) fn direction(&mut self, way: Way) -> &mut Direction {
         match way {
             Way::Down => &mut self.down,
             Way::Up => &mut self.up,
@@ -115,9 +115,9 @@ impl Seen {
         traffic.iter().all(still)
     }
 
-    pub(super) fn leave(&mut self, lane: &mut Lane) {
+    pub(super) fn leave(&mut self, direction: &mut Direction) {
         for flow in self.flows.values_mut() {
-            flow.leave(lane.classes.paced());
+            flow.leave(direction.classes.paced());
         }
     }
 }
