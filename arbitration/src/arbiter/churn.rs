@@ -435,7 +435,8 @@ proptest! {
         prop_assert_eq!(left, Sizes { timers, ..Sizes::default() });
         prop_assert!(timers <= 64, "timers of what has gone: {}", timers);
         prop_assert_eq!(life.sent, life.served + life.back, "each command once");
-        prop_assert!(places.flows <= life.most.flows + 1, "{:?} {:?}", places, life.most);
+        // A weighted queue comes with two flows, before others go in the same turn.
+        prop_assert!(places.flows <= life.most.flows + 2, "{:?} {:?}", places, life.most);
         prop_assert!(places.entries <= life.most.entries + 2);
         prop_assert!(places.sessions <= 2 * life.most.sessions + 8, "{:?} {:?}", places, life.most);
         let root = life.sessions.named("root").unwrap();

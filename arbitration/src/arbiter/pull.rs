@@ -94,13 +94,24 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Takes out the reactors that have something to do again since the last call: those that sleep
-    /// though commands wait, or whose sessions have credits again.
+    /// though commands wait, or whose sessions have credits again. A reactor that ends its turn before
+    /// a pull has said [`Pull::Later`] or [`Pull::Nothing`] asks here: it would keep them asleep until
+    /// its next turn.
     #[inline]
-    fn take_wake_ups(&mut self) -> Reactors {
+    #[must_use = "these reactors sleep until they are woken"]
+    pub fn take_wake_ups(&mut self) -> Reactors {
         let mut wake = std::mem::take(&mut self.wake);
         if self.woken.load(Relaxed) != 0 {
             wake |= Reactors::of_bits(self.woken.swap(0, Relaxed));
         }
+        wake.without(self.reactor)
+    }
+
+    /// Returns the reactors that [`Self::take_wake_ups`] would take out.
+    #[must_use]
+    pub fn wake_ups(&self) -> Reactors {
+        let mut wake = self.wake;
+        wake |= Reactors::of_bits(self.woken.load(Relaxed));
         wake.without(self.reactor)
     }
 

@@ -85,6 +85,8 @@ pub struct Inventory {
     /// Queues in which commands wait for memory: one of each host on each of its sessions, while a
     /// connection of the host lives.
     pub queues: usize,
+    /// Reactors that may go on and that this one has not woken yet.
+    pub wake_ups: usize,
 }
 
 impl<D: Driver> Core<D> {
@@ -147,6 +149,7 @@ impl<D: Driver> Core<D> {
             unread_bytes: self.connections.iter().map(|connection| connection.held_bytes()).sum(),
             granted_bytes: pages as usize * PAGE as usize,
             queues,
+            wake_ups: self.io.stages.arbiter.wake_ups().count(),
         }
     }
 
@@ -182,6 +185,7 @@ impl<D: Driver> Core<D> {
             match self.io.stages.arbiter.pull_before_sleep(now) {
                 Pull::Command(command) => {
                     self.serve_command(now, command);
+                    self.wake_others();
                     return None;
                 }
                 Pull::Wake(reactors) => self.io.driver.wake(reactors),
@@ -252,6 +256,7 @@ impl<D: Driver> Core<D> {
             self.serve_waiting();
             self.flush();
         }
+        self.wake_others();
         chores
     }
 
@@ -460,6 +465,15 @@ impl<D: Driver> Core<D> {
                 Pull::Wake(reactors) => self.io.driver.wake(reactors),
                 Pull::Later(_) | Pull::Nothing => return any,
             }
+        }
+    }
+
+    /// Wakes the reactors that may go on since something of this turn has ended.
+    #[inline]
+    fn wake_others(&mut self) {
+        let others = self.io.stages.arbiter.take_wake_ups();
+        if !others.is_empty() {
+            self.io.driver.wake(others);
         }
     }
 

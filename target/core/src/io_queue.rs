@@ -361,6 +361,10 @@ impl<D: Driver> IoQueue<D> {
 
     /// Lets a command's next slice ask for its turn.
     pub(crate) fn next_slice(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
+        if !matches!(queue.commands.state(slot), State::Slicing(_)) {
+            // The command was withdrawn meanwhile, and the host's queues may have been given up.
+            return;
+        }
         // Settings may have changed since the slice before.
         self.arrival.charge_again(io, queue, slot);
         let outcome = self.dispatch.next_slice(queue, io, slot);

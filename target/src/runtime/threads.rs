@@ -105,11 +105,10 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// Returns the CPUs for the kernel's workers, which carry out what a file system has to wait for:
-/// those without a reactor, whose turns would last until a worker has had its time; all where each
-/// CPU has a reactor.
-fn cpus_for_workers(cores: &[usize]) -> Vec<usize> {
-    let allowed = threads::allowed().unwrap_or_default();
+/// Returns the CPUs for the kernel's workers, of those `allowed`. They carry out what a file system
+/// has to wait for, and keep off the `cores` of reactors, whose turns would last until a worker has
+/// had its time; where each CPU has a reactor, they run on all.
+fn cpus_for_workers(allowed: Vec<usize>, cores: &[usize]) -> Vec<usize> {
     let free: Vec<_> = allowed.iter().copied().filter(|cpu| !cores.contains(cpu)).collect();
     if free.is_empty() { allowed } else { free }
 }
@@ -121,7 +120,7 @@ fn run_reactor(
     core: usize,
     ready: &mpsc::Sender<anyhow::Result<()>>,
 ) {
-    let cpus = cpus_for_workers(&shared.settings.cores);
+    let cpus = cpus_for_workers(threads::allowed().unwrap_or_default(), &shared.settings.cores);
     if let Err(error) = threads::pin(core) {
         tracing::warn!(core, %error, "the reactor is not pinned to its core");
     }
@@ -140,6 +139,23 @@ fn run_reactor(
         }
         Err(error) => {
             let _ = ready.send(Err(error.into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_keep_off_the_cores_of_reactors_where_there_are_others() {
+        for (cores, workers) in [
+            (&[0][..], &[1, 2, 5][..]),
+            (&[1, 5], &[0, 2]),
+            (&[0, 1, 2, 5], &[0, 1, 2, 5]),
+            (&[7], &[0, 1, 2, 5]),
+        ] {
+            assert_eq!(cpus_for_workers(vec![0, 1, 2, 5], cores), workers, "{cores:?}");
         }
     }
 }

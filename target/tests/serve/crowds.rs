@@ -3,7 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fabric::fabrics::DISCOVERY_NQN;
@@ -129,6 +130,32 @@ fn accepted_from(peer: SocketAddr) -> Option<OwnedFd> {
         }
     }
     None
+}
+
+/// Says whether this process has a socket open, by the link of its descriptor.
+fn has_open(socket: &Path) -> bool {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    let mut links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links.any(|link| link == socket)
+}
+
+#[test]
+fn the_socket_of_a_connection_that_has_ended_is_closed() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let stream = connect_from(local(7), address);
+    let here = stream.local_addr().unwrap();
+    let mut socket = None;
+    eventually("the connection is accepted", || {
+        let accepted = accepted_from(here).filter(|_| !runtime.connections().is_empty());
+        let link = |fd: OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        socket = accepted.and_then(|fd| link(fd).ok());
+        socket.is_some()
+    });
+    let socket = socket.unwrap();
+    assert!(has_open(&socket));
+    drop(stream);
+    eventually("the socket is closed", || !has_open(&socket));
+    end(&runtime);
 }
 
 #[test]

@@ -20,6 +20,8 @@ const KEPT: &[u64] = &[
     117_658_832_732_171,
     117_659_749_711_885,
     117_660_671_083_770,
+    117_663_622_365_506,
+    117_663_643_274_970,
 ];
 
 /// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.

@@ -200,6 +200,9 @@ impl World {
         if held.connections != known {
             self.breaks(format!("reactor {index} has {known} connections, and says: {held:?}"));
         }
+        if held.wake_ups > 0 {
+            self.breaks(format!("reactor {index} ends its turn and wakes nobody: {held:?}"));
+        }
         if held.ordered > held.commands {
             self.breaks(format!("reactor {index} orders more commands than it has: {held:?}"));
         }
