@@ -172,7 +172,10 @@ impl Target {
     fn received(&mut self, event: Received<'_>) {
         match event {
             Received::Initialized => {}
-            Received::Command { slot, sqe, data } => self.command(slot, &sqe, &data),
+            Received::Command { slot, data } => {
+                let sqe = *self.connection.sqe_of(slot);
+                self.command(slot, &sqe, &data);
+            }
             Received::Data { slot, offset, bytes } => {
                 let coming = self.coming.get_mut(&slot).expect("data that nobody waits for");
                 let length = u32::try_from(bytes.len()).expect("a chunk's length");

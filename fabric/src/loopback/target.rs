@@ -92,14 +92,14 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
         violation
     }
 
-    fn command<'a>(&mut self, sqe: Sqe, data: Option<&'a H>) -> Result<Received<'a>, Violation> {
+    fn command<'a>(&mut self, sqe: &Sqe, data: Option<&'a H>) -> Result<Received<'a>, Violation> {
         let bytes = data.map_or(&[][..], Payload::bytes);
         if bytes.len() > self.in_capsule_data as usize {
             return Err(Violation::CAPSULE);
         }
         let slot = self.commands.take(sqe).ok_or(Violation::SEQUENCE)?;
         let data = if bytes.is_empty() { CapsuleData::None } else { CapsuleData::Whole(bytes) };
-        Ok(Received::Command { slot, sqe, data })
+        Ok(Received::Command { slot, data })
     }
 
     /// Takes granted data: its bytes, if the shell still wants them.
@@ -194,7 +194,7 @@ where
             let Some((message, rest)) = input.split_first() else { return Ok(None) };
             *input = rest;
             let event = match message {
-                ToTarget::Command { sqe, data } => self.command(*sqe, data.as_ref()).map(Some),
+                ToTarget::Command { sqe, data } => self.command(sqe, data.as_ref()).map(Some),
                 ToTarget::Data(message) => self.data(message),
                 ToTarget::Terminated(violation) => {
                     self.closed = true;

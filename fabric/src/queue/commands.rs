@@ -95,11 +95,11 @@ impl Commands {
 
     /// Takes a command in, unless as many are outstanding as the queue has entries.
     #[inline]
-    pub(crate) fn take(&mut self, sqe: Sqe) -> Option<SlotId> {
+    pub(crate) fn take(&mut self, sqe: &Sqe) -> Option<SlotId> {
         if self.in_flight() >= self.entries as usize {
             return None;
         }
-        let command = Command { sqe, awaiting: Awaiting::Nothing, digest_ok: true };
+        let command = Command { sqe: *sqe, awaiting: Awaiting::Nothing, digest_ok: true };
         // The index is below the number of entries, which has 16 bits.
         let index = self.commands.insert(command);
         if index >= self.transfers.len() {

@@ -1,7 +1,8 @@
 //! What a target learns from a host.
 
 use super::SlotId;
-use crate::nvme::Sqe;
+#[cfg(doc)]
+use super::Transport;
 #[cfg(doc)]
 use crate::nvme::Status;
 
@@ -10,12 +11,11 @@ use crate::nvme::Status;
 pub enum Received<'a> {
     /// The connection is set up (TCP: ICReq was accepted and ICResp is queued).
     Initialized,
-    /// A command. Its slot is taken until it is completed.
+    /// A command. Its slot is taken until it is completed, and [`Transport::sqe_of`] has its
+    /// submission queue entry.
     Command {
         /// The command's slot.
         slot: SlotId,
-        /// The submission queue entry.
-        sqe: Sqe,
         /// The in-capsule data.
         data: CapsuleData<'a>,
     },

@@ -69,25 +69,27 @@ impl Encoder {
         Header::new(kind, flags | digest_flag | self.header_flag(), pdo, plen)
     }
 
-    #[inline]
+    /// Queues a header and its digest. The digest is computed from the queue: a header that lies
+    /// nowhere else is made where it is sent from, field by field.
+    #[inline(always)]
     fn put<P: Payload>(&self, tx: &mut Tx<P>, header: &[u8]) {
         tx.put(header);
         if self.header_digest {
-            tx.put(&crc32c(header).to_le_bytes());
+            let digest = crc32c(tx.last(header.len()));
+            tx.put(&digest.to_le_bytes());
         }
     }
 
-    /// Queues the head of a data PDU, the piece of the payload, and the data digest.
-    fn put_with_data<P: Payload>(
+    /// Queues what follows the header of a data PDU, of `header` bytes: padding, the piece of the
+    /// payload, and the data digest.
+    fn put_data<P: Payload>(
         &self,
         tx: &mut Tx<P>,
-        head: &[u8],
+        header: usize,
         pdo: u8,
-        piece: (Kept, u32, u32),
+        (kept, start, length): (Kept, u32, u32),
     ) {
-        let (kept, start, length) = piece;
-        self.put(tx, head);
-        let written = head.len() + if self.header_digest { DIGEST } else { 0 };
+        let written = header + if self.header_digest { DIGEST } else { 0 };
         if usize::from(pdo) > written {
             tx.pad(usize::from(pdo) - written);
         }
@@ -117,7 +119,8 @@ impl Encoder {
         let kept = tx.keep(data);
         let header = self.with_data(PduType::CapsuleCmd, Flags::empty(), kept.length);
         let head = CapsuleCmd { header, sqe };
-        self.put_with_data(tx, head.as_bytes(), header.pdo, (kept, 0, kept.length));
+        self.put(tx, head.as_bytes());
+        self.put_data(tx, size_of_val(&head), header.pdo, (kept, 0, kept.length));
     }
 
     /// Queues an R2T for `length` bytes from `offset` of the command's data.
@@ -157,11 +160,13 @@ impl Encoder {
             datal: U32::new(length),
             reserved: [0; 4],
         };
-        self.put_with_data(tx, pdu.as_bytes(), header.pdo, (kept, start, length));
+        self.put(tx, pdu.as_bytes());
+        self.put_data(tx, size_of_val(&pdu), header.pdo, (kept, start, length));
     }
 
     /// Queues bytes `start..end` of a kept payload as data PDUs of at most `most` bytes each;
     /// `last` are the flags that the last of them gets in addition.
+    #[inline(always)]
     pub(crate) fn data_split<P: Payload>(
         &self,
         tx: &mut Tx<P>,

@@ -3,7 +3,7 @@
 use super::encode::{self, Encoder, Piece};
 use super::framing::{DataPiece, Framing};
 use super::pdu::{CapsuleCmd, DataPdu, Digests, Flags, Header, Initialize, PduType, TermReq};
-use super::read::read;
+use super::read::{find, read};
 use super::rules::{Rules, Shape};
 use super::tags::Tags;
 use super::tx::{Batch, Kept, Tx};
@@ -135,13 +135,14 @@ impl<P: Payload> TargetConnection<P> {
         violation
     }
 
-    #[inline]
+    #[inline(always)]
     fn head<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Head<'a>>, Violation> {
         let Some((shape, head)) = self.framing.head(input, &self.rules)? else { return Ok(None) };
         match shape.kind {
             PduType::CapsuleCmd => {
-                let CapsuleCmd { sqe, .. } = read(head)?;
-                return self.command(sqe, &shape, input).map(|event| Some(Head::Event(event)));
+                let CapsuleCmd { sqe, .. } = find(head)?;
+                let slot = Self::take(&mut self.commands, sqe, &shape, self.in_capsule_data)?;
+                return Ok(Some(Head::Event(self.command(slot, &shape, input))));
             }
             PduType::H2cData => {
                 let pdu = read(head)?;
@@ -184,20 +185,25 @@ impl<P: Payload> TargetConnection<P> {
         Ok(())
     }
 
+    /// Takes in a command whose capsule may have `most` bytes of data.
     #[inline]
-    fn command<'a>(
-        &mut self,
-        sqe: Sqe,
+    fn take(
+        commands: &mut Commands,
+        sqe: &Sqe,
         shape: &Shape,
-        input: &mut &'a [u8],
-    ) -> Result<Received<'a>, Violation> {
-        if shape.data > self.in_capsule_data {
+        most: u32,
+    ) -> Result<SlotId, Violation> {
+        if shape.data > most {
             return Err(Violation::limit("more in-capsule data than the queue takes"));
         }
-        let slot = self
-            .commands
+        commands
             .take(sqe)
-            .ok_or_else(|| Violation::sequence("more commands outstanding than queue entries"))?;
+            .ok_or_else(|| Violation::sequence("more commands outstanding than queue entries"))
+    }
+
+    /// Takes the in-capsule data of a command that was taken in, as far as it is there.
+    #[inline(always)]
+    fn command<'a>(&mut self, slot: SlotId, shape: &Shape, input: &mut &'a [u8]) -> Received<'a> {
         let data = if shape.data == 0 {
             CapsuleData::None
         } else if let Some(bytes) = self.framing.whole(input, shape) {
@@ -208,7 +214,7 @@ impl<P: Payload> TargetConnection<P> {
             self.commands.await_capsule(slot);
             CapsuleData::Partial { length: shape.data }
         };
-        Ok(Received::Command { slot, sqe, data })
+        Received::Command { slot, data }
     }
 
     /// Takes the head of an H2CData PDU: it must answer an R2T, contiguously, within the limits.
@@ -284,13 +290,18 @@ impl<P: Payload> TargetConnection<P> {
         Some(length)
     }
 
-    #[inline]
+    /// Returns a part of a command's data. The data is moved once, to where it is kept: hence the
+    /// part that is always inlined.
+    #[inline(always)]
     fn send(&mut self, slot: SlotId, data: P, offset: u32, last: bool, result: u64) {
-        if !self.commands.holds(slot) {
-            return;
+        if self.commands.holds(slot) {
+            let kept = self.tx.keep(data);
+            self.send_kept(slot, kept, offset, last, result);
         }
+    }
+
+    fn send_kept(&mut self, slot: SlotId, kept: Kept, offset: u32, last: bool, result: u64) {
         let cccid = self.commands.cid(slot);
-        let kept = self.tx.keep(data);
         let success = last
             && !self.commands.sq_flow_control()
             && result == 0
@@ -309,7 +320,7 @@ impl<P: Payload> TargetConnection<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_data(&mut self, cccid: u16, kept: Kept, datao: u32, last: Flags) {
         let flags = Flags::empty();
         let piece = Piece { kind: PduType::C2hData, flags, cccid, ttag: 0, datao };
@@ -338,7 +349,10 @@ impl<P: Payload> Transport for TargetConnection<P> {
 
     /// Takes the next event from the input. On an error the C2HTermReq is queued, unless
     /// [`Violation::answered`] is false.
-    #[inline]
+    ///
+    /// It is always inlined: an event that goes through memory is written in small parts and read in
+    /// large ones, for which the CPU waits.
+    #[inline(always)]
     fn next<'a>(
         &mut self,
         input: &mut Chunk<'a, Vec<u8>>,
@@ -411,7 +425,7 @@ impl<P: Payload> Transport for TargetConnection<P> {
 
     /// Sends C2HData PDUs, the last of them with the SUCCESS flag where that may stand for the
     /// response (flow control off, `result` 0), else a CapsuleResp.
-    #[inline]
+    #[inline(always)]
     fn complete_with_data(&mut self, slot: SlotId, data: P, result: u64) {
         self.send(slot, data, 0, true, result);
     }

@@ -176,9 +176,15 @@ impl<P: Payload> Tx<P> {
     }
 
     /// Appends header bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.filling.head.extend_from_slice(bytes);
+    }
+
+    /// Returns the last `count` header bytes.
+    pub(crate) fn last(&self, count: usize) -> &[u8] {
+        let head = &self.filling.head;
+        head.get(head.len().saturating_sub(count)..).unwrap_or_default()
     }
 
     /// Appends `count` zero bytes of padding.
@@ -188,7 +194,7 @@ impl<P: Payload> Tx<P> {
     }
 
     /// Keeps a payload for the pieces that [`Self::put_piece`] sends of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep(&mut self, payload: P) -> Kept {
         let (index, length) = (self.filling.payloads.len(), length_of(&payload));
         self.filling.payloads.push(payload);

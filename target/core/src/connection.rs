@@ -285,15 +285,17 @@ impl<D: Driver> Connection<D> {
         if self.is_io() { UNSENT_MAX } else { ADMIN_UNSENT_MAX }
     }
 
-    #[inline]
+    #[inline(always)]
     fn event(&mut self, io: &mut Context<D>, event: Received<'_>) {
         let queue = &mut self.queue;
         let accepted = match (event, &mut self.stage) {
-            (Received::Command { slot, sqe, data }, Stage::Io(io_queue)) => {
+            (Received::Command { slot, data }, Stage::Io(io_queue)) => {
+                let sqe = *queue.transport.sqe_of(slot);
                 io_queue.command(queue, io, slot, &sqe, data);
                 None
             }
-            (Received::Command { slot, sqe, data }, Stage::Admin(admin)) => {
+            (Received::Command { slot, data }, Stage::Admin(admin)) => {
+                let sqe = *queue.transport.sqe_of(slot);
                 admin.command(queue, io, slot, &sqe, data)
             }
             (Received::Data { slot, offset, bytes }, Stage::Io(io_queue)) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::settings::OrderSettings;
 use fabric::Nanos;
-use fabric::queue::{CapsuleData, SlotId, Transport};
+use fabric::queue::{CapsuleData, Payload as _, SlotId, Transport};
 use qtcp::pacing::Pacing;
 
 use crate::payload::TxData;
@@ -48,8 +48,9 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         }
     }
 
-    /// Answers a command with data: at once, or when its class's turn has come.
-    #[inline]
+    /// Answers a command with data: at once, or when its class's turn has come. It is always inlined,
+    /// so that the data is moved once.
+    #[inline(always)]
     pub(crate) fn reply<T: Transport<Payload = TxData<B>>>(
         &mut self,
         transport: &mut T,
@@ -57,10 +58,13 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         slot: SlotId,
         data: TxData<B>,
     ) {
-        match &mut self.traffic {
-            Some(traffic) => traffic.reply(transport, class, slot, data),
-            None => transport.complete_with_data(slot, data, 0),
+        if let Some(traffic) = &mut self.traffic
+            && !traffic.sends_now(transport, class, data.bytes().len())
+        {
+            traffic.hold(class, slot, data);
+            return;
         }
+        transport.complete_with_data(slot, data, 0);
     }
 
     /// Returns how many bytes of replies wait for their turn.

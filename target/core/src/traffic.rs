@@ -141,25 +141,29 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.changed = true;
     }
 
-    /// Answers a command with data: at once, or when its turn has come.
+    /// Says whether a command's data may be sent at once, `bytes` of it, and counts the data if so.
+    /// If not, [`Self::hold`] the data.
     #[inline]
-    pub(crate) fn reply<T: Transport<Payload = TxData<B>>>(
+    pub(crate) fn sends_now<T: Transport>(
         &mut self,
-        transport: &mut T,
+        transport: &T,
         class: Class,
-        slot: SlotId,
-        data: TxData<B>,
-    ) {
+        bytes: usize,
+    ) -> bool {
         self.changed = true;
-        if self.pacing.is_held()
-            || self.holds_replies()
-            || !takes_more(transport, self.pacing.ahead())
-        {
-            self.replies.push(class, slot, data);
-            return;
+        let now = !self.pacing.is_held()
+            && !self.holds_replies()
+            && takes_more(transport, self.pacing.ahead());
+        if now {
+            self.sent[class] += bytes as u64;
         }
-        self.sent[class] += data.bytes().len() as u64;
-        transport.complete_with_data(slot, data, 0);
+        now
+    }
+
+    /// Holds a command's data until its turn has come.
+    #[cold]
+    pub(crate) fn hold(&mut self, class: Class, slot: SlotId, data: TxData<B>) {
+        self.replies.push(class, slot, data);
     }
 
     /// Moves replies whose turn it is to what is sent next.

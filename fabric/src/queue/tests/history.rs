@@ -122,7 +122,10 @@ impl<J: Joined> Target<J> {
                     self.connection.set_queue(entries, flow_control);
                     self.connection.set_in_capsule_data(in_capsule);
                 }
-                Received::Command { slot, sqe, data } => self.command(slot, &sqe, &data, history),
+                Received::Command { slot, data } => {
+                    let sqe = *self.connection.sqe_of(slot);
+                    self.command(slot, &sqe, &data, history);
+                }
                 Received::Data { slot, offset, bytes } => self.data(slot, offset, bytes),
                 Received::DataEnd { slot, digest_ok } => {
                     assert!(digest_ok);

@@ -43,8 +43,8 @@ pub(super) fn take_command(connection: &mut TargetConnection<Vec<u8>>, cid: u16)
     let bytes = command(cid);
     let mut input = &bytes[..];
     match connection.next(&mut input) {
-        Ok(Some(Received::Command { slot, sqe, data: CapsuleData::None })) => {
-            assert_eq!(sqe.cid.get(), cid);
+        Ok(Some(Received::Command { slot, data: CapsuleData::None })) => {
+            assert_eq!(connection.sqe_of(slot).cid.get(), cid);
             slot
         }
         other => panic!("{other:?}"),

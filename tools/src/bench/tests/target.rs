@@ -177,7 +177,10 @@ impl Queue {
     fn receive(&mut self, mut input: &[u8]) {
         while let Ok(Some(event)) = self.connection.next(&mut input) {
             match event {
-                Received::Command { slot, sqe, data } => self.command(slot, &sqe, &data),
+                Received::Command { slot, data } => {
+                    let sqe = *self.connection.sqe_of(slot);
+                    self.command(slot, &sqe, &data);
+                }
                 Received::Data { slot, offset, bytes } => {
                     let place = &mut self.arriving[usize::from(slot.0)];
                     place[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
