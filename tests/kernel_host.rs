@@ -139,6 +139,11 @@ fn e7_hosts_that_read_and_write_at_once_share_both_ways() -> Result<()> {
 }
 
 #[test]
+fn e7_hosts_with_queues_of_their_own_for_writes_share_both_ways() -> Result<()> {
+    scenario("qtcp-both", &["queues"])
+}
+
+#[test]
 fn e7_a_host_with_several_connections_has_one_hosts_share() -> Result<()> {
     scenario("qtcp-both", &["connections"])
 }

@@ -26,6 +26,8 @@ pub struct Pacing {
     /// The bytes of answers with data that may be ahead of what the connection says next;
     /// [`UNLIMITED`]: no limit.
     ahead: AtomicU64,
+    /// The bytes of one answer that are handed over at once; [`UNLIMITED`]: no limit.
+    piece: AtomicU64,
     /// The round-trip time in microseconds; 0: not known yet.
     rtt_us: AtomicU32,
     /// The rate at which R2Ts may ask the host for data, in bytes per second; [`UNLIMITED`]: no
@@ -33,20 +35,55 @@ pub struct Pacing {
     r2t_rate: AtomicU64,
 }
 
-/// The least bytes of answers with data that are handed over at once.
-pub const LEAST_AHEAD: u64 = 64 << 10;
+/// The answers with data that a connection hands over ahead of what it says next: R2Ts, and answers
+/// without data.
+#[derive(Clone, Copy, Debug)]
+pub enum Answers {
+    /// All that there are.
+    All,
+    /// Whole answers: those that the connection sends in 10 ms at this rate, and 64 KiB at least.
+    Whole(Rate),
+    /// Answers in pieces, for a link that is full: what the connection sends in 10 ms at this rate, and
+    /// 16 KiB at least.
+    Pieces(Rate),
+}
+
+/// The least bytes of whole answers that are handed over at once.
+const LEAST_WHOLE: u64 = 64 << 10;
+/// The least bytes of a piece of an answer.
+const LEAST_PIECE: u64 = 16 << 10;
 /// The time for which answers that are handed over keep a connection busy.
 const AHEAD: Duration = Duration::from_millis(10);
 
-/// Computes the bytes of answers with data that a connection hands over at once where it sends at
-/// this rate. More would only wait in the connection, and what the host is told and asked for next
-/// would wait behind it: a host that reads much would be asked for the data of its writes too late.
-#[must_use]
-pub fn answers_ahead(rate: Rate) -> u64 {
-    let bytes = rate.bytes() * AHEAD.as_secs_f64();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
-    let bytes = bytes as u64;
-    bytes.max(LEAST_AHEAD)
+impl Answers {
+    /// Computes the bytes that are handed over at once. More would only wait in the connection, and
+    /// what the host is told and asked for next would wait behind it: a host that reads much would be
+    /// asked for the data of its writes too late.
+    #[must_use]
+    pub fn ahead(self) -> u64 {
+        let (rate, least) = match self {
+            Self::All => return UNLIMITED,
+            Self::Whole(rate) => (rate, LEAST_WHOLE),
+            Self::Pieces(rate) => (rate, LEAST_PIECE),
+        };
+        let bytes = rate.bytes() * AHEAD.as_secs_f64();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "never negative"
+        )]
+        let bytes = bytes as u64;
+        bytes.max(least)
+    }
+
+    /// Computes the most bytes of one answer that are handed over at once.
+    #[must_use]
+    pub fn piece(self) -> u64 {
+        match self {
+            Self::All | Self::Whole(_) => UNLIMITED,
+            Self::Pieces(_) => self.ahead(),
+        }
+    }
 }
 
 /// The value of a rate without a limit.
@@ -85,6 +122,7 @@ impl Default for Pacing {
             sending: AtomicBool::default(),
             held: AtomicBool::default(),
             ahead: AtomicU64::new(UNLIMITED),
+            piece: AtomicU64::new(UNLIMITED),
             rtt_us: AtomicU32::default(),
             r2t_rate: AtomicU64::new(UNLIMITED),
         }
@@ -129,11 +167,17 @@ impl Pacing {
         usize::try_from(self.ahead.load(Relaxed)).unwrap_or(usize::MAX)
     }
 
-    /// Publishes the bytes of answers that a connection may hand over ahead of others, where it
-    /// sends at this rate; `None`: as many as there are.
-    pub fn set_ahead_at(&self, rate: Option<Rate>) {
-        let bytes = rate.map_or(UNLIMITED, answers_ahead);
-        self.ahead.store(bytes, Relaxed);
+    /// Returns the most bytes of one answer that may be handed over at once.
+    #[must_use]
+    #[inline]
+    pub fn piece(&self) -> usize {
+        usize::try_from(self.piece.load(Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    /// Publishes which answers the connection may hand over at once.
+    pub fn hand_over(&self, answers: Answers) {
+        self.ahead.store(answers.ahead(), Relaxed);
+        self.piece.store(answers.piece(), Relaxed);
     }
 
     /// Returns the round-trip time in whole microseconds; zero while it is not known.
@@ -195,15 +239,20 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_ten_milliseconds_are_handed_over_and_no_fewer_than_64_kib() {
+    fn answers_of_ten_milliseconds_are_handed_over_and_in_pieces_where_the_link_is_full() {
         let pacing = Pacing::default();
-        assert_eq!(pacing.ahead(), usize::MAX, "no stage says anything");
-        for (rate, bytes) in [(0.0, 65_536), (6_553_600.0, 65_536), (1e9, 10_000_000)] {
-            pacing.set_ahead_at(Some(Rate::new(rate)));
-            assert_eq!(pacing.ahead(), bytes, "{rate}");
+        let both = || (pacing.ahead(), pacing.piece());
+        assert_eq!(both(), (usize::MAX, usize::MAX), "no stage says anything");
+        for (rate, whole, piece) in
+            [(0.0, 65_536, 16_384), (3e6, 65_536, 30_000), (1e9, 10_000_000, 10_000_000)]
+        {
+            pacing.hand_over(Answers::Whole(Rate::new(rate)));
+            assert_eq!(both(), (whole, usize::MAX), "{rate}");
+            pacing.hand_over(Answers::Pieces(Rate::new(rate)));
+            assert_eq!(both(), (piece, piece), "{rate}");
         }
-        pacing.set_ahead_at(None);
-        assert_eq!(pacing.ahead(), usize::MAX);
+        pacing.hand_over(Answers::All);
+        assert_eq!(both(), (usize::MAX, usize::MAX));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 #!/bin/bash
-# qtcp-both.sh ways|connections: three hosts, of class High, Medium and Low with shares 5:3:2, over a link
-# that is slower than what they ask for. They read and write at once, over queues of their own for writes,
-# and each direction is shared; or they read, the third one over three connections.
+# qtcp-both.sh ways|queues|connections: three hosts, of class High, Medium and Low with shares 5:3:2, over
+# a link that is slower than what they ask for. They read and write at once, over one connection each or
+# over queues of their own for writes, and each direction is shared; or they read, the third one over three
+# connections.
 # kernel: nvme_core.multipath=N ncpus=1
 # A third of the link of other scenarios: it stays the bottleneck on a machine that is busy.
 LINK=25 THRESHOLD=24000
@@ -9,7 +10,8 @@ LINK=25 THRESHOLD=24000
 qtcp_boot
 TIME=12 RAMP=3
 CLASSES=('' high medium low) WEIGHTS=('' 5 3 2) WAYS=(read)
-[ "$1" != ways ] || WAYS=(read write) CONNECT_MORE=--nr-write-queues=1
+[ "$1" = connections ] || WAYS=(read write)
+[ "$1" != queues ] || CONNECT_MORE=--nr-write-queues=1
 
 three_hosts high medium low
 

@@ -2,8 +2,6 @@
 
 use super::SlotId;
 #[cfg(doc)]
-use super::Transport;
-#[cfg(doc)]
 use crate::nvme::Status;
 
 /// What a target learns from a host.
@@ -11,7 +9,7 @@ use crate::nvme::Status;
 pub enum Received<'a> {
     /// The connection is set up (TCP: ICReq was accepted and ICResp is queued).
     Initialized,
-    /// A command. Its slot is taken until it is completed, and [`Transport::sqe_of`] has its
+    /// A command. Its slot is taken until it is completed, and [`super::Transport::sqe_of`] has its
     /// submission queue entry.
     Command {
         /// The command's slot.

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use units::{Class, PerClass};
 
 use super::{ClassFlowId, ClassGoal, Link, Rules};
-use crate::pacing::answers_ahead;
+use crate::pacing::Answers;
 use crate::{Nanos, Observation, Rate};
 
 /// The kernel's answer to marks.
@@ -525,7 +525,7 @@ impl Connection {
         into.owed -= arrived[1];
         // What the target says overtakes its answers, but for those that it has handed over. The
         // kernel takes a window more than it sends.
-        let handed_over = answers_ahead(Rate::new(out.rate)) as f64;
+        let handed_over = Answers::Pieces(Rate::new(out.rate)).ahead() as f64;
         let ahead = out.ready.min(handed_over + out.window * MSS);
         self.down.send(out, ahead, arrived[1], Word::Written);
         // The pacer asks for data.

@@ -215,7 +215,7 @@ fn come_and_go_both_ways(seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
 /// Does the same with hosts that read and write at once, on one connection: what the target and the
 /// host tell each other waits behind the data that they send.
 fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
-    let mut case = Case::draw_on(seed, 100.0 + 100.0 * Rng::with_seed(seed).f64());
+    let mut case = Case::draw_on(seed, 50.0 + 150.0 * Rng::with_seed(seed).f64());
     for host in &mut case.hosts {
         (host.wants, host.connections) = (f64::INFINITY, 1);
         host.base = host.base.min(5e-3);

@@ -1,6 +1,7 @@
 //! The data that a reactor sends.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
 
 use fabric::queue::Payload;
 
@@ -30,6 +31,28 @@ pub enum TxData<B> {
     Buffer(Leased<B>),
     /// The data of an admin command.
     Bytes(Vec<u8>),
+    /// A part of data that is sent in several.
+    Part(Part<B>),
+}
+
+/// A part of data that is sent in several. The data is given back when all of them have been sent.
+#[derive(Debug)]
+pub struct Part<B> {
+    whole: Rc<TxData<B>>,
+    range: Range<usize>,
+}
+
+impl<B: Deref<Target = [u8]>> TxData<B> {
+    /// Takes a part of the data, which becomes shared between its parts.
+    pub(crate) fn part(&mut self, range: Range<usize>) -> Self {
+        let all = 0..self.bytes().len();
+        let whole = match std::mem::replace(self, Self::Zeroes(0)) {
+            Self::Part(Part { whole, .. }) => whole,
+            whole => Rc::new(whole),
+        };
+        *self = Self::Part(Part { whole: Rc::clone(&whole), range: all });
+        Self::Part(Part { whole, range })
+    }
 }
 
 impl<B: Deref<Target = [u8]>> Payload for TxData<B> {
@@ -39,6 +62,7 @@ impl<B: Deref<Target = [u8]>> Payload for TxData<B> {
             Self::Zeroes(length) => zeroes(*length),
             Self::Buffer(buffer) => buffer,
             Self::Bytes(bytes) => bytes,
+            Self::Part(part) => part.whole.bytes().get(part.range.clone()).unwrap_or_default(),
         }
     }
 }

@@ -10,10 +10,31 @@ use fabric::queue::{Payload as _, SlotId};
 use crate::fairness::Fairness;
 use crate::payload::TxData;
 
+/// An answer that waits, or what is left of it.
+#[derive(Debug)]
+struct Reply<B> {
+    slot: SlotId,
+    data: TxData<B>,
+    /// Bytes of the data that have gone.
+    gone: usize,
+}
+
+/// What goes of an answer at one time.
+#[derive(Debug)]
+pub(crate) struct Piece<B> {
+    pub(crate) class: Class,
+    pub(crate) slot: SlotId,
+    pub(crate) data: TxData<B>,
+    /// Offset of the piece in the command's data, in bytes.
+    pub(crate) offset: u32,
+    /// Whether the answer ends with this piece.
+    pub(crate) last: bool,
+}
+
 /// Answers with data that wait.
 #[derive(Debug)]
 pub(crate) struct Replies<B> {
-    waiting: PerClass<VecDeque<(SlotId, TxData<B>)>>,
+    waiting: PerClass<VecDeque<Reply<B>>>,
     bytes: PerClass<u64>,
     fairness: Fairness,
     count: usize,
@@ -56,22 +77,34 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
         }
         self.bytes[class] += data.bytes().len() as u64;
         self.count += 1;
-        self.waiting[class].push_back((slot, data));
+        self.waiting[class].push_back(Reply { slot, data, gone: 0 });
     }
 
-    /// Takes the answer whose turn it is.
-    pub(crate) fn pop(
-        &mut self,
-        weight: impl Fn(Class) -> u64,
-    ) -> Option<(Class, SlotId, TxData<B>)> {
+    /// Takes the answer whose turn it is, or `most` bytes of it.
+    pub(crate) fn pop(&mut self, weight: impl Fn(Class) -> u64, most: usize) -> Option<Piece<B>> {
         let waiting = &self.waiting;
         let class = self.fairness.next(|class| !waiting[class].is_empty())?;
-        let (slot, data) = self.waiting[class].pop_front()?;
-        let bytes = data.bytes().len() as u64;
+        let piece = self.next_piece(class, most.max(1))?;
+        let bytes = piece.data.bytes().len() as u64;
         self.bytes[class] = self.bytes[class].saturating_sub(bytes);
         self.fairness.spend(class, bytes, weight(class));
+        Some(piece)
+    }
+
+    fn next_piece(&mut self, class: Class, most: usize) -> Option<Piece<B>> {
+        let waiting = &mut self.waiting[class];
+        let Reply { slot, data, gone } = waiting.front_mut()?;
+        let (slot, start, end) = (*slot, *gone, data.bytes().len());
+        let offset = u32::try_from(start).unwrap_or(u32::MAX);
+        if end - start > most {
+            *gone += most;
+            let data = data.part(start..start + most);
+            return Some(Piece { class, slot, data, offset, last: false });
+        }
+        let Reply { mut data, .. } = waiting.pop_front()?;
         self.count -= 1;
-        Some((class, slot, data))
+        let data = if start > 0 { data.part(start..end) } else { data };
+        Some(Piece { class, slot, data, offset, last: true })
     }
 }
 
@@ -95,13 +128,44 @@ mod tests {
         };
         let mut seen = PerClass::<u32>::default();
         for _ in 0..60 {
-            let (class, ..) = replies.pop(weight).unwrap();
+            let Piece { class, last, .. } = replies.pop(weight, 6000).unwrap();
+            assert!(last);
             seen[class] += 1;
         }
         assert_eq!((seen.high, seen.medium, seen.low), (30, 20, 10));
         replies.push(Class::Urgent, SlotId(99), TxData::Bytes(vec![0; 10]));
-        assert_eq!(replies.pop(weight).unwrap().0, Class::Urgent, "before all that waits");
-        while replies.pop(weight).is_some() {}
+        let urgent = replies.pop(weight, 6000).unwrap();
+        assert_eq!(urgent.class, Class::Urgent, "before all that waits");
+        while replies.pop(weight, 6000).is_some() {}
+        assert_eq!((replies.count, replies.bytes), (0, PerClass::default()));
+    }
+
+    #[test]
+    fn a_large_answer_goes_in_pieces_between_which_others_have_their_turns() {
+        let mut replies = Replies::<Vec<u8>>::default();
+        let data: Vec<u8> = (0..=249).cycle().take(10_000).collect();
+        replies.push(Class::Low, SlotId(1), TxData::Bytes(data.clone()));
+        replies.push(Class::Low, SlotId(2), TxData::Bytes(vec![7; 4000]));
+        let (mut got, mut pieces) = (Vec::new(), 0);
+        while let Some(piece) = replies.pop(|_| 1, 4000) {
+            pieces += 1;
+            if piece.class == Class::Urgent {
+                assert_eq!((piece.offset, piece.last, pieces), (0, true, 2), "between two pieces");
+                continue;
+            }
+            if piece.slot == SlotId(2) {
+                assert_eq!((piece.offset, piece.last, piece.data.bytes().len()), (0, true, 4000));
+                continue;
+            }
+            assert_eq!(piece.offset as usize, got.len());
+            got.extend_from_slice(piece.data.bytes());
+            assert_eq!(piece.last, got.len() == data.len());
+            if pieces == 1 {
+                assert_eq!(replies.bytes(Class::Low), 10_000);
+                replies.push(Class::Urgent, SlotId(3), TxData::Bytes(vec![0; 10]));
+            }
+        }
+        assert_eq!((got, pieces), (data, 5));
         assert_eq!((replies.count, replies.bytes), (0, PerClass::default()));
     }
 }

@@ -151,9 +151,11 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         bytes: usize,
     ) -> bool {
         self.changed = true;
+        let ahead = self.pacing.ahead();
         let now = !self.pacing.is_held()
             && !self.holds_replies()
-            && takes_more(transport, self.pacing.ahead());
+            && bytes <= self.pacing.piece()
+            && takes_more(transport, ahead);
         if now {
             self.sent[class] += bytes as u64;
         }
@@ -176,15 +178,18 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         if self.replies.is_empty() {
             return;
         }
-        // What the host is told and asked for next goes behind what is handed over now.
-        let most = if self.pacing.is_held() { BATCH } else { self.pacing.ahead() };
+        // What the host is told and asked for next goes behind what is handed over now: answers that
+        // are larger go in pieces.
+        let ahead = self.pacing.ahead();
+        let most = if self.pacing.is_held() { ahead.min(BATCH) } else { ahead };
+        let at_once = self.pacing.piece();
         while takes_more(transport, most) {
-            let Some((class, slot, data)) = self.replies.pop(|class| weight(order, class)) else {
+            let Some(piece) = self.replies.pop(|class| weight(order, class), at_once) else {
                 break;
             };
-            self.sent[class] += data.bytes().len() as u64;
+            self.sent[piece.class] += piece.data.bytes().len() as u64;
             self.changed = true;
-            transport.complete_with_data(slot, data, 0);
+            transport.send_data(piece.slot, piece.data, piece.offset, piece.last);
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arbitration::{Class, PerClass};
 use qtcp::class_split::{ClassFlow, ClassSplit, REST};
 use qtcp::linux::{Info, Sample, Sampler, options};
-use qtcp::pacing::{Pacing, Traffic};
+use qtcp::pacing::{Answers, Pacing, Traffic};
 use qtcp::{Nanos, Rate};
 
 use super::links::{Direction, Links};
@@ -105,18 +105,22 @@ impl PacedConnection {
         let limit = links
             .direction(self.link, Direction::Out)
             .and_then(|link| out.observe(now, link, &self.of.pacing.out, &mut self.out));
-        self.pace(limit, &info);
+        self.pace(limit);
         let rate = self.out.values().map(|flow| flow.standing.rate).sum();
-        self.of.pacing.set_ahead_at(Some(rate));
+        let congested = self.marked_at.is_some_and(|at| now.since(at) < REST);
+        let answers = if congested { Answers::Pieces(rate) } else { Answers::Whole(rate) };
+        self.of.pacing.hand_over(answers);
+        // On a link that is full, what the host is told and asked for next would wait in the socket
+        // too. A flow without a limit may become faster until the next look.
+        let unsent = limit.or_else(|| congested.then(|| rate.times(2.0)));
+        self.bound_unsent(unsent.map(|rate| unsent_limit(rate, info.rtt)));
         let into = ClassSplit { all: &sample.into, idle: true };
         let grant = links
             .direction(self.link, Direction::Into)
             .and_then(|link| into.observe(now, link, &self.of.pacing.into, &mut self.into));
         self.of.pacing.set_r2t_rate(grant.map(whole));
         self.limits.1 = grant;
-        let watched = limit.is_some()
-            || grant.is_some()
-            || self.marked_at.is_some_and(|at| now.since(at) < REST);
+        let watched = limit.is_some() || grant.is_some() || congested;
         if watched { info.rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
     }
 
@@ -154,8 +158,8 @@ impl PacedConnection {
         }
     }
 
-    /// Sets the rate at which the socket may send, and the bytes that it may hold unsent.
-    fn pace(&mut self, limit: Option<Rate>, info: &Info) {
+    /// Sets the rate at which the socket may send.
+    fn pace(&mut self, limit: Option<Rate>) {
         self.limits.0 = limit;
         let same = match (limit, self.paced) {
             (None, None) => true,
@@ -172,11 +176,15 @@ impl PacedConnection {
         }
         self.paced = limit;
         self.of.pacing.set_held(limit.is_some());
-        let unsent = limit.map(|limit| unsent_limit(limit, info.rtt));
+    }
+
+    /// Sets the bytes that the socket may hold unsent.
+    fn bound_unsent(&mut self, unsent: Option<u32>) {
         let differs = match (unsent, self.unsent) {
             (Some(new), Some(old)) => new > old * 2 || new < old / 2,
             (new, old) => new != old,
         };
+        let fd = self.of.socket.as_fd();
         if differs && options::set_notsent_lowat(fd, unsent).is_ok() {
             self.unsent = unsent;
         }
@@ -204,7 +212,7 @@ impl PacedConnection {
 
     /// Lets few answers be handed over at once until it is known what the connection sends.
     pub(super) fn expect_traffic(&self) {
-        self.of.pacing.set_ahead_at(Some(Rate::ZERO));
+        self.of.pacing.hand_over(Answers::Whole(Rate::ZERO));
     }
 
     /// Lifts the connection's limits.
@@ -212,7 +220,7 @@ impl PacedConnection {
         self.limits = (None, None);
         self.of.pacing.set_r2t_rate(None);
         self.of.pacing.set_held(false);
-        self.of.pacing.set_ahead_at(None);
+        self.of.pacing.hand_over(Answers::All);
         let fd = self.of.socket.as_fd();
         if self.paced.take().is_some() {
             let _ = options::set_pacing_rate(fd, None);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fabric::Nanos;
 use qtcp::Rate;
 use qtcp::class_split::{ClassSplit, REST};
-use qtcp::pacing::Pacing;
+use qtcp::pacing::{Answers, Pacing};
 
 use super::shared_link::{LOOK_NS, MARK_BYTES, PIECE, Paced, Way};
 use super::{Event, TURN_NS, World};
@@ -27,7 +27,7 @@ impl World {
         if self.link.is_some()
             && let Some(paced) = self.paced.get(index)
         {
-            paced.pacing.set_ahead_at(Some(Rate::ZERO));
+            paced.pacing.hand_over(Answers::Whole(Rate::ZERO));
             self.after(LOOK_NS, Event::Sample(index));
         }
     }
@@ -160,7 +160,7 @@ impl World {
             pacing.set_r2t_rate(limit.map(whole));
         }
         pacing.set_held(connection.pace.is_some());
-        pacing.set_ahead_at(Some(down.flows.values().map(|flow| flow.standing.rate).sum()));
+        pacing.hand_over(Answers::Pieces(down.flows.values().map(|flow| flow.standing.rate).sum()));
         if before != (connection.pace, pacing.r2t_rate()) {
             self.rates_changed += 1;
         }
@@ -173,7 +173,7 @@ impl World {
         for paced in &self.paced {
             paced.pacing.set_r2t_rate(None);
             paced.pacing.set_held(false);
-            paced.pacing.set_ahead_at(None);
+            paced.pacing.hand_over(Answers::All);
             if let Some(connection) = self.connections.get_mut(paced.connection)
                 && connection.pace.take().is_some()
             {
