@@ -185,6 +185,6 @@ impl<D: Driver> Context<D> {
 }
 
 /// Returns how many commands may wait in one reactor.
-fn waiting_max(policies: &impl Policies, reactors: usize) -> usize {
+pub(crate) fn waiting_max(policies: &impl Policies, reactors: usize) -> usize {
     (policies.queue() as usize / reactors.max(1)).max(1)
 }

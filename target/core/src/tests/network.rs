@@ -137,11 +137,14 @@ fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_t
     }
     // More is always on its way than there are buffers for, and 16 KiB become free each ms.
     let (mut written, mut ahead) = (Vec::new(), 0);
-    for n in 0..300 {
+    let content = |n: usize| vec![u8::try_from(n % 251).unwrap(); 16 << 10];
+    let place = |n: usize| n as u64 * 32;
+    for _ in 0..300 {
         for &host in &hosts {
             while rig.in_flight(host) < 4 {
-                let data = Some(vec![5; 16 << 10]);
-                written.push((host, rig.submit(host, write(DRIVE, n * 32, 32), data, 0)));
+                let n = written.len();
+                let sqe = write(DRIVE, place(n), 32);
+                written.push((host, rig.submit(host, sqe, Some(content(n)), 0)));
             }
         }
         let held = rig.core.inventory();
@@ -155,6 +158,12 @@ fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_t
     assert!(written.iter().all(|(host, cid)| rig.answer(*host, *cid) == Some(Status::SUCCESS)));
     let held = rig.core.inventory();
     assert_eq!((held.promised_bytes, held.buffer_bytes, held.commands), (0, 0, 0));
+    // Data for which there was no buffer when it came was kept elsewhere.
+    for n in 0..written.len() {
+        let cid = rig.submit(1, read(DRIVE, place(n), 32), None, 16 << 10);
+        rig.end_oldest();
+        assert!(rig.data(1, cid) == content(n), "what was written by command {n}");
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::budget::DataBudget;
 use crate::buffers::{Buffers, Sizes};
 use crate::changes::{Changes, Touched};
 use crate::commands::{Commands, State};
+use crate::context::waiting_max;
 use crate::flow_cache::{FlowCache, NamespaceFlow};
 use crate::heap::HeapArena;
 use crate::key::Key;
@@ -74,6 +75,9 @@ fn data_leaves_two_reserves_and_hosts_that_hold_little_leave_one() {
     // Of 192 KiB that are free, 128 KiB stay for reads, less what reads have of these.
     let reserved = |kib| buffers.for_reserved(kib * KIB, 0);
     assert!(reserved(64).is_none(), "more than a quarter of the reserve");
+    let of_tenant = buffers.for_tenant(64 * KIB);
+    assert!(of_tenant.is_some(), "a tenant that memory is set aside for takes any that is left");
+    drop(of_tenant);
     let _more = [reserved(32).unwrap(), reserved(16).unwrap(), reserved(16).unwrap()];
     assert!(reserved(4).is_none(), "an eighth stays for reads");
     assert!(buffers.for_tenant(4 * KIB).is_none(), "an eighth stays for reads");
@@ -239,6 +243,14 @@ fn commands_are_charged_again_when_an_entry_was_given_up() {
     cache.clear(&mut stages);
     cache.clear(&mut stages);
     assert!(before.fetch.is_none(), "there is no entry");
+}
+
+#[test]
+fn reactors_have_like_parts_of_the_commands_that_may_wait_and_one_at_least() {
+    for (all, reactors, each) in [(10, 1, 10), (10, 4, 2), (3, 4, 1), (10, 0, 10)] {
+        let rules = Rules { queue: all, ..Rules::new(1) };
+        assert_eq!(waiting_max(&rules, reactors), each, "{all} of {reactors}");
+    }
 }
 
 #[test]
