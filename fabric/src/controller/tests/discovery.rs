@@ -140,6 +140,27 @@ fn a_discovery_controller_has_nothing_of_an_io_controller() {
 }
 
 #[test]
+fn a_listener_serves_and_shows_the_subsystems_of_its_list_alone() {
+    let mut bench = Bench::new();
+    let some = ListenerSpec {
+        trsvcid: "4421".to_owned(),
+        subsystems: Some(vec![OTHER.to_owned()]),
+        ..listener(ListenerId(7), false)
+    };
+    bench.service.add_listener(bench.now, some).unwrap();
+    for (nqn, served) in [(OTHER, true), (SUBSYSTEM, false)] {
+        let connect = Connect { listener: ListenerId(7), ..Connect::new(nqn, 0, 0xffff) };
+        let refusal = connect.send(&mut bench).1.err().map(|rejected| rejected.reason);
+        assert_eq!(refusal, (!served).then_some(Refusal::NotServedHere), "{nqn}");
+    }
+    let admin = bench.discovery(0, HOST);
+    let (_, entries) = read(&mut bench, admin, 8192);
+    let at = |port: u16| entries[1..].iter().filter(move |e| e.portid.get() == port);
+    assert_eq!(at(7).map(|e| text(&e.subnqn)).collect::<Vec<_>>(), [OTHER]);
+    assert_eq!(at(1).count(), 2);
+}
+
+#[test]
 fn a_record_tells_its_listener_and_the_subsystem_itself_comes_first() {
     let mut bench = Bench::new();
     let v6 = ListenerSpec {

@@ -141,6 +141,37 @@ fn a_shutdown_ends_after_its_limit_whatever_the_queues_do() {
 }
 
 #[test]
+fn a_reset_amid_a_shutdown_leaves_no_shutdown() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let io = bench.io_queue(1, connected.controller.0);
+    bench.set_cc(admin, ENABLE | 1 << 14);
+    assert_eq!(bench.csts(admin), 0b0101, "occurring");
+    bench.set_cc(admin, ENABLE & !1);
+    bench.service.disconnected(bench.now, io);
+    assert_eq!(bench.csts(admin), 0);
+    bench.set_cc(admin, ENABLE);
+    bench.io_queue(1, connected.controller.0);
+}
+
+#[test]
+fn the_identifier_of_a_controller_is_not_given_again_while_its_queues_are_there() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let io = bench.io_queue(1, connected.controller.0);
+    let (_, other) = bench.admin_queue(0);
+    // The first controller has ended, and a write of its queue may be in a device.
+    bench.service.disconnected(bench.now, admin);
+    let (first, second) = (connected.controller.0, other.controller.0);
+    assert_eq!((first, second), (1, 2));
+    bench.service.last_id = u16::MAX;
+    assert_eq!(bench.admin_queue(0).1.controller.0, 3);
+    bench.service.disconnected(bench.now, io);
+    bench.service.last_id = u16::MAX;
+    assert_eq!(bench.admin_queue(0).1.controller.0, 1);
+}
+
+#[test]
 fn abort_finds_waiting_commands_and_event_requests() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);

@@ -114,6 +114,27 @@ fn an_address_has_its_part_and_others_find_theirs() {
 }
 
 #[test]
+fn a_host_that_does_not_say_how_many_queues_it_wants_has_no_more_than_its_part() {
+    let mut bench = Bench::with(ServiceConfig { max_address_connections: 18, ..config() });
+    let mut queues = Vec::new();
+    while let (admin, Some(id)) = connect(&mut bench, 1, &Connect::new(OTHER, 0, 0xffff)) {
+        bench.set_cc(admin, ENABLE);
+        let mut of_one = 0;
+        while of_one < QUEUES {
+            let queue = Connect::new(OTHER, of_one + 1, id);
+            if connect(&mut bench, 1, &queue).1.is_none() {
+                assert_eq!(refusal(&mut bench, 1, &queue).reason, Refusal::TooManyOfAddress);
+                break;
+            }
+            of_one += 1;
+        }
+        queues.push(of_one);
+    }
+    assert_eq!(queues, [4, 4, 4, 2], "and four admin queues: 18 connections");
+    assert_eq!(controller(&mut bench, 2).unwrap().2, QUEUES, "another address");
+}
+
+#[test]
 fn a_host_that_resets_its_controller_finds_the_room_that_it_had() {
     let mut bench = Bench::with(ServiceConfig { max_connections: 5, ..config() });
     let (admin, id, granted) = controller(&mut bench, 1).unwrap();
