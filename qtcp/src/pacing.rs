@@ -43,8 +43,8 @@ pub enum Answers {
     All,
     /// Whole answers: those that the connection sends in 10 ms at this rate, and 64 KiB at least.
     Whole(Rate),
-    /// Answers in pieces, for a link that is full: what the connection sends in 10 ms at this rate, and
-    /// 16 KiB at least.
+    /// Answers in pieces, for a host that writes over a link that is full: what the connection sends
+    /// in 10 ms at this rate, and 16 KiB at least.
     Pieces(Rate),
 }
 

@@ -1,10 +1,13 @@
 #!/bin/bash
 # qtcp-shares.sh read|write dctcp|cubic|as-they-come: three hosts, which run that, of class High,
 # Medium and Low transfer 128 KiB at a time over a link that is slower than what they ask for: evenly
-# without the network's part, 3:2:1 with it, and no less together. A machine that gives this kernel
-# little CPU time shows shares that are up to 9 % off, and up to 15 % where hosts run cubic, and 91 % of
-# the total: so shares are held within 12 and 20 %. qtcp's own tests hold them within 5 %.
+# without the network's part, 3:2:1 with it, and no less together. On machines that give this kernel
+# little CPU time shares are off by more than the law itself leaves: they are held within 12 %, and 20 %
+# where hosts run cubic. qtcp's own tests hold them within 5 %.
 # kernel: nvme_core.multipath=N ncpus=1
+# A third of the link of other scenarios: it stays the bottleneck on a machine that is busy. Hosts without
+# ECN keep the faster link: at 25 Mbit/s a full queue of 300,000 bytes takes a tenth of a second.
+[ "$2" = as-they-come ] || LINK=25 THRESHOLD=24000
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot
 WAY=$1 TIME=10

@@ -42,6 +42,8 @@ pub(super) struct PacedConnection {
     moved_at: Nanos,
     /// The time of the last ECN mark, or of another sign of congestion.
     marked_at: Option<Nanos>,
+    /// The time at which the host last sent data, or was to be asked for some.
+    wrote_at: Option<Nanos>,
     out: PerClass<ClassFlow>,
     into: PerClass<ClassFlow>,
     /// The limits on the rates of sending and receiving.
@@ -65,6 +67,7 @@ impl PacedConnection {
             base,
             moved_at: now,
             marked_at: None,
+            wrote_at: None,
             out: PerClass::default(),
             into: PerClass::default(),
             limits: (None, None),
@@ -107,12 +110,19 @@ impl PacedConnection {
             .and_then(|link| out.observe(now, link, &self.of.pacing.out, &mut self.out));
         self.pace(limit);
         let rate = self.out.values().map(|flow| flow.standing.rate).sum();
-        let congested = self.marked_at.is_some_and(|at| now.since(at) < REST);
-        let answers = if congested { Answers::Pieces(rate) } else { Answers::Whole(rate) };
+        if moves(&self.of.pacing.into, &self.into) {
+            self.wrote_at = Some(now);
+        }
+        let lately = |at: Option<Nanos>| at.is_some_and(|at| now.since(at) < REST);
+        let congested = lately(self.marked_at);
+        // On a link that is full, what a host that writes is asked for next would wait behind its
+        // answers, and in the socket too. Where nothing is asked for, more in the socket keeps the
+        // link busy while this machine is late.
+        let asked = congested && lately(self.wrote_at);
+        let answers = if asked { Answers::Pieces(rate) } else { Answers::Whole(rate) };
         self.of.pacing.hand_over(answers);
-        // On a link that is full, what the host is told and asked for next would wait in the socket
-        // too. A flow without a limit may become faster until the next look.
-        let unsent = limit.or_else(|| congested.then(|| rate.times(2.0)));
+        // A flow without a limit may become faster until the next look.
+        let unsent = limit.or_else(|| asked.then(|| rate.times(2.0)));
         self.bound_unsent(unsent.map(|rate| unsent_limit(rate, info.rtt)));
         let into = ClassSplit { all: &sample.into, idle: true };
         let grant = links
@@ -126,14 +136,8 @@ impl PacedConnection {
 
     /// Says whether no data has moved since the last look, and none waits.
     fn is_quiet(&self) -> bool {
-        let still = |traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>| {
-            traffic.iter().all(|(class, traffic)| {
-                let (moved, waiting) = traffic.read();
-                moved == flows[class].moved && waiting == 0
-            })
-        };
         let Pacing { out, into, .. } = &*self.of.pacing;
-        still(out, &self.out) && still(into, &self.into)
+        !moves(out, &self.out) && !moves(into, &self.into)
     }
 
     /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On
@@ -244,6 +248,14 @@ impl PacedConnection {
             into: state(&self.into, self.limits.1),
         }
     }
+}
+
+/// Says whether data has moved since the flows' last look, or waits.
+fn moves(traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>) -> bool {
+    traffic.iter().any(|(class, traffic)| {
+        let (moved, waiting) = traffic.read();
+        moved != flows[class].moved || waiting > 0
+    })
 }
 
 /// Computes the bytes that a socket may hold unsent at a limit: those that it sends until it is

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arbitration::{Class, PerClass};
 use fabric::nvme::{Sqe, Status};
+use fabric::tcp::HostParams;
 use qtcp::Rate;
 use qtcp::pacing::Answers;
 
@@ -164,6 +165,51 @@ fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_t
         rig.end_oldest();
         assert!(rig.data(1, cid) == content(n), "what was written by command {n}");
     }
+}
+
+#[test]
+fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
+    let mut rig = Rig::new(&Plan { network: true, memory: 256 << 10, ..Plan::default() });
+    let hosts: Vec<_> = (0..7).map(|_| rig.add_host()).collect();
+    rig.add_host();
+    let wrong = rig.connect_with(2, HostParams { data_digest: true, ..HostParams::default() });
+    for pacing in &rig.core.driver().paced {
+        pacing.set_rtt(Duration::from_millis(10));
+    }
+    rig.peers[wrong].sends = false;
+    let (mut sent, mut parked) = (Vec::new(), 0);
+    for _ in 0..300 {
+        for &host in &hosts {
+            while rig.in_flight(host) < 4 {
+                rig.submit(host, write(DRIVE, 0, 32), Some(vec![1; 16 << 10]), 0);
+            }
+        }
+        if rig.in_flight(wrong) == 0 {
+            sent.push(rig.queue(wrong, write(DRIVE, 64, 32), Some(vec![2; 16 << 10]), 0));
+        }
+        let mut bytes = rig.bytes_of(wrong);
+        if bytes.len() > 16 << 10 {
+            // Before the digest, which ends the data.
+            let last = bytes.len() - 5;
+            bytes[last] ^= 0xff;
+            let end = bytes.split_off(last);
+            rig.peers[wrong].up.extend(bytes);
+            rig.run();
+            parked += u32::from(rig.states().iter().any(|(state, _)| *state == "parked"));
+            bytes = end;
+        }
+        rig.peers[wrong].up.extend(bytes);
+        rig.pass(MS);
+        rig.end_oldest();
+    }
+    assert!(parked > 0, "no data came before its buffer");
+    sent.pop();
+    let told = |cid: &u16| rig.answer(wrong, *cid);
+    assert!(sent.iter().all(|cid| told(cid) == Some(Status::TRANSIENT_TRANSPORT_ERROR)));
+    while rig.end_oldest() {}
+    let cid = rig.submit(hosts[0], read(DRIVE, 64, 32), None, 16 << 10);
+    rig.end_oldest();
+    assert!(rig.data(hosts[0], cid) == [0; 16 << 10], "nothing of it was written");
 }
 
 #[test]
