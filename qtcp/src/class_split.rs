@@ -174,6 +174,12 @@ impl ClassSplit<'_> {
     }
 }
 
+/// Says whether data of any class has moved since the last look, or waits.
+#[must_use]
+pub fn moves(traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>) -> bool {
+    traffic.iter().any(|(class, traffic)| traffic.read() != (flows[class].moved, 0))
+}
+
 /// Computes a class's part of the bytes that moved.
 fn part(moved: u64, all: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]

@@ -18,6 +18,7 @@ pub mod class_split;
 pub mod control;
 pub mod dtm;
 pub mod forecast;
+pub mod lately;
 pub mod link;
 pub mod linux;
 pub mod observation;

@@ -5,9 +5,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use arbitration::{Class, PerClass};
-use qtcp::class_split::{ClassFlow, ClassSplit, REST};
+use qtcp::class_split::{ClassFlow, ClassSplit, REST, moves};
+use qtcp::lately::Lately;
 use qtcp::linux::{Info, Sample, Sampler, options};
-use qtcp::pacing::{Answers, Pacing, Traffic};
+use qtcp::pacing::Answers;
 use qtcp::{Nanos, Rate};
 
 use super::links::{Direction, Links};
@@ -40,10 +41,7 @@ pub(super) struct PacedConnection {
     base: String,
     /// The time at which data last moved.
     moved_at: Nanos,
-    /// The time of the last ECN mark, or of another sign of congestion.
-    marked_at: Option<Nanos>,
-    /// The time at which the host last sent data, or was to be asked for some.
-    wrote_at: Option<Nanos>,
+    lately: Lately,
     out: PerClass<ClassFlow>,
     into: PerClass<ClassFlow>,
     /// The limits on the rates of sending and receiving.
@@ -66,8 +64,7 @@ impl PacedConnection {
             retransmitted: 0,
             base,
             moved_at: now,
-            marked_at: None,
-            wrote_at: None,
+            lately: Lately::default(),
             out: PerClass::default(),
             into: PerClass::default(),
             limits: (None, None),
@@ -79,7 +76,9 @@ impl PacedConnection {
     /// Looks at the connection: reads its counters, computes its limits and sets them. Returns the
     /// time until the next look.
     pub(super) fn look(&mut self, now: Nanos, links: &mut Links) -> Duration {
-        if self.is_quiet() {
+        // The host sends data, or is to be asked for some.
+        let writes = moves(&self.of.pacing.into, &self.into);
+        if !writes && !moves(&self.of.pacing.out, &self.out) {
             if now.since(self.moved_at) > REST {
                 self.leave(links);
                 self.lift_limits();
@@ -99,9 +98,7 @@ impl PacedConnection {
         }
         self.of.pacing.set_rtt(info.rtt);
         self.infer_marks(&info, &mut sample);
-        if sample.out.marked > 0 || sample.into.marked > 0 {
-            self.marked_at = Some(now);
-        }
+        self.lately.see(now, sample.out.marked > 0 || sample.into.marked > 0, writes);
         let sending = self.of.pacing.is_sending();
         let idle = sample.out.app_limited && !sending;
         let out = ClassSplit { all: &sample.out, idle };
@@ -110,19 +107,14 @@ impl PacedConnection {
             .and_then(|link| out.observe(now, link, &self.of.pacing.out, &mut self.out));
         self.pace(limit);
         let rate = self.out.values().map(|flow| flow.standing.rate).sum();
-        if moves(&self.of.pacing.into, &self.into) {
-            self.wrote_at = Some(now);
-        }
-        let lately = |at: Option<Nanos>| at.is_some_and(|at| now.since(at) < REST);
-        let congested = lately(self.marked_at);
-        // On a link that is full, what a host that writes is asked for next would wait behind its
-        // answers, and in the socket too. Where nothing is asked for, more in the socket keeps the
-        // link busy while this machine is late.
-        let asked = congested && lately(self.wrote_at);
-        let answers = if asked { Answers::Pieces(rate) } else { Answers::Whole(rate) };
+        let answers = self.lately.answers(now, rate);
         self.of.pacing.hand_over(answers);
-        // A flow without a limit may become faster until the next look.
-        let unsent = limit.or_else(|| asked.then(|| rate.times(2.0)));
+        let unsent = limit.or(match answers {
+            // What goes ahead of answers must not wait in the socket. A flow without a limit may become
+            // faster until the next look.
+            Answers::Pieces(rate) => Some(rate.times(2.0)),
+            Answers::All | Answers::Whole(_) => None,
+        });
         self.bound_unsent(unsent.map(|rate| unsent_limit(rate, info.rtt)));
         let into = ClassSplit { all: &sample.into, idle: true };
         let grant = links
@@ -130,14 +122,8 @@ impl PacedConnection {
             .and_then(|link| into.observe(now, link, &self.of.pacing.into, &mut self.into));
         self.of.pacing.set_r2t_rate(grant.map(whole));
         self.limits.1 = grant;
-        let watched = limit.is_some() || grant.is_some() || congested;
+        let watched = limit.is_some() || grant.is_some() || self.lately.is_congested(now);
         if watched { info.rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
-    }
-
-    /// Says whether no data has moved since the last look, and none waits.
-    fn is_quiet(&self) -> bool {
-        let Pacing { out, into, .. } = &*self.of.pacing;
-        !moves(out, &self.out) && !moves(into, &self.into)
     }
 
     /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On
@@ -248,14 +234,6 @@ impl PacedConnection {
             into: state(&self.into, self.limits.1),
         }
     }
-}
-
-/// Says whether data has moved since the flows' last look, or waits.
-fn moves(traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>) -> bool {
-    traffic.iter().any(|(class, traffic)| {
-        let (moved, waiting) = traffic.read();
-        moved != flows[class].moved || waiting > 0
-    })
 }
 
 /// Computes the bytes that a socket may hold unsent at a limit: those that it sends until it is

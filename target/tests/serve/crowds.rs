@@ -13,6 +13,7 @@ use fabric::nvme::{Status, opcode};
 use hostile::{Raw, Way};
 use nix::sys::socket::{SockaddrIn, getpeername, getsockopt, sockopt};
 use sluiced::engine::Engine;
+use sluiced::runtime::Runtime;
 use sluiced::socket::{KEEP_ALIVE_COUNT, KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, USER_TIMEOUT};
 use sluiced::{config::TargetConfig, descriptors};
 
@@ -132,6 +133,16 @@ fn accepted_from(peer: SocketAddr) -> Option<OwnedFd> {
     None
 }
 
+/// Returns this process's end of a connection from `peer`, once the target knows the connection.
+fn known_from(peer: SocketAddr, runtime: &Runtime) -> OwnedFd {
+    let mut socket = None;
+    eventually("the connection is accepted", || {
+        socket = accepted_from(peer).filter(|_| !runtime.connections().is_empty());
+        socket.is_some()
+    });
+    socket.unwrap()
+}
+
 /// Says whether this process has a socket open, by the link of its descriptor.
 fn has_open(socket: &Path) -> bool {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
@@ -143,15 +154,10 @@ fn has_open(socket: &Path) -> bool {
 fn the_socket_of_a_connection_that_has_ended_is_closed() {
     let (runtime, address) = target(vec![memory()], 1);
     let stream = connect_from(local(7), address);
-    let here = stream.local_addr().unwrap();
-    let mut socket = None;
-    eventually("the connection is accepted", || {
-        let accepted = accepted_from(here).filter(|_| !runtime.connections().is_empty());
-        let link = |fd: OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-        socket = accepted.and_then(|fd| link(fd).ok());
-        socket.is_some()
-    });
-    let socket = socket.unwrap();
+    let socket = {
+        let fd = known_from(stream.local_addr().unwrap(), &runtime);
+        std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap()
+    };
     assert!(has_open(&socket));
     drop(stream);
     eventually("the socket is closed", || !has_open(&socket));
@@ -162,13 +168,7 @@ fn the_socket_of_a_connection_that_has_ended_is_closed() {
 fn a_peer_that_vanishes_is_noticed_by_the_kernel() {
     let (runtime, address) = target(vec![memory()], 1);
     let stream = connect_from(local(6), address);
-    let here = stream.local_addr().unwrap();
-    let mut socket = None;
-    eventually("the connection is accepted", || {
-        socket = accepted_from(here).filter(|_| !runtime.connections().is_empty());
-        socket.is_some()
-    });
-    let socket = socket.unwrap();
+    let socket = known_from(stream.local_addr().unwrap(), &runtime);
     let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap();
     eventually("keep-alive is on", || getsockopt(&socket, sockopt::KeepAlive).unwrap());
     assert_eq!(getsockopt(&socket, sockopt::TcpKeepIdle).unwrap(), seconds(KEEP_ALIVE_IDLE));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabric::Nanos;
 use qtcp::Rate;
-use qtcp::class_split::{ClassSplit, REST};
+use qtcp::class_split::{ClassSplit, REST, moves};
 use qtcp::pacing::{Answers, Pacing};
 
 use super::shared_link::{LOOK_NS, MARK_BYTES, PIECE, Paced, Way};
@@ -17,9 +17,9 @@ impl World {
     /// from now on.
     pub(super) fn join_link(&mut self, connection: usize, pacing: Arc<Pacing>) {
         let now = self.now;
-        let (down, up) = Default::default();
+        let (lately, down, up) = Default::default();
         let index = self.paced.len();
-        let paced = Paced { pacing, connection, looked_at: now, moved_at: now, down, up };
+        let paced = Paced { pacing, connection, looked_at: now, moved_at: now, lately, down, up };
         self.paced.push(paced);
         if let Some(connection) = self.connections.get_mut(connection) {
             connection.paced = Some(index);
@@ -128,13 +128,14 @@ impl World {
         let Some(paced) = self.paced.get_mut(index) else { return };
         let Some(link) = self.link.as_mut().filter(|_| !self.settling) else { return };
         let Some(connection) = self.connections.get_mut(paced.connection) else { return };
-        let Paced { pacing, down, up, .. } = paced;
+        let Paced { pacing, lately, down, up, .. } = paced;
         if connection.key.is_none() {
             down.leave(&mut link.down);
             up.leave(&mut link.up);
             return;
         }
-        let quiet = down.is_quiet(&pacing.out) && up.is_quiet(&pacing.into);
+        let writes = moves(&pacing.into, &up.flows);
+        let quiet = !writes && !moves(&pacing.out, &down.flows);
         if !quiet {
             paced.moved_at = now;
         }
@@ -149,6 +150,7 @@ impl World {
         } else {
             let rtt = connection.up_ns + connection.down_ns + down.queued + up.queued;
             pacing.set_rtt(Duration::from_nanos(rtt));
+            lately.see(now, down.marked > 0 || up.marked > 0, writes);
             let is_sending = connection.sending.is_some() || !connection.down.is_empty();
             let all = down.observation(interval, rtt, !is_sending);
             let split = ClassSplit { all: &all, idle: !is_sending };
@@ -160,7 +162,8 @@ impl World {
             pacing.set_r2t_rate(limit.map(whole));
         }
         pacing.set_held(connection.pace.is_some());
-        pacing.hand_over(Answers::Pieces(down.flows.values().map(|flow| flow.standing.rate).sum()));
+        let rate = down.flows.values().map(|flow| flow.standing.rate).sum();
+        pacing.hand_over(lately.answers(now, rate));
         if before != (connection.pace, pacing.r2t_rate()) {
             self.rates_changed += 1;
         }

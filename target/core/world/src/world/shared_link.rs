@@ -7,8 +7,9 @@ use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use qtcp::Observation;
 use qtcp::class_split::{ClassFlow, LinkDirection};
+use qtcp::lately::Lately;
 use qtcp::link::{ClassGoal, Link, Rules};
-use qtcp::pacing::{Pacing, Traffic};
+use qtcp::pacing::Pacing;
 
 /// Time between two looks at a connection, in ns.
 pub(super) const LOOK_NS: u64 = 2_000_000;
@@ -108,13 +109,6 @@ impl Seen {
         }
     }
 
-    /// Says whether nothing of a connection moves or waits in this direction.
-    pub(super) fn is_quiet(&self, traffic: &PerClass<Traffic>) -> bool {
-        let still =
-            |(class, traffic): (Class, &Traffic)| traffic.read() == (self.flows[class].moved, 0);
-        traffic.iter().all(still)
-    }
-
     pub(super) fn leave(&mut self, direction: &mut Direction) {
         for flow in self.flows.values_mut() {
             flow.leave(direction.classes.paced());
@@ -129,6 +123,7 @@ pub(super) struct Paced {
     pub(super) connection: usize,
     pub(super) looked_at: Nanos,
     pub(super) moved_at: Nanos,
+    pub(super) lately: Lately,
     pub(super) down: Seen,
     pub(super) up: Seen,
 }

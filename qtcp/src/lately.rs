@@ -1,0 +1,68 @@
+//! What happened to a connection lately, by which it is decided how it hands answers over.
+
+use crate::class_split::REST;
+use crate::pacing::Answers;
+use crate::{Nanos, Rate};
+
+/// The times at which a connection last saw that its link is full, and at which its host last wrote.
+#[derive(Debug, Default)]
+pub struct Lately {
+    marked_at: Option<Nanos>,
+    wrote_at: Option<Nanos>,
+}
+
+impl Lately {
+    /// Notes what a look has seen: marks or other signs of congestion, and data that the host has sent
+    /// or is to be asked for.
+    pub fn see(&mut self, now: Nanos, marked: bool, writes: bool) {
+        for (at, seen) in [(&mut self.marked_at, marked), (&mut self.wrote_at, writes)] {
+            if seen {
+                *at = Some(now);
+            }
+        }
+    }
+
+    /// Says whether there were signs of congestion within [`REST`].
+    #[must_use]
+    pub fn is_congested(&self, now: Nanos) -> bool {
+        is_recent(self.marked_at, now)
+    }
+
+    /// Returns the answers that the connection hands over at once where it sends at this rate. On a
+    /// link that is full, what a host that writes is asked for next would wait behind whole answers.
+    /// Where nothing is asked for, they keep the link busy while this machine is late.
+    #[must_use]
+    pub fn answers(&self, now: Nanos, rate: Rate) -> Answers {
+        if self.is_congested(now) && is_recent(self.wrote_at, now) {
+            Answers::Pieces(rate)
+        } else {
+            Answers::Whole(rate)
+        }
+    }
+}
+
+fn is_recent(at: Option<Nanos>, now: Nanos) -> bool {
+    at.is_some_and(|at| now.since(at) < REST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_go_in_pieces_to_a_host_that_writes_over_a_full_link() {
+        let rate = Rate::new(1e6);
+        let now = Nanos(1_000_000_000);
+        let rests = now + REST;
+        for (marked, writes) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut lately = Lately::default();
+            lately.see(now, marked, writes);
+            lately.see(now, false, false);
+            assert_eq!(lately.is_congested(now), marked);
+            assert!(!lately.is_congested(rests));
+            let pieces = |now| matches!(lately.answers(now, rate), Answers::Pieces(_));
+            assert_eq!(pieces(now), marked && writes, "marks: {marked}, writes: {writes}");
+            assert!(!pieces(rests), "a second later");
+        }
+    }
+}
