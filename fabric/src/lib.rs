@@ -10,6 +10,7 @@
 //! - [`nvm`]: the NVM command set: block formats, I/O commands, parsed and checked.
 //! - [`queue`]: a queue of commands, whatever carries it: the trait of all transports.
 //! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
+//! - [`rdma`]: NVMe/RDMA: the queue pair in the target role and in the host role.
 //! - [`host`]: the host's side of a controller.
 //! - [`loopback`]: a transport within the process.
 //! - [`controller`]: subsystems, controllers, admin commands, discovery.
@@ -22,6 +23,7 @@ pub mod loopback;
 pub mod nvm;
 pub mod nvme;
 pub mod queue;
+pub mod rdma;
 pub mod tcp;
 
 pub use units::Nanos;

@@ -141,7 +141,7 @@ impl Service {
         let none = Reply::failed(Status::INTERNAL_ERROR);
         let reply = controller.map_or(none, |controller| answer(self, controller));
         let wanted = self.data_length(command.connection, command.sqe).controller_to_host;
-        let room = command.sqe.sgl.length.get();
+        let room = command.sqe.sgl.data_length();
         let done = matches!(reply, Reply::Done { status, .. } if status.is_success());
         if done && wanted > room {
             return Reply::failed(Status::DATA_SGL_LENGTH_INVALID.dnr());
@@ -181,7 +181,7 @@ impl Service {
             return reply;
         }
         let reply = controller.get_feature(GetFeature::parse(sqe), &self.config, out);
-        let room = usize::try_from(sqe.sgl.length.get()).unwrap_or(usize::MAX);
+        let room = usize::try_from(sqe.sgl.data_length()).unwrap_or(usize::MAX);
         if out.len() > room {
             return Reply::failed(Status::DATA_SGL_LENGTH_INVALID.dnr());
         }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::Nanos;
 use crate::fabrics::{ConnectAttributes, ConnectCommand, ConnectData, DISCOVERY_NQN, nqn_field};
-use crate::nvme::{Sqe, opcode};
+use crate::nvme::Sqe;
 
 /// The CNTLID with which a host asks for any controller.
 const DYNAMIC: u16 = 0xffff;
@@ -69,7 +69,7 @@ impl Service {
         data: &[u8],
     ) -> Result<Connected, Rejected> {
         let command = ConnectCommand::from(sqe);
-        if command.opcode != opcode::FABRICS || command.fctype != opcode::fabrics::CONNECT {
+        if !command.is_connect() {
             return Err(Refusal::NotConnect.rejected());
         }
         if self.connections.contains_key(&connection) {

@@ -15,6 +15,18 @@ pub struct Rejected {
     pub reason: Refusal,
 }
 
+impl Rejected {
+    /// Makes the answer to a Connect that does not agree with its transport's connection in this
+    /// field: the queue's size, else its identifier.
+    #[must_use]
+    pub fn by_transport(field: ConnectField) -> Self {
+        match field {
+            ConnectField::SqSize => Refusal::QueueSize.rejected(),
+            _ => Refusal::OtherQueue.rejected(),
+        }
+    }
+}
+
 /// The reason for which a Connect command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
@@ -74,6 +86,8 @@ pub enum Refusal {
     QueueId,
     /// The I/O queue is connected already.
     QueueInUse,
+    /// The transport's connection was made for another queue.
+    OtherQueue,
 }
 
 /// A kind of reasons for which Connects fail: those with the same remedy.
@@ -143,7 +157,8 @@ impl Refusal {
             | Self::NoIoQueues
             | Self::NotEnabled
             | Self::QueueId
-            | Self::QueueInUse => RefusalKind::Queue,
+            | Self::QueueInUse
+            | Self::OtherQueue => RefusalKind::Queue,
             Self::NotConnect
             | Self::Connected
             | Self::DataLength
@@ -195,6 +210,7 @@ impl Refusal {
             Self::NotEnabled => "the controller is not enabled",
             Self::QueueId => "the host was granted fewer I/O queues",
             Self::QueueInUse => "the I/O queue is connected already",
+            Self::OtherQueue => "the connection was made for a queue with another identifier",
         }
     }
 
@@ -225,7 +241,9 @@ impl Refusal {
             Self::StaticController | Self::NoController | Self::OtherSubsystem => {
                 field(ConnectField::CntlId)
             }
-            Self::NoIoQueues | Self::NotEnabled | Self::QueueId => field(ConnectField::Qid),
+            Self::NoIoQueues | Self::NotEnabled | Self::QueueId | Self::OtherQueue => {
+                field(ConnectField::Qid)
+            }
             // The queue's connection may be about to end.
             Self::QueueInUse => (Status::COMMAND_SEQUENCE_ERROR, 0),
         };

@@ -5,7 +5,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::NQN_MAX;
-use crate::nvme::{SglDescriptor, Sqe};
+use crate::nvme::{SglDescriptor, Sqe, opcode};
 
 bitflags! {
     /// CATTR, byte 46 of Connect, without the priority class in bits 1:0.
@@ -51,6 +51,14 @@ pub struct ConnectCommand {
 }
 
 const _: () = assert!(size_of::<ConnectCommand>() == size_of::<Sqe>());
+
+impl ConnectCommand {
+    /// Says whether the command is a Connect at all.
+    #[must_use]
+    pub fn is_connect(&self) -> bool {
+        self.opcode == opcode::FABRICS && self.fctype == opcode::fabrics::CONNECT
+    }
+}
 
 impl From<&Sqe> for ConnectCommand {
     fn from(sqe: &Sqe) -> Self {

@@ -149,7 +149,7 @@ impl IoCommand {
         if sqe.psdt() != Sqe::SGL || bytes > limits.max_transfer {
             return Err(Status::INVALID_FIELD.dnr());
         }
-        let given = sqe.sgl.length.get();
+        let given = sqe.sgl.data_length();
         if given < bytes || (exact && given != bytes) {
             return Err(Status::DATA_SGL_LENGTH_INVALID.dnr());
         }

@@ -32,6 +32,17 @@ pub enum SglKind {
     },
     /// 5Ah: transport SGL data block: the data moves in H2CData or C2HData PDUs.
     Transport,
+    /// 40h, or 4Fh: keyed data block: the data is in memory that the host has registered.
+    Keyed {
+        /// Address of the memory.
+        address: u64,
+        /// Length of the memory in bytes, 24 bits.
+        length: u32,
+        /// The registration's key.
+        key: u32,
+        /// Whether the response invalidates the key (4Fh).
+        invalidate: bool,
+    },
     /// Any other type byte.
     Other(u8),
 }
@@ -41,6 +52,23 @@ impl SglDescriptor {
     pub const IN_CAPSULE: u8 = 0x01;
     /// Type byte of a transport SGL data block.
     pub const TRANSPORT: u8 = 0x5a;
+
+    /// Type byte of a keyed data block.
+    pub const KEYED: u8 = 0x40;
+    /// Type byte of a keyed data block whose key the response invalidates.
+    pub const KEYED_INVALIDATE: u8 = 0x4f;
+
+    /// Makes a descriptor for `length` bytes, less than 16 MiB, of registered memory.
+    #[must_use]
+    pub fn keyed(address: u64, length: u32, key: u32, invalidate: bool) -> Self {
+        let [key0, key1, key2, key3] = key.to_le_bytes();
+        Self {
+            address: U64::new(address),
+            length: U32::new(length & 0xff_ffff | u32::from(key0) << 24),
+            reserved: [key1, key2, key3],
+            kind: if invalidate { Self::KEYED_INVALIDATE } else { Self::KEYED },
+        }
+    }
 
     /// Makes a descriptor for `length` bytes of in-capsule data at offset 0.
     #[must_use]
@@ -54,12 +82,31 @@ impl SglDescriptor {
         Self { length: U32::new(length), kind: Self::TRANSPORT, ..Self::default() }
     }
 
+    /// Returns the length of the data in bytes, whatever the kind of the descriptor.
+    #[must_use]
+    pub fn data_length(&self) -> u32 {
+        match self.decode() {
+            SglKind::Keyed { length, .. } => length,
+            _ => self.length.get(),
+        }
+    }
+
     /// Decodes the type byte.
     #[must_use]
     pub fn decode(&self) -> SglKind {
         match self.kind {
             Self::IN_CAPSULE => SglKind::InCapsule { offset: self.address.get() },
             Self::TRANSPORT => SglKind::Transport,
+            Self::KEYED | Self::KEYED_INVALIDATE => {
+                let [length0, length1, length2, key0] = self.length.get().to_le_bytes();
+                let [key1, key2, key3] = self.reserved;
+                SglKind::Keyed {
+                    address: self.address.get(),
+                    length: u32::from_le_bytes([length0, length1, length2, 0]),
+                    key: u32::from_le_bytes([key0, key1, key2, key3]),
+                    invalidate: self.kind == Self::KEYED_INVALIDATE,
+                }
+            }
             other => SglKind::Other(other),
         }
     }

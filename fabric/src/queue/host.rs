@@ -55,6 +55,9 @@ pub enum SubmitError {
     /// The command identifier belongs to a command that is not complete.
     #[error("command identifier {0} is in use: wait for its response or take another")]
     CidInUse(u16),
+    /// The command's data does not fit the memory that commands of this queue move theirs from.
+    #[error("the data does not fit the part of the memory that the command has")]
+    NoMemory,
 }
 
 /// The host's end of a queue.

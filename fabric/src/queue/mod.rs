@@ -1,4 +1,4 @@
-//! A queue of commands, whatever carries the queue: TCP, memory, one day RDMA.
+//! A queue of commands, whatever carries the queue: TCP, RDMA, or memory.
 //!
 //! [`Transport`] is the target's end: commands and their data come in as [`Received`] events, data
 //! is fetched from the host and returned to it, commands are completed. [`HostTransport`] is the
@@ -9,6 +9,8 @@
 //! method is called through a table of functions, and none allocates for a command.
 
 mod commands;
+mod either;
+mod fetch;
 mod grants;
 mod host;
 mod inbox;
@@ -20,6 +22,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(crate) use commands::{Commands, Progress};
+pub use either::Either;
+pub use fetch::{Fetch, Remote};
 pub(crate) use grants::MAX_GRANTS;
 pub use host::{HostReceived, HostTransport, SubmitError};
 pub use inbox::{Chunk, Inbox};

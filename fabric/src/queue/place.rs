@@ -31,7 +31,7 @@ pub(crate) fn check_place(
         (SglKind::InCapsule { .. } | SglKind::Transport, _) => {
             Err(Status::DATA_SGL_LENGTH_INVALID.dnr())
         }
-        (SglKind::Other(_), _) => Err(Status::SGL_TYPE_INVALID.dnr()),
+        (SglKind::Keyed { .. } | SglKind::Other(_), _) => Err(Status::SGL_TYPE_INVALID.dnr()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The target's end of a queue.
 
-use super::{CapsuleData, Chunk, Inbox, Payload, Received, SlotId};
+use super::{CapsuleData, Chunk, Fetch, Inbox, Payload, Received, SlotId};
+use crate::fabrics::{ConnectCommand, ConnectField};
 use crate::nvm::Transfer;
 use crate::nvme::{Sqe, Status};
 
@@ -81,6 +82,37 @@ pub trait Transport {
     /// that were granted.
     fn grant(&mut self, slot: SlotId, most: u32) -> u32;
 
+    /// Says whether data is fetched by the shell, straight into the command's buffer, which has to
+    /// be there before the data is asked for: [`Self::take_fetch`] then says what to fetch. Other
+    /// transports bring the data by [`Self::next`].
+    fn fetches_into_buffers(&self) -> bool {
+        false
+    }
+
+    /// Hands out the next part of a command's data for the shell to move from the host's memory;
+    /// [`Self::fetched`] takes note of its end. `None` where there is none, or where as many are
+    /// out as may be.
+    fn take_fetch(&mut self) -> Option<Fetch> {
+        None
+    }
+
+    /// Takes note that a part of a command's data that [`Self::take_fetch`] handed out is where it
+    /// belongs. Returns [`Received::DataEnd`] or [`Received::GrantEnd`] where that follows. A fetch
+    /// that failed has no such end: its connection is lost.
+    fn fetched(&mut self, fetch: &Fetch) -> Option<Received<'static>> {
+        let _ = fetch;
+        None
+    }
+
+    /// Checks that a Connect agrees with what the transport's own connection was made for.
+    ///
+    /// # Errors
+    /// The field of the command that does not.
+    fn check_connect(&self, command: &ConnectCommand) -> Result<(), ConnectField> {
+        let _ = command;
+        Ok(())
+    }
+
     /// Completes a command with `result` in DW0 and DW1; the slot is free again.
     ///
     /// While data that was fetched is still on its way, the completion waits for that data, which
@@ -130,11 +162,12 @@ pub trait Transport {
     /// sent.
     fn unsent(&self) -> usize;
 
-    /// Hands out the next batch to send. `None` where there is nothing to send, or where a batch
-    /// was handed out and has not come back.
+    /// Hands out the next batch to send. `None` where there is nothing to send, or where as many
+    /// batches as may be were handed out and have not come back: one of a stream.
     fn take_batch(&mut self) -> Option<Self::Batch>;
 
-    /// Takes back the batch that [`Self::take_batch`] handed out: sent, or as far as it was.
+    /// Takes back a batch that [`Self::take_batch`] handed out: sent, or as far as it was. Batches
+    /// come back in the order in which they were handed out.
     fn give_back(&mut self, batch: Self::Batch);
 
     /// Says whether a batch is out, or came back with something in it that was not sent.

@@ -2,6 +2,7 @@
 //! service's answer to the host.
 
 use fabric::controller::{Connected, DeferredCommands, ListenerId, Rejected, Reply, SmartCounters};
+use fabric::fabrics::ConnectCommand;
 use fabric::nvm::Transfer;
 use fabric::nvme::{Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
@@ -50,7 +51,7 @@ fn transfer(sqe: &Sqe) -> Transfer {
         opcode::FABRICS => sqe.nsid.get().to_le_bytes()[0],
         other => other,
     };
-    match (kind & 0b11, sqe.sgl.length.get()) {
+    match (kind & 0b11, sqe.sgl.data_length()) {
         (0b01, length @ 1..) => Transfer::ToController(length),
         (0b10, length @ 1..) => Transfer::ToHost(length),
         _ => Transfer::None,
@@ -211,7 +212,16 @@ impl AdminQueue {
         }
         // The first command of a connection must be Connect.
         let (now, id, listener) = (io.now, queue.id, self.listener);
-        match io.driver.service(|service| service.connect(now, id, listener, sqe, data)) {
+        let command = ConnectCommand::from(sqe);
+        let agrees = match command.is_connect() {
+            true => queue.transport.check_connect(&command),
+            false => Ok(()),
+        };
+        let connected = match agrees {
+            Ok(()) => io.driver.service(|service| service.connect(now, id, listener, sqe, data)),
+            Err(field) => Err(Rejected::by_transport(field)),
+        };
+        match connected {
             Ok(connected) => Some((slot, connected)),
             Err(Rejected { status, result, reason }) => {
                 io.driver.notice(queue.key, Notice::Refused { data, reason });
@@ -238,7 +248,7 @@ impl AdminQueue {
             io.driver.service(|service| service.admin(now, id, sqe, data, &smart, &mut out));
         match reply {
             Reply::Done { result, status } if status.is_success() && !out.is_empty() => {
-                out.truncate(sqe.sgl.length.get() as usize);
+                out.truncate(sqe.sgl.data_length() as usize);
                 return_data(queue, slot, out, result);
             }
             Reply::Done { result, status } => queue.transport.complete(slot, result, status),

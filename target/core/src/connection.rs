@@ -1,7 +1,7 @@
 //! One connection: its stream, and the queue that it carries.
 //!
-//! A connection is dropped only when the driver has nothing of it: neither its receive nor its send,
-//! nor a command in a device.
+//! A connection is dropped only when the driver has nothing of it: neither its receive nor its sends,
+//! no data that is fetched, nor a command in a device.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{AbortTicket, Connected, ConnectionId, ListenerId, QueueKind};
 use fabric::nvme::Status;
-use fabric::queue::{Inbox as _, Received, SlotId, Transport as _};
+use fabric::queue::{Fetch, Inbox as _, Received, SlotId, Transport as _};
 
 use crate::admin_queue::AdminQueue;
 use crate::commands::StateCounts;
@@ -23,9 +23,9 @@ use crate::io_queue::IoQueue;
 use crate::key::Key;
 use crate::origin::Origin;
 use crate::policies::Policies as _;
-use crate::progress::taken_by;
 use crate::queue::Queue;
 use crate::receiver::Receiver;
+use crate::sender::Sender;
 use crate::stats::QueueStats;
 use crate::turns::{HostTurn, Kind, Name, STEP_BYTES};
 
@@ -77,9 +77,9 @@ pub(crate) struct Connection<D: Driver> {
     /// Whose part of each turn it has work done in.
     host: HostTurn,
     receiver: Receiver,
-    /// Time by which the host must have taken the batch that is with the driver; none without such
-    /// a batch.
-    sending: Option<Nanos>,
+    sender: Sender,
+    /// Number of parts of commands' data that the driver moves from the host's memory.
+    fetching: u32,
     closing: Option<Closing>,
 }
 
@@ -134,7 +134,8 @@ impl<D: Driver> Connection<D> {
             paused: None,
             host,
             receiver: Receiver::new(),
-            sending: None,
+            sender: Sender::default(),
+            fetching: 0,
             closing: None,
         }
     }
@@ -461,13 +462,14 @@ impl<D: Driver> Connection<D> {
         {
             io_queue.network.move_replies(&mut queue.transport, io.policies.order());
         }
-        let unsent = queue.transport.unsent();
-        if let Some(batch) = queue.transport.take_batch() {
-            self.sending = Some(taken_by(io.now, unsent));
-            io.driver.send(queue.key, batch);
+        self.sender.send((&mut io.driver, io.now), queue.key, &mut queue.transport);
+        while let Some(fetch) = queue.transport.take_fetch() {
+            let place = queue.commands.lend(fetch.slot, fetch.offset, fetch.length);
+            self.fetching += 1;
+            io.driver.fetch(queue.key, fetch, place);
         }
         if let Stage::Io(io_queue) = &mut self.stage {
-            io_queue.network.publish(self.sending.is_some(), queue.commands.active());
+            io_queue.network.publish(!self.sender.is_idle(), queue.commands.active());
         }
         if self.paused == Some(Pause::Unsent) && self.unsent() <= self.unsent_max() {
             io.agenda.resumed.push(self.queue.key);
@@ -482,12 +484,48 @@ impl<D: Driver> Connection<D> {
         batch: Batch<D>,
         lost: Option<Cow<'static, str>>,
     ) {
-        self.sending = None;
-        self.queue.transport.give_back(batch);
+        self.sender.came_back::<D>(io.now, &mut self.queue.transport, batch);
         match lost {
             None => self.queue.send_soon(&mut io.agenda),
             Some(reason) => self.close(io, false, reason),
         }
+    }
+
+    /// Takes note that the driver is done with a part of a command's data in the host's memory: the
+    /// data is in the buffer that was lent, or in `bytes`; or, with the reason, it did not come.
+    pub(crate) fn fetched(
+        &mut self,
+        io: &mut Context<D>,
+        (fetch, bytes): (&Fetch, &[u8]),
+        place: Option<DataPlace<Buffer<D>>>,
+        lost: Option<Cow<'static, str>>,
+    ) {
+        self.fetching = self.fetching.saturating_sub(1);
+        let slot = fetch.slot;
+        if let Some(DataPlace { slot, buffer, .. }) = place {
+            self.queue.commands.end_loan(slot, buffer);
+        }
+        if let Some(reason) = lost {
+            self.close(io, false, reason);
+        }
+        if self.closing.is_some() {
+            return;
+        }
+        self.queue.progress.hear(io.now);
+        io.turns.take_work();
+        match &mut self.stage {
+            Stage::Io(io_queue) => {
+                io_queue.count_data(&mut self.queue, slot, fetch.length as usize);
+            }
+            Stage::Admin(_) => self.queue.progress.data_came(bytes.len()),
+        }
+        self.queue.commands.fill(slot, fetch.offset, bytes);
+        if let Some(event) = self.queue.transport.fetched(fetch) {
+            self.event(io, event);
+        }
+        self.queue.send_soon(&mut io.agenda);
+        let steps = io.turns.take_work().saturating_add(1);
+        io.turns.spend(self.kind(), self.host, steps);
     }
 
     // The queue.
@@ -613,7 +651,7 @@ impl<D: Driver> Connection<D> {
             return false;
         }
         io.driver.shut_down(self.queue.key);
-        self.receiver.is_idle() && self.sending.is_none()
+        self.receiver.is_idle() && self.sender.is_idle() && self.fetching == 0
     }
 
     /// Says whether the connection has sent no Connect for `nanos` ns since it was accepted.
@@ -640,7 +678,7 @@ impl<D: Driver> Connection<D> {
 
     /// Says whether the host is too slow with the taking of its answers.
     pub(crate) fn keeps_answers(&self, now: Nanos) -> bool {
-        self.sending.is_some_and(|until| now > until)
+        self.sender.is_kept(now)
     }
 
     /// Says whether the connection is on its way out.
@@ -654,6 +692,6 @@ impl<D: Driver> Connection<D> {
             Stage::Io(io_queue) => io_queue.is_idle(&self.queue),
             Stage::Admin(_) => true,
         };
-        quiet && self.sending.is_none() && self.queue.transport.unsent() == 0
+        quiet && self.sender.is_idle() && self.queue.transport.unsent() == 0
     }
 }

@@ -9,7 +9,7 @@ use arbitration::arbiter::{Dispatched, Pull, Waiters};
 use arbitration::memory::PAGE;
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, CloseReason, ConnectionId};
-use fabric::queue::SlotId;
+use fabric::queue::{Fetch, SlotId};
 
 use crate::buffers::Buffers;
 use crate::changes::{Changes, Touched};
@@ -327,6 +327,20 @@ impl<D: Driver> Core<D> {
     pub fn sent(&mut self, key: Key, batch: Batch<D>, lost: Option<Cow<'static, str>>) {
         if let Some(connection) = self.connections.find(key) {
             connection.sent(&mut self.io, batch, lost);
+        }
+    }
+
+    /// Takes note that a part of a command's data was moved from the host's memory: to `place`, or
+    /// where there was none it is in `bytes`; or, with the reason, that the connection is lost.
+    pub fn fetched(
+        &mut self,
+        key: Key,
+        (fetch, bytes): (&Fetch, &[u8]),
+        place: Option<DataPlace<Buffer<D>>>,
+        lost: Option<Cow<'static, str>>,
+    ) {
+        if let Some(connection) = self.connections.find(key) {
+            connection.fetched(&mut self.io, (fetch, bytes), place, lost);
         }
     }
 

@@ -10,7 +10,7 @@ use fabric::Nanos;
 use fabric::controller::{
     BackendId, ConnectionId, ControllerShared, QueueKind, Refusal, Service, SmartCounters,
 };
-use fabric::queue::{self, SlotId, Termination, Transport};
+use fabric::queue::{self, Fetch, SlotId, Termination, Transport};
 use qtcp::pacing::Pacing;
 
 use crate::device::BlockDevice;
@@ -53,8 +53,16 @@ pub trait Driver: Sized + fmt::Debug {
     /// bytes go to `place`, whose buffer is the driver's until then; a few further bytes may
     /// follow.
     fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer<Self>>>);
-    /// Sends a batch: [`Core::sent`](crate::Core::sent). There is one at a time for a connection.
+    /// Sends a batch: [`Core::sent`](crate::Core::sent), in the order of the batches. Of a
+    /// connection there are as many at a time as its transport hands out.
     fn send(&mut self, key: Key, batch: Batch<Self>);
+    /// Moves a part of a command's data from the host's memory to `place`, or without one to
+    /// memory of the driver's: [`Core::fetched`](crate::Core::fetched). Transports that hand out no
+    /// [`Fetch`] need no such driver.
+    fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace<Buffer<Self>>>) {
+        let _ = (key, fetch, place);
+        debug_assert!(false, "no transport of this driver fetches");
+    }
     /// Ends a connection's stream in both directions; receiving and sending end.
     fn shut_down(&mut self, key: Key);
     /// Sets the DSCP of what a connection sends, and the priority in this machine's own queues (0 to

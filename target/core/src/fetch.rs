@@ -136,6 +136,9 @@ impl<D: Driver> Fetch<'_, D> {
     /// Asks for a command's data although no buffer is free, if one is expected to be free when the
     /// data comes. Returns whether the data was asked for.
     fn promise(&mut self, slot: SlotId, bytes: usize) -> bool {
+        if self.queue.transport.fetches_into_buffers() {
+            return false;
+        }
         let Some(traffic) = &self.traffic else { return false };
         let time = traffic.pacing.rtt() + HOST_TIME;
         let Some(promise) = self.io.buffers.promise(bytes, time) else { return false };

@@ -182,7 +182,7 @@ impl<D: Driver> IoQueue<D> {
         queue.progress.data_came(bytes);
         if let Some(traffic) = self.network.traffic() {
             let place = queue.transport.sqe_of(slot).sgl.decode();
-            let asked = matches!(place, SglKind::Transport);
+            let asked = !matches!(place, SglKind::InCapsule { .. });
             traffic.received(queue.commands.charge(slot).class, bytes, asked);
         }
     }

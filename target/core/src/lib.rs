@@ -50,6 +50,7 @@ mod progress;
 mod queue;
 mod receiver;
 mod replies;
+mod sender;
 mod sliced;
 mod stages;
 pub mod stats;

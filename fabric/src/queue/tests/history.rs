@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use zerocopy::little_endian::{U16, U32};
 
-use super::joined::{Joined, Loopback, Random, Tcp};
+use super::joined::{Joined, Loopback, Random, Rdma, Tcp};
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 
@@ -172,7 +172,7 @@ impl<J: Joined> Target<J> {
     /// Asks for two of three commands' data grant by grant; a refused one may not get as far as its
     /// first.
     fn ask(&mut self, slot: SlotId, sqe: &Sqe, refused: bool) {
-        let (op, length) = (sqe.cdw10.get(), sqe.sgl.length.get());
+        let (op, length) = (sqe.cdw10.get(), sqe.sgl.data_length());
         if op.is_multiple_of(3) {
             return self.connection.fetch(slot, length);
         }
@@ -341,5 +341,12 @@ proptest! {
         settings in Loopback::settings(), history in history(),
     ) {
         run::<Loopback>(&settings, &history);
+    }
+
+    #[test]
+    fn rdma_loses_no_byte_and_answers_each_command_once(
+        settings in Rdma::settings(), history in history(),
+    ) {
+        run::<Rdma>(&settings, &history);
     }
 }

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use crate::loopback::{LoopbackHost, LoopbackParams, LoopbackTarget, ToHost, ToTarget};
 use crate::queue::{HostTransport, Payload, Transport};
+use crate::rdma::wire::nic::{self, NicHost, NicTarget};
+use crate::rdma::wire::{self, QueueParams, TargetQueue};
 use crate::tcp::{Batch, HostConnection, HostParams, TargetConnection, TargetParams, Tx};
 
 /// A transport as the suite drives it.
@@ -173,5 +175,64 @@ impl Joined for Loopback {
 
     fn data(_: &[ToTarget<Vec<u8>>]) -> &[u8] {
         panic!("messages bring their bytes with them")
+    }
+}
+
+/// NVMe/RDMA, whose units are messages between the devices at both ends.
+#[derive(Debug)]
+pub(super) struct Rdma;
+
+impl Joined for Rdma {
+    /// The target's parameters, and whether the host wants its key invalidated.
+    type Settings = (QueueParams, bool);
+    type ToTarget = nic::ToTarget;
+    type ToHost = nic::ToHost;
+    type Target = NicTarget;
+    type Host = NicHost;
+
+    fn settings() -> BoxedStrategy<Self::Settings> {
+        let max_read = prop_oneof![Just(u32::MAX), 1u32..20_000];
+        (1u16..4, max_read, 1u16..6, any::<bool>())
+            .prop_map(|(reads, max_read, posts, invalidate)| {
+                let plain = Self::plain().0;
+                (QueueParams { reads, max_read, posts, ..plain }, invalidate)
+            })
+            .boxed()
+    }
+
+    fn plain() -> Self::Settings {
+        let params = QueueParams {
+            qid: 1,
+            entries: u16::MAX,
+            in_capsule_data: 1 << 20,
+            reads: 16,
+            max_read: u32::MAX,
+            posts: 128,
+        };
+        (params, false)
+    }
+
+    fn target((params, _): &Self::Settings) -> NicTarget {
+        NicTarget::new(TargetQueue::new(*params))
+    }
+
+    fn host((_, invalidate): &Self::Settings) -> NicHost {
+        NicHost::new(12, 50_000, *invalidate)
+    }
+
+    fn from_target(target: &mut NicTarget, _: usize) -> Vec<nic::ToHost> {
+        target.transmit()
+    }
+
+    fn from_host(host: &mut NicHost, _: usize) -> Vec<nic::ToTarget> {
+        host.transmit()
+    }
+
+    fn send(batch: &mut wire::Batch<Vec<u8>>) -> Vec<nic::ToHost> {
+        panic!("batches leave by `from_target`: {batch:?}")
+    }
+
+    fn data(_: &[nic::ToTarget]) -> &[u8] {
+        panic!("capsules bring their bytes with them")
     }
 }

@@ -4,7 +4,7 @@ use core::fmt::Debug;
 
 use zerocopy::little_endian::{U16, U32};
 
-use super::joined::{Joined, Loopback, Tcp};
+use super::joined::{Joined, Loopback, Rdma, Tcp};
 use crate::loopback::ToTarget;
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
@@ -233,6 +233,11 @@ fn violations_end_a_tcp_connection() {
 #[test]
 fn violations_end_a_loopback_connection() {
     all::<Loopback>();
+}
+
+#[test]
+fn slots_without_a_command_do_nothing_over_rdma() {
+    slots_without_a_command_do_nothing::<Rdma>();
 }
 
 #[test]
