@@ -14,7 +14,8 @@
 //! - [`host`]: the host's side of a controller.
 //! - [`loopback`]: a transport within the process.
 //! - [`controller`]: subsystems, controllers, admin commands, discovery.
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "rdma"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
 
 pub mod controller;
 pub mod fabrics;

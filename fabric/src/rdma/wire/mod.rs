@@ -10,6 +10,7 @@ mod host;
 #[cfg(test)]
 pub(crate) mod nic;
 mod place;
+pub mod private_data;
 mod target;
 
 pub use host::{HostInput, HostPost, HostQueue, HostQueueParams};

@@ -1,0 +1,181 @@
+//! Devices and protection domains.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rdma_sys::{
+    ibv_alloc_pd, ibv_context, ibv_dealloc_pd, ibv_get_device_name, ibv_pd, ibv_query_device,
+    rdma_free_devices, rdma_get_devices,
+};
+
+use super::error::Error;
+
+/// The open devices of the connection manager. While this lives, none of them is closed.
+#[derive(Debug)]
+struct Contexts(NonNull<*mut ibv_context>);
+
+// SAFETY: the list is never changed, and what it points to may be used by all threads (ibv_open_device).
+unsafe impl Send for Contexts {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Contexts {}
+
+impl Drop for Contexts {
+    fn drop(&mut self) {
+        // SAFETY: the list came from rdma_get_devices and is freed once.
+        unsafe { rdma_free_devices(self.0.as_ptr()) };
+    }
+}
+
+/// An open RDMA device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    context: NonNull<ibv_context>,
+    name: Arc<str>,
+    limits: DeviceLimits,
+    _contexts: Arc<Contexts>,
+}
+
+// SAFETY: a device context may be used by all threads; it is open as long as `_contexts` lives.
+unsafe impl Send for Device {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Device {}
+
+/// What a device allows.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceLimits {
+    /// Work requests of a send or receive queue.
+    pub work_requests: u32,
+    /// Entries of a completion queue.
+    pub completions: u32,
+    /// RDMA READs and atomics of a queue pair that are answered at once.
+    pub reads_answered: u8,
+    /// RDMA READs and atomics of a queue pair that are out at once.
+    pub reads: u8,
+    /// Whether atomics are atomic with those of other queue pairs, at least.
+    pub atomics: bool,
+    /// Scattered parts of a work request.
+    pub parts: u32,
+}
+
+impl Device {
+    /// Lists the devices of this machine.
+    ///
+    /// # Errors
+    /// The machine has no RDMA.
+    pub fn all() -> Result<Vec<Self>, Error> {
+        let mut count = 0;
+        // SAFETY: `count` is written to; the list is null or ended by null.
+        let list = unsafe { rdma_get_devices(&raw mut count) };
+        let list =
+            NonNull::new(list).ok_or_else(|| Error::NoRdma(std::io::Error::last_os_error()))?;
+        let contexts = Arc::new(Contexts(list));
+        let mut devices = Vec::new();
+        for index in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: the list has `count` entries.
+            let context = unsafe { *list.as_ptr().add(index) };
+            let Some(context) = NonNull::new(context) else { break };
+            devices.push(Self::of(context, Arc::clone(&contexts))?);
+        }
+        Ok(devices)
+    }
+
+    /// Finds the device that has this context.
+    pub(super) fn find(context: *mut ibv_context) -> Result<Self, Error> {
+        let known = Self::all()?.into_iter().find(|device| device.context.as_ptr() == context);
+        let gone = || std::io::Error::from_raw_os_error(libc::ENODEV);
+        known.ok_or_else(|| Error::Call { call: "rdma_get_devices", source: gone() })
+    }
+
+    fn of(context: NonNull<ibv_context>, contexts: Arc<Contexts>) -> Result<Self, Error> {
+        let mut attributes = MaybeUninit::zeroed();
+        // SAFETY: the context is open, and the attributes are written to.
+        let answer = unsafe { ibv_query_device(context.as_ptr(), attributes.as_mut_ptr()) };
+        Error::check("ibv_query_device", answer)?;
+        // SAFETY: all zeroes are attributes too, and the call has filled them in.
+        let attributes = unsafe { attributes.assume_init() };
+        // SAFETY: the context's device lives as long as the context; its name is a C string.
+        let name = unsafe { CStr::from_ptr(ibv_get_device_name((*context.as_ptr()).device)) };
+        let positive = |value: i32| u32::try_from(value).unwrap_or(0);
+        let small = |value: i32| u8::try_from(value.clamp(0, 255)).unwrap_or(0);
+        let limits = DeviceLimits {
+            work_requests: positive(attributes.max_qp_wr),
+            completions: positive(attributes.max_cqe),
+            reads_answered: small(attributes.max_qp_rd_atom),
+            reads: small(attributes.max_qp_init_rd_atom),
+            atomics: attributes.atomic_cap != rdma_sys::ibv_atomic_cap::IBV_ATOMIC_NONE,
+            parts: positive(attributes.max_sge),
+        };
+        let name = name.to_string_lossy().into();
+        Ok(Self { context, name, limits, _contexts: contexts })
+    }
+
+    /// Returns the device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what the device allows.
+    #[must_use]
+    pub fn limits(&self) -> DeviceLimits {
+        self.limits
+    }
+
+    pub(super) fn raw(&self) -> *mut ibv_context {
+        self.context.as_ptr()
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        self.context == other.context
+    }
+}
+
+/// A protection domain: which memory goes with which queue pairs.
+#[derive(Clone, Debug)]
+pub struct Domain(Arc<RawDomain>);
+
+#[derive(Debug)]
+struct RawDomain {
+    raw: NonNull<ibv_pd>,
+    device: Device,
+}
+
+// SAFETY: a protection domain may be used by all threads.
+unsafe impl Send for RawDomain {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for RawDomain {}
+
+impl Domain {
+    /// Makes a protection domain.
+    ///
+    /// # Errors
+    /// The device has no room for another one.
+    pub fn new(device: &Device) -> Result<Self, Error> {
+        // SAFETY: the device is open.
+        let raw = unsafe { ibv_alloc_pd(device.raw()) };
+        let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_alloc_pd"))?;
+        Ok(Self(Arc::new(RawDomain { raw, device: device.clone() })))
+    }
+
+    /// Returns the device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    pub(super) fn raw(&self) -> *mut ibv_pd {
+        self.0.raw.as_ptr()
+    }
+}
+
+impl Drop for RawDomain {
+    fn drop(&mut self) {
+        // SAFETY: all that was made in the domain has a clone of it, and is gone. The device is open.
+        let answer = unsafe { ibv_dealloc_pd(self.raw.as_ptr()) };
+        debug_assert_eq!(answer, 0, "nothing uses the protection domain of {}", self.device.name());
+    }
+}

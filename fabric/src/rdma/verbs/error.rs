@@ -1,0 +1,64 @@
+//! Errors of verbs and of the connection manager.
+
+use std::io;
+
+/// An operation on RDMA objects that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The machine has no RDMA at all.
+    #[error(
+        "this machine has no RDMA connection manager ({0}): load the driver of its RDMA device and \
+         rdma_ucm, or make a software device (rdma link add rxe0 type rxe netdev INTERFACE)"
+    )]
+    NoRdma(#[source] io::Error),
+    /// The address is of no RDMA device.
+    #[error(
+        "cannot use {address} with RDMA: {source}; it must be an address of a network interface \
+         that has an RDMA device (rdma link show)"
+    )]
+    Address {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Another call failed.
+    #[error("{call} failed: {source}")]
+    Call {
+        /// The function that failed.
+        call: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The device has less of something than is needed.
+    #[error("the RDMA device allows {has} {what}, and {wanted} are needed")]
+    Limit {
+        /// Of what there is too little.
+        what: &'static str,
+        /// What the device allows.
+        has: u64,
+        /// What is needed.
+        wanted: u64,
+    },
+}
+
+impl Error {
+    /// Makes the error of a call that has set `errno`.
+    pub(super) fn last(call: &'static str) -> Self {
+        Self::Call { call, source: io::Error::last_os_error() }
+    }
+
+    /// Makes the error of a call that has returned an `errno`, positive or negative.
+    pub(super) fn returned(call: &'static str, errno: i32) -> Self {
+        match errno.checked_abs() {
+            // The connection manager's functions return -1 and set errno.
+            None | Some(0 | 1) => Self::last(call),
+            Some(errno) => Self::Call { call, source: io::Error::from_raw_os_error(errno) },
+        }
+    }
+
+    /// Checks the answer of a call that returns 0, or an error.
+    pub(super) fn check(call: &'static str, answer: i32) -> Result<(), Self> {
+        if answer == 0 { Ok(()) } else { Err(Self::returned(call, answer)) }
+    }
+}

@@ -1,0 +1,244 @@
+//! Memory that devices may reach.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bitflags::bitflags;
+use rdma_sys::{ibv_dereg_mr, ibv_mr, ibv_reg_mr};
+
+use super::device::Domain;
+use super::error::Error;
+use crate::queue::Remote;
+
+bitflags! {
+    /// What a registration lets devices do with the memory, beside reading it for this machine's own
+    /// work requests.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Access: u8 {
+        /// This machine's own work requests write to it: RDMA READ, receive.
+        const LOCAL_WRITE = 1;
+        /// The peer's RDMA WRITE.
+        const REMOTE_WRITE = 2;
+        /// The peer's RDMA READ.
+        const REMOTE_READ = 4;
+        /// The peer's atomics.
+        const REMOTE_ATOMIC = 8;
+    }
+}
+
+/// Data that work requests send from where it is.
+///
+/// # Safety
+/// The bytes stay at the same address, and are not freed, until the value is dropped, however it is
+/// moved meanwhile.
+pub unsafe trait Stable {
+    /// Returns the bytes.
+    fn stable_bytes(&self) -> &[u8];
+}
+
+/// A buffer that work requests write to.
+///
+/// # Safety
+/// As for [`Stable`].
+pub unsafe trait StableMut {
+    /// Returns the bytes to write to.
+    fn stable_bytes_mut(&mut self) -> &mut [u8];
+}
+
+// SAFETY: a vector's elements stay where they are when the vector moves, and nothing changes its
+// length by these traits.
+unsafe impl Stable for Vec<u8> {
+    fn stable_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: as for `Stable`.
+unsafe impl StableMut for Vec<u8> {
+    fn stable_bytes_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+// SAFETY: static bytes stay where they are for ever.
+unsafe impl Stable for &'static [u8] {
+    fn stable_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: what an `Arc` holds stays where it is while the `Arc` lives.
+unsafe impl Stable for Arc<[u8]> {
+    fn stable_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Memory that can be registered. It is shared, so that its user and the registration both keep it.
+///
+/// # Safety
+/// The `length` bytes from `address` on are mapped until the value is dropped, readable, and writable if
+/// the registration's access says so.
+pub unsafe trait Memory: fmt::Debug + Send + Sync {
+    /// Returns the address of the first byte.
+    fn address(&self) -> *mut u8;
+    /// Returns the number of bytes.
+    fn length(&self) -> usize;
+}
+
+/// A registration: memory that the device may reach until this is dropped.
+#[derive(Debug)]
+pub struct Region {
+    raw: NonNull<ibv_mr>,
+    start: usize,
+    length: usize,
+    lkey: u32,
+    rkey: u32,
+    _domain: Domain,
+    /// The memory is dropped after its registration.
+    _memory: Option<Arc<dyn Memory>>,
+}
+
+// SAFETY: a registration may be used and ended by any thread.
+unsafe impl Send for Region {}
+// SAFETY: as for `Send`; nothing of it changes.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Registers memory.
+    ///
+    /// # Errors
+    /// The kernel does not allow it (RLIMIT_MEMLOCK), or the device has no room.
+    pub fn new(domain: &Domain, memory: Arc<dyn Memory>, access: Access) -> Result<Self, Error> {
+        let (address, length) = (memory.address(), memory.length());
+        // SAFETY: the memory is mapped until the region has dropped it, after its registration.
+        let mut region = unsafe { Self::of_bytes(domain, address, length, access) }?;
+        region._memory = Some(memory);
+        Ok(region)
+    }
+
+    /// Registers bytes.
+    ///
+    /// # Safety
+    /// The bytes stay mapped until the region is dropped, and `access` fits how they are used.
+    pub(super) unsafe fn of_bytes(
+        domain: &Domain,
+        address: *mut u8,
+        length: usize,
+        access: Access,
+    ) -> Result<Self, Error> {
+        let flags = i32::from(access.bits());
+        // SAFETY: the caller vouches for the bytes; the domain lives as long as the region.
+        let raw = unsafe { ibv_reg_mr(domain.raw(), address.cast(), length, flags) };
+        let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_reg_mr"))?;
+        // SAFETY: the call has made the region.
+        let (lkey, rkey) = unsafe { ((*raw.as_ptr()).lkey, (*raw.as_ptr()).rkey) };
+        let (start, domain) = (address as usize, domain.clone());
+        Ok(Self { raw, start, length, lkey, rkey, _domain: domain, _memory: None })
+    }
+
+    /// Returns the memory's place as peers name it.
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        Remote { address: self.start as u64, key: self.rkey }
+    }
+
+    /// Returns the length of the memory in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(super) fn lkey(&self) -> u32 {
+        self.lkey
+    }
+
+    /// Says whether all of these bytes are in the region.
+    fn holds(&self, start: usize, length: usize) -> bool {
+        start
+            .checked_sub(self.start)
+            .and_then(|offset| offset.checked_add(length))
+            .is_some_and(|end| end <= self.length)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the registration was made by `of_bytes` and is ended once.
+        let answer = unsafe { ibv_dereg_mr(self.raw.as_ptr()) };
+        debug_assert_eq!(answer, 0, "a registration ends");
+    }
+}
+
+/// Registered memory by addresses, so that what lies in it is moved without a registration of its own.
+/// A clone is the same table.
+#[derive(Clone, Debug)]
+pub struct Regions {
+    domain: Domain,
+    table: Arc<RwLock<Vec<Arc<Region>>>>,
+}
+
+/// The registration that a work request uses.
+#[derive(Debug)]
+pub(super) enum Key {
+    Known(Arc<Region>),
+    Own(Region),
+}
+
+impl Key {
+    pub(super) fn lkey(&self) -> u32 {
+        match self {
+            Self::Known(region) => region.lkey(),
+            Self::Own(region) => region.lkey(),
+        }
+    }
+}
+
+impl Regions {
+    /// Makes an empty table.
+    #[must_use]
+    pub fn new(domain: &Domain) -> Self {
+        Self { domain: domain.clone(), table: Arc::default() }
+    }
+
+    /// Returns the protection domain.
+    #[must_use]
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Registers memory, and keeps the registration.
+    ///
+    /// # Errors
+    /// As [`Region::new`].
+    pub fn add(&self, memory: Arc<dyn Memory>, access: Access) -> Result<Arc<Region>, Error> {
+        let region = Arc::new(Region::new(&self.domain, memory, access)?);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.push(Arc::clone(&region));
+        Ok(region)
+    }
+
+    /// Finds the registration of bytes, or registers them until the key is dropped.
+    ///
+    /// # Safety
+    /// The bytes stay mapped until the key is dropped, and `access` fits how they are used.
+    ///
+    /// # Errors
+    /// As [`Region::new`].
+    pub(super) unsafe fn key(
+        &self,
+        address: *mut u8,
+        length: usize,
+        access: Access,
+    ) -> Result<Key, Error> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let known = table.iter().find(|region| region.holds(address as usize, length));
+        if let Some(region) = known {
+            return Ok(Key::Known(Arc::clone(region)));
+        }
+        drop(table);
+        // SAFETY: the caller vouches for the bytes.
+        unsafe { Region::of_bytes(&self.domain, address, length, access) }.map(Key::Own)
+    }
+}

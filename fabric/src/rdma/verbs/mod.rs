@@ -1,0 +1,31 @@
+//! RDMA verbs and the connection manager, as a safe layer over `rdma-sys`.
+//!
+//! - [`EventChannel`], [`Listener`], [`Id`]: connections, made and ended by the connection manager.
+//! - [`Device`], [`Domain`]: a device and a protection domain on it.
+//! - [`Regions`]: memory that the device may reach.
+//! - [`CompletionQueue`]: what has completed, and the descriptor to wait on for more.
+//! - [`QueuePair`]: a queue pair with its receive buffers; [`ActivePair`]: on the thread that uses it,
+//!   with work requests and the memory that they use.
+//!
+//! The layer owns what the device may reach: payloads and buffers are the queue pair's from the
+//! post of their work request to its completion, or until the queue pair is destroyed; receive
+//! buffers as long as it lives. So no use of this layer lets a device reach memory that is gone.
+//! All `unsafe` of RDMA is in this module, and no raw pointer leaves it.
+
+mod completion;
+mod connection;
+mod device;
+mod error;
+mod memory;
+mod queue_pair;
+mod receive;
+mod work;
+
+pub use completion::{Completion, CompletionQueue, Outcome};
+pub use connection::{ConnectRequest, ConnectionParams, Event, EventChannel, Id, Listener, Token};
+pub use device::{Device, DeviceLimits, Domain};
+pub use error::Error;
+pub use memory::{Access, Memory, Region, Regions, Stable, StableMut};
+pub use queue_pair::{ActivePair, Done, QueuePair, QueuePairSize};
+pub use receive::ReceiveBuffer;
+pub use work::{Work, WorkOrder};

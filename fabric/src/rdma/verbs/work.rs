@@ -1,0 +1,130 @@
+//! Work requests.
+
+use crate::queue::Remote;
+
+/// A work request; `P` is data that it sends, `B` a buffer that it writes to.
+#[derive(Debug)]
+pub enum Work<P, B> {
+    /// SEND of a few bytes, copied when they are posted, and of data behind them.
+    Send {
+        /// The bytes, of which the first `length` are sent.
+        head: [u8; 64],
+        /// Number of bytes of `head`.
+        length: u8,
+        /// Data behind them.
+        payload: Option<P>,
+        /// The peer's key that is invalidated with it (SEND with INVALIDATE).
+        invalidate: Option<u32>,
+    },
+    /// RDMA WRITE.
+    Write {
+        /// The data.
+        payload: P,
+        /// Its place in the peer's memory.
+        remote: Remote,
+    },
+    /// RDMA READ of as many bytes as the buffer has.
+    Read {
+        /// The buffer.
+        into: B,
+        /// The place in the peer's memory.
+        remote: Remote,
+    },
+    /// Atomic addition to a 64-bit word, whose value before goes to the buffer of 8 bytes, in the
+    /// byte order of this machine.
+    FetchAdd {
+        /// The buffer.
+        into: B,
+        /// The word's place in the peer's memory, a multiple of 8.
+        remote: Remote,
+        /// The number to add.
+        add: u64,
+    },
+    /// Atomic exchange of a 64-bit word where it has an expected value; the value before goes to
+    /// the buffer of 8 bytes, in the byte order of this machine.
+    CompareSwap {
+        /// The buffer.
+        into: B,
+        /// The word's place in the peer's memory, a multiple of 8.
+        remote: Remote,
+        /// The value that is expected.
+        expect: u64,
+        /// The value to set.
+        swap: u64,
+    },
+}
+
+impl<P, B> Work<P, B> {
+    /// Makes a SEND of up to 64 bytes.
+    #[must_use]
+    pub fn send(bytes: &[u8], invalidate: Option<u32>) -> Self {
+        let (head, length) = head(bytes);
+        Self::Send { head, length, payload: None, invalidate }
+    }
+
+    /// Makes a SEND of up to 64 bytes with data behind them.
+    #[must_use]
+    pub fn send_with(bytes: &[u8], payload: P) -> Self {
+        let (head, length) = head(bytes);
+        Self::Send { head, length, payload: Some(payload), invalidate: None }
+    }
+
+    /// Says whether the peer has to answer with data, of which only so many are out at once.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        !matches!(self, Self::Send { .. } | Self::Write { .. })
+    }
+}
+
+/// Copies up to 64 bytes.
+fn head(bytes: &[u8]) -> ([u8; 64], u8) {
+    let mut head = [0; 64];
+    debug_assert!(bytes.len() <= head.len(), "a longer SEND has its data behind the first bytes");
+    let mut length = 0;
+    for (to, from) in head.iter_mut().zip(bytes) {
+        *to = *from;
+        length += 1;
+    }
+    (head, length)
+}
+
+/// The order in which the works of a queue pair were posted: a number of 31 bits that wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkOrder(u32);
+
+impl WorkOrder {
+    const MASK: u32 = u32::MAX >> 1;
+
+    /// Returns the next number.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1) & Self::MASK)
+    }
+
+    /// Returns how many numbers lie between an earlier one and this one.
+    #[must_use]
+    pub fn after(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0) & Self::MASK
+    }
+
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+
+    pub(super) fn of(bits: u32) -> Self {
+        Self(bits & Self::MASK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_works_wrap() {
+        let last = WorkOrder::of(u32::MAX);
+        assert_eq!(last.bits(), u32::MAX >> 1);
+        assert_eq!(last.next(), WorkOrder::of(0));
+        assert_eq!((last.next().next().after(last), last.after(last)), (2, 0));
+    }
+}
