@@ -27,6 +27,11 @@ mod objects;
 mod peer_log;
 pub mod preflight;
 mod qos;
+#[cfg(feature = "rdma")]
+mod rdma;
+#[cfg(not(feature = "rdma"))]
+#[path = "rdma_without.rs"]
+mod rdma;
 pub mod reactor;
 mod reload;
 pub mod runtime;

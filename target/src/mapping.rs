@@ -89,3 +89,15 @@ impl Drop for Mapping {
         let _ = unsafe { munmap(self.start.cast(), self.length) };
     }
 }
+
+#[cfg(feature = "rdma")]
+// SAFETY: the bytes are mapped, for reading and writing, until `drop`.
+unsafe impl fabric::rdma::verbs::Memory for Mapping {
+    fn address(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+}

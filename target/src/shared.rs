@@ -1,7 +1,7 @@
 //! The state that all threads of the daemon share. No I/O command takes a lock in here.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::hosts::{HostLog, Line};
 use crate::network::NetworkShared;
 use crate::peer_log::{LeftOut, PeerLog};
 use crate::qos::QosShared;
+use crate::rdma::Rdma;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
 use crate::sync::lock;
 use crate::workloads::Workloads;
-use sluice_core::Touched;
+use sluice_core::{Entrance, Touched};
 
 /// The state that all threads share.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Shared {
     pub(crate) qos: QosShared,
     /// Stage S6, the network.
     pub(crate) network: NetworkShared,
+    /// RDMA connections.
+    pub(crate) rdma: Rdma,
     /// The mailboxes of the reactors.
     pub mailboxes: Vec<Mailbox>,
     /// The counters of the reactors.
@@ -76,6 +79,7 @@ impl Shared {
         Ok(Self {
             qos: QosShared::new(qos, reactors, memory),
             network: NetworkShared::new(network),
+            rdma: Rdma::new()?,
             settings,
             clock: Clock::start(),
             devices: Devices::default(),
@@ -91,6 +95,18 @@ impl Shared {
             peers: Mutex::default(),
             service: SharedService::new(service),
         })
+    }
+
+    /// Says whether one more connection may be served.
+    pub(crate) fn has_room(&self) -> bool {
+        let sum = |of: fn(&ReactorGauges) -> &AtomicU64| -> u64 {
+            self.gauges.iter().map(|one| of(one).load(Ordering::Relaxed)).sum()
+        };
+        Entrance::<()>::has_room(sum(|one| &one.waiting), self.settings.max_waiting.into())
+            && Entrance::<()>::has_room(
+                sum(|one| &one.connections),
+                self.settings.connections_in_all(),
+            )
     }
 
     /// Finds the mailbox of a reactor.

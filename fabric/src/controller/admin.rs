@@ -339,14 +339,17 @@ impl Service {
             return reply;
         }
         out.clear();
-        controller.errors.record(FailedCommand {
-            qid: 0,
-            cid: sqe.cid.get(),
-            opcode: sqe.opcode,
-            nsid: if sqe.opcode == FABRICS { 0 } else { sqe.nsid.get() },
-            lba: 0,
-            status,
-        });
+        controller.errors.record(
+            controller.transport,
+            FailedCommand {
+                qid: 0,
+                cid: sqe.cid.get(),
+                opcode: sqe.opcode,
+                nsid: if sqe.opcode == FABRICS { 0 } else { sqe.nsid.get() },
+                lba: 0,
+                status,
+            },
+        );
         Reply::Done { result, status: status.more() }
     }
 

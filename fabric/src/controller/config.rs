@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::access::AllowedHost;
 use super::ids::ListenerId;
-use crate::fabrics::NQN_MAX;
+use crate::fabrics::{NQN_MAX, trtype};
 use crate::nvm::BlockFormat;
 
 /// Limits and identity common to all controllers.
@@ -15,6 +15,8 @@ pub struct ServiceConfig {
     pub max_transfer: u32,
     /// Largest in-capsule data of an I/O command in bytes: a multiple of 16.
     pub in_capsule_data: u32,
+    /// The same over RDMA.
+    pub rdma_in_capsule_data: u32,
     /// Entries of the largest I/O queue, 2 to 65535 (MQES + 1).
     pub queue_entries: u16,
     /// Entries of the largest admin queue, 32 to 4096.
@@ -64,6 +66,7 @@ impl Default for ServiceConfig {
         Self {
             max_transfer: 1 << 20,
             in_capsule_data: 8192,
+            rdma_in_capsule_data: 4096,
             queue_entries: 128,
             admin_queue_entries: 128,
             max_queues: 64,
@@ -216,6 +219,17 @@ pub enum TransportType {
     Rdma,
 }
 
+impl TransportType {
+    /// Returns TRTYPE, as log pages have it.
+    #[must_use]
+    pub fn trtype(self) -> u8 {
+        match self {
+            Self::Tcp => trtype::TCP,
+            Self::Rdma => trtype::RDMA,
+        }
+    }
+}
+
 /// A listener's address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressFamily {
@@ -303,13 +317,14 @@ impl ServiceConfig {
         let transfer = self.max_transfer.is_power_of_two() && self.max_transfer >= 4096;
         let zeroes = self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 8192;
         let kas = self.keep_alive_granularity.as_millis();
-        let capsule = self.in_capsule_data;
+        let (capsule, rdma) = (self.in_capsule_data, self.rdma_in_capsule_data);
         let (queue, admin) = (self.queue_entries, self.admin_queue_entries);
         let controllers = self.max_controllers;
         let power = "a power of two of at least 4096";
         limit(transfer, "max_transfer", self.max_transfer, power)?;
         limit(zeroes, "zeroes_limit", self.zeroes_limit, "a power of two of at least 8192")?;
         limit(capsule.is_multiple_of(16), "in_capsule_data", capsule, "a multiple of 16")?;
+        limit(rdma.is_multiple_of(16), "rdma_in_capsule_data", rdma, "a multiple of 16")?;
         limit(queue >= 2, "queue_entries", queue, "2 or more")?;
         limit((32..=4096).contains(&admin), "admin_queue_entries", admin, "32 to 4096")?;
         limit(self.max_queues >= 1, "max_queues", self.max_queues, "1 or more")?;

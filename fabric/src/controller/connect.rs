@@ -12,7 +12,7 @@ use super::registers::Properties;
 use super::service::Attachment;
 use super::{
     Connected, ConnectionId, ControllerId, ControllerShared, ListenerId, QueueKind, Refusal,
-    Rejected, Service,
+    Rejected, Service, TransportType,
 };
 use crate::Nanos;
 use crate::fabrics::{ConnectAttributes, ConnectCommand, ConnectData, DISCOVERY_NQN, nqn_field};
@@ -175,6 +175,11 @@ impl Service {
         Some(id)
     }
 
+    /// Returns the transport of a listener's connections.
+    fn transport_of(&self, listener: ListenerId) -> TransportType {
+        self.listeners.get(&listener).map(|spec| spec.transport).unwrap_or_default()
+    }
+
     fn new_controller(
         &self,
         now: Nanos,
@@ -193,6 +198,7 @@ impl Service {
             table: table.unwrap_or_default(),
             host_id: request.data.hostid,
             listener: request.listener,
+            transport: self.transport_of(request.listener),
             address: self.room.address(request.connection),
             places: 0,
             local_address: None,

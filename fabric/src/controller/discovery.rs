@@ -5,7 +5,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 
 use super::instance::{Controller, ControllerKind};
 use super::{AddressFamily, ConnectionId, ListenerId, ListenerSpec, Service, TransportType};
-use crate::fabrics::{DISCOVERY_NQN, DiscoveryEntry, DiscoveryHeader, EntryFlags, subtype, trtype};
+use crate::fabrics::{DISCOVERY_NQN, DiscoveryEntry, DiscoveryHeader, EntryFlags, subtype};
 use crate::nvme::Status;
 use crate::nvme::identify::{OptionalEvents, nul_padded, zeroed};
 use crate::nvme::log::{DISCOVERY_PORT_LOCAL, GetLogPage};
@@ -122,10 +122,10 @@ fn write_entry(
 ) -> Box<DiscoveryEntry> {
     let listener = record.listener;
     let mut entry = zeroed::<DiscoveryEntry>();
-    entry.trtype = match listener.transport {
-        TransportType::Tcp => trtype::TCP,
-        TransportType::Rdma => trtype::RDMA,
-    };
+    entry.trtype = listener.transport.trtype();
+    if listener.transport == TransportType::Rdma {
+        entry.tsas = DiscoveryEntry::rdma_tsas();
+    }
     entry.adrfam = match listener.family {
         AddressFamily::Ipv4 => 1,
         AddressFamily::Ipv6 => 2,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
+use super::TransportType;
 use crate::nvme::Status;
 use crate::nvme::log::ErrorEntry;
 
@@ -38,7 +39,7 @@ pub(super) struct ErrorLog {
 
 impl ErrorLog {
     /// Adds a command; the oldest entry is dropped where there are too many.
-    pub(super) fn record(&mut self, failed: FailedCommand) {
+    pub(super) fn record(&mut self, transport: TransportType, failed: FailedCommand) {
         self.count = self.count.saturating_add(1);
         self.entries.truncate(usize::from(ERROR_ENTRIES) - 1);
         self.entries.push_front(ErrorEntry {
@@ -49,7 +50,7 @@ impl ErrorLog {
             location: U16::new(0xffff),
             lba: U64::new(failed.lba),
             nsid: U32::new(failed.nsid),
-            trtype: crate::fabrics::trtype::TCP,
+            trtype: transport.trtype(),
             opcode: failed.opcode,
             version: 1,
             ..ErrorEntry::default()

@@ -7,7 +7,7 @@ use super::error_log::ERROR_ENTRIES;
 use super::events::AERL;
 use super::feature_values::WARNING_TEMPERATURE;
 use super::instance::{Controller, ControllerKind};
-use super::{Namespace, NamespaceFeatures, Reply, Service, ServiceConfig};
+use super::{Namespace, NamespaceFeatures, Reply, Service, ServiceConfig, TransportType};
 use crate::nvm::BlockFormat;
 use crate::nvme::Status;
 use crate::nvme::identify::{
@@ -129,7 +129,7 @@ impl Service {
         id.sn = ascii(serial);
         id.mn = ascii(model);
         id.fr = ascii(&config.firmware);
-        id.mdts = pages(config.max_transfer);
+        id.mdts = pages(max_transfer(controller.transport, config));
         id.cntlid = U16::new(controller.id.0);
         id.ver = U32::new(VERSION_2_0);
         id.oaes = U32::new(controller.offered_events().bits());
@@ -138,14 +138,31 @@ impl Service {
         id.lpa = LogAttributes::all().bits();
         id.elpe = ERROR_ENTRIES.saturating_sub(1);
         id.kas = keep_alive_granularity(config);
-        let sgls = SglSupport::SUPPORTED | SglSupport::OFFSET | SglSupport::TRANSPORT;
-        id.sgls = U32::new(sgls.bits());
+        id.sgls = U32::new(sgls(controller.transport).bits());
         id.subnqn = nul_padded(controller.subsystem());
         match controller.kind {
             ControllerKind::Io => io_controller(&mut id, controller, config),
             ControllerKind::Discovery => discovery_controller(&mut id, config),
         }
         out.extend_from_slice(id.as_bytes());
+    }
+}
+
+/// Returns the data descriptors that hosts may use over a transport.
+fn sgls(transport: TransportType) -> SglSupport {
+    let own = match transport {
+        TransportType::Tcp => SglSupport::TRANSPORT,
+        TransportType::Rdma => SglSupport::KEYED,
+    };
+    SglSupport::SUPPORTED | SglSupport::OFFSET | own
+}
+
+/// Returns the most data that a command may move over a transport, in bytes: keyed descriptors have
+/// lengths of 24 bits.
+fn max_transfer(transport: TransportType, config: &ServiceConfig) -> u32 {
+    match transport {
+        TransportType::Tcp => config.max_transfer,
+        TransportType::Rdma => config.max_transfer.min(1 << 23),
     }
 }
 
@@ -182,7 +199,11 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     // later. Namespaces without one answer Flush at once, and say so in CNS 08h. Flush of all
     // namespaces in one command (bits 2:1) is not supported: 10b.
     id.vwc = 0b101;
-    id.ioccsz = U32::new((64 + config.in_capsule_data) / 16);
+    let in_capsule_data = match controller.transport {
+        TransportType::Tcp => config.in_capsule_data,
+        TransportType::Rdma => config.rdma_in_capsule_data,
+    };
+    id.ioccsz = U32::new((64 + in_capsule_data) / 16);
     id.iorcsz = U32::new(1);
     id.msdbd = 1;
     // Disconnect.

@@ -11,7 +11,8 @@ use super::events::{ChangedNamespaces, Events};
 use super::feature_values::Features;
 use super::registers::Properties;
 use super::{
-    Action, ConnectionId, ControllerId, ControllerShared, ListenerId, NamespaceTable, ServiceConfig,
+    Action, ConnectionId, ControllerId, ControllerShared, ListenerId, NamespaceTable,
+    ServiceConfig, TransportType,
 };
 use crate::Nanos;
 use crate::nvme::Status;
@@ -32,6 +33,8 @@ pub(super) struct Controller {
     pub(super) table: Arc<NamespaceTable>,
     pub(super) host_id: [u8; 16],
     pub(super) listener: ListenerId,
+    /// The transport of its queues.
+    pub(super) transport: TransportType,
     /// The address that the admin queue came from, where the daemon told it.
     pub(super) address: Option<IpAddr>,
     /// The connections that the host is promised ([`Room`](super::room::Room)).

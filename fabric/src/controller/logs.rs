@@ -59,7 +59,7 @@ impl Service {
         if let Some(attachment) = self.connections.get(&connection)
             && let Some(controller) = self.controllers.get_mut(&attachment.controller)
         {
-            controller.errors.record(failed);
+            controller.errors.record(controller.transport, failed);
         }
     }
 

@@ -86,7 +86,8 @@ pub struct DiscoveryEntry {
     pub subnqn: [u8; 256],
     /// Bytes 767:512: address, ASCII, padded with NUL.
     pub traddr: [u8; 256],
-    /// Bytes 1023:768: transport specific: TCP has SECTYPE in byte 768, 0 none.
+    /// Bytes 1023:768: transport specific: TCP has SECTYPE in byte 768, 0 none; RDMA has
+    /// [`Self::rdma_tsas`].
     pub tsas: [u8; 256],
 }
 
@@ -96,6 +97,17 @@ impl DiscoveryEntry {
     /// TREQ: nothing said of a secure channel, flow control may be disabled. (nvme-cli takes
     /// "secure channel not required", 10b, for an offer of TLS and then insists on it.)
     pub const TREQ_OPEN: u8 = 0b100;
+    /// Makes TSAS of RDMA: QPTYPE, byte 0, 1 reliable connected; PRTYPE, byte 1, 1 provider not
+    /// specified; CMS, byte 2, 1 RDMA_CM; PKEY, bytes 9:8, 0 for RDMA_CM.
+    #[must_use]
+    pub fn rdma_tsas() -> [u8; 256] {
+        let mut tsas = [0; 256];
+        for byte in tsas.iter_mut().take(3) {
+            *byte = 1;
+        }
+        tsas
+    }
+
     /// CNTLID of the dynamic controller model.
     pub const DYNAMIC: u16 = 0xffff;
 }

@@ -37,10 +37,12 @@ pub enum Transport {
     /// NVMe/TCP.
     #[default]
     Tcp,
+    /// NVMe/RDMA.
+    Rdma,
 }
 
 words! {
-    Transport: [("tcp", Transport::Tcp)];
+    Transport: [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
 }
 
 table! { Listener, LISTENER;

@@ -38,6 +38,8 @@ pub struct TargetConfig {
     pub max_transfer: u32,
     /// `in_capsule_data`: the largest in-capsule data of an I/O command in bytes.
     pub in_capsule_data: u32,
+    /// `rdma_in_capsule_data`: the same over RDMA.
+    pub rdma_in_capsule_data: u32,
     /// `queue_depth`: entries of the largest I/O queue.
     pub queue_depth: u16,
     /// `admin_queue_depth`: entries of the largest admin queue.
@@ -75,6 +77,7 @@ table! { TargetConfig, TARGET;
     "io_memory" => field(io_memory),
     "max_transfer" => field(max_transfer),
     "in_capsule_data" => field(in_capsule_data),
+    "rdma_in_capsule_data" => field(rdma_in_capsule_data),
     "queue_depth" => field(queue_depth),
     "admin_queue_depth" => field(admin_queue_depth),
     "max_queues" => field(max_queues),
@@ -99,6 +102,7 @@ impl Default for TargetConfig {
             io_memory: 64 << 20,
             max_transfer: 1 << 20,
             in_capsule_data: 8192,
+            rdma_in_capsule_data: 4096,
             queue_depth: 256,
             admin_queue_depth: 128,
             max_queues: 64,
@@ -205,7 +209,8 @@ pub(crate) fn parse(
     let seen = table::read(&mut fields, &mut target);
     fields.finish();
     check_cores(cores.as_ref(), &place, machine, problems);
-    let places = ["io_memory", "max_transfer", "in_capsule_data"].map(|key| seen.place(key));
+    let keys = ["io_memory", "max_transfer", "in_capsule_data", "rdma_in_capsule_data"];
+    let places = keys.map(|key| seen.place(key));
     let unread = seen.unread("io_memory") || seen.unread("max_transfer");
     let places = places.map(|at| at.unwrap_or_else(|| place.clone()));
     check_memory(&target, &places, unread, problems);
@@ -249,12 +254,12 @@ fn ranges(cores: &BTreeSet<usize>) -> String {
     runs.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that buffer sizes fit together. The places are those of `io_memory`, `max_transfer` and
-/// `in_capsule_data`; with `unread`, one of the first two could not be read, so that they are not
+/// Checks that buffer sizes fit together. The places are those of `io_memory`, `max_transfer`,
+/// `in_capsule_data` and `rdma_in_capsule_data`; with `unread`, one of the first two could not be read, so that they are not
 /// compared.
 fn check_memory(
     target: &TargetConfig,
-    [io_at, max_at, in_capsule_at]: &[At<()>; 3],
+    [io_at, max_at, in_capsule_at, rdma_at]: &[At<()>; 4],
     unread: bool,
     problems: &Problems,
 ) {
@@ -264,11 +269,20 @@ fn check_memory(
         let power = target.max_transfer.next_power_of_two();
         problems.at(max_at, message, format!("write \"{}\"", format_size(power.into())));
     }
-    if !target.in_capsule_data.is_multiple_of(16) {
-        let bytes = target.in_capsule_data;
-        let message = format!("`in_capsule_data` is {bytes} bytes, not a multiple of 16");
-        let remedy = format!("write {}: capsules are counted in units of 16", bytes / 16 * 16);
-        problems.at(in_capsule_at, message, remedy);
+    let (tcp, rdma) = (target.in_capsule_data, target.rdma_in_capsule_data);
+    for (key, bytes, at) in
+        [("in_capsule_data", tcp, in_capsule_at), ("rdma_in_capsule_data", rdma, rdma_at)]
+    {
+        if !bytes.is_multiple_of(16) {
+            let message = format!("`{key}` is {bytes} bytes, not a multiple of 16");
+            let remedy = format!("write {}: capsules are counted in units of 16", bytes / 16 * 16);
+            problems.at(at, message, remedy);
+        }
+    }
+    if rdma > tcp {
+        let message = format!("`rdma_in_capsule_data` is {rdma} bytes, `in_capsule_data` {tcp}");
+        let remedy = "write no more than in_capsule_data: both use buffers of that size";
+        problems.at(rdma_at, message, remedy);
     }
     let least = u64::from(target.max_transfer) * TRANSFERS_MIN;
     if target.io_memory < least && !unread {

@@ -8,7 +8,11 @@ use std::sync::{Arc, Mutex};
 use fabric::controller::{Action, BackendId, ListenerId};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+#[cfg(feature = "rdma")]
+use crate::rdma::NewQueuePair;
 use crate::sync::lock;
+#[cfg(feature = "rdma")]
+use fabric::rdma::verbs::Token;
 use sluice_core::Touched;
 
 /// A message to a reactor.
@@ -22,6 +26,17 @@ pub enum Message {
         listener: ListenerId,
         /// The host's address.
         peer: SocketAddr,
+    },
+    /// A queue pair that begins, to be served here.
+    #[cfg(feature = "rdma")]
+    QueuePair(Box<NewQueuePair>),
+    /// The connection of a queue pair is over.
+    #[cfg(feature = "rdma")]
+    QueuePairLost {
+        /// The connection's name.
+        token: Token,
+        /// Why, in words.
+        reason: String,
     },
     /// Accept connections from this listening socket.
     Listen {

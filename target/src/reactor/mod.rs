@@ -5,6 +5,13 @@ mod busy;
 mod jobs;
 pub mod mailbox;
 pub mod pool;
+#[cfg(feature = "rdma")]
+mod queue_pairs;
+#[cfg(not(feature = "rdma"))]
+#[path = "queue_pairs_without.rs"]
+mod queue_pairs;
+#[cfg(feature = "rdma")]
+mod rdma;
 mod receive;
 pub mod ring;
 pub mod ring_error;
@@ -17,12 +24,14 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{ConnectionId, ListenerId};
+use fabric::queue::Either;
 use fabric::tcp::{TargetConnection, TargetParams};
+use sluice_core::stats::QueueStats;
 use sluice_core::{Accepted, Core, Entrance, Key, Settings};
 use thiserror::Error;
 
@@ -162,6 +171,9 @@ impl Reactor {
         let capsules = map((bytes / CAPSULE_SHARE).max(in_capsule * 16), in_capsule)?;
         let largest = max_transfer.max(backend::SCRATCH_MAX);
         let scratch = map(2 * largest, largest)?;
+        for memory in [&pool, &capsules] {
+            shared.rdma.add_memory(reactor, memory.memory());
+        }
         if let Some(mailbox) = shared.mailbox(reactor) {
             ring.watch(mailbox.wake_up_fd(), Tag::Mail.encode());
         }
@@ -196,6 +208,8 @@ impl Reactor {
                 Poll::Adaptive => self.core.now().since(last_work) >= poll_time,
             };
             let sleep = if idle { self.sleep_time() } else { None };
+            #[cfg(feature = "rdma")]
+            let sleep = sleep.filter(|_| self.arm_queue_pairs());
             self.core.driver().ring.turn(sleep)?;
             self.core.set_time(self.shared.clock.now());
             if self.turn()? {
@@ -212,7 +226,7 @@ impl Reactor {
     /// Returns the time that this reactor may sleep; `None` where there is something to do.
     fn sleep_time(&mut self) -> Option<Duration> {
         let waits = !self.entrance.is_empty();
-        if !self.accepts.is_empty() || (waits && self.has_room()) {
+        if !self.accepts.is_empty() || (waits && self.shared.has_room()) {
             return None;
         }
         let now = self.shared.clock.now();
@@ -238,6 +252,10 @@ impl Reactor {
             }
             self.completions = completions;
             worked |= count > 0;
+            #[cfg(feature = "rdma")]
+            {
+                worked |= self.serve_queue_pairs();
+            }
             let bytes = std::mem::take(&mut self.ahead);
             (receives, received) = (receives + 1, received + bytes);
             if bytes > 0 && receives < RECEIVES && received < RECEIVED_MAX {
@@ -259,6 +277,8 @@ impl Reactor {
         if self.core.end() {
             self.chores();
         }
+        #[cfg(feature = "rdma")]
+        self.core.driver().pairs.repost();
         let Uring { jobs, ring, .. } = self.core.driver();
         jobs.retry_busy(now, ring);
         if worked {
@@ -285,7 +305,7 @@ impl Reactor {
             Some(Tag::Send(key)) => {
                 if let Some(batch) = self.core.driver().send_ended(key, completion.result) {
                     let lost = (completion.result < 0).then(|| lost(completion.result));
-                    self.core.sent(key, batch, lost);
+                    self.core.sent(key, Either::Left(batch), lost);
                 }
             }
             Some(Tag::Unit(unit)) => self.unit_ended(unit, &completion),
@@ -298,6 +318,11 @@ impl Reactor {
                 self.read_mail();
             }
             Some(Tag::Accept(listener)) => self.accepted(listener, &completion),
+            #[cfg(feature = "rdma")]
+            Some(Tag::Completions(index)) => {
+                let watched = completion.more();
+                self.core.driver().pairs.woken(index as usize, watched);
+            }
             Some(Tag::Close) => self.core.driver().ring.closed(),
             Some(Tag::Cancel) | None => {}
         }
@@ -308,7 +333,7 @@ impl Reactor {
         let mut gone = None;
         if let Some(buffer) = completion.buffer() {
             if let Ok(length) = usize::try_from(completion.result) {
-                self.core.received(key, self.buffers.received(buffer, length));
+                self.core.received(key, Either::Left(self.buffers.received(buffer, length)));
             }
             self.buffers.recycle(buffer);
         } else if completion.result == -libc::ENOBUFS {
@@ -328,7 +353,7 @@ impl Reactor {
         let Some(received) = self.core.driver().receive_ended(key, completion) else { return };
         if result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
             let Received { place, placed, rest } = received;
-            let again = self.core.received_once(key, place, placed, rest.bytes());
+            let again = self.core.received_once(key, place, placed, Either::Left(rest.bytes()));
             self.core.driver().keep(key, rest);
             if again && completion.left_more() {
                 self.ahead += usize::try_from(result).unwrap_or(0);
@@ -426,22 +451,13 @@ impl Reactor {
         }
         self.entrance.begin();
         let mut any = false;
-        while self.has_room()
+        while self.shared.has_room()
             && let Some(arrived) = self.entrance.serve_next()
         {
             any = true;
             self.distribute(arrived);
         }
         any
-    }
-
-    /// Says whether one more connection may be served.
-    fn has_room(&self) -> bool {
-        let Shared { settings, gauges, .. } = &*self.shared;
-        let waiting: u64 = gauges.iter().map(|one| one.waiting.load(Ordering::Relaxed)).sum();
-        let total: u64 = gauges.iter().map(|one| one.connections.load(Ordering::Relaxed)).sum();
-        Entrance::<Arrived>::has_room(waiting, settings.max_waiting.into())
-            && Entrance::<Arrived>::has_room(total, settings.connections_in_all())
     }
 
     /// Gives a new connection to the reactor that has the least to do.
@@ -470,14 +486,26 @@ impl Reactor {
         let local = socket::local_address(&socket);
         let params = TargetParams::for_transfers(self.shared.settings.max_transfer);
         let key = self.core.accept(Accepted {
-            transport: TargetConnection::new(params),
+            transport: Either::Left(TargetConnection::new(params)),
             listener,
             peer: peer.ip(),
             tos,
             stats: Arc::clone(&stats),
             in_flight: Arc::clone(&in_flight),
         });
-        self.core.driver().add(key, socket, peer, listener);
+        self.core.driver().add(key, Some(socket), (peer, local), listener);
+        self.register(key, (peer, local), stats, in_flight);
+        self.core.start(key);
+    }
+
+    /// Makes a connection known that has just been accepted.
+    fn register(
+        &self,
+        key: Key,
+        (peer, local): (SocketAddr, Option<SocketAddr>),
+        stats: Arc<QueueStats>,
+        in_flight: Arc<AtomicU32>,
+    ) {
         let id = key.id(self.reactor);
         self.let_wait(id, peer);
         let state = ConnectionState {
@@ -494,7 +522,6 @@ impl Reactor {
             network: None,
         };
         self.shared.connections.add(id, Registered { state, stats, in_flight });
-        self.core.start(key);
     }
 
     /// Counts a connection among those without a Connect, of which one goes where they are too many.
@@ -524,6 +551,12 @@ impl Reactor {
     fn deliver(&mut self, message: Message) {
         match message {
             Message::Serve { socket, listener, peer } => self.serve(socket, listener, peer),
+            #[cfg(feature = "rdma")]
+            Message::QueuePair(new) => self.serve_queue_pair(*new),
+            #[cfg(feature = "rdma")]
+            Message::QueuePairLost { token, reason } => {
+                self.core.driver().pairs.lost(token, reason);
+            }
             Message::Listen { listener, socket } => {
                 let listening = Listening { socket, accepting: 0, ending: false };
                 self.listeners.insert(listener.0, listening);

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use sluice_core::buddies::{Block, Buddies, arena_bytes};
 use sluice_core::{Memory, Use};
@@ -20,7 +21,7 @@ use crate::mapping::Mapping;
 pub struct Pool(Rc<Arena>);
 
 struct Arena {
-    memory: Mapping,
+    memory: Arc<Mapping>,
     free: RefCell<Buddies>,
 }
 
@@ -35,9 +36,15 @@ impl Pool {
         if all == 0 {
             return Err(io::Error::other("io_memory is smaller than max_transfer"));
         }
-        let memory = Mapping::anonymous(all)?;
+        let memory = Arc::new(Mapping::anonymous(all)?);
         let free = RefCell::new(Buddies::new(bytes, largest));
         Ok(Self(Rc::new(Arena { memory, free })))
+    }
+
+    /// Returns the memory of all buffers, for devices that are to reach it.
+    #[must_use]
+    pub fn memory(&self) -> Arc<Mapping> {
+        Arc::clone(&self.0.memory)
     }
 }
 

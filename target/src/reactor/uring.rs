@@ -1,4 +1,4 @@
-//! The driver of a reactor's core in the daemon: sockets and devices on one ring.
+//! The driver of a reactor's core in the daemon: sockets and devices on one ring, and queue pairs.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -11,7 +11,8 @@ use fabric::controller::{
     BackendId, ControllerShared, ListenerId, QueueKind, Refusal, Service, SmartCounters,
 };
 use fabric::fabrics::{ConnectData, nqn_field};
-use fabric::queue::Termination;
+use fabric::queue::{Either, Fetch, Termination};
+use fabric::rdma::wire::TargetQueue;
 use fabric::tcp::{Batch, TargetConnection};
 use nix::sys::socket::{Shutdown, shutdown};
 use qtcp::pacing::Pacing;
@@ -21,6 +22,7 @@ use zerocopy::FromBytes;
 
 use super::jobs::{Job, Jobs, Started};
 use super::pool::{Buffer, Pool};
+use super::queue_pairs::{self, Capsule, QueuePairs};
 use super::receive::{DataPlace, Received, Receiving, Rest};
 use super::ring::{Completion, Ring};
 use super::send::Sending;
@@ -33,6 +35,10 @@ use crate::shared::Shared;
 use crate::socket;
 use crate::workloads::WorkloadKey;
 
+/// The target's end of a queue: over TCP, or over RDMA.
+pub(super) type QueueEnd =
+    Either<TargetConnection<TxData<Buffer>>, TargetQueue<TxData<Buffer>, Capsule>>;
+
 /// The ring of one reactor, and what is on it.
 #[derive(Debug)]
 pub(super) struct Uring {
@@ -44,70 +50,94 @@ pub(super) struct Uring {
     pub(super) shared: Arc<Shared>,
     /// Index of this reactor.
     pub(super) reactor: usize,
-    /// Sockets by the indexes of their connections' keys.
-    sockets: Vec<Option<Socket>>,
+    /// The queue pairs.
+    pub(super) pairs: QueuePairs,
+    /// Connections by the indexes of their keys.
+    links: Vec<Option<Link>>,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Link {
+    generation: u32,
+    peer: SocketAddr,
+    local: Option<SocketAddr>,
+    listener: ListenerId,
+    /// The socket; a connection without one has a queue pair.
+    socket: Option<Socket>,
 }
 
 /// The socket of one connection.
 #[derive(Debug)]
 struct Socket {
-    generation: u32,
     fd: OwnedFd,
-    peer: SocketAddr,
-    listener: ListenerId,
     receiving: Receiving,
     sending: Sending,
 }
 
 impl Uring {
     pub(super) fn new(ring: Ring, scratch: Pool, shared: Arc<Shared>, reactor: usize) -> Self {
-        Self { ring, jobs: Jobs::default(), scratch, shared, reactor, sockets: Vec::new() }
+        let (jobs, pairs) = (Jobs::default(), QueuePairs::default());
+        Self { ring, jobs, scratch, shared, reactor, pairs, links: Vec::new() }
     }
 
-    /// Takes the socket of a connection.
-    pub(super) fn add(&mut self, key: Key, fd: OwnedFd, peer: SocketAddr, listener: ListenerId) {
+    /// Takes a connection with its socket; one without has a queue pair.
+    pub(super) fn add(
+        &mut self,
+        key: Key,
+        fd: Option<OwnedFd>,
+        (peer, local): (SocketAddr, Option<SocketAddr>),
+        listener: ListenerId,
+    ) {
         let index = key.index as usize;
-        if index >= self.sockets.len() {
-            self.sockets.resize_with(index + 1, || None);
+        if index >= self.links.len() {
+            self.links.resize_with(index + 1, || None);
         }
         let (receiving, sending) = (Receiving::default(), Sending::default());
+        let socket = fd.map(|fd| Socket { fd, receiving, sending });
         let generation = key.generation;
-        if let Some(place) = self.sockets.get_mut(index) {
-            *place = Some(Socket { generation, fd, peer, listener, receiving, sending });
+        if let Some(place) = self.links.get_mut(index) {
+            *place = Some(Link { generation, peer, local, listener, socket });
         }
     }
 
-    fn socket(&self, key: Key) -> Option<&Socket> {
-        let socket = self.sockets.get(key.index as usize)?.as_ref()?;
-        (socket.generation == key.generation).then_some(socket)
+    fn link(&self, key: Key) -> Option<&Link> {
+        let link = self.links.get(key.index as usize)?.as_ref()?;
+        (link.generation == key.generation).then_some(link)
     }
 
     #[inline]
     fn socket_mut(&mut self, key: Key) -> Option<&mut Socket> {
-        let socket = self.sockets.get_mut(key.index as usize)?.as_mut()?;
-        (socket.generation == key.generation).then_some(socket)
+        let link = self.links.get_mut(key.index as usize)?.as_mut()?;
+        link.socket.as_mut().filter(|_| link.generation == key.generation)
     }
 
-    /// Finds the socket of a connection that has not ended.
+    /// Finds a connection that has not ended.
+    fn open_link(&self, key: Key) -> Option<&Link> {
+        let link = self.link(key);
+        debug_assert!(link.is_some(), "a connection is here until it has ended");
+        link
+    }
+
+    /// Finds the socket of a connection that has not ended; `None` where it has a queue pair.
+    #[inline]
     fn open_socket(&self, key: Key) -> Option<&Socket> {
-        let socket = self.socket(key);
-        debug_assert!(socket.is_some(), "a connection has a socket until it has ended");
-        socket
+        self.open_link(key)?.socket.as_ref()
     }
 
     /// Finds the socket of a connection that has not ended.
     #[inline]
-    fn open_socket_mut(sockets: &mut [Option<Socket>], key: Key) -> Option<&mut Socket> {
-        let socket = sockets.get_mut(key.index as usize).and_then(Option::as_mut);
-        debug_assert!(socket.is_some(), "a connection has a socket until it has ended");
-        socket
+    fn open_socket_mut(links: &mut [Option<Link>], key: Key) -> Option<&mut Socket> {
+        let link = links.get_mut(key.index as usize).and_then(Option::as_mut);
+        debug_assert!(link.is_some(), "a connection is here until it has ended");
+        link?.socket.as_mut()
     }
 
     /// Takes the completion of a send. Returns the batch, if it is over.
     pub(super) fn send_ended(&mut self, key: Key, result: i32) -> Option<Batch<TxData<Buffer>>> {
         self.ring.send_ended();
-        let Self { sockets, ring, .. } = self;
-        let socket = sockets.get_mut(key.index as usize)?.as_mut()?;
+        let Self { links, ring, .. } = self;
+        let socket = links.get_mut(key.index as usize)?.as_mut()?.socket.as_mut()?;
         let tag = Tag::Send(key).encode();
         socket.sending.ended(result, socket.fd.as_raw_fd(), tag, ring)
     }
@@ -147,16 +177,16 @@ impl Uring {
             let io = u64::from(matches!(kind, QueueKind::Io));
             gauges.io_queues.fetch_add(io, Ordering::Relaxed);
         }
-        let Some(socket) = self.open_socket(key) else { return };
+        let Some(link) = self.open_link(key) else { return };
         tracing::debug!(
-            peer = %socket.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
+            peer = %link.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
             controller, queue = qid, "a queue is connected"
         );
         self.shared.tell_of_hosts(|hosts, now| {
             match kind {
                 QueueKind::Admin => {
                     let (host, subsystem) = (shared.host_nqn.clone(), shared.subsystem_nqn.clone());
-                    let address = socket.peer;
+                    let address = link.peer;
                     hosts.connected(now, Host { host, subsystem, address, controller });
                 }
                 QueueKind::Io => hosts.queue_connected(now, controller),
@@ -164,7 +194,7 @@ impl Uring {
             }
             None
         });
-        let local = socket::local_address(&socket.fd).filter(|_| !matches!(kind, QueueKind::Io));
+        let local = link.local.filter(|_| !matches!(kind, QueueKind::Io));
         if let Some(address) = local {
             let address = address.ip().to_string();
             self.shared.with_service(|service| service.local_address(id, &address));
@@ -184,7 +214,7 @@ impl Uring {
     }
 
     fn peer(&self, key: Key) -> Option<SocketAddr> {
-        self.open_socket(key).map(|socket| socket.peer)
+        self.open_link(key).map(|link| link.peer)
     }
 
     /// Returns the peer of a connection that a line of the log is about, unless the peer has caused
@@ -195,52 +225,75 @@ impl Uring {
 }
 
 impl Driver for Uring {
-    type Transport = TargetConnection<TxData<Buffer>>;
+    type Transport = QueueEnd;
     type Memory = Pool;
     type Device = OpenDevice;
     type Policies = Snapshot;
 
     fn receive(&mut self, key: Key) {
-        if let Some(fd) = self.open_socket(key).map(|socket| socket.fd.as_raw_fd()) {
-            self.ring.receive(fd, Tag::Receive(key).encode());
+        match self.open_socket(key).map(|socket| socket.fd.as_raw_fd()) {
+            Some(fd) => self.ring.receive(fd, Tag::Receive(key).encode()),
+            None => self.pairs.receive(key),
         }
     }
 
     fn receive_chunk(&mut self, key: Key) {
-        if let Some(fd) = self.open_socket(key).map(|socket| socket.fd.as_raw_fd()) {
-            self.ring.receive_chunk(fd, Tag::Receive(key).encode());
+        match self.open_socket(key).map(|socket| socket.fd.as_raw_fd()) {
+            Some(fd) => self.ring.receive_chunk(fd, Tag::Receive(key).encode()),
+            None => self.pairs.receive_chunk(key),
         }
     }
 
     fn stop_receiving(&mut self, key: Key) {
-        self.ring.cancel(Tag::Receive(key).encode(), Tag::Cancel.encode());
+        match self.open_socket(key) {
+            Some(_) => self.ring.cancel(Tag::Receive(key).encode(), Tag::Cancel.encode()),
+            None => self.pairs.stop_receiving(key),
+        }
     }
 
     #[inline]
     fn receive_once(&mut self, key: Key, place: Option<DataPlace>) {
-        let Self { sockets, ring, .. } = self;
-        let Some(socket) = Self::open_socket_mut(sockets, key) else { return };
+        let Self { links, ring, pairs, .. } = self;
+        let Some(socket) = Self::open_socket_mut(links, key) else {
+            debug_assert!(place.is_none(), "data of queue pairs is fetched");
+            return pairs.receive_once(key);
+        };
         let (fd, tag) = (socket.fd.as_raw_fd(), Tag::ReceiveOnce(key).encode());
         socket.receiving.start(place, fd, tag, ring);
     }
 
     #[inline]
-    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {
-        let Self { sockets, ring, .. } = self;
-        let Some(socket) = Self::open_socket_mut(sockets, key) else { return };
-        socket.sending.start(batch, socket.fd.as_raw_fd(), Tag::Send(key).encode(), ring);
+    fn send(&mut self, key: Key, batch: Either<Batch<TxData<Buffer>>, queue_pairs::Batch>) {
+        let Self { links, ring, pairs, .. } = self;
+        match (batch, Self::open_socket_mut(links, key)) {
+            (Either::Left(batch), Some(socket)) => {
+                let (fd, tag) = (socket.fd.as_raw_fd(), Tag::Send(key).encode());
+                socket.sending.start(batch, fd, tag, ring);
+            }
+            (Either::Right(batch), None) => pairs.send(key, batch),
+            _ => debug_assert!(false, "a batch is of its connection's transport"),
+        }
+    }
+
+    fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace>) {
+        self.pairs.fetch(key, fetch, place);
     }
 
     fn shut_down(&mut self, key: Key) {
-        if let Some(socket) = self.open_socket(key) {
+        match self.open_socket(key) {
             // This fails only where the peer has gone already.
-            let _ = shutdown(socket.fd.as_raw_fd(), Shutdown::Both);
+            Some(socket) => drop(shutdown(socket.fd.as_raw_fd(), Shutdown::Both)),
+            None => self.pairs.shut_down(key),
         }
     }
 
     fn set_dscp(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
-        let Some(socket) = self.open_socket(key) else { return false };
-        match socket::set_dscp(&socket.fd, socket.peer.is_ipv6(), dscp, priority) {
+        let Some(link) = self.open_link(key) else { return false };
+        let Some(socket) = &link.socket else {
+            // A queue pair is marked when its connection is accepted, once.
+            return true;
+        };
+        match socket::set_dscp(&socket.fd, link.peer.is_ipv6(), dscp, priority) {
             Ok(()) => true,
             Err(error) => {
                 if let Some(peer) = self.peer_to_log(key) {
@@ -252,10 +305,11 @@ impl Driver for Uring {
     }
 
     fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool {
-        let Some(socket) = self.open_socket(key) else { return false };
+        let Some(link) = self.open_link(key) else { return false };
+        let Some(socket) = &link.socket else { return false };
         match socket.fd.as_fd().try_clone_to_owned() {
             Ok(own) => {
-                let (id, listener) = (key.id(self.reactor), socket.listener);
+                let (id, listener) = (key.id(self.reactor), link.listener);
                 let pacing = Arc::clone(pacing);
                 self.shared.network.came(PacedSocket { id, listener, socket: own, pacing });
                 true
@@ -335,7 +389,11 @@ impl Driver for Uring {
         let events = &self.shared.events;
         match notice {
             Notice::Connected { kind, qid, shared, transport } => {
-                self.connected(key, kind, qid, shared, transport.digests());
+                let digests = match transport {
+                    Either::Left(connection) => connection.digests(),
+                    Either::Right(_) => (false, false),
+                };
+                self.connected(key, kind, qid, shared, digests);
             }
             Notice::Refused { data, reason } => self.refused(key, data, reason),
             Notice::BrokeProtocol(violation) => {
@@ -372,8 +430,11 @@ impl Driver for Uring {
     /// Takes a connection out of everything that is shared.
     fn ended(&mut self, key: Key, End { id, reason }: End<'_>) {
         let (shared, now) = (&self.shared, self.shared.clock.now());
-        if let Some(socket) = self.sockets.get_mut(key.index as usize).and_then(Option::take) {
-            self.ring.close(socket.fd, Tag::Close.encode());
+        let link = self.links.get_mut(key.index as usize).and_then(Option::take);
+        match link.map(|link| link.socket) {
+            Some(Some(socket)) => self.ring.close(socket.fd, Tag::Close.encode()),
+            Some(None) => self.pairs.end(shared, key),
+            None => {}
         }
         let shut_down = shared.with_service(|service| {
             let shut_down = service.is_shut_down(id);

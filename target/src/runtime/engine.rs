@@ -178,6 +178,7 @@ impl Engine for Runtime {
     fn shutdown(&self, now: bool) {
         let time = self.shared.clock.now();
         self.shared.with_service(|service| service.begin_shutdown(time));
+        self.shared.rdma.stop();
         for mailbox in &self.shared.mailboxes {
             mailbox.post(Message::Stop { now });
         }

@@ -1,4 +1,5 @@
-//! The listening sockets: the first reactor accepts from all of them.
+//! The listeners: the first reactor accepts from the sockets of all of them, and the thread of RDMA
+//! connections from those without one.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,7 +9,7 @@ use arbitration::Class;
 use fabric::controller::{AddressFamily, ListenerId, ListenerSpec, TransportType};
 use nix::sys::socket::{Shutdown, shutdown};
 
-use crate::config::Listener;
+use crate::config::{Listener, Transport};
 use crate::engine::EngineError;
 use crate::reactor::mailbox::Message;
 use crate::shared::Shared;
@@ -30,8 +31,8 @@ struct Table {
 struct Listening {
     id: ListenerId,
     listener: Listener,
-    /// The same socket that the reactor accepts from.
-    socket: OwnedFd,
+    /// The same socket that the reactor accepts from; RDMA has none.
+    socket: Option<OwnedFd>,
 }
 
 impl Table {
@@ -51,20 +52,24 @@ impl Listeners {
                 listener.address
             )));
         }
-        let network = &shared.network;
-        let socket = socket::listen_on(listener.address, |socket| network.prepare(socket))
-            .map_err(|error| EngineError::System(socket::refusal(listener.address, &error)))?;
-        let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
         table.given += 1;
         let id = ListenerId(table.given);
+        let socket = open(shared, id, listener)?;
+        let network = &shared.network;
         let now = shared.clock.now();
         shared.qos.set_listener(now, id, listener.class);
         network.set_listener(id, listener.link.as_deref());
         let spec = spec(id, listener);
         shared.with_service(|service| service.add_listener(now, spec))?;
-        if let Some(mailbox) = shared.mailbox(0) {
-            mailbox.post(Message::Listen { listener: id, socket });
-        }
+        let ours = match socket {
+            None => None,
+            Some((socket, ours)) => {
+                if let Some(mailbox) = shared.mailbox(0) {
+                    mailbox.post(Message::Listen { listener: id, socket });
+                }
+                Some(ours)
+            }
+        };
         table.all.push(Listening { id, listener: listener.clone(), socket: ours });
         Ok(())
     }
@@ -76,11 +81,16 @@ impl Listeners {
         let Some(Listening { id, socket, .. }) = position.map(|at| table.all.remove(at)) else {
             return Err(EngineError::NotFound(format!("there is no listener on {address}")));
         };
-        // The shutdown frees the address for another listener at once, however late the reactor
-        // closes its socket.
-        let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
-        if let Some(mailbox) = shared.mailbox(0) {
-            mailbox.post(Message::Unlisten(id));
+        match socket {
+            None => shared.rdma.unlisten(id),
+            Some(socket) => {
+                // The shutdown frees the address for another listener at once, however late the
+                // reactor closes its socket.
+                let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+                if let Some(mailbox) = shared.mailbox(0) {
+                    mailbox.post(Message::Unlisten(id));
+                }
+            }
         }
         let now = shared.clock.now();
         shared.qos.set_listener(now, id, None);
@@ -129,12 +139,35 @@ impl Listeners {
     }
 }
 
+/// The socket that a reactor accepts from, and another handle to it.
+type Sockets = Option<(OwnedFd, OwnedFd)>;
+
+/// Opens a listener's address: with a socket, or over RDMA without one.
+fn open(shared: &Shared, id: ListenerId, listener: &Listener) -> Result<Sockets, EngineError> {
+    match listener.transport {
+        Transport::Tcp => {
+            let network = &shared.network;
+            let socket = socket::listen_on(listener.address, |socket| network.prepare(socket))
+                .map_err(|error| EngineError::System(socket::refusal(listener.address, &error)))?;
+            let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
+            Ok(Some((socket, ours)))
+        }
+        Transport::Rdma => {
+            shared.rdma.listen(id, listener.address).map_err(EngineError::System)?;
+            Ok(None)
+        }
+    }
+}
+
 /// Returns the entry of a listener in discovery.
 fn spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
     let address = listener.advertise.unwrap_or(listener.address);
     ListenerSpec {
         id,
-        transport: TransportType::Tcp,
+        transport: match listener.transport {
+            Transport::Tcp => TransportType::Tcp,
+            Transport::Rdma => TransportType::Rdma,
+        },
         traddr: address.ip().to_string(),
         family: if address.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 },
         trsvcid: address.port().to_string(),

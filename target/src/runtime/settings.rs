@@ -16,6 +16,7 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
     ServiceConfig {
         max_transfer: target.max_transfer,
         in_capsule_data: target.in_capsule_data,
+        rdma_in_capsule_data: target.rdma_in_capsule_data,
         queue_entries: target.queue_depth,
         admin_queue_entries: target.admin_queue_depth,
         max_queues: target.max_queues,

@@ -24,7 +24,7 @@ pub(super) struct Threads {
 #[derive(Debug, Default)]
 struct Running {
     reactors: Vec<JoinHandle<()>>,
-    /// The timer thread and the poller.
+    /// The timer thread, the poller, and the thread of RDMA connections.
     helpers: Vec<JoinHandle<()>>,
     /// The keeper of namespaces.
     keeper: Option<JoinHandle<()>>,
@@ -60,7 +60,12 @@ impl Threads {
             .name("network".to_owned())
             .spawn(move || on.network.run(&on.clock, || stopping.load(Ordering::Relaxed)))
             .context("cannot start the network's thread")?;
-        lock(&self.running).helpers.extend([timer, poller]);
+        let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
+        let connector = Builder::new()
+            .name("rdma".to_owned())
+            .spawn(move || on.rdma.run(&on, || stopping.load(Ordering::Relaxed)))
+            .context("cannot start the thread of RDMA connections")?;
+        lock(&self.running).helpers.extend([timer, poller, connector]);
         Ok(())
     }
 

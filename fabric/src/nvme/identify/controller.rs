@@ -67,6 +67,8 @@ bitflags! {
     pub struct SglSupport: u32 {
         /// Bits 1:0 = 01b: SGLs without alignment or granularity requirement.
         const SUPPORTED = 1 << 0;
+        /// Bit 2: keyed data block descriptor.
+        const KEYED = 1 << 2;
         /// Bit 20: the address of a data block may be an offset (in-capsule data).
         const OFFSET = 1 << 20;
         /// Bit 21: transport SGL data block descriptor.

@@ -395,9 +395,9 @@ pub struct ConnectRequest {
     pub id: Id,
     /// What the peer said, with zeroes behind it (56 bytes over IP).
     pub private_data: Vec<u8>,
-    /// RDMA READs and atomics that the peer wants to have out at once.
+    /// RDMA READs and atomics that this side may have out at once: as many as the peer answers.
     pub initiator_depth: u8,
-    /// RDMA READs and atomics that the peer answers at once.
+    /// RDMA READs and atomics that the peer wants to have out at once.
     pub responder_resources: u8,
 }
 

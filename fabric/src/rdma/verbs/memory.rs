@@ -87,6 +87,22 @@ pub unsafe trait Memory: fmt::Debug + Send + Sync {
     fn length(&self) -> usize;
 }
 
+/// Bytes that are always there. They are only read: their registration has no access.
+#[derive(Debug)]
+pub struct StaticBytes(pub &'static [u8]);
+
+// SAFETY: static bytes stay where they are for ever. A registration with an access that writes would
+// be refused by the kernel, since they are mapped for reading.
+unsafe impl Memory for StaticBytes {
+    fn address(&self) -> *mut u8 {
+        self.0.as_ptr().cast_mut()
+    }
+
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// A registration: memory that the device may reach until this is dropped.
 #[derive(Debug)]
 pub struct Region {

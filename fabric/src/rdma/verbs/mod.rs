@@ -25,7 +25,7 @@ pub use completion::{Completion, CompletionQueue, Outcome};
 pub use connection::{ConnectRequest, ConnectionParams, Event, EventChannel, Id, Listener, Token};
 pub use device::{Device, DeviceLimits, Domain};
 pub use error::Error;
-pub use memory::{Access, Memory, Region, Regions, Stable, StableMut};
+pub use memory::{Access, Memory, Region, Regions, Stable, StableMut, StaticBytes};
 pub use queue_pair::{ActivePair, Done, QueuePair, QueuePairSize};
 pub use receive::ReceiveBuffer;
 pub use work::{Work, WorkOrder};

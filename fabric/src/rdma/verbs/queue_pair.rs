@@ -283,6 +283,12 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         answer
     }
 
+    /// Says whether receive buffers are neither with the device nor free: somebody reads them.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.received.has_handles()
+    }
+
     /// Posts works together. What they have is the queue pair's until their completions. The last
     /// one has a completion, and each READ and atomic.
     ///
@@ -314,6 +320,11 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
                     rest.extend(self.posted.pop_back().map(|posted| self.unprepare(posted)));
                 }
                 rest.reverse();
+                if self.posted.len() > before
+                    && let Some(last) = self.posted.back_mut()
+                {
+                    last.ends = true;
+                }
                 rest.extend(failed.map(|(_, work)| work));
                 Some(error)
             }

@@ -74,12 +74,15 @@ pub(super) struct Received {
     handles: Vec<Cell<u32>>,
     /// Buffers without a handle that are not with the device.
     free: RefCell<Vec<u16>>,
+    /// Number of buffers with handles.
+    in_use: Cell<usize>,
 }
 
 impl Received {
     pub(super) fn new(memory: Arc<ReceiveMemory>, count: u16) -> Rc<Self> {
         let handles = (0..count).map(|_| Cell::new(0)).collect();
-        Rc::new(Self { memory, handles, free: RefCell::default() })
+        let (free, in_use) = (RefCell::default(), Cell::new(0));
+        Rc::new(Self { memory, handles, free, in_use })
     }
 
     /// Makes the first handle to a buffer that the device has filled. `None` for a buffer that is not
@@ -90,6 +93,7 @@ impl Received {
             return None;
         }
         handles.set(1);
+        self.in_use.set(self.in_use.get() + 1);
         let length = (length as usize).min(self.memory.size());
         Some(ReceiveBuffer { of: Rc::clone(self), index, length })
     }
@@ -102,6 +106,11 @@ impl Received {
     /// Gives buffers back that did not go to the device.
     pub(super) fn put_back(&self, free: Vec<u16>) {
         *self.free.borrow_mut() = free;
+    }
+
+    /// Says whether buffers are in use.
+    pub(super) fn has_handles(&self) -> bool {
+        self.in_use.get() > 0
     }
 
     /// Says whether buffers wait to go to the device.
@@ -144,6 +153,7 @@ impl Drop for ReceiveBuffer {
         let Some(handles) = self.of.handles.get(usize::from(self.index)) else { return };
         handles.set(handles.get().saturating_sub(1));
         if handles.get() == 0 {
+            self.of.in_use.set(self.of.in_use.get().saturating_sub(1));
             self.of.free.borrow_mut().push(self.index);
         }
     }

@@ -23,7 +23,12 @@ pub const LISTENER: &[ConfigKey] = &[
         "`\"0.0.0.0:4420\"`, `\"[::]:4420\"`, `\"192.0.2.1:4420\"`. 4420 is NVMe's port, 8009 \
          that of discovery.",
     ),
-    key("transport", Values::Words(&["tcp"]), "`\"tcp\"`", ""),
+    key(
+        "transport",
+        Values::Words(&["tcp", "rdma"]),
+        "`\"tcp\"`",
+        "`\"rdma\"` in builds with it, on an address of an RDMA device",
+    ),
     key(
         "advertise",
         Values::Address,

@@ -52,6 +52,13 @@ pub const TARGET: &[ConfigKey] = &[
     )
     .with(", multiple of 16"),
     key(
+        "rdma_in_capsule_data",
+        Values::Size { min: 0, max: 64 << 10 },
+        "`\"4 KiB\"`",
+        "The same over RDMA, where each entry of each queue has a receive buffer for that much.",
+    )
+    .with(", multiple of 16, at most `in_capsule_data`"),
+    key(
         "queue_depth",
         Values::Number { min: 2, max: 1024 },
         "256",

@@ -1,0 +1,234 @@
+//! Connections that hosts ask for, and what becomes of them.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use fabric::controller::ListenerId;
+use fabric::rdma::verbs::{
+    ConnectRequest, ConnectionParams, Error, Event, QueuePair, QueuePairSize, Token,
+};
+use fabric::rdma::wire::private_data::{self, QueueLimits, RejectReason};
+use fabric::rdma::wire::{COMMAND_BYTES, QueueParams};
+use zerocopy::IntoBytes as _;
+
+use super::NewQueuePair;
+use super::devices::ReactorDevice;
+use crate::gauges::ReactorGauges;
+use crate::reactor::mailbox::Message;
+use crate::shared::Shared;
+
+/// RDMA READs that a queue pair has out at once at the most.
+const READS: u8 = 16;
+/// Work requests for each command of a queue: its data's, in two parts, and its response's.
+const POSTS: u32 = 3;
+/// Most bytes of one RDMA READ or WRITE.
+const MOST: u32 = 1 << 30;
+/// How often packets are sent again that are not acknowledged, and that find no receive buffer.
+const RETRIES: u8 = 7;
+
+/// The first name of a connection; listeners have those below.
+const FIRST: u64 = 1 << 32;
+
+/// A connection that has a reactor.
+#[derive(Clone, Copy, Debug)]
+struct Connected {
+    reactor: usize,
+    /// Number of its completion queue, and its part of it.
+    completions: (usize, u32),
+}
+
+/// The connections of all reactors.
+#[derive(Debug, Default)]
+pub(super) struct Connector {
+    connections: HashMap<Token, Connected>,
+    devices: HashMap<usize, Vec<ReactorDevice>>,
+    /// Number of names that were given.
+    given: u64,
+    /// Number of completion queues that each reactor has.
+    queues: HashMap<usize, usize>,
+}
+
+impl Connector {
+    /// Takes an event.
+    pub(super) fn take(&mut self, shared: &Shared, event: Event) {
+        match event {
+            Event::Request(request) => self.request(shared, request),
+            Event::Disconnected(token) => self.lost(shared, token, "it closed the connection"),
+            Event::Failed(token, why) => self.lost(shared, token, &why),
+            Event::Rejected(token, ..) => self.lost(shared, token, "it refuses the connection"),
+            Event::DeviceRemoved(token) if token.0 < FIRST => {
+                tracing::error!(
+                    listener = token.0,
+                    "the RDMA device of a listener is gone: add the listener again when it is back"
+                );
+                shared.rdma.unlisten(ListenerId(u32::try_from(token.0).unwrap_or(0)));
+            }
+            Event::DeviceRemoved(token) => self.lost(shared, token, "its RDMA device is gone"),
+            Event::Established(..)
+            | Event::AddressResolved(_)
+            | Event::RouteResolved(_)
+            | Event::AddressChanged(_)
+            | Event::Over(_) => {}
+        }
+    }
+
+    /// Tells a connection's reactor that the connection is over.
+    fn lost(&self, shared: &Shared, token: Token, reason: &str) {
+        let Some(connected) = self.connections.get(&token) else { return };
+        if let Some(mailbox) = shared.mailbox(connected.reactor) {
+            mailbox.post(Message::QueuePairLost { token, reason: reason.to_owned() });
+        }
+    }
+
+    /// Drops queue pairs that are over.
+    pub(super) fn ended(&mut self, ended: Vec<(Token, QueuePair)>) {
+        for (token, pair) in ended {
+            let device = pair.id().device();
+            drop(pair);
+            let Some(Connected { reactor, completions: (number, part) }) =
+                self.connections.remove(&token)
+            else {
+                continue;
+            };
+            let devices = self.devices.get_mut(&reactor).into_iter().flatten();
+            for one in devices {
+                if device.as_ref().is_ok_and(|device| one.is_of(device)) {
+                    one.give_back(number, part);
+                }
+            }
+        }
+    }
+
+    /// Takes in a connection that a host asks for, or refuses it.
+    fn request(&mut self, shared: &Shared, request: ConnectRequest) {
+        let listener = ListenerId(u32::try_from(request.listener.0).unwrap_or(0));
+        let peer = request.id.peer_address();
+        shared.events.accepted.fetch_add(1, Ordering::Relaxed);
+        let refused = if !shared.rdma.listens(listener) {
+            (request, RejectReason::NoResources, "the listener is gone".to_owned())
+        } else if !shared.has_room() {
+            (request, RejectReason::NoResources, "there are as many as may be".to_owned())
+        } else {
+            match Wanted::of(shared, &request) {
+                Err(reason) => (request, reason, reason.to_string()),
+                Ok(wanted) => match self.make(shared, request, wanted, listener) {
+                    Ok(()) => return,
+                    Err(error) => {
+                        if shared.may_log(peer.ip()) {
+                            tracing::warn!(%peer, %error, "a host's queue pair cannot be made");
+                        }
+                        return;
+                    }
+                },
+            }
+        };
+        let (request, reason, why) = refused;
+        shared.events.waiting_closed.fetch_add(1, Ordering::Relaxed);
+        if shared.may_log(peer.ip()) {
+            tracing::warn!(%peer, %why, "a connection was refused");
+        }
+        request.reject(reason.private_data().as_bytes());
+    }
+
+    /// Makes a queue pair, and gives it to the reactor that has the least to do.
+    fn make(
+        &mut self,
+        shared: &Shared,
+        mut request: ConnectRequest,
+        Wanted { queue, accept }: Wanted,
+        listener: ListenerId,
+    ) -> Result<(), Error> {
+        let device = request.id.device()?;
+        let loads = shared.gauges.iter().map(ReactorGauges::load);
+        let reactor = sluice_core::place(loads).unwrap_or(0);
+        let devices = self.devices.entry(reactor).or_default();
+        let known = devices.iter().position(|one| one.is_of(&device));
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let memory = shared.rdma.memory_of(reactor);
+                devices.push(ReactorDevice::new(&device, memory)?);
+                devices.len() - 1
+            }
+        };
+        let Some(device) = devices.get_mut(index) else { return Ok(()) };
+        let sends = u32::from(queue.posts) + u32::from(queue.reads);
+        let part = sends + u32::from(queue.entries);
+        let next = self.queues.entry(reactor).or_default();
+        let (number, completions, new) = device.promise(part, *next)?;
+        *next += usize::from(new);
+        let size = QueuePairSize {
+            sends,
+            receives: queue.entries,
+            receive_bytes: COMMAND_BYTES + queue.in_capsule_data as usize,
+            send_payloads: false,
+        };
+        self.given += 1;
+        let token = Token(FIRST + self.given);
+        request.id.set_token(token);
+        let (peer, tos) = (request.id.peer_address(), request.id.traffic_class());
+        let made = QueuePair::new(request.id, device.regions(), &completions, size);
+        let pair = made.inspect_err(|_| device.give_back(number, part))?;
+        if let Some(gauges) = shared.gauges(reactor) {
+            gauges.connections.fetch_add(1, Ordering::Relaxed);
+            gauges.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+        self.connections.insert(token, Connected { reactor, completions: (number, part) });
+        if let Some(mailbox) = shared.mailbox(reactor) {
+            let completions = (number, new.then_some(completions));
+            mailbox.post(Message::QueuePair(Box::new(NewQueuePair {
+                token,
+                pair,
+                queue,
+                accept,
+                listener,
+                peer,
+                tos,
+                completions,
+            })));
+        }
+        Ok(())
+    }
+}
+
+/// The queue that a host wants.
+#[derive(Debug)]
+struct Wanted {
+    queue: QueueParams,
+    accept: ConnectionParams,
+}
+
+impl Wanted {
+    fn of(shared: &Shared, request: &ConnectRequest) -> Result<Self, RejectReason> {
+        let limits = shared.with_service(|service| {
+            let config = service.config();
+            let (admin_entries, io_entries) = (config.admin_queue_entries, config.queue_entries);
+            QueueLimits { admin_entries, io_entries }
+        });
+        let asked = private_data::ConnectRequest::parse(&request.private_data, limits)?;
+        let Ok(device) = request.id.device() else { return Err(RejectReason::NoResources) };
+        let device = device.limits();
+        let reads = request.initiator_depth.min(device.reads).min(READS);
+        if reads == 0 {
+            return Err(RejectReason::ResponderResources);
+        }
+        let entries = asked.entries();
+        let posts = (POSTS * u32::from(entries)).min(device.work_requests.saturating_sub(32));
+        let is_admin = asked.qid.get() == 0;
+        let queue = QueueParams {
+            qid: asked.qid.get(),
+            entries,
+            in_capsule_data: if is_admin { 0 } else { shared.settings.rdma_in_capsule_data },
+            reads: reads.into(),
+            max_read: MOST,
+            posts: u16::try_from(posts).unwrap_or(u16::MAX),
+        };
+        let accept = ConnectionParams {
+            responder_resources: request.responder_resources.min(device.reads_answered),
+            initiator_depth: reads,
+            retries: RETRIES,
+            not_ready_retries: RETRIES,
+        };
+        Ok(Self { queue, accept })
+    }
+}

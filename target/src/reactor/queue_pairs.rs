@@ -1,0 +1,493 @@
+//! The RDMA queue pairs of a reactor: what is posted, and what their completions say.
+//!
+//! Nothing here calls the core: what has happened is listed, and the reactor takes it from the list
+//! ([`QueuePairs::next`]).
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+
+use fabric::queue::Fetch;
+use fabric::queue::Payload as _;
+use fabric::rdma::verbs::{
+    ActivePair, Completion, CompletionQueue, ConnectionParams, Done, Outcome, ReceiveBuffer,
+    Stable, StableMut, Token, Work,
+};
+use fabric::rdma::wire::{self, Post};
+use rustc_hash::FxHashMap;
+use sluice_core::{Key, TxData};
+
+use super::pool::Buffer;
+use super::receive::DataPlace;
+use crate::rdma::NewQueuePair;
+use crate::shared::Shared;
+
+/// A receive buffer with a command capsule.
+pub(super) type Capsule = ReceiveBuffer;
+/// Work requests that are posted together.
+pub(super) type Batch = wire::Batch<TxData<Buffer>>;
+
+/// Completions that are taken in a turn.
+const COMPLETIONS: usize = 256;
+
+/// Data that is sent from where it is.
+#[derive(Debug)]
+struct Sent(TxData<Buffer>);
+
+// SAFETY: the bytes are static zeroes, or in a reactor's arena, or on the heap behind a pointer of the
+// payload: they stay where they are when the payload moves, and nothing changes them.
+unsafe impl Stable for Sent {
+    fn stable_bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// Data that is fetched, with the place for it: a command's buffer, or memory of its own.
+#[derive(Debug)]
+struct Fetching {
+    fetch: Fetch,
+    place: Option<DataPlace>,
+    own: Vec<u8>,
+}
+
+// SAFETY: the bytes are in a reactor's arena, or on the heap: they stay where they are when this
+// moves.
+unsafe impl StableMut for Fetching {
+    fn stable_bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.place {
+            Some(place) => place.bytes_mut(),
+            None => &mut self.own,
+        }
+    }
+}
+
+type Pair = ActivePair<Sent, Fetching>;
+
+/// How much the core wants of what has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    Nothing,
+    /// Each chunk.
+    Stream,
+    /// One chunk, as of a stream.
+    Chunk,
+    /// One chunk.
+    Once,
+}
+
+/// One queue pair.
+#[derive(Debug)]
+struct Link {
+    key: Key,
+    token: Token,
+    pair: Pair,
+    /// Index of its completion queue.
+    completions: usize,
+    /// Batches that were posted and are not over.
+    batches: VecDeque<Batch>,
+    wants: Wants,
+    /// Capsules that have arrived and were not handed over.
+    arrived: Vec<Capsule>,
+    /// Why the connection is over.
+    lost: Option<Cow<'static, str>>,
+    /// Whether this end has ended the connection.
+    is_down: bool,
+    /// Whether it is in the list of those with receive buffers to post.
+    reposts: bool,
+}
+
+/// Something that has happened, for the core.
+#[derive(Debug)]
+pub(super) enum Happened {
+    /// Capsules have arrived, which the core wants: [`QueuePairs::take_arrived`].
+    Arrived(Key),
+    /// A batch is over; or lost, with the reason.
+    Sent(Key, Batch, Option<Cow<'static, str>>),
+    /// Data was fetched to its place, or to bytes; or not, with the reason.
+    Fetched(Key, Fetch, Option<DataPlace>, Vec<u8>, Option<Cow<'static, str>>),
+    /// Nothing is received any more, because the core wants it so, or for the reason.
+    ReceiveEnded(Key, Option<Cow<'static, str>>),
+}
+
+/// What the core wanted of capsules that have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handed {
+    /// They are part of a stream, which goes on.
+    Stream,
+    /// They are the last chunk of a stream.
+    Chunk,
+    /// They are what is received once.
+    Once,
+}
+
+/// A completion queue of this reactor.
+#[derive(Debug)]
+struct Completions {
+    number: usize,
+    queue: CompletionQueue,
+    /// Whether its descriptor tells of the next completion.
+    armed: bool,
+    watched: bool,
+}
+
+/// The queue pairs of a reactor.
+#[derive(Debug, Default)]
+pub(super) struct QueuePairs {
+    /// Queue pairs by the indexes of their connections' keys.
+    links: Vec<Option<Box<Link>>>,
+    /// Connections by completion queue and queue pair number, and by their names.
+    numbers: FxHashMap<(usize, u32), Key>,
+    tokens: FxHashMap<u64, Key>,
+    completions: Vec<Completions>,
+    taken: Vec<Completion>,
+    happened: VecDeque<Happened>,
+    reposts: Vec<Key>,
+}
+
+/// Finds the queue pair of a connection.
+fn find(links: &mut [Option<Box<Link>>], key: Key) -> Option<&mut Link> {
+    let link = links.get_mut(key.index as usize)?.as_deref_mut()?;
+    (link.key == key).then_some(link)
+}
+
+impl QueuePairs {
+    /// Takes a queue pair, whose connection is to be accepted.
+    pub(super) fn add(&mut self, key: Key, new: NewQueuePair, accept: &[u8]) {
+        let NewQueuePair { token, pair, accept: params, completions: (number, queue), .. } = new;
+        if let Some(queue) = queue {
+            self.completions.push(Completions { number, queue, armed: false, watched: false });
+        }
+        let Some(completions) = self.completions.iter().position(|one| one.number == number) else {
+            debug_assert!(
+                false,
+                "a queue pair's completion queue came with the first of its pairs"
+            );
+            return;
+        };
+        self.numbers.insert((completions, pair.number()), key);
+        self.tokens.insert(token.0, key);
+        let index = key.index as usize;
+        if index >= self.links.len() {
+            self.links.resize_with(index + 1, || None);
+        }
+        let link = Link {
+            key,
+            token,
+            pair: pair.activate(),
+            completions,
+            batches: VecDeque::new(),
+            wants: Wants::Nothing,
+            arrived: Vec::new(),
+            lost: None,
+            is_down: false,
+            reposts: false,
+        };
+        if let Some(place) = self.links.get_mut(index) {
+            let link = place.insert(Box::new(link));
+            Self::accept(link, &mut self.happened, params, accept);
+        }
+    }
+
+    fn accept(
+        link: &mut Link,
+        happened: &mut VecDeque<Happened>,
+        params: ConnectionParams,
+        private_data: &[u8],
+    ) {
+        if let Err(error) = link.pair.pair().id().accept(params, private_data) {
+            lose(link, happened, format!("the connection cannot be accepted: {error}").into());
+        }
+    }
+
+    /// Marks what a connection sends, before it is accepted.
+    pub(super) fn set_tos(new: &NewQueuePair, tos: u8) -> Result<(), String> {
+        new.pair.id().set_tos(tos).map_err(|error| error.to_string())
+    }
+
+    /// Takes note that a connection is over.
+    pub(super) fn lost(&mut self, token: Token, reason: String) {
+        let Self { links, happened, tokens, .. } = self;
+        let key = tokens.get(&token.0).copied();
+        if let Some(link) = key.and_then(|key| find(links, key)) {
+            lose(link, happened, reason.into());
+        }
+    }
+
+    /// Takes completions, of all queues. Returns whether there were any.
+    pub(super) fn poll(&mut self) -> bool {
+        let mut any = false;
+        for index in 0..self.completions.len() {
+            let mut taken = std::mem::take(&mut self.taken);
+            let Some(Completions { queue, .. }) = self.completions.get_mut(index) else { break };
+            let mut more = true;
+            while more && taken.len() < COMPLETIONS {
+                more = queue.poll(&mut taken).unwrap_or_else(|error| {
+                    tracing::error!(%error, "an RDMA completion queue has failed");
+                    false
+                });
+            }
+            any |= !taken.is_empty();
+            for completion in taken.drain(..) {
+                self.complete(index, completion);
+            }
+            self.taken = taken;
+        }
+        any
+    }
+
+    fn complete(&mut self, index: usize, completion: Completion) {
+        let Self { links, numbers, happened, reposts, .. } = self;
+        let key = numbers.get(&(index, completion.queue_pair())).copied();
+        let Some(link) = key.and_then(|key| find(links, key)) else { return };
+        let Link { key, pair, batches, arrived, .. } = link;
+        let key = *key;
+        let (mut failed, mut came) = (None, false);
+        pair.complete(completion, |done| match done {
+            Done::Received(capsule) => {
+                arrived.push(capsule);
+                came = true;
+            }
+            Done::Lost(outcome) => failed = Some(outcome),
+            Done::Work { work: Work::Read { into, .. }, outcome, .. } => {
+                let Fetching { fetch, place, own } = into;
+                if !outcome.is_success() {
+                    failed = Some(outcome);
+                }
+                let lost = (!outcome.is_success()).then(|| reason(outcome));
+                happened.push_back(Happened::Fetched(key, fetch, place, own, lost));
+            }
+            Done::Work { outcome, ends, .. } => {
+                if !outcome.is_success() {
+                    failed = Some(outcome);
+                }
+                if ends && let Some(batch) = batches.pop_front() {
+                    let lost = (!outcome.is_success()).then(|| reason(outcome));
+                    happened.push_back(Happened::Sent(key, batch, lost));
+                }
+            }
+        });
+        if came {
+            if link.wants != Wants::Nothing && link.arrived.len() == 1 {
+                happened.push_back(Happened::Arrived(key));
+            }
+            if !link.reposts {
+                link.reposts = true;
+                reposts.push(key);
+            }
+        }
+        if let Some(outcome) = failed {
+            lose(link, happened, reason(outcome));
+        }
+    }
+
+    /// Returns the next thing that has happened.
+    pub(super) fn next(&mut self) -> Option<Happened> {
+        self.happened.pop_front()
+    }
+
+    /// Takes the capsules that have arrived, if they are wanted.
+    pub(super) fn take_arrived(&mut self, key: Key) -> Option<(Handed, Vec<Capsule>)> {
+        let link = find(&mut self.links, key)?;
+        if link.arrived.is_empty() {
+            return None;
+        }
+        let handed = match link.wants {
+            Wants::Nothing => return None,
+            Wants::Stream => Handed::Stream,
+            Wants::Chunk => Handed::Chunk,
+            Wants::Once => Handed::Once,
+        };
+        if handed != Handed::Stream {
+            link.wants = Wants::Nothing;
+        }
+        Some((handed, std::mem::take(&mut link.arrived)))
+    }
+
+    /// Keeps the memory of a list of capsules that were handed over.
+    pub(super) fn keep(&mut self, key: Key, mut list: Vec<Capsule>) {
+        list.clear();
+        if let Some(link) = find(&mut self.links, key)
+            && link.arrived.is_empty()
+        {
+            link.arrived = list;
+        }
+    }
+
+    /// Posts receive buffers again that are free.
+    pub(super) fn repost(&mut self) {
+        let Self { links, reposts, happened, .. } = self;
+        reposts.retain(|&key| {
+            let Some(link) = find(links, key) else { return false };
+            if link.lost.is_none()
+                && let Err(error) = link.pair.repost()
+            {
+                lose(link, happened, error.to_string().into());
+            }
+            link.reposts = link.lost.is_none() && link.pair.is_short();
+            link.reposts
+        });
+    }
+
+    fn want(&mut self, key: Key, wants: Wants) {
+        let Self { links, happened, .. } = self;
+        let Some(link) = find(links, key) else { return };
+        link.wants = wants;
+        if !link.arrived.is_empty() {
+            happened.push_back(Happened::Arrived(key));
+        } else if let Some(lost) = &link.lost {
+            link.wants = Wants::Nothing;
+            happened.push_back(Happened::ReceiveEnded(key, Some(lost.clone())));
+        }
+    }
+
+    /// Receives from a connection from now on.
+    pub(super) fn receive(&mut self, key: Key) {
+        self.want(key, Wants::Stream);
+    }
+
+    /// Receives one chunk, as of a stream.
+    pub(super) fn receive_chunk(&mut self, key: Key) {
+        self.want(key, Wants::Chunk);
+    }
+
+    /// Receives once.
+    pub(super) fn receive_once(&mut self, key: Key) {
+        self.want(key, Wants::Once);
+    }
+
+    /// Ends a stream of chunks.
+    pub(super) fn stop_receiving(&mut self, key: Key) {
+        let Self { links, happened, .. } = self;
+        let Some(link) = find(links, key) else { return };
+        if matches!(link.wants, Wants::Stream | Wants::Chunk) {
+            link.wants = Wants::Nothing;
+            happened.push_back(Happened::ReceiveEnded(key, None));
+        }
+    }
+
+    /// Posts a batch.
+    pub(super) fn send(&mut self, key: Key, mut batch: Batch) {
+        let Self { links, happened, .. } = self;
+        let Some(link) = find(links, key) else { return };
+        let count = batch.posts.len();
+        let works = batch.posts.drain(..).map(|post| match post {
+            Post::Data { payload, remote } => Work::Write { payload: Sent(payload), remote },
+            Post::Response { ref cqe, invalidate } => {
+                Work::send(zerocopy::IntoBytes::as_bytes(cqe), invalidate)
+            }
+        });
+        match link.pair.post(works) {
+            Ok(()) => link.batches.push_back(batch),
+            Err((error, rest)) => {
+                let lost: Cow<'static, str> = error.to_string().into();
+                lose(link, happened, lost.clone());
+                let _ = link.pair.set_error();
+                if rest.len() == count {
+                    happened.push_back(Happened::Sent(key, batch, Some(lost)));
+                } else {
+                    // Those that were posted come back flushed.
+                    link.batches.push_back(batch);
+                }
+            }
+        }
+    }
+
+    /// Fetches data from the host's memory.
+    pub(super) fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace>) {
+        let Self { links, happened, .. } = self;
+        let Some(link) = find(links, key) else { return };
+        let own = if place.is_some() { Vec::new() } else { vec![0; fetch.length as usize] };
+        let work = Work::Read { into: Fetching { fetch, place, own }, remote: fetch.remote };
+        if let Err((error, works)) = link.pair.post([work]) {
+            let lost: Cow<'static, str> = error.to_string().into();
+            lose(link, happened, lost.clone());
+            for work in works {
+                if let Work::Read { into: Fetching { fetch, place, own }, .. } = work {
+                    let lost = Some(lost.clone());
+                    happened.push_back(Happened::Fetched(key, fetch, place, own, lost));
+                }
+            }
+        }
+    }
+
+    /// Ends a connection: what was posted comes back.
+    pub(super) fn shut_down(&mut self, key: Key) {
+        let Self { links, happened, .. } = self;
+        let Some(link) = find(links, key) else { return };
+        if link.is_down {
+            return;
+        }
+        link.is_down = true;
+        if link.pair.pair().id().disconnect().is_err() {
+            let _ = link.pair.set_error();
+        }
+        lose(link, happened, "the target has ended the connection".into());
+    }
+
+    /// Takes out a connection of which the core has nothing any more.
+    pub(super) fn end(&mut self, shared: &Shared, key: Key) {
+        let Some(place) = self.links.get_mut(key.index as usize) else { return };
+        let Some(link) = place.take_if(|link| link.key == key) else { return };
+        let Link { token, pair, completions, .. } = *link;
+        self.numbers.remove(&(completions, pair.pair().number()));
+        self.tokens.remove(&token.0);
+        match pair.retire() {
+            Ok(pair) => shared.rdma.end(token, pair),
+            Err(pair) => {
+                debug_assert!(false, "the core ends no connection with works under way");
+                drop(pair.destroy());
+            }
+        }
+    }
+
+    /// Returns the descriptors of completion queues that are not watched yet, with their indexes.
+    pub(super) fn take_unwatched(&mut self) -> Vec<(usize, RawFd)> {
+        let unwatched = self.completions.iter_mut().enumerate().filter(|(_, one)| !one.watched);
+        unwatched
+            .map(|(index, one)| {
+                one.watched = true;
+                (index, one.queue.as_fd().as_raw_fd())
+            })
+            .collect()
+    }
+
+    /// Takes note that a completion queue's descriptor became readable, and whether it is watched
+    /// still.
+    pub(super) fn woken(&mut self, index: usize, watched: bool) {
+        if let Some(one) = self.completions.get_mut(index) {
+            one.queue.take_events();
+            (one.armed, one.watched) = (false, watched);
+        }
+    }
+
+    /// Prepares to sleep: each descriptor tells of the next completion. Returns false where there
+    /// are completions already.
+    pub(super) fn arm(&mut self) -> bool {
+        let mut armed = false;
+        for one in &mut self.completions {
+            if !one.armed {
+                one.armed = one.queue.arm().is_ok();
+                armed = true;
+            }
+        }
+        // What came before the queues were armed is not told.
+        !(armed && self.poll()) && self.happened.is_empty()
+    }
+}
+
+/// Takes note that a connection is over; the first reason is the one that counts.
+fn lose(link: &mut Link, happened: &mut VecDeque<Happened>, reason: Cow<'static, str>) {
+    let reason = link.lost.get_or_insert(reason);
+    if std::mem::replace(&mut link.wants, Wants::Nothing) != Wants::Nothing {
+        happened.push_back(Happened::ReceiveEnded(link.key, Some(reason.clone())));
+    }
+}
+
+/// Returns why a connection is over after an outcome.
+fn reason(outcome: Outcome) -> Cow<'static, str> {
+    if outcome.is_flushed() {
+        "the connection was lost".into()
+    } else {
+        format!("the connection was lost: {}", outcome.text()).into()
+    }
+}

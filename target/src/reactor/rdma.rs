@@ -1,0 +1,95 @@
+//! Queue pairs between the driver and the core: what has happened to them in each turn.
+
+use std::sync::Arc;
+
+use fabric::queue::Either;
+use fabric::rdma::wire::TargetQueue;
+use fabric::rdma::wire::private_data::ConnectAccept;
+use sluice_core::{Accepted, Origin, Policies as _};
+use zerocopy::IntoBytes as _;
+
+use super::Reactor;
+use super::queue_pairs::{Handed, Happened, QueuePairs};
+use super::tag::Tag;
+use crate::rdma::NewQueuePair;
+
+impl Reactor {
+    /// Takes a queue pair, and accepts its connection.
+    pub(super) fn serve_queue_pair(&mut self, new: NewQueuePair) {
+        let (stats, in_flight) = (Arc::default(), Arc::default());
+        let NewQueuePair { listener, peer, tos, queue, .. } = new;
+        let local = Some(new.pair.id().local_address());
+        self.mark(&new);
+        let key = self.core.accept(Accepted {
+            transport: Either::Right(TargetQueue::new(queue)),
+            listener,
+            peer: peer.ip(),
+            tos,
+            stats: Arc::clone(&stats),
+            in_flight: Arc::clone(&in_flight),
+        });
+        let driver = self.core.driver();
+        driver.add(key, None, (peer, local), listener);
+        driver.pairs.add(key, new, ConnectAccept::new(queue.entries).as_bytes());
+        for (index, fd) in driver.pairs.take_unwatched() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            driver.ring.watch(fd, Tag::Completions(index).encode());
+        }
+        self.register(key, (peer, local), stats, in_flight);
+        self.core.start(key);
+    }
+
+    /// Marks what a connection sends with the DSCP of the class that its listener or its own mark
+    /// names, which can be done before it is accepted only.
+    fn mark(&self, new: &NewQueuePair) {
+        let NewQueuePair { listener, peer, tos, .. } = *new;
+        let address = Some(peer.ip());
+        let origin = Origin { listener, priority: 0, weighted: false, tos, address };
+        let policies = self.shared.qos.snapshot();
+        let Some(class) = policies.connection_class(&origin).named() else { return };
+        let dscp = policies.dscp(class);
+        if let Err(error) = QueuePairs::set_tos(new, dscp << 2)
+            && self.shared.may_log(peer.ip())
+        {
+            tracing::warn!(%peer, %error, "answers are not marked");
+        }
+    }
+
+    /// Takes what has happened to queue pairs. Returns whether there was anything.
+    pub(super) fn serve_queue_pairs(&mut self) -> bool {
+        let mut any = self.core.driver().pairs.poll();
+        while let Some(happened) = self.core.driver().pairs.next() {
+            any = true;
+            match happened {
+                Happened::Arrived(key) => {
+                    let Some((handed, list)) = self.core.driver().pairs.take_arrived(key) else {
+                        continue;
+                    };
+                    let chunk = Either::Right(&list[..]);
+                    match handed {
+                        Handed::Once => {
+                            self.core.received_once(key, None, 0, chunk);
+                        }
+                        Handed::Stream => self.core.received(key, chunk),
+                        Handed::Chunk => {
+                            self.core.received(key, chunk);
+                            self.core.receive_ended(key, None);
+                        }
+                    }
+                    self.core.driver().pairs.keep(key, list);
+                }
+                Happened::Sent(key, batch, lost) => self.core.sent(key, Either::Right(batch), lost),
+                Happened::Fetched(key, fetch, place, bytes, lost) => {
+                    self.core.fetched(key, (&fetch, &bytes), place, lost);
+                }
+                Happened::ReceiveEnded(key, lost) => self.core.receive_ended(key, lost),
+            }
+        }
+        any
+    }
+
+    /// Prepares to sleep. Returns false where a completion is there already.
+    pub(super) fn arm_queue_pairs(&mut self) -> bool {
+        self.core.driver().pairs.arm()
+    }
+}
