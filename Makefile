@@ -31,15 +31,19 @@ BINARIES ?= build/release
 
 .PHONY: build help run test bench bench-qos bench-versus bench-hostile bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
 
+# What a whole build has beside the default: RDMA, and where its bindings find libclang.
+WHOLE = env $$(.ci/libclang) cargo
+FEATURES := $(shell cat .ci/features)
+
 build:
 	.ci/setup build
-	cargo build --release --workspace --exclude e2e --bins
+	$(WHOLE) build --release --workspace --exclude e2e --bins $(FEATURES)
 
 help:
 	@sed -n 's/^#   make/make/p' Makefile
 
 run:
-	.ci/setup build
+	.ci/setup run
 	@echo "Building sluiced and sluice: 2 minutes on two free cores the first time, 0.6 GB in build/."
 	cargo build --profile demo --package sluiced --package sluice --bins
 	tests/demo.sh build/demo

@@ -25,6 +25,15 @@ fn build() -> Result<PathBuf> {
     let folder = folder()?;
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--bins", "-p", "sluiced", "-p", "sluice"]);
+    // With RDMA, where a build with it is possible.
+    let ci = crate::root().join(".ci");
+    let found = Command::new(ci.join("libclang")).output();
+    if let Some(found) = found.ok().filter(|found| found.status.success()) {
+        let settings = String::from_utf8_lossy(&found.stdout).into_owned();
+        cargo.envs(settings.lines().filter_map(|setting| setting.split_once('=')));
+        let features = std::fs::read_to_string(ci.join("features"));
+        cargo.args(features.context("which features?")?.split_whitespace());
+    }
     if folder.ends_with("release") {
         cargo.arg("--release");
     }

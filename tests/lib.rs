@@ -35,7 +35,15 @@ pub fn root() -> PathBuf {
 /// The scenario reports a failure, which the error has with the end of its log; or it could not
 /// run: there is no kernel, no binaries, or no report within [`TIME_LIMIT`].
 pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
-    run(uml::Target::from_environment()?, script, arguments)
+    run(uml::Target::from_environment()?, uml::Transport::Tcp, script, arguments)
+}
+
+/// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel, over RDMA.
+///
+/// # Errors
+/// The same as of [`scenario`].
+pub fn scenario_over_rdma(script: &str, arguments: &[&str]) -> Result<()> {
+    run(uml::Target::from_environment()?, uml::Transport::Rdma, script, arguments)
 }
 
 /// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel with systemd, where the daemon
@@ -44,16 +52,22 @@ pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
 /// # Errors
 /// The same as of [`scenario`]; or there is no system to boot.
 pub fn service(script: &str, arguments: &[&str]) -> Result<()> {
-    run(uml::Target::Service, script, arguments)
+    run(uml::Target::Service, uml::Transport::Tcp, script, arguments)
 }
 
-fn run(target: uml::Target, script: &str, arguments: &[&str]) -> Result<()> {
+fn run(
+    target: uml::Target,
+    transport: uml::Transport,
+    script: &str,
+    arguments: &[&str],
+) -> Result<()> {
     let kernel = uml::kernel()?;
     let binaries = match target {
         uml::Target::Sluiced | uml::Target::Service => binaries::built()?,
         uml::Target::Nvmet => root().join("build"),
     };
-    let machine = uml::Machine { kernel, binaries, target, time_limit: TIME_LIMIT };
+    let time_limit = TIME_LIMIT;
+    let machine = uml::Machine { kernel, binaries, target, transport, time_limit };
     let report = machine.run(script, arguments)?;
     let log = &report.log;
     match report.outcome() {

@@ -46,6 +46,24 @@ impl Target {
     }
 }
 
+/// The transport that a scenario's host and target use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// NVMe/TCP.
+    Tcp,
+    /// NVMe/RDMA, on soft RoCE.
+    Rdma,
+}
+
+impl Transport {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Rdma => "rdma",
+        }
+    }
+}
+
 /// Returns the user-mode kernel: `SLUICEGATE_UML`, or the one that `tests/lab/build-uml` finds or
 /// builds, which takes some minutes the first time.
 ///
@@ -92,6 +110,8 @@ pub struct Machine {
     pub binaries: PathBuf,
     /// The target that the scenario connects to.
     pub target: Target,
+    /// The transport.
+    pub transport: Transport,
     /// Time after which the machine is killed.
     pub time_limit: Duration,
 }
@@ -107,8 +127,9 @@ impl Machine {
         fs::create_dir_all(&folder)?;
         let turn = File::create(folder.join(".lock"))?;
         turn.lock().context("waiting for the machine before")?;
-        let name = std::iter::once(script).chain(arguments.iter().copied()).collect::<Vec<_>>();
-        let name = name.join("-");
+        let over = (self.transport == Transport::Rdma).then_some("rdma");
+        let name = over.into_iter().chain([script]).chain(arguments.iter().copied());
+        let name = name.collect::<Vec<_>>().join("-");
         let mut command = if self.target == Target::Service {
             self.service(script, arguments)?
         } else {
@@ -152,11 +173,12 @@ impl Machine {
              mkdir -p /run/scenarios /run/bin\n\
              mount --bind '{}' /run/scenarios\n\
              mount --bind '{}' /run/bin\n\
-             export LAB_TARGET={}\n\
+             export LAB_TARGET={} LAB_TRANSPORT={}\n\
              exec bash /run/scenarios/{script}.sh {}\n",
             crate::root().join("tests/scenarios").display(),
             self.binaries.display(),
             self.target.name(),
+            self.transport.name(),
             arguments.join(" "),
         );
         fs::write(path, text)?;

@@ -14,7 +14,7 @@ port=4420 listeners=1
 if target_can discovery-port; then port=8009 listeners=2; fi
 
 discover() { # HOSTNQN HOSTID PORT
-    nvme discover -t tcp -a $TARGET_IP -s "$3" -q "$1" -I "$2" 2>&1 || true
+    nvme discover -t $TRANSPORT -a $TARGET_IP -s "$3" -q "$1" -I "$2" 2>&1 || true
 }
 entries() { grep -cE "^subnqn: +$2 *$" <<<"$1" || true; }
 
@@ -41,18 +41,18 @@ stranger_id=5b0f4d9c-0000-4000-8000-000000000003
 log=$(discover $stranger $stranger_id $port)
 same "entries of t1" "$(entries "$log" $T1)" 0
 same "entries of t2" "$(entries "$log" $T2)" 0
-refuse "connect of a stranger" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T1 -q $stranger -I $stranger_id
-refuse "connect to t2 of the other host" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T2 -q $OTHER_NQN -I $OTHER_ID
+refuse "connect of a stranger" nvme connect -t $TRANSPORT -a $TARGET_IP -s 4420 -n $T1 -q $stranger -I $stranger_id
+refuse "connect to t2 of the other host" nvme connect -t $TRANSPORT -a $TARGET_IP -s 4420 -n $T2 -q $OTHER_NQN -I $OTHER_ID
 if target_can cli; then
     contains "what lets the host in" "$(cat /run/sluiced-1.log)" "sluice host add $T2 $OTHER_NQN"
 fi
-refuse "connect to an unknown subsystem" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T3 -q $HOST_NQN -I $HOST_ID
+refuse "connect to an unknown subsystem" nvme connect -t $TRANSPORT -a $TARGET_IP -s 4420 -n $T3 -q $HOST_NQN -I $HOST_ID
 if target_can discovery-port; then
-    refuse "an I/O controller on the discovery port" nvme connect -t tcp -a $TARGET_IP -s 8009 -n $T1 -q $HOST_NQN -I $HOST_ID
+    refuse "an I/O controller on the discovery port" nvme connect -t $TRANSPORT -a $TARGET_IP -s 8009 -n $T1 -q $HOST_NQN -I $HOST_ID
 fi
 
 step "connect-all"
-expect "connect-all" nvme connect-all -t tcp -a $TARGET_IP -s $port -q $HOST_NQN -I $HOST_ID
+expect "connect-all" nvme connect-all -t $TRANSPORT -a $TARGET_IP -s $port -q $HOST_NQN -I $HOST_ID
 disk $T1 1 >/dev/null
 disk $T2 1 >/dev/null
 same "paths of t1" "$(grep -lx $T1 /sys/class/nvme/nvme*/subsysnqn | wc -l)" $listeners
@@ -62,7 +62,7 @@ eventually 10 no_controller $T2 || fail "t2 stays"
 
 step "a persistent discovery controller is told of a new subsystem"
 uevents /tmp/uevents
-expect "persistent discovery" nvme discover -t tcp -a $TARGET_IP -s $port -q $HOST_NQN -I $HOST_ID --persistent
+expect "persistent discovery" nvme discover -t $TRANSPORT -a $TARGET_IP -s $port -q $HOST_NQN -I $HOST_ID --persistent
 disc=$(controller nqn.2014-08.org.nvmexpress.discovery) || fail "no persistent discovery controller"
 sleep 0.5
 add_subsystem $T3

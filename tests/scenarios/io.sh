@@ -48,8 +48,10 @@ if [ "$1" != passthrough ]; then
 fi
 
 step "with header and data digests"
+digests=()
+if over tcp; then digests=(--hdr-digest --data-digest); fi
 disconnect $T1
-connect $T1 --hdr-digest --data-digest
+connect $T1 "${digests[@]}"
 d=$(disk $T1 1)
 fio_run kept --filename="$d" --rw=randwrite --bs=4k --size=16m --iodepth=16 --verify=crc32c --verify_only=1
 write_verify digests "$d" --rw=randrw --bssplit=4k/60:64k/25:1m/15 --size=64m --iodepth=16

@@ -3,11 +3,12 @@
 #
 # A scenario prints `STEP name` as each step begins, and last `RESULT pass` or `RESULT fail reason`.
 # Environment: LAB_TARGET, sluiced or nvmet (the kernel's own target: a scenario that fails there
-# too is a wrong scenario). /run/scenarios holds the scripts, /run/bin the binaries.
+# too is a wrong scenario); LAB_TRANSPORT, tcp or rdma. /run/scenarios holds the scripts, /run/bin the binaries.
 # shellcheck shell=bash
 set -eEuo pipefail
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/tmp
 
+TRANSPORT=${LAB_TRANSPORT:-tcp}
 TARGET_IP=10.0.0.1 HOST_IP=10.0.0.2
 HOST_NQN=nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-000000000001
 HOST_ID=5b0f4d9c-0000-4000-8000-000000000001
@@ -84,7 +85,20 @@ network() {
     ip -n target addr add $TARGET_IP/24 dev target0
     ip -n target link set target0 up
     ip -n target link set lo up
+    if over rdma; then
+        # Soft RoCE over the same wire, whose packets have room for 4 KiB of data.
+        ip link set host0 mtu 4200
+        ip -n target link set target0 mtu 4200
+        rdma_device host host0
+        in_target rdma link add rdma_target type rxe netdev target0
+    fi
 }
+
+# over TRANSPORT: says whether the scenario runs over it.
+over() { [ "$TRANSPORT" = "$1" ]; }
+
+# rdma_device NAME INTERFACE: makes an RDMA device of a network interface.
+rdma_device() { rdma link add "rdma_$1" type rxe netdev "$2"; }
 
 # in_target COMMAND...: runs a command in the target's network namespace. (`ip netns exec` would mount
 # another /sys, without configfs.)
@@ -129,7 +143,7 @@ lacks() { if grep -Eq -- "$3" <<<"$2"; then fail "$1: '$3' is in: $2"; fi; }
 connect() {
     local nqn=$1 out
     shift
-    out=$(nvme connect -t tcp -a $TARGET_IP -s 4420 -n "$nqn" -q $HOST_NQN -I $HOST_ID \
+    out=$(nvme connect -t $TRANSPORT -a $TARGET_IP -s 4420 -n "$nqn" -q $HOST_NQN -I $HOST_ID \
         --reconnect-delay=1 "$@" 2>&1) || fail "nvme connect $nqn $*: $out"
     eventually 5 controller_live "$nqn" || fail "the controller of $nqn is not live"
 }
@@ -139,12 +153,12 @@ disconnect() {
     eventually 10 no_controller "$1" || fail "the controller of $1 stays after disconnect"
 }
 
-# controller NQN: prints the host's TCP controller for a subsystem, nvmeX.
+# controller NQN: prints the host's controller for a subsystem, nvmeX: not one within the machine.
 controller() {
     local c
     for c in /sys/class/nvme/nvme*; do
         [ -e "$c/subsysnqn" ] || continue
-        if [ "$(cat "$c/subsysnqn")" = "$1" ] && [ "$(cat "$c/transport")" = tcp ]; then
+        if [ "$(cat "$c/subsysnqn")" = "$1" ] && [ "$(cat "$c/transport")" = $TRANSPORT ]; then
             basename "$c"
             return
         fi

@@ -62,7 +62,7 @@ attach() {
     shift
     before=$(cd /sys/class/nvme && echo *)
     out=$(nsenter ${CONNECT_FROM:+--net=/run/netns/$CONNECT_FROM} \
-        nvme connect -t tcp -a $TARGET_IP -s "$port" -n $T1 --reconnect-delay=1 "$@" 2>&1) ||
+        nvme connect -t $TRANSPORT -a $TARGET_IP -s "$port" -n $T1 --reconnect-delay=1 "$@" 2>&1) ||
         fail "nvme connect to port $port $*: $out"
     new_since "$before"
 }

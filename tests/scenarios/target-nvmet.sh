@@ -15,7 +15,7 @@ listener() {
     local address=$1 n=$((${#PORTS[@]} + 1))
     [ "${2:-}" != discovery_only ] || return 0
     mkdir "$NVMET/ports/$n"
-    echo tcp >"$NVMET/ports/$n/addr_trtype"
+    echo $TRANSPORT >"$NVMET/ports/$n/addr_trtype"
     echo ipv4 >"$NVMET/ports/$n/addr_adrfam"
     echo "${address%:*}" >"$NVMET/ports/$n/addr_traddr"
     echo "${address#*:}" >"$NVMET/ports/$n/addr_trsvcid"

@@ -37,6 +37,7 @@ listener() {
     {
         echo "[[listener]]"
         echo "address = \"$1\""
+        echo "transport = \"$TRANSPORT\""
         [ "${2:-}" != discovery_only ] || echo "discovery_only = true"
     } >>$CONFIG
 }
@@ -68,7 +69,12 @@ namespace() {
     } >>$CONFIG
 }
 
-listens() { in_target ss -ltnH | grep -q "$TARGET_IP:4420 "; }
+listens() {
+    case $TRANSPORT in
+    tcp) in_target ss -ltnH | grep -q "$TARGET_IP:4420 " ;;
+    rdma) in_target rdma resource show cm_id | grep -q "state LISTEN.*$TARGET_IP:4420" ;;
+    esac
+}
 
 target_start() {
     STARTS=$((STARTS + 1))

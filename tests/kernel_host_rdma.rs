@@ -1,0 +1,84 @@
+//! A real Linux host against the daemon over RDMA, on soft RoCE: the scenarios of NVMe/TCP's tests.
+
+use anyhow::Result;
+use e2e::scenario_over_rdma as scenario;
+
+#[test]
+fn a_host_discovers_what_it_may_use() -> Result<()> {
+    scenario("discovery", &[])
+}
+
+#[test]
+fn a_host_connects_identifies_and_resets() -> Result<()> {
+    scenario("connect", &[])
+}
+
+#[test]
+fn namespaces_change_while_a_host_is_connected() -> Result<()> {
+    scenario("live", &[])
+}
+
+#[test]
+fn data_is_kept_in_memory() -> Result<()> {
+    scenario("io", &["memory"])
+}
+
+#[test]
+fn data_is_kept_in_a_file() -> Result<()> {
+    scenario("io", &["file"])
+}
+
+#[test]
+fn data_is_kept_on_an_nvme_device() -> Result<()> {
+    scenario("io", &["passthrough"])
+}
+
+#[test]
+fn an_nvme_device_shows_through() -> Result<()> {
+    scenario("passthrough", &[])
+}
+
+#[test]
+fn a_killed_target_loses_nothing() -> Result<()> {
+    scenario("crash", &[])
+}
+
+#[test]
+fn a_host_whose_network_fails_loses_its_controller_and_reconnects() -> Result<()> {
+    scenario("netdown", &[])
+}
+
+#[test]
+fn connections_leave_nothing_behind() -> Result<()> {
+    scenario("leaks", &[])
+}
+
+#[test]
+fn the_daemon_ends_in_order() -> Result<()> {
+    scenario("drain", &[])
+}
+
+#[test]
+fn classes_share_a_slow_device_by_their_weights() -> Result<()> {
+    scenario("qos-classes", &["model"])
+}
+
+#[test]
+fn a_quiet_host_is_not_drowned_by_a_flood() -> Result<()> {
+    scenario("qos-flood", &[])
+}
+
+#[test]
+fn a_reservation_is_kept_in_every_second() -> Result<()> {
+    scenario("qos-reserve", &[])
+}
+
+#[test]
+fn overload_is_no_error_to_a_host() -> Result<()> {
+    scenario("qos-overload", &[])
+}
+
+#[test]
+fn quality_of_service_changes_under_load() -> Result<()> {
+    scenario("qos-live", &[])
+}
