@@ -163,7 +163,7 @@ fn connect(channel: &EventChannel, regions: &Regions, address: SocketAddr) -> (E
     assert_eq!(request.id.traffic_class(), Some(0x20), "of the host's route");
     request.id.set_token(Token(3));
     let target = end(request.id, regions);
-    target.pair.pair().id().accept(PARAMS, b"a friend").unwrap();
+    target.pair.pair().accept(PARAMS, b"a friend", Some(0x40)).unwrap();
     let mut established = 0;
     while established < 2 {
         match next_event(channel) {

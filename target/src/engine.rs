@@ -5,7 +5,6 @@ mod error;
 mod loss;
 mod state;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arbitration::Class;
@@ -13,11 +12,11 @@ pub use error::EngineError;
 pub use loss::Loss;
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
-    LinkClassState, LinkState, NamespaceState, NetworkState, QosState, ReactorState, ReserveState,
-    SessionState, Statistics, SubsystemState, Traffic,
+    LinkClassState, LinkState, ListenerState, NamespaceState, NetworkState, QosState, ReactorState,
+    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 
-use crate::config::{AllowedHost, Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{AllowedHost, Endpoint, Listener, Namespace, Network, QosConfig, Subsystem};
 
 /// A running target. Any thread but a reactor may call the methods. A change takes effect as a
 /// whole before its method returns, or not at all.
@@ -43,7 +42,7 @@ pub trait Engine: Send + Sync {
     /// Starts listening.
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError>;
     /// Stops listening; the listener's connections end.
-    fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError>;
+    fn remove_listener(&self, endpoint: Endpoint) -> Result<(), EngineError>;
     /// Lets a host connect to a subsystem.
     fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError>;
     /// Lets a host come from other addresses; its controllers with connections from elsewhere end.
@@ -56,13 +55,12 @@ pub trait Engine: Send + Sync {
     /// Sets the class of a listener's connections, present ones included.
     fn set_listener_class(
         &self,
-        address: SocketAddr,
+        endpoint: Endpoint,
         class: Option<Class>,
     ) -> Result<(), EngineError>;
     /// Sets the link that a listener's connections share, present ones included; `None` means the
     /// default one.
-    fn set_listener_link(&self, address: SocketAddr, link: Option<&str>)
-    -> Result<(), EngineError>;
+    fn set_listener_link(&self, endpoint: Endpoint, link: Option<&str>) -> Result<(), EngineError>;
     /// Sets a namespace's class.
     fn set_namespace_class(
         &self,
@@ -84,7 +82,7 @@ pub trait Engine: Send + Sync {
     /// Returns the present state of the network.
     fn network(&self) -> NetworkState;
     /// Returns the present listeners.
-    fn listeners(&self) -> Vec<Listener>;
+    fn listeners(&self) -> Vec<ListenerState>;
     /// Returns the present subsystems with their namespaces as they are now.
     fn subsystems(&self) -> Vec<SubsystemState>;
     /// Returns the present connections.

@@ -10,10 +10,10 @@ use nix::unistd::{AccessFlags, faccessat};
 use serde_json::Value;
 
 use crate::backend::{self, BackendError, Claims, OnSignature, Opening, OwnFile, Probed};
-use crate::config::{Backend, Config, Namespace, format_size};
+use crate::config::{Backend, Config, Listener, Namespace, Transport, format_size};
 use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
-use crate::{access, socket};
+use crate::{access, rdma, socket};
 
 /// Returns what this machine lacks, one sentence each. Without any, a start should succeed.
 /// Addresses, files and devices of a Sluicegate daemon that answers on the configuration's control
@@ -33,8 +33,16 @@ pub fn lacking(config: &Config) -> Vec<String> {
     if let Some(state) = &config.target.state {
         found.state(state);
     }
-    let listeners = config.listeners.iter().map(|listener| listener.address);
-    for address in listeners.chain(config.target.metrics) {
+    for endpoint in config.listeners.iter().map(Listener::endpoint) {
+        match endpoint.transport {
+            Transport::Tcp => found.address(endpoint.address),
+            Transport::Rdma => {
+                let checked = rdma::check(endpoint.address, found.running.is);
+                found.lacks.extend(checked.err().map(|why| format!("listener {endpoint}: {why}")));
+            }
+        }
+    }
+    if let Some(address) = config.target.metrics {
         found.address(address);
     }
     for subsystem in &config.subsystems {

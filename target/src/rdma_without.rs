@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use fabric::controller::ListenerId;
 
+use crate::config::Endpoint;
 use crate::mapping::Mapping;
 use crate::shared::Shared;
 
+/// Why nothing of RDMA works.
+const WHY: &str = "this build of sluiced has no RDMA: build it with --features rdma";
+
 /// The place of what all threads share of RDMA in other builds.
 #[derive(Debug)]
-pub(crate) struct Rdma;
+pub(crate) struct RdmaShared;
 
 #[expect(
     clippy::unused_self,
     clippy::unnecessary_wraps,
     reason = "builds with RDMA have the same methods"
 )]
-impl Rdma {
+impl RdmaShared {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self)
     }
@@ -26,8 +30,15 @@ impl Rdma {
     ///
     /// # Errors
     /// Always; in words.
-    pub(crate) fn listen(&self, _: ListenerId, _: SocketAddr) -> Result<(), String> {
-        Err("this build of sluiced has no RDMA: build it with --features rdma".to_owned())
+    pub(crate) fn listen(&self, _: ListenerId, _: Endpoint) -> Result<(), String> {
+        Err(WHY.to_owned())
+    }
+
+    pub(crate) fn listen_later(&self, _: ListenerId, _: Endpoint, _: String) {}
+
+    /// Returns why a listener is not open.
+    pub(crate) fn why_closed(&self, _: ListenerId) -> Option<String> {
+        Some(WHY.to_owned())
     }
 
     pub(crate) fn unlisten(&self, _: ListenerId) {}
@@ -35,6 +46,15 @@ impl Rdma {
     pub(crate) fn stop(&self) {}
 
     pub(crate) fn add_memory(&self, _: usize, _: Arc<Mapping>) {}
-
-    pub(crate) fn run(&self, _: &Shared, _: impl Fn() -> bool) {}
 }
+
+/// Refuses to open a listener.
+///
+/// # Errors
+/// Always; in words.
+pub(crate) fn check(_: SocketAddr, _: bool) -> Result<(), String> {
+    Err(WHY.to_owned())
+}
+
+/// Has nothing to do: the body of the thread.
+pub(crate) fn run(_: &Shared, _: impl Fn() -> bool) {}

@@ -52,7 +52,7 @@ pub struct Runtime {
 impl Runtime {
     /// Starts the reactors and everything that the configuration names. A namespace whose device
     /// does not open is shown as not ready: hosts are told to retry, and the device is tried until
-    /// it opens. `seen` is the state of the namespaces' files and devices when they were open last.
+    /// it opens. So is the RDMA device of a listener. `seen` is the state of the namespaces' files and devices when they were open last.
     ///
     /// # Errors
     /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is
@@ -99,7 +99,7 @@ impl Runtime {
         backings.keep_or_warn();
         backings.forget_others(config);
         for listener in &config.listeners {
-            self.listeners.add(&self.shared, listener)?;
+            self.listeners.add_at_start(&self.shared, listener)?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::hosts::{HostLog, Line};
 use crate::network::NetworkShared;
 use crate::peer_log::{LeftOut, PeerLog};
 use crate::qos::QosShared;
-use crate::rdma::Rdma;
+use crate::rdma::RdmaShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
 use crate::sync::lock;
@@ -39,7 +39,7 @@ pub struct Shared {
     /// Stage S6, the network.
     pub(crate) network: NetworkShared,
     /// RDMA connections.
-    pub(crate) rdma: Rdma,
+    pub(crate) rdma: RdmaShared,
     /// The mailboxes of the reactors.
     pub mailboxes: Vec<Mailbox>,
     /// The counters of the reactors.
@@ -79,7 +79,7 @@ impl Shared {
         Ok(Self {
             qos: QosShared::new(qos, reactors, memory),
             network: NetworkShared::new(network),
-            rdma: Rdma::new()?,
+            rdma: RdmaShared::new()?,
             settings,
             clock: Clock::start(),
             devices: Devices::default(),

@@ -94,6 +94,26 @@ network() {
     fi
 }
 
+# network_down, network_up: cut the wire between host and target, and mend it. Over RDMA packets are lost
+# on their way: an interface that is down has no route, and soft RoCE then takes the queue pair of the
+# connection manager itself for broken, for ever.
+network_down() {
+    if over tcp; then
+        ip link set host0 down
+    else
+        tc qdisc add dev host0 root netem loss 100%
+        in_target tc qdisc add dev target0 root netem loss 100%
+    fi
+}
+network_up() {
+    if over tcp; then
+        ip link set host0 up
+    else
+        tc qdisc del dev host0 root
+        in_target tc qdisc del dev target0 root
+    fi
+}
+
 # over TRANSPORT: says whether the scenario runs over it.
 over() { [ "$TRANSPORT" = "$1" ]; }
 

@@ -181,15 +181,30 @@ classes_done() { qos 'map { done(class($_)) } qw(urgent high medium low)'; }
 # since BEFORE AFTER: prints the differences of two lists of numbers.
 since() { perl -e 'my ($a, $b) = map { [split] } @ARGV; print join(" ", map { $b->[$_] - $a->[$_] } 0 .. $#$b), "\n"' "$1" "$2"; }
 
-# dscp PORT [NETWORK_NAMESPACE]: prints the DSCP of most packets that come from PORT in two seconds.
+# dscp PORT [NETWORK_NAMESPACE]: prints the DSCP of most packets that come from PORT in two seconds. Packets
+# of RDMA (RoCE version 2) name a queue pair in place of a port: those of the connections to PORT.
 dscp() {
-    PORT=$1 nsenter ${2:+--net=/run/netns/$2} perl -e 'use Socket;
+    local pairs=''
+    if over rdma; then
+        pairs=$(nsenter ${2:+--net=/run/netns/$2} rdma resource show cm_id |
+            sed -n "s/.* lqpn \([0-9]*\) .* dst-addr $TARGET_IP:$1\b.*/\1/p" | tr '\n' ' ')
+        [ -n "$pairs" ] || fail "no queue pair to port $1: $(rdma resource show cm_id)"
+    fi
+    PORT=$1 PAIRS=$pairs TARGET=$TARGET_IP nsenter ${2:+--net=/run/netns/$2} perl -e 'use Socket;
         socket(my $s, 17, SOCK_RAW, 0x0008) or die "packet socket: $!"; # ETH_P_IP, network byte order
-        my ($end, %seen) = time + 2;
+        my ($end, %seen, %pair) = time + 2;
+        $pair{$_} = 1 for split " ", $ENV{PAIRS};
+        # Ethernet has 14 bytes, IP 20, UDP 8; the base transport header has the pair in its fifth to eighth.
         while (time < $end && ($seen{all} // 0) < 50) {
             recv($s, my $p, 128, 0) // last;
-            my ($tos, $protocol) = (unpack("x15 C x7 C", $p));
-            next if $protocol != 6 || unpack("x34 n", $p) != $ENV{PORT};
+            my ($tos, $protocol, $from) = unpack("x15 C x7 C x2 a4", $p);
+            next if $from ne inet_aton($ENV{TARGET});
+            if (%pair) {
+                next if $protocol != 17 || unpack("x36 n", $p) != 4791;
+                next if !$pair{unpack("x46 N", $p) & 0xffffff};
+            } else {
+                next if $protocol != 6 || unpack("x34 n", $p) != $ENV{PORT};
+            }
             $seen{all}++;
             $seen{by}{$tos >> 2}++;
         }

@@ -61,15 +61,16 @@ expect "weights" sluice qos set --weights 8,2,2
 three_times see "high 8 1" "low 2 3"
 
 step "a listener's class"
-expect "listener" sluice qos listener $TARGET_IP:4421 medium
+expect "listener" sluice qos listener "$(endpoint $TARGET_IP:4421)" medium
 three_times see "medium 2 2" "low 2 3"
 same "commands of High" "${N[1]}" 0
-same "DSCP of Medium" "$(dscp 4421)" 18
+# The network below RDMA keeps the mark that a connection began with.
+if over tcp; then same "DSCP of Medium" "$(dscp 4421)" 18; fi
 
 step "a policy"
 expect "policy" sluice qos policy --host $HOST_NQN --class high
 three_times see "high 8 1" "medium 2 2"
-same "DSCP of the policy's class" "$(dscp 4420)" 34
+if over tcp; then same "DSCP of the policy's class" "$(dscp 4420)" 34; fi
 
 step "a limit"
 expect "limit" sluice qos session set $T1/1 --iops 200

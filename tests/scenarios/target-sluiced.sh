@@ -32,6 +32,9 @@ target_report() {
     }
 }
 
+# endpoint ADDRESS: prints the listener's name on the command line.
+endpoint() { if over rdma; then echo "rdma:$1"; else echo "$1"; fi; }
+
 # listener ADDRESS [discovery_only]: declares a listener.
 listener() {
     {

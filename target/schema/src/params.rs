@@ -225,8 +225,8 @@ params! {
     /// The parameters of `listener.remove`.
     ListenerRemove {
         needed {
-            /// IP address and port.
-            address: String = Values::Address, "\"0.0.0.0:4420\"";
+            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
         }
         optional {
             /// Whether hosts that are connected through the listener may lose their controllers.
@@ -297,8 +297,8 @@ params! {
     /// The parameters of `qos.listener`.
     ListenerClass {
         needed {
-            /// IP address and port.
-            address: String = Values::Address, "\"0.0.0.0:4420\"";
+            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
             /// The class's name; `None` means that the listener gives its connections no class.
             class: Option<String> = Values::Class, "\"high\", or null for none";
         }
@@ -339,8 +339,8 @@ params! {
     /// The parameters of `network.listener`.
     ListenerLink {
         needed {
-            /// IP address and port.
-            address: String = Values::Address, "\"0.0.0.0:4420\"";
+            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
             /// The link's name; `None` means the default one.
             link: Option<String> = Values::AnyLink, "\"east\", or null for the default one";
         }

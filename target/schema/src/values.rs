@@ -45,6 +45,8 @@ pub enum Values {
     Path,
     /// IP addresses with a port.
     Address,
+    /// Names of listeners: IP addresses with a port, behind `rdma:` for RDMA.
+    Endpoint,
     /// NQNs.
     Nqn,
     /// Lists of NQNs.
@@ -93,6 +95,7 @@ impl Values {
             }
             Self::Path => "path".into(),
             Self::Address => "IP address and port".into(),
+            Self::Endpoint => "IP address and port, `rdma:` before them for RDMA".into(),
             Self::Nqn => "NQN".into(),
             Self::Nqns => "list of NQNs".into(),
             Self::Networks => "list of IP addresses and networks".into(),

@@ -64,10 +64,10 @@ fn names(subsystems: &[ParsedSubsystem], problems: &Problems) {
 
 fn addresses(listeners: &[ParsedListener], problems: &Problems) {
     for (index, parsed) in listeners.iter().enumerate() {
-        let address = parsed.listener.address;
-        for earlier in listeners.iter().take(index).map(|l| l.listener.address) {
-            if super::addresses_collide(address, earlier) {
-                let message = format!("listener {address} collides with listener {earlier}");
+        let endpoint = parsed.listener.endpoint();
+        for earlier in listeners.iter().take(index).map(|l| l.listener.endpoint()) {
+            if endpoint.collides_with(earlier) {
+                let message = format!("listener {endpoint} collides with listener {earlier}");
                 problems.at(
                     &parsed.address,
                     message,
@@ -82,10 +82,10 @@ fn addresses(listeners: &[ParsedListener], problems: &Problems) {
 fn served(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], problems: &Problems) {
     let known: Vec<&str> = subsystems.iter().map(|s| s.subsystem.nqn.as_str()).collect();
     for parsed in listeners {
-        let address = parsed.listener.address;
+        let endpoint = parsed.listener.endpoint();
         for nqn in &parsed.subsystems.items {
             if !known.contains(&nqn.value.as_str()) {
-                let message = format!("listener {address} names a subsystem that does not exist");
+                let message = format!("listener {endpoint} names a subsystem that does not exist");
                 problems.at(nqn, message, one_of(&known));
             }
         }
@@ -195,10 +195,10 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
 
 /// Says which listeners contradict each other.
 pub(crate) fn clash_of_listeners(config: &Config) -> Option<String> {
-    let addresses: Vec<_> = config.listeners.iter().map(|l| l.address).collect();
-    addresses.iter().enumerate().find_map(|(index, address)| {
-        let mut earlier = addresses.iter().take(index);
-        let other = earlier.find(|other| super::addresses_collide(*address, **other))?;
-        Some(format!("listener {address} collides with listener {other}"))
+    let endpoints: Vec<_> = config.listeners.iter().map(super::Listener::endpoint).collect();
+    endpoints.iter().enumerate().find_map(|(index, endpoint)| {
+        let mut earlier = endpoints.iter().take(index);
+        let other = earlier.find(|other| endpoint.collides_with(**other))?;
+        Some(format!("listener {endpoint} collides with listener {other}"))
     })
 }

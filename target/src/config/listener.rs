@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use arbitration::Class;
 use sluice_schema::keys::LISTENER;
 
+use super::endpoint::{Endpoint, Transport};
 use super::fields::{At, Fields, List};
 use super::network::values::reference;
-use super::table::{self, Written, read_already, table, words};
+use super::table::{self, Written, read_already, table};
 use super::values;
 
 /// `[[listener]]`: an address on which hosts connect.
@@ -31,18 +32,12 @@ pub struct Listener {
     pub link: Option<String>,
 }
 
-/// A listener's transport.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// NVMe/TCP.
-    #[default]
-    Tcp,
-    /// NVMe/RDMA.
-    Rdma,
-}
-
-words! {
-    Transport: [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
+impl Listener {
+    /// Returns what no other listener has.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint { transport: self.transport, address: self.address }
+    }
 }
 
 table! { Listener, LISTENER;

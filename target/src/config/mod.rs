@@ -6,6 +6,7 @@
 
 mod backend;
 mod check;
+pub(crate) mod endpoint;
 pub(crate) mod entry;
 mod errors;
 pub(crate) mod fields;
@@ -27,7 +28,6 @@ mod target;
 pub(crate) mod values;
 mod whole;
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -35,13 +35,14 @@ use toml::de::DeTable;
 pub(crate) use backend::MEMORY_MAX;
 pub use backend::{Backend, DeviceModel};
 pub(crate) use check::{clash, clash_of_listeners};
+pub use endpoint::{Endpoint, Transport};
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use fabric::controller::{AllowedHost, Sources};
 pub use identity::{
     DISCOVERY_NQN, NQN_MAX, check_nqn, derived_nguid, derived_serial, derived_uuid, format_nguid,
 };
-pub use listener::{Listener, Transport};
+pub use listener::Listener;
 pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
@@ -178,15 +179,6 @@ fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
         message: error.message().replace('\n', ", "),
         remedy: String::new(),
     }
-}
-
-/// Says whether two listeners cannot both be open: the same port on the same address, or one of
-/// them on all addresses of the same family.
-#[must_use]
-pub fn addresses_collide(a: SocketAddr, b: SocketAddr) -> bool {
-    a.port() == b.port()
-        && a.is_ipv4() == b.is_ipv4()
-        && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
 }
 
 #[cfg(test)]

@@ -211,6 +211,10 @@ pub(crate) fn parse(
     check_cores(cores.as_ref(), &place, machine, problems);
     let keys = ["io_memory", "max_transfer", "in_capsule_data", "rdma_in_capsule_data"];
     let places = keys.map(|key| seen.place(key));
+    if seen.place("rdma_in_capsule_data").is_none() {
+        let most = target.in_capsule_data / 16 * 16;
+        target.rdma_in_capsule_data = target.rdma_in_capsule_data.min(most);
+    }
     let unread = seen.unread("io_memory") || seen.unread("max_transfer");
     let places = places.map(|at| at.unwrap_or_else(|| place.clone()));
     check_memory(&target, &places, unread, problems);
@@ -255,8 +259,8 @@ fn ranges(cores: &BTreeSet<usize>) -> String {
 }
 
 /// Checks that buffer sizes fit together. The places are those of `io_memory`, `max_transfer`,
-/// `in_capsule_data` and `rdma_in_capsule_data`; with `unread`, one of the first two could not be read, so that they are not
-/// compared.
+/// `in_capsule_data` and `rdma_in_capsule_data`; with `unread`, one of the first two could not be
+/// read, so that they are not compared.
 fn check_memory(
     target: &TargetConfig,
     [io_at, max_at, in_capsule_at, rdma_at]: &[At<()>; 4],

@@ -1,6 +1,7 @@
 //! Tests of the configuration file: meaning, defaults, errors, and random texts.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use arbitration::overload::RetryDelays;
 use ipnet::IpNet;
@@ -98,6 +99,13 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\ncores = [0, 9]".into(), (2, 13), "choose from the CPUs that are online: 0-3"),
         ("[target]\ncores = [1, 1]".into(), (2, 13), "names CPU 1 twice"),
         ("[target]\ncores = []".into(), (1, 1), "cores = [0]"),
+        (
+            "[target]\nin_capsule_data = 4096\nrdma_in_capsule_data = 8192".into(),
+            (3, 24),
+            "write no more than in_capsule_data",
+        ),
+        ("[target]\nrdma_in_capsule_data = 1000".into(), (2, 24), "write 992"),
+        ("[[listener]]\naddress = \"[::1]:4420\"\ntransport = \"udp\"".into(), (3, 13), "\"rdma\""),
         ("[target]\npoll = \"sometimes\"".into(), (2, 8), "\"adaptive\", \"always\", \"never\""),
         ("[target]\npoll_time = 50".into(), (2, 13), "\"10 s\""),
         ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),

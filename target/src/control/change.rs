@@ -11,7 +11,7 @@ use sluice_schema::answer::{
 use sluice_schema::{Setting, params};
 
 use super::Control;
-use super::named::{address, known_subsystem, link_is_known, listener, namespace, subsystem};
+use super::named::{endpoint, known_subsystem, link_is_known, listener, namespace, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
 use crate::config::{Backend, Config, Listener, Namespace, entry, resolve_namespaces, values};
@@ -157,31 +157,31 @@ impl Control {
             for nqn in listener.subsystems.iter().flatten() {
                 subsystem(config, nqn)?;
             }
-            if config.listeners.iter().any(|known| known.address == listener.address) {
-                let message = format!("listener {} exists already", listener.address);
+            if config.listeners.iter().any(|known| known.endpoint() == listener.endpoint()) {
+                let message = format!("listener {} exists already", listener.endpoint());
                 return Err(Failure::exists(message));
             }
             link_is_known(config, listener.link.as_deref())?;
             config.listeners.push(listener.clone());
             Ok(())
         };
-        let object = ObjectId::of::<Listener>(listener.address.to_string());
+        let object = ObjectId::of::<Listener>(listener.endpoint().to_string());
         self.change(&mut live, &object, add, |engine| engine.add_listener(&listener))?;
-        Ok(self.done(ListenerName { address: listener.address.to_string() }))
+        Ok(self.done(ListenerName { address: listener.endpoint().to_string() }))
     }
 
     pub(super) fn listener_remove(&self, asked: &params::ListenerRemove) -> Answer<ListenerName> {
-        let address = address(&asked.address)?;
+        let endpoint = endpoint(&asked.address)?;
         let mut live = self.live();
-        self.unless_hurt(asked.force, &Loss::Listener(address))?;
+        self.unless_hurt(asked.force, &Loss::Listener(endpoint))?;
         let remove = |config: &mut Config| {
-            listener(config, address)?;
-            config.listeners.retain(|known| known.address != address);
+            listener(config, endpoint)?;
+            config.listeners.retain(|known| known.endpoint() != endpoint);
             Ok(())
         };
-        let object = ObjectId::of::<Listener>(address.to_string());
-        self.change(&mut live, &object, remove, |engine| engine.remove_listener(address))?;
-        Ok(self.done(ListenerName { address: address.to_string() }))
+        let object = ObjectId::of::<Listener>(endpoint.to_string());
+        self.change(&mut live, &object, remove, |engine| engine.remove_listener(endpoint))?;
+        Ok(self.done(ListenerName { address: endpoint.to_string() }))
     }
 }
 

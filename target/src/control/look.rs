@@ -7,8 +7,8 @@ use sluice_schema::params;
 
 use super::Control;
 use super::protocol::Failure;
-use crate::config::{DEFAULT_LINK, Listener};
-use crate::engine::{Availability, NamespaceState, ReactorState, SubsystemState};
+use crate::config::DEFAULT_LINK;
+use crate::engine::{Availability, ListenerState, NamespaceState, ReactorState, SubsystemState};
 
 impl Control {
     /// Answers `status`.
@@ -16,6 +16,7 @@ impl Control {
         let engine = self.engine();
         let statistics = engine.statistics();
         let subsystems = engine.subsystems();
+        let listeners = engine.listeners();
         let in_state = |state| {
             let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
             namespaces.filter(|n| n.state == state).count()
@@ -25,12 +26,12 @@ impl Control {
             pid: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
             durable: self.durable,
-            listeners: engine.listeners().len(),
+            listeners: listeners.len(),
             subsystems: subsystems.len(),
             namespaces: subsystems.iter().map(|s| s.namespaces.len()).sum(),
             namespaces_unavailable: in_state(Availability::Unavailable),
             namespaces_with_errors: in_state(Availability::Errors),
-            problems: problems(&subsystems),
+            problems: problems(&listeners, &subsystems),
             connections: engine.connections().len(),
             accepted: statistics.accepted,
             protocol_errors: statistics.protocol_errors,
@@ -114,7 +115,11 @@ impl Control {
 }
 
 /// Lists the problems of the target, a line for each.
-fn problems(subsystems: &[SubsystemState]) -> Vec<String> {
+fn problems(listeners: &[ListenerState], subsystems: &[SubsystemState]) -> Vec<String> {
+    let closed = listeners.iter().filter_map(|state| {
+        let (endpoint, why) = (state.listener.endpoint(), state.closed.as_ref()?);
+        Some(format!("listener {endpoint}: closed: {why}"))
+    });
     let lines = subsystems.iter().flat_map(|subsystem| {
         let wrong = subsystem.namespaces.iter().filter(|n| n.state != Availability::Ready);
         wrong.map(|namespace| {
@@ -123,19 +128,21 @@ fn problems(subsystems: &[SubsystemState]) -> Vec<String> {
             format!("namespace {nsid} of {}: {state}: {reason}", subsystem.nqn)
         })
     });
-    lines.collect()
+    closed.chain(lines).collect()
 }
 
 /// Shows a listener.
-fn listener(listener: Listener) -> answer::Listener {
+fn listener(state: ListenerState) -> answer::Listener {
+    let ListenerState { listener, closed } = state;
     answer::Listener {
-        transport: "tcp".to_owned(),
+        transport: listener.transport.name().to_owned(),
         address: listener.address.to_string(),
         advertise: listener.advertise.map(|address| address.to_string()),
         discovery_only: listener.discovery_only,
         subsystems: listener.subsystems,
         class: listener.class.map(|class| class.name().to_owned()),
         link: listener.link.unwrap_or_else(|| DEFAULT_LINK.to_owned()),
+        closed,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::config::network::values::{name as link_name, reference as any_link};
 use crate::config::node::Node;
 use crate::config::qos::values::{CLASSES, session_name};
 use crate::config::table::mismatch;
-use crate::config::{did_you_mean, values};
+use crate::config::{did_you_mean, endpoint, values};
 use crate::objects::visit;
 
 impl Control {
@@ -155,6 +155,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         Values::Size { min, max } => json!(values::size_within(min, max)(node)?),
         Values::Nqn => json!(values::nqn(node)?),
         Values::Address => json!(values::address(node)?),
+        Values::Endpoint => json!(endpoint::name(node)?.to_string()),
         Values::Class => {
             let class = values::nullable(values::choice(&CLASSES))(node)?;
             json!(class.map(arbitration::Class::name))

@@ -1,14 +1,12 @@
 //! Lookups of the objects that requests name; where one is missing, the failure lists those that
 //! exist.
 
-use std::net::SocketAddr;
-
 use super::protocol::Failure;
-use crate::config::{Config, Listener, Namespace, Subsystem, network};
+use crate::config::{Config, Endpoint, Listener, Namespace, Subsystem, network};
 use crate::words::list;
 
-/// Reads an address that was checked.
-pub(super) fn address(text: &str) -> Result<SocketAddr, Failure> {
+/// Reads the name of a listener that was checked.
+pub(super) fn endpoint(text: &str) -> Result<Endpoint, Failure> {
     text.parse().map_err(|error| Failure::invalid(format!("`address` is \"{text}\": {error}")))
 }
 
@@ -50,13 +48,13 @@ pub(super) fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Nam
     found.ok_or_else(|| Failure::not_found(nsid.to_string()))
 }
 
-/// Finds the listener of an address for a change.
-pub(super) fn listener(config: &mut Config, address: SocketAddr) -> Result<&mut Listener, Failure> {
-    let known: Vec<String> = config.listeners.iter().map(|l| l.address.to_string()).collect();
-    let found = config.listeners.iter_mut().find(|l| l.address == address);
+/// Finds a listener for a change.
+pub(super) fn listener(config: &mut Config, endpoint: Endpoint) -> Result<&mut Listener, Failure> {
+    let known: Vec<String> = config.listeners.iter().map(|l| l.endpoint().to_string()).collect();
+    let found = config.listeners.iter_mut().find(|l| l.endpoint() == endpoint);
     found.ok_or_else(|| {
         let known = list(&known);
-        Failure::not_found(format!("there is no listener {address}; there are: {known}"))
+        Failure::not_found(format!("there is no listener {endpoint}; there are: {known}"))
     })
 }
 

@@ -1,14 +1,12 @@
 //! Methods that show and change the settings of the network: each change makes a new version of all
 //! of `[network]` and `[[link]]`, and the target takes it as a whole or not at all.
 
-use std::net::SocketAddr;
-
 use serde_json::Value;
 use sluice_schema::answer::{self, Changed, NetworkSettings};
 use sluice_schema::params;
 
 use super::Control;
-use super::named::{address, link_is_known, listener};
+use super::named::{endpoint, link_is_known, listener};
 use super::parameters::read;
 use super::protocol::Failure;
 use crate::config::{Config, DEFAULT_LINK, LinkConfig, Listener, Network, entry, table};
@@ -49,32 +47,32 @@ impl Control {
         &self,
         asked: &params::ListenerLink,
     ) -> Answer<answer::ListenerLink> {
-        let (address, link) = (address(&asked.address)?, asked.link.clone());
+        let (endpoint, link) = (endpoint(&asked.address)?, asked.link.clone());
         let mut live = self.live();
         link_is_known(live.current(), link.as_deref())?;
         let set = |config: &mut Config| {
-            listener(config, address)?.link.clone_from(&link);
+            listener(config, endpoint)?.link.clone_from(&link);
             Ok(())
         };
-        let object = ObjectId::of::<Listener>(address.to_string());
-        let act = |engine: &dyn Engine| engine.set_listener_link(address, link.as_deref());
+        let object = ObjectId::of::<Listener>(endpoint.to_string());
+        let act = |engine: &dyn Engine| engine.set_listener_link(endpoint, link.as_deref());
         self.change(&mut live, &object, set, act)?;
         let link = link.unwrap_or_else(|| DEFAULT_LINK.to_owned());
-        Ok(self.done(answer::ListenerLink { address: address.to_string(), link }))
+        Ok(self.done(answer::ListenerLink { address: endpoint.to_string(), link }))
     }
 }
 
 /// Returns the listeners whose connections share a link.
-fn users(config: &Config, link: &str) -> Vec<SocketAddr> {
+fn users(config: &Config, link: &str) -> Vec<String> {
     let named = |name: &Option<String>| name.as_deref().unwrap_or(DEFAULT_LINK) == link;
-    config.listeners.iter().filter(|l| named(&l.link)).map(|l| l.address).collect()
+    config.listeners.iter().filter(|l| named(&l.link)).map(|l| l.endpoint().to_string()).collect()
 }
 
 /// Shows the settings of a link, and its traffic.
 fn link_state(link: &LinkConfig, state: LinkState, config: &Config) -> answer::LinkRow {
     answer::LinkRow {
         settings: table::show(link),
-        listeners: users(config, &link.name).iter().map(SocketAddr::to_string).collect(),
+        listeners: users(config, &link.name),
         out: state.out,
         into: state.into,
     }

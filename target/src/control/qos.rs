@@ -7,7 +7,7 @@ use sluice_schema::answer::{self, Changed, Name, QosSettings, SessionSettings};
 use sluice_schema::params;
 
 use super::Control;
-use super::named::{address, known_namespace, known_subsystem, listener, namespace, subsystem};
+use super::named::{endpoint, known_namespace, known_subsystem, listener, namespace, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
 use crate::config::qos::values::session_name;
@@ -38,17 +38,17 @@ impl Control {
         &self,
         asked: &params::ListenerClass,
     ) -> Answer<answer::ListenerClass> {
-        let (address, class) = (address(&asked.address)?, class(asked.class.as_deref()));
+        let (endpoint, class) = (endpoint(&asked.address)?, class(asked.class.as_deref()));
         let mut live = self.live();
         let set = |config: &mut Config| {
-            listener(config, address)?.class = class;
+            listener(config, endpoint)?.class = class;
             Ok(())
         };
-        let object = ObjectId::of::<Listener>(address.to_string());
-        let act = |engine: &dyn Engine| engine.set_listener_class(address, class);
+        let object = ObjectId::of::<Listener>(endpoint.to_string());
+        let act = |engine: &dyn Engine| engine.set_listener_class(endpoint, class);
         self.change(&mut live, &object, set, act)?;
         let class = class.map(|class| class.name().to_owned());
-        Ok(self.done(answer::ListenerClass { address: address.to_string(), class }))
+        Ok(self.done(answer::ListenerClass { address: endpoint.to_string(), class }))
     }
 
     pub(super) fn qos_namespace(

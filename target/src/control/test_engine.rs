@@ -1,6 +1,5 @@
 //! An engine for tests, with all its state in memory.
 
-use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -8,13 +7,14 @@ use arbitration::{Class, PerClass};
 use fabric::controller::RefusalKind;
 
 use crate::config::{
-    AllowedHost, Backend, Config, LinkConfig, Listener, Namespace, Network, QosConfig, Subsystem,
-    clash, format_nguid, is_automatic,
+    AllowedHost, Backend, Config, Endpoint, LinkConfig, Listener, Namespace, Network, QosConfig,
+    Subsystem, clash, format_nguid, is_automatic,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
-    EngineError, FlowState, LinkClassState, LinkState, Loss, NamespaceState, NetworkState,
-    QosState, ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    EngineError, FlowState, LinkClassState, LinkState, ListenerState, Loss, NamespaceState,
+    NetworkState, QosState, ReactorState, ReserveState, SessionState, Statistics, SubsystemState,
+    Traffic,
 };
 use crate::workloads::WorkloadKey;
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
@@ -163,11 +163,11 @@ impl Engine for TestEngine {
         })
     }
 
-    fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError> {
+    fn remove_listener(&self, endpoint: Endpoint) -> Result<(), EngineError> {
         self.change(|config| {
             let before = config.listeners.len();
-            config.listeners.retain(|l| l.address != address);
-            removed(before, config.listeners.len(), address.to_string())
+            config.listeners.retain(|l| l.endpoint() != endpoint);
+            removed(before, config.listeners.len(), endpoint.to_string())
         })
     }
 
@@ -203,25 +203,21 @@ impl Engine for TestEngine {
 
     fn set_listener_class(
         &self,
-        address: SocketAddr,
+        endpoint: Endpoint,
         class: Option<Class>,
     ) -> Result<(), EngineError> {
         self.change(|config| {
-            let listener = config.listeners.iter_mut().find(|l| l.address == address);
-            let missing = || EngineError::NotFound(address.to_string());
+            let listener = config.listeners.iter_mut().find(|l| l.endpoint() == endpoint);
+            let missing = || EngineError::NotFound(endpoint.to_string());
             listener.ok_or_else(missing)?.class = class;
             Ok(())
         })
     }
 
-    fn set_listener_link(
-        &self,
-        address: SocketAddr,
-        link: Option<&str>,
-    ) -> Result<(), EngineError> {
+    fn set_listener_link(&self, endpoint: Endpoint, link: Option<&str>) -> Result<(), EngineError> {
         self.change(|config| {
-            let listener = config.listeners.iter_mut().find(|l| l.address == address);
-            let missing = || EngineError::NotFound(address.to_string());
+            let listener = config.listeners.iter_mut().find(|l| l.endpoint() == endpoint);
+            let missing = || EngineError::NotFound(endpoint.to_string());
             listener.ok_or_else(missing)?.link = link.map(str::to_owned);
             Ok(())
         })
@@ -321,8 +317,10 @@ impl Engine for TestEngine {
         }
     }
 
-    fn listeners(&self) -> Vec<Listener> {
-        self.config.lock().unwrap().listeners.clone()
+    fn listeners(&self) -> Vec<ListenerState> {
+        let config = self.config.lock().unwrap();
+        let open = |listener: &Listener| ListenerState { listener: listener.clone(), closed: None };
+        config.listeners.iter().map(open).collect()
     }
 
     fn subsystems(&self) -> Vec<SubsystemState> {

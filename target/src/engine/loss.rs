@@ -1,8 +1,6 @@
 //! The loss that a change brings to connected hosts.
 
-use std::net::SocketAddr;
-
-use crate::config::AllowedHost;
+use crate::config::{AllowedHost, Endpoint};
 
 /// What a change takes from connected hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +12,8 @@ pub enum Loss<'a> {
     /// The blocks beyond a namespace's new size in bytes; without one, beyond the size that its
     /// file or device has now. Nothing is lost where the new size is not less than the present one.
     Size(&'a str, u32, Option<u64>),
-    /// A listener, by its address.
-    Listener(SocketAddr),
+    /// A listener.
+    Listener(Endpoint),
     /// The permission to use a subsystem, of all hosts that could not connect as they have where it
     /// had these hosts.
     Access {

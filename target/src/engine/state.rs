@@ -11,7 +11,17 @@ pub use sluice_schema::answer::{
 
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
 
+use crate::config::Listener;
 use crate::workloads::WorkloadKey;
+
+/// A listener as it is now.
+#[derive(Clone, Debug)]
+pub struct ListenerState {
+    /// Its settings.
+    pub listener: Listener,
+    /// Why it is not open, in words; `None` where it is.
+    pub closed: Option<String>,
+}
 
 /// The state of the network.
 #[derive(Clone, Debug, Default)]

@@ -131,7 +131,7 @@ impl Object for Listener {
     }
 
     fn id(&self) -> String {
-        self.address.to_string()
+        self.endpoint().to_string()
     }
 
     fn read(fields: Fields<'_>) -> Option<Self> {

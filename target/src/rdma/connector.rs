@@ -57,11 +57,7 @@ impl Connector {
             Event::Failed(token, why) => self.lost(shared, token, &why),
             Event::Rejected(token, ..) => self.lost(shared, token, "it refuses the connection"),
             Event::DeviceRemoved(token) if token.0 < FIRST => {
-                tracing::error!(
-                    listener = token.0,
-                    "the RDMA device of a listener is gone: add the listener again when it is back"
-                );
-                shared.rdma.unlisten(ListenerId(u32::try_from(token.0).unwrap_or(0)));
+                shared.rdma.lose(ListenerId(u32::try_from(token.0).unwrap_or(0)));
             }
             Event::DeviceRemoved(token) => self.lost(shared, token, "its RDMA device is gone"),
             Event::Established(..)
@@ -180,7 +176,7 @@ impl Connector {
                 token,
                 pair,
                 queue,
-                accept,
+                accept: (accept, None),
                 listener,
                 peer,
                 tos,

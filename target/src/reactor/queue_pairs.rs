@@ -191,17 +191,12 @@ impl QueuePairs {
     fn accept(
         link: &mut Link,
         happened: &mut VecDeque<Happened>,
-        params: ConnectionParams,
+        (params, tos): (ConnectionParams, Option<u8>),
         private_data: &[u8],
     ) {
-        if let Err(error) = link.pair.pair().id().accept(params, private_data) {
+        if let Err(error) = link.pair.pair().accept(params, private_data, tos) {
             lose(link, happened, format!("the connection cannot be accepted: {error}").into());
         }
-    }
-
-    /// Marks what a connection sends, before it is accepted.
-    pub(super) fn set_tos(new: &NewQueuePair, tos: u8) -> Result<(), String> {
-        new.pair.id().set_tos(tos).map_err(|error| error.to_string())
     }
 
     /// Takes note that a connection is over.

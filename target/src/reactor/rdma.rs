@@ -9,17 +9,17 @@ use sluice_core::{Accepted, Origin, Policies as _};
 use zerocopy::IntoBytes as _;
 
 use super::Reactor;
-use super::queue_pairs::{Handed, Happened, QueuePairs};
+use super::queue_pairs::{Handed, Happened};
 use super::tag::Tag;
 use crate::rdma::NewQueuePair;
 
 impl Reactor {
     /// Takes a queue pair, and accepts its connection.
-    pub(super) fn serve_queue_pair(&mut self, new: NewQueuePair) {
+    pub(super) fn serve_queue_pair(&mut self, mut new: NewQueuePair) {
         let (stats, in_flight) = (Arc::default(), Arc::default());
         let NewQueuePair { listener, peer, tos, queue, .. } = new;
         let local = Some(new.pair.id().local_address());
-        self.mark(&new);
+        new.accept.1 = self.mark(&new);
         let key = self.core.accept(Accepted {
             transport: Either::Right(TargetQueue::new(queue)),
             listener,
@@ -39,20 +39,15 @@ impl Reactor {
         self.core.start(key);
     }
 
-    /// Marks what a connection sends with the DSCP of the class that its listener or its own mark
-    /// names, which can be done before it is accepted only.
-    fn mark(&self, new: &NewQueuePair) {
+    /// Returns the traffic class byte of what a connection sends: by the class that its listener or its
+    /// own mark names, as far as it is known before the connection is accepted.
+    fn mark(&self, new: &NewQueuePair) -> Option<u8> {
         let NewQueuePair { listener, peer, tos, .. } = *new;
         let address = Some(peer.ip());
         let origin = Origin { listener, priority: 0, weighted: false, tos, address };
         let policies = self.shared.qos.snapshot();
-        let Some(class) = policies.connection_class(&origin).named() else { return };
-        let dscp = policies.dscp(class);
-        if let Err(error) = QueuePairs::set_tos(new, dscp << 2)
-            && self.shared.may_log(peer.ip())
-        {
-            tracing::warn!(%peer, %error, "answers are not marked");
-        }
+        let class = policies.connection_class(&origin).named()?;
+        Some(policies.dscp(class) << 2)
     }
 
     /// Takes what has happened to queue pairs. Returns whether there was anything.

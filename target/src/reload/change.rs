@@ -1,13 +1,12 @@
 //! One change of the running target.
 
 use std::fmt;
-use std::net::SocketAddr;
 
 use arbitration::Class;
 
 use crate::config::{
-    AllowedHost, Backend, DEFAULT_LINK, Listener, Namespace, Network, QosConfig, Subsystem,
-    format_size,
+    AllowedHost, Backend, DEFAULT_LINK, Endpoint, Listener, Namespace, Network, QosConfig,
+    Subsystem, format_size,
 };
 use crate::engine::{Engine, EngineError};
 
@@ -40,9 +39,9 @@ pub(crate) enum Change {
     /// A listener is removed.
     RemoveListener(Listener, Why),
     /// A listener gets another class.
-    ListenerClass { address: SocketAddr, from: Option<Class>, to: Option<Class> },
+    ListenerClass { endpoint: Endpoint, from: Option<Class>, to: Option<Class> },
     /// A listener's connections share another link.
-    ListenerLink { address: SocketAddr, from: Option<String>, to: Option<String> },
+    ListenerLink { endpoint: Endpoint, from: Option<String>, to: Option<String> },
     /// `[qos]`, `[[session]]` and `[[policy]]` change.
     Qos { from: Box<QosConfig>, to: Box<QosConfig> },
     /// `[network]` and `[[link]]` change.
@@ -83,10 +82,10 @@ impl Change {
             Self::RemoveHost(nqn, host) => engine.remove_host(nqn, &host.nqn),
             Self::AnyHost(nqn, allow) => engine.set_allow_any_host(nqn, *allow),
             Self::AddListener(listener, _) => engine.add_listener(listener),
-            Self::RemoveListener(listener, _) => engine.remove_listener(listener.address),
-            Self::ListenerClass { address, to, .. } => engine.set_listener_class(*address, *to),
-            Self::ListenerLink { address, to, .. } => {
-                engine.set_listener_link(*address, to.as_deref())
+            Self::RemoveListener(listener, _) => engine.remove_listener(listener.endpoint()),
+            Self::ListenerClass { endpoint, to, .. } => engine.set_listener_class(*endpoint, *to),
+            Self::ListenerLink { endpoint, to, .. } => {
+                engine.set_listener_link(*endpoint, to.as_deref())
             }
             Self::Qos { to, .. } => engine.set_qos(to),
             Self::Network { to, .. } => engine.set_network(to),
@@ -116,11 +115,11 @@ impl Change {
             Self::AnyHost(nqn, allow) => Self::AnyHost(nqn, !allow),
             Self::AddListener(listener, why) => Self::RemoveListener(listener, why),
             Self::RemoveListener(listener, why) => Self::AddListener(listener, why),
-            Self::ListenerClass { address, from, to } => {
-                Self::ListenerClass { address, from: to, to: from }
+            Self::ListenerClass { endpoint, from, to } => {
+                Self::ListenerClass { endpoint, from: to, to: from }
             }
-            Self::ListenerLink { address, from, to } => {
-                Self::ListenerLink { address, from: to, to: from }
+            Self::ListenerLink { endpoint, from, to } => {
+                Self::ListenerLink { endpoint, from: to, to: from }
             }
             Self::Qos { from, to } => Self::Qos { from: to, to: from },
             Self::Network { from, to } => Self::Network { from: to, to: from },
@@ -208,17 +207,17 @@ impl fmt::Display for Change {
             Self::AnyHost(nqn, true) => write!(f, "any host may use {nqn}"),
             Self::AnyHost(nqn, false) => write!(f, "only listed hosts may use {nqn}"),
             Self::AddListener(listener, why) => {
-                write!(f, "listener {} {}", listener.address, why.comes())
+                write!(f, "listener {} {}", listener.endpoint(), why.comes())
             }
             Self::RemoveListener(listener, why) => {
-                write!(f, "listener {} {}", listener.address, why.goes())
+                write!(f, "listener {} {}", listener.endpoint(), why.goes())
             }
-            Self::ListenerClass { address, from, to } => {
-                write!(f, "listener {address} goes from {} to {}", class(*from), class(*to))
+            Self::ListenerClass { endpoint, from, to } => {
+                write!(f, "listener {endpoint} goes from {} to {}", class(*from), class(*to))
             }
-            Self::ListenerLink { address, from, to } => {
+            Self::ListenerLink { endpoint, from, to } => {
                 let link = |link: &Option<String>| link.clone().unwrap_or(DEFAULT_LINK.into());
-                write!(f, "listener {address} goes from link {} to link {}", link(from), link(to))
+                write!(f, "listener {endpoint} goes from link {} to link {}", link(from), link(to))
             }
             Self::Qos { from, to } => {
                 write!(f, "quality of service changes: {}", from.differing(to).join(", "))

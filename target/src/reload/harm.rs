@@ -18,7 +18,7 @@ pub(crate) fn harm<'a>(
         let loss = match change {
             Change::RemoveSubsystem(subsystem, _) => Loss::Subsystem(&subsystem.nqn),
             Change::RemoveNamespace(nqn, namespace, _) => Loss::Namespace(nqn, namespace.id()),
-            Change::RemoveListener(listener, _) => Loss::Listener(listener.address),
+            Change::RemoveListener(listener, _) => Loss::Listener(listener.endpoint()),
             Change::Resize { nqn, nsid, to, .. } => Loss::Size(nqn, *nsid, *to),
             Change::RemoveHost(nqn, _)
             | Change::AddHost(nqn, _)

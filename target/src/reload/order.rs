@@ -4,13 +4,12 @@
 //! brought back.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use uuid::Uuid;
 
 use super::change::Change;
-use crate::config::{Backend, Namespace, Subsystem, addresses_collide};
+use crate::config::{Backend, Endpoint, Namespace, Subsystem};
 
 /// The changes of a plan, by their effect.
 #[derive(Debug, Default)]
@@ -71,9 +70,9 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
             .flatten()
             .copied()
             .collect();
-        if let Some(address) = address(change) {
+        if let Some(endpoint) = endpoint(change) {
             let collides = |other: &Change| {
-                self::address(other).is_some_and(|other| addresses_collide(address, other))
+                self::endpoint(other).is_some_and(|other| endpoint.collides_with(other))
             };
             let listeners = removals.iter().enumerate().filter(|(_, other)| collides(other));
             all.extend(listeners.map(|(index, _)| index));
@@ -169,10 +168,10 @@ fn keeps_memory(change: &Change) -> bool {
     }
 }
 
-fn address(change: &Change) -> Option<SocketAddr> {
+fn endpoint(change: &Change) -> Option<Endpoint> {
     match change {
         Change::AddListener(listener, _) | Change::RemoveListener(listener, _) => {
-            Some(listener.address)
+            Some(listener.endpoint())
         }
         _ => None,
     }

@@ -41,10 +41,10 @@ fn differing(keys: &[(&'static str, bool)]) -> Vec<&'static str> {
 }
 
 fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
-    let before = by(from, |listener| listener.address);
-    let after = by(to, |listener| listener.address);
-    for (address, old) in &before {
-        let Some(new) = after.get(address) else {
+    let before = by(from, Listener::endpoint);
+    let after = by(to, Listener::endpoint);
+    for (endpoint, old) in &before {
+        let Some(new) = after.get(endpoint) else {
             steps.remove(Change::RemoveListener((*old).clone(), Why::Itself));
             continue;
         };
@@ -52,7 +52,6 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
             listener.subsystems.as_ref().map(|names| names.iter().cloned().collect::<BTreeSet<_>>())
         };
         let keys = differing(&[
-            ("transport", old.transport != new.transport),
             ("advertise", old.advertise != new.advertise),
             ("discovery_only", old.discovery_only != new.discovery_only),
             ("subsystems", names(old) != names(new)),
@@ -62,16 +61,16 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
             steps.add(Change::AddListener((*new).clone(), Why::Settings(keys)));
             continue;
         }
-        let address = *address;
+        let endpoint = *endpoint;
         if old.class != new.class {
-            steps.mild(Change::ListenerClass { address, from: old.class, to: new.class });
+            steps.mild(Change::ListenerClass { endpoint, from: old.class, to: new.class });
         }
         if old.link != new.link {
             let (from, to) = (old.link.clone(), new.link.clone());
-            steps.mild(Change::ListenerLink { address, from, to });
+            steps.mild(Change::ListenerLink { endpoint, from, to });
         }
     }
-    for new in to.iter().filter(|new| !before.contains_key(&new.address)) {
+    for new in to.iter().filter(|new| !before.contains_key(&new.endpoint())) {
         steps.add(Change::AddListener(new.clone(), Why::Itself));
     }
 }

@@ -1,16 +1,16 @@
 //! The methods for the control plane: each change is made under the lock of changes.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use arbitration::Class;
 use fabric::controller::ConnectionId;
 
 use super::{Runtime, hurt, settings, subsystems};
-use crate::config::{AllowedHost, Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{AllowedHost, Endpoint, Listener, Namespace, Network, QosConfig, Subsystem};
 use crate::connections::Done;
 use crate::engine::{
-    ConnectionState, Engine, EngineError, Loss, NetworkState, QosState, Statistics, SubsystemState,
+    ConnectionState, Engine, EngineError, ListenerState, Loss, NetworkState, QosState, Statistics,
+    SubsystemState,
 };
 use crate::reactor::mailbox::Message;
 use crate::sync::lock;
@@ -59,9 +59,9 @@ impl Engine for Runtime {
         self.listeners.add(&self.shared, listener)
     }
 
-    fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError> {
+    fn remove_listener(&self, endpoint: Endpoint) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
-        self.listeners.remove(&self.shared, address)
+        self.listeners.remove(&self.shared, endpoint)
     }
 
     fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
@@ -86,18 +86,14 @@ impl Engine for Runtime {
 
     fn set_listener_class(
         &self,
-        address: SocketAddr,
+        endpoint: Endpoint,
         class: Option<Class>,
     ) -> Result<(), EngineError> {
-        self.listeners.set_class(&self.shared, address, class)
+        self.listeners.set_class(&self.shared, endpoint, class)
     }
 
-    fn set_listener_link(
-        &self,
-        address: SocketAddr,
-        link: Option<&str>,
-    ) -> Result<(), EngineError> {
-        self.listeners.set_link(&self.shared, address, link)
+    fn set_listener_link(&self, endpoint: Endpoint, link: Option<&str>) -> Result<(), EngineError> {
+        self.listeners.set_link(&self.shared, endpoint, link)
     }
 
     fn set_namespace_class(
@@ -140,8 +136,8 @@ impl Engine for Runtime {
         self.shared.network.state()
     }
 
-    fn listeners(&self) -> Vec<Listener> {
-        self.listeners.list()
+    fn listeners(&self) -> Vec<ListenerState> {
+        self.listeners.list(&self.shared)
     }
 
     fn subsystems(&self) -> Vec<SubsystemState> {

@@ -19,8 +19,8 @@ pub(super) fn hosts(shared: &Shared, listeners: &Listeners, loss: &Loss<'_>) -> 
             hosts(shared, listeners, &Loss::Namespace(nqn, nsid))
         }
         Loss::Size(..) => Vec::new(),
-        Loss::Listener(address) => {
-            let Some(id) = listeners.id(address) else { return Vec::new() };
+        Loss::Listener(endpoint) => {
+            let Some(id) = listeners.id(endpoint) else { return Vec::new() };
             hosts_where(shared, |_, c| c.listener == id)
         }
         Loss::Access { nqn, any, hosts } => {

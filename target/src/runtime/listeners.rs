@@ -1,7 +1,6 @@
 //! The listeners: the first reactor accepts from the sockets of all of them, and the thread of RDMA
 //! connections from those without one.
 
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 
@@ -9,8 +8,8 @@ use arbitration::Class;
 use fabric::controller::{AddressFamily, ListenerId, ListenerSpec, TransportType};
 use nix::sys::socket::{Shutdown, shutdown};
 
-use crate::config::{Listener, Transport};
-use crate::engine::EngineError;
+use crate::config::{Endpoint, Listener, Transport};
+use crate::engine::{EngineError, ListenerState};
 use crate::reactor::mailbox::Message;
 use crate::shared::Shared;
 use crate::socket;
@@ -36,31 +35,58 @@ struct Listening {
 }
 
 impl Table {
-    fn find(&mut self, address: SocketAddr) -> Result<&mut Listening, EngineError> {
-        let found = self.all.iter_mut().find(|known| known.listener.address == address);
-        found.ok_or_else(|| EngineError::NotFound(format!("there is no listener {address}")))
+    fn find(&mut self, endpoint: Endpoint) -> Result<&mut Listening, EngineError> {
+        let found = self.all.iter_mut().find(|known| known.listener.endpoint() == endpoint);
+        found.ok_or_else(|| EngineError::NotFound(format!("there is no listener {endpoint}")))
     }
 }
 
 impl Listeners {
+    /// Starts listening; an RDMA listener whose device is not there begins once it is.
+    pub(super) fn add_at_start(
+        &self,
+        shared: &Shared,
+        listener: &Listener,
+    ) -> Result<(), EngineError> {
+        self.add_with(shared, listener, |id, error| match (listener.transport, error) {
+            (Transport::Rdma, EngineError::System(why)) => {
+                let endpoint = listener.endpoint();
+                tracing::error!(listener = %endpoint, why, "the RDMA listener is closed");
+                shared.rdma.listen_later(id, endpoint, why);
+                Ok(None)
+            }
+            (_, error) => Err(error),
+        })
+    }
+
     /// Starts listening.
     pub(super) fn add(&self, shared: &Shared, listener: &Listener) -> Result<(), EngineError> {
+        self.add_with(shared, listener, |_, error| Err(error))
+    }
+
+    fn add_with(
+        &self,
+        shared: &Shared,
+        listener: &Listener,
+        closed: impl Fn(ListenerId, EngineError) -> Result<Sockets, EngineError>,
+    ) -> Result<(), EngineError> {
         let mut table = lock(&self.0);
-        if table.all.iter().any(|other| other.listener.address == listener.address) {
-            return Err(EngineError::Exists(format!(
-                "there is a listener on {} already",
-                listener.address
-            )));
+        if table.all.iter().any(|other| other.listener.endpoint() == listener.endpoint()) {
+            let endpoint = listener.endpoint();
+            return Err(EngineError::Exists(format!("there is a listener on {endpoint} already")));
         }
         table.given += 1;
         let id = ListenerId(table.given);
-        let socket = open(shared, id, listener)?;
+        let socket = open(shared, id, listener).or_else(|error| closed(id, error))?;
         let network = &shared.network;
         let now = shared.clock.now();
         shared.qos.set_listener(now, id, listener.class);
         network.set_listener(id, listener.link.as_deref());
         let spec = spec(id, listener);
-        shared.with_service(|service| service.add_listener(now, spec))?;
+        if let Err(error) = shared.with_service(|service| service.add_listener(now, spec)) {
+            shared.rdma.unlisten(id);
+            return Err(error.into());
+        }
         let ours = match socket {
             None => None,
             Some((socket, ours)) => {
@@ -75,11 +101,11 @@ impl Listeners {
     }
 
     /// Stops listening.
-    pub(super) fn remove(&self, shared: &Shared, address: SocketAddr) -> Result<(), EngineError> {
+    pub(super) fn remove(&self, shared: &Shared, endpoint: Endpoint) -> Result<(), EngineError> {
         let mut table = lock(&self.0);
-        let position = table.all.iter().position(|other| other.listener.address == address);
+        let position = table.all.iter().position(|other| other.listener.endpoint() == endpoint);
         let Some(Listening { id, socket, .. }) = position.map(|at| table.all.remove(at)) else {
-            return Err(EngineError::NotFound(format!("there is no listener on {address}")));
+            return Err(EngineError::NotFound(format!("there is no listener {endpoint}")));
         };
         match socket {
             None => shared.rdma.unlisten(id),
@@ -103,11 +129,11 @@ impl Listeners {
     pub(super) fn set_class(
         &self,
         shared: &Shared,
-        address: SocketAddr,
+        endpoint: Endpoint,
         class: Option<Class>,
     ) -> Result<(), EngineError> {
         let mut table = lock(&self.0);
-        let listening = table.find(address)?;
+        let listening = table.find(endpoint)?;
         listening.listener.class = class;
         shared.qos.set_listener(shared.clock.now(), listening.id, class);
         shared.refresh();
@@ -118,24 +144,32 @@ impl Listeners {
     pub(super) fn set_link(
         &self,
         shared: &Shared,
-        address: SocketAddr,
+        endpoint: Endpoint,
         link: Option<&str>,
     ) -> Result<(), EngineError> {
         let mut table = lock(&self.0);
-        let listening = table.find(address)?;
+        let listening = table.find(endpoint)?;
         listening.listener.link = link.map(str::to_owned);
         shared.network.set_listener(listening.id, link);
         Ok(())
     }
 
     /// Returns a listener's identifier.
-    pub(super) fn id(&self, address: SocketAddr) -> Option<ListenerId> {
-        lock(&self.0).find(address).ok().map(|listening| listening.id)
+    pub(super) fn id(&self, endpoint: Endpoint) -> Option<ListenerId> {
+        lock(&self.0).find(endpoint).ok().map(|listening| listening.id)
     }
 
     /// Returns the present listeners.
-    pub(super) fn list(&self) -> Vec<Listener> {
-        lock(&self.0).all.iter().map(|listening| listening.listener.clone()).collect()
+    pub(super) fn list(&self, shared: &Shared) -> Vec<ListenerState> {
+        let table = lock(&self.0);
+        let state = |listening: &Listening| ListenerState {
+            listener: listening.listener.clone(),
+            closed: match listening.listener.transport {
+                Transport::Tcp => None,
+                Transport::Rdma => shared.rdma.why_closed(listening.id),
+            },
+        };
+        table.all.iter().map(state).collect()
     }
 }
 
@@ -153,7 +187,7 @@ fn open(shared: &Shared, id: ListenerId, listener: &Listener) -> Result<Sockets,
             Ok(Some((socket, ours)))
         }
         Transport::Rdma => {
-            shared.rdma.listen(id, listener.address).map_err(EngineError::System)?;
+            shared.rdma.listen(id, listener.endpoint()).map_err(EngineError::System)?;
             Ok(None)
         }
     }

@@ -63,7 +63,7 @@ impl Threads {
         let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
         let connector = Builder::new()
             .name("rdma".to_owned())
-            .spawn(move || on.rdma.run(&on, || stopping.load(Ordering::Relaxed)))
+            .spawn(move || crate::rdma::run(&on, || stopping.load(Ordering::Relaxed)))
             .context("cannot start the thread of RDMA connections")?;
         lock(&self.running).helpers.extend([timer, poller, connector]);
         Ok(())

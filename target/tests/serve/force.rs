@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabric::nvme::{Sqe, opcode};
-use sluiced::config::{AllowedHost, Backend, Poll, QosConfig, TargetConfig};
+use sluiced::config::{AllowedHost, Backend, Endpoint, Poll, QosConfig, TargetConfig};
 use sluiced::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 
@@ -31,7 +31,7 @@ fn a_connected_host_is_named_wherever_it_would_lose_something() {
         Loss::Subsystem(NQN),
         Loss::Namespace(NQN, 1),
         Loss::Size(NQN, 1, Some(32 << 20)),
-        Loss::Listener(address),
+        Loss::Listener(Endpoint::tcp(address)),
         access(false, &[]),
     ];
     for loss in &losses {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Raw, commands};
-use sluiced::config::{Listener, Transport};
+use sluiced::config::{Endpoint, Listener, Transport};
 use sluiced::engine::Engine;
 use zerocopy::little_endian::{U16, U32};
 
@@ -154,7 +154,7 @@ fn a_listener_can_be_removed_and_added_again() {
         link: None,
     };
     for _ in 0..20 {
-        runtime.remove_listener(address).unwrap();
+        runtime.remove_listener(Endpoint::tcp(address)).unwrap();
         assert!(TcpStream::connect(address).is_err(), "nobody listens");
         runtime.add_listener(&listener).unwrap();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arbitration::PerClass;
 use fabric::nvme::opcode;
-use sluiced::config::{Goal, LinkConfig, Network, QosConfig, Session};
+use sluiced::config::{Endpoint, Goal, LinkConfig, Network, QosConfig, Session};
 use sluiced::engine::{ConnectionNetwork, Engine};
 use sluiced::runtime::Runtime;
 
@@ -32,10 +32,10 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     let east = LinkConfig { name: "east".to_owned(), ..LinkConfig::default() };
     let network = Network { links: vec![east], ..Network::default() };
     runtime.set_network(&network).unwrap();
-    runtime.set_listener_link(address, Some("east")).unwrap();
-    assert_eq!(runtime.listeners()[0].link.as_deref(), Some("east"));
+    runtime.set_listener_link(Endpoint::tcp(address), Some("east")).unwrap();
+    assert_eq!(runtime.listeners()[0].listener.link.as_deref(), Some("east"));
     eventually("the move to another link", || is_on(&runtime, "east"));
-    runtime.set_listener_link(address, None).unwrap();
+    runtime.set_listener_link(Endpoint::tcp(address), None).unwrap();
     eventually("the move back", || is_on(&runtime, "default"));
     // Switched off, connections have no state of the network; switched on, they have one again.
     runtime.set_network(&Network { enabled: false, ..network.clone() }).unwrap();

@@ -295,9 +295,12 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
             true => "discovery".into(),
             false => names(row.subsystems.as_deref(), "all subsystems"),
         };
+        let is_rdma = row.transport == "rdma";
+        let transport = &row.transport;
         table.row(vec![
-            row.address.clone(),
-            row.transport.clone(),
+            // The name by which other commands know the listener.
+            if is_rdma { format!("rdma:{}", row.address) } else { row.address.clone() },
+            if row.closed.is_some() { format!("{transport}, closed") } else { transport.clone() },
             or_dash(row.advertise.as_ref()),
             serves,
             or_dash(row.class.as_ref()),

@@ -293,12 +293,16 @@ impl Id {
         Error::check("rdma_connect", unsafe { rdma_connect(self.raw(), &raw mut params) })
     }
 
-    /// Accepts a connection that a peer asked for: [`Event::Established`] follows.
-    ///
-    /// # Errors
-    /// The kernel refuses, or the peer has gone.
-    pub fn accept(&self, params: ConnectionParams, private_data: &[u8]) -> Result<(), Error> {
+    /// Accepts a connection that a peer asked for, with its queue pair's number where the identifier
+    /// does not know the queue pair.
+    pub(super) fn accept(
+        &self,
+        params: ConnectionParams,
+        private_data: &[u8],
+        number: u32,
+    ) -> Result<(), Error> {
         let mut params = params.raw(private_data);
+        params.qp_num = number;
         // SAFETY: identifier and private data live during the call.
         Error::check("rdma_accept", unsafe { rdma_accept(self.raw(), &raw mut params) })
     }
@@ -318,8 +322,7 @@ impl Id {
         unsafe { (*self.raw()).context = token.0 as *mut _ };
     }
 
-    /// Sets the traffic class byte (ToS) of what the connection sends: before it is asked for or
-    /// accepted.
+    /// Sets the traffic class byte (ToS) of what the connection sends, before the peer is asked for it.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -78,21 +78,24 @@ unsafe impl Stable for Arc<[u8]> {
 /// Memory that can be registered. It is shared, so that its user and the registration both keep it.
 ///
 /// # Safety
-/// The `length` bytes from `address` on are mapped until the value is dropped, readable, and writable if
-/// the registration's access says so.
+/// The `length` bytes from `address` on are mapped until the value is dropped, and readable. If
+/// `is_writable` says so, devices and peers may write to them at any time.
 pub unsafe trait Memory: fmt::Debug + Send + Sync {
     /// Returns the address of the first byte.
     fn address(&self) -> *mut u8;
     /// Returns the number of bytes.
     fn length(&self) -> usize;
+    /// Says whether the memory may be registered with an access that writes.
+    fn is_writable(&self) -> bool {
+        true
+    }
 }
 
-/// Bytes that are always there. They are only read: their registration has no access.
+/// Bytes that are always there, and are only read: they are registered without access.
 #[derive(Debug)]
 pub struct StaticBytes(pub &'static [u8]);
 
-// SAFETY: static bytes stay where they are for ever. A registration with an access that writes would
-// be refused by the kernel, since they are mapped for reading.
+// SAFETY: static bytes stay where they are for ever, and are said not to be writable.
 unsafe impl Memory for StaticBytes {
     fn address(&self) -> *mut u8 {
         self.0.as_ptr().cast_mut()
@@ -100,6 +103,10 @@ unsafe impl Memory for StaticBytes {
 
     fn length(&self) -> usize {
         self.0.len()
+    }
+
+    fn is_writable(&self) -> bool {
+        false
     }
 }
 
@@ -125,9 +132,14 @@ impl Region {
     /// Registers memory.
     ///
     /// # Errors
-    /// The kernel does not allow it (RLIMIT_MEMLOCK), or the device has no room.
+    /// The kernel does not allow it (RLIMIT_MEMLOCK), the device has no room, or `access` is not empty
+    /// and the memory is not writable.
     pub fn new(domain: &Domain, memory: Arc<dyn Memory>, access: Access) -> Result<Self, Error> {
         let (address, length) = (memory.address(), memory.length());
+        if !access.is_empty() && !memory.is_writable() {
+            let source = std::io::Error::from_raw_os_error(libc::EACCES);
+            return Err(Error::Call { call: "the registration of read-only memory", source });
+        }
         // SAFETY: the memory is mapped until the region has dropped it, after its registration.
         let mut region = unsafe { Self::of_bytes(domain, address, length, access) }?;
         region._memory = Some(memory);

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rdma_sys::{
     ibv_modify_qp, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
     ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge,
-    ibv_wr_opcode, rdma_create_qp, rdma_destroy_qp,
+    ibv_wr_opcode, rdma_create_qp, rdma_destroy_qp, rdma_init_qp_attr,
 };
 
 use super::completion::{Completion, CompletionQueue, Outcome, RawQueue};
-use super::connection::Id;
+use super::connection::{ConnectionParams, Id};
 use super::error::Error;
 use super::memory::{Access, Key, Region, Regions, Stable, StableMut};
 use super::receive::{ReceiveBuffer, ReceiveMemory, Received};
@@ -210,6 +210,58 @@ impl QueuePair {
     #[must_use]
     pub fn id(&self) -> &Id {
         &self.raw.id
+    }
+
+    /// Accepts the connection, which a peer asked for: [`Event::Established`] follows. `tos` is the
+    /// traffic class byte of what is sent; `None` means the peer's.
+    ///
+    /// [`Event::Established`]: super::Event::Established
+    ///
+    /// # Errors
+    /// The kernel refuses, or the peer has gone.
+    pub fn accept(
+        &self,
+        params: ConnectionParams,
+        private_data: &[u8],
+        tos: Option<u8>,
+    ) -> Result<(), Error> {
+        let id = &self.raw.id;
+        let Some(tos) = tos else { return id.accept(params, private_data, 0) };
+        // The connection manager would bring the queue pair up with the peer's traffic class.
+        self.come_up(ibv_qp_state::IBV_QPS_INIT, |_| {})?;
+        self.come_up(ibv_qp_state::IBV_QPS_RTR, |attributes| {
+            attributes.ah_attr.grh.traffic_class = tos;
+            attributes.max_dest_rd_atomic = params.responder_resources;
+        })?;
+        self.come_up(ibv_qp_state::IBV_QPS_RTS, |attributes| {
+            attributes.max_rd_atomic = params.initiator_depth;
+        })?;
+        // SAFETY: the identifier lives. Without a queue pair of its own, it takes this one's number.
+        unsafe { (*id.raw()).qp = null_mut() };
+        let accepted = id.accept(params, private_data, self.number());
+        // SAFETY: the identifier lives, and has its queue pair again, which it destroys.
+        unsafe { (*id.raw()).qp = self.raw.queue };
+        accepted
+    }
+
+    /// Brings the queue pair to its next state, with the connection's attributes but for a change.
+    fn come_up(
+        &self,
+        state: ibv_qp_state::Type,
+        change: impl FnOnce(&mut ibv_qp_attr),
+    ) -> Result<(), Error> {
+        // SAFETY: all zeroes are attributes.
+        let mut attributes: ibv_qp_attr = unsafe { std::mem::zeroed() };
+        attributes.qp_state = state;
+        let mut mask = 0;
+        // SAFETY: the identifier lives, and the attributes do during the call.
+        let answer =
+            unsafe { rdma_init_qp_attr(self.raw.id.raw(), &raw mut attributes, &raw mut mask) };
+        Error::check("rdma_init_qp_attr", answer)?;
+        change(&mut attributes);
+        // SAFETY: the queue pair lives, and the attributes do during the call.
+        let answer = unsafe { ibv_modify_qp(self.raw.queue, &raw mut attributes, mask) };
+        Error::check("ibv_modify_qp", answer)
     }
 
     /// Returns the queue pair's number, by which completions name it.

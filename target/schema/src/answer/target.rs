@@ -151,7 +151,7 @@ impl Availability {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Listener {
-    /// `tcp`.
+    /// `tcp` or `rdma`.
     pub transport: String,
     /// IP address and port.
     pub address: String,
@@ -165,6 +165,9 @@ pub struct Listener {
     pub class: Option<String>,
     /// The link's name.
     pub link: String,
+    /// Why the listener is not open, in words; it opens once that is mended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed: Option<String>,
 }
 
 /// The hosts that may connect to a subsystem.

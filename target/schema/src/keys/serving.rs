@@ -27,7 +27,8 @@ pub const LISTENER: &[ConfigKey] = &[
         "transport",
         Values::Words(&["tcp", "rdma"]),
         "`\"tcp\"`",
-        "`\"rdma\"` in builds with it, on an address of an RDMA device",
+        "`\"rdma\"`, in builds with RDMA, needs an address of an RDMA device. Each transport has ports \
+         of its own: both may have 4420.",
     ),
     key(
         "advertise",

@@ -54,7 +54,7 @@ pub const TARGET: &[ConfigKey] = &[
     key(
         "rdma_in_capsule_data",
         Values::Size { min: 0, max: 64 << 10 },
-        "`\"4 KiB\"`",
+        "`\"4 KiB\"`, or `in_capsule_data` where that is less",
         "The same over RDMA, where each entry of each queue has a receive buffer for that much.",
     )
     .with(", multiple of 16, at most `in_capsule_data`"),

@@ -1,0 +1,127 @@
+//! What tells listeners apart: the transport and the address.
+
+use std::fmt;
+use std::net::{AddrParseError, SocketAddr};
+use std::str::FromStr;
+
+use super::fields::{Wrong, quoted};
+use super::node::Node;
+use super::table::words;
+use super::values::{Read, string};
+
+/// A listener's transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// NVMe/TCP.
+    #[default]
+    Tcp,
+    /// NVMe/RDMA.
+    Rdma,
+}
+
+/// The transport and the address of a listener, which no other listener has: each transport has ports
+/// of its own.
+///
+/// As text it is the address, with `rdma:` before it where the transport is RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The transport.
+    pub transport: Transport,
+    /// IP address and port.
+    pub address: SocketAddr,
+}
+
+impl Transport {
+    /// Returns the transport's name in configurations and answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Rdma => "rdma",
+        }
+    }
+}
+
+/// The word before the address of an endpoint of RDMA.
+const RDMA: &str = "rdma:";
+
+impl Endpoint {
+    /// Returns the endpoint of NVMe/TCP at an address.
+    #[must_use]
+    pub fn tcp(address: SocketAddr) -> Self {
+        Self { transport: Transport::Tcp, address }
+    }
+
+    /// Says whether two listeners cannot both be open: the same port of one transport on the same
+    /// address, or one of them on all addresses of the same family.
+    #[must_use]
+    pub fn collides_with(self, other: Self) -> bool {
+        let (a, b) = (self.address, other.address);
+        self.transport == other.transport
+            && a.port() == b.port()
+            && a.is_ipv4() == b.is_ipv4()
+            && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.transport {
+            Transport::Tcp => write!(f, "{}", self.address),
+            Transport::Rdma => write!(f, "{RDMA}{}", self.address),
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (transport, address) = match text.strip_prefix(RDMA) {
+            Some(address) => (Transport::Rdma, address),
+            None => (Transport::Tcp, text),
+        };
+        Ok(Self { transport, address: address.parse()? })
+    }
+}
+
+words! {
+    Transport: [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
+}
+
+/// Reads the name of a listener.
+pub(crate) fn name(node: &Node) -> Read<Endpoint> {
+    let example = "a listener's address in quotes: \"0.0.0.0:4420\", or \"rdma:0.0.0.0:4420\"";
+    let text = string(node, "a listener's address", example)?;
+    text.parse().map_err(|_| {
+        let message = format!("is \"{}\", not an IP address and a port", quoted(text));
+        Wrong::new(message, format!("write {example}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_name_is_read_back(address: SocketAddr, rdma: bool) {
+            let transport = if rdma { Transport::Rdma } else { Transport::Tcp };
+            let address = SocketAddr::new(address.ip(), address.port());
+            let endpoint = Endpoint { transport, address };
+            prop_assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
+        }
+    }
+
+    #[test]
+    fn transports_have_ports_of_their_own() {
+        let of = |text: &str| text.parse::<Endpoint>().unwrap();
+        assert!(of("0.0.0.0:4420").collides_with(of("10.0.0.1:4420")));
+        assert!(of("rdma:0.0.0.0:4420").collides_with(of("rdma:10.0.0.1:4420")));
+        assert!(!of("rdma:0.0.0.0:4420").collides_with(of("10.0.0.1:4420")));
+        assert!(!of("rdma:10.0.0.1:4420").collides_with(of("rdma:10.0.0.1:4421")));
+        assert!(!of("rdma:[::]:4420").collides_with(of("rdma:10.0.0.1:4420")));
+    }
+}

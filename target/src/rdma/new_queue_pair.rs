@@ -1,0 +1,29 @@
+//! A queue pair that begins, on its way from the thread that makes it to the reactor that uses it.
+
+use std::net::SocketAddr;
+
+use fabric::controller::ListenerId;
+use fabric::rdma::verbs::{CompletionQueue, ConnectionParams, QueuePair, Token};
+use fabric::rdma::wire::QueueParams;
+
+/// A queue pair that begins, for the reactor that is to use it.
+#[derive(Debug)]
+pub struct NewQueuePair {
+    /// The connection's name in the connection manager's events.
+    pub(crate) token: Token,
+    /// The queue pair.
+    pub(crate) pair: QueuePair,
+    /// The parameters of its queue.
+    pub(crate) queue: QueueParams,
+    /// The parameters with which the connection is accepted, and the traffic class byte of what it
+    /// sends; without one it is the host's.
+    pub(crate) accept: (ConnectionParams, Option<u8>),
+    /// The listener.
+    pub(crate) listener: ListenerId,
+    /// The host's address.
+    pub(crate) peer: SocketAddr,
+    /// The traffic class byte that the host connects with.
+    pub(crate) tos: Option<u8>,
+    /// The number of the completion queue, and the queue itself where it is new to the reactor.
+    pub(crate) completions: (usize, Option<CompletionQueue>),
+}
