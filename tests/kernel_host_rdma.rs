@@ -82,3 +82,8 @@ fn overload_is_no_error_to_a_host() -> Result<()> {
 fn quality_of_service_changes_under_load() -> Result<()> {
     scenario("qos-live", &[])
 }
+
+#[test]
+fn one_target_serves_tcp_and_rdma_at_once() -> Result<()> {
+    scenario("transports", &[])
+}

@@ -44,7 +44,7 @@ use tag::Tag;
 use uring::Uring;
 
 use crate::backend;
-use crate::config::{Poll, ZEROES_LIMIT};
+use crate::config::{Endpoint, Poll, ZEROES_LIMIT};
 use crate::connections::Registered;
 use crate::engine::ConnectionState;
 use crate::gauges::ReactorGauges;
@@ -494,7 +494,7 @@ impl Reactor {
             in_flight: Arc::clone(&in_flight),
         });
         self.core.driver().add(key, Some(socket), (peer, local), listener);
-        self.register(key, (peer, local), stats, in_flight);
+        self.register(key, (peer, local.map(Endpoint::tcp)), stats, in_flight);
         self.core.start(key);
     }
 
@@ -502,7 +502,7 @@ impl Reactor {
     fn register(
         &self,
         key: Key,
-        (peer, local): (SocketAddr, Option<SocketAddr>),
+        (peer, local): (SocketAddr, Option<Endpoint>),
         stats: Arc<QueueStats>,
         in_flight: Arc<AtomicU32>,
     ) {
@@ -511,7 +511,7 @@ impl Reactor {
         let state = ConnectionState {
             id: id.0,
             peer: peer.to_string(),
-            listener: local.map_or_else(String::new, |address| address.to_string()),
+            listener: local.map_or_else(String::new, |endpoint| endpoint.to_string()),
             reactor: self.reactor,
             host: None,
             subsystem: None,

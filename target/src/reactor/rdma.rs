@@ -11,6 +11,7 @@ use zerocopy::IntoBytes as _;
 use super::Reactor;
 use super::queue_pairs::{Handed, Happened};
 use super::tag::Tag;
+use crate::config::{Endpoint, Transport};
 use crate::rdma::NewQueuePair;
 
 impl Reactor {
@@ -35,6 +36,7 @@ impl Reactor {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             driver.ring.watch(fd, Tag::Completions(index).encode());
         }
+        let local = local.map(|address| Endpoint { transport: Transport::Rdma, address });
         self.register(key, (peer, local), stats, in_flight);
         self.core.start(key);
     }

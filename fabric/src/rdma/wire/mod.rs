@@ -4,9 +4,10 @@
 //! pair's receive buffers; a [`Batch`] of [`Post`]s goes out, and comes back when the device is done
 //! with it. Data that a command brings is fetched by RDMA READ ([`crate::queue::Fetch`]), unless its
 //! capsule brought it; data that it returns goes by RDMA WRITE, ahead of the response's SEND.
-//! [`HostQueue`] is the host's end.
+//! [`HostQueue`] is the host's end, [`host_nic`] the same with a device and memory for simulations.
 
 mod host;
+pub mod host_nic;
 #[cfg(test)]
 pub(crate) mod nic;
 mod place;

@@ -3,17 +3,15 @@
 
 use zerocopy::IntoBytes;
 
-use super::{Batch, HostInput, HostPost, HostQueue, HostQueueParams, Post, TargetQueue, Violation};
+use super::host_nic::{HostNic, Incoming};
+use super::{Batch, Post, TargetQueue, Violation};
 use crate::fabrics::{ConnectCommand, ConnectField};
 use crate::nvm::Transfer;
 use crate::nvme::{Sqe, Status};
 use crate::queue::{
-    Arriving, CapsuleData, Chunk, Fetch, HostReceived, HostTransport, Received, Remote, SlotId,
+    Arriving, CapsuleData, Chunk, Fetch, HostReceived, HostTransport, Received, SlotId,
     SubmitError, Transport,
 };
-
-/// The key and the address of a host's memory.
-pub(crate) const MEMORY: Remote = Remote { address: 0x7000_1000, key: 0xabcd_ef01 };
 
 /// A message to the target's device.
 #[derive(Clone, Debug)]
@@ -27,10 +25,8 @@ pub(crate) enum ToTarget {
 /// A message to the host's device.
 #[derive(Clone, Debug)]
 pub(crate) enum ToHost {
-    /// WRITE.
-    Write(Remote, Vec<u8>),
-    /// SEND, with the key to invalidate.
-    Capsule(Vec<u8>, Option<u32>),
+    /// WRITE or SEND.
+    Moved(Incoming),
     /// READ.
     Read(Fetch),
 }
@@ -56,9 +52,9 @@ impl NicTarget {
         let mut messages = Vec::new();
         while let Some(mut batch) = self.queue.take_batch() {
             messages.extend(batch.posts.drain(..).map(|post| match post {
-                Post::Data { payload, remote } => ToHost::Write(remote, payload),
+                Post::Data { payload, remote } => ToHost::Moved(Incoming::Write(remote, payload)),
                 Post::Response { cqe, invalidate } => {
-                    ToHost::Capsule(cqe.as_bytes().to_vec(), invalidate)
+                    ToHost::Moved(Incoming::Response(cqe.as_bytes().to_vec(), invalidate))
                 }
             }));
             self.out.push(batch);
@@ -203,46 +199,26 @@ impl Transport for NicTarget {
     }
 }
 
-/// The host's end with its device and its memory.
+/// The host's end with its device, which answers READs.
 #[derive(Debug)]
 pub(crate) struct NicHost {
-    pub(crate) queue: HostQueue<Vec<u8>, Vec<u8>>,
-    memory: Vec<u8>,
-    part: usize,
+    pub(crate) end: HostNic<Vec<u8>>,
     answers: Vec<ToTarget>,
 }
 
 impl NicHost {
     /// Makes the end of a host with this many parts of its memory.
     pub(crate) fn new(parts: usize, part: u32, invalidate: bool) -> Self {
-        let length = parts * part as usize;
-        let params = HostQueueParams { memory: MEMORY, length, part, invalidate };
-        let (queue, memory) = (HostQueue::new(params), vec![0; length]);
-        Self { queue, memory, part: part as usize, answers: Vec::new() }
+        Self { end: HostNic::new(parts, part, invalidate), answers: Vec::new() }
     }
 
     /// Takes what the end and its device send.
     pub(crate) fn transmit(&mut self) -> Vec<ToTarget> {
+        let mut capsules = Vec::new();
+        self.end.take_capsules(&mut capsules);
         let mut messages = std::mem::take(&mut self.answers);
-        while let Some(post) = self.queue.take_post() {
-            match post {
-                HostPost::Place { cid, data } => {
-                    let start = usize::from(cid) * self.part;
-                    self.memory[start..start + data.len()].copy_from_slice(&data);
-                }
-                HostPost::Capsule { sqe, data } => {
-                    let capsule = [sqe.as_bytes(), &data.unwrap_or_default()].concat();
-                    messages.push(ToTarget::Capsule(capsule));
-                }
-            }
-        }
+        messages.extend(capsules.into_iter().map(ToTarget::Capsule));
         messages
-    }
-
-    fn at(&mut self, remote: Remote, length: usize) -> (usize, &mut [u8]) {
-        assert_eq!(remote.key, MEMORY.key, "the key of the memory");
-        let start = usize::try_from(remote.address - MEMORY.address).unwrap();
-        (start, &mut self.memory[start..start + length])
     }
 }
 
@@ -252,7 +228,7 @@ impl HostTransport for NicHost {
     type Violation = Violation;
 
     fn set_in_capsule_data(&mut self, bytes: u32) {
-        self.queue.set_in_capsule_data(bytes);
+        self.end.set_in_capsule_data(bytes);
     }
 
     fn submit(
@@ -261,37 +237,28 @@ impl HostTransport for NicHost {
         data: Option<Vec<u8>>,
         read_length: u32,
     ) -> Result<(), SubmitError> {
-        self.queue.submit(sqe, data, read_length)
+        self.end.submit(sqe, data, read_length)
     }
 
     fn next<'a>(
         &mut self,
         input: &mut Self::Chunk<'a>,
     ) -> Result<Option<HostReceived<'a>>, Violation> {
-        if let Some(event) = self.queue.next(&mut HostInput { capsules: &[], memory: &[] })? {
+        if let Some(event) = self.end.next(&mut &[][..])? {
             return Ok(Some(event));
         }
         while let Some((message, rest)) = input.split_first() {
             *input = rest;
             match message {
-                ToHost::Write(remote, bytes) => {
-                    let (start, place) = self.at(*remote, bytes.len());
-                    place.copy_from_slice(bytes);
-                    let cid = u16::try_from(start / self.part).unwrap();
-                    let offset = u32::try_from(start % self.part).unwrap();
-                    return Ok(Some(HostReceived::ReadData { cid, offset, bytes }));
-                }
-                ToHost::Read(fetch) => {
-                    let bytes = self.at(fetch.remote, fetch.length as usize).1.to_vec();
-                    self.answers.push(ToTarget::Fetched(*fetch, bytes));
-                }
-                ToHost::Capsule(bytes, invalidate) => {
-                    assert!(invalidate.is_none_or(|key| key == MEMORY.key));
-                    let capsules = std::slice::from_ref(bytes);
-                    let event = self.queue.next(&mut HostInput { capsules, memory: &[] })?;
+                ToHost::Moved(incoming) => {
+                    let event = self.end.next(&mut std::slice::from_ref(incoming))?;
                     if event.is_some() {
                         return Ok(event);
                     }
+                }
+                ToHost::Read(fetch) => {
+                    let bytes = self.end.read(fetch.remote, fetch.length)?;
+                    self.answers.push(ToTarget::Fetched(*fetch, bytes));
                 }
             }
         }
@@ -299,6 +266,6 @@ impl HostTransport for NicHost {
     }
 
     fn in_flight(&self) -> usize {
-        self.queue.in_flight()
+        self.end.in_flight()
     }
 }

@@ -1,16 +1,20 @@
 //! A connection between a host and a reactor, with what is on its way in both directions.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use fabric::Nanos;
 use fabric::loopback::{ToHost, ToTarget};
-use fabric::queue::Payload as _;
+use fabric::queue::{Fetch, Payload as _};
+use fabric::rdma::wire::Post;
+use fabric::rdma::wire::host_nic::Incoming;
 use sluice_core::{DataPlace, Key};
+use zerocopy::IntoBytes as _;
 
 use crate::host::Written;
 use crate::host_end::Read;
 use crate::target_end::{Batch, Returned};
-use crate::units::{Line, Units};
+use crate::units::{Carrier, Line, Units};
 use sluice_core::heap::HeapBuffer;
 
 /// The number of connections that are no queues of their hosts.
@@ -26,7 +30,11 @@ const REST: usize = 4096;
 
 /// The input that a reactor has received once: the place for data, the number of bytes there, and
 /// what follows.
-type Once = (Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>>);
+type Once = (Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>, Vec<u8>>);
+
+/// What is on its way to a target, and to a host.
+pub(crate) type Up = Line<ToTarget<Written>, Vec<u8>>;
+pub(crate) type Down = Line<ToHost<Read>, Incoming>;
 
 /// One connection.
 #[derive(Debug)]
@@ -37,9 +45,9 @@ pub(crate) struct Connection {
     /// Its name in its reactor; `None` before it was accepted and after it has ended.
     pub(crate) key: Option<Key>,
     /// Input that is on its way to the target.
-    pub(crate) up: Line<ToTarget<Written>>,
+    pub(crate) up: Up,
     /// Output that is on its way to the host.
-    pub(crate) down: Line<ToHost<Read>>,
+    pub(crate) down: Down,
     /// Units of both that were given to the link and are not received, where there is a link; and
     /// those among them that have come to the target.
     pub(crate) up_sent: usize,
@@ -53,9 +61,12 @@ pub(crate) struct Connection {
     pub(crate) stopping: bool,
     /// Whether the reactor receives once, and the place for data if it has one.
     pub(crate) once: Option<Option<DataPlace<HeapBuffer>>>,
-    pub(crate) sending: Option<Batch>,
-    /// Number of messages of the batch that are on their way; the batch keeps them until all are.
+    /// Batches that are sent: one at a time, but over RDMA.
+    pub(crate) sending: VecDeque<Batch>,
+    /// Number of messages of the first batch that are on their way; it keeps them until all are.
     sent: usize,
+    /// RDMA READs that are on their way to the host and back.
+    pub(crate) fetching: VecDeque<(Fetch, Option<DataPlace<HeapBuffer>>)>,
     /// Whether nothing is delivered to the target any more, though the connection stands.
     pub(crate) silent: bool,
     pub(crate) cut: bool,
@@ -77,12 +88,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Makes a connection between that queue of a host and that reactor, for messages or bytes,
-    /// with the times between one delivery and the next.
+    /// Makes a connection between that queue of a host and that reactor, with what carries it and the
+    /// times between one delivery and the next.
     pub(crate) fn new(
         (host, qid): (usize, u16),
         reactor: usize,
-        messages: bool,
+        carrier: Carrier,
         (up_ns, down_ns): (u64, u64),
     ) -> Self {
         Self {
@@ -90,8 +101,8 @@ impl Connection {
             qid,
             reactor,
             key: None,
-            up: Line::new(messages),
-            down: Line::new(messages),
+            up: Line::new(carrier),
+            down: Line::new(carrier),
             up_sent: 0,
             up_arrived: 0,
             down_sent: 0,
@@ -99,8 +110,9 @@ impl Connection {
             one_chunk: false,
             stopping: false,
             once: None,
-            sending: None,
+            sending: VecDeque::new(),
             sent: 0,
+            fetching: VecDeque::new(),
             silent: false,
             cut: false,
             host_knows: false,
@@ -123,15 +135,24 @@ impl Connection {
         if self.mapped { address.to_ipv6_mapped().into() } else { address.into() }
     }
 
-    /// Says whether messages are on their way here, and not bytes.
-    pub(crate) fn has_messages(&self) -> bool {
-        matches!(self.up, Line::Messages(_))
+    /// Returns what carries the queue.
+    pub(crate) fn carrier(&self) -> Carrier {
+        match self.up {
+            Line::Bytes(_) => Carrier::Tcp,
+            Line::Messages(_) => Carrier::Loopback,
+            Line::Moved(_) => Carrier::Rdma,
+        }
+    }
+
+    /// Says whether the target may begin to send another batch.
+    pub(crate) fn may_send(&self) -> bool {
+        self.sending.is_empty() || self.carrier() == Carrier::Rdma
     }
 
     /// Takes from the target's batch as far as there is room. Returns the batch when it is over.
     pub(crate) fn take_batch(&mut self) -> Option<Batch> {
         let sent = std::mem::take(&mut self.sent);
-        match (self.sending.as_mut()?, &mut self.down) {
+        match (self.sending.front_mut()?, &mut self.down) {
             (Batch::Loopback(messages), _) if self.cut => drop(messages.drain(..sent)),
             _ if self.cut => {}
             (Batch::Tcp(batch), Line::Bytes(down)) => {
@@ -160,9 +181,19 @@ impl Connection {
                 self.sent = 0;
                 messages.clear();
             }
-            _ => debug_assert!(false, "bytes leave over TCP, messages within the process"),
+            (Batch::Rdma(batch), Line::Moved(down)) => {
+                let room = MESSAGES.saturating_sub(down.len());
+                down.extend(batch.posts.iter().skip(sent).take(room).map(moved));
+                let count = batch.posts.len();
+                self.sent = count.min(sent + room);
+                if self.sent < count {
+                    return None;
+                }
+                self.sent = 0;
+            }
+            _ => debug_assert!(false, "a batch is of its connection's kind"),
         }
-        self.sending.take()
+        self.sending.pop_front()
     }
 
     /// Returns the room for bytes to the target.
@@ -193,7 +224,7 @@ impl Connection {
 
     /// Says whether there is something for the host to receive.
     pub(crate) fn can_deliver_down(&self) -> bool {
-        !self.down.is_empty() || self.sending.is_some() || (self.cut && !self.host_knows)
+        !self.down.is_empty() || !self.sending.is_empty() || (self.cut && !self.host_knows)
     }
 }
 
@@ -207,5 +238,16 @@ fn copy(message: &ToHost<Returned>) -> ToHost<Read> {
         }
         ToHost::Response(cqe) => ToHost::Response(*cqe),
         ToHost::Terminated(violation) => ToHost::Terminated(*violation),
+    }
+}
+
+/// Copies what a work request moves to the host; its data stays the target's until all of the batch is
+/// sent.
+fn moved(post: &Post<Returned>) -> Incoming {
+    match post {
+        Post::Data { payload, remote } => Incoming::Write(*remote, payload.bytes().to_vec()),
+        Post::Response { cqe, invalidate } => {
+            Incoming::Response(cqe.as_bytes().to_vec(), *invalidate)
+        }
     }
 }

@@ -12,6 +12,7 @@ use arbitration::{Class, PerClass, Reactors};
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, Refusal, Service, SmartCounters};
 use fabric::fabrics::{ConnectData, nqn_field};
+use fabric::queue::Fetch;
 use qtcp::pacing::Pacing;
 use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
 use sluice_core::{
@@ -32,6 +33,7 @@ pub(crate) enum Op {
     StopReceiving(Key),
     ReceiveOnce(Key, Option<DataPlace<HeapBuffer>>),
     Send(Key, Batch),
+    Fetch(Key, Fetch, Option<DataPlace<HeapBuffer>>),
     ShutDown(Key),
     Launch(Box<Job<Sim>>),
     Wake(Reactors),
@@ -214,6 +216,10 @@ impl Driver for Sim {
 
     fn send(&mut self, key: Key, batch: Batch) {
         self.ops.push(Op::Send(key, batch));
+    }
+
+    fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace<HeapBuffer>>) {
+        self.ops.push(Op::Fetch(key, fetch, place));
     }
 
     fn shut_down(&mut self, key: Key) {

@@ -1,10 +1,12 @@
-//! The host's end of a queue: over TCP or within the process.
+//! The host's end of a queue: over TCP, over RDMA, or within the process.
 
-use fabric::loopback::{LoopbackHost, ToHost, ToTarget};
+use fabric::loopback::{LoopbackHost, ToHost};
 use fabric::nvme::Sqe;
-use fabric::queue::{HostReceived, HostTransport, SubmitError};
+use fabric::queue::{Fetch, HostReceived, HostTransport, SubmitError};
+use fabric::rdma::wire::host_nic::{HostNic, Incoming};
 use fabric::tcp::{HostConnection, HostParams};
 
+use crate::connection::Up;
 use crate::host::Written;
 use crate::target_end::Violation;
 use crate::units::{Line, Run, either};
@@ -12,11 +14,17 @@ use crate::units::{Line, Run, either};
 /// Data that a host reads, as it comes within the process.
 pub(crate) type Read = Vec<u8>;
 
+/// Commands of a queue pair that have a part of their host's memory, and its size in bytes: more than any
+/// command moves.
+const COMMANDS: usize = 128;
+const PART: u32 = 1 << 20;
+
 /// The host's end of a queue.
 #[derive(Debug)]
 pub(crate) enum HostEnd {
     Tcp(Box<HostConnection<Written>>),
     Loopback(LoopbackHost<Written, Read>),
+    Rdma(Box<HostNic<Written>>),
 }
 
 impl HostEnd {
@@ -32,9 +40,21 @@ impl HostEnd {
         Self::Loopback(LoopbackHost::new())
     }
 
+    /// Makes a host's end of a new queue pair, with memory for its commands, and responses that
+    /// invalidate its key or do not.
+    pub(crate) fn rdma(invalidate: bool) -> Self {
+        Self::Rdma(Box::new(HostNic::new(COMMANDS, PART, invalidate)))
+    }
+
+    /// Answers an RDMA READ; `None` over other transports.
+    pub(crate) fn read(&mut self, fetch: &Fetch) -> Option<Result<Vec<u8>, Violation>> {
+        let Self::Rdma(nic) = self else { return None };
+        Some(nic.read(fetch.remote, fetch.length).map_err(Violation::Rdma))
+    }
+
     /// Moves queued output onto the line to the target: bytes as far as there is `room`, or all
     /// messages.
-    pub(crate) fn send(&mut self, line: &mut Line<ToTarget<Written>>, mut room: usize) {
+    pub(crate) fn send(&mut self, line: &mut Up, mut room: usize) {
         match (self, line) {
             (Self::Tcp(end), Line::Bytes(line)) => {
                 let tx = end.tx();
@@ -56,14 +76,15 @@ impl HostEnd {
                 end.transmit(&mut messages);
                 line.extend(messages);
             }
-            _ => debug_assert!(false, "bytes leave over TCP, messages within the process"),
+            (Self::Rdma(end), Line::Moved(line)) => end.take_capsules(line),
+            _ => debug_assert!(false, "an end sends units of its kind"),
         }
     }
 }
 
 impl HostTransport for HostEnd {
     type Payload = Written;
-    type Chunk<'a> = Run<'a, ToHost<Read>>;
+    type Chunk<'a> = Run<'a, ToHost<Read>, Incoming>;
     type Violation = Violation;
 
     fn set_in_capsule_data(&mut self, bytes: u32) {
@@ -88,8 +109,9 @@ impl HostTransport for HostEnd {
             (Self::Loopback(end), Run::Messages(messages)) => {
                 end.next(messages).map_err(Violation::Loopback)
             }
+            (Self::Rdma(end), Run::Moved(moved)) => end.next(moved).map_err(Violation::Rdma),
             _ => {
-                debug_assert!(false, "bytes arrive over TCP, messages within the process");
+                debug_assert!(false, "an end receives units of its kind");
                 Ok(None)
             }
         }

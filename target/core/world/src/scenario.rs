@@ -2,11 +2,13 @@
 
 use arbitration::Class;
 use fabric::loopback::LoopbackParams;
+use fabric::rdma::wire::QueueParams;
 use fabric::tcp::TargetParams;
 use fastrand::Rng;
 
 use crate::disk::Kind;
 use crate::target_end::TargetEnd;
+use crate::units::Carrier;
 
 /// Time after which classes have their shares of the link, in ns.
 pub(crate) const LINK_SETTLE_NS: u64 = 3_000_000_000;
@@ -54,6 +56,8 @@ pub struct Scenario {
     /// Bytes of one slice of a Write Zeroes or Verify at a device with a queue.
     pub(crate) slice: u32,
     pub(crate) carriers: Carriers,
+    /// Whether a third of the connections is over RDMA.
+    pub(crate) rdma: bool,
     /// Number of grants that are open for one command, within the process.
     pub(crate) grants: u8,
     /// Bytes that one grant allows, within the process.
@@ -186,11 +190,18 @@ impl Scenario {
                 1 => Carriers::Loopback,
                 _ => Carriers::Both,
             },
+            rdma: false,
             grants: rng.u8(1..=4),
             max_grant: 1 << rng.u32(9..18),
             max_data: 1 << rng.u32(9..18),
             slice: 512 << rng.u32(0..6),
         }
+    }
+
+    /// Makes the same world in which a third of the connections is over RDMA.
+    #[must_use]
+    pub fn over_rdma(self) -> Self {
+        Self { rdma: true, ..self }
     }
 
     /// Makes the same world in which nothing goes wrong, and the target goes on.
@@ -208,17 +219,24 @@ impl Scenario {
         Self { faults: false, drain: true, depth: 1 + self.depth % 4, disks, ..self }
     }
 
-    /// Makes the target's end of a new connection, for messages or bytes.
-    pub(crate) fn target_end(&self, messages: bool) -> TargetEnd {
-        if messages {
-            TargetEnd::loopback(LoopbackParams {
+    /// Makes the target's end of a new connection, of queue `qid` with that number of entries.
+    pub(crate) fn target_end(&self, carrier: Carrier, qid: u16, entries: u16) -> TargetEnd {
+        match carrier {
+            Carrier::Tcp => TargetEnd::tcp(TargetParams::for_transfers(self.max_transfer)),
+            Carrier::Loopback => TargetEnd::loopback(LoopbackParams {
                 max_grant: self.max_grant,
                 max_data: self.max_data,
                 grants: self.grants,
                 ..LoopbackParams::default()
-            })
-        } else {
-            TargetEnd::tcp(TargetParams::for_transfers(self.max_transfer))
+            }),
+            Carrier::Rdma => TargetEnd::rdma(QueueParams {
+                qid,
+                entries,
+                in_capsule_data: self.in_capsule,
+                reads: u16::from(self.grants),
+                max_read: self.max_grant,
+                posts: 2 + u16::from(self.grants) * 8,
+            }),
         }
     }
 
@@ -231,6 +249,7 @@ impl Scenario {
         all.push(Self { commands: self.commands - self.commands / 8, ..self.clone() });
         all.push(Self { faults: false, ..self.clone() });
         all.push(Self { stages: false, ..self.clone() });
+        all.push(Self { rdma: false, ..self.clone() });
         all.push(Self { carriers: Carriers::Tcp, ..self.clone() });
         if self.carriers == Carriers::Both {
             all.push(Self { carriers: Carriers::Loopback, ..self.clone() });
@@ -488,6 +507,7 @@ impl Scenario {
             direct_min: 16 << 10,
             slice: 1 << 20,
             carriers: Carriers::Tcp,
+            rdma: false,
             grants: 1,
             max_grant: 64 << 10,
             max_data: 64 << 10,

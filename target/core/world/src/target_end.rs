@@ -1,9 +1,11 @@
-//! The target's end of a queue: over TCP or within the process, both in one reactor.
+//! The target's end of a queue: over TCP, over RDMA or within the process, all in one reactor.
 
+use fabric::fabrics::{ConnectCommand, ConnectField};
 use fabric::loopback::{self, LoopbackParams, LoopbackTarget, ToHost, ToTarget};
 use fabric::nvm::Transfer;
 use fabric::nvme::{Sqe, Status};
-use fabric::queue::{Arriving, CapsuleData, Chunk, Received, SlotId, Transport};
+use fabric::queue::{Arriving, CapsuleData, Chunk, Fetch, Received, SlotId, Transport};
+use fabric::rdma::wire::{self, QueueParams, TargetQueue};
 use fabric::tcp::{self, TargetConnection, TargetParams};
 use sluice_core::TxData;
 
@@ -19,6 +21,7 @@ pub(crate) type Returned = TxData<HeapBuffer>;
 pub(crate) enum TargetEnd {
     Tcp(Box<TargetConnection<Returned>>),
     Loopback(LoopbackTarget<Returned, Written>),
+    Rdma(Box<TargetQueue<Returned, Vec<u8>>>),
 }
 
 impl TargetEnd {
@@ -29,6 +32,10 @@ impl TargetEnd {
     pub(crate) fn loopback(params: LoopbackParams) -> Self {
         Self::Loopback(LoopbackTarget::new(params))
     }
+
+    pub(crate) fn rdma(params: QueueParams) -> Self {
+        Self::Rdma(Box::new(TargetQueue::new(params)))
+    }
 }
 
 /// The batch that is sent at a time.
@@ -36,6 +43,7 @@ impl TargetEnd {
 pub(crate) enum Batch {
     Tcp(tcp::Batch<Returned>),
     Loopback(Vec<ToHost<Returned>>),
+    Rdma(wire::Batch<Returned>),
 }
 
 /// A violation of the protocol by a host.
@@ -45,11 +53,13 @@ pub(crate) enum Violation {
     Tcp(tcp::Violation),
     #[error(transparent)]
     Loopback(loopback::Violation),
+    #[error(transparent)]
+    Rdma(wire::Violation),
 }
 
 impl Transport for TargetEnd {
     type Payload = Returned;
-    type Inbox = Units<ToTarget<Written>>;
+    type Inbox = Units<ToTarget<Written>, Vec<u8>>;
     type Batch = Batch;
     type Violation = Violation;
 
@@ -62,8 +72,11 @@ impl Transport for TargetEnd {
             (Self::Loopback(end), Run::Messages(messages)) => {
                 end.next(messages).map_err(Violation::Loopback)
             }
+            (Self::Rdma(end), Run::Moved(capsules)) => end.next(capsules).map_err(Violation::Rdma),
+            // Nothing has arrived by which the inbox could know its kind of units.
+            (Self::Rdma(end), _) => end.next(&mut &[][..]).map_err(Violation::Rdma),
             _ => {
-                debug_assert!(false, "bytes arrive over TCP, messages within the process");
+                debug_assert!(false, "an end receives units of its kind");
                 Ok(None)
             }
         }
@@ -96,6 +109,22 @@ impl Transport for TargetEnd {
 
     fn grant(&mut self, slot: SlotId, most: u32) -> u32 {
         either!(self.grant(slot, most))
+    }
+
+    fn fetches_into_buffers(&self) -> bool {
+        either!(self.fetches_into_buffers())
+    }
+
+    fn take_fetch(&mut self) -> Option<Fetch> {
+        either!(self.take_fetch())
+    }
+
+    fn fetched(&mut self, fetch: &Fetch) -> Option<Received<'static>> {
+        either!(self.fetched(fetch))
+    }
+
+    fn check_connect(&self, command: &ConnectCommand) -> Result<(), ConnectField> {
+        either!(self.check_connect(command))
     }
 
     fn complete(&mut self, slot: SlotId, result: u64, status: Status) {
@@ -134,6 +163,7 @@ impl Transport for TargetEnd {
         match (self, input) {
             (Self::Tcp(end), Run::Bytes(bytes)) => end.brings_data(bytes),
             (Self::Loopback(end), Run::Messages(messages)) => end.brings_data(messages),
+            (Self::Rdma(end), Run::Moved(capsules)) => end.brings_data(capsules),
             _ => false,
         }
     }
@@ -154,6 +184,7 @@ impl Transport for TargetEnd {
         match self {
             Self::Tcp(end) => end.take_batch().map(Batch::Tcp),
             Self::Loopback(end) => end.take_batch().map(Batch::Loopback),
+            Self::Rdma(end) => end.take_batch().map(Batch::Rdma),
         }
     }
 
@@ -161,6 +192,7 @@ impl Transport for TargetEnd {
         match (self, batch) {
             (Self::Tcp(end), Batch::Tcp(batch)) => end.give_back(batch),
             (Self::Loopback(end), Batch::Loopback(batch)) => end.give_back(batch),
+            (Self::Rdma(end), Batch::Rdma(batch)) => end.give_back(batch),
             _ => debug_assert!(false, "a batch goes back to where it came from"),
         }
     }

@@ -27,10 +27,16 @@ const KEPT: &[u64] = &[
 /// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// Runs one seed. If it breaks a promise, finds the smallest world that does, and tells its
-/// history, unless SHRINK=0 says that it is enough to know.
+/// Runs one seed: its world, and the same world where some connections are over RDMA. Returns the
+/// number of commands.
 fn run(seed: u64) -> u64 {
     let scenario = Scenario::random(seed);
+    run_one(seed, scenario.clone()) + run_one(seed, scenario.over_rdma())
+}
+
+/// Runs a world. If it breaks a promise, finds the smallest world that does, and tells its history,
+/// unless SHRINK=0 says that it is enough to know.
+fn run_one(seed: u64, scenario: Scenario) -> u64 {
     let broken = match World::new(scenario.clone()).run() {
         Ok(outcome) => return outcome.submitted,
         Err(broken) => broken,
@@ -75,9 +81,23 @@ fn a_world_in_which_nothing_goes_wrong_answers_everything() {
 }
 
 #[test]
+fn a_world_with_rdma_in_which_nothing_goes_wrong_answers_everything() {
+    let (mut rdma, mut fetched) = (0, 0);
+    for seed in 0..40 {
+        let outcome = hold(Scenario::random(seed).over_rdma().without_faults());
+        assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
+        rdma += u32::from(outcome.rdma > 0);
+        fetched += outcome.fetched;
+    }
+    assert!(rdma > 20, "{rdma} worlds had queue pairs");
+    assert!(fetched > 256 << 10, "{fetched} bytes were fetched from hosts");
+}
+
+#[test]
 fn hosts_have_their_answers_before_a_target_that_drains_closes_a_queue() {
     for seed in 0..40 {
         hold(Scenario::random(seed).draining());
+        hold(Scenario::random(seed).over_rdma().draining());
     }
 }
 

@@ -29,7 +29,8 @@ pub const LISTENER: &[ConfigKey] = &[
         "`\"tcp\"`",
         "`\"rdma\"`, in builds with RDMA, needs an address of an RDMA device. Each transport has ports \
          of its own: both may have 4420.",
-    ),
+    )
+    .option("", "Transport of the listener"),
     key(
         "advertise",
         Values::Address,

@@ -8,7 +8,7 @@ use crate::connection::{BESIDE, Connection};
 use crate::host::Phase;
 use crate::oracle::Broken;
 use crate::scenario::Hostility;
-use crate::units::Line;
+use crate::units::{Carrier, Line};
 
 /// Longest time that the last host may wait for an answer while the others hold what they can, in
 /// ns.
@@ -123,7 +123,7 @@ impl World {
             let index = self.connections.len();
             let reactor = self.rng.usize(0..self.reactors.len());
             let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
-            let mut connection = Connection::new((host, BESIDE), reactor, false, times);
+            let mut connection = Connection::new((host, BESIDE), reactor, Carrier::Tcp, times);
             if let Line::Bytes(up) = &mut connection.up
                 && nonsense
             {

@@ -6,6 +6,7 @@ use fabric::host::commands;
 use fabric::loopback::ToHost;
 use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
+use fabric::rdma::wire::host_nic::Incoming;
 use zerocopy::little_endian::U32;
 
 use super::shared_link::Way;
@@ -15,7 +16,7 @@ use crate::disk::BLOCK;
 use crate::host::{Host, Outstanding, Phase, Purpose, Queue, io, named};
 use crate::host_end::{HostEnd, Read};
 use crate::scenario::{Carriers, Moves, Scenario};
-use crate::units::Run;
+use crate::units::{Carrier, Run};
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -30,16 +31,20 @@ impl World {
         let times = if slow { (times.0, times.1 * 100) } else { times };
         let distance = self.scenario.distances.get(host);
         let times = distance.map_or(times, |distance| (*distance, *distance));
-        let messages = self.chooses_messages();
+        let carrier = self.chooses_carrier();
         let mapped = self.scenario.bound && self.rng.bool();
-        let mut connection = Connection::new((host, qid), reactor, messages, times);
+        let mut connection = Connection::new((host, qid), reactor, carrier, times);
         connection.mapped = mapped;
         self.connections.push(connection);
         self.outcome.connections += 1;
-        self.outcome.loopback += u64::from(messages);
+        self.outcome.loopback += u64::from(carrier == Carrier::Loopback);
+        self.outcome.rdma += u64::from(carrier == Carrier::Rdma);
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
-        let protocol =
-            if messages { HostEnd::loopback() } else { HostEnd::tcp(self.scenario.digests) };
+        let protocol = match carrier {
+            Carrier::Tcp => HostEnd::tcp(self.scenario.digests),
+            Carrier::Loopback => HostEnd::loopback(),
+            Carrier::Rdma => HostEnd::rdma(self.rng.bool()),
+        };
         if let Some(host) = self.hosts.get_mut(host) {
             let place = usize::from(qid);
             if host.queues.len() <= place {
@@ -53,13 +58,17 @@ impl World {
         self.pump_up(index);
     }
 
-    /// Chooses whether the next connection is within the process, where messages go.
-    fn chooses_messages(&mut self) -> bool {
-        match self.scenario.carriers {
+    /// Chooses what carries the next connection.
+    fn chooses_carrier(&mut self) -> Carrier {
+        if self.scenario.rdma && self.rng.u8(0..3) == 0 {
+            return Carrier::Rdma;
+        }
+        let within = match self.scenario.carriers {
             Carriers::Tcp => false,
             Carriers::Loopback => true,
             Carriers::Both => self.rng.bool(),
-        }
+        };
+        if within { Carrier::Loopback } else { Carrier::Tcp }
     }
 
     /// Takes what a host has received on one of its queues.
@@ -68,7 +77,7 @@ impl World {
         host: usize,
         qid: u16,
         index: usize,
-        mut input: Run<'_, ToHost<Read>>,
+        mut input: Run<'_, ToHost<Read>, Incoming>,
     ) {
         loop {
             let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));

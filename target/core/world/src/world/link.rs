@@ -151,7 +151,7 @@ impl World {
             let rtt = connection.up_ns + connection.down_ns + down.queued + up.queued;
             pacing.set_rtt(Duration::from_nanos(rtt));
             lately.see(now, down.marked > 0 || up.marked > 0, writes);
-            let is_sending = connection.sending.is_some() || !connection.down.is_empty();
+            let is_sending = !connection.sending.is_empty() || !connection.down.is_empty();
             let all = down.observation(interval, rtt, !is_sending);
             let split = ClassSplit { all: &all, idle: !is_sending };
             let limit = split.observe(now, &mut link.down.classes, &pacing.out, &mut down.flows);

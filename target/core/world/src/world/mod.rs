@@ -36,6 +36,7 @@ use fabric::controller::{
     SubsystemSpec, TransportType,
 };
 use fabric::loopback::ToTarget;
+use fabric::queue::Fetch;
 use fastrand::Rng;
 use slab::Slab;
 use sluice_core::stats::{IoSnapshot, PerReactor};
@@ -88,6 +89,10 @@ pub struct Outcome {
     pub connections: u64,
     /// Connections among those that were within the process, where messages go in place of bytes.
     pub loopback: u64,
+    /// Connections among those that were over RDMA.
+    pub rdma: u64,
+    /// Bytes that were fetched by RDMA READ.
+    pub fetched: u64,
     /// Simulated time at the end.
     pub ended_at: Nanos,
     /// A number that follows from everything that happened: two runs of one seed have the same.
@@ -108,6 +113,10 @@ enum Event {
     DownCrossed(usize, usize),
     /// The target may send on a connection again.
     Sends(usize),
+    /// A host hears that its queue pair is accepted.
+    Accepted(usize),
+    /// An RDMA READ of a connection has been to the host and back.
+    Fetch(usize),
     Job(usize, usize),
     Host(usize),
     /// A host's association asks for a look.
@@ -126,11 +135,12 @@ enum Event {
 #[derive(Debug)]
 enum Input {
     Accept(usize),
-    Received(Key, Units<ToTarget<Written>>),
-    ReceivedOnce(Key, Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>>),
+    Received(Key, Units<ToTarget<Written>, Vec<u8>>),
+    ReceivedOnce(Key, Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>, Vec<u8>>),
     ReceiveEnded(Key, bool),
     ReceiveStarved(Key),
     Sent(Key, Batch, bool),
+    Fetched(Key, Fetch, Option<DataPlace<HeapBuffer>>, Vec<u8>, bool),
     JobEnded(Box<Ended<Sim>>),
     Act(Action),
     Touch(Arc<Touched>),
@@ -476,6 +486,8 @@ impl World {
             Event::Look(reactor) => self.look(reactor),
             Event::Up(connection) => self.deliver_up(connection),
             Event::Down(connection) => self.deliver_down(connection),
+            Event::Accepted(connection) => self.hand_down(connection, 0),
+            Event::Fetch(connection) => self.end_fetch(connection),
             Event::UpCrossed(connection, piece) => self.crossed_up(connection, piece),
             Event::DownCrossed(connection, piece) => self.hand_down(connection, piece),
             Event::Sends(connection) => self.send_again(connection),
@@ -528,7 +540,10 @@ impl World {
                     && (held.commands, held.ordered) == (0, 0)
                     && (held.buffer_bytes, held.granted_bytes, held.promised_bytes) == (0, 0, 0)
             })
-            && self.connections.iter().all(|one| one.sending.is_none() && one.down.is_empty())
+            && self
+                .connections
+                .iter()
+                .all(|one| one.sending.is_empty() && one.fetching.is_empty() && one.down.is_empty())
     }
 
     fn unsettled(&self) -> Broken {

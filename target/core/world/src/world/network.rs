@@ -1,5 +1,7 @@
 //! The network between hosts and reactors.
 
+use sluice_core::DataPlace;
+
 use super::{Event, Input, World};
 
 impl World {
@@ -126,13 +128,57 @@ impl World {
         if let (Some(batch), Some(key)) = (over, key) {
             self.put(reactor, Input::Sent(key, batch, cut));
         }
-        if arrived.len() > 0 {
+        if arrived.len() > 0 || length == 0 {
             self.hear(host, qid, index, arrived.run());
         }
         if ends {
             self.lose(host, qid, index);
         }
         self.pump_up(index);
+    }
+
+    /// Answers an RDMA READ, which has been to the host and back.
+    pub(super) fn end_fetch(&mut self, index: usize) {
+        let breaks = self.scenario.faults && !self.settling && self.rng.u16(0..500) == 0;
+        if breaks {
+            self.cut(index);
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.silent && !connection.cut {
+            let again = connection.up_ns * 100;
+            return self.after(again, Event::Fetch(index));
+        }
+        let Some((fetch, mut place)) = connection.fetching.pop_front() else { return };
+        let (reactor, cut) = (connection.reactor, connection.cut);
+        let Some(key) = connection.key else { return };
+        let (host, qid) = (connection.host, connection.qid);
+        let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
+        let queue = queue.filter(|queue| queue.connection == index && !cut);
+        let mut bytes = Vec::new();
+        let mut lost = true;
+        match queue.and_then(|queue| queue.protocol.read(&fetch)) {
+            Some(Ok(data)) => {
+                lost = false;
+                self.outcome.fetched += data.len() as u64;
+                let mut into = place.iter_mut().flat_map(DataPlace::bytes_mut);
+                data.iter().for_each(|from| {
+                    if let Some(to) = into.next() {
+                        *to = *from;
+                    }
+                });
+                if place.is_none() {
+                    bytes = data;
+                } else {
+                    self.outcome.placed += data.len() as u64;
+                }
+            }
+            Some(Err(violation)) => {
+                self.breaks(format!("the target broke the protocol: {violation}"));
+            }
+            None => {}
+        }
+        self.put(reactor, Input::Fetched(key, fetch, place, bytes, lost));
+        self.schedule(index);
     }
 
     pub(super) fn cut(&mut self, index: usize) {

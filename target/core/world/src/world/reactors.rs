@@ -9,11 +9,12 @@ use fabric::nvme::Status;
 use sluice_core::device::Data;
 use sluice_core::{Accepted, Ended, Entrance, Job, Key, Started};
 
-use super::{Event, Input, LISTENER, MAX_WAITING, TURN_NS, World};
+use super::{ADMIN_ENTRIES, ENTRIES, Event, Input, LISTENER, MAX_WAITING, TURN_NS, World};
 use crate::connection::Connection;
 use crate::driver::{Op, Sim};
 use crate::oracle::Broken;
 use crate::scenario::Hostility;
+use crate::units::Carrier;
 
 /// Returns the number of bytes that a command counts for at its device.
 fn moved(command: &IoCommand) -> u64 {
@@ -82,7 +83,7 @@ impl World {
         let reactor = self.reactors.get_mut(index)?;
         reactor.next = None;
         let (mut found, mut told) = (None, None);
-        let mut refused = Vec::new();
+        let (mut refused, mut accepted) = (Vec::new(), Vec::new());
         reactor.core.set_time(now);
         let sim = reactor.core.driver();
         (sim.now, sim.served) = (now, 0);
@@ -110,6 +111,10 @@ impl World {
                 Input::Sent(key, batch, lost) => {
                     reactor.core.sent(key, batch, lost.then(|| "it was cut".into()));
                 }
+                Input::Fetched(key, fetch, place, bytes, lost) => {
+                    let lost = lost.then(|| "it was cut".into());
+                    reactor.core.fetched(key, (&fetch, &bytes), place, lost);
+                }
                 Input::JobEnded(ended) => {
                     let sim = reactor.core.driver();
                     (sim.running, sim.is_short) = (sim.running.saturating_sub(1), false);
@@ -132,7 +137,11 @@ impl World {
         {
             let Some(connection) = self.connections.get_mut(came) else { continue };
             let key = reactor.core.accept(Accepted {
-                transport: self.scenario.target_end(connection.has_messages()),
+                transport: self.scenario.target_end(
+                    connection.carrier(),
+                    connection.qid,
+                    if connection.qid == 0 { ADMIN_ENTRIES } else { ENTRIES },
+                ),
                 listener: LISTENER,
                 peer: connection.address(),
                 tos: None,
@@ -142,6 +151,9 @@ impl World {
             served_now += 1;
             reactor.connections.insert(key, came);
             connection.key = Some(key);
+            if connection.carrier() == Carrier::Rdma {
+                accepted.push((connection.down_ns, came));
+            }
             let (id, address) = (key.id(index), connection.address());
             self.shared.with_service(|service| service.accepted(id, address));
             reactor.core.start(key);
@@ -162,13 +174,16 @@ impl World {
         for op in ops {
             found = found.or(match op {
                 Op::Receive(_) | Op::ReceiveChunk(_) => Some(MAY_RECEIVE),
-                Op::Send(..) => Some("there is something to send"),
+                Op::Send(..) | Op::Fetch(..) => Some("there is something to send"),
                 Op::Launch(_) => Some("a command may go to its device"),
                 // Other reactors are woken with a turn of theirs. Connections that end are looked
                 // after at intervals.
                 _ => None,
             });
             self.do_op(index, op);
+        }
+        for (time, connection) in accepted {
+            self.after(time, Event::Accepted(connection));
         }
         // The reactor has until then to end its present turn.
         for refused in refused {
@@ -226,10 +241,23 @@ impl World {
             Op::Send(key, batch) => {
                 let mut twice = false;
                 self.with(reactor, key, |connection| {
-                    twice = connection.sending.replace(batch).is_some();
+                    twice = !connection.may_send();
+                    connection.sending.push_back(batch);
                 });
                 if twice {
                     self.breaks("two batches of one connection were sent at once");
+                }
+            }
+            Op::Fetch(key, fetch, place) => {
+                let mut times = None;
+                self.with(reactor, key, |connection| {
+                    connection.fetching.push_back((fetch, place));
+                    times = Some(connection.up_ns + connection.down_ns);
+                });
+                let known = self.reactors.get(reactor).map(|reactor| &reactor.connections);
+                let index = known.and_then(|known| known.get(&key)).copied();
+                if let (Some(index), Some(times)) = (index, times) {
+                    self.after(times, Event::Fetch(index));
                 }
             }
             Op::ShutDown(key) => self.with(reactor, key, |connection| connection.cut = true),
@@ -256,12 +284,15 @@ impl World {
                 let ended = self.reactors.get_mut(reactor).and_then(|r| r.connections.remove(&key));
                 let mut early = false;
                 if let Some(connection) = ended.and_then(|index| self.connections.get_mut(index)) {
-                    early = connection.armed || connection.once.is_some();
+                    early = connection.armed
+                        || connection.once.is_some()
+                        || !connection.fetching.is_empty()
+                        || !connection.sending.is_empty();
                     connection.key = None;
                     connection.cut = true;
                 }
                 if early {
-                    self.breaks("a connection has ended during a receive");
+                    self.breaks("a connection has ended during a receive, a send or a fetch");
                 }
                 if let Some(index) = ended {
                     self.schedule(index);

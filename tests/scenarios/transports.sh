@@ -1,0 +1,89 @@
+#!/bin/bash
+# One target over TCP and RDMA at once: the same address and port over both, discovery, multipath between
+# them, listeners that come and go, IPv6, and a device that is taken away and comes back under I/O.
+. /run/scenarios/lib.sh
+boot
+LISTENER=$TARGET_IP:4420
+ip addr add fd00::2/64 dev host0 nodad
+ip -n target addr add fd00::1/64 dev target0 nodad
+listener $LISTENER
+TRANSPORT=tcp listener $LISTENER
+subsystem $T1 any
+namespace memory 128 4096
+target_start
+
+# path_of TRANSPORT: prints the controller over it.
+path_of() {
+    local c
+    for c in /sys/class/nvme/nvme*; do
+        if [ "$(cat "$c/transport")" = "$1" ] && [ "$(cat "$c/state")" = live ]; then
+            basename "$c"
+            return
+        fi
+    done
+    return 1
+}
+no_path_of() { ! path_of "$1"; }
+# closed, not_closed: say whether the RDMA listener is closed.
+closed() { sluice status | grep -q "listener rdma:.*closed"; }
+not_closed() { ! closed; }
+
+step "discovery lists both"
+found=$(nvme discover -t tcp -a $TARGET_IP -s 4420 -q $HOST_NQN -I $HOST_ID)
+contains "discovery over TCP" "$found" 'trtype: +rdma'
+contains "discovery over TCP" "$found" 'trtype: +tcp'
+contains "discovery over TCP" "$found" 'rdma_qptype: +connected'
+contains "discovery over TCP" "$found" 'rdma_cms: +rdma-cm'
+found=$(nvme discover -t rdma -a $TARGET_IP -s 4420 -q $HOST_NQN -I $HOST_ID)
+contains "discovery over RDMA" "$found" 'trtype: +tcp'
+
+step "a host has paths over both to one disk"
+connect $T1 -k 5
+TRANSPORT=tcp connect $T1 -k 5
+d=$(disk $T1 1)
+eventually 5 path_of rdma || fail "no path over RDMA"
+eventually 5 path_of tcp || fail "no path over TCP"
+same "disks" "$(lsblk -dno NAME | grep -c '^nvme')" 1
+same "optimized paths" "$(cat /sys/class/nvme/nvme*/nvme*/ana_state | sort -u)" optimized
+contains "connections" "$(sluice connections --wide)" "rdma:$LISTENER"
+
+step "the RDMA device goes away under I/O, and comes back"
+fio_run device --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=64m --iodepth=16 \
+    --verify=crc32c --verify_fatal=1 --do_verify=1 --rate=6m &
+fio=$!
+sleep 1
+in_target rdma link del rdma_target
+eventually 15 no_path_of rdma || fail "the host has a path over a device that is gone"
+eventually 5 closed || fail "the listener is not said to be closed: $(sluice status)"
+kill -0 $fio || fail "fio gave up, though TCP has a path"
+in_target rdma link add rdma_target type rxe netdev target0
+eventually 10 not_closed || fail "the listener does not open again: $(sluice status)"
+eventually 20 path_of rdma || fail "the host does not reconnect over RDMA"
+wait $fio || fail "fio"
+
+step "the TCP listener goes, and its host goes on over RDMA"
+fio_run tcp --filename="$d" --rw=randwrite --bs=4k --size=32m --iodepth=16 --verify=crc32c \
+    --verify_fatal=1 --do_verify=1 --rate=6m &
+fio=$!
+sleep 1
+refuse "removing without force" sluice listener remove $LISTENER
+expect "remove" sluice listener remove $LISTENER --force
+eventually 15 no_path_of tcp || fail "the host has a path through a listener that is gone"
+wait $fio || fail "fio"
+nvme disconnect -n $T1 >/dev/null
+
+step "IPv6, live"
+expect "add" sluice listener add '[fd00::1]:4421' --transport rdma
+nvme connect -t rdma -a fd00::1 -s 4421 -n $T1 -q $HOST_NQN -I $HOST_ID || fail "connect over IPv6"
+d=$(disk $T1 1)
+write_verify ipv6 "$d" --rw=randwrite --bs=16k --size=16m --iodepth=8
+nvme disconnect -n $T1 >/dev/null
+expect "remove" sluice listener remove 'rdma:[fd00::1]:4421'
+refuse "connect to a listener that is gone" \
+    nvme connect -t rdma -a fd00::1 -s 4421 -n $T1 -q $HOST_NQN -I $HOST_ID
+
+step "addresses without a device"
+refuse "an address of no RDMA device" sluice listener add 127.0.0.1:4430 --transport rdma
+contains "the refusal" "$(sluice listener add 127.0.0.1:4430 --transport rdma 2>&1)" 'rdma link show'
+expect "TCP there" sluice listener add 127.0.0.1:4430
+pass
