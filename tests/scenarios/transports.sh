@@ -24,8 +24,9 @@ path_of() {
     return 1
 }
 no_path_of() { ! path_of "$1"; }
-# closed, not_closed: say whether the RDMA listener is closed.
-closed() { sluice status | grep -q "listener rdma:.*closed"; }
+# closed, not_closed: say whether the RDMA listener is closed. (`sluice status` fails where something is
+# not right.)
+closed() { grep -q "listener rdma:.*closed" <<<"$(sluice status || true)"; }
 not_closed() { ! closed; }
 
 step "discovery lists both"
@@ -45,7 +46,7 @@ eventually 5 path_of rdma || fail "no path over RDMA"
 eventually 5 path_of tcp || fail "no path over TCP"
 same "disks" "$(lsblk -dno NAME | grep -c '^nvme')" 1
 same "optimized paths" "$(cat /sys/class/nvme/nvme*/nvme*/ana_state | sort -u)" optimized
-contains "connections" "$(sluice connections --wide)" "rdma:$LISTENER"
+contains "connections" "$(sluice connections --json)" "\"listener\": *\"rdma:$LISTENER\""
 
 step "the RDMA device goes away under I/O, and comes back"
 fio_run device --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=64m --iodepth=16 \
@@ -54,10 +55,10 @@ fio=$!
 sleep 1
 in_target rdma link del rdma_target
 eventually 15 no_path_of rdma || fail "the host has a path over a device that is gone"
-eventually 5 closed || fail "the listener is not said to be closed: $(sluice status)"
+eventually 5 closed || fail "the listener is not said to be closed"
 kill -0 $fio || fail "fio gave up, though TCP has a path"
 in_target rdma link add rdma_target type rxe netdev target0
-eventually 10 not_closed || fail "the listener does not open again: $(sluice status)"
+eventually 10 not_closed || fail "the listener does not open again"
 eventually 20 path_of rdma || fail "the host does not reconnect over RDMA"
 wait $fio || fail "fio"
 
@@ -83,7 +84,10 @@ refuse "connect to a listener that is gone" \
     nvme connect -t rdma -a fd00::1 -s 4421 -n $T1 -q $HOST_NQN -I $HOST_ID
 
 step "addresses without a device"
-refuse "an address of no RDMA device" sluice listener add 127.0.0.1:4430 --transport rdma
-contains "the refusal" "$(sluice listener add 127.0.0.1:4430 --transport rdma 2>&1)" 'rdma link show'
-expect "TCP there" sluice listener add 127.0.0.1:4430
+ip -n target link add plain type dummy
+ip -n target addr add 10.8.0.1/24 dev plain
+ip -n target link set plain up
+refuse "an address of no RDMA device" sluice listener add 10.8.0.1:4430 --transport rdma
+contains "the refusal" "$(sluice listener add 10.8.0.1:4430 --transport rdma 2>&1 || true)" 'rdma link show'
+expect "TCP there" sluice listener add 10.8.0.1:4430
 pass
