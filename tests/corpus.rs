@@ -1,11 +1,16 @@
 //! Runs of the fuzz targets on their kept inputs, each of which must pass.
 
 use anyhow::Result;
-use e2e::fuzzing::{capsule, config, pdu_stream, replay};
+use e2e::fuzzing::{capsule, config, pdu_stream, queue_pair, replay};
 
 #[test]
 fn kept_streams_of_pdus_pass() -> Result<()> {
     replay("pdu_stream", pdu_stream::run)
+}
+
+#[test]
+fn kept_queue_pairs_pass() -> Result<()> {
+    replay("queue_pair", queue_pair::run)
 }
 
 #[test]

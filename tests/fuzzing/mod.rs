@@ -6,6 +6,7 @@ pub mod capsule;
 pub mod config;
 pub mod input;
 pub mod pdu_stream;
+pub mod queue_pair;
 
 use std::fs;
 use std::path::PathBuf;

@@ -34,6 +34,9 @@ pub(super) fn check(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> R
         Transfer::ToController(bytes) | Transfer::ToHost(bytes) => *bytes,
         Transfer::None => 0,
     };
+    if wanted > 0 && sqe.psdt() != Sqe::SGL {
+        return Err(Status::INVALID_FIELD.dnr());
+    }
     match sqe.sgl.decode() {
         SglKind::Keyed { length, .. } if length >= wanted && matches!(data, CapsuleData::None) => {
             Ok(())
