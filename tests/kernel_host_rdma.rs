@@ -87,3 +87,8 @@ fn quality_of_service_changes_under_load() -> Result<()> {
 fn one_target_serves_tcp_and_rdma_at_once() -> Result<()> {
     scenario("transports", &[])
 }
+
+#[test]
+fn hosts_with_wrong_keys_end_alone() -> Result<()> {
+    scenario("rdma-hosts", &[])
+}
