@@ -11,6 +11,7 @@ mod pages;
 mod ready;
 mod room;
 mod sources;
+mod transports;
 mod walk;
 
 use core::time::Duration;
