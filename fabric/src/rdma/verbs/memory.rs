@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bitflags::bitflags;
@@ -63,6 +64,14 @@ unsafe impl StableMut for Vec<u8> {
 
 // SAFETY: static bytes stay where they are for ever.
 unsafe impl Stable for &'static [u8] {
+    fn stable_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: what an `Rc` holds stays where it is while the `Rc` lives, and while there is another `Rc`
+// nobody changes the vector.
+unsafe impl Stable for Rc<Vec<u8>> {
     fn stable_bytes(&self) -> &[u8] {
         self
     }

@@ -2,7 +2,8 @@
 //!
 //! - [`EventChannel`], [`Listener`], [`Id`]: connections, made and ended by the connection manager.
 //! - [`Device`], [`Domain`]: a device and a protection domain on it.
-//! - [`Regions`]: memory that the device may reach.
+//! - [`Regions`]: memory that the device may reach; [`Arena`]: such memory that peers move data from
+//!   and to.
 //! - [`CompletionQueue`]: what has completed, and the descriptor to wait on for more.
 //! - [`QueuePair`]: a queue pair with its receive buffers; [`ActivePair`]: on the thread that uses it,
 //!   with work requests and the memory that they use.
@@ -12,6 +13,7 @@
 //! buffers as long as it lives. So no use of this layer lets a device reach memory that is gone.
 //! All `unsafe` of RDMA is in this module, and no raw pointer leaves it.
 
+mod arena;
 mod completion;
 mod connection;
 mod device;
@@ -21,6 +23,7 @@ mod queue_pair;
 mod receive;
 mod work;
 
+pub use arena::Arena;
 pub use completion::{Completion, CompletionQueue, Outcome};
 pub use connection::{ConnectRequest, ConnectionParams, Event, EventChannel, Id, Listener, Token};
 pub use device::{Device, DeviceLimits, Domain};

@@ -121,13 +121,39 @@ impl std::fmt::Debug for List {
     }
 }
 
-/// Registered memory for the first bytes of SENDs that have data behind them.
+/// Registered memory for the first bytes of SENDs that have data behind them, and for short data.
 #[derive(Debug)]
 struct Heads {
     memory: Arc<ReceiveMemory>,
     region: Region,
     free: Vec<u16>,
 }
+
+impl Heads {
+    /// Makes a place for each of `sends` SENDs, with room for `copied` bytes of data.
+    fn new(regions: &Regions, sends: u32, copied: usize) -> Result<Self, Error> {
+        let count = u16::try_from(sends).unwrap_or(u16::MAX);
+        let size = HEAD.saturating_add(copied);
+        let memory = ReceiveMemory::new(count, size).ok_or_else(no_memory)?;
+        let region = Region::new(regions.domain(), memory.clone(), Access::empty())?;
+        Ok(Self { memory, region, free: (0..count).collect() })
+    }
+
+    /// Returns the most bytes of data that have room behind the first bytes of a SEND.
+    fn room(&self) -> usize {
+        self.memory.size().saturating_sub(HEAD)
+    }
+}
+
+fn no_memory() -> Error {
+    Error::Call {
+        call: "the allocation of receive buffers",
+        source: std::io::Error::from_raw_os_error(libc::ENOMEM),
+    }
+}
+
+/// Bytes of a SEND that come ahead of its data, at the most.
+const HEAD: usize = 64;
 
 /// The kind of a work's number: a receive, else a send.
 const RECEIVE: u64 = 1 << 31;
@@ -175,20 +201,11 @@ impl QueuePair {
         // SAFETY: the call has made the identifier's queue pair.
         let queue = unsafe { (*id.raw()).qp };
         let raw = Raw { id, queue, _completions: shared };
-        let no_memory = || Error::Call {
-            call: "the allocation of receive buffers",
-            source: std::io::Error::from_raw_os_error(libc::ENOMEM),
-        };
         let receive = ReceiveMemory::new(size.receives, size.receive_bytes);
         let receive = receive.ok_or_else(no_memory)?;
         let receive_region = Region::new(domain, receive.clone(), Access::LOCAL_WRITE)?;
         let heads = match size.send_payloads {
-            true => {
-                let count = u16::try_from(size.sends).unwrap_or(u16::MAX);
-                let memory = ReceiveMemory::new(count, 64).ok_or_else(no_memory)?;
-                let region = Region::new(domain, memory.clone(), Access::empty())?;
-                Some(Heads { memory, region, free: (0..count).collect() })
-            }
+            true => Some(Heads::new(regions, size.sends, 0)?),
             false => None,
         };
         let pair = Self {
@@ -204,6 +221,16 @@ impl QueuePair {
         let all: Vec<u16> = (0..size.receives).collect();
         pair.post_receives(&all)?;
         Ok(pair)
+    }
+
+    /// Lets SENDs copy data of up to `most` bytes when they are posted: such data need not lie in
+    /// registered memory, which is dear to make for each. `sends` is that of the queue pair's size.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn with_copied_payloads(mut self, sends: u32, most: usize) -> Result<Self, Error> {
+        self.heads = Some(Heads::new(&self.regions, sends, most)?);
+        Ok(self)
     }
 
     /// Returns the connection.
@@ -475,8 +502,18 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
                 *head = Some(place);
                 let to = heads.memory.buffer(place);
                 // SAFETY: the place has 64 bytes, and is nobody else's until the work is over.
-                unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), 64) };
+                unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), HEAD) };
                 let lkey = heads.region.lkey();
+                let data = payload.map(Stable::stable_bytes).unwrap_or_default();
+                if data.len() <= heads.room() {
+                    // SAFETY: behind the first bytes, which are at most 64, there is that much room.
+                    let behind = unsafe { to.add(length as usize) };
+                    // SAFETY: as above.
+                    unsafe { behind.copy_from_nonoverlapping(data.as_ptr(), data.len()) };
+                    let length = length.saturating_add(u32::try_from(data.len()).unwrap_or(0));
+                    self.list.parts.push(ibv_sge { addr: to as u64, length, lkey });
+                    return Ok(());
+                }
                 self.list.parts.push(ibv_sge { addr: to as u64, length, lkey });
                 match payload {
                     Some(payload) => self.add_payload(payload.stable_bytes(), key),

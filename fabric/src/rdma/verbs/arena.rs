@@ -1,0 +1,72 @@
+//! Memory that a peer reads and writes, and this machine by copying.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::memory::{Access, Memory as _, Region, Regions};
+use super::receive::ReceiveMemory;
+use crate::queue::Remote;
+
+/// Registered memory that is all zeroes at first. A peer may write to it at any time, as far as the
+/// registration lets it: so nobody holds a reference to the bytes, and they are copied.
+#[derive(Debug)]
+pub struct Arena {
+    memory: Arc<ReceiveMemory>,
+    region: Arc<Region>,
+}
+
+impl Arena {
+    /// Allocates and registers `length` bytes, rounded up to the next multiple of 64.
+    ///
+    /// # Errors
+    /// There is no memory, or as [`Region::new`].
+    pub fn new(regions: &Regions, length: usize, access: Access) -> Result<Self, Error> {
+        let memory = ReceiveMemory::new(1, length).ok_or_else(|| Error::Call {
+            call: "the allocation of registered memory",
+            source: std::io::Error::from_raw_os_error(libc::ENOMEM),
+        })?;
+        let region = regions.add(memory.clone(), access)?;
+        Ok(Self { memory, region })
+    }
+
+    /// Returns the place of the first byte as peers name it.
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        self.region.remote()
+    }
+
+    /// Returns the length in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.memory.length()
+    }
+
+    /// Copies bytes to the memory, from `offset` on. Returns whether it has room for them there; else
+    /// nothing is copied.
+    #[must_use]
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        let Some(place) = self.place(offset, bytes.len()) else { return false };
+        // SAFETY: the place has room for the bytes, and nobody on this machine has a reference to
+        // it: no other thread copies while this arena is borrowed for change.
+        unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        true
+    }
+
+    /// Copies bytes from the memory, from `offset` on. Returns whether the memory has as many there;
+    /// else nothing is copied.
+    #[must_use]
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        let Some(place) = self.place(offset, into.len()) else { return false };
+        // SAFETY: the place has as many bytes, and nobody on this machine writes to it while this
+        // arena is borrowed.
+        unsafe { into.as_mut_ptr().copy_from_nonoverlapping(place, into.len()) };
+        true
+    }
+
+    /// Returns the address of `length` bytes from `offset` on; `None` where they are not all inside.
+    fn place(&self, offset: usize, length: usize) -> Option<*mut u8> {
+        let end = offset.checked_add(length)?;
+        // SAFETY: the offset is inside the allocation, or at its end.
+        (end <= self.memory.length()).then(|| unsafe { self.memory.address().add(offset) })
+    }
+}
