@@ -54,8 +54,8 @@ pub(crate) struct Load {
     #[command(flatten)]
     pub(crate) job: JobArgs,
     /// A job; may be given more than once, for jobs at the same time. KEY=VALUE,... with the keys
-    /// name, rw, read-share, bs, depth, connections, rate, arrivals, class, prioclass, cdw13, tos,
-    /// address, nqn, hostnqn, nsid, weight, share, reserve. A key that is left out is as in the
+    /// name, transport, rw, read-share, bs, depth, connections, rate, arrivals, class, prioclass,
+    /// cdw13, tos, address, nqn, hostnqn, nsid, weight, share, reserve. A key that is left out is as in the
     /// other options.
     #[arg(long = "job", value_name = "KEY=VALUE,...")]
     pub(crate) jobs: Vec<String>,
@@ -65,10 +65,10 @@ pub(crate) struct Load {
     /// Time to run before measuring.
     #[arg(long, value_parser = units::time, default_value = "1s")]
     pub(crate) warmup: Duration,
-    /// Use header digests.
+    /// Use header digests (TCP).
     #[arg(long)]
     pub(crate) hdgst: bool,
-    /// Use data digests.
+    /// Use data digests (TCP).
     #[arg(long)]
     pub(crate) ddgst: bool,
     /// Fill the blocks with stamped data, check every byte of every read, and read all blocks back
@@ -96,8 +96,9 @@ pub(crate) struct Load {
     /// Run each job alone first, and report how much slower the job is beside the others.
     #[arg(long)]
     pub(crate) alone: bool,
-    /// Compare with a second target: run A B A B ... and print each pair's ratio.
-    #[arg(long, value_name = "ADDRESS:PORT[,NQN]")]
+    /// Compare with a second target: run A B A B ... and print each pair's ratio. Its transport
+    /// (tcp: or rdma:) is the first one's where it is not named.
+    #[arg(long, value_name = "[TRANSPORT:]ADDRESS:PORT[,NQN]")]
     pub(crate) vs: Option<String>,
     /// Pairs of runs with --vs.
     #[arg(long, default_value_t = 5)]
@@ -158,7 +159,7 @@ pub(crate) struct Floor {
 mod tests {
     use clap::Parser;
 
-    use super::super::job::Rw;
+    use super::super::job::{Rw, Transport};
     use super::*;
 
     #[derive(Parser)]
@@ -182,6 +183,16 @@ mod tests {
         assert_eq!((jobs[0].rw, jobs[0].read_share, jobs[0].cdw13), (Rw::Write, 0, 0x200));
         assert_eq!((jobs[1].name.as_str(), jobs[1].bs, jobs[1].rate), ("job2", 512, Some(5e3)));
         assert_eq!(jobs[1].read_share, 100);
+    }
+
+    #[test]
+    fn each_job_may_have_its_transport() {
+        let load = parse("bench -n nqn -t rdma --job name=a --job transport=tcp").unwrap();
+        let jobs = load.jobs().unwrap();
+        let transports: Vec<Transport> = jobs.iter().map(|job| job.access.transport).collect();
+        assert_eq!(transports, [Transport::Rdma, Transport::Tcp]);
+        assert_eq!(jobs[0].access.endpoint(), "rdma:127.0.0.1:4420");
+        assert!(parse("bench -n nqn -t pigeon").is_err());
     }
 
     #[test]

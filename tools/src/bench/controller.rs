@@ -10,14 +10,17 @@ use fabric::host::{
 };
 use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
 use fabric::nvme::{Cqe, Status};
-use fabric::queue::HostTransport as _;
 use fabric::tcp::HostParams;
 
-use super::host_socket::HostSocket;
+use super::connection::Connection;
 use super::job::Access;
+use super::queue_room::QueueRoom;
 
 /// The keep alive timeout in Connect.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Commands that may be outstanding on the admin queue.
+const ADMIN_DEPTH: u16 = 31;
 
 /// What the threads need to connect I/O queues.
 #[derive(Clone, Debug)]
@@ -42,7 +45,7 @@ pub(crate) struct Namespace {
 /// An association with a controller: its admin queue, and what the controller says about itself.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    admin: HostSocket,
+    admin: Connection,
     host: host::Association,
     pub(crate) association: Association,
     /// The start of the association's clock.
@@ -58,7 +61,17 @@ impl Controller {
         queues: u16,
         wrr: bool,
     ) -> anyhow::Result<Self> {
-        let admin = HostSocket::connect(&access.address, params, access.tos)?;
+        let admin = Connection::connect(
+            &access,
+            params,
+            QueueRoom {
+                qid: 0,
+                cntlid: 0,
+                depth: ADMIN_DEPTH,
+                transfer: u32::try_from(IDENTIFY_SIZE)?,
+                in_capsule_data: 0,
+            },
+        )?;
         let host = host::Association::new(Settings {
             subsystem: access.nqn.clone(),
             host: access.hostnqn.clone(),
@@ -145,28 +158,32 @@ impl Controller {
 }
 
 impl Association {
-    /// Connects I/O queue `qid` of a priority class so that `depth` commands may be outstanding.
+    /// Connects an I/O queue of a priority class so that `depth` commands of up to `transfer` bytes
+    /// may be outstanding. `keeps_data` says whether anybody looks at what is read.
     pub(crate) fn io_queue(
         &self,
         qid: u16,
-        depth: u16,
+        (depth, transfer): (u16, u32),
         class: Option<Class>,
-    ) -> anyhow::Result<HostSocket> {
+        keeps_data: bool,
+    ) -> anyhow::Result<Connection> {
         let connect = self.connector.connect(qid, depth, class);
         let (command, data) = connect.map_err(|error| self.explain(error))?;
-        let mut socket = HostSocket::connect(&self.access.address, self.params, self.access.tos)?;
-        let status = socket.execute(command, Some(data), 0)?.cqe.status();
+        let facts = &self.connector.facts;
+        let (cntlid, in_capsule_data) = (facts.cntlid, facts.in_capsule_data);
+        let room = QueueRoom { qid, cntlid, depth, transfer, in_capsule_data };
+        let mut connection = Connection::connect(&self.access, self.params, room)?;
+        let status = connection.execute(command, Some(data), 0)?.cqe.status();
         if !status.is_success() {
             return Err(self.explain(HostError::Refused { qid, status }));
         }
-        socket.connection.set_in_capsule_data(self.connector.facts.in_capsule_data);
-        socket.set_nonblocking()?;
-        Ok(socket)
+        connection.begin_load(in_capsule_data, keeps_data)?;
+        Ok(connection)
     }
 
     /// Explains what went wrong, and what to try.
     fn explain(&self, error: HostError) -> anyhow::Error {
-        let Access { address, nqn, .. } = &self.access;
+        let (address, nqn) = (self.access.endpoint(), &self.access.nqn);
         match error {
             HostError::Refused { qid, status } => {
                 let queue = match qid {

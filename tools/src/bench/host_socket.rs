@@ -7,8 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use fabric::nvme::{Cqe, Sqe};
-use fabric::queue::{HostReceived, HostTransport, Termination};
+use fabric::queue::{HostReceived, HostTransport as _, Termination};
 use fabric::tcp::{Fes, HostConnection, HostParams};
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -24,13 +23,6 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most runs of bytes in one write; IOV_MAX is 1024.
 const MAX_RUNS: usize = 256;
-
-/// The answer to an admin or Connect command.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) cqe: Cqe,
-    pub(crate) data: Vec<u8>,
-}
 
 /// A connection and its socket.
 #[derive(Debug)]
@@ -48,11 +40,7 @@ impl HostSocket {
         params: HostParams,
         tos: Option<u8>,
     ) -> anyhow::Result<Self> {
-        let resolved = address
-            .to_socket_addrs()
-            .with_context(|| format!("{address} is not an address: write HOST:PORT"))?
-            .next()
-            .with_context(|| format!("no IP address is known for {address}: check the name"))?;
+        let resolved = resolve(address)?;
         let stream = open(resolved, tos).with_context(|| {
             format!(
                 "cannot connect to {address}: is the target running, and does it listen there? \
@@ -151,36 +139,18 @@ impl HostSocket {
         Ok(true)
     }
 
-    /// Sends one command and waits for its completion, on a connection that carries no other.
-    pub(crate) fn execute(
-        &mut self,
-        sqe: Sqe,
-        data: Option<Vec<u8>>,
-        read_length: u32,
-    ) -> anyhow::Result<Reply> {
-        self.connection.submit(sqe, data.map(Rc::new), read_length)?;
-        let mut reply = None;
-        let mut read = vec![0; read_length as usize];
-        let mut buffer = vec![0; 16 * 1024];
-        while reply.is_none() {
-            self.flush()?;
-            let n = self.read(&mut buffer)?.with_context(|| {
-                format!("{} did not answer a command within 10 s", self.address)
-            })?;
-            self.parse(buffer.get(..n).unwrap_or_default(), |event| match event {
-                HostReceived::ReadData { offset, bytes, .. } => {
-                    let range = offset as usize..offset as usize + bytes.len();
-                    if let Some(place) = read.get_mut(range) {
-                        place.copy_from_slice(bytes);
-                    }
-                }
-                HostReceived::Response { cqe, .. } => reply = Some(cqe),
-                _ => {}
-            })?;
-        }
-        let cqe = reply.context("no completion")?;
-        Ok(Reply { cqe, data: read })
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
+}
+
+/// Finds the IP address that HOST:PORT stands for.
+pub(crate) fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
+    address
+        .to_socket_addrs()
+        .with_context(|| format!("{address} is not an address: write HOST:PORT"))?
+        .next()
+        .with_context(|| format!("no IP address is known for {address}: check the name"))
 }
 
 /// Opens a TCP connection within [`ANSWER_TIMEOUT`].

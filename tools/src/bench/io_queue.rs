@@ -6,11 +6,12 @@ use std::time::Instant;
 use anyhow::{Context as _, bail, ensure};
 use fabric::host::commands;
 use fabric::nvme::Cqe;
-use fabric::queue::{HostReceived, HostTransport};
+use fabric::queue::HostReceived;
 use zerocopy::little_endian::U16;
 
+use super::connection::Connection;
 use super::controller::Namespace;
-use super::host_socket::{Data, HostSocket};
+use super::host_socket::Data;
 use super::job::Job;
 use super::pace::Pace;
 use super::source::Source;
@@ -79,7 +80,7 @@ struct Checks {
 /// One I/O queue under load.
 #[derive(Debug)]
 pub(crate) struct IoQueue {
-    socket: HostSocket,
+    connection: Connection,
     pub(crate) job: usize,
     phase: Phase,
     slots: Vec<Outstanding>,
@@ -103,7 +104,7 @@ impl IoQueue {
     /// Puts the load of `job` (number `index`) on a connected I/O queue; `seed` differs between
     /// queues.
     pub(crate) fn new(
-        socket: HostSocket,
+        connection: Connection,
         (index, job): (usize, &Job),
         namespace: &Namespace,
         extent: Extent,
@@ -129,7 +130,7 @@ impl IoQueue {
         let pace =
             job.rate.map(|rate| Pace::new(rate / f64::from(job.connections), job.arrivals, seed));
         Ok(Self {
-            socket,
+            connection,
             job: index,
             phase: Phase::Drain,
             slots: slots.collect(),
@@ -177,7 +178,7 @@ impl IoQueue {
         buffer: &mut [u8],
         stats: &mut JobStats,
     ) -> anyhow::Result<bool> {
-        let received = self.socket.read(buffer)?;
+        let received = self.connection.read(buffer)?;
         let now = clock.now();
         match received {
             Some(n) => {
@@ -187,7 +188,7 @@ impl IoQueue {
             None => self.check_progress(now)?,
         }
         self.submit(now)?;
-        self.socket.flush()?;
+        self.connection.flush()?;
         Ok(received.is_some())
     }
 
@@ -205,9 +206,9 @@ impl IoQueue {
 
     #[inline]
     fn handle(&mut self, bytes: &[u8], now: u64, stats: &mut JobStats) -> anyhow::Result<()> {
-        let Self { socket, slots, free, checks, bs, .. } = self;
+        let Self { connection, slots, free, checks, bs, .. } = self;
         let (blocks, slba) = (u64::from(self.blocks_per_unit), self.extent.slba);
-        socket.parse(bytes, |event| match event {
+        connection.parse(bytes, |event| match event {
             HostReceived::Response { cid, cqe, .. } => {
                 let Some(slot) = slots.get_mut(usize::from(cid)) else { return };
                 free.push(cid);
@@ -292,7 +293,7 @@ impl IoQueue {
         let mut sqe = commands::transfer(write, self.nsid, slba, self.blocks_per_unit, self.cdw13);
         sqe.cid = U16::new(cid);
         let read_length = if write { 0 } else { self.bs };
-        Ok(self.socket.connection.submit(sqe, data, read_length)?)
+        Ok(self.connection.submit(sqe, data, read_length)?)
     }
 }
 

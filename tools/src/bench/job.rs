@@ -10,6 +10,9 @@ use super::units;
 /// The settings of one job that the command line gives.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JobArgs {
+    /// Transport to the target.
+    #[arg(short, long, value_enum, default_value_t = Transport::Tcp)]
+    pub(crate) transport: Transport,
     /// Access pattern. Writes overwrite what the namespace holds.
     #[arg(long, value_enum, default_value_t = Rw::Randread)]
     pub(crate) rw: Rw,
@@ -59,11 +62,50 @@ pub(crate) struct JobArgs {
 /// The host that the target sees, and the subsystem that the job uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Access {
+    pub(crate) transport: Transport,
     pub(crate) address: String,
     pub(crate) nqn: String,
     pub(crate) hostnqn: String,
     /// The ToS of the connections; `None` stands for the system's default.
     pub(crate) tos: Option<u8>,
+}
+
+impl Access {
+    /// Returns the address with its transport, as the daemon writes a listener's.
+    pub(crate) fn endpoint(&self) -> String {
+        self.transport.endpoint(&self.address)
+    }
+}
+
+/// Transports of NVMe over Fabrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Transport {
+    /// NVMe/TCP.
+    Tcp,
+    /// NVMe/RDMA.
+    Rdma,
+}
+
+impl Transport {
+    /// Writes an address of this transport.
+    pub(crate) fn endpoint(self, address: &str) -> String {
+        match self {
+            Self::Tcp => address.to_owned(),
+            Self::Rdma => format!("rdma:{address}"),
+        }
+    }
+
+    /// Reads an address with its transport: `None` where it names none.
+    pub(crate) fn of_endpoint(text: &str) -> (Option<Self>, &str) {
+        // A host may be called like a transport: HOST:PORT has no second colon.
+        let named = |name: &str| text.strip_prefix(name).filter(|rest| rest.contains(':'));
+        match (named("tcp:"), named("rdma:")) {
+            (Some(address), _) => (Some(Self::Tcp), address),
+            (_, Some(address)) => (Some(Self::Rdma), address),
+            _ => (None, text),
+        }
+    }
 }
 
 /// Access patterns.
@@ -192,6 +234,7 @@ impl Job {
         Self {
             name: "example".to_owned(),
             access: Access {
+                transport: Transport::Tcp,
                 address: "127.0.0.1:4420".to_owned(),
                 nqn: "nqn".to_owned(),
                 hostnqn: "host".to_owned(),
@@ -243,6 +286,7 @@ impl Draft {
         Ok(Job {
             name: name.to_owned(),
             access: Access {
+                transport: args.transport,
                 address: self.address,
                 nqn: self.nqn,
                 hostnqn: self.hostnqn,
@@ -296,6 +340,7 @@ impl Draft {
 impl JobArgs {
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
+            "transport" => self.transport = Transport::from_str(value, true)?,
             "rw" => self.rw = Rw::from_str(value, true)?,
             "read-share" => self.read_share = units::within(value, 0..=100)?,
             "bs" => self.bs = units::bytes(value)?,
@@ -311,7 +356,7 @@ impl JobArgs {
             "reserve" => self.reserve = Some(units::rate(value)?),
             _ => {
                 return Err(
-                    "unknown key: use name, rw, read-share, bs, depth, connections, rate, \
+                    "unknown key: use name, transport, rw, read-share, bs, depth, connections, rate, \
                             arrivals, class, prioclass, cdw13, tos, address, nqn, hostnqn, nsid, \
                             weight, share or reserve"
                         .to_owned(),

@@ -1,8 +1,8 @@
-//! `sluice bench`: an NVMe/TCP initiator that drives load, checks data and reports latencies.
+//! `sluice bench`: an NVMe over Fabrics initiator that drives load, checks data and reports latencies.
 //!
 //! - [`args`], [`job`], [`units`]: the command line.
-//! - [`host_socket`]: one TCP connection in the host role; [`controller`]: the admin queue;
-//!   [`tenants`]: the controllers of all jobs.
+//! - [`connection`]: one connection in the host role, over TCP ([`host_socket`]) or RDMA
+//!   ([`host_queue_pair`], `reach`); [`controller`]: the admin queue; [`tenants`]: the controllers of all jobs.
 //! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the
 //!   threads.
 //! - [`mod@run`]: a whole run; [`stats`], [`figures`], [`report`]: its results; [`fairness`]: the
@@ -10,14 +10,23 @@
 //! - [`floor`]: the same bytes without NVMe; [`versus`]: two targets in turn.
 
 mod args;
+mod connection;
 mod controller;
 mod fairness;
 mod figures;
 mod floor;
+#[cfg(feature = "rdma")]
+mod host_queue_pair;
+#[cfg(not(feature = "rdma"))]
+#[path = "host_queue_pair_without.rs"]
+mod host_queue_pair;
 mod host_socket;
 mod io_queue;
 mod job;
 mod pace;
+mod queue_room;
+#[cfg(feature = "rdma")]
+mod reach;
 mod report;
 mod run;
 mod source;

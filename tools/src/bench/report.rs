@@ -85,7 +85,7 @@ impl Outcome {
         let mut targets = Vec::new();
         for (index, (job, (_, namespace))) in jobs.iter().zip(&tenants.jobs).enumerate() {
             let target = LoadedNamespace {
-                address: job.access.address.clone(),
+                address: job.access.endpoint(),
                 nqn: job.access.nqn.clone(),
                 nsid: job.nsid,
                 model: tenants.model(index).to_owned(),

@@ -1,5 +1,5 @@
-//! The controllers and namespaces of all jobs. Jobs of different hosts, subsystems, addresses or
-//! ToS have controllers of their own.
+//! The controllers and namespaces of all jobs. Jobs of different hosts, subsystems,
+//! transports, addresses or ToS have controllers of their own.
 
 use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
@@ -7,7 +7,7 @@ use fabric::tcp::HostParams;
 use super::args::Load;
 use super::controller::{Association, Controller, Namespace};
 use super::io_queue::Extent;
-use super::job::{Access, Job};
+use super::job::{Access, Job, Transport};
 use super::units::show_bytes;
 use super::worker::Plan;
 
@@ -23,10 +23,15 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
-    /// Connects a controller for each host, subsystem, address and ToS that jobs name.
+    /// Connects a controller for each host, subsystem, transport, address and ToS that jobs name.
     pub(crate) fn connect(load: &Load, jobs: &[Job]) -> anyhow::Result<Self> {
         let params =
             HostParams { hpda: 0, header_digest: load.hdgst, data_digest: load.ddgst, maxr2t: 0 };
+        ensure!(
+            !(load.hdgst || load.ddgst)
+                || jobs.iter().all(|job| job.access.transport == Transport::Tcp),
+            "digests are of NVMe/TCP: leave out --hdgst and --ddgst with RDMA"
+        );
         let mut tenants = Self { controllers: Vec::new(), jobs: Vec::new() };
         for job in jobs {
             let index = match tenants.position(&job.access) {

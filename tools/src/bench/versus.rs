@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::args::Load;
 use super::figures::Figures;
+use super::job::Transport;
 use super::units::{show_count, show_latency};
 
 /// One pair of runs.
@@ -35,7 +36,7 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
         return Ok(());
     }
     let other = other(load);
-    println!("A {}  {}\nB {}  {}\n", load.address, load.nqn, other.address, other.nqn);
+    println!("A {}  {}\nB {}  {}\n", endpoint(load), load.nqn, endpoint(&other), other.nqn);
     println!("pair     A IOPS   B IOPS     A/B    A mean   B mean    A p99    B p99");
     let comparison = compare(load, |number, pair| println!("{}", pair.row(number)))?;
     let Comparison { median_ratio, min_ratio, max_ratio, .. } = comparison;
@@ -50,12 +51,12 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
 /// Runs the pairs and hands each to `show` with its number.
 pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Result<Comparison> {
     ensure!(load.pairs > 0, "--pairs must be at least 1");
-    let elsewhere = load
-        .jobs()?
-        .into_iter()
-        .find(|job| job.access.address != load.address || job.access.nqn != load.nqn);
+    let elsewhere = load.jobs()?.into_iter().find(|job| {
+        let access = &job.access;
+        access.endpoint() != endpoint(load) || access.nqn != load.nqn
+    });
     if let Some(job) = elsewhere {
-        bail!("{}: with --vs no job has an address= or nqn= of its own", job.name);
+        bail!("{}: with --vs no job has a transport=, address= or nqn= of its own", job.name);
     }
     let other = other(load);
     let mut pairs = Vec::new();
@@ -67,11 +68,19 @@ pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Resul
     Ok(Comparison::of(load, &other, pairs))
 }
 
-/// Makes the same load on the target that `--vs ADDRESS[,NQN]` names.
+/// Writes the address of a load's target.
+fn endpoint(load: &Load) -> String {
+    load.job.transport.endpoint(&load.address)
+}
+
+/// Makes the same load on the target that `--vs [TRANSPORT:]ADDRESS[,NQN]` names.
 fn other(load: &Load) -> Load {
     let text = load.vs.as_deref().unwrap_or_default();
     let (address, nqn) = text.split_once(',').unwrap_or((text, &load.nqn));
-    Load { address: address.to_owned(), nqn: nqn.to_owned(), ..load.clone() }
+    let (transport, address) = Transport::of_endpoint(address);
+    let mut job = load.job.clone();
+    job.transport = transport.unwrap_or(job.transport);
+    Load { address: address.to_owned(), nqn: nqn.to_owned(), job, ..load.clone() }
 }
 
 impl Pair {
@@ -107,12 +116,40 @@ impl Comparison {
         let (low, high) = (ratios.get((ratios.len() - 1) / 2), ratios.get(ratios.len() / 2));
         let edge = |ratio: Option<&f64>| ratio.copied().unwrap_or(f64::NAN);
         Self {
-            a: format!("{},{}", a.address, a.nqn),
-            b: format!("{},{}", b.address, b.nqn),
+            a: format!("{},{}", endpoint(a), a.nqn),
+            b: format!("{},{}", endpoint(b), b.nqn),
             pairs,
             median_ratio: (edge(low) + edge(high)) / 2.0,
             min_ratio: edge(ratios.first()),
             max_ratio: edge(ratios.last()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: Load,
+    }
+
+    #[test]
+    fn the_second_target_may_have_another_transport() {
+        for (transport, vs, want) in [
+            ("tcp", "b:1", ("b:1", "nqn")),
+            ("tcp", "rdma:b:1,other", ("rdma:b:1", "other")),
+            ("rdma", "b:1,other", ("rdma:b:1", "other")),
+            ("rdma", "tcp:b:1", ("b:1", "nqn")),
+            ("tcp", "rdma:1", ("rdma:1", "nqn")),
+        ] {
+            let line = ["bench", "-n", "nqn", "-t", transport, "--vs", vs];
+            let other = other(&Line::parse_from(line).load);
+            assert_eq!((&endpoint(&other)[..], &other.nqn[..]), want, "-t {transport} --vs {vs}");
         }
     }
 }

@@ -97,9 +97,10 @@ impl<'a> Worker<'a> {
             let namespace = orders.namespaces.get(plan.job).context("no such namespace")?;
             let association = orders.associations.get(plan.controller);
             let association = association.context("no such controller")?;
-            let socket = association.io_queue(plan.qid, job.depth, job.prioclass)?;
+            let room = (job.depth, job.bs);
+            let connection = association.io_queue(plan.qid, room, job.prioclass, orders.verify)?;
             let check = (plan.seed, orders.verify);
-            IoQueue::new(socket, (plan.job, job), namespace, plan.extent, check)
+            IoQueue::new(connection, (plan.job, job), namespace, plan.extent, check)
         });
         let io_queues = io_queues.collect::<anyhow::Result<_>>()?;
         let stats = orders.jobs.iter().map(|_| JobStats::new()).collect::<anyhow::Result<_>>()?;

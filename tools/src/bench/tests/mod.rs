@@ -84,6 +84,7 @@ fn a_load_that_does_not_fit_the_target_is_refused_with_a_remedy() {
         ("--depth 1024 --connections 2", "CAP.MQES"),
         ("--verify --span 64k --depth 128", "--span"),
         ("--core 999", "999"),
+        ("-t rdma --hdgst", "leave out --hdgst"),
     ] {
         let error = once(&load(&address, line), false).unwrap_err();
         assert!(format!("{error:#}").contains(part), "{line}: {error:#}");
@@ -129,6 +130,13 @@ fn a_target_that_is_not_there_is_an_error_that_says_so() {
     };
     let text = format!("{:#}", once(&load(&address, ""), false).unwrap_err());
     assert!(text.contains("is the target running"), "{text}");
+}
+
+#[test]
+#[cfg(not(feature = "rdma"))]
+fn a_build_without_rdma_says_how_to_get_it() {
+    let text = format!("{:#}", once(&load("10.0.0.1:4420", "-t rdma"), false).unwrap_err());
+    assert!(text.contains("--features rdma"), "{text}");
 }
 
 #[test]
@@ -181,5 +189,5 @@ fn the_documentations_examples_are_command_lines() {
     let lines = text.lines().filter_map(|line| line.strip_prefix("$ sluice "));
     let parsed = lines.map(|line| Line::parse_from(line.split_whitespace()).args.load.jobs());
     let jobs: Vec<usize> = parsed.map(|jobs| jobs.unwrap().len()).collect();
-    assert_eq!(jobs, [1, 4, 2]);
+    assert_eq!(jobs, [1, 1, 4, 2]);
 }
