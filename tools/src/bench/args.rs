@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::job::{self, Draft, Job, JobArgs};
+use super::job::{self, Draft, Job, JobArgs, Transport};
 use super::units;
 
 /// Arguments of `sluice bench`.
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 /// Measurements other than load on a target.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
-    /// Measure bare requests and responses of the same sizes over loopback TCP: the limit of any
+    /// Measure bare requests and responses of the same sizes within this machine: the limit of any
     /// target.
     Floor(Floor),
 }
@@ -129,6 +129,12 @@ impl Load {
 /// Arguments of the measurement of bare requests and responses.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Floor {
+    /// Transport: loopback TCP, or SEND, WRITE and READ between two queue pairs.
+    #[arg(short, long, value_enum, default_value_t = Transport::Tcp)]
+    pub(crate) transport: Transport,
+    /// With RDMA: this machine's address on an interface that has an RDMA device.
+    #[arg(short, long, value_name = "ADDRESS", required_if_eq("transport", "rdma"))]
+    pub(crate) address: Option<String>,
     /// Bytes of data in each response (reads) or request (writes).
     #[arg(long, value_parser = units::bytes, default_value = "4k")]
     pub(crate) bs: u64,
@@ -159,7 +165,7 @@ pub(crate) struct Floor {
 mod tests {
     use clap::Parser;
 
-    use super::super::job::{Rw, Transport};
+    use super::super::job::Rw;
     use super::*;
 
     #[derive(Parser)]
@@ -204,5 +210,7 @@ mod tests {
             assert!(load.jobs().is_err(), "{job}");
         }
         assert!(Line::try_parse_from(["bench", "floor", "--bs", "4k"]).is_ok());
+        assert!(Line::try_parse_from(["bench", "floor", "-t", "rdma"]).is_err(), "no address");
+        assert!(Line::try_parse_from(["bench", "floor", "-t", "rdma", "-a", "10.0.0.1"]).is_ok());
     }
 }

@@ -62,7 +62,7 @@ impl HostQueuePair {
     /// Connects. Reads wait, with a time limit. `tos` is the ToS or traffic class byte of all packets.
     pub(crate) fn connect(address: &str, room: QueueRoom, tos: Option<u8>) -> anyhow::Result<Self> {
         let peer = resolve(address)?;
-        let channel = EventChannel::new()?;
+        let channel = reach::open()?;
         let id = reach::route(&channel, peer, TOKEN, tos).with_context(|| {
             format!(
                 "cannot reach {address} over RDMA: it must be an address of the target behind a \
@@ -87,12 +87,14 @@ impl HostQueuePair {
         let regions = Regions::new(&Domain::new(&device)?);
         let length = (commands as usize).checked_mul(part as usize).context("too much memory")?;
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let arena = Arena::new(&regions, length, access).with_context(|| {
-            format!(
-                "cannot register {length} bytes with the RDMA device: use a smaller --depth or \
+        let arena = Arena::new(&regions, length, access).map_err(anyhow::Error::msg).with_context(
+            || {
+                format!(
+                    "cannot register {length} bytes with the RDMA device: use a smaller --depth or \
                  --bs, or raise the limit of locked memory (ulimit -l)"
-            )
-        })?;
+                )
+            },
+        )?;
         // A response may be taken before the completion of its command's SEND.
         let sends = 2 * commands;
         let size = QueuePairSize {
@@ -102,8 +104,10 @@ impl HostQueuePair {
             send_payloads: false,
         };
         let completions = CompletionQueue::new(&device, sends + commands)
+            .map_err(anyhow::Error::msg)
             .context("use a smaller --depth and more --connections")?;
         let pair = QueuePair::new(id, &regions, &completions, size)
+            .map_err(anyhow::Error::msg)
             .context("use a smaller --depth and more --connections")?;
         let pair = match room.in_capsule_data.min(room.transfer) {
             0 => pair,
@@ -152,7 +156,7 @@ impl HostQueuePair {
             retries: RETRIES,
             not_ready_retries: RETRIES,
         };
-        id.connect(params, request.as_bytes())?;
+        id.connect(params, request.as_bytes()).map_err(anyhow::Error::msg)?;
         match next_event(&self.channel)? {
             Event::Established(..) => Ok(()),
             other => Err(unexpected(other)),

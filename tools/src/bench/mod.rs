@@ -7,7 +7,8 @@
 //!   threads.
 //! - [`mod@run`]: a whole run; [`stats`], [`figures`], [`report`]: its results; [`fairness`]: the
 //!   jobs' shares of it; [`windows`]: the same over time.
-//! - [`floor`]: the same bytes without NVMe; [`versus`]: two targets in turn.
+//! - [`floor`]: the same bytes without NVMe, over TCP ([`floor_streams`]) or RDMA
+//!   ([`floor_queue_pairs`]); [`versus`]: two targets in turn.
 
 mod args;
 mod connection;
@@ -15,6 +16,13 @@ mod controller;
 mod fairness;
 mod figures;
 mod floor;
+#[cfg(feature = "rdma")]
+mod floor_queue_pairs;
+#[cfg(not(feature = "rdma"))]
+#[path = "floor_queue_pairs_without.rs"]
+mod floor_queue_pairs;
+mod floor_sizes;
+mod floor_streams;
 #[cfg(feature = "rdma")]
 mod host_queue_pair;
 #[cfg(not(feature = "rdma"))]

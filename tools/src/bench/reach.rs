@@ -20,6 +20,12 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// ID).
 const NOBODY: i32 = 8;
 
+/// Opens an event channel.
+pub(super) fn open() -> anyhow::Result<EventChannel> {
+    // The texts of these errors have those of their sources in them.
+    EventChannel::new().map_err(anyhow::Error::msg)
+}
+
 /// Finds the device and the route to an address, for a connection of this name.
 pub(super) fn route(
     channel: &EventChannel,
@@ -29,9 +35,9 @@ pub(super) fn route(
 ) -> anyhow::Result<Id> {
     let id = resolve(channel, peer, token)?;
     if let Some(tos) = tos {
-        id.set_tos(tos).context("setting the ToS")?;
+        id.set_tos(tos).map_err(anyhow::Error::msg).context("setting the ToS")?;
     }
-    id.resolve_route(ANSWER_TIMEOUT)?;
+    id.resolve_route(ANSWER_TIMEOUT).map_err(anyhow::Error::msg)?;
     match next_event(channel)? {
         Event::RouteResolved(_) => Ok(id),
         other => Err(unexpected(other)),
@@ -42,7 +48,7 @@ pub(super) fn route(
 fn resolve(channel: &EventChannel, peer: SocketAddr, token: Token) -> anyhow::Result<Id> {
     let end = Instant::now() + ANSWER_TIMEOUT;
     loop {
-        let id = Id::resolve(channel, peer, ATTEMPT, token)?;
+        let id = Id::resolve(channel, peer, ATTEMPT, token).map_err(anyhow::Error::msg)?;
         match next_event(channel)? {
             Event::AddressResolved(_) => return Ok(id),
             Event::Failed(..) if Instant::now() < end => {}

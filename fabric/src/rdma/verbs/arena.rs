@@ -1,11 +1,19 @@
-//! Memory that a peer reads and writes, and this machine by copying.
+//! Registered memory: one that a peer reads and writes, and this machine by copying; and buffers with an
+//! owner each.
 
 use std::sync::Arc;
 
 use super::error::Error;
-use super::memory::{Access, Memory as _, Region, Regions};
+use super::memory::{Access, Memory as _, Region, Regions, StableMut};
 use super::receive::ReceiveMemory;
 use crate::queue::Remote;
+
+fn no_memory() -> Error {
+    Error::Call {
+        call: "the allocation of registered memory",
+        source: std::io::Error::from_raw_os_error(libc::ENOMEM),
+    }
+}
 
 /// Registered memory that is all zeroes at first. A peer may write to it at any time, as far as the
 /// registration lets it: so nobody holds a reference to the bytes, and they are copied.
@@ -21,10 +29,7 @@ impl Arena {
     /// # Errors
     /// There is no memory, or as [`Region::new`].
     pub fn new(regions: &Regions, length: usize, access: Access) -> Result<Self, Error> {
-        let memory = ReceiveMemory::new(1, length).ok_or_else(|| Error::Call {
-            call: "the allocation of registered memory",
-            source: std::io::Error::from_raw_os_error(libc::ENOMEM),
-        })?;
+        let memory = ReceiveMemory::new(1, length).ok_or_else(no_memory)?;
         let region = regions.add(memory.clone(), access)?;
         Ok(Self { memory, region })
     }
@@ -68,5 +73,49 @@ impl Arena {
         let end = offset.checked_add(length)?;
         // SAFETY: the offset is inside the allocation, or at its end.
         (end <= self.memory.length()).then(|| unsafe { self.memory.address().add(offset) })
+    }
+}
+
+/// A buffer in registered memory, which only its owner uses.
+#[derive(Debug)]
+pub struct Part {
+    memory: Arc<ReceiveMemory>,
+    index: u16,
+    length: usize,
+}
+
+impl Part {
+    /// Allocates and registers `count` buffers of `length` bytes each.
+    ///
+    /// # Errors
+    /// There is no memory, or as [`Region::new`].
+    pub fn several(regions: &Regions, count: u16, length: usize) -> Result<Vec<Self>, Error> {
+        let memory = ReceiveMemory::new(count, length).ok_or_else(no_memory)?;
+        regions.add(memory.clone(), Access::LOCAL_WRITE)?;
+        Ok((0..count).map(|index| Self { memory: Arc::clone(&memory), index, length }).collect())
+    }
+}
+
+// SAFETY: the memory stays where it is while it is held, and each part has bytes of its own: no index
+// is given twice.
+unsafe impl StableMut for Part {
+    fn stable_bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the buffer is inside the memory, has as many bytes, and this is its only user.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.buffer(self.index), self.length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_bytes_of_their_own() {
+        let memory = ReceiveMemory::new(2, 100).unwrap();
+        let part = |index| Part { memory: Arc::clone(&memory), index, length: 100 };
+        let (mut one, mut two) = (part(0), part(1));
+        one.stable_bytes_mut().fill(1);
+        two.stable_bytes_mut().fill(2);
+        assert_eq!(one.stable_bytes_mut(), [1; 100]);
     }
 }

@@ -23,7 +23,7 @@ mod queue_pair;
 mod receive;
 mod work;
 
-pub use arena::Arena;
+pub use arena::{Arena, Part};
 pub use completion::{Completion, CompletionQueue, Outcome};
 pub use connection::{ConnectRequest, ConnectionParams, Event, EventChannel, Id, Listener, Token};
 pub use device::{Device, DeviceLimits, Domain};
