@@ -92,3 +92,8 @@ fn one_target_serves_tcp_and_rdma_at_once() -> Result<()> {
 fn hosts_with_wrong_keys_end_alone() -> Result<()> {
     scenario("rdma-hosts", &[])
 }
+
+#[test]
+fn our_own_host_loads_and_verifies() -> Result<()> {
+    scenario("rdma-bench", &[])
+}

@@ -364,6 +364,11 @@ impl QueuePairs {
     pub(super) fn send(&mut self, key: Key, mut batch: Batch) {
         let Self { links, happened, .. } = self;
         let Some(link) = find(links, key) else { return };
+        // A host may send its next command as soon as it has an answer: there is a buffer for it first.
+        // An error comes again at the turn's end.
+        if link.reposts && link.lost.is_none() {
+            let _ = link.pair.repost();
+        }
         let count = batch.posts.len();
         let works = batch.posts.drain(..).map(|post| match post {
             Post::Data { payload, remote } => Work::Write { payload: Sent(payload), remote },

@@ -155,6 +155,10 @@ fn no_memory() -> Error {
 /// Bytes of a SEND that come ahead of its data, at the most.
 const HEAD: usize = 64;
 
+/// How long a peer waits that has found no receive buffer: 0.64 ms, in the code of the InfiniBand
+/// specification (table 45).
+const NOT_READY: u8 = 12;
+
 /// The kind of a work's number: a receive, else a send.
 const RECEIVE: u64 = 1 << 31;
 
@@ -253,11 +257,14 @@ impl QueuePair {
         tos: Option<u8>,
     ) -> Result<(), Error> {
         let id = &self.raw.id;
-        let Some(tos) = tos else { return id.accept(params, private_data, 0) };
-        // The connection manager would bring the queue pair up with the peer's traffic class.
+        // The connection manager would bring the queue pair up with the peer's traffic class, and have a
+        // peer that finds no receive buffer try again after 655 ms.
         self.come_up(ibv_qp_state::IBV_QPS_INIT, |_| {})?;
         self.come_up(ibv_qp_state::IBV_QPS_RTR, |attributes| {
-            attributes.ah_attr.grh.traffic_class = tos;
+            if let Some(tos) = tos {
+                attributes.ah_attr.grh.traffic_class = tos;
+            }
+            attributes.min_rnr_timer = NOT_READY;
             attributes.max_dest_rd_atomic = params.responder_resources;
         })?;
         self.come_up(ibv_qp_state::IBV_QPS_RTS, |attributes| {
