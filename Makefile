@@ -5,6 +5,7 @@
 #   make run        build, start the daemon with embedded defaults, put load on it and read back
 #   make test       run all tests: format, lints, documentation, unit and end-to-end tests
 #   make bench      measure beside the kernel's own target, in a user-mode kernel
+#   make bench-rdma  measure NVMe/RDMA beside the kernel's own target, in a user-mode kernel
 #   make bench-qos  measure what quality of service costs and gives, natively
 #   make bench-versus  measure rates and CPU time beside another build of the daemon, in OTHER
 #   make bench-hostile  measure how long innocent hosts wait beside hostile ones
@@ -29,7 +30,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-qos bench-versus bench-hostile bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-rdma bench-qos bench-versus bench-hostile bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -54,6 +55,10 @@ test:
 bench: build
 	.ci/setup test
 	tests/bench/uml-vs-nvmet.sh build/release
+
+bench-rdma: build
+	.ci/setup test
+	tests/bench/rdma.sh build/release 7
 
 bench-qos: build
 	tests/bench/qos.sh build/release

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # rdma.sh: measures NVMe/RDMA on soft RoCE, in one boot of a user-mode kernel: the daemon and the kernel's
-# own target in interleaved pairs, both on devices that do nothing, by the host of `sluice bench`; and the
-# floor, the bare messages of the same sizes between two queue pairs. Speeds in that kernel mean nothing by
-# themselves, their ratios do.
+# own target in interleaved pairs, both on devices that do nothing, by the host of `sluice bench`. Speeds in
+# that kernel mean nothing by themselves, their ratios do.
 #
 # usage: rdma.sh BINARIES [PAIRS] [TIME]     (BINARIES: the folder with sluiced and sluice)
 set -euo pipefail

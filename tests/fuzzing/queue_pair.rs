@@ -62,7 +62,9 @@ struct Bench {
 
 impl Bench {
     fn new(settings: u8) -> Self {
-        let of = |shift: u8, values: [u16; 4]| values[usize::from(settings >> shift & 3)];
+        let of = |shift: u8, values: [u16; 4]| {
+            values.get(usize::from(settings >> shift & 3)).copied().unwrap_or(1)
+        };
         let params = QueueParams {
             qid: 1,
             entries: ENTRIES,
@@ -99,7 +101,9 @@ impl Bench {
                 sqe.cdw15.set(u32::from(what >> 2 & 1));
                 let sgl = bytes(data, 16);
                 let mut entry = sqe.as_bytes().to_vec();
-                entry[24..24 + sgl.len()].copy_from_slice(sgl);
+                for (to, from) in entry.iter_mut().skip(24).zip(sgl) {
+                    *to = *from;
+                }
                 let behind = usize::from(byte(data)) * 16 * usize::from(what >> 3 & 1);
                 entry.resize(COMMAND_BYTES + behind, 0x5a);
                 self.receive(entry);
@@ -155,7 +159,9 @@ impl Bench {
                 assert!(self.queue.grant(slot, STEP) > 0, "the next grant is due");
             }
             Received::Initialized => {}
-            Received::Data { .. } | Received::Terminated { .. } => panic!("{event:?} over RDMA"),
+            Received::Data { .. } | Received::Terminated { .. } => {
+                unreachable!("{event:?} over RDMA")
+            }
         }
     }
 
@@ -241,7 +247,10 @@ impl Bench {
 /// bytes 14:11.
 fn keyed(sqe: &Sqe) -> Remote {
     let entry = sqe.as_bytes();
-    let address = u64::from_le_bytes(entry[24..32].try_into().expect("eight bytes"));
-    let key = u32::from_le_bytes(entry[35..39].try_into().expect("four bytes"));
+    let at = |start: usize, length: usize| {
+        let bytes = entry.iter().skip(start).take(length).rev();
+        bytes.fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+    };
+    let (address, key) = (at(24, 8), u32::try_from(at(35, 4)).expect("four bytes"));
     Remote { address, key }
 }

@@ -12,7 +12,7 @@ use sluice_core::{DataPlace, Key};
 use zerocopy::IntoBytes as _;
 
 use crate::host::Written;
-use crate::host_end::Read;
+use crate::host_end::{Read, Up};
 use crate::target_end::{Batch, Returned};
 use crate::units::{Carrier, Line, Units};
 use sluice_core::heap::HeapBuffer;
@@ -32,8 +32,7 @@ const REST: usize = 4096;
 /// what follows.
 type Once = (Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>, Vec<u8>>);
 
-/// What is on its way to a target, and to a host.
-pub(crate) type Up = Line<ToTarget<Written>, Vec<u8>>;
+/// What is on its way to a host.
 pub(crate) type Down = Line<ToHost<Read>, Incoming>;
 
 /// One connection.

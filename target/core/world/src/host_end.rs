@@ -1,15 +1,17 @@
 //! The host's end of a queue: over TCP, over RDMA, or within the process.
 
-use fabric::loopback::{LoopbackHost, ToHost};
+use fabric::loopback::{LoopbackHost, ToHost, ToTarget};
 use fabric::nvme::Sqe;
 use fabric::queue::{Fetch, HostReceived, HostTransport, SubmitError};
 use fabric::rdma::wire::host_nic::{HostNic, Incoming};
 use fabric::tcp::{HostConnection, HostParams};
 
-use crate::connection::Up;
 use crate::host::Written;
 use crate::target_end::Violation;
 use crate::units::{Line, Run, either};
+
+/// What is on its way to a target.
+pub(crate) type Up = Line<ToTarget<Written>, Vec<u8>>;
 
 /// Data that a host reads, as it comes within the process.
 pub(crate) type Read = Vec<u8>;
