@@ -9,6 +9,8 @@
     reason = "a test: it ends at the first thing that is wrong"
 )]
 
+mod waiting;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ use fabric::rdma::verbs::{
     EventChannel, Id, Listener, Memory, Outcome, QueuePair, QueuePairSize, ReceiveBuffer, Regions,
     Token, Work,
 };
+
+use waiting::{next_event, wait};
 
 type Pair = ActivePair<Vec<u8>, Vec<u8>>;
 type Over = Done<Vec<u8>, Vec<u8>>;
@@ -114,26 +118,6 @@ impl End {
             Done::Received(buffer) => buffer,
             other => panic!("{other:?}"),
         }
-    }
-}
-
-fn wait(fd: &impl std::os::fd::AsFd) {
-    let mut fds = [libc::pollfd {
-        fd: std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()),
-        events: libc::POLLIN,
-        revents: 0,
-    }];
-    // SAFETY: the array lives during the call.
-    let answer = unsafe { libc::poll(fds.as_mut_ptr(), 1, 10_000) };
-    assert_eq!(answer, 1, "nothing has come for 10 s");
-}
-
-fn next_event(channel: &EventChannel) -> Event {
-    loop {
-        if let Some(event) = channel.next().unwrap() {
-            return event;
-        }
-        wait(channel);
     }
 }
 

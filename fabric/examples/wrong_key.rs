@@ -1,6 +1,6 @@
-//! A host that breaks NVMe/RDMA's rules on a real device: it names memory that it never gave, sends
-//! capsules that are none, and asks for queues that it does not connect to. The target must end such
-//! a connection, and nothing else.
+//! A host that breaks NVMe/RDMA's rules on a real device: it names memory that it never gave, sends what
+//! is no capsule, and private data of another format. The target must end or refuse such a connection,
+//! and do nothing else.
 //!
 //! usage: wrong_key ADDRESS SUBSYSTEM
 #![allow(
@@ -11,8 +11,9 @@
     reason = "a test: it ends at the first thing that is wrong"
 )]
 
+mod waiting;
+
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use fabric::rdma::verbs::{
     EventChannel, Id, Memory, QueuePair, QueuePairSize, Regions, Token, Work,
 };
 use fabric::rdma::wire::private_data::ConnectRequest;
+use waiting::{next_event, wait};
 use zerocopy::IntoBytes;
 
 const TIME: Duration = Duration::from_secs(2);
@@ -53,22 +55,6 @@ unsafe impl Memory for Shown {
     }
 }
 
-fn wait(fd: BorrowedFd<'_>) {
-    let mut fds = [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-    // SAFETY: the array lives during the call.
-    let answer = unsafe { libc::poll(fds.as_mut_ptr(), 1, 10_000) };
-    assert_eq!(answer, 1, "nothing has come for 10 s");
-}
-
-fn next_event(channel: &EventChannel) -> Event {
-    loop {
-        if let Some(event) = channel.next().unwrap() {
-            return event;
-        }
-        wait(channel.as_fd());
-    }
-}
-
 /// What became of a connection.
 #[derive(Debug, PartialEq)]
 enum Met {
@@ -78,7 +64,8 @@ enum Met {
 }
 
 /// Connects with that private data; sends capsules once the connection stands, which are made of the
-/// place of `shown`, each behind the answer to the one before. Returns when the target has refused or ended the connection.
+/// place of `shown`, each behind the answer to the one before. Returns when the target has refused or
+/// ended the connection.
 fn meet(
     address: SocketAddr,
     private_data: &[u8],
@@ -109,7 +96,7 @@ fn meet(
             let came = take(&mut completions, &mut pair);
             answers += came;
             if came == 0 {
-                wait(completions.as_fd());
+                wait(&completions);
                 completions.take_events();
             }
         }

@@ -140,7 +140,7 @@ pub fn summary(config: &Config) -> String {
     for listener in &config.listeners {
         let what = if listener.discovery_only { ", discovery only" } else { "" };
         let class = listener.class.map_or(String::new(), |class| format!(", class {class}"));
-        lines.push(format!("  listener {}{what}{class}", listener.address));
+        lines.push(format!("  listener {}{what}{class}", listener.endpoint()));
     }
     for subsystem in &config.subsystems {
         let who = match (subsystem.allow_any_host, subsystem.hosts.len()) {

@@ -5,24 +5,8 @@
 #
 # usage: uml-vs-nvmet.sh BINARIES [PAIRS] [SECONDS]     (BINARIES: the folder with sluiced)
 set -euo pipefail
-root=$(cd "$(dirname "$0")/../.." && pwd)
 binaries=$(realpath "${1:?usage: uml-vs-nvmet.sh BINARIES [PAIRS] [SECONDS]}")
 pairs=${2:-5} seconds=${3:-3}
-kernel=${SLUICEGATE_UML:-$("$root/tests/lab/build-uml")}
-mkdir -p "$root/build/e2e"
-init=$root/build/e2e/bench.init
-cat >"$init" <<END
-#!/bin/bash
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin
-mount -t tmpfs tmpfs /run
-mkdir -p /run/scenarios /run/bin /run/bench
-mount --bind '$root/tests/scenarios' /run/scenarios
-mount --bind '$root/tests/bench' /run/bench
-mount --bind '$binaries' /run/bin
-export LAB_TARGET=sluiced
-exec bash /run/bench/inside.sh $pairs $seconds
-END
-chmod +x "$init"
-# A bound on the whole, should the kernel hang.
-timeout -k 5 $((120 + pairs * seconds * 20)) "$root/tests/lab/run-uml" "$kernel" "$init" |
-    grep -vE '^(STEP|Powering off|reboot:)' | tr -d '\r'
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/uml.sh"
+inside "$binaries" bench tcp $((120 + pairs * seconds * 20)) inside.sh "$pairs" "$seconds"

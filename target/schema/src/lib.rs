@@ -17,4 +17,4 @@ pub mod wire;
 pub use keys::ConfigKey;
 pub use method::{Call, Method, Verb, calls as call};
 pub use params::{Parameter, Params, Setting};
-pub use values::Values;
+pub use values::{RDMA_BEFORE, Values};

@@ -65,6 +65,9 @@ pub enum Values {
     Other(&'static str),
 }
 
+/// The word before the address of an RDMA listener in its name.
+pub const RDMA_BEFORE: &str = "rdma:";
+
 impl Values {
     /// Any NSID that a host could name.
     pub const NSID: Self = Self::Number { min: 1, max: u32::MAX as u64 };

@@ -4,10 +4,12 @@ use std::fmt;
 use std::net::{AddrParseError, SocketAddr};
 use std::str::FromStr;
 
-use super::fields::{Wrong, quoted};
+use sluice_schema::RDMA_BEFORE;
+
 use super::node::Node;
+use super::qos::values::word;
 use super::table::words;
-use super::values::{Read, string};
+use super::values::{Read, parsed_address};
 
 /// A listener's transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,19 +33,16 @@ pub struct Endpoint {
     pub address: SocketAddr,
 }
 
+/// The names of transports.
+const TRANSPORTS: [(&str, Transport); 2] = [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
+
 impl Transport {
     /// Returns the transport's name in configurations and answers.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Rdma => "rdma",
-        }
+    pub fn name(self) -> &'static str {
+        word(&TRANSPORTS, &self)
     }
 }
-
-/// The word before the address of an endpoint of RDMA.
-const RDMA: &str = "rdma:";
 
 impl Endpoint {
     /// Returns the endpoint of NVMe/TCP at an address.
@@ -68,7 +67,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.transport {
             Transport::Tcp => write!(f, "{}", self.address),
-            Transport::Rdma => write!(f, "{RDMA}{}", self.address),
+            Transport::Rdma => write!(f, "{RDMA_BEFORE}{}", self.address),
         }
     }
 }
@@ -77,7 +76,7 @@ impl FromStr for Endpoint {
     type Err = AddrParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (transport, address) = match text.strip_prefix(RDMA) {
+        let (transport, address) = match text.strip_prefix(RDMA_BEFORE) {
             Some(address) => (Transport::Rdma, address),
             None => (Transport::Tcp, text),
         };
@@ -86,17 +85,13 @@ impl FromStr for Endpoint {
 }
 
 words! {
-    Transport: [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
+    Transport: TRANSPORTS;
 }
 
 /// Reads the name of a listener.
 pub(crate) fn name(node: &Node) -> Read<Endpoint> {
     let example = "a listener's address in quotes: \"0.0.0.0:4420\", or \"rdma:0.0.0.0:4420\"";
-    let text = string(node, "a listener's address", example)?;
-    text.parse().map_err(|_| {
-        let message = format!("is \"{}\", not an IP address and a port", quoted(text));
-        Wrong::new(message, format!("write {example}"))
-    })
+    parsed_address(node, example, |endpoint: &Endpoint| endpoint.address.port())
 }
 
 #[cfg(test)]
@@ -109,6 +104,7 @@ mod tests {
         #[test]
         fn a_name_is_read_back(address: SocketAddr, rdma: bool) {
             let transport = if rdma { Transport::Rdma } else { Transport::Tcp };
+            // A name has no flow information.
             let address = SocketAddr::new(address.ip(), address.port());
             let endpoint = Endpoint { transport, address };
             prop_assert_eq!(endpoint.to_string().parse(), Ok(endpoint));

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use fabric::controller::Sources;
@@ -138,15 +139,24 @@ pub(crate) fn path(node: &Node) -> Read<PathBuf> {
 /// Reads an IP address and a port that is not 0.
 pub(crate) fn address(node: &Node) -> Read<SocketAddr> {
     let example = "an IP address and a port in quotes: \"0.0.0.0:4420\" or \"[::]:4420\"";
+    parsed_address(node, example, |address: &SocketAddr| address.port())
+}
+
+/// Reads a text that has an IP address and a port, which is not 0.
+pub(super) fn parsed_address<T: FromStr>(
+    node: &Node,
+    example: &str,
+    port: impl Fn(&T) -> u16,
+) -> Read<T> {
     let text = string(node, "an address", example)?;
     let wrong = |what: &str| {
         Wrong::new(format!("is \"{}\", {what}", quoted(text)), format!("write {example}"))
     };
-    let address: SocketAddr = text.parse().map_err(|_| wrong("not an IP address and a port"))?;
-    if address.port() == 0 {
+    let parsed: T = text.parse().map_err(|_| wrong("not an IP address and a port"))?;
+    if port(&parsed) == 0 {
         return Err(wrong("and no host can connect to port 0"));
     }
-    Ok(address)
+    Ok(parsed)
 }
 
 /// Reads an NQN.

@@ -254,6 +254,11 @@ impl Named for LinkConfig {
 
     fn users(config: &Config, link: &str) -> Vec<String> {
         let named = |listener: &&Listener| listener.link.as_deref() == Some(link);
-        config.listeners.iter().filter(named).map(|listener| listener.address.to_string()).collect()
+        config
+            .listeners
+            .iter()
+            .filter(named)
+            .map(|listener| listener.endpoint().to_string())
+            .collect()
     }
 }

@@ -176,7 +176,7 @@ impl Connector {
                 token,
                 pair,
                 queue,
-                accept: (accept, None),
+                accept,
                 listener,
                 peer,
                 tos,

@@ -15,9 +15,8 @@ pub struct NewQueuePair {
     pub(crate) pair: QueuePair,
     /// The parameters of its queue.
     pub(crate) queue: QueueParams,
-    /// The parameters with which the connection is accepted, and the traffic class byte of what it
-    /// sends; without one it is the host's.
-    pub(crate) accept: (ConnectionParams, Option<u8>),
+    /// The parameters with which the connection is accepted.
+    pub(crate) accept: ConnectionParams,
     /// The listener.
     pub(crate) listener: ListenerId,
     /// The host's address.

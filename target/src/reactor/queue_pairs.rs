@@ -10,8 +10,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use fabric::queue::Fetch;
 use fabric::queue::Payload as _;
 use fabric::rdma::verbs::{
-    ActivePair, Completion, CompletionQueue, ConnectionParams, Done, Outcome, ReceiveBuffer,
-    Stable, StableMut, Token, Work,
+    ActivePair, Completion, CompletionQueue, Done, Outcome, ReceiveBuffer, Stable, StableMut,
+    Token, Work,
 };
 use fabric::rdma::wire::{self, Post};
 use rustc_hash::FxHashMap;
@@ -151,9 +151,16 @@ fn find(links: &mut [Option<Box<Link>>], key: Key) -> Option<&mut Link> {
 }
 
 impl QueuePairs {
-    /// Takes a queue pair, whose connection is to be accepted.
-    pub(super) fn add(&mut self, key: Key, new: NewQueuePair, accept: &[u8]) {
-        let NewQueuePair { token, pair, accept: params, completions: (number, queue), .. } = new;
+    /// Takes a queue pair, and accepts its connection with this private data. `tos` is the traffic class
+    /// byte of what is sent; `None` means the host's.
+    pub(super) fn add(
+        &mut self,
+        key: Key,
+        new: NewQueuePair,
+        tos: Option<u8>,
+        private_data: &[u8],
+    ) {
+        let NewQueuePair { token, pair, accept, completions: (number, queue), .. } = new;
         if let Some(queue) = queue {
             self.completions.push(Completions { number, queue, armed: false, watched: false });
         }
@@ -184,18 +191,10 @@ impl QueuePairs {
         };
         if let Some(place) = self.links.get_mut(index) {
             let link = place.insert(Box::new(link));
-            Self::accept(link, &mut self.happened, params, accept);
-        }
-    }
-
-    fn accept(
-        link: &mut Link,
-        happened: &mut VecDeque<Happened>,
-        (params, tos): (ConnectionParams, Option<u8>),
-        private_data: &[u8],
-    ) {
-        if let Err(error) = link.pair.pair().accept(params, private_data, tos) {
-            lose(link, happened, format!("the connection cannot be accepted: {error}").into());
+            if let Err(error) = link.pair.pair().accept(accept, private_data, tos) {
+                let reason = format!("the connection cannot be accepted: {error}");
+                lose(link, &mut self.happened, reason.into());
+            }
         }
     }
 

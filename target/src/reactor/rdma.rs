@@ -16,11 +16,11 @@ use crate::rdma::NewQueuePair;
 
 impl Reactor {
     /// Takes a queue pair, and accepts its connection.
-    pub(super) fn serve_queue_pair(&mut self, mut new: NewQueuePair) {
+    pub(super) fn serve_queue_pair(&mut self, new: NewQueuePair) {
         let (stats, in_flight) = (Arc::default(), Arc::default());
         let NewQueuePair { listener, peer, tos, queue, .. } = new;
         let local = Some(new.pair.id().local_address());
-        new.accept.1 = self.mark(&new);
+        let tos_of_answers = self.mark(&new);
         let key = self.core.accept(Accepted {
             transport: Either::Right(TargetQueue::new(queue)),
             listener,
@@ -31,7 +31,7 @@ impl Reactor {
         });
         let driver = self.core.driver();
         driver.add(key, None, (peer, local), listener);
-        driver.pairs.add(key, new, ConnectAccept::new(queue.entries).as_bytes());
+        driver.pairs.add(key, new, tos_of_answers, ConnectAccept::new(queue.entries).as_bytes());
         for (index, fd) in driver.pairs.take_unwatched() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             driver.ring.watch(fd, Tag::Completions(index).encode());

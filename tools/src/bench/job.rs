@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
+use sluice_schema::RDMA_BEFORE;
 
 use super::units;
 
@@ -92,7 +93,7 @@ impl Transport {
     pub(crate) fn endpoint(self, address: &str) -> String {
         match self {
             Self::Tcp => address.to_owned(),
-            Self::Rdma => format!("rdma:{address}"),
+            Self::Rdma => format!("{RDMA_BEFORE}{address}"),
         }
     }
 
@@ -100,7 +101,7 @@ impl Transport {
     pub(crate) fn of_endpoint(text: &str) -> (Option<Self>, &str) {
         // A host may be called like a transport: HOST:PORT has no second colon.
         let named = |name: &str| text.strip_prefix(name).filter(|rest| rest.contains(':'));
-        match (named("tcp:"), named("rdma:")) {
+        match (named("tcp:"), named(RDMA_BEFORE)) {
             (Some(address), _) => (Some(Self::Tcp), address),
             (_, Some(address)) => (Some(Self::Rdma), address),
             _ => (None, text),

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sluice_schema::answer::{
     AnyHost, Connection, Hosts, Listener, NamespaceResized, Reloaded, Status, Subsystem,
 };
-use sluice_schema::{Call, Method, Verb, call};
+use sluice_schema::{Call, Method, RDMA_BEFORE, Verb, call};
 
 use super::cells::{count, names, or_dash, setting};
 use super::request::Request;
@@ -299,7 +299,7 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
         let transport = &row.transport;
         table.row(vec![
             // The name by which other commands know the listener.
-            if is_rdma { format!("rdma:{}", row.address) } else { row.address.clone() },
+            if is_rdma { format!("{RDMA_BEFORE}{}", row.address) } else { row.address.clone() },
             if row.closed.is_some() { format!("{transport}, closed") } else { transport.clone() },
             or_dash(row.advertise.as_ref()),
             serves,

@@ -8,13 +8,6 @@ use super::memory::{Access, Memory as _, Region, Regions, StableMut};
 use super::receive::ReceiveMemory;
 use crate::queue::Remote;
 
-fn no_memory() -> Error {
-    Error::Call {
-        call: "the allocation of registered memory",
-        source: std::io::Error::from_raw_os_error(libc::ENOMEM),
-    }
-}
-
 /// Registered memory that is all zeroes at first. A peer may write to it at any time, as far as the
 /// registration lets it: so nobody holds a reference to the bytes, and they are copied.
 #[derive(Debug)]
@@ -29,7 +22,7 @@ impl Arena {
     /// # Errors
     /// There is no memory, or as [`Region::new`].
     pub fn new(regions: &Regions, length: usize, access: Access) -> Result<Self, Error> {
-        let memory = ReceiveMemory::new(1, length).ok_or_else(no_memory)?;
+        let memory = ReceiveMemory::new(1, length).ok_or_else(Error::no_memory)?;
         let region = regions.add(memory.clone(), access)?;
         Ok(Self { memory, region })
     }
@@ -90,7 +83,7 @@ impl Part {
     /// # Errors
     /// There is no memory, or as [`Region::new`].
     pub fn several(regions: &Regions, count: u16, length: usize) -> Result<Vec<Self>, Error> {
-        let memory = ReceiveMemory::new(count, length).ok_or_else(no_memory)?;
+        let memory = ReceiveMemory::new(count, length).ok_or_else(Error::no_memory)?;
         regions.add(memory.clone(), Access::LOCAL_WRITE)?;
         Ok((0..count).map(|index| Self { memory: Arc::clone(&memory), index, length }).collect())
     }

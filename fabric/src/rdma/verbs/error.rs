@@ -48,6 +48,12 @@ impl Error {
         Self::Call { call, source: io::Error::last_os_error() }
     }
 
+    /// Makes the error of memory for a device that there is none of.
+    pub(super) fn no_memory() -> Self {
+        let source = io::Error::from_raw_os_error(libc::ENOMEM);
+        Self::Call { call: "the allocation of registered memory", source }
+    }
+
     /// Makes the error of a call that has returned an `errno`, positive or negative.
     pub(super) fn returned(call: &'static str, errno: i32) -> Self {
         match errno.checked_abs() {

@@ -104,7 +104,7 @@ pub unsafe trait Memory: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct StaticBytes(pub &'static [u8]);
 
-// SAFETY: static bytes stay where they are for ever, and are said not to be writable.
+// SAFETY: static bytes stay where they are for ever, and `is_writable` says that nobody may write to them.
 unsafe impl Memory for StaticBytes {
     fn address(&self) -> *mut u8 {
         self.0.as_ptr().cast_mut()

@@ -134,7 +134,7 @@ impl Heads {
     fn new(regions: &Regions, sends: u32, copied: usize) -> Result<Self, Error> {
         let count = u16::try_from(sends).unwrap_or(u16::MAX);
         let size = HEAD.saturating_add(copied);
-        let memory = ReceiveMemory::new(count, size).ok_or_else(no_memory)?;
+        let memory = ReceiveMemory::new(count, size).ok_or_else(Error::no_memory)?;
         let region = Region::new(regions.domain(), memory.clone(), Access::empty())?;
         Ok(Self { memory, region, free: (0..count).collect() })
     }
@@ -142,13 +142,6 @@ impl Heads {
     /// Returns the most bytes of data that have room behind the first bytes of a SEND.
     fn room(&self) -> usize {
         self.memory.size().saturating_sub(HEAD)
-    }
-}
-
-fn no_memory() -> Error {
-    Error::Call {
-        call: "the allocation of receive buffers",
-        source: std::io::Error::from_raw_os_error(libc::ENOMEM),
     }
 }
 
@@ -206,7 +199,7 @@ impl QueuePair {
         let queue = unsafe { (*id.raw()).qp };
         let raw = Raw { id, queue, _completions: shared };
         let receive = ReceiveMemory::new(size.receives, size.receive_bytes);
-        let receive = receive.ok_or_else(no_memory)?;
+        let receive = receive.ok_or_else(Error::no_memory)?;
         let receive_region = Region::new(domain, receive.clone(), Access::LOCAL_WRITE)?;
         let heads = match size.send_payloads {
             true => Some(Heads::new(regions, size.sends, 0)?),

@@ -30,8 +30,8 @@ pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problem
     for parsed in listeners {
         let (Some(name), Some(place)) = (&parsed.listener.link, &parsed.link) else { continue };
         if !seen.contains(name.as_str()) {
-            let address = parsed.listener.address;
-            let message = format!("listener {address} names a link that does not exist: {name}");
+            let endpoint = parsed.listener.endpoint();
+            let message = format!("listener {endpoint} names a link that does not exist: {name}");
             problems.at(place, message, choose(name, &names));
         }
     }
@@ -72,6 +72,6 @@ pub(crate) fn wrong(network: &Network, listeners: &[Listener]) -> Option<String>
     }
     listeners.iter().find_map(|listener| {
         let name = listener.link.as_deref().filter(|name| !seen.contains(name))?;
-        Some(format!("listener {} names link {name}, which does not exist", listener.address))
+        Some(format!("listener {} names link {name}, which does not exist", listener.endpoint()))
     })
 }

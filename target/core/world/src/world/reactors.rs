@@ -254,9 +254,7 @@ impl World {
                     connection.fetching.push_back((fetch, place));
                     times = Some(connection.up_ns + connection.down_ns);
                 });
-                let known = self.reactors.get(reactor).map(|reactor| &reactor.connections);
-                let index = known.and_then(|known| known.get(&key)).copied();
-                if let (Some(index), Some(times)) = (index, times) {
+                if let (Some(index), Some(times)) = (self.index_of(reactor, key), times) {
                     self.after(times, Event::Fetch(index));
                 }
             }
@@ -275,8 +273,7 @@ impl World {
                 if !steady && self.rng.bool() {
                     pacing.set_r2t_rate(Some(self.rng.u64(1_000_000..100_000_000)));
                 }
-                let known = self.reactors.get(reactor).map(|reactor| &reactor.connections);
-                if let Some(&connection) = known.and_then(|known| known.get(&key)) {
+                if let Some(connection) = self.index_of(reactor, key) {
                     self.join_link(connection, pacing);
                 }
             }
@@ -311,7 +308,7 @@ impl World {
         });
         if self.scenario.any_is(Hostility::Floods) {
             // What is there is received in the order in which it is asked for.
-            index = self.reactors.get(reactor).and_then(|one| one.connections.get(&key)).copied();
+            index = self.index_of(reactor, key);
         }
         if let Some(index) = index {
             self.deliver_up(index);
@@ -321,9 +318,13 @@ impl World {
         }
     }
 
+    /// Returns the index of a reactor's connection.
+    fn index_of(&self, reactor: usize, key: Key) -> Option<usize> {
+        self.reactors.get(reactor)?.connections.get(&key).copied()
+    }
+
     pub(super) fn with(&mut self, reactor: usize, key: Key, change: impl FnOnce(&mut Connection)) {
-        let index = self.reactors.get(reactor).and_then(|r| r.connections.get(&key)).copied();
-        if let Some(index) = index {
+        if let Some(index) = self.index_of(reactor, key) {
             if let Some(connection) = self.connections.get_mut(index) {
                 change(connection);
             }
