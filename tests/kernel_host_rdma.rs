@@ -97,3 +97,82 @@ fn hosts_with_wrong_keys_end_alone() -> Result<()> {
 fn our_own_host_loads_and_verifies() -> Result<()> {
     scenario("rdma-bench", &[])
 }
+
+#[test]
+fn e2_reads_share_a_congested_link_by_class() -> Result<()> {
+    scenario("qtcp-shares", &["read", "dctcp"])
+}
+
+#[test]
+fn e2_writes_share_a_congested_link_by_class() -> Result<()> {
+    scenario("qtcp-shares", &["write", "dctcp"])
+}
+
+#[test]
+fn e11_one_host_over_rdma_and_two_over_tcp_share_reads() -> Result<()> {
+    scenario("qtcp-shares", &["read", "beside-tcp"])
+}
+
+#[test]
+fn e11_one_host_over_rdma_and_two_over_tcp_share_writes() -> Result<()> {
+    scenario("qtcp-shares", &["write", "beside-tcp"])
+}
+
+#[test]
+fn e2_hosts_with_queues_of_their_own_for_writes_share_both_ways() -> Result<()> {
+    scenario("qtcp-both", &["queues"])
+}
+
+#[test]
+fn e2_urgent_is_not_held_back_and_its_packets_have_its_dscp() -> Result<()> {
+    scenario("qtcp-urgent", &[])
+}
+
+#[test]
+fn e2_what_classes_get_of_the_network_changes_under_load() -> Result<()> {
+    scenario("qtcp-live", &[])
+}
+
+// The following take some five minutes more: `cargo test -p e2e --test kernel_host_rdma -- --ignored`.
+
+#[test]
+#[ignore = "takes a minute; the law is the same as over TCP"]
+fn e2_hosts_with_unlike_round_trips_share_by_class() -> Result<()> {
+    scenario("qtcp-unlike", &["ways"])
+}
+
+#[test]
+#[ignore = "takes a minute; the law is the same as over TCP"]
+fn e2_equal_weights_beside_a_rate_share_by_class() -> Result<()> {
+    scenario("qtcp-unlike", &["rate"])
+}
+
+#[test]
+#[ignore = "takes a minute; the law is the same as over TCP"]
+fn e2_hosts_that_read_and_write_at_once_share_both_ways() -> Result<()> {
+    scenario("qtcp-both", &["ways"])
+}
+
+#[test]
+#[ignore = "takes a minute; the law is the same as over TCP"]
+fn e2_a_host_with_several_connections_has_one_hosts_share() -> Result<()> {
+    scenario("qtcp-both", &["connections"])
+}
+
+#[test]
+#[ignore = "takes a minute; the law is the same as over TCP"]
+fn e2_reads_settle_when_a_host_comes_and_goes() -> Result<()> {
+    scenario("qtcp-converge", &["read"])
+}
+
+#[test]
+#[ignore = "takes a minute; the law is the same as over TCP"]
+fn e2_writes_settle_when_a_host_comes_and_goes() -> Result<()> {
+    scenario("qtcp-converge", &["write"])
+}
+
+#[test]
+#[ignore = "takes a minute; the law is the same as over TCP"]
+fn e2_a_host_keeps_its_latency_on_a_full_link() -> Result<()> {
+    scenario("qtcp-latency", &[])
+}

@@ -7,6 +7,7 @@
 //! - [`control`]: the controllers of one flow, behind one trait.
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
 //! - [`forecast`]: buffer space that will be free, for R2Ts.
+//! - [`completions`]: what completions tell of a queue pair.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
 //! - [`class_split`]: the classes of one connection, each a flow on its link.
 //! - [`pacing`]: what the thread that moves data and the thread that paces it tell each other of a
@@ -15,6 +16,7 @@
 #![deny(unsafe_code)]
 
 pub mod class_split;
+pub mod completions;
 pub mod control;
 pub mod dtm;
 pub mod forecast;

@@ -30,9 +30,14 @@ pub struct Pacing {
     piece: AtomicU64,
     /// The round-trip time in microseconds; 0: not known yet.
     rtt_us: AtomicU32,
-    /// The rate at which R2Ts may ask the host for data, in bytes per second; [`UNLIMITED`]: no
-    /// limit.
+    /// The rate at which R2Ts and READs may ask the host for data, in bytes per second;
+    /// [`UNLIMITED`]: no limit.
     r2t_rate: AtomicU64,
+    /// The bytes that the host may be asked for and not have sent yet; [`UNLIMITED`]: no limit.
+    asked: AtomicU64,
+    /// The rate at which answers with data are handed over, in bytes per second, where nobody behind
+    /// the target keeps to one; [`UNLIMITED`]: no limit.
+    out_rate: AtomicU64,
 }
 
 /// The answers with data that a connection hands over ahead of what it says next: R2Ts, and answers
@@ -46,6 +51,9 @@ pub enum Answers {
     /// Answers in pieces, for a host that writes over a link that is full: what the connection sends
     /// in 10 ms at this rate, and 16 KiB at least.
     Pieces(Rate),
+    /// Answers in pieces of half of these bytes, of which there are 16 KiB at least: no more than that many
+    /// are under way. For transports that say what is under way.
+    Window(u64),
 }
 
 /// The least bytes of whole answers that are handed over at once.
@@ -65,6 +73,7 @@ impl Answers {
             Self::All => return UNLIMITED,
             Self::Whole(rate) => (rate, LEAST_WHOLE),
             Self::Pieces(rate) => (rate, LEAST_PIECE),
+            Self::Window(bytes) => return bytes.max(LEAST_PIECE),
         };
         let bytes = rate.bytes() * AHEAD.as_secs_f64();
         #[expect(
@@ -82,6 +91,7 @@ impl Answers {
         match self {
             Self::All | Self::Whole(_) => UNLIMITED,
             Self::Pieces(_) => self.ahead(),
+            Self::Window(_) => self.ahead() / 2,
         }
     }
 }
@@ -125,6 +135,8 @@ impl Default for Pacing {
             piece: AtomicU64::new(UNLIMITED),
             rtt_us: AtomicU32::default(),
             r2t_rate: AtomicU64::new(UNLIMITED),
+            asked: AtomicU64::new(UNLIMITED),
+            out_rate: AtomicU64::new(UNLIMITED),
         }
     }
 }
@@ -192,20 +204,56 @@ impl Pacing {
         self.rtt_us.store(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX), Relaxed);
     }
 
-    /// Returns the rate at which R2Ts may ask the host for data, in bytes per second; `None`: there
-    /// is no limit.
+    /// Returns the rate at which R2Ts and READs may ask the host for data, in bytes per second;
+    /// `None`: there is no limit.
     #[must_use]
     #[inline]
     pub fn r2t_rate(&self) -> Option<u64> {
-        let rate = self.r2t_rate.load(Relaxed);
-        (rate != UNLIMITED).then_some(rate)
+        read_limit(&self.r2t_rate)
     }
 
-    /// Publishes the rate at which R2Ts may ask the host for data, in bytes per second, at least 1.
+    /// Publishes the rate at which R2Ts and READs may ask the host for data, in bytes per second, at
+    /// least 1.
     pub fn set_r2t_rate(&self, rate: Option<u64>) {
-        let rate = rate.map_or(UNLIMITED, |rate| rate.clamp(1, UNLIMITED - 1));
-        self.r2t_rate.store(rate, Relaxed);
+        publish_limit(&self.r2t_rate, rate);
     }
+
+    /// Returns the bytes that the host may be asked for and not have sent yet; `None`: there is no
+    /// limit.
+    #[must_use]
+    #[inline]
+    pub fn asked(&self) -> Option<u64> {
+        read_limit(&self.asked)
+    }
+
+    /// Publishes the bytes that the host may be asked for and not have sent yet.
+    pub fn set_asked(&self, bytes: Option<u64>) {
+        publish_limit(&self.asked, bytes);
+    }
+
+    /// Returns the rate at which the target hands answers with data over, in bytes per second; `None`:
+    /// there is no limit, or somebody behind the target keeps to it (a socket's own pacing).
+    #[must_use]
+    #[inline]
+    pub fn out_rate(&self) -> Option<u64> {
+        read_limit(&self.out_rate)
+    }
+
+    /// Publishes the rate at which the target hands answers with data over, in bytes per second, at
+    /// least 1.
+    pub fn set_out_rate(&self, rate: Option<u64>) {
+        publish_limit(&self.out_rate, rate);
+    }
+}
+
+#[inline]
+fn read_limit(place: &AtomicU64) -> Option<u64> {
+    let rate = place.load(Relaxed);
+    (rate != UNLIMITED).then_some(rate)
+}
+
+fn publish_limit(place: &AtomicU64, rate: Option<u64>) {
+    place.store(rate.map_or(UNLIMITED, |rate| rate.clamp(1, UNLIMITED - 1)), Relaxed);
 }
 
 #[cfg(test)]
@@ -236,6 +284,10 @@ mod tests {
         assert_eq!(pacing.r2t_rate(), Some(u64::MAX - 1), "the greatest rate is one, too");
         pacing.set_r2t_rate(None);
         assert_eq!(pacing.r2t_rate(), None);
+        assert_eq!((pacing.out_rate(), pacing.asked()), (None, None));
+        pacing.set_out_rate(Some(5));
+        pacing.set_asked(Some(7));
+        assert_eq!((pacing.out_rate(), pacing.asked()), (Some(5), Some(7)));
     }
 
     #[test]
@@ -250,6 +302,10 @@ mod tests {
             assert_eq!(both(), (whole, usize::MAX), "{rate}");
             pacing.hand_over(Answers::Pieces(Rate::new(rate)));
             assert_eq!(both(), (piece, piece), "{rate}");
+        }
+        for (window, ahead, piece) in [(0, 16_384, 8192), (1 << 20, 1 << 20, 1 << 19)] {
+            pacing.hand_over(Answers::Window(window));
+            assert_eq!(both(), (ahead, piece), "{window}");
         }
         pacing.hand_over(Answers::All);
         assert_eq!(both(), (usize::MAX, usize::MAX));

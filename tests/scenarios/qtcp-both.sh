@@ -20,11 +20,12 @@ three_hosts high medium low
 # again HOST PORT: connects one more controller of a host that has one, and adds its disk to MORE.
 # nvme-cli 2.3 refuses that whatever it is told.
 again() {
-    local before options="transport=tcp,traddr=$TARGET_IP,trsvcid=$2,nqn=$T1,hostnqn=${NQNS[$1]}"
+    local before options
+    options="transport=$(transport_of "$1"),traddr=$(target_of "$1"),trsvcid=$2,nqn=$T1,hostnqn=${NQNS[$1]}"
     before=$(cd /sys/class/nvme && echo *)
     options+=",hostid=${IDS[$1]},nr_io_queues=1,reconnect_delay=1,duplicate_connect"
     # shellcheck disable=SC2016 # $1 is the shell's inside
-    inside "h$1" sh -c 'echo "$1" >/dev/nvme-fabrics' - "$options" || fail "connect again: $options"
+    inside "$(home "$1")" sh -c 'echo "$1" >/dev/nvme-fabrics' - "$options" || fail "connect again: $options"
     MORE+=("/dev/$(new_since "$before")n1")
 }
 

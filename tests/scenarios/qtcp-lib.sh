@@ -17,7 +17,14 @@
 # like hosts with the kernel alone have up to 47, 26 and 27 per cent. THRESHOLD: the bytes that wait
 # before a router marks, some 40 packets, 6.4 ms. DELAY: the time that each packet of a host is under
 # way besides, or empty: with next to none, a window's packets come to the link all at once.
+# Over RDMA the link is always the faster one: without classes soft RoCE has 128 KiB of each host under
+# way, and a queue pair that waits for 67 ms sends again, and gives up in the end.
+! over rdma || LINK=75 THRESHOLD=60000
 LINK=${LINK:-75} THRESHOLD=${THRESHOLD:-60000} DELAY=${DELAY-1ms}
+# RDMA_HOSTS: the hosts that use RDMA, on soft RoCE; the others use TCP. The kernel's NVMe/RDMA host knows
+# the first network namespace alone: the wires of these hosts end there, as wire1, wire2 and wire3, and the
+# target has an address for each of them, 10.0.0.11 to 10.0.0.13, by which its packets find their wire.
+if over rdma; then RDMA_HOSTS=${RDMA_HOSTS-1 2 3}; else RDMA_HOSTS=''; fi
 # The names of each host; the first element is no host's.
 NQNS=('' "$HOST_NQN" "$OTHER_NQN" "$HOST3_NQN")
 IDS=('' "$HOST_ID" "$OTHER_ID" "$HOST3_ID")
@@ -34,6 +41,7 @@ network() {
     ip link set lo up
     # Namespaces made from now on begin with it. A socket that listens needs it before SYNs come.
     echo dctcp >/proc/sys/net/ipv4/tcp_congestion_control
+    [ -z "$RDMA_HOSTS" ] || ip netns attach first $$
     for n in target r r2 h1 h2 h3; do
         ip netns add $n
         ip -n $n link set lo up
@@ -42,10 +50,17 @@ network() {
     cable target wire 10.0.0.1/24 r target 10.0.0.254/24
     cable r wire 10.9.0.1/24 r2 wire 10.9.0.2/24
     for n in 1 2 3; do
-        cable r2 host$n 10.1.$n.1/24 h$n wire 10.1.$n.2/24
-        ip -n h$n route add default via 10.1.$n.1
-        [ -z "$DELAY" ] || inside h$n tc qdisc add dev wire root netem delay "$DELAY" limit 10000
+        cable r2 host$n 10.1.$n.1/24 "$(home $n)" "$(wire $n)" 10.1.$n.2/24
+        if is_rdma $n; then
+            ip -n target addr add "$(target_of $n)/24" dev wire
+            ip route add "$(target_of $n)" via 10.1.$n.1 dev wire$n
+            rdma_device h$n wire$n
+        else
+            ip -n h$n route add default via 10.1.$n.1
+        fi
+        [ -z "$DELAY" ] || inside "$(home $n)" tc qdisc add dev "$(wire $n)" root netem delay "$DELAY" limit 10000
     done
+    [ -z "$RDMA_HOSTS" ] || in_target rdma link add rdma_target type rxe netdev wire
     ip -n target route add default via 10.0.0.254
     ip -n r route add 10.1.0.0/16 via 10.9.0.2
     ip -n r2 route add default via 10.9.0.1
@@ -54,6 +69,16 @@ network() {
         slow_link $n
     done
 }
+
+# is_rdma HOST: says whether the host uses RDMA.
+is_rdma() { [[ " $RDMA_HOSTS " = *" $1 "* ]]; }
+
+# home HOST, wire HOST: print the network namespace of the host, and its device there.
+home() { if is_rdma "$1"; then echo first; else echo "h$1"; fi; }
+wire() { if is_rdma "$1"; then echo "wire$1"; else echo wire; fi; }
+
+# target_of HOST: prints the address that the host knows the target by.
+target_of() { if is_rdma "$1"; then echo "10.0.0.1$1"; else echo $TARGET_IP; fi; }
 
 # inside NAMESPACE COMMAND...: runs a command in a network namespace.
 inside() {
@@ -75,7 +100,7 @@ cable() {
 # slow_link ROUTER: makes the bottleneck in the direction in which the router sends. This kernel's
 # timers come late now and then: a burst of 2 ms that may go at once makes up for it.
 slow_link() {
-    local red=(limit 300000 min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt 1500 probability 1)
+    local red=(limit 1000000 min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt 1500 probability 1)
     # Red's average is that of the last two packets.
     red+=(burst $((THRESHOLD / 1500 + 1)) bandwidth "${LINK}mbit" ecn nodrop)
     inside "$1" tc qdisc add dev wire root handle 1: htb default 1 r2q 1000
@@ -90,23 +115,30 @@ three_hosts() {
     local port=4420 class host
     printf '[network]\nenabled = false\n' | configure
     for class in "$@"; do
-        listener $TARGET_IP:$port
+        host=$((port - 4419))
+        TRANSPORT=$(transport_of $host) listener "$(target_of $host):$port"
         echo "class = \"$class\"" | configure
         port=$((port + 1))
     done
     subsystem $T1 any
     namespace null 65536 4096
-    target_start
+    TRANSPORT=$(transport_of 1) TARGET_IP=$(target_of 1) target_start
     DISKS=('')
     for host in 1 2 3; do DISKS+=("/dev/$(attach_from $host $((4419 + host)))n1"); done
 }
+
+# transport_of HOST: prints the transport that the host uses.
+transport_of() { if is_rdma "$1"; then echo rdma; else echo tcp; fi; }
+
+# listener_of HOST: prints the name of the listener that the host connects to.
+listener_of() { TRANSPORT=$(transport_of "$1") endpoint "$(target_of "$1"):$((4419 + $1))"; }
 
 # hosts_are dctcp|cubic|as-they-come: sets what the hosts run: dctcp; cubic, and ask for ECN; or cubic
 # without asking, as Linux does by itself, so that the link drops what would be too much.
 hosts_are() {
     local host congestion=cubic ecn=1
     case $1 in
-    dctcp) congestion=dctcp ;;
+    dctcp | beside-tcp) congestion=dctcp ;;
     as-they-come) ecn=2 ;;
     esac
     for host in 1 2 3; do
@@ -130,7 +162,7 @@ flow() {
 attach_from() {
     local host=$1 port=$2
     shift 2
-    CONNECT_FROM=h$host attach "$port" -q "${NQNS[host]}" -I "${IDS[host]}" -i 1 ${CONNECT_MORE:-} "$@"
+    TRANSPORT=$(transport_of "$host") TARGET_IP=$(target_of "$host") CONNECT_FROM=$(home "$host") attach "$port" -q "${NQNS[host]}" -I "${IDS[host]}" -i 1 ${CONNECT_MORE:-} "$@"
 }
 
 # --- what the link saw --------------------------------------------------------------------------

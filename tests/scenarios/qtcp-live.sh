@@ -48,7 +48,7 @@ rate() {
 three_times rate
 
 step "a listener's class"
-expect "listener" sluice qos listener $TARGET_IP:4420 low
+expect "listener" sluice qos listener "$(listener_of 1)" low
 three_times see 4 2 4
 
 step "off"

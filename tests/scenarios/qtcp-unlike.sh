@@ -33,7 +33,7 @@ see() {
 
 three_hosts high medium low
 for host in 1 2 3; do
-    inside h$host tc qdisc replace dev wire root netem delay "${DELAYS[host]}" limit 10000
+    inside "$(home $host)" tc qdisc replace dev "$(wire $host)" root netem delay "${DELAYS[host]}" limit 10000
     if [ -n "${WEIGHTS[host]}" ]; then
         network_qos class "${CLASSES[host]}" --share "${WEIGHTS[host]}"
     else

@@ -6,6 +6,8 @@
 qtcp_boot
 # Long enough for what is looked at meanwhile, on a slow machine too.
 TIME=30
+# Over RDMA Urgent is a queue pair that nobody bounds: beside it the link is never at rest.
+if over rdma; then TOLERANCE=12; else TOLERANCE=5; fi
 three_hosts urgent high low
 
 # load NAME WEIGHT_OF_HIGH LOW: prints the shares of High and Low among themselves; sets URGENT to the
@@ -20,7 +22,8 @@ load() {
     sleep 2
     # While there is load: what comes after it is the admin queue's, which is not marked.
     for host in 1 2 3; do
-        dscp $((4419 + host)) h$host >/tmp/dscp.$host &
+        TRANSPORT=$(transport_of $host) TARGET_IP=$(target_of $host) \
+            dscp $((4419 + host)) "$(home $host)" >/tmp/dscp.$host &
         eyes+=($!)
     done
     wait "${eyes[@]}" || fail "the DSCP"
@@ -31,7 +34,7 @@ load() {
     wait $fio || fail "fio"
     URGENT=$(mbits "$name" urgent 128)
     printf '    %-20s %8.1f\n' urgent "$URGENT"
-    link_shares "$name" read 5 "high $2 2 $(mbits "$name" high 128)" "low $3 3 $(mbits "$name" low 128)"
+    link_shares "$name" read $TOLERANCE "high $2 2 $(mbits "$name" high 128)" "low $3 3 $(mbits "$name" low 128)"
 }
 
 step "plain dctcp"

@@ -155,6 +155,11 @@ where
         ask!(self.take_fetch())
     }
 
+    #[inline]
+    fn bound_fetches(&mut self, bytes: Option<u64>) {
+        ask!(self.bound_fetches(bytes));
+    }
+
     fn fetched(&mut self, fetch: &Fetch) -> Option<Received<'static>> {
         ask!(self.fetched(fetch))
     }
@@ -234,6 +239,11 @@ where
             (Self::Right(end), Either::Right(batch)) => end.give_back(batch),
             _ => debug_assert!(false, "a batch goes back to where it came from"),
         }
+    }
+
+    #[inline]
+    fn under_way(&self) -> Option<usize> {
+        ask!(self.under_way())
     }
 
     #[inline]

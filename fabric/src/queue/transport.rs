@@ -96,6 +96,12 @@ pub trait Transport {
         None
     }
 
+    /// Lets [`Self::take_fetch`] have no more than so many bytes out, a first part always: in parts
+    /// of half of them. `None` means no bound.
+    fn bound_fetches(&mut self, bytes: Option<u64>) {
+        let _ = bytes;
+    }
+
     /// Takes note that a part of a command's data that [`Self::take_fetch`] handed out is where it
     /// belongs. Returns [`Received::DataEnd`] or [`Received::GrantEnd`] where that follows. A fetch
     /// that failed has no such end: its connection is lost.
@@ -169,6 +175,12 @@ pub trait Transport {
     /// Takes back a batch that [`Self::take_batch`] handed out: sent, or as far as it was. Batches
     /// come back in the order in which they were handed out.
     fn give_back(&mut self, batch: Self::Batch);
+
+    /// Returns the number of bytes of all batches that are out, where one that comes back has arrived at
+    /// the host; `None` where it may be on its way for long.
+    fn under_way(&self) -> Option<usize> {
+        None
+    }
 
     /// Says whether a batch is out, or came back with something in it that was not sent.
     fn is_sending(&self) -> bool;

@@ -82,6 +82,9 @@ pub struct Link {
     carries: Estimate,
     /// The throughput of all flows when the link was last congested.
     estimate: Rate,
+    /// The greatest throughput of all flows lately.
+    most: RecentMost,
+    fastest: Rate,
 }
 
 /// The state of a link at an observation.
@@ -116,6 +119,8 @@ impl Link {
             round_trip: RecentMost::default(),
             carries: Estimate::default(),
             estimate: Rate::ZERO,
+            most: RecentMost::default(),
+            fastest: Rate::ZERO,
         }
     }
 
@@ -190,6 +195,7 @@ impl Link {
             self.marked_at = Some(now);
         }
         let total = self.total();
+        self.fastest = Rate::new(self.most.see(now, total.bytes()));
         let longest = self.round_trip.see(now, seen.rtt.as_secs_f64());
         let memory = self.rules.memory_on(longest);
         let marked = self.marked_at.is_some_and(|at| now.since(at) <= memory);
@@ -260,6 +266,13 @@ impl Link {
         self.estimate
     }
 
+    /// Returns the least that the link is known to carry: its given capacity, or the greatest throughput
+    /// of all flows of the last seconds.
+    #[must_use]
+    pub fn fastest(&self) -> Rate {
+        self.capacity.unwrap_or(self.fastest)
+    }
+
     /// Returns the target of a class; `None` where it has none.
     #[must_use]
     pub fn class_target(&self, class: Class) -> Option<Rate> {
@@ -267,7 +280,8 @@ impl Link {
     }
 
     /// Adds up the throughput of all flows.
-    fn total(&self) -> Rate {
+    #[must_use]
+    pub fn total(&self) -> Rate {
         self.demands.values().map(|demand| demand.rate).sum()
     }
 }

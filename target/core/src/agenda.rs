@@ -1,11 +1,15 @@
 //! What a reactor has to come back to: connections and commands, by the reason.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::queue::SlotId;
 
 use crate::key::Key;
+
+/// Longest time until a reactor looks again whether a connection's rate allows more.
+const PACED_AGAIN: Duration = Duration::from_millis(10);
 
 /// What a reactor has to come back to.
 #[derive(Debug)]
@@ -18,6 +22,10 @@ pub(crate) struct Agenda {
     pub(crate) r2t_waits: Vec<Key>,
     /// Time at which the first of those hosts may be asked.
     pub(crate) next_r2t: Nanos,
+    /// Connections whose answers wait for their rate to allow more.
+    pub(crate) paced: Vec<Key>,
+    /// Time at which the first of them may send more.
+    pub(crate) next_paced: Nanos,
     /// Connections that may take commands again: their hosts have read.
     pub(crate) resumed: Vec<Key>,
     /// Connections that take no commands until others have given room back.
@@ -38,6 +46,8 @@ impl Agenda {
             to_record: Vec::new(),
             r2t_waits: Vec::new(),
             next_r2t: now,
+            paced: Vec::new(),
+            next_paced: now,
             resumed: Vec::new(),
             paused: Round::default(),
             closing: Round::default(),
@@ -50,6 +60,14 @@ impl Agenda {
     pub(crate) fn add_r2t(&mut self, connection: Key, now: Nanos) {
         self.r2t_waits.push(connection);
         self.next_r2t = now;
+    }
+
+    /// Adds a connection whose answers wait for their rate to allow more, at `due`. It is looked at
+    /// earlier where that is long: a limit may be lifted or changed at any time, and nobody says so.
+    pub(crate) fn add_paced(&mut self, connection: Key, due: Nanos, now: Nanos) {
+        let due = due.min(now + PACED_AGAIN);
+        self.next_paced = if self.paced.is_empty() { due } else { self.next_paced.min(due) };
+        self.paced.push(connection);
     }
 }
 

@@ -460,7 +460,11 @@ impl<D: Driver> Connection<D> {
         if let Stage::Io(io_queue) = &mut self.stage
             && self.closing.is_none()
         {
-            io_queue.network.move_replies(&mut queue.transport, io.policies.order());
+            let order = io.policies.order();
+            if let Some(due) = io_queue.network.move_replies(&mut queue.transport, order, io.now) {
+                io.agenda.add_paced(queue.key, due, io.now);
+            }
+            io_queue.network.bound_fetches(&mut queue.transport);
         }
         self.sender.send((&mut io.driver, io.now), queue.key, &mut queue.transport);
         while let Some(fetch) = queue.transport.take_fetch() {
@@ -568,6 +572,16 @@ impl<D: Driver> Connection<D> {
         let found = self.queue.transport.find_cid(cid).zip(self.io_queue());
         let Some((slot, (io_queue, queue))) = found else { return Some(false) };
         io_queue.abort(queue, io, slot, ticket)
+    }
+
+    /// Sends answers soon whose time has come.
+    pub(crate) fn send_paced(&mut self, io: &mut Context<D>) {
+        if let Some((io_queue, queue)) = self.io_queue() {
+            if let Some(traffic) = io_queue.network.traffic() {
+                traffic.leave_agenda();
+            }
+            queue.send_soon(&mut io.agenda);
+        }
     }
 
     /// Asks the host for data that it may be asked for now. Returns the time at which it may be

@@ -194,7 +194,8 @@ impl<D: Driver> Core<D> {
             }
         };
         let r2t = (!self.io.agenda.r2t_waits.is_empty()).then_some(self.io.agenda.next_r2t);
-        let others = [timer, self.io.timed.next_due(), r2t, self.io.agenda.next_end];
+        let paced = (!self.io.agenda.paced.is_empty()).then_some(self.io.agenda.next_paced);
+        let others = [timer, self.io.timed.next_due(), r2t, paced, self.io.agenda.next_end];
         let others = others.into_iter().flatten().min();
         Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
     }
@@ -220,6 +221,7 @@ impl<D: Driver> Core<D> {
         self.take_turns();
         let any = self.serve_ordered();
         self.serve_waiting();
+        self.send_paced();
         self.flush();
         any
     }
@@ -428,6 +430,18 @@ impl<D: Driver> Core<D> {
             due.is_some()
         });
         self.io.agenda.r2t_waits = r2t_waits;
+    }
+
+    /// Sends more answers of the connections whose rates allow more by now.
+    fn send_paced(&mut self) {
+        if self.io.agenda.paced.is_empty() || self.io.now < self.io.agenda.next_paced {
+            return;
+        }
+        for key in std::mem::take(&mut self.io.agenda.paced) {
+            if let Some(connection) = self.connections.find(key) {
+                connection.send_paced(&mut self.io);
+            }
+        }
     }
 
     /// Receives from connections again, those that found no memory first. Where it is short, as many

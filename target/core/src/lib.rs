@@ -58,6 +58,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod tokens;
 mod traffic;
 mod turns;
 mod workloads;

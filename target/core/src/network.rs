@@ -78,15 +78,23 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
     }
 
-    /// Moves replies whose turn it is to what is sent next.
+    /// Moves replies whose turn it is to what is sent next. Returns the time at which the agenda is to
+    /// have more sent.
     #[inline]
     pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
         &mut self,
         transport: &mut T,
         order: &OrderSettings,
-    ) {
-        if let Some(traffic) = &mut self.traffic {
-            traffic.move_replies(transport, order);
+        now: Nanos,
+    ) -> Option<Nanos> {
+        self.traffic.as_mut()?.move_replies(transport, order, now)
+    }
+
+    /// Lets the transport have as much of the host's data under way as the network's stage allows.
+    #[inline]
+    pub(crate) fn bound_fetches<T: Transport>(&self, transport: &mut T) {
+        if let Some(traffic) = &self.traffic {
+            traffic.bound_fetches(transport);
         }
     }
 

@@ -15,6 +15,7 @@ use fabric::queue::SlotId;
 use qtcp::pacing::Pacing;
 
 use crate::fairness::Fairness;
+use crate::tokens::{Tokens, bytes_in};
 
 /// The shortest time that one R2T is for, in ns: shorter ones spread a host's bursts, longer ones
 /// keep its commands together. Where a round trip takes longer, an R2T is for a round trip: a host
@@ -23,19 +24,15 @@ const R2T_NS: u64 = 4_000_000;
 /// The longest time that one R2T is for, in ns. While a host owes data or waits to be asked, tokens
 /// of this time are kept: the host was not idle, and a late thread must not cost it its part.
 const LATE_NS: u64 = 50_000_000;
-/// One second, in ns.
-const SECOND: u64 = 1_000_000_000;
 /// The smallest R2T in bytes, but for the end of a command's data.
 const R2T_MIN: u64 = 16 << 10;
 
 /// The data that one connection's host has not been asked for yet.
 #[derive(Debug)]
 pub(crate) struct R2tPacer {
-    /// Bytes that may be asked for now; negative where more was asked for.
-    tokens: i64,
-    /// Time at which the tokens were last counted.
-    at: Nanos,
-    /// Whether there was something to ask for all the time since.
+    /// Bytes that may be asked for now.
+    tokens: Tokens,
+    /// Whether there was something to ask for all the time since tokens were last counted.
     waited: bool,
     /// Commands of which a part has come.
     begun: PerClass<VecDeque<SlotId>>,
@@ -71,8 +68,7 @@ pub(crate) enum Turn {
 impl R2tPacer {
     pub(crate) fn new(now: Nanos) -> Self {
         Self {
-            tokens: 0,
-            at: now,
+            tokens: Tokens::new(now),
             waited: false,
             begun: PerClass::default(),
             fresh: PerClass::default(),
@@ -109,9 +105,9 @@ impl R2tPacer {
             && let Some(rate) = pacing.r2t_rate()
         {
             self.refill(now, rate, pacing.rtt(), busy);
-            if self.tokens < 0 {
+            if let Some(due) = self.tokens.due(now, rate) {
                 self.waited = true;
-                return Turn::Later(self.due(now, rate));
+                return Turn::Later(due);
             }
         }
         match self.pop() {
@@ -127,7 +123,7 @@ impl R2tPacer {
     pub(crate) fn charge(&mut self, pacing: &Pacing, class: Class, weight: u64, bytes: u32) {
         self.fairness.spend(class, u64::from(bytes), weight);
         if pacing.r2t_rate().is_some() {
-            self.take(bytes);
+            self.tokens.take(u64::from(bytes));
         }
     }
 
@@ -160,31 +156,10 @@ impl R2tPacer {
     /// the host waited to be asked or owed data (`busy`). A debt from a time of a higher rate
     /// counts as no more than one R2T at the present rate.
     fn refill(&mut self, now: Nanos, rate: u64, rtt: Duration, busy: bool) {
-        let most = i64::try_from(r2t(rate, rtt)).unwrap_or(i64::MAX);
+        let most = r2t(rate, rtt);
         let waited = std::mem::take(&mut self.waited);
         let late = if busy || waited { bytes_in(rate, LATE_NS) } else { 0 };
-        let kept = most.max(i64::try_from(late).unwrap_or(i64::MAX));
-        let nanos = now.0.saturating_sub(self.at.0).min(SECOND);
-        let parts = u128::from(rate) * u128::from(nanos);
-        let new = i64::try_from(parts / u128::from(SECOND)).unwrap_or(i64::MAX);
-        if new > 0 {
-            // The fraction of a byte stays for the next time.
-            let rest = parts % u128::from(SECOND) / u128::from(rate.max(1));
-            self.at = Nanos(now.0.saturating_sub(u64::try_from(rest).unwrap_or(0)));
-            self.tokens = self.tokens.saturating_add(new).min(kept);
-        }
-        self.tokens = self.tokens.max(-most);
-    }
-
-    /// Returns the time at which the bucket is out of debt.
-    fn due(&self, now: Nanos, rate: u64) -> Nanos {
-        let debt = u128::from(self.tokens.unsigned_abs());
-        let nanos = debt * u128::from(SECOND) / u128::from(rate.max(1)) + 1;
-        Nanos(now.0.saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)))
-    }
-
-    fn take(&mut self, bytes: u32) {
-        self.tokens = self.tokens.saturating_sub(i64::from(bytes));
+        self.tokens.refill(now, rate, most.max(late), most);
     }
 
     fn pop(&mut self) -> Option<(Class, Next)> {
@@ -228,11 +203,6 @@ fn r2t(rate: u64, rtt: Duration) -> u64 {
     bytes_in(rate, rtt.clamp(R2T_NS, LATE_NS)).max(R2T_MIN) & !4095
 }
 
-/// Returns how many bytes a rate in bytes per second is in a time in ns.
-fn bytes_in(rate: u64, nanos: u64) -> u64 {
-    u64::try_from(u128::from(rate) * u128::from(nanos) / u128::from(SECOND)).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,11 +219,11 @@ mod tests {
         let (mut now, mut granted) = (Nanos(0), 0_u64);
         while now.0 < 10_000_000_000 {
             pacer.refill(now, rate, RTT, false);
-            if pacer.tokens < 0 {
-                now = pacer.due(now, rate);
+            if let Some(due) = pacer.tokens.due(now, rate) {
+                now = due;
                 continue;
             }
-            pacer.take(16 << 10);
+            pacer.tokens.take(16 << 10);
             granted += 16 << 10;
         }
         let off = granted.abs_diff(10 * rate);
@@ -264,29 +234,33 @@ mod tests {
     fn f5_tokens_are_not_saved_up() {
         let mut pacer = R2tPacer::new(Nanos(0));
         pacer.refill(Nanos(60_000_000_000), 4_000_000, RTT, false);
-        assert_eq!(pacer.tokens, 16 << 10);
+        assert_eq!(pacer.tokens.bytes(), 16 << 10);
     }
 
     #[test]
     fn f5_the_rate_holds_however_often_it_is_looked_at() {
         let (rate, mut pacer) = (100_000, R2tPacer::new(Nanos(0)));
         pacer.refill(Nanos(1_000_000_000), rate, RTT, false);
-        pacer.take(16 << 10);
+        pacer.tokens.take(16 << 10);
         // A refill every 15 us adds one and a half bytes.
         for turn in 0..10_000_u64 {
             pacer.refill(Nanos(1_000_000_000 + turn * 15_000), rate, RTT, false);
         }
-        assert!((14_990..=15_000).contains(&pacer.tokens), "{} of 15000 bytes", pacer.tokens);
+        assert!(
+            (14_990..=15_000).contains(&pacer.tokens.bytes()),
+            "{:?} of 15000 bytes",
+            pacer.tokens
+        );
     }
 
     #[test]
     fn f5_a_debt_of_a_faster_time_is_no_more_than_a_grant() {
         let mut pacer = R2tPacer::new(Nanos(0));
         pacer.refill(Nanos(1), 1_000_000_000, RTT, false);
-        pacer.take(1 << 20);
+        pacer.tokens.take(1 << 20);
         let rate = 14_000;
         pacer.refill(Nanos(1_000_000), rate, RTT, false);
-        let wait = pacer.due(Nanos(1_000_000), rate).0 - 1_000_000;
+        let wait = pacer.tokens.due(Nanos(1_000_000), rate).unwrap().0 - 1_000_000;
         assert!(wait <= 1_300_000_000, "{wait} ns, for 16 KiB in 1.2 s");
     }
 
@@ -336,11 +310,11 @@ mod tests {
             let now = Nanos(turn * 20_000_000);
             loop {
                 pacer.refill(now, rate, RTT, false);
-                if pacer.tokens < 0 {
+                if pacer.tokens.bytes() < 0 {
                     pacer.waited = true;
                     break;
                 }
-                pacer.take(16 << 10);
+                pacer.tokens.take(16 << 10);
                 granted += 16 << 10;
             }
         }

@@ -15,6 +15,7 @@ use crate::fairness::weight;
 use crate::pacer::{R2tPacer, Turn, r2t_bytes};
 use crate::payload::TxData;
 use crate::replies::Replies;
+use crate::tokens::Tokens;
 
 /// Largest amount in bytes that is handed to the kernel at once while replies are limited: the
 /// order of what was handed over is fixed.
@@ -31,6 +32,10 @@ pub(crate) struct Traffic<B> {
     /// Bytes that the host was asked for and still owes.
     owed: PerClass<u64>,
     replies: Replies<B>,
+    /// What may be sent by now, where the target itself keeps to a rate.
+    tokens: Tokens,
+    /// Whether the reactor's agenda has the connection, to send more when its time has come.
+    listed: bool,
     pacer: R2tPacer,
     /// Whether something changed that was not published.
     changed: bool,
@@ -45,6 +50,8 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
             received: PerClass::default(),
             owed: PerClass::default(),
             replies: Replies::default(),
+            tokens: Tokens::new(now),
+            listed: false,
             pacer: R2tPacer::new(now),
             changed: false,
         }
@@ -168,29 +175,57 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.replies.push(class, slot, data);
     }
 
-    /// Moves replies whose turn it is to what is sent next.
+    /// Moves replies whose turn it is to what is sent next. Returns the time at which more may be sent,
+    /// if the connection's rate is what the rest waits for, and the reactor's agenda has no such time.
     #[inline]
     pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
         &mut self,
         transport: &mut T,
         order: &OrderSettings,
-    ) {
+        now: Nanos,
+    ) -> Option<Nanos> {
         if self.replies.is_empty() {
-            return;
+            return None;
         }
         // What the host is told and asked for next goes behind what is handed over now: answers that
         // are larger go in pieces.
         let ahead = self.pacing.ahead();
-        let most = if self.pacing.is_held() { ahead.min(BATCH) } else { ahead };
+        let by_socket = self.pacing.is_held() && transport.under_way().is_none();
+        let most = if by_socket { ahead.min(BATCH) } else { ahead };
         let at_once = self.pacing.piece();
+        let rate = self.pacing.out_rate();
+        if let Some(rate) = rate {
+            // What a late thread has not sent, or a debt from a time of a higher rate, counts for no more
+            // than may be under way.
+            self.tokens.refill(now, rate, ahead as u64, ahead as u64);
+        }
         while takes_more(transport, most) {
+            if let Some(due) = rate.and_then(|rate| self.tokens.due(now, rate)) {
+                return (!std::mem::replace(&mut self.listed, true)).then_some(due);
+            }
             let Some(piece) = self.replies.pop(|class| weight(order, class), at_once) else {
                 break;
             };
-            self.sent[piece.class] += piece.data.bytes().len() as u64;
+            let bytes = piece.data.bytes().len() as u64;
+            self.sent[piece.class] += bytes;
+            if rate.is_some() {
+                self.tokens.take(bytes);
+            }
             self.changed = true;
             transport.send_data(piece.slot, piece.data, piece.offset, piece.last);
         }
+        None
+    }
+
+    /// Takes note that the reactor's agenda no longer has the connection, to send more.
+    pub(crate) fn leave_agenda(&mut self) {
+        self.listed = false;
+    }
+
+    /// Lets the transport have as much of the host's data under way as the network's stage allows.
+    #[inline]
+    pub(crate) fn bound_fetches<T: Transport>(&self, transport: &mut T) {
+        transport.bound_fetches(self.pacing.asked());
     }
 
     /// Tells the poller what has changed. `active` commands are in the target.
@@ -214,16 +249,24 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
     }
 }
 
-/// Says whether less than `most` is ahead of what is said next. A batch that the kernel has not
-/// taken yet counts as 64 KiB: on a slow link, answers wait behind no more than that batch.
+/// Says whether less than `most` is ahead of what is said next. Where the transport does not know what
+/// is under way, a batch that the kernel has not taken yet counts as 64 KiB: on a slow link, answers
+/// wait behind no more than that batch.
 #[inline]
 fn takes_more<T: Transport>(transport: &T, most: usize) -> bool {
-    let batch = if transport.is_sending() { BATCH } else { 0 };
-    transport.unsent().saturating_add(batch) < most
+    let batch = || if transport.is_sending() { BATCH } else { 0 };
+    let ahead = transport.under_way().unwrap_or_else(batch);
+    transport.unsent().saturating_add(ahead) < most
 }
 
 #[cfg(test)]
 mod tests {
+    use fabric::nvme::{SglDescriptor, Sqe};
+    use fabric::queue::Received;
+    use fabric::rdma::wire::{QueueParams, TargetQueue};
+    use qtcp::pacing::Answers;
+    use zerocopy::IntoBytes as _;
+
     use super::*;
 
     #[test]
@@ -264,6 +307,41 @@ mod tests {
         traffic.replies.push(Class::High, SlotId(2), TxData::Bytes(vec![1; 30]));
         assert!(traffic.holds_replies());
         assert_eq!(traffic.waiting_bytes(), 730);
+    }
+
+    #[test]
+    fn e2_no_more_of_a_queue_pair_is_under_way_than_its_window() {
+        let params = QueueParams {
+            qid: 1,
+            entries: 4,
+            in_capsule_data: 0,
+            reads: 1,
+            max_read: 1,
+            posts: 100,
+        };
+        let mut queue = TargetQueue::<TxData<Vec<u8>>, Vec<u8>>::new(params);
+        assert!(queue.next(&mut &[][..]).is_ok(), "it begins");
+        queue.set_queue(4, true);
+        let sgl = SglDescriptor::keyed(0, 1 << 20, 1, false);
+        let capsule = [Sqe { flags: 0b01 << 6, sgl, ..Sqe::default() }.as_bytes().to_vec()];
+        let Ok(Some(Received::Command { slot, .. })) = queue.next(&mut &capsule[..]) else {
+            panic!("a command")
+        };
+        let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
+        traffic.pacing.set_held(true);
+        traffic.pacing.hand_over(Answers::Window(64 << 10));
+        traffic.hold(Class::High, slot, TxData::Bytes(vec![1; 200 << 10]));
+        let order = OrderSettings::default();
+        let mut moved = |queue: &mut TargetQueue<_, _>| {
+            let before = traffic.replies.all_bytes();
+            assert_eq!(traffic.move_replies(queue, &order, Nanos(0)), None, "there is no rate");
+            before - traffic.replies.all_bytes()
+        };
+        assert_eq!(moved(&mut queue), 64 << 10);
+        let batch = queue.take_batch().unwrap();
+        assert_eq!(moved(&mut queue), 0, "it is under way");
+        queue.give_back(batch);
+        assert_eq!(moved(&mut queue), 64 << 10);
     }
 
     #[test]

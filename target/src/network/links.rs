@@ -3,8 +3,10 @@
 use arbitration::PerClass;
 use qtcp::Rate;
 use qtcp::class_split::LinkDirection;
+use qtcp::completions::LinkLoad;
 use qtcp::link::{self, ClassGoal, Rules};
 
+use super::look::Both;
 use crate::config::{self, DEFAULT_LINK, Network};
 
 /// A direction of a link, seen from the target.
@@ -70,6 +72,19 @@ impl Links {
     ) -> Option<&mut LinkDirection> {
         debug_assert!(index < self.0.len(), "each connection has the index of a present link");
         Some(self.0.get_mut(index)?.direction_mut(direction))
+    }
+
+    /// Returns what a link carries, in both directions.
+    pub(super) fn load(&self, index: usize) -> Both<LinkLoad> {
+        let Some(ConfiguredLink { out, into, .. }) = self.0.get(index) else {
+            return Both::default();
+        };
+        let load = |this: &LinkDirection, that: &LinkDirection| LinkLoad {
+            fastest: this.link.fastest(),
+            total: this.link.total(),
+            other: that.link.total(),
+        };
+        Both { out: load(out, into), into: load(into, out) }
     }
 
     /// Returns all links, the default one first.

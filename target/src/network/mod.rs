@@ -1,8 +1,10 @@
 //! Stage S6 in the daemon: the links and classes of the configuration and of live changes, and the
 //! limits of connections.
 //!
-//! - [`socket`]: a connection as the poller receives it; [`qtcp::pacing`] has the messages between
-//!   its reactor and the poller.
+//! - [`path`]: the way of a connection's data, as the poller receives it: a [`socket`] or a
+//!   [`queue_pair`]; [`qtcp::pacing`] has the messages between its reactor and the poller.
+//! - [`look`]: what a look at a connection sees, and what it allows.
+//! - [`notifications`]: the marks that RDMA devices count.
 //! - [`links`]: the links, and the goals of their classes.
 //! - [`poller`]: a thread that looks at all connections; [`connection`]: one connection with its
 //!   limits; [`qtcp::class_split`]: the classes of one connection.
@@ -10,7 +12,11 @@
 
 mod connection;
 mod links;
+mod look;
+mod notifications;
+mod path;
 mod poller;
+mod queue_pair;
 mod socket;
 mod view;
 
@@ -27,8 +33,12 @@ use crate::clock::Clock;
 use crate::config::Network;
 use crate::sync::lock;
 
+pub(crate) use path::{NewConnection, Path};
 use poller::Poller;
-pub(crate) use socket::PacedSocket;
+pub(crate) use queue_pair::QueuePairPath;
+#[cfg(feature = "rdma")]
+pub(crate) use queue_pair::QueuePairTraffic;
+pub(crate) use socket::SocketPath;
 
 /// Stage S6, as all threads share it.
 #[derive(Debug)]
@@ -49,7 +59,7 @@ pub(crate) struct NetworkShared {
 /// The coming or going of a connection.
 #[derive(Debug)]
 enum Event {
-    Came(PacedSocket),
+    Came(Box<NewConnection>),
     Went(ConnectionId),
 }
 
@@ -129,8 +139,8 @@ impl NetworkShared {
     }
 
     /// Tells the poller that an I/O connection has come.
-    pub(crate) fn came(&self, socket: PacedSocket) {
-        lock(&self.events).push(Event::Came(socket));
+    pub(crate) fn came(&self, connection: NewConnection) {
+        lock(&self.events).push(Event::Came(Box::new(connection)));
         self.wake.notify_one();
     }
 
@@ -163,7 +173,7 @@ impl NetworkShared {
         poller.configure(version, &lock(&self.config), &listeners);
         for event in events {
             match event {
-                Event::Came(socket) => poller.add(now, socket, &listeners),
+                Event::Came(connection) => poller.add(now, *connection, &listeners),
                 Event::Went(id) => poller.remove(id),
             }
         }

@@ -14,7 +14,8 @@ use units::nanos;
 
 use super::connection::{LONGEST, PacedConnection, RESTING};
 use super::links::{Direction, Links};
-use super::socket::PacedSocket;
+use super::notifications::Ports;
+use super::path::NewConnection;
 use crate::config::Network;
 use crate::engine::ConnectionNetwork;
 
@@ -28,6 +29,8 @@ const CORE_PART: u32 = 20;
 #[derive(Debug, Default)]
 pub(super) struct Poller {
     pub(super) links: Links,
+    /// The ports of RDMA devices that connections use.
+    ports: Ports,
     version: u64,
     enabled: bool,
     connections: Slab<PacedConnection>,
@@ -79,13 +82,14 @@ impl Poller {
     pub(super) fn add(
         &mut self,
         now: Nanos,
-        socket: PacedSocket,
+        mut connection: NewConnection,
         listeners: &HashMap<u32, String>,
     ) {
+        connection.path.find_notifications(&mut self.ports);
         self.generation = self.generation.wrapping_add(1);
-        let id = socket.id;
-        let link = link_of(&self.links, listeners, socket.listener);
-        let connection = PacedConnection::new(now, socket, self.generation, link);
+        let id = connection.id;
+        let link = link_of(&self.links, listeners, connection.listener);
+        let mut connection = PacedConnection::new(now, connection, self.generation, link);
         if self.enabled {
             connection.expect_traffic();
         }
@@ -198,6 +202,8 @@ mod tests {
 
     use qtcp::pacing::Pacing;
 
+    use super::super::path::Path;
+    use super::super::socket::SocketPath;
     use super::*;
 
     fn pair() -> (TcpStream, TcpStream) {
@@ -206,17 +212,17 @@ mod tests {
         (here, listener.accept().unwrap().0)
     }
 
-    fn paced(socket: &TcpStream, id: u64, pacing: &Arc<Pacing>) -> PacedSocket {
-        PacedSocket {
+    fn paced(socket: &TcpStream, id: u64, pacing: &Arc<Pacing>) -> NewConnection {
+        NewConnection {
             id: ConnectionId(id),
             listener: ListenerId(0),
-            socket: OwnedFd::from(socket.try_clone().unwrap()),
+            path: Path::Socket(SocketPath::new(OwnedFd::from(socket.try_clone().unwrap()))),
             pacing: Arc::clone(pacing),
         }
     }
 
     /// Makes a connection that moves nothing.
-    fn quiet(socket: &TcpStream, id: u64) -> PacedSocket {
+    fn quiet(socket: &TcpStream, id: u64) -> NewConnection {
         paced(socket, id, &Arc::default())
     }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::sync::Arc;
 
 use fabric::queue::Fetch;
 use fabric::queue::Payload as _;
@@ -14,11 +15,14 @@ use fabric::rdma::verbs::{
     Token, Work,
 };
 use fabric::rdma::wire::{self, Post};
+use qtcp::completions::{Meter, Posted};
 use rustc_hash::FxHashMap;
 use sluice_core::{Key, TxData};
 
 use super::pool::Buffer;
 use super::receive::DataPlace;
+use crate::clock::Clock;
+use crate::network::{QueuePairPath, QueuePairTraffic};
 use crate::rdma::NewQueuePair;
 use crate::shared::Shared;
 
@@ -48,6 +52,8 @@ struct Fetching {
     fetch: Fetch,
     place: Option<DataPlace>,
     own: Vec<u8>,
+    /// What its connection's meter is to be told when it is over.
+    posted: Option<Posted>,
 }
 
 // SAFETY: the bytes are in a reactor's arena, or on the heap: they stay where they are when this
@@ -83,8 +89,12 @@ struct Link {
     pair: Pair,
     /// Index of its completion queue.
     completions: usize,
-    /// Batches that were posted and are not over.
-    batches: VecDeque<Batch>,
+    /// Batches that were posted and are not over, with what the connection's meter is to be told then.
+    batches: VecDeque<(Batch, Option<Posted>)>,
+    /// The meters of a connection that the network's stage looks after.
+    meters: Option<Box<Meters>>,
+    /// Bytes of data in a packet; 0 while the connection is not accepted.
+    mtu: u32,
     wants: Wants,
     /// Capsules that have arrived and were not handed over.
     arrived: Vec<Capsule>,
@@ -94,6 +104,14 @@ struct Link {
     is_down: bool,
     /// Whether it is in the list of those with receive buffers to post.
     reposts: bool,
+}
+
+/// What a connection's completions tell, and who is told.
+#[derive(Debug, Default)]
+struct Meters {
+    out: Meter,
+    into: Meter,
+    told: Arc<QueuePairTraffic>,
 }
 
 /// Something that has happened, for the core.
@@ -183,6 +201,8 @@ impl QueuePairs {
             pair: pair.activate(),
             completions,
             batches: VecDeque::new(),
+            meters: None,
+            mtu: 0,
             wants: Wants::Nothing,
             arrived: Vec::new(),
             lost: None,
@@ -191,11 +211,23 @@ impl QueuePairs {
         };
         if let Some(place) = self.links.get_mut(index) {
             let link = place.insert(Box::new(link));
-            if let Err(error) = link.pair.pair().accept(accept, private_data, tos) {
-                let reason = format!("the connection cannot be accepted: {error}");
-                lose(link, &mut self.happened, reason.into());
+            match link.pair.pair().accept(accept, private_data, tos) {
+                Ok(mtu) => link.mtu = mtu,
+                Err(error) => {
+                    let reason = format!("the connection cannot be accepted: {error}");
+                    lose(link, &mut self.happened, reason.into());
+                }
             }
         }
+    }
+
+    /// Meters a connection from now on. Returns what the network's stage learns of it.
+    pub(super) fn meter(&mut self, key: Key) -> Option<QueuePairPath> {
+        let link = find(&mut self.links, key)?;
+        let told = Arc::clone(&link.meters.insert(Box::default()).told);
+        let id = link.pair.pair().id();
+        let device = id.device().map(|device| device.name().to_owned()).unwrap_or_default();
+        Some(QueuePairPath::new(told, (device, id.port()), link.mtu))
     }
 
     /// Takes note that a connection is over.
@@ -208,7 +240,7 @@ impl QueuePairs {
     }
 
     /// Takes completions, of all queues. Returns whether there were any.
-    pub(super) fn poll(&mut self) -> bool {
+    pub(super) fn poll(&mut self, clock: &Clock) -> bool {
         let mut any = false;
         for index in 0..self.completions.len() {
             let mut taken = std::mem::take(&mut self.taken);
@@ -222,18 +254,18 @@ impl QueuePairs {
             }
             any |= !taken.is_empty();
             for completion in taken.drain(..) {
-                self.complete(index, completion);
+                self.complete(index, completion, clock);
             }
             self.taken = taken;
         }
         any
     }
 
-    fn complete(&mut self, index: usize, completion: Completion) {
+    fn complete(&mut self, index: usize, completion: Completion, clock: &Clock) {
         let Self { links, numbers, happened, reposts, .. } = self;
         let key = numbers.get(&(index, completion.queue_pair())).copied();
         let Some(link) = key.and_then(|key| find(links, key)) else { return };
-        let Link { key, pair, batches, arrived, .. } = link;
+        let Link { key, pair, batches, arrived, meters, .. } = link;
         let key = *key;
         let (mut failed, mut came) = (None, false);
         pair.complete(completion, |done| match done {
@@ -243,7 +275,10 @@ impl QueuePairs {
             }
             Done::Lost(outcome) => failed = Some(outcome),
             Done::Work { work: Work::Read { into, .. }, outcome, .. } => {
-                let Fetching { fetch, place, own } = into;
+                let Fetching { fetch, place, own, posted } = into;
+                if let (Some(meters), Some(posted)) = (&mut *meters, posted) {
+                    meters.into.complete(clock.now(), posted, &meters.told.into);
+                }
                 if !outcome.is_success() {
                     failed = Some(outcome);
                 }
@@ -254,7 +289,10 @@ impl QueuePairs {
                 if !outcome.is_success() {
                     failed = Some(outcome);
                 }
-                if ends && let Some(batch) = batches.pop_front() {
+                if ends && let Some((batch, posted)) = batches.pop_front() {
+                    if let (Some(meters), Some(posted)) = (&mut *meters, posted) {
+                        meters.out.complete(clock.now(), posted, &meters.told.out);
+                    }
                     let lost = (!outcome.is_success()).then(|| reason(outcome));
                     happened.push_back(Happened::Sent(key, batch, lost));
                 }
@@ -360,7 +398,7 @@ impl QueuePairs {
     }
 
     /// Posts a batch.
-    pub(super) fn send(&mut self, key: Key, mut batch: Batch) {
+    pub(super) fn send(&mut self, key: Key, mut batch: Batch, clock: &Clock) {
         let Self { links, happened, .. } = self;
         let Some(link) = find(links, key) else { return };
         // A host may send its next command as soon as it has an answer: there is a buffer for it first.
@@ -369,6 +407,8 @@ impl QueuePairs {
             let _ = link.pair.repost();
         }
         let count = batch.posts.len();
+        let bytes = batch.bytes() as u64;
+        let posted = link.meters.as_mut().map(|meters| meters.out.post(clock.now(), bytes));
         let works = batch.posts.drain(..).map(|post| match post {
             Post::Data { payload, remote } => Work::Write { payload: Sent(payload), remote },
             Post::Response { ref cqe, invalidate } => {
@@ -376,7 +416,7 @@ impl QueuePairs {
             }
         });
         match link.pair.post(works) {
-            Ok(()) => link.batches.push_back(batch),
+            Ok(()) => link.batches.push_back((batch, posted)),
             Err((error, rest)) => {
                 let lost: Cow<'static, str> = error.to_string().into();
                 lose(link, happened, lost.clone());
@@ -385,23 +425,32 @@ impl QueuePairs {
                     happened.push_back(Happened::Sent(key, batch, Some(lost)));
                 } else {
                     // Those that were posted come back flushed.
-                    link.batches.push_back(batch);
+                    link.batches.push_back((batch, posted));
                 }
             }
         }
     }
 
     /// Fetches data from the host's memory.
-    pub(super) fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace>) {
+    pub(super) fn fetch(
+        &mut self,
+        key: Key,
+        fetch: Fetch,
+        place: Option<DataPlace>,
+        clock: &Clock,
+    ) {
         let Self { links, happened, .. } = self;
         let Some(link) = find(links, key) else { return };
         let own = if place.is_some() { Vec::new() } else { vec![0; fetch.length as usize] };
-        let work = Work::Read { into: Fetching { fetch, place, own }, remote: fetch.remote };
+        let bytes = u64::from(fetch.length);
+        let posted = link.meters.as_mut().map(|meters| meters.into.post(clock.now(), bytes));
+        let into = Fetching { fetch, place, own, posted };
+        let work = Work::Read { into, remote: fetch.remote };
         if let Err((error, works)) = link.pair.post([work]) {
             let lost: Cow<'static, str> = error.to_string().into();
             lose(link, happened, lost.clone());
             for work in works {
-                if let Work::Read { into: Fetching { fetch, place, own }, .. } = work {
+                if let Work::Read { into: Fetching { fetch, place, own, .. }, .. } = work {
                     let lost = Some(lost.clone());
                     happened.push_back(Happened::Fetched(key, fetch, place, own, lost));
                 }
@@ -461,7 +510,7 @@ impl QueuePairs {
 
     /// Prepares to sleep: each descriptor tells of the next completion. Returns false where there
     /// are completions already.
-    pub(super) fn arm(&mut self) -> bool {
+    pub(super) fn arm(&mut self, clock: &Clock) -> bool {
         let mut armed = false;
         for one in &mut self.completions {
             if !one.armed {
@@ -470,7 +519,7 @@ impl QueuePairs {
             }
         }
         // What came before the queues were armed is not told.
-        !(armed && self.poll()) && self.happened.is_empty()
+        !(armed && self.poll(clock)) && self.happened.is_empty()
     }
 }
 

@@ -9,6 +9,8 @@ use sluice_core::{Key, TxData};
 
 use super::pool::Buffer;
 use super::receive::DataPlace;
+use crate::clock::Clock;
+use crate::network::QueuePairPath;
 use crate::shared::Shared;
 
 /// Work requests that are posted together.
@@ -40,9 +42,13 @@ impl QueuePairs {
 
     pub(super) fn stop_receiving(&mut self, _: Key) {}
 
-    pub(super) fn send(&mut self, _: Key, _: Batch) {}
+    pub(super) fn send(&mut self, _: Key, _: Batch, _: &Clock) {}
 
-    pub(super) fn fetch(&mut self, _: Key, _: Fetch, _: Option<DataPlace>) {}
+    pub(super) fn fetch(&mut self, _: Key, _: Fetch, _: Option<DataPlace>, _: &Clock) {}
+
+    pub(super) fn meter(&mut self, _: Key) -> Option<QueuePairPath> {
+        None
+    }
 
     pub(super) fn shut_down(&mut self, _: Key) {}
 

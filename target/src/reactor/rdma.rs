@@ -54,7 +54,7 @@ impl Reactor {
 
     /// Takes what has happened to queue pairs. Returns whether there was anything.
     pub(super) fn serve_queue_pairs(&mut self) -> bool {
-        let mut any = self.core.driver().pairs.poll();
+        let mut any = self.core.driver().pairs.poll(&self.shared.clock);
         while let Some(happened) = self.core.driver().pairs.next() {
             any = true;
             match happened {
@@ -87,6 +87,6 @@ impl Reactor {
 
     /// Prepares to sleep. Returns false where a completion is there already.
     pub(super) fn arm_queue_pairs(&mut self) -> bool {
-        self.core.driver().pairs.arm()
+        self.core.driver().pairs.arm(&self.shared.clock)
     }
 }

@@ -29,7 +29,7 @@ use super::send::Sending;
 use super::tag::Tag;
 use crate::devices::OpenDevice;
 use crate::hosts::Host;
-use crate::network::PacedSocket;
+use crate::network::{NewConnection, Path, SocketPath};
 use crate::qos::{Asker, Snapshot};
 use crate::shared::Shared;
 use crate::socket;
@@ -264,19 +264,19 @@ impl Driver for Uring {
 
     #[inline]
     fn send(&mut self, key: Key, batch: Either<Batch<TxData<Buffer>>, queue_pairs::Batch>) {
-        let Self { links, ring, pairs, .. } = self;
+        let Self { links, ring, pairs, shared, .. } = self;
         match (batch, Self::open_socket_mut(links, key)) {
             (Either::Left(batch), Some(socket)) => {
                 let (fd, tag) = (socket.fd.as_raw_fd(), Tag::Send(key).encode());
                 socket.sending.start(batch, fd, tag, ring);
             }
-            (Either::Right(batch), None) => pairs.send(key, batch),
+            (Either::Right(batch), None) => pairs.send(key, batch, &shared.clock),
             _ => debug_assert!(false, "a batch is of its connection's transport"),
         }
     }
 
     fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace>) {
-        self.pairs.fetch(key, fetch, place);
+        self.pairs.fetch(key, fetch, place, &self.shared.clock);
     }
 
     fn shut_down(&mut self, key: Key) {
@@ -306,14 +306,20 @@ impl Driver for Uring {
 
     fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool {
         let Some(link) = self.open_link(key) else { return false };
-        let Some(socket) = &link.socket else { return false };
-        match socket.fd.as_fd().try_clone_to_owned() {
-            Ok(own) => {
-                let (id, listener) = (key.id(self.reactor), link.listener);
-                let pacing = Arc::clone(pacing);
-                self.shared.network.came(PacedSocket { id, listener, socket: own, pacing });
+        let (id, listener, pacing) = (key.id(self.reactor), link.listener, Arc::clone(pacing));
+        let path = match &link.socket {
+            Some(socket) => {
+                let own = socket.fd.as_fd().try_clone_to_owned();
+                own.map(|own| Some(Path::Socket(SocketPath::new(own))))
+            }
+            None => Ok(self.pairs.meter(key).map(Path::QueuePair)),
+        };
+        match path {
+            Ok(Some(path)) => {
+                self.shared.network.came(NewConnection { id, listener, pacing, path });
                 true
             }
+            Ok(None) => false,
             Err(error) => {
                 if let Some(peer) = self.peer_to_log(key) {
                     tracing::warn!(%peer, %error, "the connection is not paced");

@@ -352,6 +352,14 @@ impl Id {
         Device::find(unsafe { (*self.raw()).verbs })
     }
 
+    /// Returns the number of the device's port that the connection uses, from 1 on; 0 while the address
+    /// is not resolved.
+    #[must_use]
+    pub fn port(&self) -> u8 {
+        // SAFETY: the identifier lives.
+        unsafe { (*self.raw()).port_num }
+    }
+
     /// Returns the traffic class byte of the connection's route.
     #[must_use]
     pub fn traffic_class(&self) -> Option<u8> {

@@ -237,7 +237,8 @@ impl QueuePair {
     }
 
     /// Accepts the connection, which a peer asked for: [`Event::Established`] follows. `tos` is the
-    /// traffic class byte of what is sent; `None` means the peer's.
+    /// traffic class byte of what is sent; `None` means the peer's. Returns the most bytes of data of a
+    /// packet.
     ///
     /// [`Event::Established`]: super::Event::Established
     ///
@@ -248,12 +249,15 @@ impl QueuePair {
         params: ConnectionParams,
         private_data: &[u8],
         tos: Option<u8>,
-    ) -> Result<(), Error> {
+    ) -> Result<u32, Error> {
         let id = &self.raw.id;
         // The connection manager would bring the queue pair up with the peer's traffic class, and have a
         // peer that finds no receive buffer try again after 655 ms.
         self.come_up(ibv_qp_state::IBV_QPS_INIT, |_| {})?;
+        let mut mtu = 0;
         self.come_up(ibv_qp_state::IBV_QPS_RTR, |attributes| {
+            // Codes 1 to 5 are 256 to 4096 bytes.
+            mtu = 128_u32 << attributes.path_mtu.min(5);
             if let Some(tos) = tos {
                 attributes.ah_attr.grh.traffic_class = tos;
             }
@@ -268,7 +272,7 @@ impl QueuePair {
         let accepted = id.accept(params, private_data, self.number());
         // SAFETY: the identifier lives, and has its queue pair again, which it destroys.
         unsafe { (*id.raw()).qp = self.raw.queue };
-        accepted
+        accepted.map(|()| mtu)
     }
 
     /// Brings the queue pair to its next state, with the connection's attributes but for a change.

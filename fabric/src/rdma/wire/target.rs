@@ -81,6 +81,15 @@ pub struct Batch<P> {
     pub posts: Vec<Post<P>>,
     /// Entries of the send queue that the batch takes.
     credits: u16,
+    bytes: usize,
+}
+
+impl<P> Batch<P> {
+    /// Returns the number of bytes that the batch moves.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 /// The target's end of a queue pair; `P` is the payload of what commands return, `B` a receive buffer
@@ -99,11 +108,16 @@ pub struct TargetQueue<P, B> {
     /// Batches that are out, and the entries of the send queue that they take.
     batches: usize,
     posted: u16,
+    /// The number of their bytes.
+    under_way: usize,
     /// Memory of batches that came back.
     spare: Vec<Vec<Post<P>>>,
     /// Fetches that were not handed out, and the number of those that are out.
     fetches: VecDeque<Fetch>,
     fetching: u16,
+    /// The bytes of those that are out, and their bound.
+    fetching_bytes: u64,
+    fetch_bound: Option<u64>,
     capsules: core::marker::PhantomData<fn(B)>,
 }
 
@@ -129,9 +143,12 @@ impl<P: Payload, B> TargetQueue<P, B> {
             unsent: 0,
             batches: 0,
             posted: 0,
+            under_way: 0,
             spare: Vec::new(),
             fetches: VecDeque::new(),
             fetching: 0,
+            fetching_bytes: 0,
+            fetch_bound: None,
             capsules: core::marker::PhantomData,
         }
     }
@@ -181,7 +198,7 @@ impl<P: Payload, B> TargetQueue<P, B> {
 
     /// Asks for the next part of a command's data, if it may be asked for. Returns its length.
     fn ask(&mut self, slot: SlotId, metered: bool, most: u32) -> u32 {
-        let most = most.min(self.params.max_read);
+        let most = most.min(self.params.max_read).min(self.most_at_once());
         let part = self.commands.open_grant(slot, metered, (1, most), |_| 0);
         let keyed = Keyed::of(self.commands.sqe_of(slot));
         let (Some((_, offset, length)), Some(Keyed { remote, .. })) = (part, keyed) else {
@@ -190,6 +207,12 @@ impl<P: Payload, B> TargetQueue<P, B> {
         let remote = remote.after(offset);
         self.fetches.push_back(Fetch { slot, offset, length, remote });
         length
+    }
+
+    /// Returns the most bytes of one fetch, whole 4 KiB: half of the bound of all.
+    fn most_at_once(&self) -> u32 {
+        let half = |bound: u64| u32::try_from(bound / 2).unwrap_or(u32::MAX) & !4095;
+        self.fetch_bound.map_or(u32::MAX, |bound| half(bound).max(4096))
     }
 
     /// Closes the part of a command's data that was asked for.
@@ -282,13 +305,24 @@ where
         if self.fetching >= self.params.reads {
             return None;
         }
+        let next = u64::from(self.fetches.front()?.length);
+        let full = |bound| self.fetching > 0 && self.fetching_bytes.saturating_add(next) > bound;
+        if self.fetch_bound.is_some_and(full) {
+            return None;
+        }
         let fetch = self.fetches.pop_front()?;
         self.fetching += 1;
+        self.fetching_bytes += next;
         Some(fetch)
+    }
+
+    fn bound_fetches(&mut self, bytes: Option<u64>) {
+        self.fetch_bound = bytes;
     }
 
     fn fetched(&mut self, fetch: &Fetch) -> Option<Received<'static>> {
         self.fetching = self.fetching.saturating_sub(1);
+        self.fetching_bytes = self.fetching_bytes.saturating_sub(fetch.length.into());
         let slot = fetch.slot;
         let invalidate = self.invalidates(slot);
         match self.close_part(slot) {
@@ -383,17 +417,24 @@ where
         let credits = u16::try_from(count).ok().filter(|&count| count > 0)?;
         let mut posts = self.spare.pop().unwrap_or_default();
         posts.extend(self.outbox.drain(..count));
-        self.unsent -= posts.iter().map(Post::bytes).sum::<usize>();
+        let bytes = posts.iter().map(Post::bytes).sum::<usize>();
+        self.unsent -= bytes;
+        self.under_way += bytes;
         self.posted += credits;
         self.batches += 1;
-        Some(Batch { posts, credits })
+        Some(Batch { posts, credits, bytes })
     }
 
-    fn give_back(&mut self, Batch { mut posts, credits }: Batch<P>) {
+    fn give_back(&mut self, Batch { mut posts, credits, bytes }: Batch<P>) {
         posts.clear();
+        self.under_way = self.under_way.saturating_sub(bytes);
         self.spare.push(posts);
         self.posted = self.posted.saturating_sub(credits);
         self.batches = self.batches.saturating_sub(1);
+    }
+
+    fn under_way(&self) -> Option<usize> {
+        Some(self.under_way)
     }
 
     fn is_sending(&self) -> bool {

@@ -279,3 +279,44 @@ fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data()
     let waiting = rig.core.driver().paced[0].into[Class::Low].read().1;
     assert_eq!(waiting, 0, "none waits to be asked for");
 }
+
+#[test]
+fn e2_answers_leave_at_the_rate_that_the_target_itself_keeps_to() {
+    let mut rig = rig();
+    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    // 256 KiB in 262 ms, but for what is handed over at once.
+    pacing.set_out_rate(Some(1_000_000));
+    pacing.set_held(true);
+    pacing.hand_over(Answers::Window(32 << 10));
+    for n in 0..4 {
+        rig.submit(1, read(MEMORY, n * 128, 128), None, 64 << 10);
+    }
+    let mut sent = Vec::new();
+    for _ in 0..300 {
+        rig.pass(MS);
+        sent.push(pacing.out[Class::Low].read().0);
+    }
+    for (ms, least, most) in [(50, 40_000, 90_000), (100, 90_000, 140_000), (200, 190_000, 240_000)]
+    {
+        assert!((least..=most).contains(&sent[ms]), "{} bytes in {ms} ms", sent[ms]);
+    }
+    assert_eq!(sent.last(), Some(&(256 << 10)));
+}
+
+#[test]
+fn e2_answers_go_on_soon_after_their_rate_is_lifted() {
+    let mut rig = rig();
+    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    pacing.set_out_rate(Some(1));
+    pacing.set_held(true);
+    pacing.hand_over(Answers::Window(32 << 10));
+    rig.submit(1, read(MEMORY, 0, 128), None, 64 << 10);
+    rig.pass(100 * MS);
+    let (moved, waiting) = pacing.out[Class::Low].read();
+    assert!(moved <= 16 << 10 && waiting > 0, "a byte in a second: {moved}");
+    pacing.set_out_rate(None);
+    pacing.set_held(false);
+    pacing.hand_over(Answers::All);
+    rig.pass(20 * MS);
+    assert_eq!(pacing.out[Class::Low].read(), (64 << 10, 0));
+}

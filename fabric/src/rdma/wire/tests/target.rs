@@ -156,6 +156,46 @@ fn data_is_fetched_in_parts_of_which_a_bounded_number_is_out() {
 }
 
 #[test]
+fn e2_fetches_that_are_out_keep_to_a_bound_of_bytes() {
+    let mut queue = Queue::new(QueueParams { reads: 9, max_read: 1 << 20, ..PARAMS });
+    assert!(matches!(queue.next(&mut &[][..]), Ok(Some(Received::Initialized))));
+    queue.set_queue(4, true);
+    queue.bound_fetches(Some(20_000));
+    for cid in 0..3 {
+        let (slot, _) = arrive(&mut queue, &keyed(cid, 30_000, false), &[]).unwrap();
+        queue.fetch(slot, 30_000);
+    }
+    // Half of it in each part, in whole 4 KiB; one part of each command at a time.
+    let first = fetches(&mut queue);
+    assert_eq!(first.iter().map(|fetch| fetch.length).collect::<Vec<_>>(), [8192, 8192]);
+    assert_eq!(queue.fetched(&first[0]).map(drop), None, "there is more");
+    let next = fetches(&mut queue);
+    assert_eq!(next.iter().map(|fetch| fetch.length).collect::<Vec<_>>(), [8192]);
+    assert_ne!((next[0].slot, next[0].offset), (first[0].slot, 8192), "in turn");
+    // One is always out, whatever the bound.
+    queue.bound_fetches(Some(1));
+    assert_eq!(fetches(&mut queue), []);
+    for fetch in [&first[1], &next[0]] {
+        queue.fetched(fetch);
+    }
+    assert_eq!(fetches(&mut queue).len(), 1);
+    queue.bound_fetches(None);
+    assert_eq!(fetches(&mut queue).len(), 2, "all that there is");
+}
+
+#[test]
+fn e2_what_is_under_way_is_known() {
+    let mut queue = queue();
+    let (slot, _) = arrive(&mut queue, &keyed(9, 600, false), &[]).unwrap();
+    queue.complete_with_data(slot, vec![1; 600], 0);
+    assert_eq!(queue.under_way(), Some(0), "not handed out yet");
+    let batch = queue.take_batch().unwrap();
+    assert_eq!((queue.under_way(), batch.bytes()), (Some(616), 616));
+    queue.give_back(batch);
+    assert_eq!(queue.under_way(), Some(0));
+}
+
+#[test]
 fn a_metered_fetch_asks_for_no_more_than_is_granted() {
     let mut queue = queue();
     let (slot, _) = arrive(&mut queue, &keyed(5, 1500, false), &[]).unwrap();

@@ -9,6 +9,7 @@ use arbitration::settings::WindowRule;
 use fabric::Nanos;
 use fabric::controller::{BackendId, Geometry, Namespace, NamespaceFeatures, Readiness};
 use fabric::nvm::BlockFormat;
+use qtcp::pacing::Answers;
 
 use super::{Event, Input, Known, World};
 use crate::disk::{Disk, Kind};
@@ -38,6 +39,10 @@ impl World {
                     let rate = self.rng.u64(1_000_000..1_000_000_000);
                     pacing.set_r2t_rate(self.rng.bool().then_some(rate));
                     pacing.set_held(self.rng.bool());
+                    let (kept, window) = (self.rng.bool(), self.rng.u64(0..1 << 20));
+                    pacing.set_out_rate(kept.then_some(rate));
+                    pacing.hand_over(if kept { Answers::Window(window) } else { Answers::All });
+                    pacing.set_asked(self.rng.bool().then_some(window));
                 }
             }
             3 => {

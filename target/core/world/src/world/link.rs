@@ -176,6 +176,8 @@ impl World {
         for paced in &self.paced {
             paced.pacing.set_r2t_rate(None);
             paced.pacing.set_held(false);
+            paced.pacing.set_out_rate(None);
+            paced.pacing.set_asked(None);
             paced.pacing.hand_over(Answers::All);
             if let Some(connection) = self.connections.get_mut(paced.connection)
                 && connection.pace.take().is_some()

@@ -1,0 +1,379 @@
+//! What completions tell of a queue pair (docs/sources.md, E2): how much has arrived, and how long it
+//! took.
+//!
+//! Nobody tells a target in user space which packets of a queue pair were marked. But a device reports
+//! each work request as complete when all of it has arrived (the peer has acknowledged it, or the
+//! answer to a READ is here), whatever the threads of either machine do meanwhile. What that takes
+//! beyond the least it has ever taken is time in queues: those of the network, or the work request's
+//! own bytes on their way through a slow link.
+//!
+//! Data and what acknowledges it go opposite ways, and either may stand in a queue. A link carries as
+//! much one way as the other, so the queue is taken for one of the direction in which more moves.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+
+use units::{Nanos, nanos};
+
+use crate::{Observation, Rate};
+
+/// The counters of one direction of a queue pair since its connection came, written by the thread that
+/// posts and read by the one that watches the network. A reading between two stores is off by one
+/// work request, which the next reading makes up for.
+#[derive(Debug, Default)]
+pub struct Completions {
+    /// Bytes of data that have arrived.
+    bytes: AtomicU64,
+    /// Work requests that are complete; of those that were posted together, one.
+    works: AtomicU64,
+    /// The time from posting to completion of all of them, added up, in ns.
+    latency_ns: AtomicU64,
+    /// The bytes that were under way when each was posted, its own among them, added up.
+    ahead: AtomicU64,
+}
+
+/// A work request that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Posted {
+    at: Nanos,
+    bytes: u64,
+    /// The bytes that were under way then, its own among them.
+    ahead: u64,
+}
+
+/// The side of the thread that posts.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    bytes: u64,
+    works: u64,
+    latency_ns: u64,
+    ahead: u64,
+    under_way: u64,
+}
+
+impl Meter {
+    /// Takes note that a work request with so many bytes of data is posted.
+    #[inline]
+    pub fn post(&mut self, now: Nanos, bytes: u64) -> Posted {
+        self.under_way = self.under_way.saturating_add(bytes);
+        Posted { at: now, bytes, ahead: self.under_way }
+    }
+
+    /// Takes note that a work request is complete, and publishes it.
+    #[inline]
+    pub fn complete(&mut self, now: Nanos, posted: Posted, completions: &Completions) {
+        self.under_way = self.under_way.saturating_sub(posted.bytes);
+        self.bytes = self.bytes.wrapping_add(posted.bytes);
+        self.works = self.works.wrapping_add(1);
+        self.latency_ns = self.latency_ns.wrapping_add(nanos(now.since(posted.at)));
+        self.ahead = self.ahead.wrapping_add(posted.ahead);
+        completions.bytes.store(self.bytes, Relaxed);
+        completions.latency_ns.store(self.latency_ns, Relaxed);
+        completions.ahead.store(self.ahead, Relaxed);
+        completions.works.store(self.works, Relaxed);
+    }
+}
+
+/// The least time from posting to completion of the last five to ten minutes. A route that becomes
+/// longer is known after that time; until then its packets seem to stand in queues.
+#[derive(Clone, Copy, Debug, Default)]
+struct Least {
+    since: Nanos,
+    before: Option<Duration>,
+    now: Option<Duration>,
+}
+
+impl Least {
+    const WINDOW: Duration = Duration::from_secs(300);
+
+    fn see(&mut self, now: Nanos, value: Duration) -> Duration {
+        if now.since(self.since) > Self::WINDOW {
+            (self.since, self.before, self.now) = (now, self.now, None);
+        }
+        let least = self.now.map_or(value, |least| least.min(value));
+        self.now = Some(least);
+        self.before.map_or(least, |before| before.min(least))
+    }
+}
+
+/// The time in queues from which on data counts as marked: as for sockets without ECN, where slow
+/// threads make round trips long as well.
+const QUEUED: Duration = Duration::from_millis(1);
+/// The time in queues that a flow may make by itself: what is under way is bounded by what it moves in
+/// this time and a round trip without queues. It is more than switches let the packets of other senders
+/// wait before they mark them: with less, a flow would not reach its part beside these.
+const ALLOWED: Duration = Duration::from_millis(10);
+/// By how much more may be under way than the flow moves in that time, so that it can get more.
+const GROWTH: f64 = 1.25;
+
+/// The time in queues of which the other direction's part may be, where more moves that way.
+const PATIENT: Duration = Duration::from_millis(50);
+/// By how much more must move the other way for its queue to be the one that was seen.
+const CLEARLY: f64 = 4.0 / 3.0;
+
+/// What all flows of a link move in one direction, and the other way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkLoad {
+    /// The most that they were seen to move lately.
+    pub fastest: Rate,
+    /// What they move now.
+    pub total: Rate,
+    /// What they move now the other way.
+    pub other: Rate,
+}
+
+impl LinkLoad {
+    /// Tells whether a queue is one of the other direction.
+    fn is_lesser(&self) -> bool {
+        self.other > self.total.times(CLEARLY)
+    }
+}
+
+/// Makes the observations of one direction of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampler {
+    at: Option<Nanos>,
+    bytes: u64,
+    works: u64,
+    latency_ns: u64,
+    ahead: u64,
+    least: Least,
+    empty: Duration,
+    rtt: Duration,
+    /// Whether the queues seem to be those of the other direction.
+    lesser: bool,
+    /// Bytes of data in a packet.
+    mtu: u32,
+}
+
+impl Sampler {
+    /// Makes a sampler of a queue pair whose packets have up to `mtu` bytes of data.
+    #[must_use]
+    pub fn new(mtu: u32) -> Self {
+        let (least, empty, rtt) = Default::default();
+        let (mtu, lesser) = (mtu.max(1), false);
+        Self {
+            at: None,
+            bytes: 0,
+            works: 0,
+            latency_ns: 0,
+            ahead: 0,
+            least,
+            empty,
+            rtt,
+            lesser,
+            mtu,
+        }
+    }
+
+    /// Forgets when it last read the counters, after a rest: the first observation then counts nothing.
+    pub fn rest(&mut self) {
+        self.at = None;
+    }
+
+    /// Makes the observation of the time since the last one; an interval of zero, with nothing counted,
+    /// at the first. What is under way needs its time at the link's fastest at the least; the data counts
+    /// as marked if it stood in queues for longer.
+    pub fn sample(&mut self, now: Nanos, read: &Completions, link: &LinkLoad) -> Observation {
+        let (bytes, works) = (read.bytes.load(Relaxed), read.works.load(Relaxed));
+        let (latency_ns, ahead) = (read.latency_ns.load(Relaxed), read.ahead.load(Relaxed));
+        let interval = self.at.map_or(Duration::ZERO, |at| now.since(at));
+        let moved = bytes.wrapping_sub(self.bytes);
+        let count = works.wrapping_sub(self.works);
+        let took = latency_ns.wrapping_sub(self.latency_ns);
+        let waited = ahead.wrapping_sub(self.ahead);
+        if interval.is_zero() && self.at.is_some() {
+            return self.observation(Duration::ZERO, 0, false);
+        }
+        self.at = Some(now);
+        (self.bytes, self.works, self.latency_ns, self.ahead) = (bytes, works, latency_ns, ahead);
+        if interval.is_zero() {
+            return self.observation(Duration::ZERO, 0, false);
+        }
+        let mut marked = false;
+        if let (Some(latency), Some(ahead)) = (took.checked_div(count), waited.checked_div(count)) {
+            let latency = Duration::from_nanos(latency);
+            self.empty = self.least.see(now, latency);
+            self.rtt = latency;
+            let own = time_of(ahead, link.fastest);
+            self.lesser = link.is_lesser();
+            marked =
+                !self.lesser && latency.saturating_sub(own).saturating_sub(self.empty) > QUEUED;
+        }
+        self.observation(interval, moved, marked)
+    }
+
+    fn observation(&self, interval: Duration, bytes: u64, marked: bool) -> Observation {
+        let packets = u32::try_from(bytes.div_ceil(self.mtu.into())).unwrap_or(u32::MAX);
+        Observation {
+            interval,
+            delivered: packets,
+            marked: if marked { packets } else { 0 },
+            bytes,
+            rtt: self.rtt,
+            mss: self.mtu,
+            app_limited: false,
+        }
+    }
+
+    /// Computes how many bytes may be under way of a flow that moves, or is to move, this much.
+    #[must_use]
+    pub fn window(&self, rate: Rate) -> u64 {
+        let allowed = self.empty + ALLOWED;
+        let time = match self.lesser {
+            true => self.rtt.clamp(allowed, allowed + PATIENT),
+            false => allowed,
+        };
+        let bytes = rate.bytes() * time.as_secs_f64() * GROWTH;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "never negative"
+        )]
+        let bytes = bytes as u64;
+        bytes.max(LEAST_WINDOW)
+    }
+}
+
+/// What may be under way at the least, and of a flow of which nothing is known.
+pub const LEAST_WINDOW: u64 = 16 << 10;
+
+/// Computes the time that bytes take at a rate; none at a rate of zero.
+fn time_of(bytes: u64, rate: Rate) -> Duration {
+    #[expect(clippy::cast_precision_loss, reason = "bytes that are under way")]
+    let seconds = bytes as f64 / rate.bytes();
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A queue pair over a link, at work: the sampler sees what a model of the link does.
+    struct Rig {
+        meter: Meter,
+        completions: Completions,
+        sampler: Sampler,
+        link: LinkLoad,
+        now: u64,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let mut sampler = Sampler::new(1024);
+            let completions = Completions::default();
+            sampler.sample(Nanos(0), &completions, &LinkLoad::default());
+            // 10 MB/s.
+            let fastest = Rate::new(1e7);
+            let link = LinkLoad { fastest, total: fastest, other: Rate::ZERO };
+            Self { meter: Meter::default(), completions, sampler, link, now: 0 }
+        }
+
+        /// Posts `count` work requests of `bytes` at once; each takes `took` ms more than the one
+        /// before. Returns the observation.
+        fn see(&mut self, count: u64, bytes: u64, first: u64, took: u64) -> Observation {
+            let posted: Vec<_> =
+                (0..count).map(|_| self.meter.post(Nanos(self.now), bytes)).collect();
+            for (each, posted) in posted.into_iter().enumerate() {
+                let at = Nanos(self.now + (first + each as u64 * took) * MS);
+                self.meter.complete(at, posted, &self.completions);
+            }
+            self.now += 100 * MS;
+            self.sampler.sample(Nanos(self.now), &self.completions, &self.link)
+        }
+    }
+
+    #[test]
+    fn e2_an_observation_counts_what_has_arrived() {
+        let mut rig = Rig::new();
+        let seen = rig.see(4, 10_000, 3, 1);
+        assert_eq!((seen.bytes, seen.delivered, seen.marked), (40_000, 40, 0));
+        assert_eq!(seen.interval, Duration::from_millis(100));
+        assert_eq!(seen.rtt, Duration::from_nanos(4_500_000), "3, 4, 5 and 6 ms");
+        let seen = rig.see(0, 0, 0, 0);
+        assert_eq!((seen.bytes, seen.delivered, seen.marked), (0, 0, 0));
+        assert_eq!(seen.rtt, Duration::from_nanos(4_500_000), "that of the last");
+    }
+
+    #[test]
+    fn e2_no_time_counts_nothing_and_loses_nothing() {
+        let mut rig = Rig::new();
+        let posted = rig.meter.post(Nanos(0), 5000);
+        rig.meter.complete(Nanos(MS), posted, &rig.completions);
+        let now = Nanos(0);
+        let seen = rig.sampler.sample(now, &rig.completions, &rig.link);
+        assert_eq!((seen.interval, seen.bytes), (Duration::ZERO, 0));
+        let seen = rig.sampler.sample(Nanos(MS), &rig.completions, &rig.link);
+        assert_eq!((seen.interval, seen.bytes), (Duration::from_millis(1), 5000));
+        rig.sampler.rest();
+        let seen = rig.sampler.sample(Nanos(2 * MS), &rig.completions, &rig.link);
+        assert_eq!(seen.interval, Duration::ZERO, "a rest has no rate");
+    }
+
+    #[test]
+    fn e2_time_in_queues_beyond_a_work_s_own_is_a_mark() {
+        let mut rig = Rig::new();
+        assert_eq!(rig.see(1, 10_000, 2, 0).marked, 0, "2 ms alone");
+        // 10 work requests of 1 ms each on this link: the last of them takes 11 ms by itself.
+        let seen = rig.see(10, 10_000, 2, 1);
+        assert_eq!((seen.delivered, seen.marked), (98, 0));
+        // Each takes three times as long: others are in between.
+        let seen = rig.see(10, 10_000, 4, 3);
+        assert_eq!((seen.delivered, seen.marked), (98, 98));
+        assert_eq!(rig.see(1, 10_000, 3, 0).marked, 0, "a millisecond and its own are nothing");
+        assert_eq!(rig.see(1, 10_000, 5, 0).marked, 10, "two are");
+    }
+
+    #[test]
+    fn e2_a_queue_is_that_of_the_direction_in_which_more_moves() {
+        let mut rig = Rig::new();
+        rig.see(1, 10_000, 2, 0);
+        let rate = Rate::new(1e7);
+        for (other, marked) in [(1.3e7, 10), (1.4e7, 0)] {
+            rig.link.other = Rate::new(other);
+            assert_eq!(rig.see(1, 10_000, 25, 0).marked, marked, "{other}");
+        }
+        assert_eq!(rig.sampler.window(rate), 312_500, "25 ms at 10 MB/s, and a quarter");
+        rig.see(1, 10_000, 1000, 0);
+        assert_eq!(rig.sampler.window(rate), 775_000, "62 ms at the most");
+        rig.link.other = Rate::ZERO;
+        rig.see(1, 10_000, 25, 0);
+        assert_eq!(rig.sampler.window(rate), 150_000, "12 ms");
+    }
+
+    #[test]
+    fn e2_a_longer_route_is_known_after_ten_minutes() {
+        let mut rig = Rig::new();
+        rig.see(1, 10_000, 2, 0);
+        let mut marks = Vec::new();
+        for _ in 0..13 {
+            rig.now += 50_000 * MS;
+            marks.push(rig.see(1, 10_000, 20, 0).marked > 0);
+        }
+        assert!(marks[..9].iter().all(|&marked| marked), "{marks:?}");
+        assert!(!marks[12], "{marks:?}");
+    }
+
+    #[test]
+    fn e2_what_is_under_way_is_bounded_by_what_arrives() {
+        let mut rig = Rig::new();
+        assert_eq!(rig.sampler.window(Rate::ZERO), LEAST_WINDOW);
+        rig.see(1, 10_000, 2, 0);
+        let window = rig.sampler.window(Rate::new(1e8));
+        assert_eq!(window, 1_500_000, "12 ms at 100 MB/s, and a quarter");
+        assert_eq!(rig.sampler.window(Rate::new(1e6)), LEAST_WINDOW);
+    }
+
+    #[test]
+    fn works_under_way_count_once() {
+        let mut meter = Meter::default();
+        let completions = Completions::default();
+        let first = meter.post(Nanos(0), 100);
+        let second = meter.post(Nanos(0), 50);
+        assert_eq!((first.ahead, second.ahead), (100, 150));
+        meter.complete(Nanos(5), first, &completions);
+        assert_eq!(meter.post(Nanos(5), 1).ahead, 51);
+    }
+}
