@@ -329,19 +329,19 @@ mod tests {
         };
         let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
         traffic.pacing.set_held(true);
-        traffic.pacing.hand_over(Answers::Window(64 << 10));
-        traffic.hold(Class::High, slot, TxData::Bytes(vec![1; 200 << 10]));
+        traffic.pacing.hand_over(Answers::Window(256 << 10));
+        traffic.hold(Class::High, slot, TxData::Bytes(vec![1; 600 << 10]));
         let order = OrderSettings::default();
         let mut moved = |queue: &mut TargetQueue<_, _>| {
             let before = traffic.replies.all_bytes();
             assert_eq!(traffic.move_replies(queue, &order, Nanos(0)), None, "there is no rate");
             before - traffic.replies.all_bytes()
         };
-        assert_eq!(moved(&mut queue), 64 << 10);
+        assert_eq!(moved(&mut queue), 256 << 10);
         let batch = queue.take_batch().unwrap();
         assert_eq!(moved(&mut queue), 0, "it is under way");
         queue.give_back(batch);
-        assert_eq!(moved(&mut queue), 64 << 10);
+        assert_eq!(moved(&mut queue), 256 << 10);
     }
 
     #[test]
