@@ -467,10 +467,15 @@ impl<D: Driver> Connection<D> {
             io_queue.network.bound_fetches(&mut queue.transport);
         }
         self.sender.send((&mut io.driver, io.now), queue.key, &mut queue.transport);
+        let mut fetches = false;
         while let Some(fetch) = queue.transport.take_fetch() {
             let place = queue.commands.lend(fetch.slot, fetch.offset, fetch.length);
             self.fetching += 1;
             io.driver.fetch(queue.key, fetch, place);
+            fetches = true;
+        }
+        if fetches {
+            io.driver.begin_fetches(queue.key);
         }
         if let Stage::Io(io_queue) = &mut self.stage {
             io_queue.network.publish(!self.sender.is_idle(), queue.commands.active());

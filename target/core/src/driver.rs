@@ -57,11 +57,16 @@ pub trait Driver: Sized + fmt::Debug {
     /// connection there are as many at a time as its transport hands out.
     fn send(&mut self, key: Key, batch: Batch<Self>);
     /// Moves a part of a command's data from the host's memory to `place`, or without one to
-    /// memory of the driver's: [`Core::fetched`](crate::Core::fetched). Transports that hand out no
-    /// [`Fetch`] need no such driver.
+    /// memory of the driver's: [`Core::fetched`](crate::Core::fetched). It need not begin before
+    /// [`Self::begin_fetches`]. Transports that hand out no [`Fetch`] need no such driver.
     fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace<Buffer<Self>>>) {
         let _ = (key, fetch, place);
         debug_assert!(false, "no transport of this driver fetches");
+    }
+    /// Begins what [`Self::fetch`] was called for since the last call: it is called behind each run of
+    /// fetches of a connection, so that a driver begins all of a run at once.
+    fn begin_fetches(&mut self, key: Key) {
+        let _ = key;
     }
     /// Ends a connection's stream in both directions; receiving and sending end.
     fn shut_down(&mut self, key: Key);

@@ -95,6 +95,8 @@ struct Link {
     meters: Option<Box<Meters>>,
     /// Bytes of data in a packet; 0 while the connection is not accepted.
     mtu: u32,
+    /// RDMA READs that are posted together, before they are.
+    fetches: Vec<Work<Sent, Fetching>>,
     wants: Wants,
     /// Capsules that have arrived and were not handed over.
     arrived: Vec<Capsule>,
@@ -203,6 +205,7 @@ impl QueuePairs {
             batches: VecDeque::new(),
             meters: None,
             mtu: 0,
+            fetches: Vec::new(),
             wants: Wants::Nothing,
             arrived: Vec::new(),
             lost: None,
@@ -431,7 +434,7 @@ impl QueuePairs {
         }
     }
 
-    /// Fetches data from the host's memory.
+    /// Fetches data from the host's memory, with the next call of [`Self::post_fetches`].
     pub(super) fn fetch(
         &mut self,
         key: Key,
@@ -439,14 +442,19 @@ impl QueuePairs {
         place: Option<DataPlace>,
         clock: &Clock,
     ) {
-        let Self { links, happened, .. } = self;
-        let Some(link) = find(links, key) else { return };
+        let Some(link) = find(&mut self.links, key) else { return };
         let own = if place.is_some() { Vec::new() } else { vec![0; fetch.length as usize] };
         let bytes = u64::from(fetch.length);
         let posted = link.meters.as_mut().map(|meters| meters.into.post(clock.now(), bytes));
         let into = Fetching { fetch, place, own, posted };
-        let work = Work::Read { into, remote: fetch.remote };
-        if let Err((error, works)) = link.pair.post([work]) {
+        link.fetches.push(Work::Read { into, remote: fetch.remote });
+    }
+
+    /// Posts all that a connection fetches in one call: each call is dear.
+    pub(super) fn post_fetches(&mut self, key: Key) {
+        let Self { links, happened, .. } = self;
+        let Some(link) = find(links, key) else { return };
+        if let Err((error, works)) = link.pair.post(link.fetches.drain(..)) {
             let lost: Cow<'static, str> = error.to_string().into();
             lose(link, happened, lost.clone());
             for work in works {

@@ -50,6 +50,8 @@ impl QueuePairs {
         None
     }
 
+    pub(super) fn post_fetches(&mut self, _: Key) {}
+
     pub(super) fn shut_down(&mut self, _: Key) {}
 
     pub(super) fn end(&mut self, _: &Shared, _: Key) {}

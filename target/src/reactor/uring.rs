@@ -279,6 +279,10 @@ impl Driver for Uring {
         self.pairs.fetch(key, fetch, place, &self.shared.clock);
     }
 
+    fn begin_fetches(&mut self, key: Key) {
+        self.pairs.post_fetches(key);
+    }
+
     fn shut_down(&mut self, key: Key) {
         match self.open_socket(key) {
             // This fails only where the peer has gone already.

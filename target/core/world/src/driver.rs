@@ -160,6 +160,8 @@ impl Shared {
 pub(crate) struct Sim {
     pub(crate) shared: Rc<Shared>,
     pub(crate) ops: Vec<Op>,
+    /// Fetches that have not begun.
+    fetches: Vec<Op>,
     /// Number of launches of which the last finds no scratch memory, while other jobs have it.
     pub(crate) short_of_scratch: u32,
     pub(crate) launches: u32,
@@ -180,6 +182,7 @@ impl Sim {
         Self {
             shared,
             ops: Vec::new(),
+            fetches: Vec::new(),
             short_of_scratch,
             launches: 0,
             served: 0,
@@ -219,7 +222,11 @@ impl Driver for Sim {
     }
 
     fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace<HeapBuffer>>) {
-        self.ops.push(Op::Fetch(key, fetch, place));
+        self.fetches.push(Op::Fetch(key, fetch, place));
+    }
+
+    fn begin_fetches(&mut self, _: Key) {
+        self.ops.append(&mut self.fetches);
     }
 
     fn shut_down(&mut self, key: Key) {
