@@ -10,7 +10,7 @@ use fabric::rdma::verbs::{
     Access, ActivePair, Arena, Completion, CompletionQueue, ConnectionParams, Domain, Done, Event,
     EventChannel, Id, Outcome, QueuePair, QueuePairSize, ReceiveBuffer, Regions, Token, Work,
 };
-use fabric::rdma::wire::private_data::ConnectRequest;
+use fabric::rdma::wire::private_data::{ConnectAccept, ConnectRequest};
 use fabric::rdma::wire::{HostInput, HostPost, HostQueue, HostQueueParams, RESPONSE_BYTES};
 use nix::poll::{PollFd, PollFlags};
 use zerocopy::IntoBytes as _;
@@ -69,13 +69,16 @@ impl HostQueuePair {
                      network interface of this machine that has an RDMA device (rdma link show)"
             )
         })?;
-        let new = Self::make(channel, id, room, address)?;
-        new.ask(room).with_context(|| {
+        let mut new = Self::make(channel, id, room, address)?;
+        let accepted = new.ask(room).with_context(|| {
             format!(
                 "cannot connect to {address} over RDMA: is the target running, and does it listen \
                  there over RDMA? (try -a ADDRESS:PORT, or -t tcp)"
             )
         })?;
+        let capsules = ConnectAccept::parse(&accepted)
+            .with_context(|| format!("{address} broke the protocol of NVMe/RDMA"))?;
+        new.queue.limit_capsules(capsules);
         Ok(new)
     }
 
@@ -139,8 +142,8 @@ impl HostQueuePair {
         })
     }
 
-    /// Asks the target for the connection.
-    fn ask(&self, room: QueueRoom) -> anyhow::Result<()> {
+    /// Asks the target for the connection. Returns what it says on accepting.
+    fn ask(&self, room: QueueRoom) -> anyhow::Result<Vec<u8>> {
         let QueueRoom { qid, cntlid, depth, .. } = room;
         let request = ConnectRequest {
             qid: U16::new(qid),
@@ -158,7 +161,7 @@ impl HostQueuePair {
         };
         id.connect(params, request.as_bytes()).map_err(anyhow::Error::msg)?;
         match next_event(&self.channel)? {
-            Event::Established(..) => Ok(()),
+            Event::Established(_, said) => Ok(said),
             other => Err(unexpected(other)),
         }
     }
@@ -292,7 +295,8 @@ impl HostQueuePair {
         Ok(self.pair.repost()?)
     }
 
-    /// Posts what is queued, as far as the send queue has room. Returns whether all was posted.
+    /// Posts what is queued, as far as the send queue and the target have room. Returns whether all was
+    /// posted.
     #[inline]
     pub(crate) fn flush(&mut self) -> anyhow::Result<bool> {
         let Self { pair, queue, arena, part, sends, works, held, .. } = self;
@@ -317,7 +321,7 @@ impl HostQueuePair {
         {
             return Err(error).with_context(|| format!("sending to {}", self.address));
         }
-        Ok(self.held.is_none())
+        Ok(self.held.is_none() && !self.queue.has_posts())
     }
 
     pub(crate) fn address(&self) -> &str {

@@ -67,6 +67,10 @@ pub struct HostQueue<P, B> {
     /// Commands by their identifiers; the table grows to the largest in use.
     commands: Vec<Option<Command>>,
     in_flight: usize,
+    /// Capsules that were handed out and have no response.
+    outstanding: usize,
+    /// The most of them at once.
+    most: usize,
     in_capsule_data: u32,
     opened: bool,
     closed: bool,
@@ -84,6 +88,8 @@ impl<P: Payload, B> HostQueue<P, B> {
             params,
             commands: Vec::new(),
             in_flight: 0,
+            outstanding: 0,
+            most: usize::MAX,
             in_capsule_data: 0,
             opened: false,
             closed: false,
@@ -93,9 +99,28 @@ impl<P: Payload, B> HostQueue<P, B> {
         }
     }
 
-    /// Takes the next thing that the host's end wants done.
+    /// Lets no more than `most` capsules be outstanding from now on: as many as the target says that it
+    /// has receive buffers for (CRQSIZE).
+    pub fn limit_capsules(&mut self, most: u16) {
+        self.most = most.into();
+    }
+
+    /// Takes the next thing that the host's end wants done. A capsule for which the target may have no
+    /// receive buffer waits for a response, and what is behind it too.
     pub fn take_post(&mut self) -> Option<HostPost<P>> {
+        if let Some(HostPost::Capsule { .. }) = self.outbox.front() {
+            if self.outstanding >= self.most {
+                return None;
+            }
+            self.outstanding += 1;
+        }
         self.outbox.pop_front()
+    }
+
+    /// Says whether something waits for [`Self::take_post`].
+    #[must_use]
+    pub fn has_posts(&self) -> bool {
+        !self.outbox.is_empty()
     }
 
     /// Returns where a command's part of the memory begins, as bytes from the start of the memory;
@@ -111,6 +136,7 @@ impl<P: Payload, B> HostQueue<P, B> {
         let unknown = Violation("a response to a command that is not outstanding");
         let Command { expected } = entry.ok_or(unknown)?;
         self.in_flight -= 1;
+        self.outstanding = self.outstanding.saturating_sub(1);
         Ok((cqe, if cqe.status().is_success() { expected } else { 0 }))
     }
 

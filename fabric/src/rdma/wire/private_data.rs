@@ -6,6 +6,8 @@ use core::fmt;
 use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::Violation;
+
 /// What a host says when it asks for a connection, 32 bytes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -171,6 +173,27 @@ impl ConnectAccept {
     pub fn new(entries: u16) -> Self {
         Self { crqsize: U16::new(entries), ..Self::default() }
     }
+
+    /// Reads and checks what a target says; the connection manager pads it with zeroes. Returns the
+    /// number of command capsules that the host may have outstanding.
+    ///
+    /// # Errors
+    /// What is wrong with it; the host must end the connection.
+    pub fn parse(private_data: &[u8]) -> Result<u16, Violation> {
+        let parsed = Self::ref_from_prefix(private_data);
+        let (accept, _) = parsed.map_err(|_| {
+            Violation("the target accepts with less private data than the 32 bytes of NVMe/RDMA")
+        })?;
+        if accept.recfmt.get() != 0 {
+            return Err(Violation("the target accepts with private data of an unknown format"));
+        }
+        match accept.crqsize.get() {
+            0 => {
+                Err(Violation("the target accepts with room for no command at all (CRQSIZE is 0)"))
+            }
+            room => Ok(room),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -210,6 +233,18 @@ mod tests {
         assert_eq!(check(other), Err(RejectReason::RecordFormat));
         let short = ConnectRequest::parse(&request(1, 128, 127).as_bytes()[..31], LIMITS);
         assert_eq!(short, Err(RejectReason::Length));
+    }
+
+    #[test]
+    fn a_host_hears_how_many_commands_the_target_takes() {
+        let said = |accept: ConnectAccept| [accept.as_bytes(), &[0; 164]].concat();
+        assert_eq!(ConnectAccept::parse(&said(ConnectAccept::new(129))), Ok(129));
+        assert_eq!(ConnectAccept::parse(ConnectAccept::new(1).as_bytes()), Ok(1));
+        let none = ConnectAccept::parse(&said(ConnectAccept::new(0))).unwrap_err();
+        assert!(none.to_string().contains("CRQSIZE is 0"), "{none}");
+        let other = ConnectAccept { recfmt: U16::new(1), ..ConnectAccept::new(129) };
+        assert!(ConnectAccept::parse(&said(other)).is_err());
+        assert!(ConnectAccept::parse(&ConnectAccept::new(129).as_bytes()[..31]).is_err());
     }
 
     #[test]

@@ -48,6 +48,23 @@ fn a_command_has_its_own_part_of_the_memory() {
 }
 
 #[test]
+fn no_more_capsules_are_outstanding_than_the_target_has_room_for() {
+    let mut queue = queue();
+    queue.limit_capsules(2);
+    for cid in 0..4 {
+        queue.submit(sqe(cid), None, 0).unwrap();
+    }
+    assert_eq!(std::iter::from_fn(|| queue.take_post()).count(), 2);
+    assert!(queue.has_posts());
+    let capsules = [response(1, Status::SUCCESS)];
+    let mut input = HostInput { capsules: &capsules, memory: &[] };
+    assert!(matches!(queue.next(&mut input), Ok(Some(HostReceived::Response { cid: 1, .. }))));
+    let next = queue.take_post();
+    assert!(matches!(next, Some(HostPost::Capsule { sqe, .. }) if sqe.cid.get() == 2));
+    assert!(queue.take_post().is_none() && queue.has_posts());
+}
+
+#[test]
 fn small_writes_go_in_their_capsules() {
     let mut queue = queue();
     queue.set_in_capsule_data(100);
