@@ -62,6 +62,39 @@ eventually 10 not_closed || fail "the listener does not open again"
 eventually 20 path_of rdma || fail "the host does not reconnect over RDMA"
 wait $fio || fail "fio"
 
+step "devices that go leave nothing behind in the daemon"
+# kept: prints what the daemon has: descriptors, locked memory, mappings of RDMA devices.
+kept() {
+    echo "$(find /proc/$DAEMON/fd -type l | wc -l) descriptors," \
+        "$(sed -n 's/^VmPin:[[:space:]]*//p' /proc/$DAEMON/status) locked," \
+        "$(grep -c uverbs /proc/$DAEMON/maps || true) mappings"
+}
+keeps() { [ "$(kept)" = "$1" ]; }
+first=''
+for round in 1 2 3 4; do
+    fio_run gone-$round --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=64m --iodepth=16 \
+        --time_based --runtime=3 &
+    fio=$!
+    sleep 1
+    in_target rdma link del rdma_target
+    eventually 15 no_path_of rdma || fail "the host has a path over a device that is gone"
+    wait $fio || fail "fio"
+    if [ $round = 1 ]; then
+        # What is freed late is freed by now: fio has run for two seconds more.
+        first=$(kept)
+        echo "without a device: $first"
+        contains "without a device" "$first" ' 0 kB locked, 0 mappings$'
+    else
+        eventually 5 keeps "$first" || fail "round $round: $(kept), at first $first"
+    fi
+    in_target rdma link add rdma_target type rxe netdev target0
+    eventually 10 not_closed || fail "the listener does not open again"
+    eventually 20 path_of rdma || fail "the host does not reconnect over RDMA"
+    echo "with a device: $(kept)"
+done
+contains "the daemon's log" "$(cat /run/sluiced-$STARTS.log)" \
+    'an RDMA device is gone or has failed device="rdma_target"'
+
 step "the TCP listener goes, and its host goes on over RDMA"
 fio_run tcp --filename="$d" --rw=randwrite --bs=4k --size=32m --iodepth=16 --verify=crc32c \
     --verify_fatal=1 --do_verify=1 --rate=6m &
@@ -90,4 +123,13 @@ ip -n target link set plain up
 refuse "an address of no RDMA device" sluice listener add 10.8.0.1:4430 --transport rdma
 contains "the refusal" "$(sluice listener add 10.8.0.1:4430 --transport rdma 2>&1 || true)" 'rdma link show'
 expect "TCP there" sluice listener add 10.8.0.1:4430
+
+step "ports that go down and come up are told"
+in_target rdma link add rdma_plain type rxe netdev plain
+expect "a device there" sluice listener add 10.8.0.1:4430 --transport rdma
+ip -n target link set plain down
+logged() { grep -q "$1" /run/sluiced-$STARTS.log; }
+eventually 5 logged 'a port of an RDMA device is down device="rdma_plain" port=1' || fail "no line of a port that is down"
+ip -n target link set plain up
+eventually 5 logged 'a port of an RDMA device is up device="rdma_plain" port=1' || fail "no line of a port that is up"
 pass

@@ -1,11 +1,14 @@
 //! Connections that hosts ask for, and what becomes of them.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use fabric::controller::ListenerId;
 use fabric::rdma::verbs::{
-    ConnectRequest, ConnectionParams, Error, Event, QueuePair, QueuePairSize, Token,
+    ConnectRequest, ConnectionParams, Device, DeviceEvent, Error, Event, QueuePair, QueuePairSize,
+    Token,
 };
 use fabric::rdma::wire::private_data::{self, QueueLimits, RejectReason};
 use fabric::rdma::wire::{COMMAND_BYTES, QueueParams};
@@ -13,6 +16,7 @@ use zerocopy::IntoBytes as _;
 
 use super::NewQueuePair;
 use super::devices::ReactorDevice;
+use super::watch::Watch;
 use crate::gauges::ReactorGauges;
 use crate::reactor::mailbox::Message;
 use crate::shared::Shared;
@@ -35,6 +39,9 @@ struct Connected {
     reactor: usize,
     /// Number of its completion queue, and its part of it.
     completions: (usize, u32),
+    /// Number of its queue pair.
+    queue_pair: u32,
+    peer: IpAddr,
 }
 
 /// The connections of all reactors.
@@ -46,6 +53,7 @@ pub(super) struct Connector {
     given: u64,
     /// Number of completion queues that each reactor has.
     queues: HashMap<usize, usize>,
+    watch: Watch,
 }
 
 impl Connector {
@@ -59,7 +67,12 @@ impl Connector {
             Event::DeviceRemoved(token) if token.0 < FIRST => {
                 shared.rdma.lose(ListenerId(u32::try_from(token.0).unwrap_or(0)));
             }
-            Event::DeviceRemoved(token) => self.lost(shared, token, "its RDMA device is gone"),
+            Event::DeviceRemoved(token) => {
+                let device = self.connections.get(&token).and_then(|one| self.device_of(one));
+                if let Some(device) = device.cloned() {
+                    self.lose_device(shared, &device);
+                }
+            }
             Event::Established(..)
             | Event::AddressResolved(_)
             | Event::RouteResolved(_)
@@ -77,19 +90,104 @@ impl Connector {
     }
 
     /// Drops queue pairs that are over.
-    pub(super) fn ended(&mut self, ended: Vec<(Token, QueuePair)>) {
+    pub(super) fn ended(&mut self, shared: &Shared, ended: Vec<(Token, QueuePair)>) {
+        if ended.is_empty() {
+            return;
+        }
         for (token, pair) in ended {
-            let device = pair.id().device();
             drop(pair);
-            let Some(Connected { reactor, completions: (number, part) }) =
+            let Some(Connected { reactor, completions: (number, part), .. }) =
                 self.connections.remove(&token)
             else {
                 continue;
             };
-            let devices = self.devices.get_mut(&reactor).into_iter().flatten();
-            for one in devices {
-                if device.as_ref().is_ok_and(|device| one.is_of(device)) {
-                    one.give_back(number, part);
+            for one in self.devices.get_mut(&reactor).into_iter().flatten() {
+                one.give_back(number, part);
+            }
+        }
+        self.free(shared);
+    }
+
+    /// Returns the device of a connection.
+    fn device_of(&self, one: &Connected) -> Option<&Device> {
+        let devices = self.devices.get(&one.reactor)?;
+        Some(devices.iter().find(|device| device.has(one.completions.0))?.device())
+    }
+
+    /// Reads the events of devices from now on.
+    pub(super) fn watch(&mut self, devices: &[Device]) {
+        devices.iter().for_each(|device| self.watch.add(device));
+    }
+
+    /// Returns the descriptors that become readable when devices have events.
+    pub(super) fn device_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.watch.fds()
+    }
+
+    /// Takes what devices say of themselves.
+    pub(super) fn take_device_events(&mut self, shared: &Shared) {
+        while let Some((device, event)) = self.watch.next() {
+            let name = device.name();
+            match event {
+                DeviceEvent::PortDown(port) => {
+                    tracing::error!(device = name, port, "a port of an RDMA device is down");
+                }
+                DeviceEvent::PortUp(port) => {
+                    tracing::info!(device = name, port, "a port of an RDMA device is up");
+                }
+                DeviceEvent::Failed => {
+                    tracing::error!(device = name, "an RDMA device is gone or has failed");
+                    self.lose_device(shared, &device);
+                }
+                DeviceEvent::CompletionQueueFailed => {
+                    tracing::error!(device = name, "an RDMA completion queue has failed");
+                }
+                DeviceEvent::QueuePairFailed(number, why) => {
+                    self.queue_pair_failed(shared, (&device, number), why);
+                }
+                DeviceEvent::Other(what) => {
+                    tracing::debug!(device = name, what, "an event of an RDMA device");
+                }
+            }
+        }
+    }
+
+    /// Ends the connection of a queue pair that is in error.
+    fn queue_pair_failed(&self, shared: &Shared, (device, number): (&Device, u32), why: &str) {
+        let mut connections = self.connections.iter();
+        let found = connections
+            .find(|(_, one)| one.queue_pair == number && self.device_of(one) == Some(device));
+        let Some((&token, &Connected { peer, .. })) = found else { return };
+        if shared.may_log(peer) {
+            let device = device.name();
+            tracing::warn!(device, queue_pair = number, %peer, why, "a queue pair is in error");
+        }
+        self.lost(shared, token, why);
+    }
+
+    /// Closes the connections and listeners of a device that is gone or has failed.
+    fn lose_device(&mut self, shared: &Shared, device: &Device) {
+        self.watch.remove(device);
+        shared.rdma.lose_all_on(device);
+        for (token, one) in &self.connections {
+            if self.device_of(one) == Some(device)
+                && let Some(mailbox) = shared.mailbox(one.reactor)
+            {
+                mailbox.post(Message::RdmaDeviceGone(*token));
+            }
+        }
+        self.devices.values_mut().flatten().for_each(|one| one.lose(device));
+        self.free(shared);
+    }
+
+    /// Frees what reactors have of devices that are gone, once no connection uses it.
+    fn free(&mut self, shared: &Shared) {
+        for (reactor, devices) in &mut self.devices {
+            for over in devices.extract_if(.., |one| one.is_over()) {
+                for number in over.known() {
+                    if let Some(mailbox) = shared.mailbox(*reactor) {
+                        mailbox.post(Message::CompletionsUnused(number));
+                    }
                 }
             }
         }
@@ -135,10 +233,11 @@ impl Connector {
         listener: ListenerId,
     ) -> Result<(), Error> {
         let device = request.id.device()?;
+        self.watch.add(&device);
         let loads = shared.gauges.iter().map(ReactorGauges::load);
         let reactor = sluice_core::place(loads).unwrap_or(0);
         let devices = self.devices.entry(reactor).or_default();
-        let known = devices.iter().position(|one| one.is_of(&device));
+        let known = devices.iter().position(|one| one.serves(&device));
         let index = match known {
             Some(index) => index,
             None => {
@@ -151,8 +250,8 @@ impl Connector {
         let sends = u32::from(queue.posts) + u32::from(queue.reads);
         let part = sends + u32::from(queue.entries);
         let next = self.queues.entry(reactor).or_default();
-        let (number, completions, new) = device.promise(part, *next)?;
-        *next += usize::from(new);
+        let (number, completions) = device.promise(part, *next)?;
+        *next = (*next).max(number + 1);
         let size = QueuePairSize {
             sends,
             receives: queue.entries,
@@ -169,9 +268,12 @@ impl Connector {
             gauges.connections.fetch_add(1, Ordering::Relaxed);
             gauges.waiting.fetch_add(1, Ordering::Relaxed);
         }
-        self.connections.insert(token, Connected { reactor, completions: (number, part) });
+        let queue_pair = pair.number();
+        let connected =
+            Connected { reactor, completions: (number, part), queue_pair, peer: peer.ip() };
+        self.connections.insert(token, connected);
         if let Some(mailbox) = shared.mailbox(reactor) {
-            let completions = (number, new.then_some(completions));
+            let completions = (number, device.hand_over(number));
             mailbox.post(Message::QueuePair(Box::new(NewQueuePair {
                 token,
                 pair,

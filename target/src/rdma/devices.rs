@@ -16,6 +16,8 @@ struct Completions {
     number: usize,
     queue: CompletionQueue,
     promised: u32,
+    /// Whether the reactor has it.
+    is_known: bool,
 }
 
 /// A reactor's part of a device.
@@ -24,6 +26,8 @@ pub(super) struct ReactorDevice {
     device: Device,
     regions: Regions,
     completions: Vec<Completions>,
+    /// Whether the device is gone or has failed, so that nothing more is made on it.
+    is_gone: bool,
 }
 
 impl ReactorDevice {
@@ -34,12 +38,37 @@ impl ReactorDevice {
             regions.add(mapping, Access::LOCAL_WRITE)?;
         }
         regions.add(Arc::new(StaticBytes(zeroes(ZEROES))), Access::empty())?;
-        Ok(Self { device: device.clone(), regions, completions: Vec::new() })
+        Ok(Self { device: device.clone(), regions, completions: Vec::new(), is_gone: false })
     }
 
-    /// Says whether it is a part of that device.
-    pub(super) fn is_of(&self, device: &Device) -> bool {
-        self.device == *device
+    /// Returns the device.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Says whether it is a part of that device, which may be used.
+    pub(super) fn serves(&self, device: &Device) -> bool {
+        self.device == *device && !self.is_gone
+    }
+
+    /// Says whether it has the completion queue with this number.
+    pub(super) fn has(&self, number: usize) -> bool {
+        self.completions.iter().any(|one| one.number == number)
+    }
+
+    /// Takes note that a device is gone or has failed.
+    pub(super) fn lose(&mut self, device: &Device) {
+        self.is_gone |= self.device == *device;
+    }
+
+    /// Says whether it can be dropped: its device is gone, and nobody uses it any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_gone && self.completions.iter().all(|one| one.promised == 0)
+    }
+
+    /// Returns the numbers of the completion queues that the reactor has.
+    pub(super) fn known(&self) -> impl Iterator<Item = usize> {
+        self.completions.iter().filter(|one| one.is_known).map(|one| one.number)
     }
 
     /// Returns the registered memory.
@@ -47,17 +76,17 @@ impl ReactorDevice {
         &self.regions
     }
 
-    /// Promises room for completions. Returns the number of a completion queue, the queue, and
-    /// whether the queue is new: `next` is its number then.
+    /// Promises room for completions. Returns the number of a completion queue, and the queue; `next` is
+    /// the number of one that is new.
     pub(super) fn promise(
         &mut self,
         wanted: u32,
         next: usize,
-    ) -> Result<(usize, CompletionQueue, bool), Error> {
+    ) -> Result<(usize, CompletionQueue), Error> {
         let room = |one: &&mut Completions| one.queue.capacity() - one.promised >= wanted;
         if let Some(found) = self.completions.iter_mut().find(room) {
             found.promised += wanted;
-            return Ok((found.number, found.queue.share(), false));
+            return Ok((found.number, found.queue.share()));
         }
         let most = self.device.limits().completions;
         let queue = CompletionQueue::new(&self.device, COMPLETIONS.max(wanted).min(most))?;
@@ -66,8 +95,15 @@ impl ReactorDevice {
             return Err(Error::Limit { what: "completions of a queue", has, wanted });
         }
         let shared = queue.share();
-        self.completions.push(Completions { number: next, queue, promised: wanted });
-        Ok((next, shared, true))
+        let new = Completions { number: next, queue, promised: wanted, is_known: false };
+        self.completions.push(new);
+        Ok((next, shared))
+    }
+
+    /// Returns a completion queue that the reactor does not have yet: from now on it has it.
+    pub(super) fn hand_over(&mut self, number: usize) -> Option<CompletionQueue> {
+        let one = self.completions.iter_mut().find(|one| one.number == number)?;
+        (!std::mem::replace(&mut one.is_known, true)).then(|| one.queue.share())
     }
 
     /// Takes a promise back.

@@ -3,12 +3,15 @@
 //! The thread makes what a queue pair needs (protection domain, completion queues, registered memory),
 //! makes the queue pair, and leaves it in the mailbox of a reactor, which accepts the connection and
 //! uses the queue pair from then on. Queue pairs that have ended come back to be destroyed here, since
-//! that takes long.
+//! that takes long. The thread also reads what devices say of themselves: the connections and listeners
+//! of a device that has failed or is gone are closed, and behind the last of the connections all that
+//! was made on the device is freed.
 
 mod connector;
 mod devices;
 mod new_queue_pair;
 mod shared;
+mod watch;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -48,7 +51,10 @@ pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
     let mut tried = Instant::now();
     while !over() {
         let channel = rdma.channel();
-        connector.ended(rdma.take_ended());
+        connector.ended(shared, rdma.take_ended());
+        connector.watch(&rdma.take_opened());
+        drop(rdma.take_unused());
+        connector.take_device_events(shared);
         while let Some(channel) = &channel {
             match channel.next() {
                 Ok(Some(event)) => connector.take(shared, event),
@@ -64,7 +70,8 @@ pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
             tried = Instant::now();
             rdma.retry();
         }
-        rdma.wait(channel.as_deref());
+        rdma.wait(channel.as_deref(), connector.device_fds());
     }
-    connector.ended(rdma.take_ended());
+    connector.ended(shared, rdma.take_ended());
+    drop(rdma.take_unused());
 }

@@ -1,11 +1,11 @@
 //! What all threads share of RDMA: the listeners, and what is left for the thread of connections.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 use fabric::controller::ListenerId;
-use fabric::rdma::verbs::{EventChannel, Listener, QueuePair, Token};
+use fabric::rdma::verbs::{CompletionQueue, Device, EventChannel, Listener, QueuePair, Token};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -34,6 +34,17 @@ struct Place {
     open: Result<Listener, String>,
 }
 
+impl Place {
+    /// Closes the listener, whose device is gone.
+    fn lose(&mut self) {
+        if self.open.is_ok() {
+            let why = "its RDMA device is gone or has failed";
+            tracing::error!(listener = %self.endpoint, why, "the RDMA listener is closed");
+            self.open = Err(why.to_owned());
+        }
+    }
+}
+
 /// What was left for the thread.
 #[derive(Debug, Default)]
 struct Left {
@@ -41,6 +52,10 @@ struct Left {
     listeners: HashMap<ListenerId, Place>,
     /// Queue pairs that are over.
     ended: Vec<(Token, QueuePair)>,
+    /// Completion queues that reactors have no use for any more.
+    unused: Vec<CompletionQueue>,
+    /// Devices that listeners were opened on.
+    opened: Vec<Device>,
     /// The I/O buffers of each reactor, and what else it sends from.
     memory: HashMap<usize, Vec<Arc<Mapping>>>,
 }
@@ -57,7 +72,10 @@ impl Left {
         };
         let token = Token(id.0.into());
         let listener = Listener::new(channel, endpoint.address, BACKLOG, token);
-        listener.map_err(|error| error.to_string())
+        let listener = listener.map_err(|error| error.to_string())?;
+        // A listener on all addresses is of no device; the devices of its connections are known later.
+        self.opened.extend(listener.device().ok());
+        Ok(listener)
     }
 }
 
@@ -106,9 +124,16 @@ impl RdmaShared {
     /// Closes a listener whose device is gone, until it is back.
     pub(super) fn lose(&self, id: ListenerId) {
         if let Some(place) = lock(&self.left).listeners.get_mut(&id) {
-            let why = "its RDMA device is gone";
-            tracing::error!(listener = %place.endpoint, why, "the RDMA listener is closed");
-            place.open = Err(why.to_owned());
+            place.lose();
+        }
+    }
+
+    /// Closes the listeners on a device that is gone, until it is back.
+    pub(super) fn lose_all_on(&self, device: &Device) {
+        for place in lock(&self.left).listeners.values_mut() {
+            if place.open.as_ref().is_ok_and(|listener| listener.is_on(device)) {
+                place.lose();
+            }
         }
     }
 
@@ -162,10 +187,32 @@ impl RdmaShared {
         std::mem::take(&mut lock(&self.left).ended)
     }
 
-    /// Waits until something was left here or an event is there, for a while at the most.
-    pub(super) fn wait(&self, channel: Option<&EventChannel>) {
+    /// Takes a completion queue back that a reactor has no use for.
+    pub(crate) fn give_back(&self, queue: CompletionQueue) {
+        lock(&self.left).unused.push(queue);
+        self.wake();
+    }
+
+    /// Takes the completion queues that reactors have no use for.
+    pub(super) fn take_unused(&self) -> Vec<CompletionQueue> {
+        std::mem::take(&mut lock(&self.left).unused)
+    }
+
+    /// Takes the devices that listeners were opened on.
+    pub(super) fn take_opened(&self) -> Vec<Device> {
+        std::mem::take(&mut lock(&self.left).opened)
+    }
+
+    /// Waits until something was left here or an event is there, on the channel or of a device, for a
+    /// while at the most.
+    pub(super) fn wait<'a>(
+        &self,
+        channel: Option<&EventChannel>,
+        devices: impl Iterator<Item = BorrowedFd<'a>>,
+    ) {
         let mut fds = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
         fds.extend(channel.map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)));
+        fds.extend(devices.map(|one| PollFd::new(one, PollFlags::POLLIN)));
         let _ = poll(&mut fds, PollTimeout::from(LONGEST));
         let _ = self.wake.read();
     }

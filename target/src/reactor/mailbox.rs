@@ -38,6 +38,12 @@ pub enum Message {
         /// Why, in words.
         reason: String,
     },
+    /// The device of a queue pair is gone, and the connection with this name with it.
+    #[cfg(feature = "rdma")]
+    RdmaDeviceGone(Token),
+    /// The completion queue with this number is used no more: let go of it.
+    #[cfg(feature = "rdma")]
+    CompletionsUnused(usize),
     /// Accept connections from this listening socket.
     Listen {
         /// The listener's identifier.

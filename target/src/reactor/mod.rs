@@ -319,10 +319,7 @@ impl Reactor {
             }
             Some(Tag::Accept(listener)) => self.accepted(listener, &completion),
             #[cfg(feature = "rdma")]
-            Some(Tag::Completions(index)) => {
-                let watched = completion.more();
-                self.core.driver().pairs.woken(index as usize, watched);
-            }
+            Some(Tag::Completions(number)) => self.completions_came(number, completion.more()),
             Some(Tag::Close) => self.core.driver().ring.closed(),
             Some(Tag::Cancel) | None => {}
         }
@@ -557,6 +554,12 @@ impl Reactor {
             Message::QueuePairLost { token, reason } => {
                 self.core.driver().pairs.lost(token, reason);
             }
+            #[cfg(feature = "rdma")]
+            Message::RdmaDeviceGone(token) => {
+                self.core.driver().pairs.device_gone(token, &self.shared.clock);
+            }
+            #[cfg(feature = "rdma")]
+            Message::CompletionsUnused(number) => self.drop_completions(number),
             Message::Listen { listener, socket } => {
                 let listening = Listening { socket, accepting: 0, ending: false };
                 self.listeners.insert(listener.0, listening);

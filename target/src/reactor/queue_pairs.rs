@@ -87,7 +87,7 @@ struct Link {
     key: Key,
     token: Token,
     pair: Pair,
-    /// Index of its completion queue.
+    /// Number of its completion queue.
     completions: usize,
     /// Batches that were posted and are not over, with what the connection's meter is to be told then.
     batches: VecDeque<(Batch, Option<Posted>)>,
@@ -184,14 +184,11 @@ impl QueuePairs {
         if let Some(queue) = queue {
             self.completions.push(Completions { number, queue, armed: false, watched: false });
         }
-        let Some(completions) = self.completions.iter().position(|one| one.number == number) else {
-            debug_assert!(
-                false,
-                "a queue pair's completion queue came with the first of its pairs"
-            );
-            return;
-        };
-        self.numbers.insert((completions, pair.number()), key);
+        debug_assert!(
+            self.completions.iter().any(|one| one.number == number),
+            "a queue pair's completion queue came with the first of its pairs"
+        );
+        self.numbers.insert((number, pair.number()), key);
         self.tokens.insert(token.0, key);
         let index = key.index as usize;
         if index >= self.links.len() {
@@ -201,7 +198,7 @@ impl QueuePairs {
             key,
             token,
             pair: pair.activate(),
-            completions,
+            completions: number,
             batches: VecDeque::new(),
             meters: None,
             mtu: 0,
@@ -242,12 +239,28 @@ impl QueuePairs {
         }
     }
 
+    /// Takes note that a connection is over because its device is gone, which may owe completions for
+    /// ever: all that it has comes back.
+    pub(super) fn device_gone(&mut self, token: Token, clock: &Clock) {
+        let Self { links, happened, tokens, .. } = self;
+        let key = tokens.get(&token.0).copied();
+        let Some(link) = key.and_then(|key| find(links, key)) else { return };
+        lose(link, happened, "its RDMA device is gone".into());
+        let (owed, number) = (link.pair.give_up(), link.completions);
+        for completion in owed {
+            self.complete(number, completion, clock);
+        }
+    }
+
     /// Takes completions, of all queues. Returns whether there were any.
     pub(super) fn poll(&mut self, clock: &Clock) -> bool {
         let mut any = false;
         for index in 0..self.completions.len() {
             let mut taken = std::mem::take(&mut self.taken);
-            let Some(Completions { queue, .. }) = self.completions.get_mut(index) else { break };
+            let Some(Completions { queue, number, .. }) = self.completions.get_mut(index) else {
+                break;
+            };
+            let number = *number;
             let mut more = true;
             while more && taken.len() < COMPLETIONS {
                 more = queue.poll(&mut taken).unwrap_or_else(|error| {
@@ -257,16 +270,16 @@ impl QueuePairs {
             }
             any |= !taken.is_empty();
             for completion in taken.drain(..) {
-                self.complete(index, completion, clock);
+                self.complete(number, completion, clock);
             }
             self.taken = taken;
         }
         any
     }
 
-    fn complete(&mut self, index: usize, completion: Completion, clock: &Clock) {
+    fn complete(&mut self, number: usize, completion: Completion, clock: &Clock) {
         let Self { links, numbers, happened, reposts, .. } = self;
-        let key = numbers.get(&(index, completion.queue_pair())).copied();
+        let key = numbers.get(&(number, completion.queue_pair())).copied();
         let Some(link) = key.and_then(|key| find(links, key)) else { return };
         let Link { key, pair, batches, arrived, meters, .. } = link;
         let key = *key;
@@ -496,21 +509,27 @@ impl QueuePairs {
         }
     }
 
-    /// Returns the descriptors of completion queues that are not watched yet, with their indexes.
+    /// Takes a completion queue out that no queue pair uses any more.
+    pub(super) fn remove_completions(&mut self, number: usize) -> Option<CompletionQueue> {
+        let index = self.completions.iter().position(|one| one.number == number)?;
+        Some(self.completions.swap_remove(index).queue)
+    }
+
+    /// Returns the descriptors of completion queues that are not watched, with their numbers.
     pub(super) fn take_unwatched(&mut self) -> Vec<(usize, RawFd)> {
-        let unwatched = self.completions.iter_mut().enumerate().filter(|(_, one)| !one.watched);
+        let unwatched = self.completions.iter_mut().filter(|one| !one.watched);
         unwatched
-            .map(|(index, one)| {
+            .map(|one| {
                 one.watched = true;
-                (index, one.queue.as_fd().as_raw_fd())
+                (one.number, one.queue.as_fd().as_raw_fd())
             })
             .collect()
     }
 
     /// Takes note that a completion queue's descriptor became readable, and whether it is watched
     /// still.
-    pub(super) fn woken(&mut self, index: usize, watched: bool) {
-        if let Some(one) = self.completions.get_mut(index) {
+    pub(super) fn woken(&mut self, number: usize, watched: bool) {
+        if let Some(one) = self.completions.iter_mut().find(|one| one.number == number) {
             one.queue.take_events();
             (one.armed, one.watched) = (false, watched);
         }

@@ -32,13 +32,37 @@ impl Reactor {
         let driver = self.core.driver();
         driver.add(key, None, (peer, local), listener);
         driver.pairs.add(key, new, tos_of_answers, ConnectAccept::new(queue.entries).as_bytes());
-        for (index, fd) in driver.pairs.take_unwatched() {
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            driver.ring.watch(fd, Tag::Completions(index).encode());
-        }
+        self.watch_completions();
         let local = local.map(|address| Endpoint { transport: Transport::Rdma, address });
         self.register(key, (peer, local), stats, in_flight);
         self.core.start(key);
+    }
+
+    /// Waits for completions of the queues that are not waited for.
+    fn watch_completions(&mut self) {
+        let driver = self.core.driver();
+        for (number, fd) in driver.pairs.take_unwatched() {
+            driver.ring.watch(fd, completions_tag(number));
+        }
+    }
+
+    /// Takes note that a completion queue's descriptor became readable, and whether it is watched
+    /// still.
+    pub(super) fn completions_came(&mut self, number: u32, watched: bool) {
+        self.core.driver().pairs.woken(number as usize, watched);
+        if !watched {
+            self.watch_completions();
+        }
+    }
+
+    /// Lets go of a completion queue that no queue pair uses any more: its end takes long, and is left
+    /// to another thread.
+    pub(super) fn drop_completions(&mut self, number: usize) {
+        let driver = self.core.driver();
+        if let Some(queue) = driver.pairs.remove_completions(number) {
+            driver.ring.cancel(completions_tag(number), Tag::Cancel.encode());
+            self.shared.rdma.give_back(queue);
+        }
     }
 
     /// Returns the traffic class byte of what a connection sends: by the class that its listener or its
@@ -89,4 +113,9 @@ impl Reactor {
     pub(super) fn arm_queue_pairs(&mut self) -> bool {
         self.core.driver().pairs.arm(&self.shared.clock)
     }
+}
+
+/// Returns what names the completions of the ring that are of a completion queue.
+fn completions_tag(number: usize) -> u64 {
+    Tag::Completions(u32::try_from(number).unwrap_or(u32::MAX)).encode()
 }

@@ -12,7 +12,7 @@ use rdma_sys::{
 };
 
 use super::device::Device;
-use super::error::Error;
+use super::error::{Error, has_ended};
 
 /// Number of completions that are taken from a queue at a time.
 const BATCH: u16 = 32;
@@ -25,6 +25,9 @@ impl Outcome {
     /// The outcome of a work request that was carried out.
     pub const SUCCESS: Self = Self(ibv_wc_status::IBV_WC_SUCCESS);
 
+    /// The outcome of a work request that was not carried out because its queue pair was in error.
+    pub(super) const FLUSHED: Self = Self(ibv_wc_status::IBV_WC_WR_FLUSH_ERR);
+
     /// Says whether the work request was carried out.
     #[inline]
     #[must_use]
@@ -35,7 +38,7 @@ impl Outcome {
     /// Says whether the work request was not carried out because the queue pair was in error already.
     #[must_use]
     pub fn is_flushed(self) -> bool {
-        self.0 == ibv_wc_status::IBV_WC_WR_FLUSH_ERR
+        self == Self::FLUSHED
     }
 
     /// Says whether the peer's memory did not allow the access.
@@ -123,7 +126,7 @@ impl Drop for RawQueue {
     fn drop(&mut self) {
         // SAFETY: queue pairs hold the queue, so none is left; all events were acknowledged.
         let answer = unsafe { ibv_destroy_cq(self.raw.as_ptr()) };
-        debug_assert_eq!(answer, 0, "nothing uses the completion queue");
+        debug_assert!(has_ended(answer), "nothing uses the completion queue");
     }
 }
 

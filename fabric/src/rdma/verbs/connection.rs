@@ -464,6 +464,21 @@ impl Listener {
         Ok(Self(id))
     }
 
+    /// Returns the device of the listener's address.
+    ///
+    /// # Errors
+    /// The address is of all devices, or the device is gone.
+    pub fn device(&self) -> Result<Device, Error> {
+        self.0.device()
+    }
+
+    /// Says whether the listener's address is of that device.
+    #[must_use]
+    pub fn is_on(&self, device: &Device) -> bool {
+        // SAFETY: the identifier lives.
+        std::ptr::eq(unsafe { (*self.0.raw()).verbs }, device.raw())
+    }
+
     /// Returns the address that the listener has.
     #[must_use]
     pub fn local_address(&self) -> SocketAddr {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
 use rdma_sys::{
@@ -10,37 +10,42 @@ use rdma_sys::{
     rdma_free_devices, rdma_get_devices,
 };
 
-use super::error::Error;
+use super::error::{Error, has_ended};
 
-/// The open devices of the connection manager. While this lives, none of them is closed.
+/// A device that the connection manager has open. While this lives, the device is not closed; others
+/// are not held, so that one that has gone leaves nothing behind.
 #[derive(Debug)]
-struct Contexts(NonNull<*mut ibv_context>);
+struct Held(NonNull<ibv_context>);
 
-// SAFETY: the list is never changed, and what it points to may be used by all threads (ibv_open_device).
-unsafe impl Send for Contexts {}
+// SAFETY: the context may be used by all threads (ibv_open_device).
+unsafe impl Send for Held {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Contexts {}
+unsafe impl Sync for Held {}
 
-impl Drop for Contexts {
+impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: the list came from rdma_get_devices and is freed once.
-        unsafe { rdma_free_devices(self.0.as_ptr()) };
+        // The connection manager takes devices back as lists alone, ended by null, and frees the list.
+        // SAFETY: the call has no other arguments.
+        let list = unsafe { libc::malloc(2 * size_of::<*mut ibv_context>()) };
+        let list = NonNull::new(list.cast::<*mut ibv_context>());
+        let Some(list) = list else { return };
+        // SAFETY: the list has room for two. The device was in a list of rdma_get_devices, and is given
+        // back once.
+        unsafe {
+            list.write(self.0.as_ptr());
+            list.add(1).write(null_mut());
+            rdma_free_devices(list.as_ptr());
+        }
     }
 }
 
 /// An open RDMA device.
 #[derive(Clone, Debug)]
 pub struct Device {
-    context: NonNull<ibv_context>,
+    held: Arc<Held>,
     name: Arc<str>,
     limits: DeviceLimits,
-    _contexts: Arc<Contexts>,
 }
-
-// SAFETY: a device context may be used by all threads; it is open as long as `_contexts` lives.
-unsafe impl Send for Device {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Device {}
 
 /// What a device allows.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +65,7 @@ pub struct DeviceLimits {
 }
 
 impl Device {
-    /// Lists the devices of this machine.
+    /// Lists the devices of this machine, without those that have failed.
     ///
     /// # Errors
     /// The machine has no RDMA.
@@ -70,25 +75,31 @@ impl Device {
         let list = unsafe { rdma_get_devices(&raw mut count) };
         let list =
             NonNull::new(list).ok_or_else(|| Error::NoRdma(std::io::Error::last_os_error()))?;
-        let contexts = Arc::new(Contexts(list));
-        let mut devices = Vec::new();
+        let mut held = Vec::new();
         for index in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: the list has `count` entries.
             let context = unsafe { *list.as_ptr().add(index) };
             let Some(context) = NonNull::new(context) else { break };
-            devices.push(Self::of(context, Arc::clone(&contexts))?);
+            held.push(Held(context));
         }
-        Ok(devices)
+        // SAFETY: the list has room for one entry at least, which may be the null at its end. It is freed
+        // without its devices, which are held one by one.
+        unsafe {
+            list.write(null_mut());
+            rdma_free_devices(list.as_ptr());
+        }
+        Ok(held.into_iter().filter_map(|one| Self::of(one).ok()).collect())
     }
 
     /// Finds the device that has this context.
     pub(super) fn find(context: *mut ibv_context) -> Result<Self, Error> {
-        let known = Self::all()?.into_iter().find(|device| device.context.as_ptr() == context);
+        let known = Self::all()?.into_iter().find(|device| device.raw() == context);
         let gone = || std::io::Error::from_raw_os_error(libc::ENODEV);
         known.ok_or_else(|| Error::Call { call: "rdma_get_devices", source: gone() })
     }
 
-    fn of(context: NonNull<ibv_context>, contexts: Arc<Contexts>) -> Result<Self, Error> {
+    fn of(held: Held) -> Result<Self, Error> {
+        let context = held.0;
         let mut attributes = MaybeUninit::zeroed();
         // SAFETY: the context is open, and the attributes are written to.
         let answer = unsafe { ibv_query_device(context.as_ptr(), attributes.as_mut_ptr()) };
@@ -108,7 +119,7 @@ impl Device {
             parts: positive(attributes.max_sge),
         };
         let name = name.to_string_lossy().into();
-        Ok(Self { context, name, limits, _contexts: contexts })
+        Ok(Self { held: Arc::new(held), name, limits })
     }
 
     /// Returns the device's name.
@@ -124,13 +135,13 @@ impl Device {
     }
 
     pub(super) fn raw(&self) -> *mut ibv_context {
-        self.context.as_ptr()
+        self.held.0.as_ptr()
     }
 }
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        self.context == other.context
+        self.raw() == other.raw()
     }
 }
 
@@ -176,6 +187,10 @@ impl Drop for RawDomain {
     fn drop(&mut self) {
         // SAFETY: all that was made in the domain has a clone of it, and is gone. The device is open.
         let answer = unsafe { ibv_dealloc_pd(self.raw.as_ptr()) };
-        debug_assert_eq!(answer, 0, "nothing uses the protection domain of {}", self.device.name());
+        debug_assert!(
+            has_ended(answer),
+            "nothing uses the protection domain of {}",
+            self.device.name()
+        );
     }
 }

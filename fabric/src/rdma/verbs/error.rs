@@ -2,6 +2,12 @@
 
 use std::io;
 
+/// Says whether an object has ended after the answer of the call that ends it: the kernel has ended those
+/// of a device that is gone already.
+pub(super) fn has_ended(answer: i32) -> bool {
+    matches!(answer, 0 | libc::EIO)
+}
+
 /// An operation on RDMA objects that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -52,6 +58,11 @@ impl Error {
     pub(super) fn no_memory() -> Self {
         let source = io::Error::from_raw_os_error(libc::ENOMEM);
         Self::Call { call: "the allocation of registered memory", source }
+    }
+
+    /// Makes the error of something that was destroyed, since its device is gone.
+    pub(super) fn gone(call: &'static str) -> Self {
+        Self::Call { call, source: io::Error::from_raw_os_error(libc::ENODEV) }
     }
 
     /// Makes the error of a call that has returned an `errno`, positive or negative.

@@ -2,6 +2,7 @@
 //!
 //! - [`EventChannel`], [`Listener`], [`Id`]: connections, made and ended by the connection manager.
 //! - [`Device`], [`Domain`]: a device and a protection domain on it.
+//! - [`DeviceEvents`]: what a device says of itself: ports that go down and come up, failures.
 //! - [`Regions`]: memory that the device may reach; [`Arena`]: such memory that peers move data from
 //!   and to.
 //! - [`CompletionQueue`]: what has completed, and the descriptor to wait on for more.
@@ -17,6 +18,7 @@ mod arena;
 mod completion;
 mod connection;
 mod device;
+mod device_events;
 mod error;
 mod memory;
 mod queue_pair;
@@ -27,6 +29,7 @@ pub use arena::{Arena, Part};
 pub use completion::{Completion, CompletionQueue, Outcome};
 pub use connection::{ConnectRequest, ConnectionParams, Event, EventChannel, Id, Listener, Token};
 pub use device::{Device, DeviceLimits, Domain};
+pub use device_events::{DeviceEvent, DeviceEvents};
 pub use error::Error;
 pub use memory::{Access, Memory, Region, Regions, Stable, StableMut, StaticBytes};
 pub use queue_pair::{ActivePair, Done, QueuePair, QueuePairSize};

@@ -64,6 +64,7 @@ struct Posted<P, B> {
 #[derive(Debug)]
 struct Raw {
     id: Id,
+    /// The queue pair; null once it was destroyed.
     queue: *mut ibv_qp,
     _completions: Arc<RawQueue>,
 }
@@ -71,10 +72,29 @@ struct Raw {
 // SAFETY: verbs may be called by all threads; the pointer is the identifier's own queue pair.
 unsafe impl Send for Raw {}
 
+impl Raw {
+    /// Returns the queue pair.
+    fn queue(&self) -> Result<*mut ibv_qp, Error> {
+        if self.queue.is_null() { Err(Error::gone("the queue pair")) } else { Ok(self.queue) }
+    }
+
+    /// Destroys the queue pair, if that was not done.
+    fn destroy(&mut self) {
+        if self.queue.is_null() {
+            return;
+        }
+        self.queue = null_mut();
+        // SAFETY: the identifier has a queue pair, which ends once: here. From then on it has none.
+        unsafe {
+            rdma_destroy_qp(self.id.raw());
+            (*self.id.raw()).qp = null_mut();
+        }
+    }
+}
+
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: the identifier has a queue pair, which ends once: here.
-        unsafe { rdma_destroy_qp(self.id.raw()) };
+        self.destroy();
     }
 }
 
@@ -88,6 +108,7 @@ pub struct QueuePair {
     receive_region: Region,
     receives: u16,
     heads: Option<Heads>,
+    number: u32,
     /// Number that tells this queue pair's works from those of one before with the same number.
     generation: u32,
     /// Bytes of a SEND that are copied when it is posted.
@@ -197,6 +218,8 @@ impl QueuePair {
         Error::check("rdma_create_qp", answer)?;
         // SAFETY: the call has made the identifier's queue pair.
         let queue = unsafe { (*id.raw()).qp };
+        // SAFETY: the queue pair lives.
+        let number = unsafe { (*queue).qp_num };
         let raw = Raw { id, queue, _completions: shared };
         let receive = ReceiveMemory::new(size.receives, size.receive_bytes);
         let receive = receive.ok_or_else(Error::no_memory)?;
@@ -212,6 +235,7 @@ impl QueuePair {
             receive_region,
             receives: size.receives,
             heads,
+            number,
             generation: GENERATIONS.fetch_add(1, Ordering::Relaxed),
             inline: attributes.cap.max_inline_data,
         };
@@ -251,6 +275,7 @@ impl QueuePair {
         tos: Option<u8>,
     ) -> Result<u32, Error> {
         let id = &self.raw.id;
+        let queue = self.raw.queue()?;
         // The connection manager would bring the queue pair up with the peer's traffic class, and have a
         // peer that finds no receive buffer try again after 655 ms.
         self.come_up(ibv_qp_state::IBV_QPS_INIT, |_| {})?;
@@ -271,7 +296,7 @@ impl QueuePair {
         unsafe { (*id.raw()).qp = null_mut() };
         let accepted = id.accept(params, private_data, self.number());
         // SAFETY: the identifier lives, and has its queue pair again, which it destroys.
-        unsafe { (*id.raw()).qp = self.raw.queue };
+        unsafe { (*id.raw()).qp = queue };
         accepted.map(|()| mtu)
     }
 
@@ -290,16 +315,16 @@ impl QueuePair {
             unsafe { rdma_init_qp_attr(self.raw.id.raw(), &raw mut attributes, &raw mut mask) };
         Error::check("rdma_init_qp_attr", answer)?;
         change(&mut attributes);
+        let queue = self.raw.queue()?;
         // SAFETY: the queue pair lives, and the attributes do during the call.
-        let answer = unsafe { ibv_modify_qp(self.raw.queue, &raw mut attributes, mask) };
+        let answer = unsafe { ibv_modify_qp(queue, &raw mut attributes, mask) };
         Error::check("ibv_modify_qp", answer)
     }
 
     /// Returns the queue pair's number, by which completions name it.
     #[must_use]
     pub fn number(&self) -> u32 {
-        // SAFETY: the queue pair lives.
-        unsafe { (*self.raw.queue).qp_num }
+        self.number
     }
 
     /// Lets this thread use the queue pair.
@@ -334,11 +359,11 @@ impl QueuePair {
         if next.is_null() {
             return Ok(());
         }
-        let mut bad = null_mut();
+        let (queue, mut bad) = (self.raw.queue()?, null_mut());
         // SAFETY: the requests and their parts live until the call returns. The buffers are the
         // device's until their completions: nobody has a handle to them, and the memory lives as
         // long as the queue pair.
-        let answer = unsafe { ibv_post_recv(self.raw.queue, next, &raw mut bad) };
+        let answer = unsafe { ibv_post_recv(queue, next, &raw mut bad) };
         Error::check("ibv_post_recv", answer)
     }
 }
@@ -590,14 +615,17 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
             next = request;
         }
         let mut bad: *mut ibv_send_wr = null_mut();
-        // SAFETY: the requests and their parts live until the call returns, and inline bytes are
-        // copied by it. What else they refer to is registered, and is the posted works' until their
-        // completions were taken, or the queue pair was destroyed.
-        let answer = unsafe { ibv_post_send(self.pair.raw.queue, next, &raw mut bad) };
+        let answer = self.pair.raw.queue().and_then(|queue| {
+            // SAFETY: the requests and their parts live until the call returns, and inline bytes are
+            // copied by it. What else they refer to is registered, and is the posted works' until
+            // their completions were taken, or the queue pair was destroyed.
+            let answer = unsafe { ibv_post_send(queue, next, &raw mut bad) };
+            Error::check("ibv_post_send", answer)
+        });
         let refused = self.list.requests.iter().position(|one| std::ptr::eq(one, bad));
         self.list.requests.clear();
         self.list.parts.clear();
-        Error::check("ibv_post_send", answer).map_err(|error| (error, refused.unwrap_or(0)))
+        answer.map_err(|error| (error, refused.unwrap_or(0)))
     }
 
     fn unprepare(&mut self, Posted { work, head, .. }: Posted<P, B>) -> Work<P, B> {
@@ -656,9 +684,32 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         let mut attributes: ibv_qp_attr = unsafe { std::mem::zeroed() };
         attributes.qp_state = ibv_qp_state::IBV_QPS_ERR;
         let mask = ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed();
+        let queue = self.pair.raw.queue()?;
         // SAFETY: the queue pair lives.
-        let answer = unsafe { ibv_modify_qp(self.pair.raw.queue, &raw mut attributes, mask) };
+        let answer = unsafe { ibv_modify_qp(queue, &raw mut attributes, mask) };
         Error::check("ibv_modify_qp", answer)
+    }
+
+    /// Destroys the queue pair of a device that is gone, which may owe completions for ever. Returns
+    /// them, to be taken as those of the device: all works that are under way come back flushed. What
+    /// the device has completed and was not taken counts no more, and nothing more can be posted.
+    #[must_use]
+    pub fn give_up(&mut self) -> Vec<Completion> {
+        let pair = &mut self.pair;
+        pair.raw.destroy();
+        pair.generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
+        let mut owed = Vec::with_capacity(self.posted.len());
+        let mut order = self.first;
+        for _ in &self.posted {
+            owed.push(Completion {
+                work: pair.work_number(order.bits().into()),
+                queue_pair: pair.number,
+                outcome: Outcome::FLUSHED,
+                bytes: 0,
+            });
+            order = order.next();
+        }
+        owed
     }
 
     /// Ends the use of the queue pair on this thread, so that another one may drop it. Receive
