@@ -11,34 +11,21 @@
     reason = "a test: it ends at the first thing that is wrong"
 )]
 
+mod rogue;
 mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fabric::host::commands;
-use fabric::nvme::{SglDescriptor, Sqe};
 use fabric::queue::Remote;
 use fabric::rdma::verbs::{
-    Access, ActivePair, Completion, CompletionQueue, ConnectionParams, Domain, Done, Event,
-    EventChannel, Id, Memory, QueuePair, QueuePairSize, Regions, Token, Work,
+    Access, ActivePair, Completion, CompletionQueue, Domain, Done, Event, EventChannel, Id, Memory,
+    QueuePair, Regions, Token, Work,
 };
-use fabric::rdma::wire::private_data::ConnectRequest;
+use rogue::{NOWHERE, PARAMS, SIZE, TIME, admin_queue, capsule};
 use waiting::{next_event, wait};
 use zerocopy::IntoBytes;
-
-const TIME: Duration = Duration::from_secs(2);
-const PARAMS: ConnectionParams = ConnectionParams {
-    responder_resources: 4,
-    initiator_depth: 0,
-    retries: 7,
-    not_ready_retries: 7,
-};
-const SIZE: QueuePairSize =
-    QueuePairSize { sends: 16, receives: 32, receive_bytes: 64, send_payloads: false };
-/// An address and a key that no device has given.
-const NOWHERE: Remote = Remote { address: 0x5000_0000, key: 0x00de_ad00 };
 
 /// Memory that a peer may read.
 #[derive(Debug)]
@@ -122,30 +109,16 @@ fn take(completions: &mut CompletionQueue, pair: &mut ActivePair<Vec<u8>, Vec<u8
     answers
 }
 
-/// Returns the capsule of a command whose data is `length` bytes there.
-fn capsule(mut sqe: Sqe, cid: u16, length: u32, remote: Remote) -> Vec<u8> {
-    sqe.cid.set(cid);
-    sqe.flags = 1 << 6;
-    sqe.sgl = SglDescriptor::keyed(remote.address, length, remote.key, false);
-    sqe.as_bytes().to_vec()
-}
-
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let address: SocketAddr = arguments.next().expect("an address").parse().unwrap();
     let subsystem = arguments.next().expect("a subsystem's NQN");
-    let admin = |recfmt: u16| ConnectRequest {
-        recfmt: recfmt.into(),
-        hrqsize: 32.into(),
-        hsqsize: 31.into(),
-        ..ConnectRequest::default()
-    };
-    let private = admin(0);
+    let private = admin_queue(0);
     let private = private.as_bytes();
     let data = commands::connect_data([7; 16], 0xffff, &subsystem, "nqn.2026-01.io.example:wrong");
     let connect = || commands::connect(0, 31, 0, None);
 
-    let met = meet(address, admin(1).as_bytes(), &data, |_| Vec::new());
+    let met = meet(address, admin_queue(1).as_bytes(), &data, |_| Vec::new());
     assert_eq!(met, Met::Refused, "private data of another format");
     println!("private data ok");
 

@@ -2,7 +2,7 @@
 
 use fabric::rdma::verbs::{Event, EventChannel};
 
-/// Waits until there is something to take, for 10 s at the most.
+/// Waits until there is something to take, for 20 s at the most.
 pub(crate) fn wait(fd: &impl std::os::fd::AsFd) {
     let mut fds = [libc::pollfd {
         fd: std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()),
@@ -10,8 +10,8 @@ pub(crate) fn wait(fd: &impl std::os::fd::AsFd) {
         revents: 0,
     }];
     // SAFETY: the array lives during the call.
-    let answer = unsafe { libc::poll(fds.as_mut_ptr(), 1, 10_000) };
-    assert_eq!(answer, 1, "nothing has come for 10 s");
+    let answer = unsafe { libc::poll(fds.as_mut_ptr(), 1, 20_000) };
+    assert_eq!(answer, 1, "nothing has come for 20 s");
 }
 
 /// Waits for the connection manager's next event.
