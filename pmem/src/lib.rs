@@ -1,31 +1,29 @@
-//! Persistent-memory service: the global token pool that clients draw on with fetch-and-add.
+//! Persistent memory that clients reach by one-sided RDMA, with the guarantees of Haechi
+//! (docs/sources.md, H: Haechi).
+//!
+//! A data node does not see one-sided I/Os, so no scheduler there can divide its capacity. Haechi
+//! hands out tokens instead: an [`engine`] at each client spends one for each I/O, and a [`monitor`]
+//! at the data node decides how many there are.
+//!
+//! Everything here is pure: time is an argument, and what is to be sent, posted or written comes out
+//! as a value. Nothing in the daemon uses it yet.
+//!
+//! - [`engine`]: the client's side (H1). [`monitor`]: the data node's side (H2), and what bounds
+//!   clients that do not keep to the protocol.
+//! - [`admission`]: which reservations fit (H3). [`capacity`]: profiling, and the capacity as it is
+//!   estimated while it is used (H4).
+//! - [`one_sided`]: what both want of RDMA. [`word`]: the words that they share. [`message`]: what
+//!   the monitor tells the engines.
+//! - [`in_process`]: providers within the process, one of them with a model of the NICs' capacities.
 #![forbid(unsafe_code)]
 
-/// The global pool's 64-bit word as a fetch-and-add returned it (docs/sources.md, H1: clients hold
-/// tokens).
-///
-/// The word is signed: clients subtract without looking, so it may pass below zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolWord(pub i64);
-
-impl PoolWord {
-    /// Returns how many tokens a client got that asked for `batch` and read this word: zero where
-    /// the pool was empty or overdrawn.
-    #[must_use]
-    pub fn granted(self, batch: u32) -> u32 {
-        u32::try_from(self.0.clamp(0, i64::from(batch))).unwrap_or(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn h1_an_overdrawn_pool_grants_nothing() {
-        assert_eq!(PoolWord(5000).granted(1000), 1000);
-        assert_eq!(PoolWord(400).granted(1000), 400);
-        assert_eq!(PoolWord(0).granted(1000), 0);
-        assert_eq!(PoolWord(-600).granted(1000), 0);
-    }
-}
+pub mod admission;
+pub mod capacity;
+pub mod engine;
+pub mod in_process;
+pub mod message;
+pub mod monitor;
+pub mod one_sided;
+pub mod period;
+pub mod token;
+pub mod word;

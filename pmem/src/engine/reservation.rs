@@ -1,0 +1,102 @@
+//! The reservation tokens that a client has left in a period, and the bound that decays.
+
+use core::time::Duration;
+
+use crate::token::Tokens;
+
+/// A client's reservation tokens in one period (docs/sources.md, H1; "Client Token Management" in
+/// the paper).
+///
+/// X, the most tokens that the client may keep for requests still to come, is R_i at the start and
+/// falls by delta * r_i in each interval delta, where r_i = R_i / T. Tokens above X are given up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reservation {
+    /// R_i: the tokens that were pushed.
+    whole: Tokens,
+    /// The tokens that are left, those included for which requests wait.
+    left: Tokens,
+}
+
+impl Reservation {
+    pub(super) const fn new(whole: Tokens) -> Self {
+        Self { whole, left: whole }
+    }
+
+    /// Returns the tokens that are left.
+    pub(super) const fn left(&self) -> Tokens {
+        self.left
+    }
+
+    /// Takes a token for an I/O. Returns whether there was one.
+    pub(super) fn take(&mut self) -> bool {
+        let had = !self.left.is_zero();
+        self.left -= Tokens(1);
+        had
+    }
+
+    /// Computes X at `elapsed`, a whole number of intervals, of a period of length `period`.
+    pub(super) fn bound(&self, elapsed: Duration, period: Duration) -> Tokens {
+        self.whole.for_part(period.saturating_sub(elapsed), period)
+    }
+
+    /// Brings the tokens down to X and returns how many were given up.
+    ///
+    /// Requests that wait for their I/O have claimed their tokens as they came, as in Fig. 3: the
+    /// client has the demand, and it is not its fault where the data node is slow. So only the
+    /// other tokens are held against X (Definition 1 speaks of demand D_i, not of N_i).
+    pub(super) fn decay(&mut self, elapsed: Duration, period: Duration, waiting: Tokens) -> Tokens {
+        let claimed = waiting.min(self.left);
+        let before = self.left;
+        self.left = claimed + (before - claimed).min(self.bound(elapsed, period));
+        before - self.left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Duration = Duration::from_secs(1);
+
+    /// Makes Example 1 at 0.6 s: a reservation of 50, of which `demand` requests came and `served`
+    /// of them were carried out. Returns what is left and what was given up.
+    fn example(demand: u64, served: u64) -> (Tokens, Tokens) {
+        let mut reservation = Reservation::new(Tokens(50));
+        for _ in 0..served {
+            assert!(reservation.take());
+        }
+        let given_up = reservation.decay(T * 6 / 10, T, Tokens(demand - served));
+        (reservation.left(), given_up)
+    }
+
+    #[test]
+    fn h1_example_1_insufficient_demand_gives_tokens_up() {
+        assert_eq!(example(20, 20), (Tokens(20), Tokens(10)));
+    }
+
+    #[test]
+    fn h1_example_1_sufficient_demand_keeps_them() {
+        assert_eq!(example(40, 40), (Tokens(10), Tokens::ZERO));
+        assert_eq!(example(50, 50), (Tokens::ZERO, Tokens::ZERO));
+    }
+
+    #[test]
+    fn h1_demand_that_waits_keeps_its_tokens() {
+        assert_eq!(example(40, 20), (Tokens(30), Tokens::ZERO), "20 wait, and 10 may still come");
+        assert_eq!(example(25, 20), (Tokens(25), Tokens(5)), "5 wait, and 20 may still come");
+        assert_eq!(example(90, 20), (Tokens(30), Tokens::ZERO), "30 of the 70 have tokens");
+    }
+
+    #[test]
+    fn h1_the_bound_decays_at_the_rate_of_the_reservation() {
+        let mut reservation = Reservation::new(Tokens(1000));
+        for ms in 0..=1000 {
+            let elapsed = Duration::from_millis(ms);
+            assert_eq!(reservation.bound(elapsed, T), Tokens(1000 - ms));
+            reservation.decay(elapsed, T, Tokens::ZERO);
+            assert_eq!(reservation.left(), Tokens(1000 - ms));
+        }
+        assert!(!reservation.take(), "nothing is left");
+        assert_eq!(reservation.bound(T * 9, T), Tokens::ZERO);
+    }
+}

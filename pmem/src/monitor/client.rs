@@ -1,0 +1,171 @@
+//! What the monitor knows of one client.
+
+use crate::period::Period;
+use crate::token::Tokens;
+use crate::word::ReportWord;
+
+/// A client in the running period, and what is kept of the ones before.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    /// The reservation that was admitted, for the next periods.
+    pub(super) reservation: Tokens,
+    /// R_i in the running period.
+    pub(super) granted: Tokens,
+    /// The last report of the running period, as a word.
+    last: Option<u64>,
+    /// Reservation tokens left, of the last report.
+    residual: Tokens,
+    /// N_i: the most that was reported in the running period.
+    pub(super) completed: Tokens,
+    /// Number of checks since the reports have changed.
+    unchanged: u32,
+    /// Number of such checks after which the client counts as gone.
+    patience: u32,
+    /// I/Os in the running period as the NIC counted them, where it does.
+    pub(super) measured: Option<Tokens>,
+    /// Whether the running period's end is out of reach, and was said to be.
+    pub(super) out_of_reach: bool,
+    /// Number of periods in a row in which the reservation was not used.
+    pub(super) unused: u32,
+    /// Number of periods in a row in which no report came.
+    pub(super) silent: u32,
+    /// Number of periods in a row in which reported and measured I/Os differed.
+    pub(super) strange: u32,
+}
+
+/// The limits of what a true report may say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The running period.
+    pub(super) period: Period,
+    /// The I/Os that a client can have completed by now.
+    pub(super) completed: Tokens,
+}
+
+impl Client {
+    /// Makes a client that has no tokens before the next period.
+    pub(super) const fn new(reservation: Tokens) -> Self {
+        Self {
+            reservation,
+            granted: Tokens::ZERO,
+            last: None,
+            residual: Tokens::ZERO,
+            completed: Tokens::ZERO,
+            unchanged: 0,
+            patience: u32::MAX,
+            measured: None,
+            out_of_reach: false,
+            unused: 0,
+            silent: 0,
+            strange: 0,
+        }
+    }
+
+    /// Begins a period of so many checks. A client that says nothing new in `silence` of them, or
+    /// while two of its tokens must decay, counts as gone.
+    pub(super) fn begin(&mut self, silence: u32, checks: u64) {
+        self.granted = self.reservation;
+        let decay = checks.saturating_mul(2).checked_div(self.granted.0).unwrap_or(0);
+        self.patience = silence.max(1).max(u32::try_from(decay).unwrap_or(u32::MAX));
+        self.residual = self.granted;
+        self.completed = Tokens::ZERO;
+        (self.last, self.measured) = (None, None);
+        (self.unchanged, self.out_of_reach) = (0, false);
+    }
+
+    /// Tells whether the client has reported in this period.
+    pub(super) const fn has_reported(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Returns the reservation tokens that the client may still use: none where it counts as gone.
+    pub(super) const fn residual(&self) -> Tokens {
+        if self.is_silent() { Tokens::ZERO } else { self.residual }
+    }
+
+    /// Tells whether the client counts as gone, since it has said nothing new for so long.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.unchanged >= self.patience
+    }
+
+    /// Takes the word that the client wrote last. Returns whether it says what cannot be; then the
+    /// part of it that can be counts.
+    pub(super) fn take(&mut self, word: u64, bounds: Bounds) -> bool {
+        let report = ReportWord::unpack(word);
+        if !report.is_of(bounds.period) || self.last == Some(word) {
+            self.unchanged = self.unchanged.saturating_add(1);
+            return false;
+        }
+        (self.last, self.unchanged) = (Some(word), 0);
+        self.residual = report.residual.min(self.granted);
+        let completed = report.completed.min(bounds.completed);
+        self.completed = self.completed.max(completed);
+        report.residual > self.granted || report.completed > bounds.completed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { period: Period(5), completed: Tokens(300) };
+
+    fn report(period: u16, residual: u64, completed: u64) -> u64 {
+        ReportWord::new(Period(period), Tokens(residual), Tokens(completed)).pack()
+    }
+
+    fn client() -> Client {
+        let mut client = Client::new(Tokens(100));
+        client.begin(3, 30);
+        client
+    }
+
+    #[test]
+    fn h2_until_the_first_report_a_client_may_use_all_it_was_given() {
+        let mut client = client();
+        assert_eq!((client.residual(), client.has_reported()), (Tokens(100), false));
+        assert!(!client.take(report(4, 7, 90), BOUNDS));
+        assert_eq!((client.residual(), client.has_reported()), (Tokens(100), false), "too late");
+        assert!(!client.take(report(5, 60, 40), BOUNDS));
+        assert_eq!((client.residual(), client.completed), (Tokens(60), Tokens(40)));
+    }
+
+    #[test]
+    fn h2_a_silent_client_gives_its_tokens_back_until_it_is_heard_again() {
+        let mut client = client();
+        for _ in 0..3 {
+            assert_eq!(client.residual(), Tokens(100));
+            client.take(report(4, 0, 0), BOUNDS);
+        }
+        assert_eq!(client.residual(), Tokens::ZERO);
+        client.take(report(5, 60, 40), BOUNDS);
+        assert_eq!(client.residual(), Tokens(60));
+        for _ in 0..3 {
+            client.take(report(5, 60, 40), BOUNDS);
+        }
+        assert_eq!((client.residual(), client.completed), (Tokens::ZERO, Tokens(40)));
+    }
+
+    #[test]
+    fn h2_a_small_reservation_may_stay_as_it_is_for_longer() {
+        let mut client = Client::new(Tokens(10));
+        client.begin(3, 1000);
+        for _ in 0..199 {
+            client.take(report(4, 0, 0), BOUNDS);
+            assert!(!client.is_silent());
+        }
+        client.take(report(4, 0, 0), BOUNDS);
+        assert!(client.is_silent(), "two tokens decay in 200 checks");
+    }
+
+    #[test]
+    fn h2_a_report_that_cannot_be_true_counts_as_far_as_it_can_be() {
+        let mut client = client();
+        assert!(client.take(report(5, 101, 10), BOUNDS));
+        assert_eq!(client.residual(), Tokens(100));
+        assert!(client.take(report(5, 0, 301), BOUNDS));
+        assert_eq!(client.completed, Tokens(300));
+        assert!(!client.take(report(5, 0, 20), BOUNDS));
+        assert_eq!(client.completed, Tokens(300), "nothing that was done is undone");
+    }
+}
