@@ -20,10 +20,12 @@
 pub mod admission;
 pub mod capacity;
 pub mod engine;
+pub mod experiments;
 pub mod in_process;
 pub mod message;
 pub mod monitor;
 pub mod one_sided;
 pub mod period;
+pub mod simulation;
 pub mod token;
 pub mod word;

@@ -33,6 +33,14 @@ pub struct Nics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortId(usize);
 
+impl PortId {
+    /// Returns the number of connections that were made before this one.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// What is on its way to the data node.
 #[derive(Clone, Copy, Debug)]
 enum Work {

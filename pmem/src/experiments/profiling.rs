@@ -1,0 +1,112 @@
+//! Experiment Set 1: the system without Haechi (Fig. 6 to 8).
+
+use super::system::{
+    AGGREGATE, CLIENTS, Distribution, Outcome, Scale, System, clients, data_node, measure,
+};
+use crate::capacity::{Profile, ProfileError};
+use crate::simulation::{Setup, Workload, run};
+use crate::token::Tokens;
+
+/// More requests than a client can make in a period.
+const BACKLOG: Workload = Workload::Burst(AGGREGATE);
+
+/// Measures clients without engines, each with a workload.
+fn bare(scale: Scale, workloads: &[Workload]) -> Outcome {
+    let reserved = vec![0; workloads.len()];
+    let clients = clients(scale, System::Bare, &reserved, workloads);
+    measure(scale, System::Bare, &reserved, Setup { clients, ..data_node(scale) }, 1, 3)
+}
+
+/// Fig. 6: returns the throughput of a client that is alone, in I/Os per second.
+///
+/// The paper has "around 400 KIOPS" for each of ten clients, of which ours do not differ.
+#[must_use]
+pub fn fig6(scale: Scale) -> f64 {
+    bare(scale, &[BACKLOG]).total
+}
+
+/// Fig. 7: returns the throughput of 1 to 10 clients together, in I/Os per second.
+///
+/// The paper: linear for the first four, then "slightly less than 1600 KIOPS" (1570).
+#[must_use]
+pub fn fig7(scale: Scale) -> Vec<f64> {
+    (1..=CLIENTS).map(|clients| bare(scale, &vec![BACKLOG; clients]).total).collect()
+}
+
+/// Fig. 8: measures a demand of 1580K I/Os per second, uniform or as a spike (340K for C1 to C3, 80K
+/// for the others), with bursts or at a constant rate.
+///
+/// The paper: uniform bursts get 157K each; of the spike, bursts get 278K for C1 to C3 and 1380K
+/// in all, requests at a constant rate 332K and 1564K.
+#[must_use]
+pub fn fig8(scale: Scale, distribution: Distribution, constant: bool) -> Outcome {
+    let requests = match distribution {
+        Distribution::Spike => spike_demand(),
+        other => other.divide(1_580_000),
+    };
+    let pattern = if constant { Workload::Constant } else { Workload::Burst };
+    let workloads: Vec<Workload> = requests.into_iter().map(pattern).collect();
+    bare(scale, &workloads)
+}
+
+/// Returns the spike demand of Experiment 1C, in I/Os of a period.
+pub(super) fn spike_demand() -> Vec<u64> {
+    (0..CLIENTS).map(|client| if client < 3 { 340_000 } else { 80_000 }).collect()
+}
+
+/// Profiles the data node: ten clients that are always backlogged, for `periods` periods (the paper:
+/// 1000) after one that does not count.
+///
+/// # Errors
+///
+/// [`ProfileError`] for fewer than two periods.
+pub fn profile(scale: Scale, periods: usize) -> Result<Profile, ProfileError> {
+    let clients = clients(scale, System::Bare, &[0; CLIENTS], &[BACKLOG; CLIENTS]);
+    let record = run(Setup { clients, ..data_node(scale) }, periods.saturating_add(1));
+    let samples: Vec<Tokens> =
+        record.periods.iter().skip(1).map(|period| Tokens(period.total())).collect();
+    Profile::of(&samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::system::LOCAL;
+    use super::*;
+    use crate::experiments::tests::near;
+
+    const SCALE: Scale = Scale(8);
+
+    #[test]
+    fn h5_fig6_a_client_alone_does_400k() {
+        assert!(near(fig6(SCALE), LOCAL as f64, 0.005));
+    }
+
+    #[test]
+    fn h5_fig7_four_clients_saturate_the_data_node() {
+        for (total, clients) in fig7(SCALE).into_iter().zip(1_u64..) {
+            let expected = (clients * LOCAL).min(AGGREGATE) as f64;
+            assert!(near(total, expected, 0.005), "{clients} clients: {total}");
+        }
+    }
+
+    #[test]
+    fn h5_fig8_bursts_of_a_spike_leave_the_data_node_idle_and_a_constant_rate_does_not() {
+        let uniform = fig8(SCALE, Distribution::Uniform, false);
+        assert!(uniform.means.iter().all(|mean| near(*mean, 157e3, 0.005)), "{uniform:?}");
+        let burst = fig8(SCALE, Distribution::Spike, false);
+        let constant = fig8(SCALE, Distribution::Spike, true);
+        println!("fig8 {:?} {} {:?} {}", burst.means, burst.total, constant.means, constant.total);
+        assert!(burst.means[..3].iter().all(|mean| near(*mean, 278e3, 0.01)), "{burst:?}");
+        assert!(near(burst.total, 1380e3, 0.02), "{}", burst.total);
+        assert!(constant.means[..3].iter().all(|mean| near(*mean, 332e3, 0.03)), "{constant:?}");
+        assert!(near(constant.total, 1564e3, 0.01), "{}", constant.total);
+    }
+
+    #[test]
+    fn h4_a_profile_of_the_node_is_its_capacity() {
+        let profile = profile(Scale(80), 100).unwrap();
+        assert!(near(profile.mean.0 as f64 * 80.0, AGGREGATE as f64, 0.005), "{profile:?}");
+        assert!(profile.sigma > 0.0 && profile.sigma < profile.mean.0 as f64 / 100.0);
+        assert_eq!(super::profile(Scale(80), 1), Err(ProfileError::TooFew(1)));
+    }
+}
