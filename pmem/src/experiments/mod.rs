@@ -1,4 +1,9 @@
-//! The experiments.
+//! The experiments of the paper, Fig. 6 to 19, on the model of [`crate::simulation`]
+//! (docs/sources.md, H5). Each function says what the paper has and where ours differs.
+//!
+//! A figure that shows the same runs as another has no function of its own: Fig. 11 and 10, 12 and 9,
+//! 14 and 13, 17 to 19 and 16. All results are in I/Os of a period at the paper's size, whatever the
+//! scale of the simulation.
 
 mod estimation;
 mod patterns;

@@ -3,10 +3,9 @@
 use core::time::Duration;
 
 use super::profiling::spike_demand;
-use super::system::{
-    AGGREGATE, Distribution, Outcome, Scale, System, clients, data_node, measure,
-};
+use super::system::{AGGREGATE, Distribution, Outcome, Scale, System, clients, data_node, measure};
 use crate::simulation::{Setup, Workload};
+use crate::token::Tokens;
 
 /// Latencies of I/Os, from the start of each to its completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +25,8 @@ pub struct Latencies {
 /// C4 to C10 its throughput of bursts would be greater than it is.
 ///
 /// The paper: with bursts C1 to C3 do not get their reservation, and the throughput is 12.9 % below
-/// that of the node; at a constant rate they get more, and it is 0.7 % below.
+/// that of the node; at a constant rate they get more, and it is 0.7 % below. Ours: 11.5 % and 0.0 %,
+/// since nothing in the model makes a busy node slower.
 #[must_use]
 pub fn fig13(scale: Scale, constant: bool) -> Outcome {
     let reserved = Distribution::Spike.divide(AGGREGATE * 9 / 10);
@@ -39,13 +39,14 @@ pub fn fig13(scale: Scale, constant: bool) -> Outcome {
 
 /// Fig. 15: returns the latencies of [`fig13`].
 ///
-/// The paper: mean and tail are significantly lower at a constant rate.
+/// The paper: mean and tail are significantly lower at a constant rate. It prints no numbers, and its
+/// latencies may include the wait for a token, which these do not.
 #[must_use]
 pub fn fig15(outcome: &Outcome) -> Latencies {
     let mut all = outcome.record.latencies.clone();
     all.sort_unstable();
     let part = |share: f64| {
-        let place = usize::try_from(crate::token::Tokens::rounded(all.len() as f64 * share).0);
+        let place = usize::try_from(Tokens::rounded(all.len() as f64 * share).0);
         place.ok().and_then(|place| all.get(place.min(all.len().saturating_sub(1)))).copied()
     };
     let sum: Duration = all.iter().sum();
@@ -61,12 +62,29 @@ pub fn fig15(outcome: &Outcome) -> Latencies {
 mod tests {
     use super::*;
 
+    const SCALE: Scale = Scale(8);
+
     #[test]
-    fn explore() {
-        for s in [Scale(8), Scale(1)] {
-        for c in [false, true] {
-            let o = fig13(s, c);
-            println!("fig13 {c} {:?} {} {:?} lat {:?}", o.means, o.total, o.least, fig15(&o));
-        }}
+    fn h5_fig13_bursts_of_a_spike_miss_reservations_and_a_constant_rate_exceeds_them() {
+        let (burst, constant) = (fig13(SCALE, false), fig13(SCALE, true));
+        for client in 0..3 {
+            assert!(burst.means[client] < 0.98 * burst.reserved[client], "{:?}", burst.means);
+            assert!(constant.keeps(client, 0.0), "{:?}", constant.least);
+            assert!(constant.means[client] > 1.1 * constant.reserved[client]);
+        }
+        for client in 3..10 {
+            assert!(burst.keeps(client, 0.005) && constant.keeps(client, 0.005));
+        }
+        let drop = |outcome: &Outcome| 1.0 - outcome.total / AGGREGATE as f64;
+        assert!((drop(&burst) - 0.129).abs() < 0.02, "Fig. 14: 12.9 %, {}", drop(&burst));
+        assert!((drop(&constant) - 0.007).abs() < 0.01, "Fig. 14: 0.7 %, {}", drop(&constant));
+    }
+
+    #[test]
+    fn h5_fig15_a_constant_rate_waits_less() {
+        let (burst, constant) = (fig15(&fig13(SCALE, false)), fig15(&fig13(SCALE, true)));
+        assert!(constant.mean < burst.mean * 3 / 4, "{constant:?} {burst:?}");
+        assert!(constant.p99 < burst.p99 * 3 / 4, "{constant:?} {burst:?}");
+        assert!(constant.p999 < burst.p999 * 3 / 4, "{constant:?} {burst:?}");
     }
 }
