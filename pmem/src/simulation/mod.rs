@@ -4,6 +4,8 @@
 mod client;
 mod record;
 mod setup;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod world;
 
