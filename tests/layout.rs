@@ -148,7 +148,7 @@ fn crates_import_in_one_direction() {
         ("fabric", vec!["units"]),
         ("arbitration", vec!["units"]),
         ("qtcp", vec!["units"]),
-        ("pmem", vec!["fabric", "units"]),
+        ("pmem", vec!["units"]),
         ("sluice-core", libraries.clone()),
         ("sluice-world", [libraries, vec!["sluice-core"]].concat()),
         ("sluice-schema", vec![]),

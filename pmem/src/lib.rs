@@ -15,6 +15,8 @@
 //! - [`one_sided`]: what both want of RDMA. [`word`]: the words that they share. [`message`]: what
 //!   the monitor tells the engines.
 //! - [`in_process`]: providers within the process, one of them with a model of the NICs' capacities.
+//! - [`simulation`]: engines and a monitor on that model under simulated time. [`experiments`]: the
+//!   paper's figures (H5).
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -51,7 +51,7 @@ pub struct Settings {
     /// The most I/Os under way at once when the next one takes a global token. With as many as
     /// `window` this is the paper's protocol. With fewer, I/Os beyond the reservation have less of
     /// a data node that serves in order of arrival: the paper's model gives them "lower priority",
-    /// but no mechanism .
+    /// but no mechanism (docs/sources.md, H5).
     pub best_effort_window: u32,
     /// L_i: the most I/Os in a period.
     pub limit: Option<Tokens>,

@@ -35,7 +35,7 @@
 //! | it can | and what bounds it |
 //! |---|---|
 //! | send I/Os without tokens | only what is measured: see below |
-//! | take more from the pool than it needs | global tokens only: no reservation fails; the next check makes the pool what it should be |
+//! | take more from the pool than it needs | the next check fills the pool again; tokens that it hoards are handed out twice, as those of any batch, and its reports or its traffic show how many it used |
 //! | put tokens into the pool, or write nonsense to it | found at the next check, and repaired; it is not known who did it |
 //! | report more reservation tokens than it has | counted as R_i at most |
 //! | keep its tokens without using them | R_i at most, which were reserved for it; it is named |
@@ -142,6 +142,9 @@ impl Monitor {
 
     /// Admits a client, or another reservation of one that is admitted, from the next period on.
     /// Until then the client has global tokens only.
+    ///
+    /// A client that connects again must be removed first: its new engine would read the grant of
+    /// the running period, and have its reservation twice.
     ///
     /// # Errors
     ///
@@ -321,11 +324,11 @@ impl Monitor {
         rest - residual
     }
 
-    /// Asks the clients for reports that have not reported in this period.
+    /// Asks the clients for reports that have not reported in this period, and do not count as gone.
     fn ask(&mut self) {
         let ask = Ask { period: self.number };
         for (id, client) in &self.clients {
-            if !client.has_reported() {
+            if !client.has_reported() && !client.is_silent() {
                 self.actions.push_back(Action::Ask(*id, ask));
             }
         }

@@ -235,18 +235,20 @@ fn h4_the_estimate_of_the_next_period_follows_the_reports() {
 #[test]
 fn h4_clients_that_overstate_are_found_and_named() {
     let mut node = Node::new(settings(), &[3000, 2000]);
-    for second in 0..6 {
+    for second in 0..11 {
         let start = second * 1000;
         node.ticks(start..=start + 1);
         node.fetch(1000);
         node.ticks(start + 2..=start + 900);
-        node.report(0, 0, 3000);
+        // Client 0 uses its reservation in one of five periods.
+        node.report(0, 0, if second % 5 == 4 { 3000 } else { 1000 });
         node.report(1, 0, 1500);
         node.ticks(start + 901..=start + 999);
     }
     let named = node.findings();
     let (client, reservation, used) = (ClientId(1), Tokens(2000), Tokens(1500));
-    assert_eq!(named, [Finding::Overstated { client, reservation, used, periods: 5 }]);
+    let overstated = |periods| Finding::Overstated { client, reservation, used, periods };
+    assert_eq!(named, [overstated(5), overstated(10)], "client 0 is not named");
     assert!(named[0].to_string().contains("client 1 has used 1500 of the 2000"), "{}", named[0]);
 }
 
@@ -267,6 +269,20 @@ fn h3_reservations_are_admitted_for_the_next_period() {
     let pushed: Vec<u64> = node.pushes[2..].iter().map(|(_, push)| push.reservation.0).collect();
     assert_eq!(pushed, [4000, 2000, 4000]);
     assert_eq!(node.pool().tokens, 0);
+}
+
+#[test]
+fn h2_a_client_that_connects_again_has_its_reservation_once() {
+    let mut node = Node::new(settings(), &[3000, 2000]);
+    node.ticks(0..=100);
+    let granted = |node: &Node| node.grants.iter().rfind(|(client, _)| *client == 0).unwrap().1;
+    assert_eq!(granted(&node).reservation, Tokens(3000));
+    node.monitor.remove(ClientId(0));
+    node.monitor.admit(ClientId(0), Tokens(3000)).unwrap();
+    node.tick(ms(101));
+    assert_eq!(granted(&node).reservation, Tokens::ZERO);
+    node.ticks(102..=1000);
+    assert_eq!(granted(&node).reservation, Tokens(3000));
 }
 
 #[test]
