@@ -75,7 +75,8 @@ pub enum System {
     Haechi,
     /// Haechi in which I/Os with global tokens have a window of 1: a lower priority for I/Os beyond
     /// the reservation, of which the paper speaks in its model ("lower priority than requests from
-    /// clients with remaining reservation") without giving a mechanism.
+    /// clients with remaining reservation") without giving a mechanism. Beside traffic outside of
+    /// Haechi it has its price: these I/Os give way to that too.
     LowPriority,
 }
 
@@ -180,7 +181,8 @@ pub fn measure(
     periods: usize,
 ) -> Outcome {
     let clients = reserved.len();
-    let record = run(Setup { conversion: system != System::Basic, ..setup }, warm + periods);
+    let record =
+        run(Setup { conversion: system != System::Basic, ..setup }, warm.saturating_add(periods));
     let all = record.mean_total(usize::MAX, 0) * record.periods.len() as f64;
     Outcome {
         system,

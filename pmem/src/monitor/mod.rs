@@ -25,7 +25,8 @@
 //!
 //! A monitor that restarts takes the period's number from the pool's word, and goes on with the next
 //! one. Pushes of that period are later than all that clients have, so it is a whole period like any
-//! other; reservations may fail in the one that was running.
+//! other; reservations may fail in the one that was running. Where the memory with the word is lost
+//! too, so are all connections, and engines that connect anew take any period for a later one.
 //!
 //! # What a client can do that does not keep to the protocol
 //!

@@ -338,6 +338,7 @@ fn h2_a_silent_client_is_named() {
     node.report(0, 0, 3000);
     node.ticks(101..=1000);
     assert!(node.findings().contains(&Finding::Silent { client: ClientId(1), periods: 1 }));
+    assert!((10..13).contains(&node.asks.len()), "not asked for ever: {:?}", node.asks);
 }
 
 #[test]
