@@ -1,6 +1,7 @@
 #!/bin/bash
 # inside-rdma.sh PAIRS TIME: the part of rdma.sh that runs inside the user-mode kernel.
 pairs=$1 time=$2
+declare -A WRITE=([read]='' [write]=--write)
 . /run/scenarios/lib.sh
 boot
 # The kernel's target listens in the first network namespace alone, so that all are there, on one device.
@@ -40,6 +41,27 @@ of() { perl -MJSON::PP -0777 -e 'my $r = decode_json($ARGV[1]); print eval $ARGV
 # median a|b: prints the median of the rates of one of the two targets.
 median() { of 'my @s = sort { $a <=> $b } map { $_->{'"$1"'}{iops} } @{$r->{pairs}}; sprintf "%.0f", $s[$#s / 2]'; }
 
+# rate: prints the rate of a load, or of a floor, of which the JSON is in $out.
+rate() { of '(map { $_->{iops} // () } $r, map { ($_->{reads}, $_->{writes}) } @{$r->{jobs}})[0]'; }
+
+echo "| load | time for a command, in times of the floor's (rounds) |"
+echo "|---|---|"
+for load in "read 4k 1" "read 4k 32" "read 4k 127" "write 4k 1" "write 4k 32" "write 4k 127" "read 128k 1" \
+    "read 128k 32" "write 128k 1" "write 128k 32"; do
+    read -r rw bs depth <<<"$load"
+    ratios=()
+    for _ in $(seq "$pairs"); do
+        out=$(/run/bin/sluice bench floor --json -t rdma -a $ADDRESS --time "$time" --core 1 --server-core 0 \
+            --bs "$bs" --depth "$depth" ${WRITE[$rw]} 2>&1) || fail "floor, $load: $out"
+        floor=$(rate)
+        out=$(/run/bin/sluice bench --json -t rdma -a $ADDRESS:4420 -n $T1 --time "$time" --warmup 200ms --core 1 \
+            --rw "rand$rw" --bs "$bs" --depth "$depth" 2>&1) || fail "$load: $out"
+        ratios+=("$(perl -e 'printf "%.2f", $ARGV[0] / $ARGV[1]' "$floor" "$(rate)")")
+    done
+    echo "| rand$rw $bs, depth $depth | $(perl -e 'my @s = sort { $a <=> $b } @ARGV;
+        print "$s[$#s / 2] ($s[0] to $s[-1])"' "${ratios[@]}") |"
+done
+echo
 echo "| load | sluiced/s | nvmet/s | sluiced/nvmet (pairs) |"
 echo "|---|---|---|---|"
 for load in "randread 4k 1" "randread 4k 32" "randread 4k 127" "randwrite 4k 1" "randwrite 4k 32" \

@@ -150,7 +150,7 @@ pub(crate) struct Floor {
     /// CPU core of the requesting thread.
     #[arg(long)]
     pub(crate) core: Option<usize>,
-    /// CPU core of the answering thread.
+    /// CPU core of the answering thread, or process.
     #[arg(long)]
     pub(crate) server_core: Option<usize>,
     /// Let the answering thread sleep in the kernel instead of polling.
@@ -159,6 +159,9 @@ pub(crate) struct Floor {
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Answer, as the other process of a floor over RDMA, and print the address.
+    #[arg(long, hide = true)]
+    pub(crate) answers: bool,
 }
 
 #[cfg(test)]

@@ -23,6 +23,9 @@ struct Report {
 pub(crate) fn run(floor: &Floor) -> anyhow::Result<()> {
     let bs = usize::try_from(floor.bs).ok().filter(|bs| *bs <= 1 << 30);
     let bs = bs.context("--bs is at most 1 GiB")?;
+    if floor.answers {
+        return floor_queue_pairs::answer(floor, bs);
+    }
     let (Sizes { request, response }, stats) = match floor.transport {
         Transport::Tcp => {
             let sizes = floor_streams::sizes(floor.write, bs);

@@ -1,14 +1,17 @@
-//! The floor of NVMe/RDMA: SEND, WRITE and READ of its sizes between two queue pairs of this process,
-//! and nothing else.
+//! The floor of NVMe/RDMA: SEND, WRITE and READ of its sizes between queue pairs of two processes, and
+//! nothing else. A host and a target are two processes, too: two threads of one would share what its
+//! memory maps cost.
 
 use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use fabric::queue::Remote;
 use fabric::rdma::verbs::{
     Access, ActivePair, Arena, Completion, CompletionQueue, ConnectionParams, Domain, Done, Event,
@@ -45,8 +48,13 @@ pub(crate) fn sizes(write: bool, bs: usize) -> Sizes {
     Sizes { request: COMMAND_BYTES + request, response: RESPONSE_BYTES + response }
 }
 
-/// Measures with data of `bs` bytes.
-pub(crate) fn measure(floor: &Floor, bs: usize) -> anyhow::Result<JobStats> {
+/// Returns the exchange that is asked for.
+fn plan(floor: &Floor, bs: usize) -> Plan {
+    Plan { depth: floor.depth, bs, write: floor.write, waits: floor.blocking }
+}
+
+/// Answers the requests of one other process, and prints the address for it to connect to.
+pub(crate) fn answer(floor: &Floor, bs: usize) -> anyhow::Result<()> {
     let address = floor.address.as_deref().with_context(|| format!("no address: {NEEDED}"))?;
     // Any port will do.
     let address = if address.parse::<std::net::IpAddr>().is_ok() {
@@ -56,24 +64,60 @@ pub(crate) fn measure(floor: &Floor, bs: usize) -> anyhow::Result<JobStats> {
     };
     let channel = reach::open()?;
     let listener = Listener::new(&channel, address, 1, LISTENER).map_err(anyhow::Error::msg)?;
-    let peer = listener.local_address();
-    let plan = Plan { depth: floor.depth, bs, write: floor.write, waits: floor.blocking };
-    thread::scope(|scope| {
-        let server = scope.spawn(move || {
-            pin(floor.server_core)?;
-            Server::accept(&channel, plan)?.run(&channel)?;
-            drop(listener);
-            anyhow::Ok(())
-        });
-        let outcome = pin(floor.core).and_then(|()| Client::connect(peer, plan)?.run(floor.time));
-        match server.join() {
-            // An answering thread whose requests do not come is not what is wrong.
-            Ok(served) if outcome.is_ok() => served.context("the answering thread")?,
-            Ok(_) => {}
-            Err(_) => bail!("the answering thread panicked: please report this"),
+    println!("{}", listener.local_address());
+    pin(floor.server_core)?;
+    Server::accept(&channel, plan(floor, bs))?.run(&channel)
+}
+
+/// The other process. It is ended where it has not ended by itself.
+struct Answering(Child);
+
+impl Answering {
+    /// Starts it. Returns it with the address that it prints.
+    fn start(floor: &Floor, bs: usize) -> anyhow::Result<(Self, SocketAddr)> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "floor", "--transport", "rdma", "--answers", "--bs"]);
+        command.arg(bs.to_string()).args(["--depth", &floor.depth.to_string()]);
+        if let Some(address) = &floor.address {
+            command.args(["--address", address]);
         }
-        outcome
-    })
+        if let Some(core) = floor.server_core {
+            command.args(["--server-core", &core.to_string()]);
+        }
+        command.args(floor.write.then_some("--write"));
+        command.args(floor.blocking.then_some("--blocking"));
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let said = child.stdout.take().map(BufReader::new);
+        let answering = Self(child);
+        let mut line = String::new();
+        said.context("no pipe")?.read_line(&mut line)?;
+        // What is wrong, it has said by itself.
+        let peer = line.trim_end().parse().ok().context("the answering process has not begun")?;
+        Ok((answering, peer))
+    }
+
+    /// Waits for its end.
+    fn join(mut self) -> anyhow::Result<()> {
+        let status = self.0.wait()?;
+        ensure!(status.success(), "the answering process: {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Measures with data of `bs` bytes.
+pub(crate) fn measure(floor: &Floor, bs: usize) -> anyhow::Result<JobStats> {
+    let (answering, peer) = Answering::start(floor, bs)?;
+    pin(floor.core)?;
+    let outcome = Client::connect(peer, plan(floor, bs))?.run(floor.time)?;
+    answering.join()?;
+    Ok(outcome)
 }
 
 /// The exchange of messages that is measured.

@@ -15,3 +15,8 @@ pub(crate) fn sizes(_: bool, bs: usize) -> Sizes {
 pub(crate) fn measure(_: &Floor, _: usize) -> anyhow::Result<JobStats> {
     bail!("this build of sluice has no RDMA: build it with --features rdma");
 }
+
+/// Refuses to answer.
+pub(crate) fn answer(_: &Floor, _: usize) -> anyhow::Result<()> {
+    bail!("this build of sluice has no RDMA: build it with --features rdma");
+}

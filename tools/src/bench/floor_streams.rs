@@ -192,6 +192,7 @@ mod tests {
                 core: None,
                 server_core: None,
                 blocking,
+                answers: false,
                 json: false,
             };
             assert!(measure(&floor, sizes(write, 4096)).unwrap().count() > 0);
