@@ -52,7 +52,7 @@ classes() {
     load classes
     # A rate is of the wire: 95 % of it is payload.
     see 10 "${WEIGHTS[@]:1}" &&
-        { [ -n "${WEIGHTS[3]}" ] || nearly "Low, for its rate of 7 Mbit/s" "${GOT[3]}" 6.65 90; } &&
+        { [ -n "${WEIGHTS[3]}" ] || nearly "Low, for its rate of 7 Mbit/s" "${GOT[3]}" 6.65 80; } &&
         nearly "the total, for that without" "$TOTAL" "$plain" 85
 }
 three_times classes
