@@ -14,10 +14,11 @@ pub mod daemon;
 pub mod fuzzing;
 pub mod uml;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 /// Time that a scenario may take; a hung kernel is killed then.
 pub const TIME_LIMIT: Duration = Duration::from_secs(240);
@@ -69,18 +70,11 @@ fn run(
     let time_limit = TIME_LIMIT;
     let machine = uml::Machine { kernel, binaries, target, transport, time_limit };
     let report = machine.run(script, arguments)?;
-    let log = &report.log;
-    match report.outcome() {
-        Some(uml::Outcome::Pass) => Ok(()),
-        Some(uml::Outcome::Fail(reason)) => {
-            bail!("{reason}\n{}\nthe whole log: {}", report.tail(80), log.display())
-        }
-        None => {
-            let step = report.last_step().context("the kernel did not reach the first step");
-            let step = step.map_or_else(|e| e.to_string(), |s| format!("during: {s}"));
-            let why =
-                if report.timed_out { "time limit reached" } else { "ended without a result" };
-            bail!("{why}, {step}\n{}\nthe whole log: {}", report.tail(80), log.display())
-        }
+    if report.outcome() == Some(uml::Outcome::Pass) {
+        return Ok(());
     }
+    let why = report.why_not();
+    // The reason is printed past what the test harness captures: its own report comes after all tests.
+    writeln!(std::io::stderr(), "{script} {}: {why}", arguments.join(" "))?;
+    bail!("{why}\n{}\nthe whole log: {}", report.tail(80), report.log.display())
 }

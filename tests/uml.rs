@@ -261,6 +261,19 @@ impl Report {
         self.text.lines().filter_map(|line| line.strip_prefix("STEP ")).next_back()
     }
 
+    /// Describes why the scenario did not pass: its own reason, or the step during which it ended.
+    #[must_use]
+    pub fn why_not(&self) -> String {
+        if let Some(Outcome::Fail(reason)) = self.outcome() {
+            return reason;
+        }
+        let why = if self.timed_out { "time limit reached" } else { "ended without a result" };
+        match self.last_step() {
+            Some(step) => format!("{why}, during: {step}"),
+            None => format!("{why}, the kernel did not reach the first step"),
+        }
+    }
+
     /// Returns the last `count` lines.
     #[must_use]
     pub fn tail(&self, count: usize) -> String {
