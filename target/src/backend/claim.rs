@@ -184,6 +184,26 @@ impl Claims {
         Ok(keep(&mut held, claimant, identities, descriptors))
     }
 
+    /// Claims an open device of persistent memory by a lock, which lasts as long as the claim. The
+    /// lock holds against other daemons; what maps the device without asking is not kept away.
+    ///
+    /// # Errors
+    /// A namespace or another program has the device.
+    pub(super) fn memory(
+        &self,
+        claimant: Claimant<'_>,
+        device: &File,
+        number: u64,
+    ) -> Result<Arc<Claim>, BackendError> {
+        let identity = Identity::Character(number);
+        let mut held = self.held();
+        self.held_here(&held, claimant, &[identity])?;
+        lock(claimant, device, identity)?;
+        let descriptor =
+            device.try_clone().map_err(|error| BackendError::io(claimant.path, &error))?;
+        Ok(keep(&mut held, claimant, vec![identity], vec![descriptor]))
+    }
+
     /// Claims a character device of a namespace without a block device. The claim holds against
     /// namespaces of this daemon only.
     ///
@@ -261,14 +281,7 @@ fn own_file(path: &Path, own: &OwnFile) -> BackendError {
 /// in the same process.
 fn lock(claimant: Claimant<'_>, file: &File, identity: Identity) -> Result<(), BackendError> {
     let kind = if claimant.writes { libc::F_WRLCK } else { libc::F_RDLCK };
-    let whole = libc::flock {
-        l_type: libc::c_short::try_from(kind).unwrap_or_default(),
-        l_whence: libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default(),
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    };
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole)) {
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file(kind))) {
         Ok(_) => Ok(()),
         Err(Errno::EAGAIN | Errno::EACCES) => {
             let who = holders::processes(identity).unwrap_or_else(|| {
@@ -290,6 +303,28 @@ fn lock(claimant: Claimant<'_>, file: &File, identity: Identity) -> Result<(), B
     }
 }
 
+/// Describes a lock of a kind (`F_WRLCK`, `F_RDLCK`, `F_UNLCK`) on a whole file.
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    libc::flock {
+        l_type: libc::c_short::try_from(kind).unwrap_or_default(),
+        l_whence: libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default(),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+impl Drop for Claim {
+    /// Ends the locks at once. Closing the descriptors would not: a process that is being started has
+    /// copies of them until it runs its own program.
+    fn drop(&mut self) {
+        for file in &self.held {
+            // A device or a file system without locks has none to end.
+            let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)));
+        }
+    }
+}
+
 impl Claim {
     /// Opens the claimed block device once more, for commands.
     ///
@@ -304,5 +339,25 @@ impl Claim {
     /// Returns the claimed block device; `None` where the claim is on something else.
     pub(super) fn device(&self) -> Option<&File> {
         matches!(self.identities.first(), Some(Identity::Block(_))).then(|| self.held.first())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_ends_although_a_process_that_starts_has_its_descriptors() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let claimant = Claimant { namespace: "t1/1", path: file.path(), writes: true };
+        let claims = Claims::default();
+        let open = || OpenOptions::new().read(true).write(true).open(file.path()).unwrap();
+        let first = open();
+        // What a child process has between fork and exec.
+        let _copy = first.try_clone().unwrap();
+        let claim = claims.file(claimant, &first).unwrap();
+        assert!(Claims::default().file(claimant, &open()).is_err(), "the claim holds");
+        drop(claim);
+        assert!(Claims::default().file(claimant, &open()).is_ok(), "the claim has ended");
     }
 }
