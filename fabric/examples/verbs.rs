@@ -19,8 +19,8 @@ use std::time::Duration;
 use fabric::queue::Remote;
 use fabric::rdma::verbs::{
     Access, ActivePair, Completion, CompletionQueue, ConnectionParams, Device, Domain, Done, Event,
-    EventChannel, Id, Listener, Memory, Outcome, QueuePair, QueuePairSize, ReceiveBuffer, Regions,
-    Token, Work,
+    EventChannel, Id, Listener, Memory, Outcome, QueuePair, QueuePairSize, ReceiveBuffer, Region,
+    Regions, Token, Work,
 };
 
 use waiting::{next_event, wait};
@@ -223,6 +223,19 @@ fn main() {
         assert_eq!(into, before.to_ne_bytes());
     }
     println!("atomics ok");
+
+    // A region of a part: no byte beside it belongs to it.
+    for wrong in [8192..8193, 8000..9000, 100..100] {
+        let none = Region::part(&domain, block.clone(), wrong, Access::REMOTE_READ);
+        assert!(none.is_err(), "{none:?}");
+    }
+    let part = Region::part(&domain, block.clone(), 64..128, Access::REMOTE_READ).unwrap();
+    assert_eq!((part.remote().address, part.length()), (memory.address + 64, 64));
+    assert_ne!(part.remote().key, memory.key);
+    target.pair.post([Work::Read { into: vec![0; 64], remote: part.remote() }]).unwrap();
+    let (Work::Read { into, .. }, outcome, _) = target.work() else { panic!() };
+    assert!(outcome.is_success() && into == block.bytes()[64..128]);
+    println!("parts ok");
 
     // A wrong key: the works behind it are flushed, and all come back.
     let wrong = Remote { key: memory.key ^ 0x5500, ..memory };

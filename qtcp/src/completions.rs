@@ -41,13 +41,54 @@ pub struct Posted {
     ahead: u64,
 }
 
-/// The side of the thread that posts.
-#[derive(Clone, Debug, Default)]
-pub struct Meter {
+/// What [`Completions`] count, at one time. The counters wrap around.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
     bytes: u64,
     works: u64,
     latency_ns: u64,
     ahead: u64,
+}
+
+impl Counts {
+    /// Computes what was counted after an earlier time.
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            bytes: self.bytes.wrapping_sub(earlier.bytes),
+            works: self.works.wrapping_sub(earlier.works),
+            latency_ns: self.latency_ns.wrapping_sub(earlier.latency_ns),
+            ahead: self.ahead.wrapping_sub(earlier.ahead),
+        }
+    }
+
+    /// Computes the mean latency of a work request, and what was under way when one was posted, in
+    /// bytes. There is none where nothing is complete.
+    fn means(&self) -> Option<(Duration, u64)> {
+        let latency = Duration::from_nanos(self.latency_ns.checked_div(self.works)?);
+        Some((latency, self.ahead.checked_div(self.works)?))
+    }
+}
+
+impl Completions {
+    fn publish(&self, counts: &Counts) {
+        self.bytes.store(counts.bytes, Relaxed);
+        self.latency_ns.store(counts.latency_ns, Relaxed);
+        self.ahead.store(counts.ahead, Relaxed);
+        self.works.store(counts.works, Relaxed);
+    }
+
+    fn read(&self) -> Counts {
+        let (bytes, works) = (self.bytes.load(Relaxed), self.works.load(Relaxed));
+        let (latency_ns, ahead) = (self.latency_ns.load(Relaxed), self.ahead.load(Relaxed));
+        Counts { bytes, works, latency_ns, ahead }
+    }
+}
+
+/// The side of the thread that posts.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    counts: Counts,
+    /// Bytes of data of what is under way.
     under_way: u64,
 }
 
@@ -63,19 +104,18 @@ impl Meter {
     #[inline]
     pub fn complete(&mut self, now: Nanos, posted: Posted, completions: &Completions) {
         self.under_way = self.under_way.saturating_sub(posted.bytes);
-        self.bytes = self.bytes.wrapping_add(posted.bytes);
-        self.works = self.works.wrapping_add(1);
-        self.latency_ns = self.latency_ns.wrapping_add(nanos(now.since(posted.at)));
-        self.ahead = self.ahead.wrapping_add(posted.ahead);
-        completions.bytes.store(self.bytes, Relaxed);
-        completions.latency_ns.store(self.latency_ns, Relaxed);
-        completions.ahead.store(self.ahead, Relaxed);
-        completions.works.store(self.works, Relaxed);
+        let counts = &mut self.counts;
+        counts.bytes = counts.bytes.wrapping_add(posted.bytes);
+        counts.works = counts.works.wrapping_add(1);
+        counts.latency_ns = counts.latency_ns.wrapping_add(nanos(now.since(posted.at)));
+        counts.ahead = counts.ahead.wrapping_add(posted.ahead);
+        completions.publish(counts);
     }
 }
 
-/// The least time from posting to completion of the last five to ten minutes. A route that becomes
-/// longer is known after that time; until then its packets seem to stand in queues.
+/// The least time from posting to completion of the last five to ten minutes, or before a longer rest:
+/// what comes first after a rest may stand in queues. A route that becomes longer is known after that
+/// time; until then its packets seem to stand in queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Least {
     since: Nanos,
@@ -133,10 +173,7 @@ impl LinkLoad {
 #[derive(Clone, Copy, Debug)]
 pub struct Sampler {
     at: Option<Nanos>,
-    bytes: u64,
-    works: u64,
-    latency_ns: u64,
-    ahead: u64,
+    counts: Counts,
     least: Least,
     empty: Duration,
     rtt: Duration,
@@ -150,20 +187,8 @@ impl Sampler {
     /// Makes a sampler of a queue pair whose packets have up to `mtu` bytes of data.
     #[must_use]
     pub fn new(mtu: u32) -> Self {
-        let (least, empty, rtt) = Default::default();
-        let (mtu, lesser) = (mtu.max(1), false);
-        Self {
-            at: None,
-            bytes: 0,
-            works: 0,
-            latency_ns: 0,
-            ahead: 0,
-            least,
-            empty,
-            rtt,
-            lesser,
-            mtu,
-        }
+        let (counts, least, empty, rtt) = Default::default();
+        Self { at: None, counts, least, empty, rtt, lesser: false, mtu: mtu.max(1) }
     }
 
     /// Forgets when it last read the counters, after a rest: the first observation then counts nothing.
@@ -175,24 +200,17 @@ impl Sampler {
     /// at the first. What is under way needs its time at the link's fastest at the least; the data counts
     /// as marked if it stood in queues for longer.
     pub fn sample(&mut self, now: Nanos, read: &Completions, link: &LinkLoad) -> Observation {
-        let (bytes, works) = (read.bytes.load(Relaxed), read.works.load(Relaxed));
-        let (latency_ns, ahead) = (read.latency_ns.load(Relaxed), read.ahead.load(Relaxed));
-        let interval = self.at.map_or(Duration::ZERO, |at| now.since(at));
-        let moved = bytes.wrapping_sub(self.bytes);
-        let count = works.wrapping_sub(self.works);
-        let took = latency_ns.wrapping_sub(self.latency_ns);
-        let waited = ahead.wrapping_sub(self.ahead);
-        if interval.is_zero() && self.at.is_some() {
+        let counts = match self.at {
+            Some(at) if now <= at => return self.observation(Duration::ZERO, 0, false),
+            _ => read.read(),
+        };
+        let new = counts.since(&self.counts);
+        self.counts = counts;
+        let Some(before) = self.at.replace(now) else {
             return self.observation(Duration::ZERO, 0, false);
-        }
-        self.at = Some(now);
-        (self.bytes, self.works, self.latency_ns, self.ahead) = (bytes, works, latency_ns, ahead);
-        if interval.is_zero() {
-            return self.observation(Duration::ZERO, 0, false);
-        }
+        };
         let mut marked = false;
-        if let (Some(latency), Some(ahead)) = (took.checked_div(count), waited.checked_div(count)) {
-            let latency = Duration::from_nanos(latency);
+        if let Some((latency, ahead)) = new.means() {
             self.empty = self.least.see(now, latency);
             self.rtt = latency;
             let own = time_of(ahead, link.fastest);
@@ -200,7 +218,7 @@ impl Sampler {
             marked =
                 !self.lesser && latency.saturating_sub(own).saturating_sub(self.empty) > QUEUED;
         }
-        self.observation(interval, moved, marked)
+        self.observation(now.since(before), new.bytes, marked)
     }
 
     fn observation(&self, interval: Duration, bytes: u64, marked: bool) -> Observation {
@@ -224,14 +242,7 @@ impl Sampler {
             true => self.rtt.clamp(allowed, allowed + PATIENT),
             false => allowed,
         };
-        let bytes = rate.bytes() * time.as_secs_f64() * GROWTH;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "never negative"
-        )]
-        let bytes = bytes as u64;
-        bytes.max(LEAST_WINDOW)
+        rate.times(GROWTH).bytes_in(time).max(LEAST_WINDOW)
     }
 }
 

@@ -75,14 +75,7 @@ impl Answers {
             Self::Pieces(rate) => (rate, LEAST_PIECE),
             Self::Window(bytes) => return bytes.max(LEAST_PIECE),
         };
-        let bytes = rate.bytes() * AHEAD.as_secs_f64();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "never negative"
-        )]
-        let bytes = bytes as u64;
-        bytes.max(least)
+        rate.bytes_in(AHEAD).max(least)
     }
 
     /// Computes the most bytes of one answer that are handed over at once.

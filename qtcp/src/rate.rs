@@ -42,6 +42,21 @@ impl Rate {
         self.0
     }
 
+    /// Returns the rate in whole bytes per second, rounded down.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
+    pub const fn whole(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// Computes how many whole bytes the rate is in a time.
+    #[must_use]
+    #[inline]
+    pub fn bytes_in(self, time: Duration) -> u64 {
+        self.times(time.as_secs_f64()).whole()
+    }
+
     /// Returns the rate in bits per second.
     #[must_use]
     #[inline]
@@ -108,5 +123,7 @@ mod tests {
         assert_eq!(Rate::over(5.0, Duration::ZERO), Rate::ZERO);
         assert_eq!(Rate::new(1.0) - Rate::new(2.0), Rate::ZERO);
         assert_eq!(Rate::from_bits(8e6).bytes(), 1e6);
+        assert_eq!((Rate::new(3.9).whole(), Rate::new(1e30).whole()), (3, u64::MAX));
+        assert_eq!(Rate::new(3.0).bytes_in(Duration::from_millis(1500)), 4);
     }
 }

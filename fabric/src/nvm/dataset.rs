@@ -29,6 +29,20 @@ impl IoLimits {
             (blocks != 0).then(|| self.check(lba, blocks))
         })
     }
+
+    /// Reads them as [`Self::dsm_ranges`] does, for those who carry out all of them or none.
+    ///
+    /// # Errors
+    /// The status of the first range that is not valid.
+    pub fn valid_dsm_ranges<'a>(
+        &'a self,
+        data: &'a [u8],
+    ) -> Result<impl Iterator<Item = LbaRange> + 'a, Status> {
+        match self.dsm_ranges(data).find_map(Result::err) {
+            Some(status) => Err(status),
+            None => Ok(self.dsm_ranges(data).flatten()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -96,8 +96,8 @@ pub trait Transport {
         None
     }
 
-    /// Lets [`Self::take_fetch`] have no more than so many bytes out, a first part always: in parts
-    /// of half of them. `None` means no bound.
+    /// Bounds the bytes that [`Self::take_fetch`] has out. A command's data then comes in parts of half
+    /// the bound at the most, and one part may be out whatever the bound. `None` means no bound.
     fn bound_fetches(&mut self, bytes: Option<u64>) {
         let _ = bytes;
     }

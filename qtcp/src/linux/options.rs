@@ -61,14 +61,8 @@ pub fn congestion(fd: BorrowedFd<'_>) -> io::Result<String> {
 /// The kernel's, where `fd` is no socket.
 #[inline]
 pub fn set_pacing_rate(fd: BorrowedFd<'_>, rate: Option<Rate>) -> io::Result<()> {
-    let value = rate.map_or(u64::MAX, |rate| whole(rate).max(whole(LEAST_PACING)));
+    let value = rate.map_or(u64::MAX, |rate| rate.max(LEAST_PACING).whole());
     sys::set(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &value)
-}
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
-const fn whole(rate: Rate) -> u64 {
-    rate.bytes() as u64
 }
 
 /// Sets how many bytes a socket may hold unsent before it is no longer writable

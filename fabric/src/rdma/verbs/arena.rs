@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::error::Error;
-use super::memory::{Access, Memory as _, Region, Regions, StableMut};
+use super::memory::{Access, Memory as _, Region, Regions, Stable, StableMut};
 use super::receive::ReceiveMemory;
 use crate::queue::Remote;
 
@@ -95,6 +95,27 @@ unsafe impl StableMut for Part {
     fn stable_bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the buffer is inside the memory, has as many bytes, and this is its only user.
         unsafe { std::slice::from_raw_parts_mut(self.memory.buffer(self.index), self.length) }
+    }
+}
+
+// SAFETY: as for `StableMut`.
+unsafe impl Stable for Part {
+    fn stable_bytes(&self) -> &[u8] {
+        // SAFETY: the buffer is inside the memory, has as many bytes, and this is its only user.
+        unsafe { std::slice::from_raw_parts(self.memory.buffer(self.index), self.length) }
+    }
+}
+
+impl Part {
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.stable_bytes()
+    }
+
+    /// Returns the bytes, to write to.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.stable_bytes_mut()
     }
 }
 

@@ -28,6 +28,12 @@ impl Outcome {
     /// The outcome of a work request that was not carried out because its queue pair was in error.
     pub(super) const FLUSHED: Self = Self(ibv_wc_status::IBV_WC_WR_FLUSH_ERR);
 
+    /// Makes the outcome of a status.
+    #[cfg(test)]
+    pub(super) fn of(status: ibv_wc_status::Type) -> Self {
+        Self(status)
+    }
+
     /// Says whether the work request was carried out.
     #[inline]
     #[must_use]
@@ -54,6 +60,12 @@ impl Outcome {
     #[must_use]
     pub fn is_not_ready(self) -> bool {
         self.0 == ibv_wc_status::IBV_WC_RNR_RETRY_EXC_ERR
+    }
+
+    /// Says whether the peer has not answered, however often the work request was sent.
+    #[must_use]
+    pub fn is_unanswered(self) -> bool {
+        self.0 == ibv_wc_status::IBV_WC_RETRY_EXC_ERR
     }
 
     /// Returns the outcome in words.

@@ -1,13 +1,14 @@
 //! Devices and protection domains.
 
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
-use std::ptr::{NonNull, null_mut};
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 
 use rdma_sys::{
-    ibv_alloc_pd, ibv_context, ibv_dealloc_pd, ibv_get_device_name, ibv_pd, ibv_query_device,
-    rdma_free_devices, rdma_get_devices,
+    ibv_alloc_pd, ibv_context, ibv_dealloc_pd, ibv_device_attr, ibv_device_attr_ex,
+    ibv_get_device_name, ibv_odp_transport_cap_bits, ibv_pd, ibv_query_device, rdma_free_devices,
+    rdma_get_devices, verbs_context,
 };
 
 use super::error::{Error, has_ended};
@@ -62,6 +63,51 @@ pub struct DeviceLimits {
     pub atomics: bool,
     /// Scattered parts of a work request.
     pub parts: u32,
+    /// Whether RDMA WRITEs may send from memory that is registered on demand.
+    pub writes_on_demand: bool,
+}
+
+/// The bit of what a device can do on demand for reliable connections that stands for RDMA WRITE.
+const ON_DEMAND_WRITE: u32 = ibv_odp_transport_cap_bits::IBV_ODP_SUPPORT_WRITE.0;
+
+/// Asks a device for its extended attributes; `None` where the device or the library has none.
+///
+/// The crate's own `ibv_query_device_ex` takes no context of a machine with 64 bits for an extended one.
+///
+/// # Safety
+/// The context is open.
+unsafe fn extended(context: NonNull<ibv_context>) -> Option<ibv_device_attr_ex> {
+    let mut attributes = MaybeUninit::<ibv_device_attr_ex>::zeroed();
+    // SAFETY: the caller vouches for the context. One whose `abi_compat` has all bits set is the last
+    // part of a `verbs_context`, of which the `sz` bytes up to its end are there (verbs.h). There is no
+    // input, and the attributes are written to. All zeroes are attributes too.
+    unsafe {
+        if (*context.as_ptr()).abi_compat as usize != usize::MAX {
+            return None;
+        }
+        let whole = context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>();
+        let from_there = size_of::<verbs_context>() - offset_of!(verbs_context, query_device_ex);
+        if (*whole.as_ptr()).sz < from_there {
+            return None;
+        }
+        let query = (*whole.as_ptr()).query_device_ex?;
+        let size = size_of::<ibv_device_attr_ex>();
+        let answer = query(context.as_ptr(), null(), attributes.as_mut_ptr(), size);
+        (answer == 0).then(|| attributes.assume_init())
+    }
+}
+
+/// Asks a device for the attributes that every device has.
+///
+/// # Safety
+/// The context is open.
+unsafe fn plain(context: NonNull<ibv_context>) -> Result<ibv_device_attr, Error> {
+    let mut attributes = MaybeUninit::zeroed();
+    // SAFETY: the caller vouches for the context, and the attributes are written to.
+    let answer = unsafe { ibv_query_device(context.as_ptr(), attributes.as_mut_ptr()) };
+    Error::check("ibv_query_device", answer)?;
+    // SAFETY: all zeroes are attributes too, and the call has filled them in.
+    Ok(unsafe { attributes.assume_init() })
 }
 
 impl Device {
@@ -100,12 +146,12 @@ impl Device {
 
     fn of(held: Held) -> Result<Self, Error> {
         let context = held.0;
-        let mut attributes = MaybeUninit::zeroed();
-        // SAFETY: the context is open, and the attributes are written to.
-        let answer = unsafe { ibv_query_device(context.as_ptr(), attributes.as_mut_ptr()) };
-        Error::check("ibv_query_device", answer)?;
-        // SAFETY: all zeroes are attributes too, and the call has filled them in.
-        let attributes = unsafe { attributes.assume_init() };
+        // SAFETY: the context is open.
+        let (attributes, on_demand) = match unsafe { extended(context) } {
+            Some(all) => (all.orig_attr, all.odp_caps.per_transport_caps.rc_odp_caps),
+            // SAFETY: as above.
+            None => (unsafe { plain(context) }?, 0),
+        };
         // SAFETY: the context's device lives as long as the context; its name is a C string.
         let name = unsafe { CStr::from_ptr(ibv_get_device_name((*context.as_ptr()).device)) };
         let positive = |value: i32| u32::try_from(value).unwrap_or(0);
@@ -117,6 +163,7 @@ impl Device {
             reads: small(attributes.max_qp_init_rd_atom),
             atomics: attributes.atomic_cap != rdma_sys::ibv_atomic_cap::IBV_ATOMIC_NONE,
             parts: positive(attributes.max_sge),
+            writes_on_demand: on_demand & ON_DEMAND_WRITE != 0,
         };
         let name = name.to_string_lossy().into();
         Ok(Self { held: Arc::new(held), name, limits })

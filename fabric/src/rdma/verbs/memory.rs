@@ -1,6 +1,8 @@
 //! Memory that devices may reach.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,6 +27,9 @@ bitflags! {
         const REMOTE_READ = 4;
         /// The peer's atomics.
         const REMOTE_ATOMIC = 8;
+        /// The device asks the system for a page when it needs one, and learns when the system takes it
+        /// away. Without this, all pages of the memory stay where they are while it is registered.
+        const ON_DEMAND = 64;
     }
 }
 
@@ -127,6 +132,8 @@ pub struct Region {
     length: usize,
     lkey: u32,
     rkey: u32,
+    /// Whether it was registered by [`Regions::set_on_demand`].
+    on_demand: bool,
     _domain: Domain,
     /// The memory is dropped after its registration.
     _memory: Option<Arc<dyn Memory>>,
@@ -141,16 +148,52 @@ impl Region {
     /// Registers memory.
     ///
     /// # Errors
-    /// The kernel does not allow it (RLIMIT_MEMLOCK), the device has no room, or `access` is not empty
-    /// and the memory is not writable.
+    /// The kernel does not allow it (RLIMIT_MEMLOCK), the device has no room, or `access` lets others at
+    /// the memory, which is not writable.
     pub fn new(domain: &Domain, memory: Arc<dyn Memory>, access: Access) -> Result<Self, Error> {
-        let (address, length) = (memory.address(), memory.length());
-        if !access.is_empty() && !memory.is_writable() {
+        let all = 0..memory.length();
+        Self::register(domain, memory, all, access)
+    }
+
+    /// Registers a part of memory, with rights of its own: peers reach these bytes and no others by the
+    /// region's key, from queue pairs of the same domain, until it is dropped. Memory can be in several
+    /// regions at once.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; or the part is not all inside the memory, or empty.
+    pub fn part(
+        domain: &Domain,
+        memory: Arc<dyn Memory>,
+        part: Range<usize>,
+        access: Access,
+    ) -> Result<Self, Error> {
+        if part.is_empty() || part.end > memory.length() {
+            let source = std::io::Error::from_raw_os_error(libc::EINVAL);
+            let call = "the registration of a part that the memory does not have";
+            return Err(Error::Call { call, source });
+        }
+        Self::register(domain, memory, part, access)
+    }
+
+    /// Registers bytes of a memory that has all of them.
+    fn register(
+        domain: &Domain,
+        memory: Arc<dyn Memory>,
+        bytes: Range<usize>,
+        mut access: Access,
+    ) -> Result<Self, Error> {
+        if !Access::ON_DEMAND.contains(access) && !memory.is_writable() {
             let source = std::io::Error::from_raw_os_error(libc::EACCES);
             return Err(Error::Call { call: "the registration of read-only memory", source });
         }
+        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) {
+            // Whoever lets peers write must be let write itself.
+            access |= Access::LOCAL_WRITE;
+        }
+        // SAFETY: the bytes begin inside the memory.
+        let address = unsafe { memory.address().add(bytes.start) };
         // SAFETY: the memory is mapped until the region has dropped it, after its registration.
-        let mut region = unsafe { Self::of_bytes(domain, address, length, access) }?;
+        let mut region = unsafe { Self::of_bytes(domain, address, bytes.len(), access) }?;
         region._memory = Some(memory);
         Ok(region)
     }
@@ -172,7 +215,8 @@ impl Region {
         // SAFETY: the call has made the region.
         let (lkey, rkey) = unsafe { ((*raw.as_ptr()).lkey, (*raw.as_ptr()).rkey) };
         let (start, domain) = (address as usize, domain.clone());
-        Ok(Self { raw, start, length, lkey, rkey, _domain: domain, _memory: None })
+        let on_demand = access.contains(Access::ON_DEMAND);
+        Ok(Self { raw, start, length, lkey, rkey, on_demand, _domain: domain, _memory: None })
     }
 
     /// Returns the memory's place as peers name it.
@@ -213,6 +257,7 @@ impl Drop for Region {
 #[derive(Clone, Debug)]
 pub struct Regions {
     domain: Domain,
+    /// The registrations, by their addresses; they do not overlap.
     table: Arc<RwLock<Vec<Arc<Region>>>>,
 }
 
@@ -252,8 +297,50 @@ impl Regions {
     pub fn add(&self, memory: Arc<dyn Memory>, access: Access) -> Result<Arc<Region>, Error> {
         let region = Arc::new(Region::new(&self.domain, memory, access)?);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        table.push(Arc::clone(&region));
+        let place = table.partition_point(|other| other.start < region.start);
+        table.insert(place, Arc::clone(&region));
         Ok(region)
+    }
+
+    /// Registers these memories on demand, to be sent from. Ends the registrations on demand of all others;
+    /// work requests that are under way keep theirs.
+    ///
+    /// # Errors
+    /// As [`Region::new`]; the device may also know no registration on demand.
+    pub fn set_on_demand(&self, memories: &[Arc<dyn Memory>]) -> Result<(), Error> {
+        let place = |memory: &Arc<dyn Memory>| (memory.address() as usize, memory.length());
+        let wanted: HashSet<_> = memories.iter().map(place).collect();
+        let is_over = |one: &Region| one.on_demand && !wanted.contains(&(one.start, one.length));
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let any_over = table.iter().any(|one| is_over(one));
+        drop(table);
+        if any_over {
+            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            let over: Vec<_> = table.extract_if(.., |one| is_over(one)).collect();
+            drop(table);
+            // A registration takes long to end, and others look for theirs meanwhile.
+            drop(over);
+        }
+        for memory in memories {
+            let (start, length) = place(memory);
+            if self.find(start, length).is_none() {
+                self.add(Arc::clone(memory), Access::ON_DEMAND)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether bytes are registered.
+    #[must_use]
+    pub fn has(&self, bytes: &[u8]) -> bool {
+        self.find(bytes.as_ptr() as usize, bytes.len()).is_some()
+    }
+
+    /// Finds the registration of bytes.
+    fn find(&self, start: usize, length: usize) -> Option<Arc<Region>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let place = table.partition_point(|region| region.start <= start).checked_sub(1)?;
+        table.get(place).filter(|region| region.holds(start, length)).map(Arc::clone)
     }
 
     /// Finds the registration of bytes, or registers them until the key is dropped.
@@ -269,12 +356,9 @@ impl Regions {
         length: usize,
         access: Access,
     ) -> Result<Key, Error> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let known = table.iter().find(|region| region.holds(address as usize, length));
-        if let Some(region) = known {
-            return Ok(Key::Known(Arc::clone(region)));
+        if let Some(region) = self.find(address as usize, length) {
+            return Ok(Key::Known(region));
         }
-        drop(table);
         // SAFETY: the caller vouches for the bytes.
         unsafe { Region::of_bytes(&self.domain, address, length, access) }.map(Key::Own)
     }

@@ -9,6 +9,9 @@
 //! - [`QueuePair`]: a queue pair with its receive buffers; [`ActivePair`]: on the thread that uses it,
 //!   with work requests and the memory that they use.
 //!
+//! - [`SharedMemory`]: memory of which peers read and write parts by themselves, each with rights of its
+//!   own; [`OneSided`]: the other end, a connection that does so.
+//!
 //! The layer owns what the device may reach: payloads and buffers are the queue pair's from the
 //! post of their work request to its completion, or until the queue pair is destroyed; receive
 //! buffers as long as it lives. So no use of this layer lets a device reach memory that is gone.
@@ -21,8 +24,10 @@ mod device;
 mod device_events;
 mod error;
 mod memory;
+mod one_sided;
 mod queue_pair;
 mod receive;
+mod shared;
 mod work;
 
 pub use arena::{Arena, Part};
@@ -32,6 +37,8 @@ pub use device::{Device, DeviceLimits, Domain};
 pub use device_events::{DeviceEvent, DeviceEvents};
 pub use error::Error;
 pub use memory::{Access, Memory, Region, Regions, Stable, StableMut, StaticBytes};
+pub use one_sided::{Fault, OneSided, OneSidedEvent, OneSidedSize, OneSidedWork, Ticket, Unposted};
 pub use queue_pair::{ActivePair, Done, QueuePair, QueuePairSize};
 pub use receive::ReceiveBuffer;
+pub use shared::SharedMemory;
 pub use work::{Work, WorkOrder};

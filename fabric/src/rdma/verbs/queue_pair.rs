@@ -375,6 +375,12 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         &self.pair
     }
 
+    /// Says whether bytes are registered, so that they can be sent without a registration of their own.
+    #[must_use]
+    pub fn reaches(&self, bytes: &[u8]) -> bool {
+        self.pair.regions.has(bytes)
+    }
+
     /// Posts receive buffers that are free again.
     ///
     /// # Errors
@@ -456,6 +462,9 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         request.wr_id = self.pair.work_number(order.bits().into());
         let first_part = self.list.parts.len();
         let (mut key, mut head) = (None, None);
+        if matches!(work, Work::WriteBehind { .. }) {
+            request.send_flags |= ibv_send_flags::IBV_SEND_FENCE.0;
+        }
         let prepared = match &mut work {
             Work::Send { head: bytes, length, payload, invalidate } => {
                 request.opcode = match invalidate {
@@ -467,7 +476,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
                 };
                 self.add_send(&mut request, bytes, *length, payload.as_ref(), (&mut key, &mut head))
             }
-            Work::Write { payload, remote } => {
+            Work::Write { payload, remote } | Work::WriteBehind { payload, remote } => {
                 request.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
                 request.wr.rdma.remote_addr = remote.address;
                 request.wr.rdma.rkey = remote.key;

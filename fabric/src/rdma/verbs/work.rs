@@ -23,6 +23,14 @@ pub enum Work<P, B> {
         /// Its place in the peer's memory.
         remote: Remote,
     },
+    /// RDMA WRITE that is carried out behind all READs and atomics that were posted before it; others may
+    /// overtake them.
+    WriteBehind {
+        /// The data.
+        payload: P,
+        /// Its place in the peer's memory.
+        remote: Remote,
+    },
     /// RDMA READ of as many bytes as the buffer has.
     Read {
         /// The buffer.
@@ -72,7 +80,7 @@ impl<P, B> Work<P, B> {
     /// Says whether the peer has to answer with data, of which only so many are out at once.
     #[must_use]
     pub fn is_answered(&self) -> bool {
-        !matches!(self, Self::Send { .. } | Self::Write { .. })
+        !matches!(self, Self::Send { .. } | Self::Write { .. } | Self::WriteBehind { .. })
     }
 }
 
