@@ -34,8 +34,9 @@ fn build() -> Result<PathBuf> {
         let features = std::fs::read_to_string(ci.join("features"));
         cargo.args(features.context("which features?")?.split_whitespace());
         // Programs on RDMA verbs, which the scenarios of RDMA start.
-        cargo.args(["-p", "fabric"]);
-        cargo.args(["verbs", "wrong_key", "crowd"].iter().flat_map(|name| ["--example", name]));
+        cargo.args(["-p", "fabric", "-p", "pmem-verbs"]);
+        let examples = ["verbs", "wrong_key", "crowd", "guarantees"];
+        cargo.args(examples.iter().flat_map(|name| ["--example", name]));
     }
     if folder.ends_with("release") {
         cargo.arg("--release");

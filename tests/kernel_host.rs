@@ -34,6 +34,11 @@ fn data_is_kept_in_a_file() -> Result<()> {
 }
 
 #[test]
+fn data_is_kept_in_persistent_memory() -> Result<()> {
+    scenario("io", &["pmem"])
+}
+
+#[test]
 fn data_is_kept_on_an_nvme_device() -> Result<()> {
     scenario("io", &["passthrough"])
 }

@@ -29,6 +29,11 @@ fn data_is_kept_in_a_file() -> Result<()> {
 }
 
 #[test]
+fn data_is_kept_in_persistent_memory() -> Result<()> {
+    scenario("io", &["pmem"])
+}
+
+#[test]
 fn data_is_kept_on_an_nvme_device() -> Result<()> {
     scenario("io", &["passthrough"])
 }
@@ -96,6 +101,11 @@ fn hosts_with_wrong_keys_end_alone() -> Result<()> {
 #[test]
 fn our_own_host_loads_and_verifies() -> Result<()> {
     scenario("rdma-bench", &[])
+}
+
+#[test]
+fn h5_reservations_of_one_sided_reads_are_met_and_no_right_goes_beyond_its_grant() -> Result<()> {
+    scenario("rdma-pmem", &[])
 }
 
 #[test]

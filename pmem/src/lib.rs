@@ -1,12 +1,22 @@
-//! Persistent memory that clients reach by one-sided RDMA, with the guarantees of Haechi
-//! (docs/sources.md, H: Haechi).
+//! Persistent memory: regions of it, blocks that are atomic on them, and one-sided RDMA to them with
+//! the guarantees of Haechi (docs/sources.md, H: Haechi).
+//!
+//! # Regions and blocks
+//!
+//! - [`medium`]: persistent memory as whoever writes to it sees it: what survives a cut, and a model
+//!   of a CPU's cache that loses as much as it may.
+//! - [`btt`]: a block translation table: logical blocks that are written whole or not at all.
+//! - [`region`]: DAX devices, files and memory, mapped, and the instructions that flush them. The one
+//!   part of this crate that touches the machine.
+//!
+//! # Guarantees for one-sided I/O
 //!
 //! A data node does not see one-sided I/Os, so no scheduler there can divide its capacity. Haechi
 //! hands out tokens instead: an [`engine`] at each client spends one for each I/O, and a [`monitor`]
 //! at the data node decides how many there are.
 //!
-//! Everything here is pure: time is an argument, and what is to be sent, posted or written comes out
-//! as a value. Nothing in the daemon uses it yet.
+//! All of this is pure: time is an argument, and what is to be sent, posted or written comes out as a
+//! value. Nothing in the daemon uses it yet.
 //!
 //! - [`engine`]: the client's side (H1). [`monitor`]: the data node's side (H2), and what bounds
 //!   clients that do not keep to the protocol.
@@ -17,17 +27,20 @@
 //! - [`in_process`]: providers within the process, one of them with a model of the NICs' capacities.
 //! - [`simulation`]: engines and a monitor on that model under simulated time. [`experiments`]: the
 //!   paper's figures (H5).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod admission;
+pub mod btt;
 pub mod capacity;
 pub mod engine;
 pub mod experiments;
 pub mod in_process;
+pub mod medium;
 pub mod message;
 pub mod monitor;
 pub mod one_sided;
 pub mod period;
+pub mod region;
 pub mod simulation;
 pub mod token;
 pub mod word;

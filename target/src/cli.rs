@@ -183,6 +183,10 @@ fn namespace(namespace: &Namespace) -> String {
             let size = size.map_or("the size it has".into(), format_size);
             format!("{}, {size}", path.display())
         }
+        Backend::Pmem { path, size, .. } => {
+            let size = size.map_or("the size it has".into(), format_size);
+            format!("{}, {size}, persistent memory", path.display())
+        }
         Backend::Nvme { device, .. } => format!("{}, passthrough", device.display()),
     };
     let mode = if namespace.read_only { ", read only" } else { "" };

@@ -170,6 +170,12 @@ impl Devices {
         total
     }
 
+    /// Returns the memory of all devices that are in memory.
+    #[cfg(feature = "rdma")]
+    pub(crate) fn memories(&self) -> impl Iterator<Item = Arc<crate::block_memory::BlockMemory>> {
+        self.all().into_iter().flat_map(|device| device.backend.memory())
+    }
+
     fn all(&self) -> Vec<Arc<OpenDevice>> {
         lock(&self.table).places.iter().flatten().map(|(_, device)| Arc::clone(device)).collect()
     }

@@ -155,7 +155,9 @@ impl Found {
     /// Checks that the file or device exists and is not in use.
     fn device(&mut self, namespace: &Namespace, name: &str) -> Result<(), BackendError> {
         let path = match &namespace.backend {
-            Backend::File { path, .. } | Backend::Nvme { device: path, .. } => path,
+            Backend::File { path, .. }
+            | Backend::Pmem { path, .. }
+            | Backend::Nvme { device: path, .. } => path,
             Backend::Null { .. } | Backend::Memory { .. } => return Ok(()),
         };
         if !self.running.paths.contains(path) {

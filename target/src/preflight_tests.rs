@@ -68,6 +68,14 @@ fn files_and_devices_are_looked_at() {
     assert!(one(&place.file("folder", "")).contains("neither a regular file nor a block device"));
     std::fs::write(place.path("empty.img"), "").unwrap();
     assert!(one(&place.file("empty.img", "")).contains("give a size"));
+    let pmem = |path: &str, more: &str| {
+        one(&place.namespace(&format!("backend = \"pmem\"\npath = \"{path}\"\n{more}")))
+    };
+    let (folder, empty) = (place.path("folder"), place.path("empty.img"));
+    assert!(pmem(&folder.display().to_string(), "").contains("nor a device of persistent memory"));
+    assert!(pmem(&empty.display().to_string(), "").contains("give a size"));
+    assert!(pmem("/dev/null", "").contains("nor a device of persistent memory"));
+    assert!(pmem("/dev/dax99.9", "").contains("there is no such device"));
     let said = one(&place.namespace("backend = \"nvme\"\ndevice = \"/dev/null0\""));
     assert!(said.contains("/dev/null0"), "{said}");
 }

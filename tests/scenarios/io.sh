@@ -1,5 +1,5 @@
 #!/bin/bash
-# io.sh memory|file|passthrough: data in, data out, on one backend, checked by fio's CRC-32C.
+# io.sh memory|file|pmem|passthrough: data in, data out, on one backend, checked by fio's CRC-32C.
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420
@@ -16,6 +16,12 @@ file)
     store /tmp/b
     truncate -s 128M /tmp/b/ns
     namespace file /tmp/b/ns 512
+    ;;
+pmem)
+    store /tmp/a
+    namespace pmem /tmp/a/ns 192 4096
+    store /tmp/b
+    namespace pmem /tmp/b/ns 96 512
     ;;
 passthrough)
     device=$(nvme_device 256 4096)

@@ -66,6 +66,7 @@ namespace() {
         echo "backend = \"$1\""
         case $1 in
         null | memory) printf 'size = "%s MiB"\nblock_size = %s\n' "$2" "$3" ;;
+        pmem) printf 'path = "%s"\nsize = "%s MiB"\nblock_size = %s\ncreate = true\n' "$2" "$3" "$4" ;;
         file | block) printf 'path = "%s"\nblock_size = %s\n' "$2" "$3" ;;
         nvme) echo "device = \"$2\"" ;;
         esac

@@ -1,6 +1,8 @@
 //! Experiment Set 4: the estimate of the capacity (Fig. 16 to 19).
 
-use super::system::{AGGREGATE, Distribution, Outcome, Scale, System, clients, data_node, measure};
+use super::system::{
+    AGGREGATE, Distribution, Outcome, System, Testbed, clients, data_node, measure,
+};
 use crate::capacity::Profile;
 use crate::simulation::{ClientSetup, Kind, Setup, Workload};
 use crate::token::Tokens;
@@ -30,27 +32,33 @@ const SIGMA: u64 = 90_000;
 /// - C1 with Zipf's reservation is out of reach already without congestion (see
 ///   [`fig9`](super::fig9)); it loses when congestion begins, and gains gradually.
 #[must_use]
-pub fn fig16(scale: Scale, distribution: Distribution, system: System, congested: bool) -> Outcome {
+pub fn fig16(
+    testbed: Testbed,
+    distribution: Distribution,
+    system: System,
+    congested: bool,
+) -> Outcome {
     let reserved = distribution.divide(AGGREGATE * 8 / 10);
     let pool = AGGREGATE * 2 / 10;
     let workloads: Vec<Workload> =
         reserved.iter().map(|reserved| Workload::Burst(reserved + pool)).collect();
-    let mut clients = clients(scale, system, &reserved, &workloads);
+    let mut clients = clients(testbed, system, &reserved, &workloads);
     let jobs: Vec<ClientSetup> = clients
         .iter()
         .map(|client| ClientSetup {
             kind: Kind::Bare,
             reservation: None,
-            workload: Workload::Burst(scale.down(AGGREGATE)),
+            workload: Workload::Burst(testbed.down(AGGREGATE)),
             active: if congested { CHANGE..usize::MAX } else { 0..CHANGE },
             window: (client.window / 8).max(1),
             ..client.clone()
         })
         .collect();
     clients.extend(jobs);
-    let profile = Profile { mean: Tokens(scale.down(AGGREGATE)), sigma: scale.down(SIGMA) as f64 };
-    let setup = Setup { clients, profile, ..data_node(scale) };
-    measure(scale, system, &reserved, setup, 0, 35)
+    let profile =
+        Profile { mean: Tokens(testbed.down(AGGREGATE)), sigma: testbed.down(SIGMA) as f64 };
+    let setup = Setup { clients, profile, ..data_node(testbed) };
+    measure(testbed, system, &reserved, setup, 0, 35)
 }
 
 #[cfg(test)]
@@ -58,10 +66,10 @@ mod tests {
     use super::*;
     use crate::experiments::tests::near;
 
-    const SCALE: Scale = Scale(8);
+    const SMALL: Testbed = Testbed::scaled(8);
 
     fn capacity(outcome: &Outcome, period: usize) -> f64 {
-        SCALE.up(outcome.record.periods[period].capacity.0 as f64)
+        SMALL.up(outcome.record.periods[period].capacity.0 as f64)
     }
 
     /// Returns the mean I/Os of the first clients in some periods.
@@ -69,12 +77,12 @@ mod tests {
         let done = |period: &usize| -> u64 {
             outcome.record.periods[*period].completed[clients.clone()].iter().sum()
         };
-        SCALE.up(periods.iter().map(done).sum::<u64>() as f64) / periods.len() as f64
+        SMALL.up(periods.iter().map(done).sum::<u64>() as f64) / periods.len() as f64
     }
 
     #[test]
     fn h4_fig16_the_estimate_follows_a_node_that_gets_slower() {
-        let uniform = fig16(SCALE, Distribution::Uniform, System::Haechi, true);
+        let uniform = fig16(SMALL, Distribution::Uniform, System::Haechi, true);
         let before = mean(&uniform, 0..10, &[10, 11, 12]);
         let after = mean(&uniform, 0..10, &[20, 25, 30]);
         assert!(near(before, 1570e3, 0.005) && near(after, 1395e3, 0.01), "{before} {after}");
@@ -86,7 +94,7 @@ mod tests {
 
     #[test]
     fn h4_fig17_a_large_reservation_gains_as_the_estimate_falls() {
-        let zipf = fig16(SCALE, Distribution::Zipf, System::Haechi, true);
+        let zipf = fig16(SMALL, Distribution::Zipf, System::Haechi, true);
         let c1 = |periods: &[usize]| mean(&zipf, 0..1, periods);
         let (first, last) = (c1(&[15, 16]), c1(&[28, 30, 32, 34]));
         assert!(first < c1(&[10, 12, 14]) * 0.97, "it loses when congestion begins: {first}");
@@ -100,7 +108,7 @@ mod tests {
 
     #[test]
     fn h4_fig18_the_estimate_follows_a_node_that_gets_faster() {
-        let uniform = fig16(SCALE, Distribution::Uniform, System::Haechi, false);
+        let uniform = fig16(SMALL, Distribution::Uniform, System::Haechi, false);
         let estimates: Vec<f64> = (16..=26).map(|period| capacity(&uniform, period)).collect();
         assert!(estimates.is_sorted(), "{estimates:?}");
         let steps = estimates.windows(2).all(|two| near(two[1] - two[0], 15_700.0, 0.01));
@@ -111,7 +119,7 @@ mod tests {
 
     #[test]
     fn h4_fig19_what_is_added_goes_to_small_reservations() {
-        let zipf = fig16(SCALE, Distribution::Zipf, System::Haechi, false);
+        let zipf = fig16(SMALL, Distribution::Zipf, System::Haechi, false);
         let gain = |clients: core::ops::Range<usize>| {
             mean(&zipf, clients.clone(), &[20, 22, 24]) / mean(&zipf, clients, &[8, 10, 12])
         };

@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use super::profiling::spike_demand;
-use super::system::{AGGREGATE, Distribution, Outcome, Scale, System, clients, data_node, measure};
+use super::system::{
+    AGGREGATE, Distribution, Outcome, System, Testbed, clients, data_node, measure,
+};
 use crate::simulation::{Setup, Workload};
 use crate::token::Tokens;
 
@@ -28,13 +30,13 @@ pub struct Latencies {
 /// that of the node; at a constant rate they get more, and it is 0.7 % below. Ours: 11.5 % and 0.0 %,
 /// since nothing in the model makes a busy node slower.
 #[must_use]
-pub fn fig13(scale: Scale, constant: bool) -> Outcome {
+pub fn fig13(testbed: Testbed, constant: bool) -> Outcome {
     let reserved = Distribution::Spike.divide(AGGREGATE * 9 / 10);
     let pattern = if constant { Workload::Constant } else { Workload::Burst };
     let workloads: Vec<Workload> = spike_demand().into_iter().map(pattern).collect();
-    let clients = clients(scale, System::Haechi, &reserved, &workloads);
-    let setup = Setup { clients, latencies: true, ..data_node(scale) };
-    measure(scale, System::Haechi, &reserved, setup, 1, 4)
+    let clients = clients(testbed, System::Haechi, &reserved, &workloads);
+    let setup = Setup { clients, latencies: true, ..data_node(testbed) };
+    measure(testbed, System::Haechi, &reserved, setup, 1, 4)
 }
 
 /// Fig. 15: returns the latencies of [`fig13`].
@@ -62,11 +64,11 @@ pub fn fig15(outcome: &Outcome) -> Latencies {
 mod tests {
     use super::*;
 
-    const SCALE: Scale = Scale(8);
+    const SMALL: Testbed = Testbed::scaled(8);
 
     #[test]
     fn h5_fig13_bursts_of_a_spike_miss_reservations_and_a_constant_rate_exceeds_them() {
-        let (burst, constant) = (fig13(SCALE, false), fig13(SCALE, true));
+        let (burst, constant) = (fig13(SMALL, false), fig13(SMALL, true));
         for client in 0..3 {
             assert!(burst.means[client] < 0.98 * burst.reserved[client], "{:?}", burst.means);
             assert!(constant.keeps(client, 0.0), "{:?}", constant.least);
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn h5_fig15_a_constant_rate_waits_less() {
-        let (burst, constant) = (fig15(&fig13(SCALE, false)), fig15(&fig13(SCALE, true)));
+        let (burst, constant) = (fig15(&fig13(SMALL, false)), fig15(&fig13(SMALL, true)));
         assert!(constant.mean < burst.mean * 3 / 4, "{constant:?} {burst:?}");
         assert!(constant.p99 < burst.p99 * 3 / 4, "{constant:?} {burst:?}");
         assert!(constant.p999 < burst.p999 * 3 / 4, "{constant:?} {burst:?}");

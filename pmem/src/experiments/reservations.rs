@@ -1,6 +1,8 @@
 //! Experiment Set 2: reservations and token conversion (Fig. 9 to 12).
 
-use super::system::{AGGREGATE, Distribution, Outcome, Scale, System, clients, data_node, measure};
+use super::system::{
+    AGGREGATE, Distribution, Outcome, System, Testbed, clients, data_node, measure,
+};
 use crate::simulation::{Setup, Workload};
 
 /// Fig. 9 (90 % reserved) and Fig. 12 (50 to 90 %): measures clients whose demand is their
@@ -20,13 +22,13 @@ use crate::simulation::{Setup, Workload};
 ///
 /// A `percent` of more than 100 counts as 100.
 #[must_use]
-pub fn fig9(scale: Scale, distribution: Distribution, percent: u64, system: System) -> Outcome {
+pub fn fig9(testbed: Testbed, distribution: Distribution, percent: u64, system: System) -> Outcome {
     let all = AGGREGATE * percent.min(100) / 100;
     let (reserved, pool) = (distribution.divide(all), AGGREGATE - all);
     let workloads: Vec<Workload> =
         reserved.iter().map(|reserved| Workload::Burst(reserved + pool)).collect();
-    let clients = clients(scale, system, &reserved, &workloads);
-    measure(scale, system, &reserved, Setup { clients, ..data_node(scale) }, 1, 3)
+    let clients = clients(testbed, system, &reserved, &workloads);
+    measure(testbed, system, &reserved, Setup { clients, ..data_node(testbed) }, 1, 3)
 }
 
 /// Fig. 10 and 11: measures the same with 90 % reserved, where C1 and C2 make only half of the
@@ -35,15 +37,15 @@ pub fn fig9(scale: Scale, distribution: Distribution, percent: u64, system: Syst
 /// The paper: C3 to C10 get what C1 and C2 leave, so the throughput is that of the bare system;
 /// Basic Haechi wastes it. It does not say how many requests C1 and C2 make.
 #[must_use]
-pub fn fig10(scale: Scale, distribution: Distribution, system: System) -> Outcome {
+pub fn fig10(testbed: Testbed, distribution: Distribution, system: System) -> Outcome {
     let reserved = distribution.divide(AGGREGATE * 9 / 10);
     let demand = |(client, reserved): (usize, &u64)| match client {
         0 | 1 => Workload::Burst(reserved / 2),
         _ => Workload::Burst(reserved + AGGREGATE / 10),
     };
     let workloads: Vec<Workload> = reserved.iter().enumerate().map(demand).collect();
-    let clients = clients(scale, system, &reserved, &workloads);
-    measure(scale, system, &reserved, Setup { clients, ..data_node(scale) }, 1, 3)
+    let clients = clients(testbed, system, &reserved, &workloads);
+    measure(testbed, system, &reserved, Setup { clients, ..data_node(testbed) }, 1, 3)
 }
 
 #[cfg(test)]
@@ -52,8 +54,8 @@ mod tests {
     use crate::experiments::tests::near;
     use crate::monitor::Finding;
 
-    const SCALE: Scale = Scale(8);
-    const PAPER: Scale = Scale(1);
+    const SMALL: Testbed = Testbed::scaled(8);
+    const PAPER: Testbed = Testbed::scaled(1);
 
     #[test]
     fn h5_fig9_uniform_reservations_are_met_at_less_than_a_thousandth() {
@@ -70,7 +72,7 @@ mod tests {
 
     #[test]
     fn h5_fig9_zipf_reservations_are_met_by_low_priority_and_not_by_the_bare_system() {
-        let bare = fig9(SCALE, Distribution::Zipf, 90, System::Bare);
+        let bare = fig9(SMALL, Distribution::Zipf, 90, System::Bare);
         assert!(near(bare.means[0] * 30.0, 4742e3, 0.01), "{:?}", bare.means);
         let haechi = fig9(PAPER, Distribution::Zipf, 90, System::LowPriority);
         assert!(near(haechi.means[0] * 30.0, 7080e3, 0.005), "{:?}", haechi.means);
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn h5_fig9_zipf_reservations_are_out_of_reach_of_the_protocol_as_printed() {
-        let haechi = fig9(SCALE, Distribution::Zipf, 90, System::Haechi);
+        let haechi = fig9(SMALL, Distribution::Zipf, 90, System::Haechi);
         assert!(near(haechi.means[0], 196e3, 0.01), "not 236K: {:?}", haechi.means);
         for client in 2..10 {
             assert!(haechi.keeps(client, 0.001), "{client}: {:?}", haechi.least);
@@ -106,7 +108,7 @@ mod tests {
     fn h2_fig10_converted_tokens_are_used_by_the_others() {
         for distribution in [Distribution::Uniform, Distribution::Zipf] {
             let [bare, basic, haechi] = [System::Bare, System::Basic, System::Haechi]
-                .map(|system| fig10(SCALE, distribution, system));
+                .map(|system| fig10(SMALL, distribution, system));
             for client in 2..10 {
                 assert!(haechi.keeps(client, 0.001), "{distribution:?} {:?}", haechi.least);
                 assert!(haechi.means[client] > 1.05 * basic.means[client], "{distribution:?}");
@@ -121,10 +123,10 @@ mod tests {
     fn h5_fig12_throughput_falls_where_much_is_reserved_unevenly() {
         let mut before = f64::MAX;
         for percent in [50, 60, 70, 80, 90] {
-            let uniform = fig9(SCALE, Distribution::Uniform, percent, System::Haechi);
+            let uniform = fig9(SMALL, Distribution::Uniform, percent, System::Haechi);
             assert!(near(uniform.total, AGGREGATE as f64, 0.001), "{percent}: {}", uniform.total);
             assert!((0..10).all(|client| uniform.keeps(client, 0.0)), "{percent}");
-            let zipf = fig9(SCALE, Distribution::Zipf, percent, System::Haechi);
+            let zipf = fig9(SMALL, Distribution::Zipf, percent, System::Haechi);
             assert!(zipf.total <= before * 1.0001, "{percent}: {} after {before}", zipf.total);
             // Above 60 % the reservation of C1 and C2 exceeds an equal part of the node.
             let met = if percent > 60 { 2 } else { 0 };
@@ -132,7 +134,7 @@ mod tests {
             before = zipf.total;
         }
         assert!(before < 0.96 * AGGREGATE as f64, "{before}");
-        let low = fig9(SCALE, Distribution::Zipf, 80, System::LowPriority);
+        let low = fig9(SMALL, Distribution::Zipf, 80, System::LowPriority);
         assert!((0..10).all(|client| low.keeps(client, 0.0)), "{:?}", low.least);
         assert!(near(low.total, AGGREGATE as f64, 0.001), "{}", low.total);
     }

@@ -14,27 +14,39 @@ pub const LOCAL: u64 = 400_000;
 /// The number of clients.
 pub const CLIENTS: usize = 10;
 /// The I/Os that a client keeps under way.
-const WINDOW: u64 = 64;
+pub(super) const WINDOW: u64 = 64;
 /// B: tokens of a batch.
 const BATCH: u64 = 1000;
 
-/// The number by which capacities, windows and batches are divided, so that a simulation takes as
-/// much less time: 1 is the paper's own size. Periods and intervals stay as they are, and so does
-/// the time that an operation on a word takes: with a scale of n, the overhead counts n times.
+/// The size and the seed of a simulation of the paper's testbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale(pub u64);
+pub struct Testbed {
+    /// The number by which capacities, windows and batches are divided, so that a simulation takes as
+    /// much less time: 1 is the paper's own size, and 0 counts as 1. Periods and intervals stay as
+    /// they are, and so does the time that an operation on a word takes: with a scale of n, the
+    /// overhead counts n times.
+    pub scale: u64,
+    /// The seed of all that is random.
+    pub seed: u64,
+}
 
-impl Scale {
+impl Testbed {
+    /// Makes a testbed of some scale, with the seed 1.
+    #[must_use]
+    pub const fn scaled(scale: u64) -> Self {
+        Self { scale, seed: 1 }
+    }
+
     /// Scales a number of I/Os down.
     #[must_use]
     pub fn down(self, ios: u64) -> u64 {
-        ios / self.0.max(1)
+        ios / self.scale.max(1)
     }
 
     /// Scales a number of I/Os up to the paper's size.
     #[must_use]
     pub fn up(self, ios: f64) -> f64 {
-        ios * self.0.max(1) as f64
+        ios * self.scale.max(1) as f64
     }
 }
 
@@ -50,18 +62,36 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// Divides a sum among the clients, C1 first.
+    /// Divides a sum among the ten clients, C1 first.
     #[must_use]
     pub fn divide(self, sum: u64) -> Vec<u64> {
-        let part = |client: usize| match self {
-            Self::Uniform => 1.0,
-            Self::Zipf => ((client / 2 + 1) as f64).powf(-0.6),
-            Self::Spike if client < 3 => 285.0,
-            Self::Spike => 80.0,
-        };
-        let all: f64 = (0..CLIENTS).map(part).sum();
-        (0..CLIENTS).map(|client| Tokens::rounded(sum as f64 * part(client) / all).0).collect()
+        match self {
+            Self::Uniform => zipf(sum, CLIENTS, 0.0),
+            Self::Zipf => zipf(sum, CLIENTS, 0.6),
+            Self::Spike => {
+                let parts = (0..CLIENTS).map(|client| if client < 3 { 285.0 } else { 80.0 });
+                divide(sum, &parts.collect::<Vec<f64>>())
+            }
+        }
     }
+}
+
+/// The number of groups of clients with equal parts in Zipf's distribution.
+const GROUPS: usize = 5;
+
+/// Divides a sum among some clients in five groups (fewer where there are fewer clients), with parts
+/// after Zipf's law, C1 first. With an exponent of 0 all parts are equal.
+#[must_use]
+pub fn zipf(sum: u64, clients: usize, exponent: f64) -> Vec<u64> {
+    let group = clients.div_ceil(GROUPS).max(1);
+    let part = |client: usize| ((client / group + 1) as f64).powf(-exponent);
+    divide(sum, &(0..clients).map(part).collect::<Vec<f64>>())
+}
+
+/// Divides a sum in proportion to some parts.
+fn divide(sum: u64, parts: &[f64]) -> Vec<u64> {
+    let all: f64 = parts.iter().sum();
+    parts.iter().map(|part| Tokens::rounded(sum as f64 * part / all).0).collect()
 }
 
 /// The systems that the experiments compare.
@@ -86,8 +116,9 @@ pub enum System {
 /// travelling, nor how times vary; these are 20 ns, 1 us and 5 %. An 8-byte word is a 500th of an
 /// I/O's 4 KiB, and 20 ns is a 30th of its time.
 #[must_use]
-pub fn data_node(scale: Scale) -> Setup {
-    let scaled = |time: Duration| time.saturating_mul(u32::try_from(scale.0.max(1)).unwrap_or(1));
+pub fn data_node(testbed: Testbed) -> Setup {
+    let scaled =
+        |time: Duration| time.saturating_mul(u32::try_from(testbed.scale.max(1)).unwrap_or(1));
     Setup {
         nics: Nics {
             io_at_node: scaled(time_of_io(AGGREGATE)),
@@ -96,20 +127,20 @@ pub fn data_node(scale: Scale) -> Setup {
             travel: scaled(Duration::from_micros(1)),
             jitter: 5,
         },
-        local: Iops(scale.down(LOCAL)),
+        local: Iops(testbed.down(LOCAL)),
         period: Duration::from_secs(1),
         interval: Duration::from_millis(1),
-        batch: Tokens(scale.down(BATCH).max(1)),
+        batch: Tokens(testbed.down(BATCH).max(1)),
         conversion: true,
-        profile: Profile { mean: Tokens(scale.down(AGGREGATE)), sigma: 0.0 },
-        increment: Tokens(scale.down(AGGREGATE) / 100),
+        profile: Profile { mean: Tokens(testbed.down(AGGREGATE)), sigma: 0.0 },
+        increment: Tokens(testbed.down(AGGREGATE) / 100),
         history: 5,
         measures: false,
         clients: Vec::new(),
         faults: Faults::default(),
         monitor_down: None,
         latencies: false,
-        seed: 1,
+        seed: testbed.seed,
     }
 }
 
@@ -117,22 +148,22 @@ pub fn data_node(scale: Scale) -> Setup {
 /// of a period at the paper's size.
 #[must_use]
 pub fn clients(
-    scale: Scale,
+    testbed: Testbed,
     system: System,
     reserved: &[u64],
     workloads: &[Workload],
 ) -> Vec<ClientSetup> {
-    let window = u32::try_from(scale.down(WINDOW).max(1)).unwrap_or(1);
+    let window = u32::try_from(testbed.down(WINDOW).max(1)).unwrap_or(1);
     let each = reserved.iter().zip(workloads);
     let make = |(reserved, workload): (&u64, &Workload)| {
         let workload = match *workload {
-            Workload::Burst(requests) => Workload::Burst(scale.down(requests)),
-            Workload::Constant(requests) => Workload::Constant(scale.down(requests)),
+            Workload::Burst(requests) => Workload::Burst(testbed.down(requests)),
+            Workload::Constant(requests) => Workload::Constant(testbed.down(requests)),
         };
         let engine = ClientSetup {
             window,
             best_effort_window: if system == System::LowPriority { 1 } else { window },
-            ..ClientSetup::new(Tokens(scale.down(*reserved)), workload)
+            ..ClientSetup::new(Tokens(testbed.down(*reserved)), workload)
         };
         match system {
             System::Bare => ClientSetup { kind: Kind::Bare, reservation: None, ..engine },
@@ -173,7 +204,7 @@ impl Outcome {
 /// Runs a setup for `periods` periods after `warm` others that are not measured.
 #[must_use]
 pub fn measure(
-    scale: Scale,
+    testbed: Testbed,
     system: System,
     reserved: &[u64],
     setup: Setup,
@@ -187,9 +218,9 @@ pub fn measure(
     Outcome {
         system,
         reserved: reserved.iter().map(|reserved| *reserved as f64).collect(),
-        means: (0..clients).map(|client| scale.up(record.mean(client, warm))).collect(),
-        least: (0..clients).map(|client| scale.up(record.least(client, warm) as f64)).collect(),
-        total: scale.up(record.mean_total(clients, warm)),
+        means: (0..clients).map(|client| testbed.up(record.mean(client, warm))).collect(),
+        least: (0..clients).map(|client| testbed.up(record.least(client, warm) as f64)).collect(),
+        total: testbed.up(record.mean_total(clients, warm)),
         words: record.words as f64 / all.max(1.0),
         record,
     }

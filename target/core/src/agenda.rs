@@ -8,8 +8,9 @@ use fabric::queue::SlotId;
 
 use crate::key::Key;
 
-/// Longest time until a reactor looks again whether a connection's rate allows more.
-const PACED_AGAIN: Duration = Duration::from_millis(10);
+/// Longest time until a reactor looks again whether a connection's rate allows more: a limit may be
+/// lifted or changed at any time, and nobody says so.
+pub(crate) const RATE_AGAIN: Duration = Duration::from_millis(10);
 
 /// What a reactor has to come back to.
 #[derive(Debug)]
@@ -62,10 +63,10 @@ impl Agenda {
         self.next_r2t = now;
     }
 
-    /// Adds a connection whose answers wait for their rate to allow more, at `due`. It is looked at
-    /// earlier where that is long: a limit may be lifted or changed at any time, and nobody says so.
+    /// Adds a connection whose answers wait for their rate to allow more, at `due`, or for
+    /// [`RATE_AGAIN`] if that is sooner.
     pub(crate) fn add_paced(&mut self, connection: Key, due: Nanos, now: Nanos) {
-        let due = due.min(now + PACED_AGAIN);
+        let due = due.min(now + RATE_AGAIN);
         self.next_paced = if self.paced.is_empty() { due } else { self.next_paced.min(due) };
         self.paced.push(connection);
     }

@@ -21,6 +21,7 @@ use crate::charge::Charge;
 use crate::commands::{Command, State};
 use crate::context::{Context, Settings};
 use crate::device::{BlockDevice, Data, Style, device_id};
+use crate::dispatch::hold;
 use crate::driver::{Buffer, Driver};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
 use crate::key::Key;
@@ -186,6 +187,14 @@ impl Arrival {
                 }
                 (Transfer::ToHost(bytes), _) => {
                     let lease = io.stages.lease_read(&charge, bytes, io.buffers.not_for_reads());
+                    if lease.is_some()
+                        && let from = (&io.driver, io.buffers.held())
+                        && let Some(blocks) = hold(from, queue.key, immediate, &command)
+                    {
+                        count(Status::SUCCESS);
+                        let data = TxData::Held(Leased::new(blocks, lease));
+                        return Ok(Arrived::Read(charge.class, data));
+                    }
                     if let Some(lease) = lease
                         && let Some(mut buffer) = io.buffers.for_read(bytes as usize)
                     {

@@ -9,6 +9,7 @@ use fabric::Nanos;
 use fabric::queue::SlotId;
 
 use crate::budget::{DataBudget, Promise};
+use crate::held::HeldTotal;
 use crate::key::Key;
 use crate::memory::{Memory, Use};
 
@@ -34,6 +35,8 @@ pub(crate) struct Buffers<M: Memory> {
     /// that finds none here is not read from, while commands that hold the others may be waiting
     /// for data of that connection.
     capsules: M,
+    /// What devices hold for answers, in place of buffers of the pool.
+    held: HeldTotal,
     budget: DataBudget,
     /// Commands with memory for what they read that wait for a buffer in one piece, first come,
     /// first served.
@@ -47,7 +50,8 @@ impl<M: Memory> Buffers<M> {
     /// Makes the buffers of a reactor from its pool, and from the pool for in-capsule data.
     pub(crate) fn new(pool: M, capsules: M) -> Self {
         let budget = DataBudget::new(pool.usage().1);
-        Self { pool, capsules, budget, reads: VecDeque::new(), data: VecDeque::new() }
+        let (held, reads, data) = Default::default();
+        Self { pool, capsules, held, budget, reads, data }
     }
 
     /// Returns the sizes of what commands take turns for.
@@ -74,10 +78,15 @@ impl<M: Memory> Buffers<M> {
         self.budget.promised()
     }
 
-    /// Returns the bytes in use, and those in all.
+    /// Returns the bytes in use, and those in all. What devices hold in place of buffers is in use.
     pub(crate) fn usage(&self) -> (usize, usize) {
         let ((used, total), (more_used, more)) = (self.pool.usage(), self.capsules.usage());
-        (used + more_used, total + more)
+        (used + self.held.bytes() + more_used, total + more)
+    }
+
+    /// Returns the total of what devices hold for answers.
+    pub(crate) fn held(&self) -> &HeldTotal {
+        &self.held
     }
 
     /// Takes a buffer for what a command reads, unless it is large and others have waited longer
@@ -116,7 +125,7 @@ impl<M: Memory> Buffers<M> {
     /// go on.
     fn leaves(&self, rest: usize, bytes: usize) -> bool {
         let (used, all) = self.pool.usage();
-        self.pool.data_used() == 0 || used + bytes + rest <= all
+        self.pool.data_used() == 0 || used + self.held.bytes() + bytes + rest <= all
     }
 
     /// Takes a buffer for data that has come: promises to others stand back.

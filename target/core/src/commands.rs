@@ -19,6 +19,7 @@ use crate::budget::Promise;
 use crate::charge::Charge;
 use crate::device::BlockDevice as _;
 use crate::driver::{Buffer, DataPlace, Driver};
+use crate::held::Held;
 use crate::lease::Lease;
 use crate::progress::Owed;
 use crate::sliced::Sliced;
@@ -85,6 +86,8 @@ pub(crate) enum Source {
     Fetched(MemoryGrant),
     /// The command has no data of the host: the buffer is for what it reads.
     Read(Lease),
+    /// The command reads blocks that its device holds, and needs no buffer.
+    Held(Lease, Held),
 }
 
 impl Source {
@@ -93,14 +96,15 @@ impl Source {
         self.parts().0
     }
 
-    /// Splits the source into the buffer's grant of memory for data that hosts are asked for, and
-    /// its lease of memory for reads or in-capsule data.
+    /// Splits the source into the buffer's grant of memory for data that hosts are asked for, its lease
+    /// of memory for reads or in-capsule data, and the blocks that the device holds.
     #[inline]
-    pub(crate) fn parts(self) -> (Option<MemoryGrant>, Option<Lease>) {
+    pub(crate) fn parts(self) -> (Option<MemoryGrant>, Option<Lease>, Option<Held>) {
         match self {
-            Self::Fetched(grant) => (Some(grant), None),
-            Self::Read(lease) | Self::Capsule(lease) => (None, Some(lease)),
-            Self::None => (None, None),
+            Self::Fetched(grant) => (Some(grant), None, None),
+            Self::Read(lease) | Self::Capsule(lease) => (None, Some(lease), None),
+            Self::Held(lease, blocks) => (None, Some(lease), Some(blocks)),
+            Self::None => (None, None, None),
         }
     }
 }

@@ -11,6 +11,7 @@ use fabric::Nanos;
 use fabric::controller::{Action, BackendId, CloseReason, ConnectionId};
 use fabric::queue::{Fetch, SlotId};
 
+use crate::agenda::RATE_AGAIN;
 use crate::buffers::Buffers;
 use crate::changes::{Changes, Touched};
 use crate::commands::StateCounts;
@@ -31,8 +32,6 @@ const DRAIN_CHORES: Duration = Duration::from_millis(2);
 /// target that drains: the answers are on their way, and a host that loses a connection reads no
 /// more of them.
 const ANSWERS_ARRIVE: Duration = Duration::from_millis(20);
-/// Longest time until a reactor looks again whether hosts may be asked for data.
-const R2T_AGAIN: Duration = Duration::from_millis(10);
 
 /// Number of connections whose DSCP one turn looks at.
 const DSCPS: usize = 16;
@@ -420,8 +419,7 @@ impl<D: Driver> Core<D> {
         if self.io.agenda.r2t_waits.is_empty() || self.io.now < self.io.agenda.next_r2t {
             return;
         }
-        // A limit may be lifted or changed at any time, and nobody says so.
-        self.io.agenda.next_r2t = self.io.now + R2T_AGAIN;
+        self.io.agenda.next_r2t = self.io.now + RATE_AGAIN;
         let mut r2t_waits = std::mem::take(&mut self.io.agenda.r2t_waits);
         r2t_waits.retain(|&key| {
             let Some(connection) = self.connections.find(key) else { return false };

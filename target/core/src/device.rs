@@ -10,6 +10,7 @@ use fabric::controller::BackendId;
 use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Status;
 
+use crate::held::Held;
 use crate::stats::IoStats;
 
 /// A device that is open, shared by all reactors.
@@ -52,6 +53,13 @@ pub enum Data<'a> {
 pub trait Immediate: fmt::Debug {
     /// Carries out a command whose blocks exist; `data` has the command's length.
     fn run(&self, command: &IoCommand, data: Data<'_>) -> Status;
+
+    /// Carries a read out without a copy: its answer is sent from where the blocks are. `None` where
+    /// the device does not do so, or not now: it must be [run](Self::run).
+    fn hold(&self, command: &IoCommand) -> Option<Held> {
+        let _ = command;
+        None
+    }
 
     /// Says whether every read gives zeroes, so that no buffer need be filled.
     fn reads_zeroes(&self) -> bool {

@@ -14,6 +14,7 @@ use crate::commands::{Command, Source, State};
 use crate::context::Context;
 use crate::device::{BlockDevice, Data, Immediate, Style};
 use crate::driver::{Buffer, Driver, Ended, Job, Started};
+use crate::held::{Held, HeldTotal};
 use crate::job;
 use crate::key::Key;
 use crate::queue::Queue;
@@ -155,7 +156,16 @@ impl Dispatch {
         }
         let (command, charge) = ((queue.key, slot), queue.commands.charge(slot));
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let lease = io.stages.lease_read(&charge, length, io.buffers.not_for_reads());
+        let mut lease = io.stages.lease_read(&charge, length, io.buffers.not_for_reads());
+        if lease.is_some()
+            && let Some(Command { command, device, .. }) = queue.commands.command(slot)
+            && let Style::Immediate(immediate) = device.style()
+            && let Some(blocks) =
+                hold((&io.driver, io.buffers.held()), queue.key, immediate, command)
+            && let Some(lease) = lease.take()
+        {
+            return self.start(queue, io, slot, None, Source::Held(lease, blocks), grant);
+        }
         let buffer = lease.as_ref().and_then(|_| io.buffers.for_read(bytes));
         let waits = match (lease, buffer) {
             (Some(lease), Some(buffer)) => {
@@ -192,13 +202,14 @@ impl Dispatch {
             debug_assert!(false, "only I/O commands are started");
             return Outcome::Underway;
         };
-        let (memory, lease) = source.parts();
+        let (memory, lease, held) = source.parts();
         let job = Job::<D> {
             origin: (queue.key, slot),
             device: Arc::clone(&device),
             command,
             sqe: *queue.transport.sqe_of(slot),
             buffer,
+            held,
             arrived,
             charge,
             memory,
@@ -418,6 +429,7 @@ fn job_without_data<D: Driver>(
         command,
         sqe: *queue.transport.sqe_of(slot),
         buffer: None,
+        held: None,
         arrived: known.arrived,
         charge: known.charge,
         grant: None,
@@ -427,12 +439,28 @@ fn job_without_data<D: Driver>(
     }
 }
 
+/// Lets a device hold the blocks that a command reads, if the driver can send from there.
+#[inline]
+pub(crate) fn hold<D: Driver>(
+    (driver, held): (&D, &HeldTotal),
+    key: Key,
+    immediate: &dyn Immediate,
+    command: &IoCommand,
+) -> Option<Held> {
+    let blocks = immediate.hold(command).filter(|blocks| driver.reaches(key, blocks))?;
+    Some(blocks.counted(held))
+}
+
 /// Carries a job out on the spot.
 fn run_now<V, B, I>(immediate: &I, mut job: job::Job<V, B>) -> job::Ended<V, B>
 where
     B: DerefMut<Target = [u8]>,
     I: Immediate + ?Sized,
 {
+    if job.held.is_some() {
+        // The blocks are what the command reads.
+        return job::Ended { job, result: 0, status: Status::SUCCESS };
+    }
     let status = match (&job.command, &mut job.buffer) {
         (IoCommand::Read { .. }, Some(buffer)) => immediate.run(&job.command, Data::Read(buffer)),
         (_, Some(buffer)) => immediate.run(&job.command, Data::Write(buffer)),

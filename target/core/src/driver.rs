@@ -68,6 +68,11 @@ pub trait Driver: Sized + fmt::Debug {
     fn begin_fetches(&mut self, key: Key) {
         let _ = key;
     }
+    /// Says whether [`Self::send`] can send these bytes of a device's memory from where they are.
+    fn reaches(&self, key: Key, bytes: &[u8]) -> bool {
+        let _ = (key, bytes);
+        true
+    }
     /// Ends a connection's stream in both directions; receiving and sending end.
     fn shut_down(&mut self, key: Key);
     /// Sets the DSCP of what a connection sends, and the priority in this machine's own queues (0 to

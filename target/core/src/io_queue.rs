@@ -413,9 +413,13 @@ impl<D: Driver> IoQueue<D> {
         let Ended::<D> { job, result, .. } = ended;
         let slot = job.origin.1;
         queue.commands.release(slot);
-        match (job.command, job.buffer) {
-            (IoCommand::Read { .. }, Some(buffer)) if status.is_success() => {
-                let data = TxData::Buffer(Leased::new(buffer, job.lease));
+        let data = match (job.held, job.lease, job.buffer) {
+            (Some(blocks), lease, _) => Some(TxData::Held(Leased::new(blocks, lease))),
+            (_, lease, Some(buffer)) => Some(TxData::Buffer(Leased::new(buffer, lease))),
+            _ => None,
+        };
+        match (job.command, data) {
+            (IoCommand::Read { .. }, Some(data)) if status.is_success() => {
                 self.network.reply(&mut queue.transport, job.charge.class, slot, data);
             }
             (IoCommand::Read { .. }, Some(_)) => queue.transport.complete(slot, 0, status),

@@ -11,6 +11,7 @@ use fabric::nvme::{Sqe, Status};
 use fabric::queue::SlotId;
 
 use crate::charge::Charge;
+use crate::held::Held;
 use crate::key::Key;
 use crate::lease::Lease;
 
@@ -27,6 +28,8 @@ pub struct Job<V, B> {
     pub sqe: Sqe,
     /// Buffer with the command's data, where it has any.
     pub buffer: Option<B>,
+    /// Blocks that the device holds for a command that reads them, in place of a buffer.
+    pub(crate) held: Option<Held>,
     /// Time of the command's arrival.
     pub(crate) arrived: Nanos,
     /// Accounts that the command is charged to.

@@ -96,6 +96,7 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
         let Reply { slot, data, gone } = waiting.front_mut()?;
         let (slot, start, end) = (*slot, *gone, data.bytes().len());
         let offset = u32::try_from(start).unwrap_or(u32::MAX);
+        let most = if end - start > most { data.cut(most) } else { most };
         if end - start > most {
             *gone += most;
             let data = data.part(start..start + most);
@@ -111,6 +112,8 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held::{Held, HeldBlocks};
+    use crate::lease::Leased;
 
     #[test]
     fn e7_answers_leave_in_the_order_of_their_classes() {
@@ -167,5 +170,27 @@ mod tests {
         }
         assert_eq!((got, pieces), (data, 5));
         assert_eq!((replies.count, replies.bytes), (0, PerClass::default()));
+    }
+
+    #[test]
+    fn blocks_that_a_device_holds_go_by_whole_pages() {
+        #[derive(Debug)]
+        struct Blocks(Vec<u8>);
+        impl HeldBlocks for Blocks {
+            fn bytes(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        let lengths = |most| {
+            let mut replies = Replies::<Vec<u8>>::default();
+            let blocks = Held::new(Blocks(vec![1; 20_000]));
+            replies.push(Class::Low, SlotId(1), TxData::Held(Leased::new(blocks, None)));
+            let pieces = std::iter::from_fn(|| replies.pop(|_| 1, most));
+            pieces.map(|piece| (piece.offset, piece.data.bytes().len())).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(20_000), [(0, 20_000)]);
+        assert_eq!(lengths(9000), [(0, 8192), (8192, 8192), (16_384, 3616)]);
+        let pages: Vec<_> = lengths(100).into_iter().map(|(_, length)| length).collect();
+        assert_eq!(pages, [4096, 4096, 4096, 4096, 3616], "one page at the least");
     }
 }

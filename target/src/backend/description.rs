@@ -25,12 +25,14 @@ pub struct Abilities {
 /// The properties of a backend that are fixed when it is opened.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// `null`, `memory`, `file`, `block` or `nvme`.
+    /// `null`, `memory`, `file`, `block`, `pmem` or `nvme`.
     pub kind: &'static str,
     /// The path of the file or device; `None` for memory and null.
     pub path: Option<PathBuf>,
     /// The identity that the device reports (WWN, serial number); `None` where it reports none.
     pub device: Option<String>,
+    /// The kind of a region of persistent memory, in words; `None` of other backends.
+    pub region: Option<&'static str>,
     /// Whether the device has a head that moves; `None` where the kernel does not say.
     pub seeks: Option<bool>,
     /// The format of a logical block.

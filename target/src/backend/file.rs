@@ -78,6 +78,7 @@ impl FileDisk {
             kind: if is_device { "block" } else { "file" },
             path: Some(path.to_owned()),
             device: source.device.clone(),
+            region: None,
             seeks: source.seeks(),
             format,
             abilities: Abilities {

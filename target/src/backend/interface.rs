@@ -1,6 +1,7 @@
 //! The trait of all backends, and the ways in which they carry commands out.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sluice_core::device::{Immediate, Timed};
 
@@ -8,6 +9,7 @@ use super::description::Description;
 use super::error::BackendError;
 use super::health::Health;
 use super::queued::Queued;
+use crate::block_memory::BlockMemory;
 
 /// The store of one or more namespaces.
 pub trait Backend: Send + Sync + fmt::Debug {
@@ -21,6 +23,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// every few seconds; a reactor must not, since the look may block.
     fn look(&self) -> Option<Finding> {
         None
+    }
+
+    /// Returns the memory that the blocks are in, where answers may be sent from there.
+    fn memory(&self) -> Vec<Arc<BlockMemory>> {
+        Vec::new()
     }
 
     /// Returns the size in blocks that the file or device has now, which may differ from the size

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
+use sluice_core::Held;
 use sluice_core::device::{Data, Immediate};
 
 use super::{Abilities, Backend, BackendError, Description, Health, Style};
@@ -18,11 +19,14 @@ const SEGMENT: u64 = 1 << 30;
 /// The number of mappings of the largest memory namespace.
 const SEGMENTS_MAX: u64 = crate::config::MEMORY_MAX / SEGMENT;
 
+/// Size in bytes of the smallest read that is answered without a copy.
+const HELD_LEAST: u64 = 16 << 10;
+
 /// A memory disk.
 pub(super) struct Memory {
     description: Description,
     health: Health,
-    segments: Box<[OnceLock<BlockMemory>]>,
+    segments: Box<[OnceLock<Arc<BlockMemory>>]>,
     /// Locks that all segments share.
     locks: Arc<BlockLocks>,
 }
@@ -51,6 +55,7 @@ impl Memory {
             kind: "memory",
             path: None,
             device: None,
+            region: None,
             seeks: None,
             format,
             abilities,
@@ -130,10 +135,11 @@ impl Memory {
     fn deallocate(&self, definitions: &[u8]) -> Status {
         let format = self.description.format;
         let limits = self.health.limits(format);
-        if let Some(Err(status)) = limits.dsm_ranges(definitions).find(Result::is_err) {
-            return status;
-        }
-        for range in limits.dsm_ranges(definitions).flatten() {
+        let ranges = match limits.valid_dsm_ranges(definitions) {
+            Ok(ranges) => ranges,
+            Err(status) => return status,
+        };
+        for range in ranges {
             self.zero(range.offset(format), range.bytes(format));
         }
         Status::SUCCESS
@@ -151,6 +157,10 @@ impl Backend for Memory {
 
     fn style(&self) -> Style<'_> {
         Style::Immediate(self)
+    }
+
+    fn memory(&self) -> Vec<Arc<BlockMemory>> {
+        self.segments.iter().map_while(|segment| segment.get().map(Arc::clone)).collect()
     }
 
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
@@ -171,7 +181,7 @@ impl Backend for Memory {
                 let mapping = BlockMemory::new(length, Arc::clone(&self.locks))
                     .map_err(|e| BackendError::new("memory namespace", e))?;
                 // Another thread that was faster has set an equal mapping.
-                let _ = slot.set(mapping);
+                let _ = slot.set(Arc::new(mapping));
             }
         }
         self.health.set_blocks(blocks);
@@ -183,6 +193,18 @@ impl Backend for Memory {
 }
 
 impl Immediate for Memory {
+    fn hold(&self, command: &IoCommand) -> Option<Held> {
+        let IoCommand::Read { range, .. } = command else { return None };
+        let format = self.description.format;
+        let (offset, bytes) = (range.offset(format), range.bytes(format));
+        if bytes < HELD_LEAST || offset % SEGMENT + bytes > SEGMENT {
+            return None;
+        }
+        let to_size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let memory = self.segments.get(to_size(offset / SEGMENT))?.get()?;
+        memory.hold(to_size(offset % SEGMENT), to_size(bytes)).map(Held::new)
+    }
+
     #[inline]
     fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
         match (command, data) {

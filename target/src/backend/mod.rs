@@ -9,7 +9,7 @@
 //! - `interface`, `description`, `health`, `queued`, `error`: a backend as its users see it.
 //! - [`open`]: from the configuration to an open backend; [`probe`]: whether a backend could be
 //!   opened.
-//! - `file`, `nvme`, `memory`, `null`: the backends.
+//! - `file`, `nvme`, `memory`, `pmem`, `null`: the backends.
 //! - `source`, `claim`, `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or
 //!   device, its holders, its content, its earlier state and its faults.
 
@@ -30,6 +30,8 @@ mod nvme_uapi;
 mod open;
 mod opening;
 mod passthrough;
+mod pmem;
+mod pmem_open;
 mod probe;
 mod queued;
 mod seen;

@@ -87,6 +87,7 @@ impl Null {
             kind: "null",
             path: None,
             device: None,
+            region: None,
             seeks: None,
             format,
             abilities,

@@ -89,6 +89,7 @@ impl NvmeDisk {
             kind: "nvme",
             path: Some(path.to_owned()),
             device: seen::kept(&names),
+            region: None,
             seeks: claim.device().and_then(sysfs::seeks),
             format,
             abilities: Abilities {

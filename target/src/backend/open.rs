@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use fabric::nvm::BlockFormat;
+use pmem::btt::BlockSize;
 
 use super::file::FileDisk;
 use super::memory::Memory;
 use super::null::Null;
 use super::nvme::NvmeDisk;
+use super::pmem::PmemDisk;
+use super::pmem_open::PmemOptions;
 use super::source::FileOptions;
 use super::{Backend, BackendError, Opening};
 use crate::config;
@@ -35,6 +38,12 @@ pub fn open(
             let options = FileOptions { size, block_size, direct, create, read_only };
             Arc::new(FileDisk::open(path, options, opening)?)
         }
+        config::Backend::Pmem { path, size, block_size, create } => {
+            let block_size = block_size.map(pmem_block).transpose()?;
+            let (size, create) = (*size, *create);
+            let options = PmemOptions { size, block_size, create, read_only };
+            Arc::new(PmemDisk::open(path, options, opening)?)
+        }
         config::Backend::Nvme { device, forward_class } => {
             Arc::new(NvmeDisk::open(device, read_only, *forward_class, opening)?)
         }
@@ -45,9 +54,21 @@ fn format(block_size: u32) -> Result<BlockFormat, BackendError> {
     match block_size {
         512 => Ok(BlockFormat::BYTES_512),
         4096 => Ok(BlockFormat::BYTES_4096),
-        other => Err(BackendError::new(
-            format!("block_size = {other}"),
-            "hosts are served blocks of 512 or 4096 bytes",
-        )),
+        other => Err(wrong_block_size(other)),
     }
+}
+
+fn pmem_block(block_size: u32) -> Result<BlockSize, BackendError> {
+    match block_size {
+        512 => Ok(BlockSize::B512),
+        4096 => Ok(BlockSize::B4096),
+        other => Err(wrong_block_size(other)),
+    }
+}
+
+fn wrong_block_size(block_size: u32) -> BackendError {
+    BackendError::new(
+        format!("block_size = {block_size}"),
+        "hosts are served blocks of 512 or 4096 bytes",
+    )
 }

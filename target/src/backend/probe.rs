@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
+use pmem::region::device_bytes;
 
 use super::claim::{Claim, Claimant};
 use super::nvme::NvmeDisk;
-use super::{Backend, BackendError, Opening, seen};
+use super::{Backend, BackendError, Opening, pmem_open, seen};
 use crate::config;
 
 /// A file or device that could be opened. The file or device stays claimed until this is dropped,
@@ -44,20 +45,24 @@ pub fn probe(
             let disk = NvmeDisk::open(device, read_only, *forward_class, opening)?;
             Some(Held::Disk(Arc::new(disk)))
         }
-        config::Backend::File { path, size, create, .. } => {
+        config::Backend::File { path, size, create, .. }
+        | config::Backend::Pmem { path, size, create, .. } => {
             let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
-            file(claimant, opening, *size, *create)?.map(Held::Claim)
+            let memory = matches!(backend, config::Backend::Pmem { .. });
+            file(claimant, opening, *size, *create, memory)?.map(Held::Claim)
         }
     };
     Ok(Probed { _held: held })
 }
 
-/// Claims a file or block device; `None` stands for a file that opening would create.
+/// Claims a file or device; `None` stands for a file that opening would create. `memory` says that it
+/// is mapped.
 fn file(
     claimant: Claimant<'_>,
     opening: &Opening<'_>,
     size: Option<u64>,
     create: bool,
+    memory: bool,
 ) -> Result<Option<Arc<Claim>>, BackendError> {
     let path = claimant.path;
     let found = match std::fs::metadata(path) {
@@ -72,6 +77,9 @@ fn file(
         Err(error) => return Err(BackendError::io(path, &error)),
     };
     let fail = |error: std::io::Error| BackendError::io(path, &error);
+    if memory && !found.is_file() {
+        return memory_device(claimant, opening, &found).map(Some);
+    }
     if found.file_type().is_block_device() {
         let claim = opening.claims.block(claimant, path, found.rdev())?;
         claim.open(claimant.writes).map_err(fail)?;
@@ -88,6 +96,23 @@ fn file(
         return Err(BackendError::new(path.display(), "it is empty; give a size"));
     }
     Ok(Some(claim))
+}
+
+/// Claims a device of persistent memory.
+fn memory_device(
+    claimant: Claimant<'_>,
+    opening: &Opening<'_>,
+    found: &std::fs::Metadata,
+) -> Result<Arc<Claim>, BackendError> {
+    if !found.file_type().is_char_device() {
+        return Err(pmem_open::no_region(claimant.path, found));
+    }
+    let device = OpenOptions::new().read(true).write(true).open(claimant.path);
+    let device = device.map_err(|error| BackendError::io(claimant.path, &error))?;
+    match device_bytes(&device) {
+        Some(_) => opening.claims.memory(claimant, &device, found.rdev()),
+        None => Err(pmem_open::no_region(claimant.path, found)),
+    }
 }
 
 fn length(mut file: File) -> std::io::Result<u64> {

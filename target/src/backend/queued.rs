@@ -5,6 +5,7 @@ use std::fmt;
 use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
+use sluice_core::device::Data;
 
 /// The largest scratch buffer of a command without data (Verify), in bytes.
 pub const SCRATCH_MAX: usize = 256 << 10;
@@ -60,6 +61,12 @@ pub enum Outcome {
 
 /// A backend whose commands go through the ring.
 pub trait Queued: fmt::Debug {
+    /// Carries out what of a command needs no ring; `data` has the command's length. `None`: the
+    /// command is planned, and the rest of it, or all, goes through the ring.
+    fn at_once(&self, _command: &IoCommand, _data: Data<'_>) -> Option<Status> {
+        None
+    }
+
     /// Splits a command into units, and says which memory the units move. A command without units
     /// is complete.
     ///

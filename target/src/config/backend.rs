@@ -50,6 +50,19 @@ pub enum Backend {
         /// was never seen.
         create: bool,
     },
+    /// `pmem`: persistent memory, or what stands in for it, with blocks that are atomic.
+    Pmem {
+        /// `path`: a device `/dev/daxX.Y`, or a file.
+        path: PathBuf,
+        /// `size` in bytes that hosts get; `None` means all that the region has.
+        size: Option<u64>,
+        /// `block_size` in bytes: 512 or 4096; `None` means that of the region's table, and 4096
+        /// where one is made.
+        block_size: Option<u32>,
+        /// `create`: whether a missing regular file is created with `size`, for a namespace that
+        /// was never seen.
+        create: bool,
+    },
     /// `nvme`: io_uring passthrough to an NVMe namespace.
     Nvme {
         /// `device`: the generic character device, `/dev/ngXnY`.
@@ -64,18 +77,19 @@ impl Backend {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::File { path, .. } => Some(path),
+            Self::File { path, .. } | Self::Pmem { path, .. } => Some(path),
             Self::Nvme { device, .. } => Some(device),
             Self::Null { .. } | Self::Memory { .. } => None,
         }
     }
 
-    /// Returns `null`, `memory`, `file`, `block` or `nvme`, as far as the configuration tells.
+    /// Returns `null`, `memory`, `file`, `block`, `pmem` or `nvme`, as far as the configuration tells.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::File { path, .. } if path.starts_with("/dev") => "block",
             Self::File { .. } => "file",
+            Self::Pmem { .. } => "pmem",
             Self::Nvme { .. } => "nvme",
             Self::Null { .. } => "null",
             Self::Memory { .. } => "memory",
@@ -86,8 +100,21 @@ impl Backend {
     pub fn set_size(&mut self, bytes: Option<u64>) {
         match self {
             Self::Null { size, .. } | Self::Memory { size, .. } => *size = bytes.unwrap_or(*size),
-            Self::File { size, .. } => *size = bytes,
+            Self::File { size, .. } | Self::Pmem { size, .. } => *size = bytes,
             Self::Nvme { .. } => {}
+        }
+    }
+
+    /// Says whether a missing file is created.
+    #[must_use]
+    pub fn creates(&self) -> bool {
+        matches!(self, Self::File { create: true, .. } | Self::Pmem { create: true, .. })
+    }
+
+    /// Sets whether a missing file is created; without effect on backends that have no file.
+    pub fn set_create(&mut self, create: bool) {
+        if let Self::File { create: now, .. } | Self::Pmem { create: now, .. } = self {
+            *now = create;
         }
     }
 }
@@ -106,7 +133,7 @@ impl Backend {
     pub(super) fn write_size(&self) -> Written {
         let size = match self {
             Self::Null { size, .. } | Self::Memory { size, .. } => Some(*size),
-            Self::File { size, .. } => *size,
+            Self::File { size, .. } | Self::Pmem { size, .. } => *size,
             Self::Nvme { .. } => None,
         };
         size.map_or_else(Written::nothing, |size| Written::text(&format_size(size), size))
@@ -114,14 +141,14 @@ impl Backend {
 
     /// Writes `create`.
     pub(super) fn write_create(&self) -> Written {
-        Written::if_set(matches!(self, Self::File { create: true, .. }))
+        Written::if_set(self.creates())
     }
 
     /// Writes `block_size`.
     pub(super) fn write_block_size(&self) -> Written {
         Written::same(match self {
             Self::Null { block_size, .. } | Self::Memory { block_size, .. } => Some(*block_size),
-            Self::File { block_size, .. } => *block_size,
+            Self::File { block_size, .. } | Self::Pmem { block_size, .. } => *block_size,
             Self::Nvme { .. } => None,
         })
     }
@@ -129,7 +156,9 @@ impl Backend {
     /// Writes `path`.
     pub(super) fn write_path(&self) -> Written {
         match self {
-            Self::File { path, .. } => Written::same(path.to_string_lossy()),
+            Self::File { path, .. } | Self::Pmem { path, .. } => {
+                Written::same(path.to_string_lossy())
+            }
             _ => Written::nothing(),
         }
     }
@@ -205,6 +234,7 @@ enum Kind {
     Null,
     Memory,
     File,
+    Pmem,
     Nvme,
 }
 
@@ -212,11 +242,12 @@ enum Kind {
 const MODEL: [&str; 4] = ["service_time", "bandwidth", "channels", "errors"];
 
 /// The words of `backend`.
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 6] = [
     ("null", Kind::Null),
     ("memory", Kind::Memory),
     ("file", Kind::File),
     ("block", Kind::File),
+    ("pmem", Kind::Pmem),
     ("nvme", Kind::Nvme),
 ];
 
@@ -229,6 +260,7 @@ pub(super) fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
     match kind?.value {
         kind @ (Kind::Null | Kind::Memory) => sized(fields, kind),
         Kind::File => file(fields),
+        Kind::Pmem => pmem(fields),
         Kind::Nvme => nvme(fields),
     }
 }
@@ -240,7 +272,8 @@ fn sized(fields: &mut Fields<'_>, kind: Kind) -> Option<Backend> {
     let block_size = fields.get("block_size", values::block_size).map(|at| at.value);
     let unread = fields.unread("block_size", block_size.as_ref());
     let block_size = block_size.unwrap_or(4096);
-    refuse(fields, &["path", "direct", "create"], "belongs to the backends \"file\" and \"block\"");
+    refuse(fields, &["path", "create"], "belongs to the backends \"file\", \"block\" and \"pmem\"");
+    refuse(fields, &["direct"], "belongs to the backends \"file\" and \"block\"");
     refuse(fields, &["device", "forward_class"], "belongs to the backend \"nvme\"");
     let model = match kind {
         Kind::Null => device_model(fields),
@@ -271,20 +304,44 @@ fn file(fields: &mut Fields<'_>) -> Option<Backend> {
     );
     refuse(fields, &["forward_class"], "belongs to the backend \"nvme\"");
     refuse_model(fields);
+    let (size, create) = checked_size(fields, size, block_size, create)?;
+    Some(Backend::File { path: path?.value, size, block_size, direct, create })
+}
+
+/// Reads the settings of `pmem`.
+fn pmem(fields: &mut Fields<'_>) -> Option<Backend> {
+    let path = fields.require("path", "\"/dev/dax0.0\"", values::path);
+    let size = fields.get("size", values::size_within(4096, SIZE_MAX));
+    let block_size = fields.get("block_size", values::block_size).map(|at| at.value);
+    let create = fields.get("create", values::boolean);
+    refuse(fields, &["direct"], "belongs to the backends \"file\" and \"block\"");
+    refuse(fields, &["device"], "belongs to the backend \"nvme\"; a DAX device is `path`");
+    refuse(fields, &["forward_class"], "belongs to the backend \"nvme\"");
+    refuse_model(fields);
+    let (size, create) = checked_size(fields, size, block_size, create)?;
+    Some(Backend::Pmem { path: path?.value, size, block_size, create })
+}
+
+/// Checks that a file's `size` is of whole blocks, and is there where the file may be created.
+fn checked_size(
+    fields: &Fields<'_>,
+    size: Option<At<u64>>,
+    block_size: Option<u32>,
+    create: Option<At<bool>>,
+) -> Option<(Option<u64>, bool)> {
     let unread = fields.unread("block_size", block_size.as_ref());
     let size = match size.filter(|_| !unread) {
         Some(size) => Some(whole_blocks(size, block_size.unwrap_or(4096), fields)?),
         None => None,
     };
-    let create = match create.filter(|create| create.value) {
+    match create.filter(|create| create.value) {
         Some(place) if size.is_none() => {
             let message = "`create` is set, and `size` is not";
             fields.problems().at(&place, message, "say how large the file becomes: `size`");
-            return None;
+            None
         }
-        create => create.is_some(),
-    };
-    Some(Backend::File { path: path?.value, size, block_size, direct, create })
+        create => Some((size, create.is_some())),
+    }
 }
 
 /// Reads the settings of `nvme`.
@@ -295,9 +352,10 @@ fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
     refuse(
         fields,
         &["path"],
-        "belongs to the backends \"file\" and \"block\"; here it is `device`",
+        "belongs to the backends \"file\", \"block\" and \"pmem\"; here it is `device`",
     );
-    refuse(fields, &["direct", "create"], "belongs to the backends \"file\" and \"block\"");
+    refuse(fields, &["direct"], "belongs to the backends \"file\" and \"block\"");
+    refuse(fields, &["create"], "belongs to the backends \"file\", \"block\" and \"pmem\"");
     refuse_model(fields);
     let forward_class = fields.value_or("forward_class", false, values::boolean);
     let device = device?;

@@ -154,7 +154,7 @@ pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
     if seen.unread("backend") {
         return None;
     }
-    if namespace.read_only && matches!(namespace.backend, Backend::File { create: true, .. }) {
+    if namespace.read_only && namespace.backend.creates() {
         let message = "`create` is set, and so is `read_only`";
         problems.at(
             &place,

@@ -262,6 +262,14 @@ fn one_slip_is_one_error() {
         (disk("size = \"4 GiB\"\nblock_size = 512"), "has no `backend`"),
         (disk("backend = \"disk\"\npath = \"/x\""), "`backend` is \"disk\""),
         (disk("backend = \"null\"\nsize = 4608\nblock_size = \"half\""), "`block_size`"),
+        (disk("backend = \"pmem\"\nsize = \"1 GiB\""), "has no `path`"),
+        (disk("backend = \"pmem\"\npath = \"/x\"\ndirect = true"), "`direct` belongs to"),
+        (disk("backend = \"pmem\"\npath = \"/x\"\ndevice = \"/x\""), "a DAX device is `path`"),
+        (disk("backend = \"pmem\"\npath = \"/x\"\nchannels = 3"), "`channels` belongs to"),
+        (disk("backend = \"pmem\"\npath = \"/x\"\nsize = 4608"), "not a multiple of block_size"),
+        (disk("backend = \"pmem\"\npath = \"/x\"\ncreate = true"), "`size` is not"),
+        (disk("backend = \"pmem\"\npath = \"/x\"\nblock_size = 1024"), "`block_size`"),
+        (disk("backend = \"memory\"\nsize = \"1 MiB\"\npath = \"/x\""), "and \"pmem\""),
         (disk("backend = \"file\"\npath = \"/x\"\nsize = 4608\nblock_size = 7"), "`block_size`"),
         (
             format!("[[subsystem]]\nnqn = \"{nqn}\"\nhosts = [\"{short}\"]\n")
@@ -435,6 +443,14 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 create: block.is_some(),
             }
         ),
+        ("/[a-z\"\\\\ é]{1,9}", any::<Option<bool>>(), any::<bool>()).prop_map(
+            |(path, block, create)| Backend::Pmem {
+                path: path.into(),
+                size: block.map(|_| 1 << 30),
+                block_size: block.map(|small| if small { 512 } else { 4096 }),
+                create: create && block.is_some(),
+            }
+        ),
         (0u32..9, 1u32..9, any::<bool>()).prop_map(|(c, n, forward_class)| Backend::Nvme {
             device: format!("/dev/ng{c}n{n}").into(),
             forward_class,
@@ -448,7 +464,9 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
         list.into_iter()
             .filter(|(backend, nsid, ..)| {
                 let path = match backend {
-                    Backend::File { path, .. } | Backend::Nvme { device: path, .. } => path.clone(),
+                    Backend::File { path, .. }
+                    | Backend::Pmem { path, .. }
+                    | Backend::Nvme { device: path, .. } => path.clone(),
                     _ => format!("{nsid}").into(),
                 };
                 nsids.insert(*nsid) && paths.insert(path)
@@ -458,7 +476,7 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 uuid: Some(Uuid::from_u128(id)),
                 nguid: Some(id.to_be_bytes()),
                 // A file that is only read is not made.
-                read_only: given && !matches!(backend, Backend::File { create: true, .. }),
+                read_only: given && !backend.creates(),
                 force: given,
                 backend,
                 hosts: hosts.then(|| vec!["nqn.2026-01.io.x:host".into()]),
@@ -518,9 +536,9 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
         let mut paths = BTreeSet::new();
         for (index, (namespaces, any_host, serial, model)) in subsystems.into_iter().enumerate() {
             let fresh = |n: &Namespace| match &n.backend {
-                Backend::File { path, .. } | Backend::Nvme { device: path, .. } => {
-                    paths.insert(path.clone())
-                }
+                Backend::File { path, .. }
+                | Backend::Pmem { path, .. }
+                | Backend::Nvme { device: path, .. } => paths.insert(path.clone()),
                 _ => true,
             };
             config.subsystems.push(Subsystem {

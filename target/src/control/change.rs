@@ -208,8 +208,10 @@ fn lowest_free(namespaces: &[Namespace]) -> Option<u32> {
 /// Lets a namespace that is added with a size create its file: the operator who adds it sees the
 /// result.
 fn make_files(namespace: &mut Namespace) {
-    if let Backend::File { size: Some(_), create, .. } = &mut namespace.backend {
-        *create = !namespace.read_only;
+    if let Backend::File { size: Some(_), .. } | Backend::Pmem { size: Some(_), .. } =
+        namespace.backend
+    {
+        namespace.backend.set_create(!namespace.read_only);
     }
 }
 
@@ -225,7 +227,8 @@ fn set_size(backend: &mut Backend, new: Option<u64>) -> Result<(), Failure> {
             *size = new;
             (new, *block_size)
         }
-        Backend::File { size, block_size, create, .. } => {
+        Backend::File { size, block_size, create, .. }
+        | Backend::Pmem { size, block_size, create, .. } => {
             *size = new;
             *create &= new.is_some();
             (new.unwrap_or(0), block_size.unwrap_or(512))

@@ -131,7 +131,7 @@ impl Engine for TestEngine {
                     *size = new.unwrap_or(*size);
                     Ok(*size)
                 }
-                Backend::File { size, create, .. } => {
+                Backend::File { size, create, .. } | Backend::Pmem { size, create, .. } => {
                     *size = new;
                     *create &= new.is_some();
                     Ok(new.unwrap_or(77 * 4096))
@@ -486,11 +486,15 @@ fn namespace_state(namespace: &Namespace) -> NamespaceState {
         Backend::File { path, size, block_size, .. } => {
             ("file", Some(path), size.unwrap_or(77 * 4096), block_size.unwrap_or(4096))
         }
+        Backend::Pmem { path, size, block_size, .. } => {
+            ("pmem", Some(path), size.unwrap_or(77 * 4096), block_size.unwrap_or(4096))
+        }
         Backend::Nvme { device, .. } => ("nvme", Some(device), 88 * 4096, 4096),
     };
     NamespaceState {
         nsid: namespace.nsid.unwrap_or_default(),
         backend: backend.into(),
+        region: None,
         path: path.map(|path| path.display().to_string()),
         size,
         block_size,

@@ -37,9 +37,3 @@ pub(super) struct Allowed<'a> {
     pub(super) rtt: Duration,
     pub(super) lately: &'a Lately,
 }
-
-/// Returns a rate in whole bytes a second, rounded down.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
-pub(super) fn whole(rate: Rate) -> u64 {
-    rate.bytes() as u64
-}

@@ -5,7 +5,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use qtcp::Nanos;
+
+use super::look::Both;
+use crate::sync::lock;
 
 /// The folder of the kernel's RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";
@@ -15,12 +21,17 @@ const HANDLED: [&str; 3] = ["rp_cnp_handled", "rx_cnp_pkts", "cnpHandled"];
 /// Counters of packets that came with a mark, in the same order.
 const MARKED: [&str; 3] = ["np_ecn_marked_roce_packets", "rx_ecn_marked_pkts", "RxECNMrkd"];
 
-/// The counters of one port. The kernel asks the device for them at most every 10 ms, unless the port's
-/// `lifespan` says otherwise.
+/// The time for which counters that were read count: the kernel asks the device no more often, unless the
+/// port's `lifespan` says otherwise.
+const LIFESPAN: Duration = Duration::from_millis(10);
+
+/// The counters of one port, which are read once for all its connections.
 #[derive(Debug)]
 pub(crate) struct Notifications {
-    handled: File,
-    marked: File,
+    /// Of notifications that have slowed down what the port sends, and of packets that came with a mark.
+    files: Both<File>,
+    /// What was read, and when.
+    read: Mutex<Option<(Nanos, Both<Option<u64>>)>>,
 }
 
 impl Notifications {
@@ -28,17 +39,22 @@ impl Notifications {
     fn open(folder: &Path) -> Option<Self> {
         let open =
             |names: [&str; 3]| names.iter().find_map(|name| File::open(folder.join(name)).ok());
-        Some(Self { handled: open(HANDLED)?, marked: open(MARKED)? })
+        let files = Both { out: open(HANDLED)?, into: open(MARKED)? };
+        Some(Self { files, read: Mutex::default() })
     }
 
-    /// Returns how many notifications have slowed down what the port sends.
-    pub(super) fn handled(&self) -> Option<u64> {
-        number(&self.handled)
-    }
-
-    /// Returns how many packets have come with a mark.
-    pub(super) fn marked(&self) -> Option<u64> {
-        number(&self.marked)
+    /// Returns the counters, which may be as old as [`LIFESPAN`].
+    pub(super) fn read(&self, now: Nanos) -> Both<Option<u64>> {
+        let mut read = lock(&self.read);
+        if let Some((at, counts)) = *read
+            && now.since(at) < LIFESPAN
+        {
+            return counts;
+        }
+        let Both { out, into } = &self.files;
+        let counts = Both { out: number(out), into: number(into) };
+        *read = Some((now, counts));
+        counts
     }
 }
 
@@ -91,12 +107,17 @@ mod tests {
             fs::write(folder.join(handled), "12\n").unwrap();
             fs::write(folder.join(marked), "340\n").unwrap();
             let counters = find(2).unwrap();
-            assert_eq!((counters.handled(), counters.marked()), (Some(12), Some(340)));
+            let read = |ms: u64| {
+                let Both { out, into } = counters.read(Nanos(ms * 1_000_000));
+                (out, into)
+            };
+            assert_eq!(read(1), (Some(12), Some(340)));
             assert!(Arc::ptr_eq(&counters, &find(2).unwrap()), "opened once");
             assert!(find(1).is_none(), "another port");
             fs::write(folder.join(handled), "13\n").unwrap();
             fs::write(folder.join(marked), "").unwrap();
-            assert_eq!((counters.handled(), counters.marked()), (Some(13), None));
+            assert_eq!(read(10), (Some(12), Some(340)), "read 9 ms ago");
+            assert_eq!(read(11), (Some(13), None));
             drop(counters);
             fs::remove_dir_all(&folder).unwrap();
             assert!(find(2).is_none(), "the device has gone");

@@ -40,8 +40,8 @@ impl Path {
         }
     }
 
-    /// Makes the observations since the last look, on a link that carries so much. An interval of zero counts nothing. Returns `None` where the connection is gone; its
-    /// reactor reports that.
+    /// Makes the observations since the last look, on a link that carries so much. An interval of zero
+    /// counts nothing. Returns `None` where the connection is gone; its reactor reports that.
     pub(super) fn look(
         &mut self,
         now: Nanos,
@@ -62,10 +62,11 @@ impl Path {
         }
     }
 
-    /// Finds what else tells of marks, beside the connection itself.
-    pub(super) fn find_notifications(&mut self, ports: &mut Ports) {
-        if let Self::QueuePair(path) = self {
-            path.find_notifications(ports);
+    /// Reads what stays as it is, once. The poller does so, since it takes system calls.
+    pub(super) fn begin(&mut self, ports: &mut Ports) {
+        match self {
+            Self::Socket(path) => path.begin(),
+            Self::QueuePair(path) => path.begin(ports),
         }
     }
 

@@ -85,7 +85,7 @@ impl Poller {
         mut connection: NewConnection,
         listeners: &HashMap<u32, String>,
     ) {
-        connection.path.find_notifications(&mut self.ports);
+        connection.path.begin(&mut self.ports);
         self.generation = self.generation.wrapping_add(1);
         let id = connection.id;
         let link = link_of(&self.links, listeners, connection.listener);

@@ -7,7 +7,7 @@ use qtcp::completions::{Completions, LEAST_WINDOW, LinkLoad, Sampler};
 use qtcp::pacing::{Answers, Pacing};
 use qtcp::{Nanos, Observation, Rate};
 
-use super::look::{Allowed, Both, Seen, whole};
+use super::look::{Allowed, Both, Seen};
 use super::notifications::{Notifications, Ports};
 
 /// What has become of a queue pair's work requests, in both directions.
@@ -40,7 +40,7 @@ impl QueuePairPath {
     }
 
     /// Finds the counters of its port, if the device counts notifications.
-    pub(super) fn find_notifications(&mut self, ports: &mut Ports) {
+    pub(super) fn begin(&mut self, ports: &mut Ports) {
         self.notifications = ports.find(&self.port.0, self.port.1);
     }
 
@@ -50,8 +50,9 @@ impl QueuePairPath {
         let mut out = samplers.out.sample(now, &traffic.out, &link.out);
         let mut into = samplers.into.sample(now, &traffic.into, &link.into);
         if let Some(counters) = notifications {
-            count_marks(&mut out, &mut notified.out, counters.handled());
-            count_marks(&mut into, &mut notified.into, counters.marked());
+            let counts = counters.read(now);
+            count_marks(&mut out, &mut notified.out, counts.out);
+            count_marks(&mut into, &mut notified.into, counts.into);
         }
         Seen { out, into, rtt: out.rtt.max(into.rtt), idle: true }
     }
@@ -63,10 +64,10 @@ impl QueuePairPath {
         let most = |rate: Rate, limit: Option<Rate>| limit.map_or(rate, |limit| rate.max(limit));
         let out = self.samplers.out.window(most(rates.out, limits.out));
         let into = self.samplers.into.window(most(rates.into, limits.into));
-        pacing.set_out_rate(limits.out.map(whole));
+        pacing.set_out_rate(limits.out.map(Rate::whole));
         pacing.set_held(limits.out.is_some());
         pacing.hand_over(if free.out { Answers::All } else { Answers::Window(out) });
-        pacing.set_r2t_rate(limits.into.map(whole));
+        pacing.set_r2t_rate(limits.into.map(Rate::whole));
         pacing.set_asked((!free.into).then_some(into));
     }
 

@@ -8,7 +8,7 @@ use qtcp::linux::{Info, Sample, Sampler, options};
 use qtcp::pacing::{Answers, Pacing};
 use qtcp::{Nanos, Rate};
 
-use super::look::{Allowed, Seen, whole};
+use super::look::{Allowed, Seen};
 
 /// The least change of a pacing rate for which the rate is set again, as a part of the rate:
 /// setting it costs a system call.
@@ -34,9 +34,13 @@ pub(crate) struct SocketPath {
 impl SocketPath {
     /// Makes the way of a socket; the descriptor is the poller's own.
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        let base = options::congestion(socket.as_fd()).unwrap_or_default();
-        let sampler = Sampler::new();
+        let (sampler, base) = (Sampler::new(), String::new());
         Self { socket, sampler, retransmitted: 0, base, paced: None, unsent: None }
+    }
+
+    /// Reads what stays.
+    pub(super) fn begin(&mut self) {
+        self.base = options::congestion(self.socket.as_fd()).unwrap_or_default();
     }
 
     /// Returns the name of the kernel's congestion control.
@@ -90,7 +94,7 @@ impl SocketPath {
             Answers::All | Answers::Whole(_) | Answers::Window(_) => None,
         });
         self.bound_unsent(unsent.map(|rate| unsent_limit(rate, rtt)));
-        pacing.set_r2t_rate(limits.into.map(whole));
+        pacing.set_r2t_rate(limits.into.map(Rate::whole));
     }
 
     /// Sets the rate at which the socket may send.
@@ -147,10 +151,5 @@ impl SocketPath {
 /// filled again.
 fn unsent_limit(limit: Rate, rtt: Duration) -> u32 {
     let time = rtt.clamp(Duration::from_millis(2), Duration::from_millis(10));
-    let bytes = limit.bytes() * time.as_secs_f64();
-    if bytes > 262_144.0 {
-        262_144
-    } else {
-        u32::try_from(whole(Rate::new(bytes))).unwrap_or(0).max(16_384)
-    }
+    u32::try_from(limit.bytes_in(time)).unwrap_or(u32::MAX).clamp(16_384, 262_144)
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabric::controller::ListenerId;
 use fabric::rdma::verbs::{
-    ConnectRequest, ConnectionParams, Device, DeviceEvent, Error, Event, QueuePair, QueuePairSize,
-    Token,
+    ConnectRequest, ConnectionParams, Device, DeviceEvent, Error, Event, Memory, QueuePair,
+    QueuePairSize, Token,
 };
 use fabric::rdma::wire::private_data::{self, QueueLimits, RejectReason};
 use fabric::rdma::wire::{COMMAND_BYTES, QueueParams};
@@ -140,7 +141,13 @@ impl Connector {
                     self.lose_device(shared, &device);
                 }
                 DeviceEvent::CompletionQueueFailed => {
-                    tracing::error!(device = name, "an RDMA completion queue has failed");
+                    // Which one is not told, and what its works have become is lost: all that was made
+                    // on the device is made again.
+                    tracing::error!(
+                        device = name,
+                        "a completion queue of an RDMA device has failed"
+                    );
+                    self.lose_device(shared, &device);
                 }
                 DeviceEvent::QueuePairFailed(number, why) => {
                     self.queue_pair_failed(shared, (&device, number), why);
@@ -178,6 +185,16 @@ impl Connector {
         }
         self.devices.values_mut().flatten().for_each(|one| one.lose(device));
         self.free(shared);
+    }
+
+    /// Registers the memory of the present namespaces, on the devices that can send from there.
+    pub(super) fn look_after_memory(&mut self, shared: &Shared) {
+        if self.devices.is_empty() {
+            return;
+        }
+        let memories: Vec<_> =
+            shared.devices.memories().map(|one| one as Arc<dyn Memory>).collect();
+        self.devices.values_mut().flatten().for_each(|device| device.set_blocks(&memories));
     }
 
     /// Frees what reactors have of devices that are gone, once no connection uses it.
@@ -234,6 +251,7 @@ impl Connector {
     ) -> Result<(), Error> {
         let device = request.id.device()?;
         self.watch.add(&device);
+        let port = (device.name().to_owned(), request.id.port());
         let loads = shared.gauges.iter().map(ReactorGauges::load);
         let reactor = sluice_core::place(loads).unwrap_or(0);
         let devices = self.devices.entry(reactor).or_default();
@@ -280,6 +298,7 @@ impl Connector {
                 queue,
                 accept,
                 listener,
+                port,
                 peer,
                 tos,
                 completions,

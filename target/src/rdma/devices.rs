@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fabric::rdma::verbs::{Access, CompletionQueue, Device, Domain, Error, Regions, StaticBytes};
+use fabric::rdma::verbs::{
+    Access, CompletionQueue, Device, Domain, Error, Memory, Regions, StaticBytes,
+};
 use sluice_core::{ZEROES, zeroes};
 
 use crate::mapping::Mapping;
@@ -28,6 +30,8 @@ pub(super) struct ReactorDevice {
     completions: Vec<Completions>,
     /// Whether the device is gone or has failed, so that nothing more is made on it.
     is_gone: bool,
+    /// Whether the memory of namespaces can be registered.
+    sends_blocks: bool,
 }
 
 impl ReactorDevice {
@@ -38,7 +42,9 @@ impl ReactorDevice {
             regions.add(mapping, Access::LOCAL_WRITE)?;
         }
         regions.add(Arc::new(StaticBytes(zeroes(ZEROES))), Access::empty())?;
-        Ok(Self { device: device.clone(), regions, completions: Vec::new(), is_gone: false })
+        let (device, completions) = (device.clone(), Vec::new());
+        let sends_blocks = device.limits().writes_on_demand;
+        Ok(Self { device, regions, completions, is_gone: false, sends_blocks })
     }
 
     /// Returns the device.
@@ -74,6 +80,19 @@ impl ReactorDevice {
     /// Returns the registered memory.
     pub(super) fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// Registers the memory of namespaces, so that answers are sent from there; memory that is not among
+    /// these any more is registered no longer.
+    pub(super) fn set_blocks(&mut self, memories: &[Arc<dyn Memory>]) {
+        if self.is_gone || !self.sends_blocks {
+            return;
+        }
+        if let Err(error) = self.regions.set_on_demand(memories) {
+            self.sends_blocks = false;
+            let device = self.device.name();
+            tracing::warn!(device, %error, "reads of memory namespaces are answered from buffers");
+        }
     }
 
     /// Promises room for completions. Returns the number of a completion queue, and the queue; `next` is

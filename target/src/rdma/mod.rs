@@ -43,12 +43,15 @@ pub(crate) fn check(address: SocketAddr, ours: bool) -> Result<(), String> {
 
 /// The time between two tries to open listeners that could not be opened.
 const RETRY: Duration = Duration::from_secs(1);
+/// The time between two looks at the memory of namespaces: until then, reads of a new one are answered
+/// from buffers.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Takes in what the connection manager says until `over` holds: the body of the thread.
 pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
     let rdma = &shared.rdma;
     let mut connector = Connector::default();
-    let mut tried = Instant::now();
+    let (mut tried, mut looked) = (Instant::now(), Instant::now());
     while !over() {
         let channel = rdma.channel();
         connector.ended(shared, rdma.take_ended());
@@ -69,6 +72,10 @@ pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
         if tried.elapsed() >= RETRY {
             tried = Instant::now();
             rdma.retry();
+        }
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            connector.look_after_memory(shared);
         }
         rdma.wait(channel.as_deref(), connector.device_fds());
     }

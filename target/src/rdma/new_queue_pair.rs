@@ -19,6 +19,8 @@ pub struct NewQueuePair {
     pub(crate) accept: ConnectionParams,
     /// The listener.
     pub(crate) listener: ListenerId,
+    /// The name of its device, and the port's number.
+    pub(crate) port: (String, u8),
     /// The host's address.
     pub(crate) peer: SocketAddr,
     /// The traffic class byte that the host connects with.

@@ -15,7 +15,7 @@ use super::busy::{Busy, Tries};
 use super::pool::{Buffer, Pool};
 use super::ring::Ring;
 use super::tag::Tag;
-use crate::backend::{self, Answer, DeviceError, Memory, Outcome, Queued, Style, Unit};
+use crate::backend::{self, Answer, Data, DeviceError, Memory, Outcome, Queued, Style, Unit};
 use crate::devices::OpenDevice;
 
 pub(super) type Job = sluice_core::job::Job<OpenDevice, Buffer>;
@@ -59,11 +59,19 @@ pub(super) struct Jobs {
 
 impl Jobs {
     /// Starts a job.
-    pub(super) fn start(&mut self, job: Job, ring: &mut Ring, pool: &Pool) -> Started {
+    pub(super) fn start(&mut self, mut job: Job, ring: &mut Ring, pool: &Pool) -> Started {
         let device = Arc::clone(&job.device);
         let Style::Queued(queued) = device.backend.style() else {
             return Started::Ended(Ended { job, result: 0, status: Status::INTERNAL_ERROR });
         };
+        let data = match (&job.command, &mut job.buffer) {
+            (IoCommand::Read { .. }, Some(buffer)) => Data::Read(buffer),
+            (_, Some(buffer)) => Data::Write(buffer),
+            (_, None) => Data::None,
+        };
+        if let Some(status) = queued.at_once(&job.command, data) {
+            return Started::Ended(Ended { job, result: 0, status });
+        }
         self.units.clear();
         let memory = match queued.plan(&view(&job), &mut self.units) {
             Ok(memory) => memory,

@@ -556,7 +556,7 @@ impl Reactor {
             }
             #[cfg(feature = "rdma")]
             Message::RdmaDeviceGone(token) => {
-                self.core.driver().pairs.device_gone(token, &self.shared.clock);
+                self.core.driver().pairs.device_gone(token);
             }
             #[cfg(feature = "rdma")]
             Message::CompletionsUnused(number) => self.drop_completions(number),

@@ -17,7 +17,7 @@ use fabric::rdma::verbs::{
 use fabric::rdma::wire::{self, Post};
 use qtcp::completions::{Meter, Posted};
 use rustc_hash::FxHashMap;
-use sluice_core::{Key, TxData};
+use sluice_core::{Key, PAGE, TxData};
 
 use super::pool::Buffer;
 use super::receive::DataPlace;
@@ -93,6 +93,8 @@ struct Link {
     batches: VecDeque<(Batch, Option<Posted>)>,
     /// The meters of a connection that the network's stage looks after.
     meters: Option<Box<Meters>>,
+    /// The name of its device, and the port's number.
+    port: (String, u8),
     /// Bytes of data in a packet; 0 while the connection is not accepted.
     mtu: u32,
     /// RDMA READs that are posted together, before they are.
@@ -151,8 +153,9 @@ struct Completions {
 }
 
 /// The queue pairs of a reactor.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct QueuePairs {
+    clock: Clock,
     /// Queue pairs by the indexes of their connections' keys.
     links: Vec<Option<Box<Link>>>,
     /// Connections by completion queue and queue pair number, and by their names.
@@ -171,6 +174,20 @@ fn find(links: &mut [Option<Box<Link>>], key: Key) -> Option<&mut Link> {
 }
 
 impl QueuePairs {
+    /// Makes the queue pairs of a reactor: none yet.
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            links: Vec::new(),
+            numbers: FxHashMap::default(),
+            tokens: FxHashMap::default(),
+            completions: Vec::new(),
+            taken: Vec::new(),
+            happened: VecDeque::new(),
+            reposts: Vec::new(),
+        }
+    }
+
     /// Takes a queue pair, and accepts its connection with this private data. `tos` is the traffic class
     /// byte of what is sent; `None` means the host's.
     pub(super) fn add(
@@ -180,7 +197,7 @@ impl QueuePairs {
         tos: Option<u8>,
         private_data: &[u8],
     ) {
-        let NewQueuePair { token, pair, accept, completions: (number, queue), .. } = new;
+        let NewQueuePair { token, pair, accept, port, completions: (number, queue), .. } = new;
         if let Some(queue) = queue {
             self.completions.push(Completions { number, queue, armed: false, watched: false });
         }
@@ -201,6 +218,7 @@ impl QueuePairs {
             completions: number,
             batches: VecDeque::new(),
             meters: None,
+            port,
             mtu: 0,
             fetches: Vec::new(),
             wants: Wants::Nothing,
@@ -225,9 +243,7 @@ impl QueuePairs {
     pub(super) fn meter(&mut self, key: Key) -> Option<QueuePairPath> {
         let link = find(&mut self.links, key)?;
         let told = Arc::clone(&link.meters.insert(Box::default()).told);
-        let id = link.pair.pair().id();
-        let device = id.device().map(|device| device.name().to_owned()).unwrap_or_default();
-        Some(QueuePairPath::new(told, (device, id.port()), link.mtu))
+        Some(QueuePairPath::new(told, link.port.clone(), link.mtu))
     }
 
     /// Takes note that a connection is over.
@@ -241,19 +257,19 @@ impl QueuePairs {
 
     /// Takes note that a connection is over because its device is gone, which may owe completions for
     /// ever: all that it has comes back.
-    pub(super) fn device_gone(&mut self, token: Token, clock: &Clock) {
+    pub(super) fn device_gone(&mut self, token: Token) {
         let Self { links, happened, tokens, .. } = self;
         let key = tokens.get(&token.0).copied();
         let Some(link) = key.and_then(|key| find(links, key)) else { return };
         lose(link, happened, "its RDMA device is gone".into());
         let (owed, number) = (link.pair.give_up(), link.completions);
         for completion in owed {
-            self.complete(number, completion, clock);
+            self.complete(number, completion);
         }
     }
 
     /// Takes completions, of all queues. Returns whether there were any.
-    pub(super) fn poll(&mut self, clock: &Clock) -> bool {
+    pub(super) fn poll(&mut self) -> bool {
         let mut any = false;
         for index in 0..self.completions.len() {
             let mut taken = std::mem::take(&mut self.taken);
@@ -270,15 +286,15 @@ impl QueuePairs {
             }
             any |= !taken.is_empty();
             for completion in taken.drain(..) {
-                self.complete(number, completion, clock);
+                self.complete(number, completion);
             }
             self.taken = taken;
         }
         any
     }
 
-    fn complete(&mut self, number: usize, completion: Completion, clock: &Clock) {
-        let Self { links, numbers, happened, reposts, .. } = self;
+    fn complete(&mut self, number: usize, completion: Completion) {
+        let Self { clock, links, numbers, happened, reposts, .. } = self;
         let key = numbers.get(&(number, completion.queue_pair())).copied();
         let Some(link) = key.and_then(|key| find(links, key)) else { return };
         let Link { key, pair, batches, arrived, meters, .. } = link;
@@ -413,9 +429,17 @@ impl QueuePairs {
         }
     }
 
+    /// Says whether bytes can be sent to a connection from where they are: they are registered, and begin
+    /// with a page.
+    pub(super) fn reaches(&self, key: Key, bytes: &[u8]) -> bool {
+        let link = self.links.get(key.index as usize).and_then(Option::as_deref);
+        let begins_page = (bytes.as_ptr() as usize).is_multiple_of(PAGE);
+        link.is_none_or(|link| link.key != key || begins_page && link.pair.reaches(bytes))
+    }
+
     /// Posts a batch.
-    pub(super) fn send(&mut self, key: Key, mut batch: Batch, clock: &Clock) {
-        let Self { links, happened, .. } = self;
+    pub(super) fn send(&mut self, key: Key, mut batch: Batch) {
+        let Self { clock, links, happened, .. } = self;
         let Some(link) = find(links, key) else { return };
         // A host may send its next command as soon as it has an answer: there is a buffer for it first.
         // An error comes again at the turn's end.
@@ -448,17 +472,11 @@ impl QueuePairs {
     }
 
     /// Fetches data from the host's memory, with the next call of [`Self::post_fetches`].
-    pub(super) fn fetch(
-        &mut self,
-        key: Key,
-        fetch: Fetch,
-        place: Option<DataPlace>,
-        clock: &Clock,
-    ) {
+    pub(super) fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace>) {
         let Some(link) = find(&mut self.links, key) else { return };
         let own = if place.is_some() { Vec::new() } else { vec![0; fetch.length as usize] };
         let bytes = u64::from(fetch.length);
-        let posted = link.meters.as_mut().map(|meters| meters.into.post(clock.now(), bytes));
+        let posted = link.meters.as_mut().map(|meters| meters.into.post(self.clock.now(), bytes));
         let into = Fetching { fetch, place, own, posted };
         link.fetches.push(Work::Read { into, remote: fetch.remote });
     }
@@ -537,7 +555,7 @@ impl QueuePairs {
 
     /// Prepares to sleep: each descriptor tells of the next completion. Returns false where there
     /// are completions already.
-    pub(super) fn arm(&mut self, clock: &Clock) -> bool {
+    pub(super) fn arm(&mut self) -> bool {
         let mut armed = false;
         for one in &mut self.completions {
             if !one.armed {
@@ -546,7 +564,7 @@ impl QueuePairs {
             }
         }
         // What came before the queues were armed is not told.
-        !(armed && self.poll(clock)) && self.happened.is_empty()
+        !(armed && self.poll()) && self.happened.is_empty()
     }
 }
 

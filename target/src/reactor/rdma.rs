@@ -78,7 +78,7 @@ impl Reactor {
 
     /// Takes what has happened to queue pairs. Returns whether there was anything.
     pub(super) fn serve_queue_pairs(&mut self) -> bool {
-        let mut any = self.core.driver().pairs.poll(&self.shared.clock);
+        let mut any = self.core.driver().pairs.poll();
         while let Some(happened) = self.core.driver().pairs.next() {
             any = true;
             match happened {
@@ -111,7 +111,7 @@ impl Reactor {
 
     /// Prepares to sleep. Returns false where a completion is there already.
     pub(super) fn arm_queue_pairs(&mut self) -> bool {
-        self.core.driver().pairs.arm(&self.shared.clock)
+        self.core.driver().pairs.arm()
     }
 }
 

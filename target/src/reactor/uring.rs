@@ -77,7 +77,7 @@ struct Socket {
 
 impl Uring {
     pub(super) fn new(ring: Ring, scratch: Pool, shared: Arc<Shared>, reactor: usize) -> Self {
-        let (jobs, pairs) = (Jobs::default(), QueuePairs::default());
+        let (jobs, pairs) = (Jobs::default(), QueuePairs::new(shared.clock.clone()));
         Self { ring, jobs, scratch, shared, reactor, pairs, links: Vec::new() }
     }
 
@@ -264,19 +264,23 @@ impl Driver for Uring {
 
     #[inline]
     fn send(&mut self, key: Key, batch: Either<Batch<TxData<Buffer>>, queue_pairs::Batch>) {
-        let Self { links, ring, pairs, shared, .. } = self;
+        let Self { links, ring, pairs, .. } = self;
         match (batch, Self::open_socket_mut(links, key)) {
             (Either::Left(batch), Some(socket)) => {
                 let (fd, tag) = (socket.fd.as_raw_fd(), Tag::Send(key).encode());
                 socket.sending.start(batch, fd, tag, ring);
             }
-            (Either::Right(batch), None) => pairs.send(key, batch, &shared.clock),
+            (Either::Right(batch), None) => pairs.send(key, batch),
             _ => debug_assert!(false, "a batch is of its connection's transport"),
         }
     }
 
+    fn reaches(&self, key: Key, bytes: &[u8]) -> bool {
+        self.pairs.reaches(key, bytes)
+    }
+
     fn fetch(&mut self, key: Key, fetch: Fetch, place: Option<DataPlace>) {
-        self.pairs.fetch(key, fetch, place, &self.shared.clock);
+        self.pairs.fetch(key, fetch, place);
     }
 
     fn begin_fetches(&mut self, key: Key) {

@@ -142,9 +142,7 @@ impl Change {
 /// reason to refuse it, and a missing file is not created.
 pub(super) fn known(namespace: &mut Namespace) {
     namespace.force = true;
-    if let Backend::File { create, .. } = &mut namespace.backend {
-        *create = false;
-    }
+    namespace.backend.set_create(false);
 }
 
 impl Why {
@@ -241,9 +239,9 @@ fn backend(namespace: &Namespace) -> String {
     match &namespace.backend {
         Backend::Null { size, .. } => format!("null, {}", format_size(*size)),
         Backend::Memory { size, .. } => format!("memory, {}", format_size(*size)),
-        Backend::File { path, .. } | Backend::Nvme { device: path, .. } => {
-            path.display().to_string()
-        }
+        Backend::File { path, .. }
+        | Backend::Pmem { path, .. }
+        | Backend::Nvme { device: path, .. } => path.display().to_string(),
     }
 }
 

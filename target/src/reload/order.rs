@@ -193,10 +193,7 @@ fn places(change: &Change) -> Vec<Place<'_>> {
 }
 
 fn of_namespace<'a>(nqn: &'a str, namespace: &'a Namespace) -> Vec<Place<'a>> {
-    let path = match &namespace.backend {
-        Backend::File { path, .. } | Backend::Nvme { device: path, .. } => Some(path.as_path()),
-        Backend::Null { .. } | Backend::Memory { .. } => None,
-    };
+    let path = namespace.backend.path();
     let mut all = vec![Place::Namespace(nqn, namespace.nsid)];
     all.extend(namespace.uuid.map(Place::Uuid));
     all.extend(namespace.nguid.map(Place::Nguid));

@@ -169,10 +169,7 @@ fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
 
 /// Makes a namespace that is added again in the place of `old`.
 fn again(old: &Namespace, new: &Namespace) -> Namespace {
-    let path = |namespace: &Namespace| match &namespace.backend {
-        Backend::File { path, .. } | Backend::Nvme { device: path, .. } => Some(path.clone()),
-        Backend::Null { .. } | Backend::Memory { .. } => None,
-    };
+    let path = |namespace: &Namespace| namespace.backend.path().map(std::path::Path::to_owned);
     let mut new = new.clone();
     // A namespace with another UUID is another disk, which is checked as any new one.
     if path(old) == path(&new) && old.uuid == new.uuid {
@@ -187,7 +184,9 @@ fn sized(backend: &Backend, new: Option<u64>) -> Backend {
     let mut backend = backend.clone();
     match &mut backend {
         Backend::Null { size, .. } | Backend::Memory { size, .. } => *size = new.unwrap_or(0),
-        Backend::File { size, create, .. } => (*size, *create) = (new, false),
+        Backend::File { size, create, .. } | Backend::Pmem { size, create, .. } => {
+            (*size, *create) = (new, false);
+        }
         Backend::Nvme { .. } => {}
     }
     backend
@@ -196,7 +195,7 @@ fn sized(backend: &Backend, new: Option<u64>) -> Backend {
 fn size(backend: &Backend) -> Option<u64> {
     match backend {
         Backend::Null { size, .. } | Backend::Memory { size, .. } => Some(*size),
-        Backend::File { size, .. } => *size,
+        Backend::File { size, .. } | Backend::Pmem { size, .. } => *size,
         Backend::Nvme { .. } => None,
     }
 }

@@ -31,6 +31,12 @@ fn backend() -> impl Strategy<Value = Backend> {
             direct: true,
             create: size.is_some(),
         }),
+        (0u8..3, size()).prop_map(|(n, size)| Backend::Pmem {
+            path: format!("/srv/pmem{n}").into(),
+            size,
+            block_size: None,
+            create: size.is_some(),
+        }),
         (1u8..3).prop_map(|n| Backend::Nvme {
             device: format!("/dev/ng0n{n}").into(),
             forward_class: false,
@@ -177,9 +183,7 @@ fn sorted(config: &Config) -> Config {
         // These settings count only when a file is opened.
         for namespace in &mut subsystem.namespaces {
             namespace.force = false;
-            if let Backend::File { create, .. } = &mut namespace.backend {
-                *create = false;
-            }
+            namespace.backend.set_create(false);
         }
     }
     config
@@ -189,7 +193,9 @@ fn sorted(config: &Config) -> Config {
 fn measured(config: &Config) -> Config {
     let mut config = sorted(config);
     for namespace in config.subsystems.iter_mut().flat_map(|s| &mut s.namespaces) {
-        if let Backend::File { size: size @ None, .. } = &mut namespace.backend {
+        if let Backend::File { size: size @ None, .. } | Backend::Pmem { size: size @ None, .. } =
+            &mut namespace.backend
+        {
             *size = Some(FILE_SIZE);
         }
     }
@@ -236,12 +242,8 @@ fn waits(changes: &[Change], addition: &Change) -> bool {
         namespaces
             .iter()
             .flat_map(|n| {
-                let path = match &n.backend {
-                    Backend::File { path, .. } | Backend::Nvme { device: path, .. } => {
-                        path.display().to_string()
-                    }
-                    _ => String::new(),
-                };
+                let path = n.backend.path().map(|path| path.display().to_string());
+                let path = path.unwrap_or_default();
                 [n.uuid.unwrap().to_string(), path]
             })
             .filter(|id| !id.is_empty())

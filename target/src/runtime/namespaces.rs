@@ -287,6 +287,7 @@ impl Namespaces {
         NamespaceState {
             nsid: namespace.nsid,
             backend: description.map_or(kind, |open| open.kind).to_owned(),
+            region: description.and_then(|open| open.region).map(str::to_owned),
             path: path.map(|path| path.display().to_string()),
             size: namespace.geometry.bytes(),
             block_size,

@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "shared with the other tests")]
 mod client;
 mod daemon;
+mod pmem;
 mod reload;
 mod signals;
 mod state;

@@ -45,12 +45,7 @@ fn a_block_in_memory_is_of_one_write_whichever_reactors_serve_its_hosts() {
         let (_admin, id) = Queue::controller(address);
         let (mut queue, _) = Queue::connect(address, qid, id);
         while writing.load(Ordering::Relaxed) > 0 {
-            let (status, _, data) =
-                queue.call(io(opcode::io::READ, 0, BLOCKS), None, BLOCKS * 4096);
-            assert!(status.is_success());
-            for block in data.chunks(4096) {
-                assert!(block.iter().all(|byte| *byte == block[0]), "bytes of two writes");
-            }
+            read_whole_blocks(&mut queue, BLOCKS);
         }
     };
     // Queues 1 and 2 of a controller are at different reactors, wherever the first one is.

@@ -12,6 +12,7 @@ mod host_log;
 mod hostile;
 mod independent;
 mod network_changes;
+mod pmem;
 mod qos_changes;
 mod qos_memory;
 mod retry_delay;
@@ -122,6 +123,16 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(30), "{what} did not come true");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Reads the first blocks, of 4096 bytes each, and checks that each block is of one write, whose bytes are
+/// all equal.
+fn read_whole_blocks(queue: &mut Queue, blocks: u32) {
+    let (status, _, data) = queue.call(io(opcode::io::READ, 0, blocks), None, blocks * 4096);
+    assert!(status.is_success());
+    for block in data.chunks(4096) {
+        assert!(block.iter().all(|byte| *byte == block[0]), "bytes of two writes");
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {
         table.row(vec![
             subsystem.clone(),
             row.nsid.to_string(),
-            or_dash(Some(&row.backend)),
+            backend(&row.backend, row.region.as_deref()),
             or_dash(row.path.as_ref()),
             or_dash(Some(row.size).filter(|bytes| *bytes > 0).map(size)),
             or_dash(Some(row.block_size).filter(|bytes| *bytes > 0)),
@@ -50,6 +50,14 @@ pub(super) fn retried(tried: &[NamespaceRow], room: Room) -> String {
     match tried {
         [] => "Every namespace is available.\n".into(),
         tried => list(tried, room),
+    }
+}
+
+/// Returns text such as "pmem (DAX file)".
+fn backend(backend: &str, region: Option<&str>) -> String {
+    match region {
+        Some(region) => format!("{backend} ({region})"),
+        None => or_dash(Some(backend)),
     }
 }
 

@@ -1,4 +1,6 @@
-//! Line charts as SVG.
+//! Line charts as SVG; [`bars`] has bar charts.
+
+pub(crate) mod bars;
 
 use std::path::Path;
 

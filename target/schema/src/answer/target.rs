@@ -87,8 +87,11 @@ pub struct Subsystem {
 pub struct Namespace {
     /// The namespace identifier.
     pub nsid: u32,
-    /// `null`, `memory`, `file`, `block` or `nvme`.
+    /// `null`, `memory`, `file`, `block`, `pmem` or `nvme`.
     pub backend: String,
+    /// The kind of region below `pmem`, such as `plain file`, which says what it survives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
     /// The path of the file or device, where there is one.
     pub path: Option<String>,
     /// The size in bytes.

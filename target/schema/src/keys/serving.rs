@@ -134,42 +134,42 @@ pub const NAMESPACE: &[ConfigKey] = &[
     .option("", "Namespace identifier; the lowest that is free where not given"),
     key(
         "backend",
-        Values::Words(&["null", "memory", "file", "block", "nvme"]),
+        Values::Words(&["null", "memory", "file", "block", "pmem", "nvme"]),
         "needed",
         "`null` reads zeroes and forgets writes; `memory` is allocated as it is written and lost \
-         at the end; `file` and `block` mean the same, a path; `nvme` passes commands to a drive \
-         as they are.",
+         at the end; `file` and `block` mean the same, a path; `pmem` is persistent memory, or a \
+         file in its stead; `nvme` passes commands to a drive as they are.",
     )
     .option(
         "",
         "What keeps the blocks: null reads zeroes and forgets writes, memory is lost when the \
-         daemon ends, file is created where it is missing, block is a block device, nvme an NVMe \
-         namespace by passthrough",
+         daemon ends, file is created where it is missing, block is a block device, pmem a device \
+         or file of persistent memory, nvme an NVMe namespace by passthrough",
     ),
     key(
         "size",
         Values::Other("whole blocks, 4 KiB to 1 EiB, for memory to 4 TiB"),
         "needed for null and memory; else what the file or device has",
-        "A smaller file grows to it; of a larger file or device hosts get this much. Not for \
-         `nvme`.",
+        "A smaller file grows to it (not for `pmem`); of a larger file or device hosts get this \
+         much. Not for `nvme`.",
     )
-    .option("", "Size, such as \"4 GiB\" (null, memory, file, block)"),
+    .option("", "Size, such as \"4 GiB\" (null, memory, file, block, pmem)"),
     key(
         "create",
         Values::Boolean,
         "`false`",
-        "For file, with `size`: a missing file is created, but never in place of one that was \
+        "For file and pmem, with `size`: a missing file is created, but never in place of one that was \
          served before: see below.",
     ),
     key(
         "block_size",
         Values::Other("512, 4096"),
-        "4096; the device's own for `block`",
+        "4096; the device's own for `block`, the region's for `pmem`",
         "Not for `nvme`.",
     )
-    .option("BYTES", "Logical block size: 512 or 4096 bytes (null, memory, file, block)"),
-    key("path", Values::Path, "needed for file and block", "")
-        .option("", "The file or block device (file, block)"),
+    .option("BYTES", "Logical block size: 512 or 4096 bytes (null, memory, file, block, pmem)"),
+    key("path", Values::Path, "needed for file, block and pmem", "")
+        .option("", "The file or device (file, block, pmem)"),
     key(
         "direct",
         Values::Boolean,
@@ -209,7 +209,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "force",
         Values::Boolean,
         "`false`",
-        "For block and nvme: a device that holds a file system or other data is served, although \
+        "For block, nvme and pmem: a device that holds a file system or other data is served, although \
          the daemon never saw it before. See below.",
     )
     .option("", "Take the device even if it holds a file system, swap space or part of a RAID")

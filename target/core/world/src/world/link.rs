@@ -194,7 +194,6 @@ fn takes_of(bytes: u64, rate: u64) -> u64 {
 }
 
 /// Returns a rate in whole bytes a second, rounded down, at least one.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
 fn whole(rate: Rate) -> u64 {
-    (rate.bytes() as u64).max(1)
+    rate.whole().max(1)
 }

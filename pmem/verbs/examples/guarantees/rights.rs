@@ -1,0 +1,102 @@
+//! A client that does all that it may.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pmem::one_sided::{Address, Failed, OneSided as _, Operation, Ticket};
+use pmem::period::Period;
+use pmem::token::Tokens;
+use pmem::word::{GrantWord, PoolWord, ReportWord};
+use pmem_verbs::connection::Connection;
+use pmem_verbs::private_data::{Request, Rights};
+
+use crate::common::{BLOCK, LENGTH, connect, request};
+
+/// Tries everything. Fails where something is refused, or is not what it should be.
+pub(crate) fn run(address: SocketAddr, number: u32) {
+    let wanted = Request { rights: Rights::ReadWrite, ..request(number) };
+    let mut connection = connect(address, wanted, 8).unwrap();
+    let accept = *connection.provider.accept();
+    assert_eq!(
+        (accept.client, accept.rights, accept.length),
+        (number, Rights::ReadWrite, LENGTH as u64)
+    );
+
+    // Data: the last block, to its last byte.
+    let [first, second] = <[_; 2]>::try_from(connection.buffers(2, BLOCK).unwrap()).unwrap();
+    let (mut written, offset) = (first, (LENGTH - BLOCK) as u64);
+    let before = read(&mut connection, offset, second);
+    for (place, byte) in written.bytes_mut().iter_mut().enumerate() {
+        *byte = u8::try_from(place % 251).unwrap();
+    }
+    connection.provider.write(Ticket(1), offset, written).unwrap();
+    let written = transferred(&mut connection, Ticket(1));
+    let read_back = read(&mut connection, offset, before);
+    assert!(read_back.bytes() == written.bytes(), "what was written is there");
+    let mut restored = written;
+    restored.bytes_mut().fill(0);
+    restored.bytes_mut()[..8].copy_from_slice(&offset.to_ne_bytes());
+    connection.provider.write(Ticket(2), offset, restored).unwrap();
+    transferred(&mut connection, Ticket(2));
+
+    // Words.
+    let grant = word(&mut connection, Operation::Read { at: accept.grant.at }).unwrap();
+    let report = ReportWord::new(Period(0), Tokens::ZERO, Tokens::ZERO).pack();
+    let reported = Operation::Write { at: accept.report.at, word: report };
+    assert_eq!(word(&mut connection, reported), Ok(report));
+    let pool = |connection: &mut Connection| {
+        word(connection, Operation::FetchAdd { at: accept.pool.at, add: 0 }).unwrap()
+    };
+    let before = pool(&mut connection);
+    // Other clients take tokens meanwhile, and the monitor puts some in: the period tells.
+    let swap = Operation::CompareSwap { at: accept.pool.at, expected: !before, new: 0 };
+    let found = PoolWord::unpack(word(&mut connection, swap).unwrap());
+    let later = found.period.after(PoolWord::unpack(before).period);
+    assert!(found.period == PoolWord::unpack(before).period || later == Some(1), "{found:?}");
+    assert_ne!(pool(&mut connection), 0, "nothing was exchanged");
+    // A word that was not granted is refused without an end of the connection.
+    let other = Address(accept.report.at.0 + 8);
+    assert_eq!(word(&mut connection, Operation::Read { at: other }), Err(Failed::Refused));
+    assert!(pool(&mut connection) != 0 && connection.provider.fault().is_none());
+    println!("rights: all there; grant {:?}", GrantWord::unpack(grant));
+}
+
+/// Reads into a buffer.
+fn read(
+    connection: &mut Connection,
+    offset: u64,
+    into: fabric::rdma::verbs::Part,
+) -> fabric::rdma::verbs::Part {
+    connection.provider.read(Ticket(7), offset, into).unwrap();
+    transferred(connection, Ticket(7))
+}
+
+/// Waits for the end of a transfer. Returns its buffer.
+fn transferred(connection: &mut Connection, ticket: Ticket) -> fabric::rdma::verbs::Part {
+    loop {
+        if let Some(transfer) = connection.provider.transferred() {
+            assert_eq!((transfer.ticket, transfer.result), (ticket, Ok(())));
+            return transfer.buffer;
+        }
+        wait(connection);
+    }
+}
+
+/// Carries out an operation on a word.
+fn word(connection: &mut Connection, operation: Operation) -> Result<u64, Failed> {
+    connection.provider.post(Ticket(9), operation).unwrap();
+    loop {
+        if let Some(completion) = connection.provider.completed() {
+            assert_eq!(completion.ticket, Ticket(9));
+            return completion.result;
+        }
+        wait(connection);
+    }
+}
+
+fn wait(connection: &mut Connection) {
+    // Messages to the engine come, too, and nobody listens here.
+    while connection.provider.message().is_some() {}
+    connection.wait(Duration::from_millis(20)).unwrap();
+    assert!(!connection.has_ended(), "the data node has ended the connection");
+}

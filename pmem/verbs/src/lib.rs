@@ -1,0 +1,21 @@
+//! Memory of a data node for clients that use it by one-sided RDMA, with the tokens of Haechi
+//! (docs/sources.md, H: Haechi).
+//!
+//! The crate joins [`pmem`], which decides and knows no RDMA, with [`fabric`]'s layer over verbs, which
+//! knows no tokens.
+//!
+//! - [`private_data`]: what client and data node say while they connect. [`message`]: what the data node
+//!   says later. Both are pure.
+//! - `grant` (feature `rdma`, as the next two): the rights of one client on the data node.
+//! - `provider`: [`pmem::one_sided::OneSided`] over a queue pair.
+//! - `connection`: the client's side of a connection.
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "rdma")]
+pub mod connection;
+#[cfg(feature = "rdma")]
+pub mod grant;
+pub mod message;
+pub mod private_data;
+#[cfg(feature = "rdma")]
+pub mod provider;

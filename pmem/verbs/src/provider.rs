@@ -1,0 +1,242 @@
+//! One-sided operations on the words and the data of a data node, over a queue pair.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fabric::queue::Remote;
+use fabric::rdma::verbs::{
+    Error, Fault, OneSided as Pair, OneSidedEvent, OneSidedWork, Part, Ticket as Mark, Unposted,
+};
+use pmem::one_sided::{Address, Completion, Failed, NotPosted, OneSided, Operation, Ticket};
+
+use crate::message::Message;
+use crate::private_data::{Accept, Keyed};
+
+/// The end of a transfer of data.
+#[derive(Debug)]
+pub struct Transfer {
+    /// Mark that it was posted with.
+    pub ticket: Ticket,
+    /// Whether it was carried out.
+    pub result: Result<(), Failed>,
+    /// Its buffer.
+    pub buffer: Part,
+}
+
+/// A connection to a data node, with the keys of what it grants.
+///
+/// Operations on words are those of [`OneSided`]. Transfers of data are posted by [`Self::read`] and
+/// [`Self::write`], and their tickets are apart from those of operations.
+#[derive(Debug)]
+pub struct Provider {
+    pair: Pair,
+    accept: Accept,
+    words: VecDeque<Completion>,
+    transfers: VecDeque<Transfer>,
+    messages: VecDeque<Message>,
+    /// Why the connection is lost: the first operation that failed.
+    fault: Option<Fault>,
+    failed: bool,
+}
+
+impl Provider {
+    /// Makes the provider of a connection, with what the data node grants.
+    #[must_use]
+    pub fn new(pair: Pair, accept: Accept) -> Self {
+        let (words, transfers, messages) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        Self { pair, accept, words, transfers, messages, fault: None, failed: false }
+    }
+
+    /// Returns what the data node grants.
+    #[must_use]
+    pub const fn accept(&self) -> &Accept {
+        &self.accept
+    }
+
+    /// Returns the connection.
+    #[must_use]
+    pub const fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
+    /// Gives the connection back, for operations with other keys.
+    #[must_use]
+    pub fn into_pair(self) -> Pair {
+        self.pair
+    }
+
+    /// Returns why the connection is lost; `None` while it is not, or nothing was tried since.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// Posts the reading of as many bytes as the buffer has, from an offset of the data on. An offset
+    /// beyond the data is refused by the data node.
+    ///
+    /// # Errors
+    ///
+    /// [`NotPosted`], with the buffer where it is still there.
+    pub fn read(
+        &mut self,
+        ticket: Ticket,
+        offset: u64,
+        into: Part,
+    ) -> Result<(), (NotPosted, Option<Part>)> {
+        let at = self.data(offset);
+        self.transfer(ticket, OneSidedWork::Read { at, into })
+    }
+
+    /// Posts the writing of a buffer's bytes to an offset of the data.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn write(
+        &mut self,
+        ticket: Ticket,
+        offset: u64,
+        from: Part,
+    ) -> Result<(), (NotPosted, Option<Part>)> {
+        let at = self.data(offset);
+        self.transfer(ticket, OneSidedWork::Write { at, from })
+    }
+
+    fn data(&self, offset: u64) -> Remote {
+        let Keyed { at, key } = self.accept.data;
+        Remote { address: at.0.wrapping_add(offset), key }
+    }
+
+    fn transfer(
+        &mut self,
+        ticket: Ticket,
+        work: OneSidedWork,
+    ) -> Result<(), (NotPosted, Option<Part>)> {
+        self.pair.post(Mark(ticket.0), work).map_err(|unposted| match unposted {
+            Unposted::Full(OneSidedWork::Read { into: buffer, .. })
+            | Unposted::Full(OneSidedWork::Write { from: buffer, .. }) => {
+                (NotPosted::Full, Some(buffer))
+            }
+            Unposted::Full(_) => (NotPosted::Full, None),
+            Unposted::Failed(_) => (NotPosted::Disconnected, None),
+        })
+    }
+
+    /// Returns the next transfer that is over, if there is one.
+    pub fn transferred(&mut self) -> Option<Transfer> {
+        self.transfers.pop_front()
+    }
+
+    /// Returns the next message of the data node, if there is one.
+    pub fn message(&mut self) -> Option<Message> {
+        self.messages.pop_front()
+    }
+
+    /// Takes what has happened: completions, messages.
+    pub fn poll(&mut self) {
+        let Self { pair, words, transfers, messages, fault, .. } = self;
+        let polled = pair.poll(|event| match event {
+            OneSidedEvent::Message(bytes) => messages.extend(Message::parse(&bytes)),
+            OneSidedEvent::Done { ticket, result, buffer } => {
+                let ticket = Ticket(ticket.0);
+                if let Err(why) = result {
+                    fault.get_or_insert(why);
+                }
+                let result = result.map_err(failed);
+                match buffer {
+                    Some(buffer) => {
+                        transfers.push_back(Transfer {
+                            ticket,
+                            result: result.map(|_| ()),
+                            buffer,
+                        });
+                    }
+                    None => words.push_back(Completion { ticket, result }),
+                }
+            }
+        });
+        self.failed |= polled.is_err();
+    }
+
+    /// Tells whether nothing was taken that nobody has asked for yet.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.words.is_empty() && self.transfers.is_empty() && self.messages.is_empty()
+    }
+
+    /// Makes the descriptor readable when the next thing happens. What happened before is not told of:
+    /// poll once more.
+    ///
+    /// # Errors
+    ///
+    /// The device has failed.
+    pub fn arm(&mut self) -> Result<(), Error> {
+        self.pair.arm()
+    }
+
+    /// Takes what has made the descriptor readable.
+    pub fn take_events(&mut self) {
+        self.pair.take_events();
+    }
+
+    /// Finds the key of a word; `None` for one that the data node did not grant.
+    fn place(&self, at: Address) -> Option<Remote> {
+        let Accept { pool, grant, report, .. } = self.accept;
+        let word = [pool, grant, report].into_iter().find(|word| word.at == at)?;
+        Some(Remote { address: at.0, key: word.key })
+    }
+}
+
+/// Returns the reason of a failure as engines and monitors know it.
+const fn failed(fault: Fault) -> Failed {
+    match fault {
+        Fault::Refused => Failed::Refused,
+        Fault::Flushed | Fault::Unanswered | Fault::Other(_) => Failed::Disconnected,
+    }
+}
+
+impl OneSided for Provider {
+    fn post(&mut self, ticket: Ticket, operation: Operation) -> Result<(), NotPosted> {
+        if self.failed {
+            return Err(NotPosted::Disconnected);
+        }
+        let at = match operation {
+            Operation::Read { at }
+            | Operation::Write { at, .. }
+            | Operation::FetchAdd { at, .. }
+            | Operation::CompareSwap { at, .. } => at,
+        };
+        // A word without a grant needs no device to be refused, which would end the connection.
+        let Some(at) = self.place(at) else {
+            self.words.push_back(Completion { ticket, result: Err(Failed::Refused) });
+            return Ok(());
+        };
+        let work = match operation {
+            Operation::Read { .. } => OneSidedWork::ReadWord { at },
+            Operation::Write { word, .. } => OneSidedWork::WriteWord { at, word },
+            Operation::FetchAdd { add, .. } => {
+                OneSidedWork::FetchAdd { at, add: add.cast_unsigned() }
+            }
+            Operation::CompareSwap { expected, new, .. } => {
+                OneSidedWork::CompareSwap { at, expect: expected, swap: new }
+            }
+        };
+        self.pair.post(Mark(ticket.0), work).map_err(|unposted| match unposted {
+            Unposted::Full(_) => NotPosted::Full,
+            Unposted::Failed(_) => NotPosted::Disconnected,
+        })
+    }
+
+    fn completed(&mut self) -> Option<Completion> {
+        if self.words.is_empty() {
+            self.poll();
+        }
+        self.words.pop_front()
+    }
+}
+
+impl AsFd for Provider {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pair.as_fd()
+    }
+}
