@@ -31,6 +31,8 @@ pub(super) struct Client {
     pub(super) silent: u32,
     /// Number of periods in a row in which reported and measured I/Os differed.
     pub(super) strange: u32,
+    /// R_i and N_i of the last whole period; no N_i where no report was wanted or came.
+    pub(super) before: (Tokens, Option<Tokens>),
 }
 
 /// The limits of what a true report may say.
@@ -58,12 +60,14 @@ impl Client {
             unused: 0,
             silent: 0,
             strange: 0,
+            before: (Tokens::ZERO, None),
         }
     }
 
     /// Begins a period of so many checks. A client that says nothing new in `silence` of them, or
     /// while two of its tokens must decay, counts as gone.
     pub(super) fn begin(&mut self, silence: u32, checks: u64) {
+        self.before = (self.granted, self.has_reported().then_some(self.completed));
         self.granted = self.reservation;
         let decay = checks.saturating_mul(2).checked_div(self.granted.0).unwrap_or(0);
         self.patience = silence.max(1).max(u32::try_from(decay).unwrap_or(u32::MAX));

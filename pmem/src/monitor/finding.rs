@@ -86,3 +86,19 @@ pub enum Finding {
         expected: i64,
     },
 }
+
+impl Finding {
+    /// Returns the client that it is about; `None` for one about the pool.
+    #[must_use]
+    pub const fn client(&self) -> Option<ClientId> {
+        match self {
+            Self::Overstated { client, .. }
+            | Self::Missed { client, .. }
+            | Self::OutOfReach { client, .. }
+            | Self::Silent { client, .. }
+            | Self::Impossible { client }
+            | Self::Traffic { client, .. } => Some(*client),
+            Self::PoolWritten { .. } => None,
+        }
+    }
+}

@@ -219,6 +219,15 @@ impl Monitor {
         self.asking
     }
 
+    /// Returns what each client did in the last whole period: its reservation, and the I/Os that it has
+    /// reported; `None` where no report was wanted or came.
+    pub fn served(&self) -> impl Iterator<Item = (ClientId, Tokens, Option<Tokens>)> {
+        self.clients.iter().map(|(id, client)| {
+            let (reservation, completed) = client.before;
+            (*id, reservation, completed)
+        })
+    }
+
     /// Returns the test that a reservation has to pass now.
     #[must_use]
     pub const fn admission(&self) -> Admission {

@@ -6,7 +6,8 @@
 //!
 //! - [`private_data`]: what client and data node say while they connect. [`message`]: what the data node
 //!   says later. Both are pure.
-//! - `grant` (feature `rdma`, as the next two): the rights of one client on the data node.
+//! - `grant` (feature `rdma`, as the next three): the rights of one client on the data node.
+//! - `node`: the data node: its listener, its clients, and the monitor's work.
 //! - `provider`: [`pmem::one_sided::OneSided`] over a queue pair.
 //! - `connection`: the client's side of a connection.
 #![forbid(unsafe_code)]
@@ -16,6 +17,8 @@ pub mod connection;
 #[cfg(feature = "rdma")]
 pub mod grant;
 pub mod message;
+#[cfg(feature = "rdma")]
+pub mod node;
 pub mod private_data;
 #[cfg(feature = "rdma")]
 pub mod provider;

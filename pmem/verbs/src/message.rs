@@ -1,19 +1,31 @@
-//! The messages that a data node sends to a client's engine, as the bytes of a SEND.
+//! The messages between a data node and a client, as the bytes of a SEND.
+//!
+//! What a data node sends to a client's engine, [`Message`]:
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0 | kind: 1 for [`Push`], 2 for [`Ask`] |
-//! | 1 | 0 |
-//! | 3:2 | number of the period |
-//! | 7:4 | 0 |
+//! | 0 | kind: 1 for [`Push`], 2 for [`Ask`], 3 for [`Message::Synced`] |
+//! | 1 | of kind 3: 1 where it was done, else 0 |
+//! | 3:2 | of kinds 1 and 2: number of the period |
+//! | 7:4 | of kind 3: the client's ticket |
 //! | 15:8 | of a push: the reservation in tokens; else 0 |
 //!
-//! Numbers are little-endian. A client ignores kinds that it does not know.
+//! What a client sends, [`Sync`]:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0 | kind: 1 |
+//! | 3:1 | 0 |
+//! | 7:4 | ticket |
+//! | 15:8 | offset of the first byte in the region's data |
+//! | 23:16 | number of bytes |
+//!
+//! Numbers are little-endian. Either side ignores kinds that it does not know.
 
 use pmem::message::{Ask, Push};
 use pmem::period::Period;
 use pmem::token::Tokens;
-use zerocopy::little_endian::{U16, U64};
+use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The number of bytes of a message.
@@ -21,6 +33,9 @@ pub const LENGTH: usize = 16;
 
 const PUSH: u8 = 1;
 const ASK: u8 = 2;
+const SYNCED: u8 = 3;
+/// The kind of a [`Sync`].
+const SYNC: u8 = 1;
 
 /// A message to an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,33 +44,70 @@ pub enum Message {
     Push(Push),
     /// Reports are wanted.
     Ask(Ask),
+    /// The answer to a [`Sync`].
+    Synced {
+        /// The client's ticket.
+        ticket: u32,
+        /// Whether the data survives; if not, the medium has failed, or the client may not write there.
+        done: bool,
+    },
+}
+
+/// A client's wish that what it has written to some bytes survives whatever the region's kind lets
+/// survive. It goes behind the writes on the same queue pair, so that the data node gets it when their
+/// data is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// The number that the answer has.
+    pub ticket: u32,
+    /// Offset of the first byte in the region's data.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Raw {
     kind: u8,
-    reserved1: u8,
+    done: u8,
     period: U16,
-    reserved4: [u8; 4],
+    ticket: U32,
     reservation: U64,
 }
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawSync {
+    kind: u8,
+    reserved1: [u8; 3],
+    ticket: U32,
+    offset: U64,
+    length: U64,
+}
+
 const _: () = assert!(size_of::<Raw>() == LENGTH);
+const _: () = assert!(size_of::<RawSync>() == Sync::LENGTH);
 
 impl Message {
     /// Makes the bytes.
     #[must_use]
     pub fn emit(self) -> [u8; LENGTH] {
-        let (kind, period, reservation) = match self {
-            Self::Push(push) => (PUSH, push.period, push.reservation),
-            Self::Ask(ask) => (ASK, ask.period, Tokens::ZERO),
+        let (kind, done, ticket) = match self {
+            Self::Push(_) => (PUSH, false, 0),
+            Self::Ask(_) => (ASK, false, 0),
+            Self::Synced { ticket, done } => (SYNCED, done, ticket),
+        };
+        let (period, reservation) = match self {
+            Self::Push(push) => (push.period, push.reservation),
+            Self::Ask(ask) => (ask.period, Tokens::ZERO),
+            Self::Synced { .. } => (Period(0), Tokens::ZERO),
         };
         zerocopy::transmute!(Raw {
             kind,
-            reserved1: 0,
+            done: done.into(),
             period: U16::new(period.0),
-            reserved4: [0; 4],
+            ticket: U32::new(ticket),
             reservation: U64::new(reservation.0),
         })
     }
@@ -71,8 +123,35 @@ impl Message {
                 Some(Self::Push(Push { period, reservation }))
             }
             ASK => Some(Self::Ask(Ask { period })),
+            SYNCED => Some(Self::Synced { ticket: raw.ticket.get(), done: raw.done == 1 }),
             _ => None,
         }
+    }
+}
+
+impl Sync {
+    /// The number of bytes of the message.
+    pub const LENGTH: usize = 24;
+
+    /// Makes the bytes.
+    #[must_use]
+    pub fn emit(self) -> [u8; Self::LENGTH] {
+        zerocopy::transmute!(RawSync {
+            kind: SYNC,
+            reserved1: [0; 3],
+            ticket: U32::new(self.ticket),
+            offset: U64::new(self.offset),
+            length: U64::new(self.length),
+        })
+    }
+
+    /// Reads the bytes; `None` for what is too short, or of a kind that is not known.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let (raw, _) = RawSync::read_from_prefix(bytes).ok()?;
+        let RawSync { ticket, offset, length, .. } = raw;
+        let sync = Self { ticket: ticket.get(), offset: offset.get(), length: length.get() };
+        (raw.kind == SYNC).then_some(sync)
     }
 }
 
@@ -88,24 +167,36 @@ mod tests {
         assert_eq!(push.emit(), [1, 0, 3, 2, 0, 0, 0, 0, 5, 4, 0, 0, 0, 0, 0, 0]);
         let ask = Message::Ask(Ask { period: Period(9) });
         assert_eq!(ask.emit(), [2, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Message::parse(&[3; 16]), None);
+        let synced = Message::Synced { ticket: 0x0607, done: true };
+        assert_eq!(synced.emit(), [3, 1, 0, 0, 7, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let sync = Sync { ticket: 0x0102, offset: 0x0304, length: 0x0506 }.emit();
+        let bytes = [1, 0, 0, 0, 2, 1, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0, 6, 5, 0, 0, 0, 0, 0, 0];
+        assert_eq!(sync, bytes);
+        assert_eq!(Message::parse(&[4; 16]), None);
+        assert_eq!((Sync::parse(&[2; 24]), Sync::parse(&sync[..23])), (None, None));
         assert_eq!(Message::parse(&ask.emit()[..15]), None);
     }
 
     proptest! {
         #[test]
-        fn what_is_said_is_heard(period: u16, reservation: u64, pad in 0_usize..50) {
+        fn what_is_said_is_heard(
+            period: u16, reservation: u64, ticket: u32, done: bool, offset: u64, length: u64,
+            pad in 0_usize..50,
+        ) {
             let period = Period(period);
             let push = Message::Push(Push { period, reservation: Tokens(reservation) });
-            for message in [push, Message::Ask(Ask { period })] {
+            for message in [push, Message::Ask(Ask { period }), Message::Synced { ticket, done }] {
                 let bytes = [&message.emit()[..], &vec![7; pad]].concat();
                 prop_assert_eq!(Message::parse(&bytes), Some(message));
             }
+            let sync = Sync { ticket, offset, length };
+            let bytes = [&sync.emit()[..], &vec![7; pad]].concat();
+            prop_assert_eq!(Sync::parse(&bytes), Some(sync));
         }
 
         #[test]
         fn any_bytes_are_read_or_ignored(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let known = bytes.len() >= LENGTH && (bytes[0] == PUSH || bytes[0] == ASK);
+            let known = bytes.len() >= LENGTH && (PUSH..=SYNCED).contains(&bytes[0]);
             prop_assert_eq!(Message::parse(&bytes).is_some(), known);
         }
     }

@@ -9,8 +9,11 @@ use fabric::rdma::verbs::{
 };
 use pmem::one_sided::{Address, Completion, Failed, NotPosted, OneSided, Operation, Ticket};
 
-use crate::message::Message;
+use crate::message::{Message, Sync};
 use crate::private_data::{Accept, Keyed};
+
+/// The mark of messages to the data node, which complete without anybody waiting for it.
+const SYNC: Ticket = Ticket(u64::MAX);
 
 /// The end of a transfer of data.
 #[derive(Debug)]
@@ -87,6 +90,17 @@ impl Provider {
         self.transfer(ticket, OneSidedWork::Read { at, into })
     }
 
+    /// Asks the data node to make what was written before survive: the bytes from an offset of the data
+    /// on. [`Message::Synced`] with the ticket follows.
+    ///
+    /// # Errors
+    ///
+    /// [`NotPosted`].
+    pub fn sync(&mut self, asked: Sync) -> Result<(), NotPosted> {
+        let work = OneSidedWork::Send { bytes: asked.emit().to_vec() };
+        self.pair.post(Mark(SYNC.0), work).map_err(not_posted)
+    }
+
     /// Posts the writing of a buffer's bytes to an offset of the data.
     ///
     /// # Errors
@@ -144,6 +158,7 @@ impl Provider {
                 }
                 let result = result.map_err(failed);
                 match buffer {
+                    None if ticket == SYNC => {}
                     Some(buffer) => {
                         transfers.push_back(Transfer {
                             ticket,
@@ -187,6 +202,14 @@ impl Provider {
     }
 }
 
+/// Returns why something was not posted, as engines and monitors know it.
+fn not_posted(unposted: Unposted) -> NotPosted {
+    match unposted {
+        Unposted::Full(_) => NotPosted::Full,
+        Unposted::Failed(_) => NotPosted::Disconnected,
+    }
+}
+
 /// Returns the reason of a failure as engines and monitors know it.
 const fn failed(fault: Fault) -> Failed {
     match fault {
@@ -221,10 +244,7 @@ impl OneSided for Provider {
                 OneSidedWork::CompareSwap { at, expect: expected, swap: new }
             }
         };
-        self.pair.post(Mark(ticket.0), work).map_err(|unposted| match unposted {
-            Unposted::Full(_) => NotPosted::Full,
-            Unposted::Failed(_) => NotPosted::Disconnected,
-        })
+        self.pair.post(Mark(ticket.0), work).map_err(not_posted)
     }
 
     fn completed(&mut self) -> Option<Completion> {

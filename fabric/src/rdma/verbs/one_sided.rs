@@ -66,6 +66,11 @@ pub enum OneSidedWork {
         /// The buffer.
         from: Part,
     },
+    /// Sends a message of up to 64 bytes, which the peer gets behind what was written before it.
+    Send {
+        /// The message.
+        bytes: Vec<u8>,
+    },
 }
 
 /// The reason why an operation has failed. Whether it was carried out is not known then, and the
@@ -112,7 +117,7 @@ pub enum OneSidedEvent {
         /// Its mark.
         ticket: Ticket,
         /// The word that was read or that there was before; for a write, the word written, and 0 for a
-        /// range.
+        /// range or a message.
         result: Result<u64, Fault>,
         /// The buffer of a range.
         buffer: Option<Part>,
@@ -154,6 +159,7 @@ enum Kind {
     /// The word that was written.
     WritesWord(u64),
     Range,
+    Message,
 }
 
 /// A connection to memory of a peer, on the thread that uses it. Operations are posted and completed in
@@ -220,9 +226,18 @@ impl OneSided {
         if self.under_way.len() >= self.most {
             return Err(Unposted::Full(work));
         }
-        let is_range = matches!(work, OneSidedWork::Read { .. } | OneSidedWork::Write { .. });
-        let word = if is_range { None } else { self.words.pop() };
+        let has_word = match work {
+            OneSidedWork::ReadWord { .. }
+            | OneSidedWork::WriteWord { .. }
+            | OneSidedWork::FetchAdd { .. }
+            | OneSidedWork::CompareSwap { .. } => true,
+            OneSidedWork::Read { .. } | OneSidedWork::Write { .. } | OneSidedWork::Send { .. } => {
+                false
+            }
+        };
+        let word = if has_word { self.words.pop() } else { None };
         let (kind, work) = match (work, word) {
+            (OneSidedWork::Send { bytes }, _) => (Kind::Message, Work::send(&bytes, None)),
             (OneSidedWork::Read { at, into }, _) => (Kind::Range, Work::Read { into, remote: at }),
             (OneSidedWork::Write { at, from }, _) => {
                 (Kind::Range, Work::Write { payload: from, remote: at })
@@ -250,7 +265,7 @@ impl OneSided {
             }
             Err((error, refused)) => {
                 self.words.extend(refused.into_iter().filter_map(|work| match kind {
-                    Kind::Range => None,
+                    Kind::Range | Kind::Message => None,
                     Kind::ReadsWord | Kind::WritesWord(_) => buffer(work),
                 }));
                 Err(Unposted::Failed(error))
@@ -278,7 +293,7 @@ impl OneSided {
                         let word = match (kind, &buffer) {
                             (Kind::ReadsWord, Some(buffer)) => word_in(buffer),
                             (Kind::WritesWord(word), _) => word,
-                            (Kind::ReadsWord | Kind::Range, _) => 0,
+                            (Kind::ReadsWord | Kind::Range | Kind::Message, _) => 0,
                         };
                         if !matches!(kind, Kind::Range) {
                             words.extend(buffer.take());

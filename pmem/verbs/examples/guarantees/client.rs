@@ -151,6 +151,7 @@ fn take(
         match message {
             Message::Push(push) => engine.push(clock.now(), push),
             Message::Ask(ask) => engine.ask(ask),
+            Message::Synced { .. } => {}
         }
     }
 }

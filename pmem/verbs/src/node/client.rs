@@ -1,0 +1,167 @@
+//! A client of a data node.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use fabric::rdma::verbs::{
+    ActivePair, Completion, CompletionQueue, ConnectRequest, ConnectionParams, Device, Done, Error,
+    Memory, QueuePair, QueuePairSize, Token, Work,
+};
+use pmem::message::ClientId;
+use pmem::monitor::Monitor;
+use pmem::token::Tokens;
+
+use crate::grant::{ControlWords, Grant, Terms};
+use crate::message::{Message, Sync};
+use crate::private_data::{Reject, Request, Rights};
+
+/// READs and atomics of a client that are answered at once.
+const READS: u8 = 16;
+/// Messages that may be on their way to a client; those beyond are dropped.
+const MESSAGES: u16 = 16;
+/// Messages of a client that may come at once; a client that sends more waits.
+const SYNCS: u16 = 16;
+
+/// The name of a grant, by which whoever has given it knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GrantKey(pub u64);
+
+/// What a client may use.
+#[derive(Clone)]
+pub struct Claim {
+    /// The memory, and the part of it that is granted.
+    pub data: (Arc<dyn Memory>, Range<usize>),
+    /// What the client may do with the data.
+    pub rights: Rights,
+    /// R_i, in tokens of a period.
+    pub reservation: Tokens,
+    /// L_i, in tokens of a period.
+    pub limit: Option<Tokens>,
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { data: (_, part), rights, reservation, limit } = self;
+        write!(f, "Claim({part:?}, {rights:?}, {reservation} of {limit:?})")
+    }
+}
+
+/// Who knows what is granted.
+pub trait Grants {
+    /// Finds the grant of a request.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the client is refused.
+    fn claim(&mut self, wanted: &Request) -> Result<(GrantKey, Claim), Reject>;
+}
+
+/// A queue pair of the node.
+pub(super) type Pair = ActivePair<Vec<u8>, Vec<u8>>;
+
+/// A client.
+#[derive(Debug)]
+pub(super) struct Client {
+    // The queue pair ends before the rights that it is of.
+    pair: Pair,
+    /// Its rights, until they are revoked.
+    grant: Option<Grant>,
+    pub(super) key: GrantKey,
+    reservation: Tokens,
+    /// Whether the connection stands.
+    pub(super) is_here: bool,
+}
+
+impl Client {
+    /// Accepts a connection with the rights of a grant, as the client with that number.
+    pub(super) fn accept(
+        (device, words, number): (&Device, &ControlWords, u32),
+        (key, claim): (GrantKey, Claim),
+        asked: ConnectRequest,
+        completions: &CompletionQueue,
+        terms: Terms,
+    ) -> Result<Self, Error> {
+        let Claim { data, rights, reservation, limit } = claim;
+        let grant = Grant::new(device, words, number, data, rights)?;
+        let token = Token(number.into());
+        let pair = accept(asked, token, &grant, completions, Terms { limit, ..terms })?;
+        Ok(Self { pair, grant: Some(grant), key, reservation, is_here: false })
+    }
+
+    /// Returns the number of the client's queue pair.
+    pub(super) fn queue_pair(&self) -> u32 {
+        self.pair.pair().number()
+    }
+
+    /// Admits the client with its reservation; without one, where the capacity has become too small
+    /// since it was promised: the monitor's findings then tell that it is missed.
+    pub(super) fn admit(&self, monitor: &mut Monitor, id: ClientId) {
+        if monitor.admit(id, self.reservation).is_err() {
+            let _ = monitor.admit(id, Tokens::ZERO);
+        }
+    }
+
+    /// Sends a message, unless too many are on their way: the client does not look.
+    pub(super) fn send(&mut self, message: Message) {
+        if self.is_here && self.pair.posted() < usize::from(MESSAGES) {
+            // A connection that has ended is told of by the connection manager.
+            let _ = self.pair.post([Work::send(&message.emit(), None)]);
+        }
+    }
+
+    /// Takes a completion of the client's queue pair.
+    pub(super) fn complete(
+        &mut self,
+        completion: Completion,
+        done: impl FnMut(Done<Vec<u8>, Vec<u8>>),
+    ) {
+        self.pair.complete(completion, done);
+        // Where the connection has ended, nothing more can come.
+        let _ = self.pair.repost();
+    }
+
+    /// Ends the client's rights: the device refuses what it tries from now on.
+    pub(super) fn revoke(&mut self) {
+        self.grant = None;
+    }
+
+    /// Ends the client's rights, then its connection.
+    pub(super) fn end(mut self) {
+        self.revoke();
+        // It has perhaps ended already.
+        let _ = self.pair.pair().id().disconnect();
+        drop(self.pair.destroy());
+    }
+}
+
+/// Returns the room that the completions of so many queue pairs need.
+pub(super) fn completions(pairs: u32) -> u32 {
+    pairs.saturating_mul(u32::from(MESSAGES) + u32::from(SYNCS))
+}
+
+/// Accepts a connection with the rights of a grant.
+pub(super) fn accept(
+    mut asked: ConnectRequest,
+    token: Token,
+    grant: &Grant,
+    completions: &CompletionQueue,
+    terms: Terms,
+) -> Result<Pair, Error> {
+    asked.id.set_token(token);
+    let params = ConnectionParams {
+        responder_resources: asked.responder_resources.min(READS),
+        initiator_depth: 0,
+        retries: 7,
+        not_ready_retries: 7,
+    };
+    let size = QueuePairSize {
+        sends: MESSAGES.into(),
+        receives: SYNCS,
+        receive_bytes: Sync::LENGTH,
+        send_payloads: false,
+    };
+    let pair = QueuePair::new(asked.id, grant.regions(), completions, size)?;
+    pair.accept(params, &grant.accept(terms).emit(), None)?;
+    Ok(pair.activate())
+}
