@@ -10,6 +10,7 @@ pub mod identify;
 pub mod log;
 pub mod opcode;
 pub mod property;
+pub mod region;
 mod sgl;
 mod status;
 

@@ -38,6 +38,9 @@ pub mod admin {
     pub const ASYNC_EVENT_REQUEST: u8 = 0x0c;
     /// Keep Alive.
     pub const KEEP_ALIVE: u8 = 0x18;
+    /// Get Region, vendor specific (see [`region`](crate::nvme::region)): bits 1:0 are 10b, data from
+    /// the controller.
+    pub const GET_REGION: u8 = 0xc2;
 }
 
 /// Opcode of every Fabrics command, on admin and I/O queues.

@@ -93,6 +93,14 @@ statuses! {
     CONNECT_INVALID_HOST = 0x184, "connect: invalid host";
     /// 1/85h (Disconnect).
     DISCONNECT_INVALID_QUEUE_TYPE = 0x185, "disconnect: invalid queue type";
+    /// 1/C0h (Get Region): no such region, or not for this host, or not with these rights, which is
+    /// not told.
+    REGION_NOT_GRANTED = 0x1c0, "region not granted";
+    /// 1/C1h (Get Region): the reservation does not fit; DW0 has the largest that would, I/Os per
+    /// second.
+    RESERVATION_REFUSED = 0x1c1, "reservation refused";
+    /// 1/C2h (Get Region): there are as many grants as there can be now.
+    NO_ROOM_FOR_REGION = 0x1c2, "no room for more region grants";
     /// 2/80h.
     WRITE_FAULT = 0x280, "write fault";
     /// 2/81h.
