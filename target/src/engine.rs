@@ -3,6 +3,7 @@
 
 mod error;
 mod loss;
+mod pmem;
 mod state;
 
 use std::sync::Arc;
@@ -10,13 +11,17 @@ use std::sync::Arc;
 use arbitration::Class;
 pub use error::EngineError;
 pub use loss::Loss;
+pub use pmem::{PmemState, RegionClient, RegionFacts, RegionState};
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
     LinkClassState, LinkState, ListenerState, NamespaceState, NetworkState, QosState, ReactorState,
     ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 
-use crate::config::{AllowedHost, Endpoint, Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{
+    AllowedHost, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig, RegionConfig,
+    Subsystem,
+};
 
 /// A running target. Any thread but a reactor may call the methods. A change takes effect as a
 /// whole before its method returns, or not at all.
@@ -81,6 +86,13 @@ pub trait Engine: Send + Sync {
     fn network_config(&self) -> Network;
     /// Returns the present state of the network.
     fn network(&self) -> NetworkState;
+    /// Replaces all regions of `[[region]]`. Clients lose those that are gone, and those that have
+    /// become others; of the rest they have what a change leaves.
+    fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError>;
+    /// Returns the present settings of `[pmem]` and `[[region]]`.
+    fn pmem_config(&self) -> PmemConfig;
+    /// Returns the present state of the regions and their clients.
+    fn pmem(&self) -> PmemState;
     /// Returns the present listeners.
     fn listeners(&self) -> Vec<ListenerState>;
     /// Returns the present subsystems with their namespaces as they are now.

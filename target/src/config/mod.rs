@@ -19,6 +19,7 @@ mod namespace;
 pub(crate) mod network;
 pub(crate) mod node;
 mod parse;
+pub(crate) mod pmem;
 pub(crate) mod qos;
 mod render;
 mod subsystem;
@@ -46,6 +47,7 @@ pub use listener::Listener;
 pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
+pub use pmem::{Pmem, PmemConfig, RegionConfig};
 pub use qos::{
     DeviceQos, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session, is_automatic,
     split_namespace,

@@ -3,6 +3,7 @@
 use super::fields::{Fields, Problems};
 use super::listener::{ParsedListener, listener};
 use super::node::Node;
+use super::pmem::PmemConfig;
 use super::qos::Known;
 use super::subsystem::{ParsedSubsystem, Subsystem, resolve, subsystem};
 use super::whole::Config;
@@ -35,6 +36,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
         target,
         qos: qos::finish(qos, &subsystems, known, problems),
         network: network::finish(network, &listeners, problems),
+        pmem: PmemConfig::default(),
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
         subsystems,
     }

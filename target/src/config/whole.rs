@@ -2,6 +2,7 @@
 
 use super::listener::Listener;
 use super::network::Network;
+use super::pmem::PmemConfig;
 use super::qos::QosConfig;
 use super::subsystem::Subsystem;
 use super::target::TargetConfig;
@@ -15,6 +16,8 @@ pub struct Config {
     pub qos: QosConfig,
     /// `[network]`, `[[link]]`: the network.
     pub network: Network,
+    /// `[pmem]`, `[[region]]`: persistent memory for one-sided RDMA.
+    pub pmem: PmemConfig,
     /// `[[listener]]`.
     pub listeners: Vec<Listener>,
     /// `[[subsystem]]`.

@@ -7,14 +7,14 @@ use arbitration::{Class, PerClass};
 use fabric::controller::RefusalKind;
 
 use crate::config::{
-    AllowedHost, Backend, Config, Endpoint, LinkConfig, Listener, Namespace, Network, QosConfig,
-    Subsystem, clash, format_nguid, is_automatic,
+    AllowedHost, Backend, Config, Endpoint, LinkConfig, Listener, Namespace, Network, PmemConfig,
+    QosConfig, RegionConfig, Subsystem, clash, format_nguid, is_automatic,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
     EngineError, FlowState, LinkClassState, LinkState, ListenerState, Loss, NamespaceState,
-    NetworkState, QosState, ReactorState, ReserveState, SessionState, Statistics, SubsystemState,
-    Traffic,
+    NetworkState, PmemState, QosState, ReactorState, ReserveState, SessionState, Statistics,
+    SubsystemState, Traffic,
 };
 use crate::workloads::WorkloadKey;
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
@@ -315,6 +315,22 @@ impl Engine for TestEngine {
             advice: vec!["turn on ECN: sysctl net.ipv4.tcp_ecn=1".into()],
             links: config.all_links().map(link_state).collect(),
         }
+    }
+
+    fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError> {
+        self.change(|config| {
+            config.pmem.regions = regions.to_vec();
+            Ok(())
+        })
+    }
+
+    fn pmem_config(&self) -> PmemConfig {
+        self.config.lock().unwrap().pmem.clone()
+    }
+
+    fn pmem(&self) -> PmemState {
+        let open = Ok(());
+        PmemState { open, capacity: 0, reserved: 0, period: 0, regions: Vec::new() }
     }
 
     fn listeners(&self) -> Vec<ListenerState> {

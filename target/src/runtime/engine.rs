@@ -6,14 +6,21 @@ use arbitration::Class;
 use fabric::controller::ConnectionId;
 
 use super::{Runtime, hurt, settings, subsystems};
-use crate::config::{AllowedHost, Endpoint, Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{
+    AllowedHost, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig, RegionConfig,
+    Subsystem,
+};
 use crate::connections::Done;
 use crate::engine::{
-    ConnectionState, Engine, EngineError, ListenerState, Loss, NetworkState, QosState, Statistics,
-    SubsystemState,
+    ConnectionState, Engine, EngineError, ListenerState, Loss, NetworkState, PmemState, QosState,
+    Statistics, SubsystemState,
 };
 use crate::reactor::mailbox::Message;
 use crate::sync::lock;
+
+/// Why no region is served.
+const NO_REGIONS: &str = "this sluiced serves no regions of persistent memory by one-sided RDMA; \
+                          remove [[region]]";
 
 impl Engine for Runtime {
     fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
@@ -134,6 +141,22 @@ impl Engine for Runtime {
 
     fn network(&self) -> NetworkState {
         self.shared.network.state()
+    }
+
+    fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError> {
+        match regions {
+            [] => Ok(()),
+            _ => Err(EngineError::Invalid(NO_REGIONS.into())),
+        }
+    }
+
+    fn pmem_config(&self) -> PmemConfig {
+        PmemConfig::default()
+    }
+
+    fn pmem(&self) -> PmemState {
+        let open = Err(NO_REGIONS.into());
+        PmemState { open, capacity: 0, reserved: 0, period: 0, regions: Vec::new() }
     }
 
     fn listeners(&self) -> Vec<ListenerState> {
