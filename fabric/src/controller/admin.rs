@@ -16,6 +16,7 @@ use crate::nvme::feature::{GetFeature, SetFeature};
 use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand};
 use crate::nvme::log::GetLogPage;
 use crate::nvme::opcode::{FABRICS, admin, fabrics};
+use crate::nvme::region::REGION_GRANT_SIZE;
 use crate::nvme::{Sqe, Status};
 
 /// An admin command with its queue and its data.
@@ -124,6 +125,9 @@ impl Service {
             admin::ASYNC_EVENT_REQUEST => self.async_event_request(command),
             admin::ABORT if !self.is_discovery(command.id) => self.abort(command),
             admin::KEEP_ALIVE => self.keep_alive(command),
+            admin::GET_REGION if self.serves_regions(command.id) => {
+                self.get_region(command.id, command.sqe, out)
+            }
             _ => Reply::failed(Status::INVALID_OPCODE.dnr()),
         }
     }
@@ -312,11 +316,17 @@ impl Service {
             |bytes: u32| DataLength { host_to_controller: bytes, controller_to_host: 0 };
         let wide = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
         let most = u64::from(self.config.max_transfer);
-        match (self.connections.get(&connection).map(|a| a.qid), sqe.opcode) {
+        let attached = self.connections.get(&connection);
+        match (attached.map(|a| a.qid), sqe.opcode) {
             (None, FABRICS) if fctype(sqe) == fabrics::CONNECT => from_host(CONNECT_DATA_BYTES),
             (Some(0), admin::IDENTIFY) => to_host(wide(IDENTIFY_SIZE)),
             (Some(0), admin::GET_LOG_PAGE) => to_host(GetLogPage::parse(sqe).length.min(most)),
             (Some(0), admin::GET_FEATURES) => to_host(wide(GetFeature::parse(sqe).data_length())),
+            (Some(0), admin::GET_REGION)
+                if attached.is_some_and(|a| self.serves_regions(a.controller)) =>
+            {
+                to_host(wide(REGION_GRANT_SIZE))
+            }
             (Some(0), admin::SET_FEATURES) => {
                 from_host(u32::try_from(SetFeature::parse(sqe).data_length()).unwrap_or(0))
             }

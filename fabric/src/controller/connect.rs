@@ -212,6 +212,7 @@ impl Service {
             errors: ErrorLog::default(),
             changed: ChangedNamespaces::default(),
             keep_alive: KeepAlive::new(now, request.command.kato.get(), kind, &self.config),
+            regions: None,
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::error_log::ErrorLog;
 use super::events::{ChangedNamespaces, Events};
 use super::feature_values::Features;
+use super::regions::HeldRegions;
 use super::registers::Properties;
 use super::{
     Action, ConnectionId, ControllerId, ControllerShared, ListenerId, NamespaceTable,
@@ -53,6 +54,8 @@ pub(super) struct Controller {
     pub(super) errors: ErrorLog,
     pub(super) changed: ChangedNamespaces,
     pub(super) keep_alive: KeepAlive,
+    /// The regions that the host was granted; `None`: no region since the controller was enabled.
+    pub(super) regions: Option<HeldRegions>,
 }
 
 impl Controller {

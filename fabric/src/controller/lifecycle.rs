@@ -139,7 +139,8 @@ impl Service {
         }
     }
 
-    /// Ends a controller: nothing more is answered, all of its connections are closed.
+    /// Ends a controller: nothing more is answered, all of its connections are closed, and its grants
+    /// of regions end.
     pub(super) fn end_controller(&mut self, now: Nanos, id: ControllerId, reason: CloseReason) {
         let Some(controller) = self.controllers.remove(&id) else { return };
         self.room.give_back(&controller);

@@ -78,7 +78,7 @@ impl Service {
         let page = match (controller.kind, command.lid) {
             (_, lid::SUPPORTED) => supported_pages(controller.kind),
             (_, lid::ERROR) => controller.errors.page(),
-            (_, lid::EFFECTS) => effects_page(controller),
+            (_, lid::EFFECTS) => effects_page(controller, self.serves_regions(controller.id)),
             (_, lid::FEATURES) => features_page(controller.kind),
             (_, lid::MANAGEMENT_COMMANDS) => management_page(),
             (ControllerKind::Discovery, lid::DISCOVERY) => {
@@ -208,8 +208,9 @@ fn management_page() -> Vec<u8> {
     vec![0; 1024]
 }
 
-/// Makes Commands Supported and Effects, in accord with Identify's ONCS.
-fn effects_page(controller: &Controller) -> Vec<u8> {
+/// Makes Commands Supported and Effects, in accord with Identify's ONCS. `regions`: the controller has
+/// Get Region.
+fn effects_page(controller: &Controller, regions: bool) -> Vec<u8> {
     use opcode::{admin, io};
     let for_all = U32::new(effects::SUPPORTED | effects::CONTROLLER_SCOPE);
     // I/O commands report no scope: Linux hosts warn of each that does.
@@ -237,6 +238,9 @@ fn effects_page(controller: &Controller) -> Vec<u8> {
     }
     let optional = controller.table.commands();
     set(admin::ABORT, false, for_all);
+    if regions {
+        set(admin::GET_REGION, false, for_all);
+    }
     set(io::FLUSH, true, supported);
     set(io::READ, true, supported);
     set(io::WRITE, true, writes);

@@ -143,7 +143,7 @@ impl Service {
         }
     }
 
-    /// Begins a reset or a shutdown: I/O queues are closed, commands that wait on the admin queue
+    /// Begins a reset or a shutdown: I/O queues are closed, grants of regions end, commands that wait on the admin queue
     /// are completed as aborted. CSTS reports the end once the I/O queues' commands are settled, so
     /// that no earlier write lands after it.
     fn quiesce(&mut self, now: Nanos, id: ControllerId, reset: bool, shutdown: bool) {
@@ -152,6 +152,7 @@ impl Service {
         self.close_queues(id, reason);
         let Some(controller) = self.controllers.get_mut(&id) else { return };
         controller.properties.starts = None;
+        controller.regions = None;
         controller.shared.ready.store(false, Ordering::Release);
         let requests =
             if reset { controller.reset(&self.config) } else { controller.events.reset() };

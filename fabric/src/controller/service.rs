@@ -10,7 +10,7 @@ use super::instance::{Controller, ControllerKind};
 use super::room::Room;
 use super::{
     AbortTicket, Action, AllowedHost, ConfigError, ConnectionId, ControllerId, ListenerId,
-    ListenerSpec, Namespace, NamespaceTable, Refusal, ServiceConfig, SubsystemSpec,
+    ListenerSpec, Namespace, NamespaceTable, Refusal, RegionGrants, ServiceConfig, SubsystemSpec,
 };
 use crate::fabrics::DISCOVERY_NQN;
 
@@ -92,6 +92,8 @@ pub struct Service {
     /// Change count of the ANA log page.
     pub(super) ana_changes: u64,
     pub(super) draining: bool,
+    /// Who decides on Get Region; `None` where no regions are served.
+    pub(super) region_grants: Option<Arc<dyn RegionGrants>>,
 }
 
 /// A subsystem as it is now.
@@ -149,6 +151,7 @@ impl Service {
             generation: 1,
             ana_changes: 1,
             draining: false,
+            region_grants: None,
         })
     }
 

@@ -6,6 +6,7 @@ use zerocopy::little_endian::U32;
 use crate::fabrics::{CONNECT_DATA_BYTES, NQN_MAX};
 use crate::nvm::LbaRange;
 use crate::nvme::feature::fid;
+use crate::nvme::region::{GetRegion, RegionName, RegionRights};
 use crate::nvme::{Sqe, opcode};
 
 /// CC: EN (bit 0), IOSQES 19:16 = 6 (64 bytes), IOCQES 23:20 = 4 (16 bytes).
@@ -125,6 +126,14 @@ pub fn event_request() -> Sqe {
 #[must_use]
 pub fn keep_alive() -> Sqe {
     Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() }
+}
+
+/// Makes Get Region, vendor specific: asks for a region of persistent memory with a reservation in I/Os
+/// per second, 0 for none. [`region_granted`](super::region_granted) reads the answer, whose data is
+/// [`REGION_GRANT_SIZE`](crate::nvme::region::REGION_GRANT_SIZE) bytes.
+#[must_use]
+pub fn get_region(name: RegionName, rights: RegionRights, reservation: u32) -> Sqe {
+    GetRegion { name, rights, reservation }.sqe()
 }
 
 /// Makes Dataset Management that deallocates `blocks` logical blocks from `slba`, and its data: one

@@ -3,14 +3,17 @@
 //!
 //! [`Association`] is the state machine: answers and the present time go in, commands for the admin
 //! queue and events come out ([`Action`]). It knows no transport. Each I/O queue is a connection of
-//! its own, for which [`IoConnector`] has the Connect command. [`commands`] makes the commands.
+//! its own, for which [`IoConnector`] has the Connect command. [`commands`] makes the commands,
+//! [`region_granted`] reads the answer to Get Region.
 
 mod association;
 pub mod commands;
 mod facts;
+mod region;
 
 pub use association::{Action, AdminCommand, Association, AsyncEvent, KEEP_ALIVES, Settings};
 pub use facts::{Facts, HostError, IoConnector, NamespaceFacts};
+pub use region::{RegionError, region_granted};
 
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,13 @@ use zerocopy::little_endian::U16;
 
 use super::*;
 use crate::controller::{
-    self, AddressFamily, BackendId, ConnectionId, Geometry, ListenerId, ListenerSpec, Namespace,
-    NamespaceFeatures, Readiness, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec,
-    TransportType,
+    self, AddressFamily, BackendId, ConnectionId, ControllerId, Geometry, ListenerId, ListenerSpec,
+    Namespace, NamespaceFeatures, Readiness, RegionGrants, RegionRefusal, RegionRequest, Reply,
+    Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
 use crate::nvm::{BlockFormat, BlockFormatError};
 use crate::nvme::identify::{IdentifyNamespace, LbaFormat, OptionalEvents, cns};
+use crate::nvme::region::{REGION_GRANT_SIZE, RegionGrant, RegionName, RegionRights, Survives};
 use crate::nvme::{Cqe, Sqe, Status, opcode};
 
 const SUBSYSTEM: &str = "nqn.2024-01.test:one";
@@ -406,4 +407,55 @@ fn impossible_namespaces_are_refused() {
     assert_eq!(parse(&id).map(|n| (n.blocks, n.format)), Ok((8, BlockFormat::BYTES_512)));
     let short = HostError::Short { what: "Identify Namespace", length: 100 };
     assert_eq!(NamespaceFacts::parse(5, &[1; 100]), Err(short));
+}
+
+/// A server of regions that gives a region of its length, with at most 100 I/Os per second.
+#[derive(Debug)]
+struct Region(u64);
+
+impl RegionGrants for Region {
+    fn grant(&self, asked: &RegionRequest<'_>) -> Result<RegionGrant, RegionRefusal> {
+        if asked.name.as_str() != "log" || asked.host != HOST {
+            return Err(RegionRefusal::NotGranted);
+        }
+        if asked.reservation > 100 {
+            return Err(RegionRefusal::Reservation { fits: 100 });
+        }
+        Ok(RegionGrant {
+            rights: asked.rights,
+            address: "[2001:db8::7]:4430".parse().unwrap(),
+            secret: 0x1234,
+            length: self.0,
+            reservation: asked.reservation,
+            limit: 0,
+            survives: Survives::Exit,
+        })
+    }
+
+    fn controller_ended(&self, _: ControllerId) {}
+}
+
+#[test]
+fn a_host_asks_for_a_region_and_learns_where_it_is_or_why_not() {
+    let mut bench = Bench::connected();
+    let ask = |bench: &mut Bench, name: &str, rights, reservation| {
+        let name = RegionName::from_text(name).unwrap();
+        let sqe = commands::get_region(name, rights, reservation);
+        bench.host.submit(sqe, None, REGION_GRANT_SIZE.try_into().unwrap()).unwrap();
+        bench.settle();
+        let told = std::mem::take(&mut bench.told);
+        let [Action::Answered { cqe, data, .. }] = &told[..] else { panic!("{told:?}") };
+        region_granted(cqe.status(), cqe.result.get(), data)
+    };
+    let read = RegionRights::Read;
+    assert_eq!(ask(&mut bench, "log", read, 0), Err(RegionError::NotServed));
+    bench.service.set_region_grants(std::sync::Arc::new(Region(1 << 40)));
+    for (rights, reservation) in [(RegionRights::Read, 0), (RegionRights::ReadWrite, 100)] {
+        let granted = ask(&mut bench, "log", rights, reservation).unwrap();
+        assert_eq!((granted.rights, granted.reservation), (rights, reservation));
+        assert_eq!((granted.length, granted.secret), (1 << 40, 0x1234));
+        assert_eq!(granted.address.to_string(), "[2001:db8::7]:4430");
+    }
+    assert_eq!(ask(&mut bench, "lag", read, 0), Err(RegionError::NotGranted));
+    assert_eq!(ask(&mut bench, "log", read, 101), Err(RegionError::Reservation { fits: 100 }));
 }

@@ -151,6 +151,12 @@ impl Status {
         Self((self.0 & !0x1800) | ((crd as u16 & 0b11) << 11))
     }
 
+    /// Says whether SCT and SC are those of `other`, whatever the flags of both.
+    #[must_use]
+    pub const fn is(self, other: Self) -> bool {
+        (self.0 ^ other.0) & 0x7ff == 0
+    }
+
     /// Says whether DNR is set.
     #[must_use]
     pub const fn is_dnr(self) -> bool {

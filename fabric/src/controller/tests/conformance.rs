@@ -69,8 +69,26 @@ fn mandatory_features_are_there_and_the_list_of_features_is_true() {
 
 #[test]
 fn mandatory_commands_are_there_and_the_list_of_commands_is_true() {
+    check_commands(&mut Bench::new());
+}
+
+#[test]
+fn the_list_of_commands_has_get_region_where_regions_are_served() {
     let mut bench = Bench::new();
+    let _regions = bench.regions();
+    check_commands(&mut bench);
     let [(_, io), (_, discovery)] = queues(&mut bench);
+    for (admin, listed) in [(io, 1 | 1 << 21), (discovery, 0)] {
+        bench.ok(admin, &log(5, 4096, 0, true));
+        assert_eq!(entry(&bench.out, op::GET_REGION), listed, "supported, of the controller");
+        bench.ok(admin, &identify(1, 0));
+        assert_eq!(bench.out[264], 0, "AVSCC: CDW10 and CDW11 tell no length of data");
+    }
+}
+
+/// Compares Commands Supported and Effects with what both kinds of controllers do.
+fn check_commands(bench: &mut Bench) {
+    let [(_, io), (_, discovery)] = queues(bench);
     for (admin, mandatory) in [
         (io, &[0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18][..]),
         (discovery, &[0x02, 0x06, 0x09, 0x0a, 0x0c, 0x18][..]),

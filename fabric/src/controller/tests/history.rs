@@ -1,10 +1,12 @@
 //! Tests of random histories: whatever hosts, administrators and time do, the invariants hold.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::regions::{Regions, get_region};
 use super::*;
 
 /// A step of a history. Small numbers pick among the existing objects.
@@ -15,6 +17,7 @@ enum Step {
     Enable { connection: u8, cc: u32 },
     Admin { connection: u8, sqe: Box<[u8; 64]>, data: bool },
     Known { connection: u8, opcode: u8, cid: u8, cdw10: u32, cdw11: u32, nsid: u32 },
+    GetRegion { connection: u8, granted: bool },
     FabricsIo { connection: u8, fctype: u8 },
     Disconnect { connection: u8 },
     Settle { abort: u8, aborted: bool },
@@ -61,6 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
             let cdw10 = queue | target << 16;
             Step::Known { connection, opcode: op::ABORT, cid, cdw10, cdw11: 0, nsid: 0 }
         }),
+        3 => (small.clone(), any::<bool>())
+            .prop_map(|(connection, granted)| Step::GetRegion { connection, granted }),
         1 => (small.clone(), 0u8..10)
             .prop_map(|(connection, fctype)| Step::FabricsIo { connection, fctype }),
         2 => small.clone().prop_map(|connection| Step::Disconnect { connection }),
@@ -89,6 +94,9 @@ struct Daemon {
     shared: HashMap<ConnectionId, Connected>,
     generation: u64,
     versions: BTreeMap<ControllerId, u64>,
+    regions: Arc<Regions>,
+    /// Controllers that were granted a region, and have been ready ever since.
+    granted: BTreeSet<ControllerId>,
 }
 
 impl Daemon {
@@ -244,6 +252,16 @@ impl Daemon {
                 let id = self.pick(connection);
                 self.admin(id, &sqe, &[1; 512]);
             }
+            Step::GetRegion { connection, granted } => {
+                self.regions.refuse((!granted).then_some(RegionRefusal::NoRoom));
+                let id = self.pick(connection);
+                self.admin(id, &get_region(), &[]);
+                if let Some((controller, 0)) = self.bench.service.queue_of(id)
+                    && self.bench.out.len() == 128
+                {
+                    self.granted.insert(controller);
+                }
+            }
             Step::FabricsIo { connection, fctype } => {
                 let mut sqe = command(FABRICS, 1);
                 sqe.nsid = U32::new(fctype.into());
@@ -309,6 +327,14 @@ impl Daemon {
             assert!(version >= last || !seen.contains(&shared.id));
         }
         let service = &self.bench.service;
+        let ready = |id: &ControllerId| {
+            service.controllers.get(id).is_some_and(|controller| controller.shared.is_ready())
+        };
+        let mut ended = self.regions.ended();
+        ended.sort();
+        let gone: Vec<ControllerId> = self.granted.extract_if(.., |id| !ready(id)).collect();
+        assert_eq!(ended, gone, "grants end once, with their controllers");
+        assert_eq!(self.regions.held(), self.granted);
         assert!(service.aborts.len() <= 4 * seen.len());
         assert!(service.aborts.values().all(|a| open.contains(&a.target)), "none waits in vain");
         assert!(service.connections.values().all(|a| a.closing || seen.contains(&a.controller)));
@@ -317,8 +343,12 @@ impl Daemon {
 
 fn run(steps: Vec<Step>) {
     let config = ServiceConfig { max_controllers: 6, max_namespaces: 4, ..Default::default() };
+    let mut bench = Bench::with(config);
+    let regions = bench.regions();
     let mut daemon = Daemon {
-        bench: Bench::with(config),
+        bench,
+        regions,
+        granted: BTreeSet::new(),
         open: Vec::new(),
         closing: Vec::new(),
         waiting: HashMap::new(),
@@ -340,6 +370,7 @@ fn run(steps: Vec<Step>) {
         daemon.lose(connection);
     }
     assert_eq!(daemon.bench.service.controllers().count(), 0, "nothing is left");
+    assert!(daemon.regions.held().is_empty(), "no grant outlives its controller");
     assert!(daemon.bench.service.connections.is_empty());
     assert!(daemon.bench.service.aborts.is_empty());
     assert!(daemon.waiting.is_empty(), "every deferred command is settled");

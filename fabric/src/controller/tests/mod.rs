@@ -9,6 +9,7 @@ mod life;
 mod many;
 mod pages;
 mod ready;
+mod regions;
 mod room;
 mod sources;
 mod transports;

@@ -15,7 +15,7 @@ fn bound(host: &str, networks: &[&str]) -> AllowedHost {
 
 impl Bench {
     /// Sends a Connect from an address.
-    fn connect_from(
+    pub(super) fn connect_from(
         &mut self,
         address: &str,
         connect: &Connect,
