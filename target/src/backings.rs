@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use crate::backend::{self, Backend, BackendError, Cause, Claims, OnSignature, Opening, OwnFile};
-use crate::config::{Config, Namespace, TargetConfig, derived_uuid};
+use crate::backend::{
+    self, Backend, BackendError, Cause, Claims, OnSignature, OpenRegion, Opening, OwnFile,
+};
+use crate::config::{Config, Namespace, RegionConfig, TargetConfig, derived_uuid};
 use crate::engine::EngineError;
 use crate::store::{Place, Seen, SeenNamespaces, StoreError};
 use crate::sync::lock;
@@ -77,6 +79,17 @@ impl Backings {
             self.pending().push(((nqn.to_owned(), nsid), now));
         }
         Ok(backend)
+    }
+
+    /// Opens a region. Nothing is kept of what is seen there: clients may put into it what they like.
+    ///
+    /// # Errors
+    /// The region cannot be opened.
+    pub(crate) fn open_region(&self, region: &RegionConfig) -> Result<OpenRegion, BackendError> {
+        let name = format!("region {}", region.name);
+        let claims = &self.claims;
+        let signature = OnSignature::Ignore;
+        backend::open_region(region, &Opening { claims, namespace: &name, seen: None, signature })
     }
 
     /// Stores the states that were seen since the last call, all in one write.

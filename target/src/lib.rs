@@ -25,6 +25,7 @@ pub mod metrics;
 mod network;
 mod objects;
 mod peer_log;
+mod pmem;
 pub mod preflight;
 mod qos;
 #[cfg(feature = "rdma")]

@@ -10,7 +10,7 @@ use crate::mapping::Mapping;
 use crate::shared::Shared;
 
 /// Why nothing of RDMA works.
-const WHY: &str = "this build of sluiced has no RDMA: build it with --features rdma";
+pub(crate) const WITHOUT: &str = "this build of sluiced has no RDMA: build it with --features rdma";
 
 /// The place of what all threads share of RDMA in other builds.
 #[derive(Debug)]
@@ -31,14 +31,14 @@ impl RdmaShared {
     /// # Errors
     /// Always; in words.
     pub(crate) fn listen(&self, _: ListenerId, _: Endpoint) -> Result<(), String> {
-        Err(WHY.to_owned())
+        Err(WITHOUT.to_owned())
     }
 
     pub(crate) fn listen_later(&self, _: ListenerId, _: Endpoint, _: String) {}
 
     /// Returns why a listener is not open.
     pub(crate) fn why_closed(&self, _: ListenerId) -> Option<String> {
-        Some(WHY.to_owned())
+        Some(WITHOUT.to_owned())
     }
 
     pub(crate) fn unlisten(&self, _: ListenerId) {}
@@ -53,7 +53,7 @@ impl RdmaShared {
 /// # Errors
 /// Always; in words.
 pub(crate) fn check(_: SocketAddr, _: bool) -> Result<(), String> {
-    Err(WHY.to_owned())
+    Err(WITHOUT.to_owned())
 }
 
 /// Has nothing to do: the body of the thread.

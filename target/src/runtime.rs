@@ -58,12 +58,9 @@ impl Runtime {
     /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is
     /// refused.
     pub fn start(config: &Config, seen: SeenNamespaces) -> anyhow::Result<Arc<Self>> {
-        let target = config.target.clone();
-        let backings = Backings::new(&target, seen);
+        let backings = Backings::new(&config.target, seen);
         let service = Service::new(settings::service(config))?;
-        let reactors = target.cores.len();
-        let shared = Shared::new(target, reactors, service, &config.qos, &config.network)?;
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared::new(config, service)?);
         let namespaces = Arc::new(Namespaces::new(Arc::clone(&shared), backings)?);
         let runtime = Arc::new(Self {
             recovery: Arc::new(Recovery::new(Arc::clone(&namespaces))),
@@ -75,6 +72,7 @@ impl Runtime {
         runtime.shared.network.announce();
         let started = runtime.threads.start(&runtime.shared).and_then(|()| {
             runtime.populate(config)?;
+            runtime.threads.start_data_node(&runtime.shared, &runtime.namespaces)?;
             runtime.threads.start_keeper(&runtime.recovery)
         });
         if let Err(error) = started {
@@ -94,6 +92,7 @@ impl Runtime {
                 self.namespaces.add_configured(nqn, namespace)?;
             }
         }
+        self.shared.pmem.begin(&self.namespaces.backings, &config.pmem.regions);
         // The states are kept before the first host comes.
         let backings = &self.namespaces.backings;
         backings.keep_or_warn();

@@ -9,7 +9,7 @@ use fabric::Nanos;
 use fabric::controller::{BackendId, Service, SmartCounters};
 
 use crate::clock::Clock;
-use crate::config::{self, Network, QosConfig};
+use crate::config;
 use crate::connections::Connections;
 use crate::deferred_free::DeferredFree;
 use crate::devices::{Devices, OpenDevice};
@@ -17,6 +17,7 @@ use crate::gauges::{Events, ReactorGauges};
 use crate::hosts::{HostLog, Line};
 use crate::network::NetworkShared;
 use crate::peer_log::{LeftOut, PeerLog};
+use crate::pmem::PmemShared;
 use crate::qos::QosShared;
 use crate::rdma::RdmaShared;
 use crate::reactor::mailbox::{Mailbox, Message};
@@ -40,6 +41,8 @@ pub struct Shared {
     pub(crate) network: NetworkShared,
     /// RDMA connections.
     pub(crate) rdma: RdmaShared,
+    /// Regions of persistent memory, and who has which.
+    pub(crate) pmem: Arc<PmemShared>,
     /// The mailboxes of the reactors.
     pub mailboxes: Vec<Mailbox>,
     /// The counters of the reactors.
@@ -64,21 +67,22 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the state that `reactors` reactors share.
+    /// Makes the state that the reactors of a configuration share.
     ///
     /// # Errors
     /// No file descriptors are left.
-    pub fn new(
-        settings: config::TargetConfig,
-        reactors: usize,
-        service: Service,
-        qos: &QosConfig,
-        network: &Network,
-    ) -> std::io::Result<Self> {
+    pub fn new(config: &config::Config, mut service: Service) -> std::io::Result<Self> {
+        let settings = config.target.clone();
+        let reactors = settings.cores.len();
         let memory = settings.io_memory.saturating_mul(reactors as u64);
+        let pmem = Arc::new(PmemShared::new(&config.pmem.general)?);
+        if pmem.is_wanted() {
+            service.set_region_grants(Arc::clone(&pmem) as Arc<_>);
+        }
         Ok(Self {
-            qos: QosShared::new(qos, reactors, memory),
-            network: NetworkShared::new(network),
+            qos: QosShared::new(&config.qos, reactors, memory),
+            network: NetworkShared::new(&config.network),
+            pmem,
             rdma: RdmaShared::new()?,
             settings,
             clock: Clock::start(),

@@ -183,6 +183,12 @@ impl Region {
         self.file.as_ref()
     }
 
+    /// Returns the address of the first byte, for devices that read and write the region by themselves.
+    #[must_use]
+    pub fn address(&self) -> *mut u8 {
+        self.mapping.words().as_ptr().cast_mut().cast()
+    }
+
     /// Waits until all that was stored before survives whatever the region's kind lets survive. For a
     /// plain file that takes milliseconds; with DAX what was flushed and fenced needs nothing.
     ///

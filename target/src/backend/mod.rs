@@ -9,7 +9,8 @@
 //! - `interface`, `description`, `health`, `queued`, `error`: a backend as its users see it.
 //! - [`open`]: from the configuration to an open backend; [`probe`]: whether a backend could be
 //!   opened.
-//! - `file`, `nvme`, `memory`, `pmem`, `null`: the backends.
+//! - `file`, `nvme`, `memory`, `pmem`, `null`: the backends; `region`: memory that no namespace is on,
+//!   for clients of one-sided RDMA.
 //! - `source`, `claim`, `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or
 //!   device, its holders, its content, its earlier state and its faults.
 
@@ -34,6 +35,7 @@ mod pmem;
 mod pmem_open;
 mod probe;
 mod queued;
+mod region;
 mod seen;
 mod signature;
 mod source;
@@ -49,5 +51,6 @@ pub use open::open;
 pub use opening::{OnSignature, Opening};
 pub use probe::{Probed, probe};
 pub use queued::{Job, Memory, Outcome, Queued, SCRATCH_MAX, Unit};
+pub use region::{OpenRegion, open_region};
 pub use sluice_core::device::{Data, Immediate, Timed};
 pub use sluice_core::{ZEROES, zeroes};

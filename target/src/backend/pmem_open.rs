@@ -62,7 +62,18 @@ pub(super) fn open(
     opening: &Opening<'_>,
 ) -> Result<Opened, BackendError> {
     let fail = |error: &dyn std::fmt::Display| BackendError::new(path.display(), error);
-    let (file, held) = claimed(path, options, opening)?;
+    let block = options.block_size.unwrap_or(BlockSize::B4096);
+    let bytes = |size: u64| region_bytes(size / u64::from(block.bytes()), block);
+    // A file that is there keeps its size: its table was made for that.
+    let is_missing = std::fs::metadata(path).is_err();
+    let made = FileOptions {
+        size: options.size.filter(|_| is_missing).map(bytes),
+        block_size: None,
+        direct: false,
+        create: options.create,
+        read_only: options.read_only,
+    };
+    let (file, held) = claimed(path, made, options.size, opening)?;
     let table = table(path, &file, options, opening)?;
     let block = table.block_size();
     if options.block_size.is_some_and(|wanted| wanted != block) {
@@ -86,14 +97,19 @@ pub(super) fn open(
     Ok(Opened { table, blocks, held })
 }
 
-/// Opens the file or device, and claims it.
-fn claimed(
+/// Opens the file or device, and claims it. `made` says how a file is made or grows; `configured` is the
+/// size that a device should have.
+///
+/// # Errors
+/// The path cannot be opened, is neither a regular file nor a device of persistent memory, is in use, or
+/// is not what was seen before.
+pub(super) fn claimed(
     path: &Path,
-    options: PmemOptions,
+    made: FileOptions,
+    configured: Option<u64>,
     opening: &Opening<'_>,
 ) -> Result<(File, Held), BackendError> {
-    let writes = !options.read_only;
-    let claimant = Claimant { path, namespace: opening.namespace, writes };
+    let claimant = Claimant { path, namespace: opening.namespace, writes: !made.read_only };
     let found = std::fs::metadata(path);
     let fail = |error: io::Error| BackendError::io(path, &error);
     match &found {
@@ -103,18 +119,11 @@ fn claimed(
             let size = device_bytes(&file).ok_or_else(|| no_region(path, found))?;
             let claim = opening.claims.memory(claimant, &file, found.rdev())?;
             let present = Present { path, size, names: &[] };
-            seen::compare(opening.seen, &present, options.size)?;
+            seen::compare(opening.seen, &present, configured)?;
             Ok((file, Held::Device(claim)))
         }
         Ok(found) if !found.is_file() => Err(no_region(path, found)),
         _ => {
-            let block = options.block_size.unwrap_or(BlockSize::B4096);
-            let blocks = |size: u64| size / u64::from(block.bytes());
-            // A file that is there keeps its size: its table was made for that.
-            let size = options.size.filter(|_| found.is_err());
-            let size = size.map(|size| region_bytes(blocks(size), block));
-            let (create, read_only) = (options.create, options.read_only);
-            let made = FileOptions { size, block_size: None, direct: false, create, read_only };
             let source = Source::open(path, made, opening)?;
             let file = source.file.try_clone().map_err(fail)?;
             Ok((file, Held::File(source)))

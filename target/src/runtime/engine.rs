@@ -18,10 +18,6 @@ use crate::engine::{
 use crate::reactor::mailbox::Message;
 use crate::sync::lock;
 
-/// Why no region is served.
-const NO_REGIONS: &str = "this sluiced serves no regions of persistent memory by one-sided RDMA; \
-                          remove [[region]]";
-
 impl Engine for Runtime {
     fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
@@ -144,19 +140,16 @@ impl Engine for Runtime {
     }
 
     fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError> {
-        match regions {
-            [] => Ok(()),
-            _ => Err(EngineError::Invalid(NO_REGIONS.into())),
-        }
+        let _one = lock(&self.shared.change);
+        self.shared.pmem.set(&self.namespaces.backings, regions)
     }
 
     fn pmem_config(&self) -> PmemConfig {
-        PmemConfig::default()
+        self.shared.pmem.config()
     }
 
     fn pmem(&self) -> PmemState {
-        let open = Err(NO_REGIONS.into());
-        PmemState { open, capacity: 0, reserved: 0, period: 0, regions: Vec::new() }
+        self.shared.pmem.state()
     }
 
     fn listeners(&self) -> Vec<ListenerState> {

@@ -7,6 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use anyhow::{Context, anyhow};
 
 use super::keeper;
+use super::namespaces::Namespaces;
 use super::recovery::Recovery;
 use crate::reactor::Reactor;
 use crate::shared::Shared;
@@ -24,7 +25,7 @@ pub(super) struct Threads {
 #[derive(Debug, Default)]
 struct Running {
     reactors: Vec<JoinHandle<()>>,
-    /// The timer thread, the poller, and the thread of RDMA connections.
+    /// The timer thread, the poller, the thread of RDMA connections, and that of regions.
     helpers: Vec<JoinHandle<()>>,
     /// The keeper of namespaces.
     keeper: Option<JoinHandle<()>>,
@@ -66,6 +67,28 @@ impl Threads {
             .spawn(move || crate::rdma::run(&on, || stopping.load(Ordering::Relaxed)))
             .context("cannot start the thread of RDMA connections")?;
         lock(&self.running).helpers.extend([timer, poller, connector]);
+        Ok(())
+    }
+
+    /// Starts the data node of regions, where the configuration has one.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn start_data_node(
+        &self,
+        shared: &Arc<Shared>,
+        namespaces: &Arc<Namespaces>,
+    ) -> anyhow::Result<()> {
+        if !shared.pmem.is_wanted() {
+            return Ok(());
+        }
+        let (on, with) = (Arc::clone(shared), Arc::clone(namespaces));
+        let stopping = Arc::clone(&self.stopping);
+        let body = move || {
+            crate::pmem::run(&on, &with.backings, || stopping.load(Ordering::Relaxed));
+        };
+        let thread = Builder::new().name("pmem".to_owned()).spawn(body);
+        lock(&self.running).helpers.push(thread.context("cannot start the thread of regions")?);
         Ok(())
     }
 

@@ -96,6 +96,7 @@ fn serve_again(
         target,
         qos,
         network: sluiced::config::Network::default(),
+        pmem: sluiced::config::PmemConfig::default(),
         listeners: vec![Listener {
             transport: Transport::Tcp,
             address,

@@ -93,10 +93,13 @@ pub(crate) fn serve(
                 News::Connected(key) => println!("node: client {} is here", key.0),
                 News::Gone(key) => println!("node: client {} is gone", key.0),
                 News::Finding(_, finding) => println!("node finds: {finding}"),
+                News::Refused(address, reason) => println!("node refuses {address}: {reason}"),
+                News::Unregistered(_, why) => panic!("{why}"),
+                News::Unreserved(key, refusal) => println!("node: client {}: {refusal}", key.0),
                 News::Sync(key, asked) => {
                     let Sync { offset, length, .. } = asked;
                     println!("node: client {} wants {length} bytes at {offset} to survive", key.0);
-                    node.synced(key, asked, true);
+                    node.synced(key, asked.ticket, true);
                 }
             }
         }

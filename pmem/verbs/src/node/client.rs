@@ -8,6 +8,7 @@ use fabric::rdma::verbs::{
     ActivePair, Completion, CompletionQueue, ConnectRequest, ConnectionParams, Device, Done, Error,
     Memory, QueuePair, QueuePairSize, Token, Work,
 };
+use pmem::admission::Refusal;
 use pmem::message::ClientId;
 use pmem::monitor::Monitor;
 use pmem::token::Tokens;
@@ -60,6 +61,15 @@ pub trait Grants {
 /// A queue pair of the node.
 pub(super) type Pair = ActivePair<Vec<u8>, Vec<u8>>;
 
+/// The reason why a client has no connection.
+#[derive(Debug)]
+pub(super) enum Unaccepted {
+    /// The memory, or a word, cannot be registered.
+    Memory(Error),
+    /// The connection cannot be made: the peer has gone, or the device has no room.
+    Connection,
+}
+
 /// A client.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -81,11 +91,13 @@ impl Client {
         asked: ConnectRequest,
         completions: &CompletionQueue,
         terms: Terms,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Unaccepted> {
         let Claim { data, rights, reservation, limit } = claim;
-        let grant = Grant::new(device, words, number, data, rights)?;
+        let grant = Grant::new(device, words, number, data, rights);
+        let grant = grant.map_err(Unaccepted::Memory)?;
         let token = Token(number.into());
-        let pair = accept(asked, token, &grant, completions, Terms { limit, ..terms })?;
+        let pair = accept(asked, token, &grant, completions, Terms { limit, ..terms });
+        let pair = pair.map_err(|_| Unaccepted::Connection)?;
         Ok(Self { pair, grant: Some(grant), key, reservation, is_here: false })
     }
 
@@ -94,12 +106,13 @@ impl Client {
         self.pair.pair().number()
     }
 
-    /// Admits the client with its reservation; without one, where the capacity has become too small
-    /// since it was promised: the monitor's findings then tell that it is missed.
-    pub(super) fn admit(&self, monitor: &mut Monitor, id: ClientId) {
-        if monitor.admit(id, self.reservation).is_err() {
-            let _ = monitor.admit(id, Tokens::ZERO);
-        }
+    /// Admits the client with its reservation. Where the capacity has become too small for it since it
+    /// was promised, the client is admitted without one, and the refusal returned.
+    pub(super) fn admit(&self, monitor: &mut Monitor, id: ClientId) -> Option<Refusal> {
+        let refusal = monitor.admit(id, self.reservation).err()?;
+        // Nothing always fits.
+        let _ = monitor.admit(id, Tokens::ZERO);
+        Some(refusal)
     }
 
     /// Sends a message, unless too many are on their way: the client does not look.

@@ -11,7 +11,7 @@ mod client;
 mod settings;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use fabric::rdma::verbs::{
 };
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use pmem::admission::Refusal;
 use pmem::capacity::Estimator;
 use pmem::message::ClientId;
 use pmem::monitor::{Action, BadInterval, Finding, Monitor};
@@ -34,7 +35,7 @@ use crate::grant::{ControlWords, Grant};
 use crate::message::{Message, Sync};
 use crate::private_data::{RegionId, Reject, Request, Rights};
 use crate::provider::Provider;
-use client::{Client, Pair, accept};
+use client::{Client, Pair, Unaccepted, accept};
 
 pub use client::{Claim, GrantKey, Grants};
 pub use settings::Settings;
@@ -70,7 +71,7 @@ pub enum NodeError {
 }
 
 /// What has happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// The node is ready: its monitor runs.
     Ready,
@@ -78,6 +79,12 @@ pub enum News {
     Connected(GrantKey),
     /// A client's connection has ended, and its rights with it.
     Gone(GrantKey),
+    /// A connection was refused.
+    Refused(IpAddr, Reject),
+    /// A client was refused, since the device does not take the memory; in words.
+    Unregistered(GrantKey, String),
+    /// A client was admitted without its reservation, since the capacity has become too small for it.
+    Unreserved(GrantKey, Refusal),
     /// The monitor has found something out; of a client where it names one.
     Finding(Option<GrantKey>, Finding),
     /// A client wants the writes that it has sent before to survive: answer with [`Node::synced`].
@@ -261,10 +268,10 @@ impl Node {
     }
 
     /// Tells a client that its writes survive, or that they do not: its answer to a [`Sync`].
-    pub fn synced(&mut self, key: GrantKey, asked: Sync, done: bool) {
+    pub fn synced(&mut self, key: GrantKey, ticket: u32, done: bool) {
         let Some(number) = self.number_of(key) else { return };
         if let Some(Some(client)) = self.clients.get_mut(number) {
-            client.send(Message::Synced { ticket: asked.ticket, done });
+            client.send(Message::Synced { ticket, done });
         }
     }
 
@@ -286,7 +293,8 @@ impl Node {
         let mut monitor = Monitor::new(settings, estimator, self.words.pool())?;
         for (number, client) in (0..).zip(&self.clients) {
             if let Some(client) = client.as_ref().filter(|client| client.is_here) {
-                client.admit(&mut monitor, ClientId(number));
+                let refusal = client.admit(&mut monitor, ClientId(number));
+                self.news.extend(refusal.map(|refusal| News::Unreserved(client.key, refusal)));
             }
         }
         self.monitor = Some(monitor);
@@ -347,7 +355,8 @@ impl Node {
         let Some(Some(client)) = self.clients.get_mut(index) else { return };
         client.is_here = true;
         if let Some(monitor) = &mut self.monitor {
-            client.admit(monitor, ClientId(number));
+            let refusal = client.admit(monitor, ClientId(number));
+            self.news.extend(refusal.map(|refusal| News::Unreserved(client.key, refusal)));
         }
         self.news.push_back(News::Connected(client.key));
     }
@@ -376,37 +385,25 @@ impl Node {
         asked: ConnectRequest,
         grants: &mut dyn Grants,
     ) -> Result<(), NodeError> {
-        let Ok(wanted) = Request::parse(&asked.private_data) else {
-            asked.reject(&Reject::NotUnderstood.emit());
-            return Ok(());
-        };
         let terms = self.settings.terms;
-        if wanted.region == OWN_REGION && wanted.secret == self.settings.secret {
-            if self.own_pair.is_some() {
-                asked.reject(&Reject::InUse.emit());
-                return Ok(());
-            }
+        let wanted = Request::parse(&asked.private_data).map_err(|_| Reject::NotUnderstood);
+        if let Ok(own) = wanted
+            && own.region == OWN_REGION
+            && own.secret == self.settings.secret
+            && self.own_pair.is_none()
+        {
             self.own_pair = Some(accept(asked, OWN, &self.own_grant, &self.completions, terms)?);
             return Ok(());
         }
-        let free = self.clients.iter().position(Option::is_none);
-        let Some((index, number)) =
-            free.and_then(|index| Some((index, u32::try_from(index).ok()?)))
-        else {
-            asked.reject(&Reject::NoRoom.emit());
-            return Ok(());
-        };
-        let (key, claim) = match grants.claim(&wanted) {
-            Ok(claimed) => claimed,
-            Err(reason) => {
-                asked.reject(&reason.emit());
-                return Ok(());
-            }
-        };
-        if self.number_of(key).is_some() {
-            asked.reject(&Reject::InUse.emit());
-            return Ok(());
-        }
+        let (index, number, (key, claim)) =
+            match wanted.and_then(|wanted| self.admit(&wanted, grants)) {
+                Ok(admitted) => admitted,
+                Err(reason) => {
+                    self.news.push_back(News::Refused(asked.id.peer_address().ip(), reason));
+                    asked.reject(&reason.emit());
+                    return Ok(());
+                }
+            };
         let of = (&self.device, &self.words, number);
         match Client::accept(of, (key, claim), asked, &self.completions, terms) {
             Ok(client) => {
@@ -414,10 +411,27 @@ impl Node {
                     *place = Some(client);
                 }
             }
-            // The device has no room, or the client has gone.
-            Err(_) => self.news.push_back(News::Gone(key)),
+            Err(Unaccepted::Memory(error)) => {
+                self.news.push_back(News::Unregistered(key, error.to_string()));
+            }
+            Err(Unaccepted::Connection) => self.news.push_back(News::Gone(key)),
         }
         Ok(())
+    }
+
+    /// Finds a place for a client, and its grant.
+    fn admit(
+        &self,
+        wanted: &Request,
+        grants: &mut dyn Grants,
+    ) -> Result<(usize, u32, (GrantKey, Claim)), Reject> {
+        let (key, claim) = grants.claim(wanted)?;
+        if self.number_of(key).is_some() {
+            return Err(Reject::InUse);
+        }
+        let index = self.clients.iter().position(Option::is_none).ok_or(Reject::NoRoom)?;
+        let number = u32::try_from(index).map_err(|_| Reject::NoRoom)?;
+        Ok((index, number, (key, claim)))
     }
 
     /// Takes what has come from clients, and messages that have gone out.

@@ -1,0 +1,11 @@
+//! Stands in for the data node in builds without RDMA.
+
+use crate::backings::Backings;
+use crate::shared::Shared;
+
+/// Says that clients cannot connect: the body of the thread.
+pub(crate) fn run(shared: &Shared, _: &Backings, _: impl Fn() -> bool) {
+    if shared.pmem.set_open(Err(crate::rdma::WITHOUT.to_owned())) {
+        tracing::error!("regions are not served: {}", crate::rdma::WITHOUT);
+    }
+}
