@@ -1,0 +1,209 @@
+#!/bin/bash
+# Regions of persistent memory that the daemon grants (docs/sources.md, H: Haechi): a real kernel host asks
+# by an admin command, clients use them by one-sided RDMA, reservations are kept beside clients that cheat,
+# die and come back, and a grant ends with what it belongs to. The target's link is the capacity that they
+# share; rates are compared with what it carried in the same boot.
+. /run/scenarios/lib.sh
+boot
+NODE=$TARGET_IP:4430
+BENCH="timeout 120 /run/bin/sluice bench -a $TARGET_IP:4420 -t rdma -n $T1"
+in_target tc qdisc add dev target0 root tbf rate 64mbit burst 128k limit 8m
+# A host for each client: HOSTS[0] is the kernel's.
+HOSTS=("$HOST_NQN" "$OTHER_NQN")
+for n in 3 4 5 6; do HOSTS+=("nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-00000000000$n"); done
+
+# data_node CAPACITY: declares the data node.
+data_node() {
+    cat >>$CONFIG <<END
+[pmem]
+address = "$NODE"
+capacity = $1
+deviation = 0
+interval = "10 ms"
+batch = 4
+clients = 32
+END
+}
+# region NAME KEYS: declares a region that all hosts may use.
+region() {
+    {
+        echo "[[region]]"
+        echo "name = \"$1\""
+        echo "hosts = [$(printf '"%s", ' "${HOSTS[@]}")]"
+        printf '%b' "$2"
+    } >>$CONFIG
+}
+region_open() { sluice pmem show --json | grep -q '"open": *true'; }
+data_node_starts() {
+    target_start
+    eventually 15 region_open || fail "the data node: $(sluice pmem show) $(tail -5 /run/sluiced-$STARTS.log)"
+}
+# show: prints the state without spaces.
+show() { sluice pmem show --json | tr -d ' \n'; }
+clients() { [ "$(show | grep -o '"connected":true' | wc -l)" = "$1" ]; }
+grants() { [ "$(show | grep -o '"connected":' | wc -l)" = "$1" ]; }
+
+listener $TARGET_IP:4420
+subsystem $T1 any
+namespace null 64 4096
+cp $CONFIG /tmp/base.toml
+data_node 100000
+region log 'size = "4 MiB"\nreserve = 100000\n'
+region disk 'path = "/tmp/region"\nsize = "8 MiB"\ncreate = true\nreserve = 0\n'
+region seen 'size = "1 MiB"\nread_only = true\n'
+data_node_starts
+
+step "the kernel's host asks for a region, and a program uses it"
+connect $T1
+device=/dev/$(controller $T1)
+# ask FILE ARGUMENTS...: asks through the kernel's host, by the command that sluice prints.
+ask() {
+    local file=$1 line
+    shift
+    line=$(/run/bin/sluice pmem command --device "$device" "$@" | sed 's/ *>.*//') || fail "pmem command"
+    # shellcheck disable=SC2086
+    timeout 20 $line >"$file" 2>/tmp/ask.err || return 1
+    [ "$(stat -c %s "$file")" = 128 ] || fail "the answer has $(stat -c %s "$file") bytes"
+}
+pmem() { timeout 60 /run/bin/sluice pmem "$@"; }
+ask /tmp/grant disk --rights read-write || fail "$(cat /tmp/ask.err)"
+head -c 3000001 /dev/urandom >/tmp/data
+pmem write disk --grant /tmp/grant --offset 5 --bs 64k </tmp/data || fail "pmem write"
+pmem read disk --grant /tmp/grant --offset 5 --length 3000001 >/tmp/back || fail "pmem read"
+cmp /tmp/data /tmp/back || fail "other data came back"
+cmp -n 3000001 -i 5:0 /tmp/region /tmp/data || fail "the file has other data"
+grants 1 || fail "$(show)"
+
+step "what a host may not have is refused, and it learns no more than it must"
+refuse "a region that is not there" ask /tmp/none nowhere
+contains "the refusal" "$(cat /tmp/ask.err)" "4?1c0|0x1c0"
+refuse "a right that a region does not give" ask /tmp/none seen --rights read-write
+refuse "a reservation beyond what the region lets a host have" ask /tmp/none disk --reserve 1
+out=$(pmem read log -a $TARGET_IP:4420 -t rdma -n $T1 --hostnqn "nqn.2026-01.io.sluicegate:stranger" 2>&1 >/dev/null) &&
+    fail "a stranger has read"
+contains "the stranger's refusal" "$out" "not granted"
+out=$(pmem read log -a $TARGET_IP:4420 -t rdma -n $T1 --hostnqn "${HOSTS[2]}" --reserve 200000 2>&1 >/dev/null) &&
+    fail "more was reserved than there is"
+contains "the refusal of a reservation" "$out" "100000"
+dd if=/tmp/grant of=/tmp/wrong bs=1 count=128 status=none
+printf '\0' | dd of=/tmp/wrong bs=1 seek=30 conv=notrunc status=none
+cmp -s /tmp/grant /tmp/wrong || refuse "another secret" pmem read disk --grant /tmp/wrong --length 8
+refuse "a region that is another's" pmem read log --grant /tmp/grant --length 8
+refuse "a place behind the end" pmem read disk --grant /tmp/grant --offset 8388600 --length 16
+
+step "a grant ends with its controller"
+disconnect $T1
+eventually 5 grants 0 || fail "$(show)"
+refuse "a grant of a controller that is gone" pmem read disk --grant /tmp/grant --length 8
+
+step "the link's capacity, without tokens"
+bare() { $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --bare --bs 4k --depth 4 --warmup 1s --time 4s --json; }
+for n in 2 3 4 5; do bare $n >"/tmp/bare-$n" 2>&1 & done
+wait
+iops() { sed -n 's/.*"iops": *\([0-9]*\).*/\1/p' "$1" | head -1; }
+capacity=0
+for n in 2 3 4 5; do
+    [ -n "$(iops "/tmp/bare-$n")" ] || fail "client $n: $(cat "/tmp/bare-$n")"
+    capacity=$((capacity + $(iops "/tmp/bare-$n")))
+done
+echo "the link carries $capacity I/Os in a second; each client had $(for n in 2 3 4 5; do iops "/tmp/bare-$n"; done | paste -sd' ')"
+
+step "with the measured capacity, after a restart, the regions are as they were"
+sluice region add late --size 65536 --hosts "${HOSTS[1]}" >/dev/null || fail "region add"
+target_stop || fail "the daemon's end"
+cp /tmp/base.toml $CONFIG
+data_node $((capacity * 80 / 100))
+region log "size = \"4 MiB\"\nreserve = $capacity\n"
+region disk 'path = "/tmp/region"\nsize = "8 MiB"\ncreate = true\nreserve = 0\n'
+data_node_starts
+contains "regions" "$(show)" '"name":"late"'
+expect "region remove" sluice region remove late
+lacks "regions" "$(show)" '"name":"late"'
+cmp -n 3000001 -i 5:0 /tmp/region /tmp/data || fail "the file has other data after a restart"
+
+# load NUMBER PERCENT SECONDS: reads as fast as it may, with that part of the capacity reserved.
+load() {
+    $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --reserve $((capacity * $2 / 100)) --bs 4k --depth 4 \
+        --warmup 2s --time "$3s" --json >"/tmp/load-$1" 2>&1
+}
+# kept NUMBER: says whether 95 % of the reservation were had in each whole period.
+kept() {
+    perl -0777 -ne '
+        my @rows = /"period": *(\d+),\s*"reserved": *(\d+),\s*"had": *(\d+)/g;
+        my ($all, $bad) = (0, 0);
+        while (my ($period, $reserved, $had) = splice @rows, 0, 3) {
+            $all++; $bad++ if $had < 0.95 * $reserved;
+        }
+        print "$all periods, $bad missed\n"; exit($all < 3 || $bad > 0);' "/tmp/load-$1"
+}
+# loads WHAT COMMAND: four clients with 40, 10, 5 and 5 percent reserved, while a command runs, in the best of
+# three tries: this kernel takes a processor from everybody for a while.
+loads() {
+    local n try verdict
+    for try in 1 2 3; do
+        load 2 40 10 & load 3 10 10 & load 4 5 10 & load 5 5 10 &
+        sleep 4
+        "${@:2}"
+        wait
+        verdict=""
+        for n in 2 3 4 5; do
+            kept $n >"/tmp/kept-$n" || verdict+=" client $n: $(cat "/tmp/kept-$n")"
+        done
+        for n in 2 3 4 5; do echo "    $1, client $n: $(cat "/tmp/kept-$n")"; done
+        [ -n "$verdict" ] || return 0
+    done
+    fail "$1:$verdict $(tail -5 "/tmp/load-2") $(grep monitor /run/sluiced-$STARTS.log | tail -5)"
+}
+step "reservations are kept in every period"
+loads "nothing happens" true
+
+step "a client that dies, and one whose right is taken away, hurt nobody"
+dies() {
+    $BENCH --hostnqn "${HOSTS[1]}" --pmem log --bs 4k --depth 4 --time 60s >/tmp/dies 2>&1 &
+    eventually 10 clients 5 || fail "$(show) $(cat /tmp/dies)"
+    pkill -9 -f "hostnqn ${HOSTS[1]}"
+    eventually 10 clients 4 || fail "$(show)"
+    eventually 30 grants 4 || fail "a client that died keeps its grant: $(show)"
+    (exec $BENCH --hostnqn "${HOSTS[0]}" --pmem log --bs 4k --depth 4 --time 60s >/tmp/revoked 2>&1) &
+    eventually 10 clients 5 || fail "$(show) $(cat /tmp/revoked)"
+    expect "region set" sluice region set log --hosts "$(IFS=,; echo "${HOSTS[*]:2}")"
+    eventually 5 clients 4 || fail "$(show)"
+    eventually 10 grep -qi "ended\|refuse" /tmp/revoked || fail "the client learns nothing: $(cat /tmp/revoked)"
+}
+loads "clients come and go" dies
+eventually 10 grants 0 || fail "$(show)"
+
+step "a region grows under its clients, and shrinks"
+expect "region set" sluice region set disk --size "16 MiB"
+connect $T1
+ask /tmp/grant disk --rights read-write || fail "$(cat /tmp/ask.err)"
+pmem write disk --grant /tmp/grant --offset 12582912 </tmp/data || fail "a write behind the old end"
+refuse "to shrink it below a client without force" sluice region set disk --size "8 MiB"
+expect "region set" sluice region set disk --size "8 MiB" --force
+refuse "the grant of before" pmem read disk --grant /tmp/grant --length 8
+ask /tmp/grant disk --rights read || fail "$(cat /tmp/ask.err)"
+pmem read disk --grant /tmp/grant --offset 5 --length 3000001 >/tmp/back || fail "pmem read"
+cmp /tmp/data /tmp/back || fail "other data after it grew and shrank"
+
+step "what was written survives kill -9"
+ask /tmp/grant disk --rights read-write || fail "$(cat /tmp/ask.err)"
+head -c 4194304 /dev/urandom >/tmp/data
+pmem write disk --grant /tmp/grant </tmp/data || fail "pmem write"
+target_kill
+data_node_starts
+eventually 30 controller_live $T1 || fail "the host does not come back"
+ask /tmp/grant disk || fail "$(cat /tmp/ask.err)"
+pmem read disk --grant /tmp/grant --length 4194304 >/tmp/back || fail "pmem read"
+cmp /tmp/data /tmp/back || fail "other data after kill -9"
+disconnect $T1
+
+step "a device that goes away and comes back"
+in_target rdma link del rdma_target
+closed() { ! region_open; }
+eventually 10 closed || fail "$(sluice pmem show)"
+in_target rdma link add rdma_target type rxe netdev target0
+eventually 15 region_open || fail "$(sluice pmem show)"
+pmem read disk -a $TARGET_IP:4420 -t rdma -n $T1 --hostnqn "${HOSTS[1]}" --length 4194304 >/tmp/back ||
+    fail "pmem read after the device came back"
+cmp /tmp/data /tmp/back || fail "other data after the device came back"
+pass
