@@ -3,6 +3,7 @@
 mod bench;
 mod control;
 mod failure;
+mod pmem;
 mod random;
 mod sim;
 mod top;
@@ -30,6 +31,8 @@ enum Command {
     Control(control::Command),
     /// Put load on an NVMe/TCP target and measure its throughput and latency.
     Bench(Box<bench::Args>),
+    /// Use regions of persistent memory by one-sided RDMA, or see what their reservations are worth.
+    Pmem(pmem::Args),
     /// Reproduce a figure of the papers behind the design, on a model.
     Sim(sim::Args),
     /// Show the traffic of classes, sessions, devices, hosts and links, live.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Control(command) => control::run(&command, &options, &names),
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Pmem(args) => pmem::run(&args, options.json).map(|()| ExitCode::SUCCESS),
         Command::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
     };

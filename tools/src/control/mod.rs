@@ -73,7 +73,7 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
 }
 
 /// Writes to standard output. A reader that has gone (`| head`) is no error.
-fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
