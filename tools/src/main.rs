@@ -3,6 +3,7 @@
 mod bench;
 mod control;
 mod failure;
+mod host;
 mod pmem;
 mod random;
 mod sim;

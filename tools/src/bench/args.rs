@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::job::{self, Draft, Job, JobArgs, Transport};
+use super::job::{self, Draft, Job, JobArgs};
 use super::units;
+use crate::host::access::Transport;
 
 /// Arguments of `sluice bench`.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::args::Floor;
 use super::figures::{COLUMNS, Figures};
 use super::floor_sizes::Sizes;
-use super::job::Transport;
 use super::{floor_queue_pairs, floor_streams};
+use crate::host::access::Transport;
 
 #[derive(Debug, Serialize)]
 struct Report {

@@ -23,10 +23,10 @@ use nix::poll::{PollFd, PollFlags};
 
 use super::args::Floor;
 use super::floor_sizes::Sizes;
-use super::host_socket::{ANSWER_TIMEOUT, resolve};
-use super::reach::{self, next_event, unexpected};
 use super::stats::JobStats;
 use super::worker::pin;
+use crate::host::reach::{self, next_event, unexpected};
+use crate::host::socket::{ANSWER_TIMEOUT, resolve};
 
 /// What a floor over RDMA needs.
 const NEEDED: &str =

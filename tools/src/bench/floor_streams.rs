@@ -176,8 +176,8 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::job::Transport;
     use super::*;
+    use crate::host::access::Transport;
 
     #[test]
     fn exchanges_flow_in_both_directions_at_any_depth() {

@@ -9,14 +9,14 @@ use fabric::nvme::Cqe;
 use fabric::queue::HostReceived;
 use zerocopy::little_endian::U16;
 
-use super::connection::Connection;
-use super::controller::Namespace;
-use super::host_socket::Data;
 use super::job::Job;
 use super::pace::Pace;
 use super::source::Source;
 use super::stats::JobStats;
 use super::verify::{self, Ledger, Stamp};
+use crate::host::connection::Connection;
+use crate::host::controller::Namespace;
+use crate::host::socket::Data;
 
 /// The time without an answer, with commands outstanding, after which the target is stuck.
 const STUCK_NS: u64 = 30_000_000_000;

@@ -4,9 +4,9 @@ use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
-use sluice_schema::RDMA_BEFORE;
 
 use super::units;
+use crate::host::access::{Access, Transport};
 
 /// The settings of one job that the command line gives.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,55 +58,6 @@ pub(crate) struct JobArgs {
     /// (--window) in which it got them.
     #[arg(long, value_parser = units::rate, value_name = "RATE")]
     reserve: Option<f64>,
-}
-
-/// The host that the target sees, and the subsystem that the job uses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Access {
-    pub(crate) transport: Transport,
-    pub(crate) address: String,
-    pub(crate) nqn: String,
-    pub(crate) hostnqn: String,
-    /// The ToS of the connections; `None` stands for the system's default.
-    pub(crate) tos: Option<u8>,
-}
-
-impl Access {
-    /// Returns the address with its transport, as the daemon writes a listener's.
-    pub(crate) fn endpoint(&self) -> String {
-        self.transport.endpoint(&self.address)
-    }
-}
-
-/// Transports of NVMe over Fabrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Transport {
-    /// NVMe/TCP.
-    Tcp,
-    /// NVMe/RDMA.
-    Rdma,
-}
-
-impl Transport {
-    /// Writes an address of this transport.
-    pub(crate) fn endpoint(self, address: &str) -> String {
-        match self {
-            Self::Tcp => address.to_owned(),
-            Self::Rdma => format!("{RDMA_BEFORE}{address}"),
-        }
-    }
-
-    /// Reads an address with its transport: `None` where it names none.
-    pub(crate) fn of_endpoint(text: &str) -> (Option<Self>, &str) {
-        // A host may be called like a transport: HOST:PORT has no second colon.
-        let named = |name: &str| text.strip_prefix(name).filter(|rest| rest.contains(':'));
-        match (named("tcp:"), named(RDMA_BEFORE)) {
-            (Some(address), _) => (Some(Self::Tcp), address),
-            (_, Some(address)) => (Some(Self::Rdma), address),
-            _ => (None, text),
-        }
-    }
 }
 
 /// Access patterns.

@@ -1,8 +1,7 @@
 //! `sluice bench`: an NVMe over Fabrics initiator that drives load, checks data and reports latencies.
 //!
 //! - [`args`], [`job`], [`units`]: the command line.
-//! - [`connection`]: one connection in the host role, over TCP ([`host_socket`]) or RDMA
-//!   ([`host_queue_pair`], `reach`); [`controller`]: the admin queue; [`tenants`]: the controllers of all jobs.
+//! - [`tenants`]: the controllers of all jobs, connections to which are in [`crate::host`].
 //! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the
 //!   threads.
 //! - [`mod@run`]: a whole run; [`stats`], [`figures`], [`report`]: its results; [`fairness`]: the
@@ -11,8 +10,6 @@
 //!   ([`floor_queue_pairs`]); [`versus`]: two targets in turn.
 
 mod args;
-mod connection;
-mod controller;
 mod fairness;
 mod figures;
 mod floor;
@@ -23,18 +20,9 @@ mod floor_queue_pairs;
 mod floor_queue_pairs;
 mod floor_sizes;
 mod floor_streams;
-#[cfg(feature = "rdma")]
-mod host_queue_pair;
-#[cfg(not(feature = "rdma"))]
-#[path = "host_queue_pair_without.rs"]
-mod host_queue_pair;
-mod host_socket;
 mod io_queue;
 mod job;
 mod pace;
-mod queue_room;
-#[cfg(feature = "rdma")]
-mod reach;
 mod report;
 mod run;
 mod source;

@@ -5,11 +5,12 @@ use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
 
 use super::args::Load;
-use super::controller::{Association, Controller, Namespace};
 use super::io_queue::Extent;
-use super::job::{Access, Job, Transport};
+use super::job::Job;
 use super::units::show_bytes;
 use super::worker::Plan;
+use crate::host::access::{Access, Transport};
+use crate::host::controller::{Association, Controller, Namespace};
 
 /// The bytes that each connection uses with data verification by default.
 const VERIFIED_SPAN: u64 = 64 << 20;

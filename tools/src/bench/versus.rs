@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::args::Load;
 use super::figures::Figures;
-use super::job::Transport;
 use super::units::{show_count, show_latency};
+use crate::host::access::Transport;
 
 /// One pair of runs.
 #[derive(Debug, Serialize)]

@@ -7,11 +7,11 @@ use anyhow::{Context as _, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::controller::{Association, Namespace};
 use super::io_queue::{Clock, Extent, IoQueue, Phase};
 use super::job::Job;
 use super::stats::JobStats;
 use super::windows::Tally;
+use crate::host::controller::{Association, Namespace};
 
 /// The bytes taken from a socket at once: many responses, which still fit into the cache.
 const RECEIVE: usize = 256 * 1024;

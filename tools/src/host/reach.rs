@@ -10,7 +10,7 @@ use fabric::rdma::wire::private_data::RejectReason;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::host_socket::ANSWER_TIMEOUT;
+use super::socket::ANSWER_TIMEOUT;
 
 /// The time for an attempt to find the device and the route to an address. The kernel may not hear of
 /// a neighbour's quick answer, and looks for it again only when this time is over.
@@ -21,13 +21,13 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 const NOBODY: i32 = 8;
 
 /// Opens an event channel.
-pub(super) fn open() -> anyhow::Result<EventChannel> {
+pub(crate) fn open() -> anyhow::Result<EventChannel> {
     // The texts of these errors have those of their sources in them.
     EventChannel::new().map_err(anyhow::Error::msg)
 }
 
 /// Finds the device and the route to an address, for a connection of this name.
-pub(super) fn route(
+pub(crate) fn route(
     channel: &EventChannel,
     peer: SocketAddr,
     token: Token,
@@ -58,7 +58,7 @@ fn resolve(channel: &EventChannel, peer: SocketAddr, token: Token) -> anyhow::Re
 }
 
 /// Waits for the next event of a connection that is being made.
-pub(super) fn next_event(channel: &EventChannel) -> anyhow::Result<Event> {
+pub(crate) fn next_event(channel: &EventChannel) -> anyhow::Result<Event> {
     let end = Instant::now() + ANSWER_TIMEOUT;
     loop {
         if let Some(event) = channel.next()? {
@@ -71,7 +71,7 @@ pub(super) fn next_event(channel: &EventChannel) -> anyhow::Result<Event> {
 }
 
 /// Sleeps until a descriptor is readable, or the time is over.
-pub(super) fn sleep(fds: &mut [PollFd<'_>], time: Duration) -> anyhow::Result<()> {
+pub(crate) fn sleep(fds: &mut [PollFd<'_>], time: Duration) -> anyhow::Result<()> {
     let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
     match poll(fds, time) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -80,7 +80,7 @@ pub(super) fn sleep(fds: &mut [PollFd<'_>], time: Duration) -> anyhow::Result<()
 }
 
 /// Says what an event means that ends the making of a connection.
-pub(super) fn unexpected(event: Event) -> anyhow::Error {
+pub(crate) fn unexpected(event: Event) -> anyhow::Error {
     match event {
         Event::Rejected(_, reason, said) => match RejectReason::parse(&said) {
             Some(reason) => anyhow!("the target refused the connection: {reason}"),

@@ -16,9 +16,9 @@ use nix::poll::{PollFd, PollFlags};
 use zerocopy::IntoBytes as _;
 use zerocopy::little_endian::U16;
 
-use super::host_socket::{ANSWER_TIMEOUT, Data, resolve};
 use super::queue_room::QueueRoom;
 use super::reach::{self, next_event, unexpected};
+use super::socket::{ANSWER_TIMEOUT, Data, resolve};
 
 /// RDMA READs of the target that this side answers at once, at the most.
 const READS: u8 = 16;

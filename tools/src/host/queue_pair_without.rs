@@ -6,8 +6,8 @@ use anyhow::bail;
 use fabric::nvme::Sqe;
 use fabric::queue::{HostReceived, SubmitError};
 
-use super::host_socket::Data;
 use super::queue_room::QueueRoom;
+use super::socket::Data;
 
 /// The place of a queue pair in other builds; there is none in this one.
 #[derive(Debug)]

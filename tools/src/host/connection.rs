@@ -5,10 +5,10 @@ use fabric::nvme::{Cqe, Sqe};
 use fabric::queue::{HostReceived, HostTransport as _, SubmitError};
 use fabric::tcp::HostParams;
 
-use super::host_queue_pair::HostQueuePair;
-use super::host_socket::{Data, HostSocket};
-use super::job::{Access, Transport};
+use super::access::{Access, Transport};
+use super::queue_pair::HostQueuePair;
 use super::queue_room::QueueRoom;
+use super::socket::{Data, HostSocket};
 
 /// The answer to an admin or Connect command.
 #[derive(Debug)]

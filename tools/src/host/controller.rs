@@ -1,4 +1,4 @@
-//! The controller of a run: `fabric::host` over one blocking connection.
+//! An association with a controller: `fabric::host` over one blocking connection.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
 use fabric::nvme::{Cqe, Status};
 use fabric::tcp::HostParams;
 
+use super::access::Access;
 use super::connection::Connection;
-use super::job::Access;
 use super::queue_room::QueueRoom;
 
 /// The keep alive timeout in Connect.

@@ -1,0 +1,19 @@
+//! The host's side of a target, for commands that connect to one.
+//!
+//! - [`connection`]: one connection in the host role, over TCP ([`socket`]) or RDMA ([`queue_pair`],
+//!   `reach`); [`queue_room`]: what a queue needs of it.
+//! - [`controller`]: an association: its admin queue, and what I/O queues need to connect. [`access`]:
+//!   whose it is, and with which target.
+
+pub(crate) mod access;
+pub(crate) mod connection;
+pub(crate) mod controller;
+#[cfg(feature = "rdma")]
+mod queue_pair;
+#[cfg(not(feature = "rdma"))]
+#[path = "queue_pair_without.rs"]
+mod queue_pair;
+mod queue_room;
+#[cfg(feature = "rdma")]
+pub(crate) mod reach;
+pub(crate) mod socket;
