@@ -5,15 +5,19 @@
 //! knows no tokens.
 //!
 //! - [`private_data`]: what client and data node say while they connect. [`message`]: what the data node
-//!   says later. Both are pure.
-//! - `grant` (feature `rdma`, as the next three): the rights of one client on the data node.
+//!   says later. [`gate`]: what lets a client's I/Os go. All three are pure.
+//! - `grant` (feature `rdma`, as the next four): the rights of one client on the data node.
 //! - `node`: the data node: its listener, its clients, and the monitor's work.
 //! - `provider`: [`pmem::one_sided::OneSided`] over a queue pair.
-//! - `connection`: the client's side of a connection.
+//! - `connection`: the client's side of a connection. `client`: the same with an engine, for programs that
+//!   read and write a region.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "rdma")]
+pub mod client;
+#[cfg(feature = "rdma")]
 pub mod connection;
+pub mod gate;
 #[cfg(feature = "rdma")]
 pub mod grant;
 pub mod message;

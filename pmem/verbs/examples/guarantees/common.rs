@@ -13,6 +13,8 @@ pub(crate) const REGION: RegionId = RegionId(1);
 pub(crate) const BLOCK: usize = 4096;
 /// Bytes of the region.
 pub(crate) const LENGTH: usize = 256 * BLOCK;
+/// The time in which the data node must answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the request of a client. A secret that a number leads to is for tests alone.
 pub(crate) fn request(number: u32) -> Request {
@@ -27,7 +29,7 @@ pub(crate) fn connect(
     operations: u32,
 ) -> Result<Connection, ConnectError> {
     let operations = u16::try_from(operations).unwrap();
-    Connection::open(address, request, operations, Duration::from_secs(5))
+    Connection::open(address, request, operations, PATIENCE)
 }
 
 /// A clock that begins at 0.
