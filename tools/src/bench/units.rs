@@ -84,6 +84,25 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("a rate is more than 0".to_owned()) }
 }
 
+/// Parses a number of I/Os per second that is reserved: as [`rate`], rounded.
+pub(crate) fn reservation(text: &str) -> Result<u32, String> {
+    whole(rate(text)?)
+}
+
+/// Rounds a rate to whole operations per second, of which a reservation has at least 1.
+pub(crate) fn whole(rate: f64) -> Result<u32, String> {
+    let rounded = rate.round();
+    if !(1.0..=f64::from(u32::MAX)).contains(&rounded) {
+        return Err(format!("a reservation has 1 to {} I/Os per second", u32::MAX));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number within bounds"
+    )]
+    Ok(rounded as u32)
+}
+
 /// Shows a count with three digits: `987`, `12.3 k`, `1.05 M`.
 pub(crate) fn show_count(value: f64) -> String {
     let (value, unit) = match value {
@@ -140,6 +159,8 @@ mod tests {
         assert_eq!(number("0x200"), Ok(512));
         assert_eq!(rate("1.5M"), Ok(1_500_000.0));
         assert!(rate("0").is_err());
+        assert_eq!(reservation("1.5k"), Ok(1500));
+        assert!(reservation("0.2").is_err() && reservation("5000M").is_err());
         assert_eq!((weight("50 %"), weight("2.5")), (Ok(50.0), Ok(2.5)));
         assert!(weight("0").is_err() && weight("inf").is_err() && weight("much").is_err());
         assert_eq!(byte("0xb8"), Ok(184));

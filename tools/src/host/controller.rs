@@ -9,11 +9,11 @@ use fabric::host::{
     self, Action, AdminCommand, HostError, IoConnector, NamespaceFacts, Settings, commands,
 };
 use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
-use fabric::nvme::{Cqe, Status};
+use fabric::nvme::{Cqe, Sqe, Status};
 use fabric::tcp::HostParams;
 
 use super::access::Access;
-use super::connection::Connection;
+use super::connection::{Connection, Reply};
 use super::queue_room::QueueRoom;
 
 /// The keep alive timeout in Connect.
@@ -133,15 +133,22 @@ impl Controller {
     /// Asks the controller for a namespace's facts.
     pub(crate) fn namespace(&mut self, nsid: u32) -> anyhow::Result<Namespace> {
         let command = commands::identify(cns::NAMESPACE, nsid);
-        self.host.submit(command, None, u32::try_from(IDENTIFY_SIZE)?)?;
-        let Action::Answered { cqe, data, .. } = self.next_action()? else {
-            bail!("the controller went away");
-        };
+        let Reply { cqe, data } = self.command(command, u32::try_from(IDENTIFY_SIZE)?)?;
         check(&cqe).with_context(|| format!("Identify Namespace {nsid}; try another --nsid"))?;
         let NamespaceFacts { blocks, format, .. } =
             NamespaceFacts::parse(nsid, &data).map_err(|error| self.association.explain(error))?;
         let max_transfer = self.host.facts().max_transfer;
         Ok(Namespace { nsid, blocks, block_size: format.data_bytes(), max_transfer })
+    }
+
+    /// Sends an admin command that reads up to `read_length` bytes, at most [`IDENTIFY_SIZE`], and waits
+    /// for its completion.
+    pub(crate) fn command(&mut self, sqe: Sqe, read_length: u32) -> anyhow::Result<Reply> {
+        self.host.submit(sqe, None, read_length)?;
+        match self.next_action()? {
+            Action::Answered { cqe, data, .. } => Ok(Reply { cqe, data }),
+            _ => bail!("the controller went away"),
+        }
     }
 
     /// Sends a Keep Alive if one is due.

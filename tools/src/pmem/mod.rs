@@ -1,10 +1,35 @@
 //! `sluice pmem`: regions of persistent memory from the client's side.
 //!
 //! - [`demo`]: what reservations are worth, without any device.
+//! - [`args`]: the command line. [`grant`]: how a region is got, and for how long.
+//! - [`plan`]: the part of a region that is moved; `region_io`: how; [`transfer`]: the same by RDMA;
+//!   `connect`: the connection to a region's data node, for `sluice bench` too.
 
+mod args;
+#[cfg(feature = "rdma")]
+pub(crate) mod connect;
 mod demo;
+pub(crate) mod grant;
+mod plan;
+#[cfg(any(feature = "rdma", test))]
+mod region_io;
+#[cfg(feature = "rdma")]
+mod transfer;
+#[cfg(not(feature = "rdma"))]
+#[path = "transfer_without.rs"]
+mod transfer;
+
+use std::io::{Write as _, stderr, stdin, stdout};
 
 use clap::Subcommand;
+use fabric::nvme::region::RegionRights;
+use fabric::tcp::HostParams;
+use serde_json::json;
+
+use args::{CommandArgs, GrantArgs, TransferArgs};
+use grant::Granted;
+
+use crate::control::print;
 
 /// Arguments of `sluice pmem`.
 #[derive(Debug, clap::Args)]
@@ -19,6 +44,19 @@ enum Action {
     /// Show what reservations are worth: a data node and its clients within this process, on simulated
     /// time. The exit status says whether all reservations were met.
     Demo(demo::Args),
+    /// Read a region, or a part of it, to standard output, by one-sided RDMA.
+    Read(Box<TransferArgs>),
+    /// Write standard input to a region, by one-sided RDMA, and flush it.
+    ///
+    /// The flush reads the last bytes back, on the same connection behind all writes. A device has a write
+    /// acknowledged before its bytes are in memory; it answers this read only when all bytes before it have
+    /// left it. So with exit status 0 all bytes are where every reader of the region sees them, and
+    /// survive what the line that is printed says: nothing; the end of the daemon; or a power cut,
+    /// provided that a power cut does not empty what devices of the data node write to (on x86: caches
+    /// that are saved, or no DDIO; docs/pmem.md). With any other status a part may have been written.
+    Write(Box<TransferArgs>),
+    /// Print the command by which the NVMe host of this machine asks for a region, for --grant.
+    Command(CommandArgs),
 }
 
 /// Runs a subcommand.
@@ -29,5 +67,49 @@ enum Action {
 pub(crate) fn run(args: &Args, as_json: bool) -> anyhow::Result<()> {
     match &args.action {
         Action::Demo(demo) => demo::run(*demo, as_json),
+        Action::Read(args) => read(args),
+        Action::Write(args) => write(args, as_json),
+        Action::Command(args) => {
+            print(&args.line());
+            Ok(())
+        }
+    }
+}
+
+/// Reads to standard output, and says on standard error how much.
+fn read(args: &TransferArgs) -> anyhow::Result<()> {
+    transfer::check()?;
+    let (name, plan) = (args.from.region, args.plan());
+    let granted = granted(&args.from, RegionRights::Read)?;
+    let bytes = granted.hold(|grant| transfer::read(name, grant, &plan, &mut stdout().lock()))?;
+    // A reader that has gone is no error.
+    let _ = writeln!(stderr(), "read {bytes} bytes of {name} at offset {}", plan.offset);
+    Ok(())
+}
+
+/// Writes standard input, and says how much, and what it survives.
+fn write(args: &TransferArgs, as_json: bool) -> anyhow::Result<()> {
+    transfer::check()?;
+    let (name, plan) = (args.from.region, args.plan());
+    let granted = granted(&args.from, RegionRights::ReadWrite)?;
+    let survives = grant::survives(granted.grant.survives);
+    let bytes = granted.hold(|grant| transfer::write(name, grant, &plan, &mut stdin().lock()))?;
+    let offset = plan.offset;
+    print(&if as_json {
+        let region = name.as_str();
+        let wrote =
+            json!({ "region": region, "offset": offset, "bytes": bytes, "survives": survives });
+        format!("{wrote:#}\n")
+    } else {
+        format!("wrote {bytes} bytes to {name} at offset {offset}, flushed; survives {survives}\n")
+    });
+    Ok(())
+}
+
+/// Gets the grant of a region.
+fn granted(from: &GrantArgs, needed: RegionRights) -> anyhow::Result<Granted> {
+    match &from.grant {
+        Some(path) => Granted::read(path),
+        None => Granted::ask(&from.access(), HostParams::default(), &from.wanted(needed)),
     }
 }

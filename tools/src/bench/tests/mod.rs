@@ -1,5 +1,6 @@
 //! The initiator against a small target in the same process.
 
+mod regions;
 mod target;
 mod tenants;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use fabric::nvme::region::{GetRegion, RegionGrant, Survives};
 use fabric::nvme::{Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, Payload, Received, SlotId, Transport};
 use fabric::tcp::{TargetConnection, TargetParams};
@@ -79,7 +80,14 @@ pub(super) struct Seen {
     pub(super) configurations: BTreeSet<u32>,
     /// The reads and writes by their command dword 13.
     pub(super) dwords: BTreeMap<u32, u64>,
+    /// The regions that were asked for.
+    pub(super) regions: Vec<GetRegion>,
 }
+
+/// The region that the target grants.
+pub(super) const REGION: &str = "log";
+/// The largest reservation that it admits.
+pub(super) const MOST_RESERVED: u32 = 1000;
 
 /// Starts a target, which runs until the process ends. Returns its address.
 pub(super) fn start(behaviour: Behaviour) -> String {
@@ -264,6 +272,7 @@ impl Queue {
             (opcode::admin::SET_FEATURES, _) if self.admin => {
                 self.connection.complete(slot, 0x003f_003f, Status::SUCCESS);
             }
+            (opcode::admin::GET_REGION, _) if self.admin => self.region(slot, sqe),
             (opcode::io::WRITE, _) if !self.admin => {
                 let start = usize::try_from(sqe.slba()).unwrap() * BLOCK;
                 if !self.behaviour.fast {
@@ -296,6 +305,28 @@ impl Queue {
         self.connection.set_queue(entries, flow_control);
         self.connection.set_in_capsule_data(in_capsule);
         self.connection.complete(slot, 1, Status::SUCCESS);
+    }
+
+    fn region(&mut self, slot: SlotId, sqe: &Sqe) {
+        let GetRegion { name, rights, reservation } = GetRegion::parse(sqe).unwrap();
+        self.seen.lock().unwrap().regions.push(GetRegion { name, rights, reservation });
+        if name.as_str() != REGION {
+            return self.connection.complete(slot, 0, Status::REGION_NOT_GRANTED.dnr());
+        }
+        if reservation > MOST_RESERVED {
+            let status = Status::RESERVATION_REFUSED.dnr();
+            return self.connection.complete(slot, MOST_RESERVED.into(), status);
+        }
+        let grant = RegionGrant {
+            rights,
+            address: "127.0.0.1:4430".parse().unwrap(),
+            secret: 7,
+            length: 1 << 20,
+            reservation,
+            limit: 0,
+            survives: Survives::Exit,
+        };
+        self.connection.complete_with_data(slot, Reply::Owned(grant.emit().to_vec()), 0);
     }
 
     fn identify(&mut self, slot: SlotId, sqe: &Sqe, nsid: u32) {

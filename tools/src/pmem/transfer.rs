@@ -1,0 +1,101 @@
+//! Reads and writes of a region by one-sided RDMA, each with a token.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use fabric::nvme::region::{RegionGrant, RegionName};
+use fabric::rdma::verbs::Part;
+use pmem::one_sided::Ticket;
+use pmem_verbs::client::Client;
+use pmem_verbs::gate::Pace;
+
+use super::connect;
+use super::plan::Plan;
+use super::region_io::{self, Kind, RegionIo};
+
+/// The longest wait for something to happen.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Checks that this build can use regions.
+///
+/// # Errors
+///
+/// Never.
+#[expect(clippy::unnecessary_wraps, reason = "in builds without RDMA it fails")]
+pub(crate) fn check() -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// Reads a part of a region. Returns the number of bytes.
+///
+/// # Errors
+///
+/// As [`region_io::read`]; and there is no connection.
+pub(crate) fn read(
+    name: RegionName,
+    grant: &RegionGrant,
+    plan: &Plan,
+    output: &mut dyn Write,
+) -> anyhow::Result<u64> {
+    region_io::read(&mut open(name, grant, plan)?, plan, output)
+}
+
+/// Writes an input to a part of a region, and flushes it. Returns the number of bytes.
+///
+/// # Errors
+///
+/// As [`region_io::write`]; and there is no connection.
+pub(crate) fn write(
+    name: RegionName,
+    grant: &RegionGrant,
+    plan: &Plan,
+    input: &mut dyn Read,
+) -> anyhow::Result<u64> {
+    region_io::write(&mut open(name, grant, plan)?, plan, input)
+}
+
+fn open(name: RegionName, grant: &RegionGrant, plan: &Plan) -> anyhow::Result<Client> {
+    let (window, best_effort_window) = (plan.depth, plan.depth);
+    connect::open(name, grant, Pace::Tokens { window, best_effort_window })
+}
+
+impl RegionIo for Client {
+    type Buffer = Part;
+
+    fn length(&self) -> u64 {
+        self.accept().length
+    }
+
+    fn buffers(&self, count: u16, length: usize) -> anyhow::Result<Vec<Part>> {
+        Self::buffers(self, count, length).context(
+            "cannot register memory with the RDMA device: use a smaller --depth or --bs, or raise \
+             the limit of locked memory (ulimit -l)",
+        )
+    }
+
+    fn bytes(buffer: &mut Part) -> &mut [u8] {
+        buffer.bytes_mut()
+    }
+
+    fn want(&mut self, count: u64) {
+        Self::want(self, count);
+    }
+
+    fn post(&mut self, kind: Kind, offset: u64, buffer: Part) -> anyhow::Result<Option<Part>> {
+        let ticket = Ticket(offset);
+        Ok(match kind {
+            Kind::Read => Self::read(self, ticket, offset, buffer)?,
+            Kind::Write => Self::write(self, ticket, offset, buffer)?,
+        })
+    }
+
+    fn wait(&mut self) -> anyhow::Result<()> {
+        Ok(Self::wait(self, WAIT)?)
+    }
+
+    fn over(&mut self) -> Option<(bool, Part)> {
+        let transfer = self.transferred()?;
+        Some((transfer.result.is_ok(), transfer.buffer))
+    }
+}
