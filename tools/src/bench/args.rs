@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use fabric::nvme::region::RegionName;
 
 use super::job::{self, Draft, Job, JobArgs};
 use super::units;
-use crate::host::access::Transport;
+use crate::host::access::{HOSTNQN, Transport};
 
 /// Arguments of `sluice bench`.
 #[derive(Debug, clap::Args)]
@@ -43,11 +44,7 @@ pub(crate) struct Load {
     )]
     pub(crate) nqn: String,
     /// NQN of this host.
-    #[arg(
-        long,
-        value_name = "NQN",
-        default_value = "nqn.2014-08.org.nvmexpress:uuid:6b1d8f0e-5c1e-4b0a-9d55-736c75696365"
-    )]
+    #[arg(long, value_name = "NQN", default_value = HOSTNQN)]
     pub(crate) hostnqn: String,
     /// Namespace.
     #[arg(long, default_value_t = 1)]
@@ -104,7 +101,47 @@ pub(crate) struct Load {
     /// Pairs of runs with --vs.
     #[arg(long, default_value_t = 5)]
     pub(crate) pairs: usize,
+    /// Load this region of persistent memory in place of a namespace: the target is asked for it, and
+    /// --reserve I/Os per second are reserved in it; --depth I/Os are outstanding always, by one-sided
+    /// RDMA, each with a token. The report has what was had in each period.
+    #[arg(long, value_name = "REGION", conflicts_with_all = NOT_OF_REGIONS)]
+    pub(crate) pmem: Option<RegionName>,
+    /// With --pmem: use no tokens. This measures what a data node can do with several clients at
+    /// once (C_G), and what one client can do (C_L); while it runs nobody has a reservation.
+    #[arg(long, requires = "pmem", conflicts_with_all = ["reserve", "best_effort"])]
+    pub(crate) bare: bool,
+    /// With --pmem: I/Os outstanding at most when the next one is beyond the reservation. Fewer than
+    /// --depth give way to reserved I/Os on a data node that serves in order of arrival. [default: as
+    /// --depth]
+    #[arg(
+        long,
+        requires = "pmem",
+        value_name = "DEPTH",
+        value_parser = clap::value_parser!(u16).range(1..=4096)
+    )]
+    pub(crate) best_effort: Option<u16>,
 }
+
+/// The arguments that a load on a region does not have.
+const NOT_OF_REGIONS: [&str; 17] = [
+    "nsid",
+    "jobs",
+    "verify",
+    "threads",
+    "live",
+    "window",
+    "alone",
+    "vs",
+    "pairs",
+    "connections",
+    "rate",
+    "arrivals",
+    "class",
+    "prioclass",
+    "cdw13",
+    "tos",
+    "weight",
+];
 
 impl Load {
     /// Makes the jobs to run at once.

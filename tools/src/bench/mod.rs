@@ -8,6 +8,8 @@
 //!   jobs' shares of it; [`windows`]: the same over time.
 //! - [`floor`]: the same bytes without NVMe, over TCP ([`floor_streams`]) or RDMA
 //!   ([`floor_queue_pairs`]); [`versus`]: two targets in turn.
+//! - [`region`]: a region of persistent memory instead of a namespace, by one-sided RDMA
+//!   ([`one_sided`]); [`region_load`]: the load; `region_periods`, [`region_report`]: its results.
 
 mod args;
 mod fairness;
@@ -22,7 +24,17 @@ mod floor_sizes;
 mod floor_streams;
 mod io_queue;
 mod job;
+#[cfg(feature = "rdma")]
+mod one_sided;
+#[cfg(not(feature = "rdma"))]
+#[path = "one_sided_without.rs"]
+mod one_sided;
 mod pace;
+mod region;
+mod region_load;
+#[cfg(any(feature = "rdma", test))]
+mod region_periods;
+mod region_report;
 mod report;
 mod run;
 mod source;
@@ -47,9 +59,10 @@ pub(crate) use units::{show_count, show_latency, time};
 /// The target cannot be reached, refuses, breaks the protocol or returns wrong data; or the
 /// arguments do not fit each other or the target.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    match &args.mode {
-        Some(Mode::Floor(floor)) => floor::run(floor),
-        None if args.load.vs.is_some() => versus::run(&args.load),
-        None => run::run(&args.load),
+    match (&args.mode, args.load.pmem) {
+        (Some(Mode::Floor(floor)), _) => floor::run(floor),
+        (None, Some(name)) => region::run(&args.load, name),
+        (None, None) if args.load.vs.is_some() => versus::run(&args.load),
+        (None, None) => run::run(&args.load),
     }
 }
