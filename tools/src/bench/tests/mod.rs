@@ -190,5 +190,5 @@ fn the_documentations_examples_are_command_lines() {
     let lines = text.lines().filter_map(|line| line.strip_prefix("$ sluice "));
     let parsed = lines.map(|line| Line::parse_from(line.split_whitespace()).args.load.jobs());
     let jobs: Vec<usize> = parsed.map(|jobs| jobs.unwrap().len()).collect();
-    assert_eq!(jobs, [1, 1, 4, 2]);
+    assert_eq!(jobs, [1, 1, 4, 2, 1, 1]);
 }
