@@ -3,17 +3,19 @@
 //!
 //! The input is a list of steps: a byte that says what happens, then what it needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{
-    Action, AddressFamily, BackendId, ConnectionId, Geometry, ListenerId, ListenerSpec, Namespace,
-    NamespaceFeatures, Readiness, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec,
-    TransportType,
+    Action, AddressFamily, BackendId, ConnectionId, ControllerId, Geometry, ListenerId,
+    ListenerSpec, Namespace, NamespaceFeatures, Readiness, RegionGrants, RegionRefusal,
+    RegionRequest, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
 use fabric::nvm::BlockFormat;
-use fabric::nvme::Sqe;
+use fabric::nvme::region::{GetRegion, RegionGrant, RegionName, RegionRights, Survives};
+use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use zerocopy::FromZeros as _;
 use zerocopy::IntoBytes as _;
 
@@ -49,6 +51,7 @@ pub fn run(mut data: &[u8]) {
 
 struct Bench {
     service: Service,
+    regions: Arc<Regions>,
     now: Nanos,
     /// Open connections, whether connected to a controller or not.
     open: Vec<ConnectionId>,
@@ -62,6 +65,8 @@ impl Bench {
     fn new() -> Self {
         let config = ServiceConfig { max_controllers: CONTROLLERS, ..ServiceConfig::default() };
         let mut service = Service::new(config).expect("limits that can be");
+        let regions = Arc::new(Regions::default());
+        service.set_region_grants(Arc::<Regions>::clone(&regions));
         let now = Nanos(1 << 40);
         for id in 0..LISTENERS {
             service.add_listener(now, listener(id)).expect("a listener");
@@ -71,7 +76,7 @@ impl Bench {
             service.add_namespace(now, nqn, namespace(1)).expect("a namespace");
         }
         let (open, deferred) = (Vec::new(), BTreeMap::new());
-        Self { service, now, open, last: 0, deferred, out: Vec::new() }
+        Self { service, regions, now, open, last: 0, deferred, out: Vec::new() }
     }
 
     /// Returns one of the open connections; the one that `data` names, if it is there.
@@ -139,7 +144,12 @@ impl Bench {
             sqe.opcode = if kind & 0x40 == 0 { byte(data) } else { 0x7f };
             sqe.cid.set(u16::from(kind & 0x3f));
             sqe.nsid.set(u32::from(byte(data)));
-            put(sqe.as_mut_bytes(), 40, bytes(data, 12));
+            let fields = bytes(data, 12);
+            if sqe.opcode == opcode::admin::GET_REGION {
+                bend_get_region(&mut sqe, fields);
+            } else {
+                put(sqe.as_mut_bytes(), 40, fields);
+            }
         }
         let key = (connection, sqe.cid.get());
         // A transport does the same when a command arrives: an event request gives way to it.
@@ -241,8 +251,13 @@ impl Bench {
         }
     }
 
-    /// Checks the bounds of memory.
+    /// Checks the bounds of memory, and that grants of regions end with their controllers.
     fn check(&self) {
+        let regions = self.regions.state();
+        assert_eq!(regions.strays, 0, "an end that was told twice, or of no grant");
+        let there = |id: &ControllerId| self.service.controllers().any(|c| c.id == *id);
+        assert!(regions.held.iter().all(there), "a grant outlives its controller");
+        drop(regions);
         let controllers = self.service.controllers().count();
         assert!(controllers <= usize::from(CONTROLLERS), "{controllers} controllers");
         let waiting = |id: ConnectionId| {
@@ -254,6 +269,65 @@ impl Bench {
         let open = self.open.iter().map(|id| waiting(*id));
         assert!(open.max().unwrap_or(0) <= most, "a connection's commands wait without end");
     }
+}
+
+/// A server of regions, whose answer to a request is the reservation's: grants and all refusals.
+#[derive(Debug, Default)]
+struct Regions(Mutex<Grants>);
+
+#[derive(Debug, Default)]
+struct Grants {
+    held: BTreeSet<ControllerId>,
+    /// Ends of controllers that had no grants.
+    strays: usize,
+}
+
+impl Regions {
+    fn state(&self) -> MutexGuard<'_, Grants> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RegionGrants for Regions {
+    fn grant(&self, asked: &RegionRequest<'_>) -> Result<RegionGrant, RegionRefusal> {
+        match asked.reservation & 3 {
+            1 => return Err(RegionRefusal::NotGranted),
+            2 => return Err(RegionRefusal::Reservation { fits: asked.reservation }),
+            3 => return Err(RegionRefusal::NoRoom),
+            _ => {}
+        }
+        self.state().held.insert(asked.controller);
+        Ok(RegionGrant {
+            rights: asked.rights,
+            address: ([10, 0, 0, 1], 4430).into(),
+            secret: u128::from(asked.controller.0),
+            length: 1 << 30,
+            reservation: asked.reservation,
+            limit: 0,
+            survives: Survives::Nothing,
+        })
+    }
+
+    fn controller_ended(&self, controller: ControllerId) {
+        let mut state = self.state();
+        state.strays += usize::from(!state.held.remove(&controller));
+    }
+}
+
+/// Makes a Get Region, which is right where all of `fields` is 0: they change bits of the name's first
+/// bytes, of the reservation and of the rights.
+fn bend_get_region(sqe: &mut Sqe, fields: &[u8]) {
+    let name = RegionName::from_text("log").expect("a name");
+    let right = GetRegion { name, rights: RegionRights::ReadWrite, reservation: 0 }.sqe();
+    let [mut cdw10, mut cdw14, mut cdw15] = [right.cdw10, right.cdw14, right.cdw15];
+    let dwords = [&mut cdw10, &mut cdw14, &mut cdw15];
+    for (dword, bits) in dwords.into_iter().zip(fields.chunks(4)) {
+        for (to, from) in dword.as_mut_bytes().iter_mut().zip(bits) {
+            *to ^= from;
+        }
+    }
+    let sgl = SglDescriptor::transport(128);
+    *sqe = Sqe { cid: sqe.cid, nsid: sqe.nsid, cdw10, cdw14, cdw15, sgl, ..right };
 }
 
 /// Writes `what` into `block` at `at`, as far as there is room.
