@@ -48,12 +48,12 @@ enum Action {
     Read(Box<TransferArgs>),
     /// Write standard input to a region, by one-sided RDMA, and flush it.
     ///
-    /// The flush reads the last bytes back, on the same connection behind all writes. A device has a write
-    /// acknowledged before its bytes are in memory; it answers this read only when all bytes before it have
-    /// left it. So with exit status 0 all bytes are where every reader of the region sees them, and
-    /// survive what the line that is printed says: nothing; the end of the daemon; or a power cut,
-    /// provided that a power cut does not empty what devices of the data node write to (on x86: caches
-    /// that are saved, or no DDIO; docs/pmem.md). With any other status a part may have been written.
+    /// The flush reads the last bytes back, on the same connection behind all writes: a device has a write
+    /// acknowledged before its bytes are in memory, and answers this read only when all bytes before it have
+    /// left it. Then it has the data node write its caches back, or wait for the file. So with exit status 0
+    /// all bytes are where every reader of the region sees them, and survive what the line that is printed
+    /// says: nothing; the end of the daemon; or a power cut. With any other status a part may have been
+    /// written.
     Write(Box<TransferArgs>),
     /// Print the command by which the NVMe host of this machine asks for a region, for --grant.
     Command(CommandArgs),

@@ -1,6 +1,7 @@
 //! Reading and writing a part of a region, whatever carries the bytes.
 
 use std::io::{Read, Write};
+use std::ops::Range;
 
 use anyhow::{Context as _, ensure};
 
@@ -8,6 +9,8 @@ use super::plan::{Plan, fill, piece, pieces};
 
 /// Bytes that a flush reads back, at the most.
 const READ_BACK: usize = 64;
+/// Bytes that the data node is asked to make survive at once, at the most.
+const SYNCED: u64 = 64 << 20;
 
 /// The two kinds of transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,10 @@ pub(crate) trait RegionIo {
         offset: u64,
         buffer: Self::Buffer,
     ) -> anyhow::Result<Option<Self::Buffer>>;
+
+    /// Has the data node make bytes survive that were written before, as far as the region's kind lets them,
+    /// and waits for it.
+    fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<()>;
 
     /// Waits until something has happened, or for some time.
     fn wait(&mut self) -> anyhow::Result<()>;
@@ -116,8 +123,8 @@ pub(crate) fn write<R: RegionIo>(
         written = written.saturating_add(bytes.len().try_into()?);
         Ok(())
     };
-    let outcome =
-        carry_out(region, Kind::Write, spare, next, over).and_then(|()| flush(region, at, &last));
+    let outcome = carry_out(region, Kind::Write, spare, next, over)
+        .and_then(|()| flush(region, part.start..at, &last));
     outcome.with_context(|| format!("{written} bytes were written, and not flushed"))?;
     ensure!(
         at < part.end || plan.length.is_some() || fill(input, &mut [0])? == 0,
@@ -126,13 +133,14 @@ pub(crate) fn write<R: RegionIo>(
     Ok(written)
 }
 
-/// Reads the last bytes back that were written, before the byte at `end`. The READ comes behind all WRITEs
-/// on the same queue pair, and a device answers it only when what they have written has left the device.
-fn flush<R: RegionIo>(region: &mut R, end: u64, last: &[u8]) -> anyhow::Result<()> {
+/// Reads the last bytes back of a part that was written: the READ comes behind all WRITEs on the same queue
+/// pair, and a device answers it only when what they have written has left the device. Then has the data
+/// node make the part survive.
+fn flush<R: RegionIo>(region: &mut R, part: Range<u64>, last: &[u8]) -> anyhow::Result<()> {
     if last.is_empty() {
         return Ok(());
     }
-    let mut place = Some(end.saturating_sub(last.len().try_into()?));
+    let mut place = Some(part.end.saturating_sub(last.len().try_into()?));
     let next = |_: &R, buffer| Ok(place.take().map(|offset| (offset, buffer)));
     let same = |bytes: &[u8]| {
         ensure!(
@@ -142,7 +150,14 @@ fn flush<R: RegionIo>(region: &mut R, end: u64, last: &[u8]) -> anyhow::Result<(
         Ok(())
     };
     let spare = vec![of_length(region, last.len())?];
-    carry_out(region, Kind::Read, spare, next, same)
+    carry_out(region, Kind::Read, spare, next, same)?;
+    let mut at = part.start;
+    while at < part.end {
+        let length = (part.end - at).min(SYNCED);
+        region.sync(at, length)?;
+        at += length;
+    }
+    Ok(())
 }
 
 /// Makes one buffer, for what is shorter than others.
@@ -219,6 +234,10 @@ mod tests {
         kinds: Vec<Kind>,
         /// What another client writes to the region's last byte before each READ.
         meddler: Option<u8>,
+        /// The bytes that were made to survive.
+        synced: Vec<Range<u64>>,
+        /// Whether the medium has failed.
+        broken: bool,
     }
 
     impl InMemory {
@@ -234,6 +253,8 @@ mod tests {
                 wanted: 0,
                 kinds: Vec::new(),
                 meddler: None,
+                synced: Vec::new(),
+                broken: false,
             }
         }
 
@@ -275,6 +296,13 @@ mod tests {
             self.under_way.push_back((kind, usize::try_from(offset).unwrap(), buffer));
             self.most = self.most.max(self.under_way.len());
             Ok(None)
+        }
+
+        fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<()> {
+            assert!(self.under_way.is_empty() && self.over.is_empty(), "it is the last");
+            anyhow::ensure!(!self.broken, "the medium has failed");
+            self.synced.push(offset..offset + length);
+            Ok(())
         }
 
         fn wait(&mut self) -> anyhow::Result<()> {
@@ -328,6 +356,9 @@ mod tests {
             prop_assert!(region.data[..offset].iter().all(|byte| *byte == 0));
             prop_assert!(region.data[offset + length..].iter().all(|byte| *byte == 0));
             prop_assert!(region.most <= depth.into());
+            let (start, end) = (offset as u64, (offset + length) as u64);
+            let synced = if length > 0 { vec![start..end] } else { Vec::new() };
+            prop_assert_eq!(&region.synced, &synced);
             // The flush is the last I/O.
             let ios = length.div_ceil(bs);
             let mut kinds = vec![Kind::Write; ios];
@@ -370,6 +401,15 @@ mod tests {
         assert_eq!(write(&mut region, &part, &mut bytes(130).as_slice()).unwrap(), 20);
         assert_eq!(region.data[10..30], bytes(20));
         assert_eq!(region.data[30..], [0; 70]);
+    }
+
+    #[test]
+    fn what_does_not_survive_is_an_error() {
+        let mut region = InMemory::new(100, 7);
+        region.broken = true;
+        let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(100).as_slice());
+        let text = format!("{:#}", outcome.unwrap_err());
+        assert!(text.contains("not flushed: the medium"), "{text}");
     }
 
     #[test]

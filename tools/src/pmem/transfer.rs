@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use fabric::nvme::region::{RegionGrant, RegionName};
 use fabric::rdma::verbs::Part;
 use pmem::one_sided::Ticket;
@@ -88,6 +88,23 @@ impl RegionIo for Client {
             Kind::Read => Self::read(self, ticket, offset, buffer)?,
             Kind::Write => Self::write(self, ticket, offset, buffer)?,
         })
+    }
+
+    fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<()> {
+        while !Self::sync(self, offset, length)? {
+            Self::wait(self, WAIT)?;
+        }
+        loop {
+            Self::wait(self, WAIT)?;
+            if let Some(done) = self.synced() {
+                ensure!(
+                    done,
+                    "the data node cannot make the bytes survive: its log says why, for instance that \
+                     its medium has failed"
+                );
+                return Ok(());
+            }
+        }
     }
 
     fn wait(&mut self) -> anyhow::Result<()> {
