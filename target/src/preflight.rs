@@ -10,7 +10,7 @@ use nix::unistd::{AccessFlags, faccessat};
 use serde_json::Value;
 
 use crate::backend::{self, BackendError, Claims, OnSignature, Opening, OwnFile, Probed};
-use crate::config::{Backend, Config, Listener, Namespace, Transport, format_size};
+use crate::config::{Backend, Config, Listener, Namespace, RegionConfig, Transport, format_size};
 use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
 use crate::{access, rdma, socket};
@@ -36,11 +36,11 @@ pub fn lacking(config: &Config) -> Vec<String> {
     for endpoint in config.listeners.iter().map(Listener::endpoint) {
         match endpoint.transport {
             Transport::Tcp => found.address(endpoint.address),
-            Transport::Rdma => {
-                let checked = rdma::check(endpoint.address, found.running.is);
-                found.lacks.extend(checked.err().map(|why| format!("listener {endpoint}: {why}")));
-            }
+            Transport::Rdma => found.rdma(endpoint.address, &format!("listener {endpoint}")),
         }
+    }
+    if let Some(address) = config.pmem.general.address {
+        found.rdma(address, &format!("regions at {address}"));
     }
     if let Some(address) = config.target.metrics {
         found.address(address);
@@ -51,6 +51,12 @@ pub fn lacking(config: &Config) -> Vec<String> {
             if let Err(why) = found.device(namespace, &name) {
                 found.lacks.push(format!("namespace {name}: {why}"));
             }
+        }
+    }
+    for region in &config.pmem.regions {
+        let name = format!("region {}", region.name);
+        if let Err(why) = found.region(region, &name) {
+            found.lacks.push(format!("{name}: {why}"));
         }
     }
     found.lacks
@@ -84,10 +90,13 @@ impl Found {
                 }
             }
             Ok(Occupant::Daemon) => {
-                let rows = occupant::ask(path, "namespace.list").unwrap_or_default();
-                let paths = rows.as_array().into_iter().flatten();
+                let namespaces = occupant::ask(path, "namespace.list").unwrap_or_default();
+                // A daemon of an earlier version knows no regions.
+                let pmem = occupant::ask(path, "pmem.show").unwrap_or_default();
+                let lists = [Some(&namespaces), pmem.get("regions")];
+                let rows = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
                 let path = |row: &Value| Some(PathBuf::from(row.get("path")?.as_str()?));
-                self.running = Running { is: true, paths: paths.filter_map(path).collect() };
+                self.running = Running { is: true, paths: rows.filter_map(path).collect() };
             }
             Err(error) => self.lacks.push(error.to_string()),
         }
@@ -115,13 +124,15 @@ impl Found {
             Backend::Memory { size, .. } => size,
             _ => 0,
         });
-        let namespaces = sizes.fold(0, u64::saturating_add);
+        let in_memory = config.pmem.regions.iter().filter(|region| region.path.is_none());
+        let regions = in_memory.filter_map(|region| region.size);
+        let namespaces = sizes.chain(regions).fold(0, u64::saturating_add);
         let buffers = config.target.io_memory.saturating_mul(config.target.cores.len() as u64);
         let wanted = namespaces.saturating_add(buffers);
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         if let Some(there) = memory_total(&text).filter(|there| wanted > *there) {
             self.lacks.push(format!(
-                "memory namespaces and `io_memory` may take {} together, and this machine has {}",
+                "memory namespaces, regions and `io_memory` may take {} together, and this machine has {}",
                 format_size(wanted),
                 format_size(there)
             ));
@@ -152,20 +163,39 @@ impl Found {
         }
     }
 
-    /// Checks that the file or device exists and is not in use.
-    fn device(&mut self, namespace: &Namespace, name: &str) -> Result<(), BackendError> {
-        let path = match &namespace.backend {
-            Backend::File { path, .. }
-            | Backend::Pmem { path, .. }
-            | Backend::Nvme { device: path, .. } => path,
-            Backend::Null { .. } | Backend::Memory { .. } => return Ok(()),
+    /// Checks that the address is of an RDMA device and free; `what` is who listens there.
+    fn rdma(&mut self, address: SocketAddr, what: &str) {
+        let checked = rdma::check(address, self.running.is);
+        self.lacks.extend(checked.err().map(|why| format!("{what}: {why}")));
+    }
+
+    /// Checks that a region's file or device exists and is not in use.
+    fn region(&mut self, region: &RegionConfig, name: &str) -> Result<(), BackendError> {
+        let RegionConfig { path: Some(path), size, create, read_only, .. } = region else {
+            return Ok(());
         };
-        if !self.running.paths.contains(path) {
+        let (path, block_size) = (path.clone(), None);
+        let backend = Backend::Pmem { path, size: *size, block_size, create: *create };
+        self.probe(&backend, *read_only, name)
+    }
+
+    /// Checks that a namespace's file or device exists and is not in use.
+    fn device(&mut self, namespace: &Namespace, name: &str) -> Result<(), BackendError> {
+        self.probe(&namespace.backend, namespace.read_only, name)
+    }
+
+    fn probe(
+        &mut self,
+        backend: &Backend,
+        read_only: bool,
+        name: &str,
+    ) -> Result<(), BackendError> {
+        let Some(path) = backend.path() else { return Ok(()) };
+        if !self.running.paths.iter().any(|known| known == path) {
             // The daemon decides by its state file about a device with data; it is not read here.
             let signature = OnSignature::Ignore;
             let opening = Opening { claims: &self.claims, namespace: name, seen: None, signature };
-            let probed = backend::probe(&namespace.backend, namespace.read_only, &opening)?;
-            self.probed.push(probed);
+            self.probed.push(backend::probe(backend, read_only, &opening)?);
         }
         Ok(())
     }

@@ -187,3 +187,58 @@ fn a_file_that_is_to_be_made_has_one_namespace_however_it_is_called() {
         place.config(&format!("state = \"{state}\""), &format!("{subsystem}{}", file("a/1.img")));
     assert!(one(&config).contains("the state file"), "{:?}", lacking(&config));
 }
+
+#[test]
+fn regions_are_looked_at_as_namespaces_are() {
+    let place = Place::new();
+    let region = |name: &str, more: &str| {
+        let path = place.path(name).display().to_string();
+        format!("[[region]]\nname = \"log\"\npath = \"{path}\"\n{more}\n")
+    };
+    let of = |text: &str| place.config("", text);
+    let said = one(&of(&region("1.img", "")));
+    assert!(said.starts_with("region log: ") && said.contains("there is no such file"), "{said}");
+    none(&of(&region("1.img", "size = \"1 MiB\"\ncreate = true")));
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing is made");
+    std::fs::write(place.path("empty.img"), "").unwrap();
+    assert!(one(&of(&region("empty.img", ""))).contains("give a size"));
+    assert!(
+        one(&of("[[region]]\nname = \"a\"\npath = \"/dev/dax99.9\"")).contains("no such device")
+    );
+    assert!(one(&of("[[region]]\nname = \"a\"\nsize = \"4 TiB\"")).contains("this machine has"));
+    none(&of("[[region]]\nname = \"a\"\nsize = \"1 MiB\""));
+    // A link hides that the file is a namespace's.
+    std::fs::write(place.path("1.img"), [0; 8192]).unwrap();
+    std::os::unix::fs::symlink(place.path("1.img"), place.path("2.img")).unwrap();
+    none(&of(&region("2.img", "")));
+    let disk = place.path("1.img").display().to_string();
+    let disk = format!(
+        "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n\
+         backend = \"file\"\npath = \"{disk}\"\n"
+    );
+    let said = one(&of(&(region("2.img", "") + &disk)));
+    assert!(said.starts_with("region log: ") && said.contains("has it already"), "{said}");
+}
+
+#[test]
+fn the_address_of_regions_is_one_of_an_rdma_device() {
+    let place = Place::new();
+    let said = one(&place.config("", "[pmem]\naddress = \"192.0.2.1:4430\"\ncapacity = 1000"));
+    assert!(said.starts_with("regions at 192.0.2.1:4430: "), "{said}");
+}
+
+#[test]
+fn the_regions_of_our_own_daemon_are_not_in_the_way() {
+    let place = Place::new();
+    let path = place.path("1.img").display().to_string();
+    let config =
+        place.config("", &format!("[[region]]\nname = \"log\"\npath = \"{path}\"\nsize = 8192\n"));
+    let engine = crate::control::test_engine::TestEngine::new(config.clone());
+    let store = std::sync::Arc::new(MemoryStore::default());
+    let (live, _) = Live::open(config.clone(), store).unwrap();
+    let control = Control::new(std::sync::Arc::new(engine), live);
+    assert!(one(&config).contains("there is no such file"));
+    let server = Server::spawn(control, &config.target.control, None).unwrap();
+    none(&config);
+    drop(server);
+}

@@ -166,7 +166,7 @@ dies() {
     eventually 30 grants 4 || fail "a client that died keeps its grant: $(show)"
     (exec $BENCH --hostnqn "${HOSTS[0]}" --pmem log --bs 4k --depth 4 --time 60s >/tmp/revoked 2>&1) &
     eventually 10 clients 5 || fail "$(show) $(cat /tmp/revoked)"
-    expect "region set" sluice region set log --hosts "$(IFS=,; echo "${HOSTS[*]:2}")"
+    expect "region set" sluice region set log --force --hosts "$(IFS=,; echo "${HOSTS[*]:2}")"
     eventually 5 clients 4 || fail "$(show)"
     eventually 10 grep -qi "ended\|refuse" /tmp/revoked || fail "the client learns nothing: $(cat /tmp/revoked)"
 }

@@ -15,3 +15,9 @@ pub const BURST_MAX: u64 = 65_536;
 pub const RATE_MAX: u64 = 1 << 40;
 /// The most commands that a device carries out at the same time.
 pub const PARALLEL_MAX: u64 = 4096;
+/// The most I/Os per second of regions of persistent memory: clients are told them in 32 bits.
+pub const IOPS_MAX: u64 = 1_000_000_000;
+/// The most tokens that a client of a region takes at once.
+pub const BATCH_MAX: u64 = 1_000_000;
+/// The most clients of regions at one time.
+pub const CLIENTS_MAX: u64 = 4096;

@@ -223,6 +223,20 @@ methods! {
     LinkRemove "link.remove" removes (params::LinkRemove) -> answer::Changed<answer::Name>,
         "`name` of a link that no listener names",
         "`name`";
+    PmemShow "pmem.show" shows (params::Nothing) -> answer::Pmem,
+        "",
+        "The settings of `[pmem]`, and `open`, `reason`, `capacity_now`, `reserved`, `period_now`, \
+         `regions`: see below.";
+    RegionAdd "region.add" adds (params::Settings) -> answer::Changed<answer::RegionSettings>,
+        "as `[[region]]`",
+        "The settings of the region";
+    RegionSet "region.set" sets (params::Settings) -> answer::Changed<answer::RegionSettings>,
+        "`name`, and `size`, `hosts`, `reserve`, `limit` of `[[region]]`; a key that is not given \
+         stays, `null` takes a setting back; `force`",
+        "The settings of the region";
+    RegionRemove "region.remove" removes (params::RegionRemove) -> answer::Changed<answer::Name>,
+        "`name`, `force`",
+        "`name`";
 }
 
 /// The verb of a generic method of an object.

@@ -355,4 +355,16 @@ params! {
         }
         optional {}
     }
+
+    /// The parameters of `region.remove`.
+    RegionRemove {
+        needed {
+            /// The region's name.
+            name: String = Values::Region, "\"log\"";
+        }
+        optional {
+            /// Whether connected clients may lose the region.
+            force: bool = Values::Boolean;
+        }
+    }
 }

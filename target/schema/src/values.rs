@@ -61,6 +61,8 @@ pub enum Values {
     Link,
     /// Names of links; `null` and `"default"` mean the default one.
     AnyLink,
+    /// Names of regions.
+    Region,
     /// Values with a reader of their own, in the words of docs/configuration.md.
     Other(&'static str),
 }
@@ -106,6 +108,7 @@ impl Values {
             Self::Session => "name of a session".into(),
             Self::Link => "name of a `[[link]]`".into(),
             Self::AnyLink => "name of a `[[link]]`, or `\"default\"`".into(),
+            Self::Region => "name of a `[[region]]`".into(),
             Self::Other(words) => words.into(),
         }
     }

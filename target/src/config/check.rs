@@ -189,12 +189,16 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     clash_of_listeners(config)
         .or_else(|| Taken::default().exchange([], namespaces))
+        .or_else(|| super::pmem::wrong(config))
         .or_else(|| super::network::wrong(&config.network, &config.listeners))
         .or_else(|| super::qos::wrong(&config.qos, &config.subsystems))
 }
 
-/// Says which listeners contradict each other.
+/// Says which listeners contradict each other, or the address for regions of persistent memory.
 pub(crate) fn clash_of_listeners(config: &Config) -> Option<String> {
+    if let Some(other) = super::pmem::collision(&config.pmem.general, &config.listeners) {
+        return Some(format!("listener {other} collides with `address` of [pmem]"));
+    }
     let endpoints: Vec<_> = config.listeners.iter().map(super::Listener::endpoint).collect();
     endpoints.iter().enumerate().find_map(|(index, endpoint)| {
         let mut earlier = endpoints.iter().take(index);

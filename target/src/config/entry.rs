@@ -11,6 +11,7 @@ use super::listener::{self, Listener};
 use super::namespace::{self, Namespace};
 use super::network::{LinkConfig, Network};
 use super::node::Node;
+use super::pmem::{self, RegionConfig};
 use super::qos::{Policy, Qos, Reserve, Session};
 use super::subsystem::{self, Subsystem};
 use super::{network, qos};
@@ -130,4 +131,9 @@ pub(crate) fn network(fields: Fields<'_>, base: Network) -> Network {
 /// Reads a link's settings; a setting that is left out is as in `base`.
 pub(crate) fn link(fields: Fields<'_>, base: &LinkConfig) -> Option<LinkConfig> {
     network::link(fields, base).map(|parsed| parsed.link)
+}
+
+/// Reads a region's settings; a setting that is left out is as in `base`.
+pub(crate) fn region(fields: Fields<'_>, base: &RegionConfig) -> Option<RegionConfig> {
+    pmem::region(fields, base).map(|parsed| parsed.region)
 }

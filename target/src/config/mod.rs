@@ -58,7 +58,7 @@ pub use sluice_schema::amounts::{format_duration, format_rate, format_size};
 pub use sluice_schema::keys::NSID_MAX;
 pub use subsystem::Subsystem;
 pub(crate) use subsystem::resolve_namespaces;
-pub(crate) use taken::Taken;
+pub(crate) use taken::{Taken, plain_path};
 pub use target::{Poll, TargetConfig, ZEROES_LIMIT};
 pub use whole::Config;
 

@@ -1,13 +1,12 @@
 //! Reading of the typed values from the tree of a configuration file.
 
 use super::fields::{Fields, Problems};
-use super::listener::{ParsedListener, listener};
+use super::listener::{Listener, ParsedListener, listener};
 use super::node::Node;
-use super::pmem::PmemConfig;
 use super::qos::Known;
 use super::subsystem::{ParsedSubsystem, Subsystem, resolve, subsystem};
 use super::whole::Config;
-use super::{Machine, check, network, qos, target};
+use super::{Machine, check, network, pmem, qos, target};
 
 /// Reads a whole configuration. The result is right where `problems` stays empty.
 pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Config {
@@ -20,6 +19,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     };
     let qos = qos::parse(&mut fields);
     let network = network::parse(&mut fields);
+    let pmem = pmem::parse(&mut fields);
     let listeners: Vec<ParsedListener> =
         fields.tables("listener", "[[listener]]").into_iter().filter_map(listener).collect();
     let tables = fields.tables("subsystem", "[[subsystem]]");
@@ -32,12 +32,15 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     check::across(target.state.as_deref(), &listeners, &subsystems, known, problems);
     let subsystems: Vec<Subsystem> =
         subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect();
+    let network = network::finish(network, &listeners, problems);
+    let listeners: Vec<Listener> = listeners.into_iter().map(|l| l.listener).collect();
+    let state = target.state.as_deref();
     Config {
-        target,
         qos: qos::finish(qos, &subsystems, known, problems),
-        network: network::finish(network, &listeners, problems),
-        pmem: PmemConfig::default(),
-        listeners: listeners.into_iter().map(|l| l.listener).collect(),
+        network,
+        pmem: pmem::finish(pmem, state, &listeners, &subsystems, problems),
+        listeners,
         subsystems,
+        target,
     }
 }

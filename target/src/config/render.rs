@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::lines::{Lines, quote};
 use super::subsystem::Subsystem;
 use super::whole::Config;
-use super::{network, qos, subsystem, table};
+use super::{network, pmem, qos, subsystem, table};
 
 /// Writes the whole configuration as TOML.
 #[must_use]
@@ -15,6 +15,7 @@ pub fn render(config: &Config) -> String {
     table::lines(&mut lines, &config.target);
     qos::lines(&mut lines, &config.qos);
     network::lines(&mut lines, &config.network);
+    pmem::lines(&mut lines, &config.pmem);
     for one in &config.listeners {
         lines.title("[[listener]]");
         table::lines(&mut lines, one);
@@ -29,12 +30,16 @@ pub fn render(config: &Config) -> String {
 /// Returns the keys that are read at the start alone and differ between `from`, with which the
 /// target was started, and `to`: each with its value now and after a restart.
 pub(crate) fn restart_keys(from: &Config, to: &Config) -> Vec<String> {
-    let (before, after) = (table::text(&from.target), table::text(&to.target));
-    let pairs = |text: &str| -> BTreeMap<String, String> {
-        let lines = text.lines().filter_map(|line| line.split_once(" = "));
-        lines.map(|(key, value)| (format!("[target] {key}"), value.to_owned())).collect()
+    let pairs = |config: &Config| -> BTreeMap<String, String> {
+        let tables = [
+            ("[target]", table::text(&config.target)),
+            ("[pmem]", table::text(&config.pmem.general)),
+        ];
+        let lines = tables.iter().flat_map(|(title, text)| text.lines().map(move |l| (title, l)));
+        let pairs = lines.filter_map(|(title, line)| Some((title, line.split_once(" = ")?)));
+        pairs.map(|(title, (key, value))| (format!("{title} {key}"), value.to_owned())).collect()
     };
-    let (mut before, mut after) = (pairs(&before), pairs(&after));
+    let (mut before, mut after) = (pairs(from), pairs(to));
     for (config, values) in [(from, &mut before), (to, &mut after)] {
         let base = config.network.base.as_deref().unwrap_or("auto");
         values.insert("[network] base".into(), quote(base));

@@ -112,6 +112,6 @@ fn one_less<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
 
 /// Returns a path without `.`, `..` and doubled slashes, as its text alone tells: nothing on the
 /// machine is looked at, so that a symbolic link hides what it leads to.
-pub(super) fn plain_path(path: &Path) -> PathBuf {
+pub(crate) fn plain_path(path: &Path) -> PathBuf {
     path_clean::clean(path)
 }

@@ -60,6 +60,8 @@ fn the_documentation_names_every_setting_and_its_example_is_right() {
         ("[qos]\nx = 1", "## `[qos]`"),
         ("[network]\nx = 1", "## `[network]`"),
         ("[[link]]\nx = 1", "## `[[link]]`"),
+        ("[pmem]\nx = 1", "## `[pmem]`"),
+        ("[[region]]\nx = 1", "## `[[region]]`"),
         ("[network]\nclasses = { x = 1 }", "## `classes`"),
         ("[[session]]\nx = 1", "## `[[session]]`"),
         ("[[session]]\nreserve = { x = 1 }", "## `reserve`"),
@@ -359,6 +361,12 @@ fn snippet() -> impl Strategy<Value = String> {
         "[network]\n",
         "[[link]]\n",
         "[network.classes]\n",
+        "[pmem]\n",
+        "[[region]]\n",
+        "reserve = ",
+        "limit = ",
+        "create = ",
+        "period = ",
         "capacity = ",
         "\"10 Gbit/s\"",
         "classes = ",
@@ -497,8 +505,9 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
     let target = (0usize..4, 13u32..24, 2u16..1024, 0u64..1_000_000_000, any::<bool>());
     let qos = super::qos::tests::settings();
     let network = super::network::tests::networks();
-    let all = (subsystems, listeners, target, qos, network);
-    all.prop_map(|(subsystems, listeners, numbers, qos, network)| {
+    let pmem = super::pmem::tests::pmems();
+    let all = (subsystems, listeners, target, qos, network, pmem);
+    all.prop_map(|(subsystems, listeners, numbers, qos, network, pmem)| {
         let (core, shift, queue_depth, nanos, given) = numbers;
         let mut config = Config {
             target: TargetConfig {
@@ -517,6 +526,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 ..TargetConfig::default()
             },
             network,
+            pmem,
             ..Config::default()
         };
         for (port, discovery_only, advertise, class) in listeners {

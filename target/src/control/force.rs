@@ -3,6 +3,7 @@
 
 use super::Control;
 use super::protocol::{ErrorKind, Failure};
+use crate::config::RegionConfig;
 use crate::engine::Loss;
 use crate::words::list;
 
@@ -31,6 +32,17 @@ pub(crate) fn refusal(loss: &Loss<'_>, hosts: &[String]) -> String {
         }
         Loss::Listener(address) => {
             (format!("the listener on {address}"), "the controllers that came through it would end")
+        }
+        Loss::Region(region, to) => {
+            let shrinks = |to: &&RegionConfig| region.is_same_memory(to) && region.size != to.size;
+            let consequence = match to.filter(shrinks) {
+                Some(_) => {
+                    "it would shrink while they use it, and what is beyond its new end could not \
+                     be reached any more"
+                }
+                None => "they would lose it",
+            };
+            (format!("region {}", region.name), consequence)
         }
         Loss::Access { nqn, .. } => (format!("subsystem {nqn}"), "they would lose all its disks"),
     };

@@ -1,5 +1,6 @@
 //! Methods that show the daemon, its subsystems, namespaces, listeners and hosts.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_schema::answer::{self, NamespaceRow, Nothing};
@@ -8,7 +9,9 @@ use sluice_schema::params;
 use super::Control;
 use super::protocol::Failure;
 use crate::config::DEFAULT_LINK;
-use crate::engine::{Availability, ListenerState, NamespaceState, ReactorState, SubsystemState};
+use crate::engine::{
+    Availability, ListenerState, NamespaceState, PmemState, ReactorState, SubsystemState,
+};
 
 impl Control {
     /// Answers `status`.
@@ -17,6 +20,7 @@ impl Control {
         let statistics = engine.statistics();
         let subsystems = engine.subsystems();
         let listeners = engine.listeners();
+        let regions = region_problems(engine.pmem_config().general.address, &engine.pmem());
         let in_state = |state| {
             let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
             namespaces.filter(|n| n.state == state).count()
@@ -31,7 +35,7 @@ impl Control {
             namespaces: subsystems.iter().map(|s| s.namespaces.len()).sum(),
             namespaces_unavailable: in_state(Availability::Unavailable),
             namespaces_with_errors: in_state(Availability::Errors),
-            problems: problems(&listeners, &subsystems),
+            problems: problems(&listeners, &subsystems, &regions),
             connections: engine.connections().len(),
             accepted: statistics.accepted,
             protocol_errors: statistics.protocol_errors,
@@ -115,7 +119,11 @@ impl Control {
 }
 
 /// Lists the problems of the target, a line for each.
-fn problems(listeners: &[ListenerState], subsystems: &[SubsystemState]) -> Vec<String> {
+fn problems(
+    listeners: &[ListenerState],
+    subsystems: &[SubsystemState],
+    regions: &[String],
+) -> Vec<String> {
     let closed = listeners.iter().filter_map(|state| {
         let (endpoint, why) = (state.listener.endpoint(), state.closed.as_ref()?);
         Some(format!("listener {endpoint}: closed: {why}"))
@@ -128,7 +136,19 @@ fn problems(listeners: &[ListenerState], subsystems: &[SubsystemState]) -> Vec<S
             format!("namespace {nsid} of {}: {state}: {reason}", subsystem.nqn)
         })
     });
-    closed.chain(lines).collect()
+    closed.chain(lines).chain(regions.iter().cloned()).collect()
+}
+
+/// Lists the problems of regions of persistent memory, a line for each. `address` is where their
+/// clients connect.
+fn region_problems(address: Option<SocketAddr>, state: &PmemState) -> Vec<String> {
+    let closed = address.zip(state.open.as_ref().err());
+    let closed = closed.map(|(at, why)| format!("regions: clients cannot connect to {at}: {why}"));
+    let unopened = state.regions.iter().filter_map(|region| {
+        let why = region.open.as_ref().err()?;
+        Some(format!("region {}: not open: {why}", region.name))
+    });
+    closed.into_iter().chain(unopened).collect()
 }
 
 /// Shows a listener.

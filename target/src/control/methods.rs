@@ -10,6 +10,7 @@ use super::protocol::{ErrorKind, Failure};
 use crate::config::fields::Wrong;
 use crate::config::network::values::{name as link_name, reference as any_link};
 use crate::config::node::Node;
+use crate::config::pmem::values::name as region_name;
 use crate::config::qos::values::{CLASSES, session_name};
 use crate::config::table::mismatch;
 use crate::config::{did_you_mean, endpoint, values};
@@ -97,6 +98,7 @@ impl Control {
             Method::NetworkListener => {
                 checked::<call::NetworkListener>(params, |asked| self.network_listener(&asked))
             }
+            Method::PmemShow => checked::<call::PmemShow>(params, |_| Ok(self.pmem_show())),
             other => self.object_method(other, params),
         }
     }
@@ -167,6 +169,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         Values::Session => json!(session_name(node)?),
         Values::Link => json!(link_name(node)?),
         Values::AnyLink => json!(any_link(node)?),
+        Values::Region => json!(region_name(node)?),
         Values::Time { .. }
         | Values::Share { .. }
         | Values::Words(_)

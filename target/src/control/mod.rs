@@ -17,6 +17,7 @@ mod network;
 mod object;
 pub(crate) mod occupant;
 mod parameters;
+mod pmem;
 mod protocol;
 mod qos;
 mod reload;
@@ -112,6 +113,8 @@ impl Control {
 
 #[cfg(test)]
 mod network_tests;
+#[cfg(test)]
+mod pmem_tests;
 #[cfg(test)]
 mod qos_tests;
 #[cfg(test)]

@@ -8,6 +8,8 @@ use sluice_schema::params::Settings;
 use super::Control;
 use super::parameters::{inconsistent, read};
 use super::protocol::Failure;
+use crate::config::fields::Fields;
+use crate::config::values::boolean;
 use crate::config::{Config, table};
 use crate::objects::{Group, Listed, Named, Settable, Visitor, find, put};
 use crate::store::{Live, ObjectId};
@@ -45,6 +47,7 @@ impl Control {
         if find::<T>(group, &name).is_some() {
             return Err(Failure::exists(format!("{} {name} exists already", T::WORD)));
         }
+        may_be(&object, live.current(), None)?;
         let answer = table::show(&object);
         self.put(&mut live, name, Some(object))?;
         Ok(self.done(answer))
@@ -55,22 +58,27 @@ impl Control {
         // Keys that are not given stay as they are, so the name is needed before the rest can be
         // read.
         let only = params.get("name").map_or_else(|| json!({}), |name| json!({ "name": name }));
-        let name = read_name::<T>(&only)?;
+        let (name, _) = read_name::<T>(&only)?;
         let before = find::<T>(T::Group::of(live.current()), &name).cloned();
         let before = before.ok_or_else(|| missing::<T>(live.current(), &name))?;
-        let object = read(params, |fields| T::read_onto(fields, &before))?;
+        let (object, force) = read(params, |mut fields| {
+            let force = read_force::<T>(&mut fields);
+            Some((T::read_onto(fields, &before)?, force))
+        })?;
+        may_be(&object, live.current(), Some(&before))?;
+        self.unless_lost(force, &before, Some(&object))?;
         let answer = table::show(&object);
         self.put(&mut live, name, Some(object))?;
         Ok(self.done(answer))
     }
 
     fn remove<T: Named + Listed>(&self, params: &Value) -> Result<Changed<Name>, Failure> {
-        let name = read_name::<T>(params)?;
+        let (name, force) = read_name::<T>(params)?;
         let mut live = self.live();
         let config = live.current();
-        if find::<T>(T::Group::of(config), &name).is_none() {
+        let Some(object) = find::<T>(T::Group::of(config), &name) else {
             return Err(missing::<T>(config, &name));
-        }
+        };
         let users = T::users(config, &name);
         if !users.is_empty() {
             return Err(Failure::invalid(format!(
@@ -80,8 +88,15 @@ impl Control {
                 list(&users)
             )));
         }
+        self.unless_lost(force, object, None)?;
         self.put::<T>(&mut live, name.clone(), None)?;
         Ok(self.done(Name { name }))
+    }
+
+    /// Refuses a change of an object by which connected hosts would lose something, unless it is
+    /// forced.
+    fn unless_lost<T: Named>(&self, force: bool, from: &T, to: Option<&T>) -> Result<(), Failure> {
+        T::LOSS.map_or(Ok(()), |loss| self.unless_hurt(force, &loss(from, to)))
     }
 
     /// Stores an object and gives it to the target; `None` removes the object of that name.
@@ -114,13 +129,24 @@ impl Control {
     }
 }
 
-/// Reads the parameter `name`, and no other.
-fn read_name<T: Named + Listed>(params: &Value) -> Result<String, Failure> {
+/// Reads the parameters `name` and `force`, and no other.
+fn read_name<T: Named + Listed>(params: &Value) -> Result<(String, bool), Failure> {
     read(params, |mut fields| {
         let name = T::read_name(&mut fields);
+        let force = read_force::<T>(&mut fields);
         fields.finish();
-        name
+        Some((name?, force))
     })
+}
+
+/// Takes the parameter `force`, which methods have that may take something from hosts.
+fn read_force<T: Named>(fields: &mut Fields<'_>) -> bool {
+    T::LOSS.is_some() && fields.value_or("force", false, boolean)
+}
+
+/// Checks that an object may be added, or take the place of `before`.
+fn may_be<T: Named>(object: &T, config: &Config, before: Option<&T>) -> Result<(), Failure> {
+    object.refused(config, before).map_or(Ok(()), |reason| Err(Failure::invalid(reason)))
 }
 
 /// Makes the failure of an object that does not exist.

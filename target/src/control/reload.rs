@@ -95,6 +95,7 @@ impl Control {
         let needs_restart = restart_keys(&self.first, &next.config);
         // Settings that are read at the start alone stay as they are.
         next.config.target = live.current().target.clone();
+        next.config.pmem.general = live.current().pmem.general.clone();
         let changes = plan(live.current(), &next.config);
         Ok(Look { file, next, changes, needs_restart })
     }

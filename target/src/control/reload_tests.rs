@@ -139,21 +139,25 @@ fn what_cannot_be_done_changes_nothing() {
 fn what_only_a_restart_changes_is_named_each_time() {
     let rig = Rig::new();
     let target = "[target]\nqueue_depth = 512\nmetrics = \"127.0.0.1:9090\"\n";
-    rig.edit(&format!("{target}[network]\nbase = \"reno\"\n[qos]\nwrr = false\n{FILE}"));
+    let pmem = "[pmem]\nclients = 5\ncapacity = 1000\n";
+    rig.edit(&format!("{target}{pmem}[network]\nbase = \"reno\"\n[qos]\nwrr = false\n{FILE}"));
     for round in 0..2 {
         let answer = rig.call("reload", json!({})).unwrap();
         let lines = answer["needs_restart"].as_array().unwrap();
         for line in [
             "[target] queue_depth: 256 now, 512 after a restart",
             "[target] metrics: not set now, \"127.0.0.1:9090\" after a restart",
+            "[pmem] clients: 64 now, 5 after a restart",
+            "[pmem] capacity: not set now, 1000 after a restart",
             "[network] base: \"auto\" now, \"reno\" after a restart",
             "[qos] wrr (with enabled = true): true now, false after a restart",
         ] {
             assert!(lines.contains(&json!(line)), "{round}: {answer}");
         }
-        assert_eq!(lines.len(), 4, "{answer}");
+        assert_eq!(lines.len(), 6, "{answer}");
     }
     assert_eq!(rig.control.live().current().target.queue_depth, 256, "what runs");
+    assert_eq!(rig.control.live().current().pmem.general.clients, 64, "what runs");
     rig.edit(FILE);
     assert_eq!(rig.call("reload", json!({})).unwrap()["needs_restart"], json!([]));
 }
@@ -200,5 +204,34 @@ fn what_connected_hosts_would_lose_is_refused_with_their_names() {
     let message = rig.call("reload", json!({})).unwrap_err()["message"].to_string();
     assert!(!message.contains(&host(0)), "{message}");
     rig.call("reload", json!({ "force": true })).unwrap();
+    rig.agrees();
+}
+
+#[test]
+fn regions_change_with_the_file_and_what_clients_would_lose_is_refused() {
+    let rig = Rig::new();
+    let regions = |text: &str| rig.edit(&format!("{FILE}{text}"));
+    let reload = || rig.call("reload", json!({})).unwrap()["changes"].clone();
+    let one = "[[region]]\nname = \"log\"\nsize = 8192\n";
+    regions(one);
+    assert_eq!(reload(), json!(["regions change: log is added"]));
+    rig.agrees();
+    // A live change wins until the file's entry changes.
+    rig.call("region.set", json!({"name": "log", "reserve": 5})).unwrap();
+    rig.call("region.add", json!({"name": "live", "path": "/r"})).unwrap();
+    assert_eq!(reload(), json!([]));
+    regions(&format!("{one}reserve = 7\n"));
+    assert_eq!(reload(), json!(["regions change: log gets another reserve"]));
+    assert_eq!(rig.agrees_but_for_the_file().pmem.regions.len(), 2, "the live one stays");
+    let before = rig.agrees().pmem.regions;
+    regions("");
+    let loss = format!("{:?}", Loss::Region(&before[0], None));
+    rig.engine.hurt.lock().unwrap().push((loss, "nqn.2026-01.io.x:h5".into()));
+    let error = rig.call("reload", json!({})).unwrap_err();
+    assert_eq!(error["kind"], "refused");
+    assert!(error["message"].as_str().unwrap().contains("region log is in use by 1"), "{error}");
+    assert_eq!(rig.agrees_but_for_the_file().pmem.regions, before);
+    let answer = rig.call("reload", json!({"force": true})).unwrap();
+    assert_eq!(answer["changes"], json!(["regions change: log is removed"]));
     rig.agrees();
 }

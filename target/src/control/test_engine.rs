@@ -13,8 +13,8 @@ use crate::config::{
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
     EngineError, FlowState, LinkClassState, LinkState, ListenerState, Loss, NamespaceState,
-    NetworkState, PmemState, QosState, ReactorState, ReserveState, SessionState, Statistics,
-    SubsystemState, Traffic,
+    NetworkState, PmemState, QosState, ReactorState, RegionClient, RegionFacts, RegionState,
+    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use crate::workloads::WorkloadKey;
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
@@ -35,6 +35,8 @@ pub(crate) struct TestEngine {
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
     /// Hosts that a change would hurt: the [`Loss`] as it is printed for debugging, and the host.
     pub(crate) hurt: Mutex<Vec<(String, String)>>,
+    /// Why clients of regions cannot connect.
+    pub(crate) closed: Mutex<Option<String>>,
     /// The time that statistics and changes take.
     pub(crate) slow: Mutex<std::time::Duration>,
 }
@@ -329,8 +331,15 @@ impl Engine for TestEngine {
     }
 
     fn pmem(&self) -> PmemState {
-        let open = Ok(());
-        PmemState { open, capacity: 0, reserved: 0, period: 0, regions: Vec::new() }
+        let config = self.pmem_config();
+        let closed = self.closed.lock().unwrap().clone();
+        PmemState {
+            open: closed.map_or(Ok(()), Err),
+            capacity: config.general.capacity_of_all() + 5000,
+            reserved: 100_000,
+            period: 7,
+            regions: config.regions.iter().map(region_state).collect(),
+        }
     }
 
     fn listeners(&self) -> Vec<ListenerState> {
@@ -476,6 +485,30 @@ fn link_state(link: &LinkConfig) -> LinkState {
         out: direction(9.4e9),
         into: direction(0.0),
     }
+}
+
+/// Makes the state of a region. Its clients are its hosts; those of a path that has `missing` in it
+/// is not open.
+fn region_state(region: &RegionConfig) -> RegionState {
+    let path = region.path.as_ref().map(|path| path.display().to_string());
+    let open = match path.filter(|path| path.contains("missing")) {
+        Some(path) => Err(format!("{path}: there is no such file")),
+        None => Ok(RegionFacts { bytes: region.size.unwrap_or(1 << 30), kind: "memory".into() }),
+    };
+    let client = |(host, grant): (&String, u64)| RegionClient {
+        grant,
+        host: host.clone(),
+        address: Some([192, 0, 2, 7].into()),
+        rights: if region.read_only { "read" } else { "read-write" },
+        reservation: region.reserve,
+        limit: region.limit,
+        connected: grant % 2 == 1,
+        completed: 1_000_000,
+        last_period: 99_000,
+        missed: 2,
+    };
+    let clients = region.hosts.iter().zip(1..).map(client).collect();
+    RegionState { name: region.name.clone(), open, clients }
 }
 
 fn state(subsystem: &Subsystem) -> SubsystemState {

@@ -19,6 +19,10 @@ use crate::store::{Change, MemoryStore, Object, Store, StoreError};
 
 pub(super) const NQN: &str = "nqn.2026-01.io.x:s0";
 const FILE: &str = r#"
+[pmem]
+address = "127.0.0.1:4430"
+capacity = 1000000
+client_capacity = 400000
 [[listener]]
 address = "127.0.0.1:4420"
 [[subsystem]]
@@ -99,13 +103,17 @@ impl Rig {
 
     /// Checks that the engine runs what the control plane believes, and what a restart would run.
     pub(super) fn check_agreement(&self) -> Config {
-        // The order of sessions, policies, links and listeners means nothing.
+        // The order of objects means nothing.
         let sorted = |config: &Config| {
             let mut config = config.clone();
             config.qos.sessions.sort_by_key(|session| session.name.clone());
             config.qos.policies.sort_by_key(|policy| policy.scope());
             config.network.links.sort_by_key(|link| link.name.clone());
+            config.pmem.regions.sort_by_key(|region| region.name.clone());
             config.listeners.sort_by_key(|listener| listener.address);
+            for subsystem in &mut config.subsystems {
+                subsystem.namespaces.sort_by_key(|namespace| namespace.nsid);
+            }
             config
         };
         let current = sorted(self.control.live().current());

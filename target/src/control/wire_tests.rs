@@ -14,6 +14,11 @@ const EXPECTED: &str = include_str!("wire.txt");
 const CHANGED: &str = r#"
 [target]
 queue_depth = 512
+[pmem]
+address = "127.0.0.1:4430"
+capacity = 1000000
+client_capacity = 400000
+clients = 5
 [[listener]]
 address = "127.0.0.1:4420"
 [[subsystem]]
@@ -161,6 +166,22 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("network.show", json!({})),
         ("link.remove", json!({"name": "east"})),
         ("link.remove", json!({"name": "east", "force": true})),
+        ("pmem.show", json!({})),
+        (
+            "region.add",
+            json!({"name": "log", "size": "1 MiB", "hosts": [host], "reserve": 5000,
+                   "limit": 9000}),
+        ),
+        ("region.add", json!({"name": "old", "path": "/missing", "read_only": true})),
+        ("region.add", json!({"name": "a b", "hosts": "h", "create": true, "limit": 0})),
+        ("region.set", json!({"name": "log", "limit": null, "size": 8192})),
+        ("region.set", json!({"name": "log", "path": "/r"})),
+        ("region.set", json!({"name": "new", "size": 8192})),
+        ("pmem.show", json!({})),
+        ("status", json!({})),
+        ("region.remove", json!({"name": "old"})),
+        ("region.remove", json!({"name": "log", "force": true})),
+        ("region.remove", json!({"forced": true})),
         ("reload", json!({"check": true})),
         ("reload", json!({"check": "no", "forced": 1})),
         ("reload", json!({})),

@@ -1,6 +1,6 @@
 //! The loss that a change brings to connected hosts.
 
-use crate::config::{AllowedHost, Endpoint};
+use crate::config::{AllowedHost, Endpoint, RegionConfig};
 
 /// What a change takes from connected hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Loss<'a> {
     Size(&'a str, u32, Option<u64>),
     /// A listener.
     Listener(Endpoint),
+    /// A region of persistent memory that becomes another one, or without that goes away.
+    Region(&'a RegionConfig, Option<&'a RegionConfig>),
     /// The permission to use a subsystem, of all hosts that could not connect as they have where it
     /// had these hosts.
     Access {

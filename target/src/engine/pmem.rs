@@ -40,6 +40,8 @@ pub struct RegionFacts {
 /// A client that has a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionClient {
+    /// The grant's number, which no other grant has as long as the daemon runs.
+    pub grant: u64,
     /// The host's NQN.
     pub host: String,
     /// The address that the grant was asked for from.

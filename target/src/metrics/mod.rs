@@ -2,6 +2,7 @@
 
 mod families;
 mod network;
+mod pmem;
 mod qos;
 
 use prometheus_client::collector::Collector;
@@ -53,7 +54,9 @@ impl Collector for EngineCollector {
         families.totals(&engine.statistics(), connections.len())?;
         families.objects(&engine.subsystems())?;
         families.qos(engine.qos_config().general.enabled, &engine.qos())?;
-        families.network(&engine.network(), &connections)
+        families.network(&engine.network(), &connections)?;
+        let served = engine.pmem_config().general.address.is_some();
+        families.pmem(&engine.pmem(), served)
     }
 }
 

@@ -13,7 +13,15 @@ fn text() -> String {
     let config = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\
                   backend = \"memory\"\nsize = \"1 MiB\"\n[[session]]\nname = \"gold\"\n\
                   reserve = { operations = 5, namespace = \"nqn.2026-01.io.x:s0/1\" }\n\
-                  [network]\ncapacity = \"10 Gbit/s\"\n[[link]]\nname = \"east\"\n";
+                  [network]\ncapacity = \"10 Gbit/s\"\n[[link]]\nname = \"east\"\n\
+                  [pmem]\naddress = \"127.0.0.1:4430\"\ncapacity = 1000000\n\
+                  [[region]]\nname = \"log\"\nsize = \"1 MiB\"\nreserve = 5000\n\
+                  hosts = [\"nqn.2026-01.io.x:h0\", \"nqn.2026-01.io.x:h1\"]\n\
+                  [[region]]\nname = \"old\"\npath = \"/missing\"\n";
+    text_of(config)
+}
+
+fn text_of(config: &str) -> String {
     let engine = TestEngine::new(parse(config).unwrap());
     Metrics::new(EngineHandle(Arc::new(engine))).text().unwrap()
 }
@@ -77,6 +85,44 @@ fn a_class_without_a_target_has_no_series_of_one() {
         "{text}"
     );
     assert!(!text.contains("sluicegate_link_capacity_bits_per_second{link=\"east\"}"), "auto");
+}
+
+#[test]
+fn each_client_of_a_region_has_series_of_its_own() {
+    let text = text();
+    for line in [
+        "sluicegate_pmem_up{} 1",
+        "sluicegate_pmem_capacity_operations_per_second{} 1005000",
+        "sluicegate_pmem_reserved_operations_per_second{} 100000",
+        "sluicegate_region_up{region=\"log\"} 1",
+        "sluicegate_region_up{region=\"old\"} 0",
+        "sluicegate_region_size_bytes{region=\"log\"} 1048576",
+        "sluicegate_region_clients{region=\"log\"} 2",
+        "sluicegate_region_clients{region=\"old\"} 0",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+    for (family, values) in [
+        ("connected", [1, 0]),
+        ("reservation_operations_per_second", [5000, 5000]),
+        ("operations_total", [1_000_000, 1_000_000]),
+        ("missed_periods_total", [2, 2]),
+    ] {
+        for (client, value) in values.into_iter().enumerate() {
+            let labels = format!(
+                "{{region=\"log\",host=\"nqn.2026-01.io.x:h{client}\",grant=\"{}\"}}",
+                client + 1
+            );
+            let line = format!("sluicegate_region_{family}{labels} {value}");
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+    }
+    assert!(!text.contains("sluicegate_region_size_bytes{region=\"old\"}"), "it is not open");
+    let without = text_of("");
+    assert!(
+        !without.contains("sluicegate_pmem_up{}") && !without.contains("{region="),
+        "{without}"
+    );
 }
 
 #[test]

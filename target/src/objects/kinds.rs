@@ -1,11 +1,14 @@
 //! The list of all kinds of objects.
 
-use super::object::{Batch, Kept, Named, Object};
+use super::object::{Batch, Kept, LossOf, Named, Object};
 use crate::config::fields::Fields;
 use crate::config::network::{new_link, values::name};
+use crate::config::pmem::values::name as region_name;
 use crate::config::{
-    Config, LinkConfig, Listener, Network, Policy, QosConfig, Session, entry, network, table,
+    Config, LinkConfig, Listener, Network, PmemConfig, Policy, QosConfig, RegionConfig, Session,
+    entry, network, pmem, table,
 };
+use crate::engine::Loss;
 
 /// An object of a list with its kind.
 pub(crate) trait Listed: Object {
@@ -96,6 +99,8 @@ kinds! {
     Network "network";
     /// A `[[link]]` of one machine.
     Link "link" named LinkConfig;
+    /// A `[[region]]` of one machine.
+    Region "region" named RegionConfig;
     /// The state of a namespace's file or device when one machine had it open last.
     Seen "seen";
 }
@@ -261,4 +266,68 @@ impl Named for LinkConfig {
             .map(|listener| listener.endpoint().to_string())
             .collect()
     }
+}
+
+impl Object for RegionConfig {
+    const WORD: &'static str = "region";
+    const TITLE: &'static str = "the region";
+    type Group = PmemConfig;
+
+    fn list(group: &PmemConfig) -> &[Self] {
+        &group.regions
+    }
+
+    fn list_mut(group: &mut PmemConfig) -> &mut Vec<Self> {
+        &mut group.regions
+    }
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+
+    fn is(&self, id: &str) -> bool {
+        self.name == id
+    }
+
+    fn read(fields: Fields<'_>) -> Option<Self> {
+        entry::region(fields, &Self::default())
+    }
+
+    fn text(&self) -> String {
+        table::text(self)
+    }
+}
+
+impl Named for RegionConfig {
+    fn read_name(fields: &mut Fields<'_>) -> Option<String> {
+        fields.require("name", "\"log\"", region_name).map(|at| at.value)
+    }
+
+    fn fresh(_: &PmemConfig) -> Self {
+        Self::default()
+    }
+
+    fn read_onto(fields: Fields<'_>, base: &Self) -> Option<Self> {
+        entry::region(fields, base)
+    }
+
+    const USERS: &'static str = "nothing";
+
+    fn users(_: &Config, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn refused(&self, config: &Config, before: Option<&Self>) -> Option<String> {
+        let fixed = before.map(|before| before.fixed_differing(self)).unwrap_or_default();
+        match &fixed[..] {
+            [] => pmem::refused(self, &config.pmem.general),
+            keys => Some(format!(
+                "`{}` of a region cannot change while it exists: remove it and add it again; \
+                 `size`, `hosts`, `reserve` and `limit` can change",
+                keys.join("`, `")
+            )),
+        }
+    }
+
+    const LOSS: Option<LossOf<Self>> = Some(|region, to| Loss::Region(region, to));
 }

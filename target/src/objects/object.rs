@@ -3,8 +3,10 @@
 use crate::config::entry::read_text;
 use crate::config::fields::Fields;
 use crate::config::table::Table;
-use crate::config::{Config, Listener, Network, QosConfig, clash_of_listeners, network, qos};
-use crate::engine::{Engine, EngineError};
+use crate::config::{
+    Config, Listener, Network, PmemConfig, QosConfig, clash_of_listeners, network, pmem, qos,
+};
+use crate::engine::{Engine, EngineError, Loss};
 
 /// An object that the configuration has a list of.
 pub(crate) trait Object: Clone + 'static {
@@ -57,7 +59,20 @@ pub(crate) trait Named: Object<Group: Settable> + Table {
 
     /// Returns the objects that name this one, so that it cannot be removed.
     fn users(config: &Config, name: &str) -> Vec<String>;
+
+    /// Says why the object must not be added, or with `before` take that one's place, beside what
+    /// the group says of the whole configuration; `None` where it may.
+    fn refused(&self, _config: &Config, _before: Option<&Self>) -> Option<String> {
+        None
+    }
+
+    /// Returns what connected hosts may lose by a change of the object, or without `to` by its
+    /// removal; such methods take `force`. `None` where no change of this kind takes anything.
+    const LOSS: Option<LossOf<Self>> = None;
 }
+
+/// A function that returns what connected hosts may lose by a change of an object.
+pub(crate) type LossOf<T> = for<'a> fn(&'a T, Option<&'a T>) -> Loss<'a>;
 
 /// Settings that change as a whole.
 pub(crate) trait Group: Clone + Send + 'static {
@@ -87,7 +102,8 @@ pub(crate) trait Settable: Group {
 /// listeners name links, sessions name namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Batch {
-    /// Subsystems and what belongs to them.
+    /// Subsystems and what belongs to them; and regions, since a file may have gone from a namespace
+    /// to a region, or back.
     Subsystems,
     /// The network, and listeners.
     Network,
@@ -130,6 +146,28 @@ impl Group for Network {
 impl Settable for Network {
     fn set(&self, engine: &dyn Engine) -> Result<(), EngineError> {
         engine.set_network(self)
+    }
+}
+
+impl Group for PmemConfig {
+    const BATCH: Batch = Batch::Subsystems;
+
+    fn of(config: &Config) -> &Self {
+        &config.pmem
+    }
+
+    fn of_mut(config: &mut Config) -> &mut Self {
+        &mut config.pmem
+    }
+
+    fn wrong(config: &Config) -> Option<String> {
+        pmem::wrong(config)
+    }
+}
+
+impl Settable for PmemConfig {
+    fn set(&self, engine: &dyn Engine) -> Result<(), EngineError> {
+        engine.set_regions(&self.regions)
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) fn run(shared: &Shared, backings: &Backings, over: impl Fn() -> bool)
             }
         }
         let Some(serving) = &mut node else {
+            // Without a data node nobody has rights.
+            pmem.has_carried_out(pmem.take_orders().len());
             std::thread::sleep(LONGEST);
             continue;
         };
@@ -123,7 +125,9 @@ impl Serving {
     /// Does what is due, and waits for more.
     fn turn(&mut self, shared: &Shared, syncer: &mut Syncer) -> Result<(), node::NodeError> {
         let pmem = &shared.pmem;
-        for order in pmem.take_orders() {
+        let orders = pmem.take_orders();
+        let count = orders.len();
+        for order in orders {
             match order {
                 Order::Revoke(GrantId(id)) => self.node.revoke(GrantKey(id)),
                 Order::Synced { client, ticket, done } => {
@@ -131,6 +135,9 @@ impl Serving {
                     self.node.synced(GrantKey(client.0), ticket, done);
                 }
             }
+        }
+        if count > 0 {
+            pmem.has_carried_out(count);
         }
         self.node.turn(shared.clock.now(), &mut Granted(pmem))?;
         while let Some(news) = self.node.next_news() {

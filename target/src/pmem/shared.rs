@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use fabric::controller::{ControllerId, RegionGrants, RegionRefusal, RegionRequest};
 use fabric::nvme::region::{RegionGrant, RegionName, RegionRights};
@@ -22,10 +23,24 @@ use crate::sync::lock;
 pub(crate) struct PmemShared {
     settings: Pmem,
     state: Mutex<State>,
-    orders: Mutex<VecDeque<Order>>,
+    orders: Mutex<Orders>,
+    /// Told when orders have been carried out.
+    carried_out: Condvar,
     /// Makes the data node look at its orders.
     wake: EventFd,
 }
+
+/// The orders for the data node.
+#[derive(Debug, Default)]
+struct Orders {
+    left: VecDeque<Order>,
+    /// Number of orders that were ever given, and that were ever carried out.
+    given: u64,
+    carried_out: u64,
+}
+
+/// The longest wait for orders to be carried out.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// What the data node is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +102,7 @@ impl PmemShared {
             settings: settings.clone(),
             state: Mutex::new(State { node, regions: Vec::new(), grants }),
             orders: Mutex::default(),
+            carried_out: Condvar::new(),
             wake: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
         })
     }
@@ -133,7 +149,7 @@ impl PmemShared {
     }
 
     /// Replaces the regions. Those that stay keep their grants, but for hosts that may no longer use
-    /// them, and for those that have become smaller.
+    /// them, and for those that have become smaller. The rights of all others have ended when this returns.
     ///
     /// # Errors
     /// A region cannot be opened or cannot have its size; then nothing has changed.
@@ -146,12 +162,9 @@ impl PmemShared {
         let mut after = Vec::new();
         for config in regions {
             let Some(name) = name(config) else { continue };
-            let known = before.iter().find(|known| {
-                known.name == name
-                    && known.config.path == config.path
-                    && known.config.read_only == config.read_only
-            });
-            let open = match known {
+            // Where only the rights differ, the memory is mapped already, and claimed.
+            let is_it = |known: &&Served| known.name == name && known.config.path == config.path;
+            let open = match before.iter().find(is_it) {
                 Some(known) if known.config.size == config.size => known.open.clone(),
                 Some(Served { open: Ok(open), .. }) => {
                     let place = config.path.clone().unwrap_or_else(|| name.to_string().into());
@@ -165,7 +178,11 @@ impl PmemShared {
         let gone = state.grants.take_back(|grant| !may_stay(grant, &before, &after));
         state.regions = after;
         drop(state);
-        self.order(gone.into_iter().map(Order::Revoke));
+        let gone: Vec<Order> = gone.into_iter().map(Order::Revoke).collect();
+        if !gone.is_empty() {
+            self.order(gone);
+            self.wait_for_orders();
+        }
         Ok(())
     }
 
@@ -201,18 +218,37 @@ impl PmemShared {
 
     /// Leaves orders for the data node.
     pub(super) fn order(&self, orders: impl IntoIterator<Item = Order>) {
-        let mut left = lock(&self.orders);
-        let before = left.len();
-        left.extend(orders);
-        if left.len() > before {
+        let mut all = lock(&self.orders);
+        let before = all.left.len();
+        all.left.extend(orders);
+        let more = all.left.len().saturating_sub(before);
+        if more > 0 {
+            all.given = all.given.saturating_add(more as u64);
             // The counter can only be full if the thread has been woken already.
             let _ = self.wake.write(1);
         }
     }
 
+    /// Waits until all orders that were given are carried out, so that whoever has taken rights away can
+    /// say so; not longer than a data node needs that is about to end.
+    fn wait_for_orders(&self) {
+        let all = lock(&self.orders);
+        let given = all.given;
+        let waits = |all: &mut Orders| all.carried_out < given;
+        let waited = self.carried_out.wait_timeout_while(all, LONGEST, waits);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Takes the orders that were left.
     pub(super) fn take_orders(&self) -> VecDeque<Order> {
-        std::mem::take(&mut *lock(&self.orders))
+        std::mem::take(&mut lock(&self.orders).left)
+    }
+
+    /// Notes that so many orders that were taken have been carried out.
+    pub(super) fn has_carried_out(&self, orders: usize) {
+        let mut all = lock(&self.orders);
+        all.carried_out = all.carried_out.saturating_add(orders as u64);
+        self.carried_out.notify_all();
     }
 
     /// Returns the descriptor that is readable while there may be orders.
@@ -342,12 +378,12 @@ impl RegionGrants for PmemShared {
 fn may_stay(grant: &Grant, before: &[Served], after: &[Served]) -> bool {
     let find = |regions: &'_ [Served]| {
         let found = regions.iter().find(|region| region.name == grant.region)?;
-        let bytes = found.open.as_ref().ok()?.bytes;
-        Some((found.config.path.clone(), found.config.read_only, bytes, found.config.hosts.clone()))
+        Some((found.config.clone(), found.open.as_ref().ok()?.bytes))
     };
-    let (Some(before), Some(after)) = (find(before), find(after)) else { return false };
-    let (path, read_only, bytes, hosts) = after;
-    path == before.0 && read_only == before.1 && bytes >= before.2 && hosts.contains(&grant.host)
+    let (Some((before, had)), Some((after, bytes))) = (find(before), find(after)) else {
+        return false;
+    };
+    before.is_same_memory(&after) && bytes >= had && after.hosts.contains(&grant.host)
 }
 
 fn name(config: &RegionConfig) -> Option<RegionName> {
@@ -357,6 +393,7 @@ fn name(config: &RegionConfig) -> Option<RegionName> {
 
 fn client(grant: &Grant) -> RegionClient {
     RegionClient {
+        grant: grant.id.0,
         host: grant.host.clone(),
         address: grant.address,
         rights: match grant.rights {

@@ -118,32 +118,65 @@ fn grants_end_with_their_controller() {
     assert!(node.take_orders().is_empty());
 }
 
+/// Sets the regions, and returns the orders, which are carried out while it waits for them.
+fn set(node: &PmemShared, backings: &Backings, regions: &[RegionConfig]) -> Vec<Order> {
+    std::thread::scope(|scope| {
+        let set = scope.spawn(|| node.set(backings, regions).unwrap());
+        let mut all = Vec::new();
+        loop {
+            let is_over = set.is_finished();
+            let orders = node.take_orders();
+            assert!(!is_over || orders.is_empty(), "it waits until rights have ended");
+            node.has_carried_out(orders.len());
+            all.extend(orders);
+            if is_over {
+                return all;
+            }
+            std::thread::yield_now();
+        }
+    })
+}
+
 #[test]
 fn a_change_of_regions_ends_the_grants_that_it_concerns_and_no_others() {
     let (node, backings) = (node(), backings());
     let log = region("log");
-    let set = |regions: &[RegionConfig]| node.set(&backings, regions).unwrap();
+    let set = |regions: &[RegionConfig]| set(&node, &backings, regions);
     let granted = || id_of(&node, &ask(&node, HOST, 1).unwrap()).unwrap();
     set(std::slice::from_ref(&log));
     let id = granted();
     let more = RegionConfig { size: Some(2 << 20), limit: Some(5), ..log.clone() };
-    set(&[more.clone(), region("more")]);
-    assert!(node.take_orders().is_empty(), "larger, and one more: nobody loses anything");
+    assert_eq!(set(&[more.clone(), region("more")]), [], "larger, and one more: nobody loses");
     assert_eq!(ask(&node, HOST, 2).map(|grant| (grant.length, grant.limit)), Ok((2 << 20, 5)));
     node.controller_ended(ControllerId(2));
-    node.take_orders();
+    node.has_carried_out(node.take_orders().len());
     let other_host = RegionConfig { hosts: vec![OTHER.to_owned()], ..more.clone() };
-    set(&[other_host, region("more")]);
-    assert_eq!(node.take_orders(), [Order::Revoke(id)], "the host may no longer use it");
+    let gone = set(&[other_host, region("more")]);
+    assert_eq!(gone, [Order::Revoke(id)], "the host may no longer use it");
     set(std::slice::from_ref(&more));
     let id = granted();
-    set(&[RegionConfig { size: Some(4096), ..more.clone() }]);
-    assert_eq!(node.take_orders(), [Order::Revoke(id)], "it has become smaller");
+    let smaller = RegionConfig { size: Some(4096), ..more.clone() };
+    assert_eq!(set(&[smaller]), [Order::Revoke(id)], "it has become smaller");
     assert_eq!(ask(&node, HOST, 3).map(|grant| grant.length), Ok(4096));
-    set(&[]);
-    assert_eq!(node.take_orders().len(), 1);
+    assert_eq!(set(&[]).len(), 1);
     assert_eq!(node.state().reserved, 0);
     assert_eq!(ask(&node, HOST, 1), Err(RegionRefusal::NotGranted));
+}
+
+#[test]
+fn a_region_that_is_for_reading_from_now_on_keeps_its_data_and_no_grant() {
+    let (node, backings) = (node(), backings());
+    let folder = tempfile::tempdir().unwrap();
+    let path = Some(folder.path().join("region"));
+    let log = RegionConfig { path, create: true, ..region("log") };
+    set(&node, &backings, std::slice::from_ref(&log));
+    let id = id_of(&node, &ask(&node, HOST, 1).unwrap()).unwrap();
+    let before = node.region_of(id).unwrap().region.memory;
+    let read_only = RegionConfig { read_only: true, ..log };
+    assert_eq!(set(&node, &backings, &[read_only]), [Order::Revoke(id)]);
+    let grant = ask_for(&node, HOST, 1, RegionRights::Read, 0).unwrap();
+    let after = node.region_of(id_of(&node, &grant).unwrap()).unwrap().region.memory;
+    assert_eq!(after.address(), before.address());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use arbitration::Class;
 
 use crate::config::{
     AllowedHost, Backend, DEFAULT_LINK, Endpoint, Listener, Namespace, Network, QosConfig,
-    Subsystem, format_size,
+    RegionConfig, Subsystem, format_size,
 };
 use crate::engine::{Engine, EngineError};
 
@@ -46,6 +46,8 @@ pub(crate) enum Change {
     Qos { from: Box<QosConfig>, to: Box<QosConfig> },
     /// `[network]` and `[[link]]` change.
     Network { from: Box<Network>, to: Box<Network> },
+    /// `[[region]]` changes.
+    Regions { from: Vec<RegionConfig>, to: Vec<RegionConfig> },
 }
 
 /// The reason for which an object is added or removed.
@@ -89,6 +91,7 @@ impl Change {
             }
             Self::Qos { to, .. } => engine.set_qos(to),
             Self::Network { to, .. } => engine.set_network(to),
+            Self::Regions { to, .. } => engine.set_regions(to),
         }
     }
 
@@ -123,6 +126,10 @@ impl Change {
             }
             Self::Qos { from, to } => Self::Qos { from: to, to: from },
             Self::Network { from, to } => Self::Network { from: to, to: from },
+            Self::Regions { mut from, to } => {
+                from.iter_mut().for_each(|region| region.create = false);
+                Self::Regions { from: to, to: from }
+            }
         }
     }
 
@@ -223,6 +230,9 @@ impl fmt::Display for Change {
             Self::Network { from, to } => {
                 write!(f, "the network's settings change: {}", from.differing(to).join(", "))
             }
+            Self::Regions { from, to } => {
+                write!(f, "regions change: {}", regions(from, to).join(", "))
+            }
         }
     }
 }
@@ -233,6 +243,26 @@ fn from_where(host: &AllowedHost) -> String {
         true => String::new(),
         false => format!(" from {} only", host.sources),
     }
+}
+
+/// Tells the changes of regions in words.
+fn regions(from: &[RegionConfig], to: &[RegionConfig]) -> Vec<String> {
+    let named = |list: &[RegionConfig], name: &str| list.iter().any(|region| region.name == name);
+    let gone = from.iter().filter(|old| !named(to, &old.name));
+    let gone = gone.map(|old| format!("{} is removed", old.name));
+    let others = to.iter().filter_map(|new| {
+        let name = &new.name;
+        let Some(old) = from.iter().find(|old| old.name == *name) else {
+            return Some(format!("{name} is added"));
+        };
+        let keys = old.differing(new).join(", ");
+        match old.is_same_memory(new) {
+            true if old.is_like(new) => None,
+            true => Some(format!("{name} gets another {keys}")),
+            false => Some(format!("{name} is removed and added again with another {keys}")),
+        }
+    });
+    gone.chain(others).collect()
 }
 
 fn backend(namespace: &Namespace) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::change::Change;
+use super::regions::named;
 use crate::config::Config;
 use crate::engine::{Engine, Loss};
 
@@ -25,6 +26,14 @@ pub(crate) fn harm<'a>(
             | Change::SetHost { nqn, .. }
             | Change::AnyHost(nqn, false) => {
                 permissions.insert(nqn.as_str());
+                continue;
+            }
+            Change::Regions { from, to } => {
+                let losses = from.iter().filter_map(|old| {
+                    let new = named(to, &old.name);
+                    (!new.is_some_and(|new| old.is_like(new))).then_some(Loss::Region(old, new))
+                });
+                all.extend(losses.map(|loss| (loss, engine.hosts_hurt(&loss))));
                 continue;
             }
             _ => continue,

@@ -5,6 +5,7 @@ mod change;
 mod harm;
 mod order;
 mod plan;
+mod regions;
 mod run;
 
 pub(crate) use change::Change;

@@ -9,6 +9,7 @@ use std::path::Path;
 use uuid::Uuid;
 
 use super::change::Change;
+use super::regions::RegionSteps;
 use crate::config::{Backend, Endpoint, Namespace, Subsystem};
 
 /// The changes of a plan, by their effect.
@@ -23,6 +24,7 @@ pub(super) struct Steps {
     pub(super) qos: Option<Change>,
     pub(super) network_before: Option<Change>,
     pub(super) network_after: Option<Change>,
+    pub(super) regions: Option<RegionSteps>,
 }
 
 impl Steps {
@@ -52,7 +54,8 @@ enum Place<'a> {
 
 /// Puts changes in their order.
 pub(super) fn in_order(steps: Steps) -> Vec<Change> {
-    let Steps { mild, mut additions, mut removals, qos, network_before, network_after } = steps;
+    let Steps { mild, mut additions, mut removals, qos, network_before, network_after, regions } =
+        steps;
     // Memory comes last; else removals go from listeners to subsystems, and additions from
     // subsystems to listeners.
     removals.sort_by_key(|change| (keeps_memory(change), rank(change, true)));
@@ -118,20 +121,36 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
         }
         group.push(change.clone());
     }
+    let waits =
+        |(_, change): &(usize, &Change)| regions.as_ref().is_some_and(|r| r.wait_for(change));
+    let needed: Vec<usize> = removals.iter().enumerate().filter(waits).map(|(at, _)| at).collect();
+    let regions_late = is_late(&late, &needed);
+    for at in needed.iter().filter(|_| !regions_late) {
+        if let (Some(done), Some(removal)) = (done.get_mut(*at), removals.get(*at))
+            && !std::mem::replace(done, true)
+        {
+            waiting.push(removal.clone());
+        }
+    }
+    let [regions_first, regions_second, regions_last] =
+        regions.map(|regions| regions.changes(regions_late)).unwrap_or_default();
     let rest = removals.iter().zip(&done).filter(|(_, done)| !**done).map(|(c, _)| c.clone());
     // The settings of quality of service may name namespaces that are added last. Otherwise these
     // settings come first, since they fail more easily.
     let names_last = last.iter().any(is_new_place);
     let (first, second) = if names_last { (None, qos) } else { (qos, None) };
     let mut order: Vec<Change> = network_before.into_iter().collect();
+    order.extend(regions_first);
     order.extend(free);
     order.extend(mild);
     order.extend(waiting);
+    order.extend(regions_second);
     order.extend(first);
     order.extend(last);
     order.extend(second);
     order.extend(rest);
     order.extend(network_after);
+    order.extend(regions_last);
     order
 }
 

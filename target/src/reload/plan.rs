@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Why, known};
 use super::order::{Steps, in_order};
+use super::regions::RegionSteps;
 use crate::config::{Backend, Config, Listener, Namespace, Network, Subsystem};
 
 /// Returns the changes that lead from `from`, which runs, to `to`, in their order. Both have all
-/// identifiers, given or derived. `[target]` is not compared, since only a restart changes it.
+/// identifiers, given or derived. `[target]` and `[pmem]` are not compared, since only a restart
+/// changes them.
 pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     let mut steps = Steps::default();
     listeners(&from.listeners, &to.listeners, &mut steps);
@@ -27,6 +29,7 @@ pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
         steps.qos = Some(Change::Qos { from, to });
     }
     network(&from.network, &to.network, &mut steps);
+    steps.regions = RegionSteps::plan(&from.pmem.regions, &to.pmem.regions, &to.subsystems);
     in_order(steps)
 }
 

@@ -11,7 +11,7 @@ use super::change::Why;
 use super::*;
 use crate::config::{
     AllowedHost, Backend, Config, DeviceQos, Goal, LinkConfig, Listener, Namespace, Order, Policy,
-    Session, Sources, Subsystem, Transport, clash,
+    RegionConfig, Session, Sources, Subsystem, Transport, clash, plain_path,
 };
 use crate::control::test_engine::TestEngine;
 
@@ -116,13 +116,36 @@ fn listener() -> impl Strategy<Value = Listener> {
     )
 }
 
+fn region() -> impl Strategy<Value = RegionConfig> {
+    let path = proptest::option::of(prop_oneof![
+        (0u8..3).prop_map(|n| format!("/srv/{n}")),
+        (0u8..3).prop_map(|n| format!("/srv//pmem{n}")),
+    ]);
+    let hosts = proptest::sample::subsequence(vec!["h0", "h1"], 0..=2);
+    let flags = (any::<bool>(), any::<bool>());
+    (0u8..3, path, 1u64..4, flags, hosts, 0u64..3).prop_map(
+        |(n, path, pages, (create, read_only), hosts, reserve)| RegionConfig {
+            name: format!("r{n}"),
+            create: create && path.is_some(),
+            path: path.map(Into::into),
+            read_only,
+            size: Some(pages * 4096),
+            hosts: hosts.iter().map(|host| format!("nqn.2026-01.io.x:{host}")).collect(),
+            reserve,
+            limit: None,
+        },
+    )
+}
+
 /// Makes a configuration of few names, addresses and paths, so that two of them clash often.
 fn config() -> impl Strategy<Value = Config> {
     let links = proptest::sample::subsequence(vec![0u8, 1, 2], 0..=3);
     let qos = (proptest::option::of(1u64..4), any::<bool>(), 1u32..4, 1u32..3);
     let listeners = proptest::collection::vec(listener(), 0..4);
     let subsystems = proptest::collection::vec(subsystem(), 0..4);
-    (links, qos, listeners, subsystems).prop_map(|(links, qos, listeners, subsystems)| {
+    let regions = (proptest::collection::vec(region(), 0..4), any::<bool>());
+    let all = (links, qos, listeners, subsystems, regions);
+    all.prop_map(|(links, qos, listeners, subsystems, (regions, regions_first))| {
         let mut config = Config::default();
         let (iops, policy, share, other) = qos;
         config.network.link.goals.low = Goal::Share(other);
@@ -142,6 +165,17 @@ fn config() -> impl Strategy<Value = Config> {
         config.qos.policies.extend(policy);
         // Objects that clash with earlier ones are left out.
         let fits = |next: &Config| clash(next).is_none();
+        let with_regions = |mut config: Config| {
+            for region in &regions {
+                let mut next = config.clone();
+                next.pmem.regions.push(region.clone());
+                config = if fits(&next) { next } else { config };
+            }
+            config
+        };
+        if regions_first {
+            config = with_regions(config);
+        }
         for subsystem in subsystems {
             if config.subsystems.iter().any(|known| known.nqn == subsystem.nqn) {
                 continue;
@@ -164,7 +198,8 @@ fn config() -> impl Strategy<Value = Config> {
             next.listeners.push(listener);
             config = if fits(&next) { next } else { config };
         }
-        config
+        // Regions that are there already do not fit again.
+        with_regions(config)
     })
 }
 
@@ -177,6 +212,8 @@ fn sorted(config: &Config) -> Config {
     config.listeners.sort_by_key(|l| l.address);
     config.network.links.sort_by(|a, b| a.name.cmp(&b.name));
     config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
+    config.pmem.regions.sort_by(|a, b| a.name.cmp(&b.name));
+    config.pmem.regions.iter_mut().for_each(|region| region.create = false);
     for subsystem in &mut config.subsystems {
         subsystem.hosts.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         subsystem.namespaces.sort_by_key(|n| n.nsid);
@@ -212,6 +249,7 @@ fn reversed(config: &Config) -> Config {
     let mut config = config.clone();
     config.listeners.reverse();
     config.network.links.reverse();
+    config.pmem.regions.reverse();
     config.subsystems.reverse();
     for subsystem in &mut config.subsystems {
         subsystem.hosts.reverse();
@@ -227,8 +265,23 @@ fn loses_memory(change: &Change) -> bool {
         Change::RemoveSubsystem(subsystem, _) => subsystem.namespaces.iter().any(memory),
         Change::RemoveNamespace(_, namespace, _) => memory(namespace),
         Change::Resize { from: Some(from), to: Some(to), .. } => to < from,
+        Change::Regions { from, to } => from
+            .iter()
+            .any(|region| regions::loses_memory(region, regions::named(to, &region.name))),
         _ => false,
     }
+}
+
+/// Says whether regions take a file or device that a namespace had until its removal, which is one of
+/// these changes.
+fn take_place(removals: &[Change], regions: &[RegionConfig]) -> bool {
+    let paths: Vec<_> = regions.iter().filter_map(|r| r.path.as_deref()).map(plain_path).collect();
+    let taken = |n: &Namespace| n.backend.path().is_some_and(|p| paths.contains(&plain_path(p)));
+    removals.iter().any(|change| match change {
+        Change::RemoveSubsystem(subsystem, _) => subsystem.namespaces.iter().any(taken),
+        Change::RemoveNamespace(_, namespace, _) => taken(namespace),
+        _ => false,
+    })
 }
 
 /// Says whether an addition could not have been made on top of what there was.
@@ -303,6 +356,9 @@ proptest! {
                 Change::AddListener(..) | Change::AddHost(..) | Change::AnyHost(_, true) => false,
                 Change::ListenerLink { .. } | Change::ListenerClass { .. } => false,
                 Change::NamespaceClass { .. } => false,
+                Change::Regions { to, .. } => {
+                    loses_memory(later) || take_place(&changes[first..], to)
+                }
                 Change::AddSubsystem(_, why) | Change::AddNamespace(_, _, why) => {
                     *why != Why::Itself || waits(&changes, later)
                 }
@@ -349,6 +405,60 @@ fn changes_are_told_in_words() {
         ["listener 127.0.0.1:4420 goes from no class to class high"]
     );
     assert_eq!(said(&format!("[qos]\nburst = 8\n{FILE}")), ["quality of service changes: [qos]"]);
+}
+
+#[test]
+fn changes_of_regions_are_told_in_words() {
+    let region = |name: &str, rest: &str| format!("[[region]]\nname = \"{name}\"\n{rest}\n");
+    let said = |from: &str, to: &str| -> Vec<String> {
+        let (from, to) = (format!("{FILE}{from}"), format!("{FILE}{to}"));
+        plan(&parse(&from), &parse(&to)).iter().map(Change::to_string).collect()
+    };
+    let file = region("a", "path = \"/a\"") + &region("b", "path = \"/b\"");
+    assert_eq!(said("", &file), ["regions change: a is added, b is added"]);
+    let to = region("a", "path = \"/a\"\nsize = 4096\nreserve = 5") + &region("c", "path = \"/c\"");
+    assert_eq!(
+        said(&file, &to),
+        ["regions change: b is removed, a gets another size, reserve, c is added"]
+    );
+    assert_eq!(
+        said(&file, &(region("a", "path = \"/a\"") + &region("b", "path = \"/d\""))),
+        ["regions change: b is removed and added again with another path"]
+    );
+    // What is in memory goes last, alone.
+    let (small, large) = (region("m", "size = 4096"), region("m", "size = 8192"));
+    assert_eq!(
+        said(&small, &(large.clone() + &file)).len(),
+        1,
+        "a region that grows loses nothing"
+    );
+    assert_eq!(
+        said(&large, &(small + &file)),
+        ["regions change: a is added, b is added", "regions change: m gets another size"]
+    );
+    assert_eq!(
+        said(&large, &region("m", "path = \"/a\"")),
+        ["regions change: m is removed and added again with another path, size"]
+    );
+}
+
+/// Checks that a file goes from a region to a namespace and back, and that it is not made again.
+#[test]
+fn a_file_goes_from_a_region_to_a_namespace_and_back() {
+    let region = "[[region]]\nname = \"a\"\npath = \"/srv/a\"\nsize = 4096\ncreate = true\n";
+    let disk = "[[subsystem.namespace]]\nnsid = 2\nbackend = \"file\"\npath = \"/srv/a\"\n";
+    let (of_region, of_disk) = (parse(&format!("{FILE}{region}")), parse(&format!("{FILE}{disk}")));
+    for (from, to) in [(&of_region, &of_disk), (&of_disk, &of_region)] {
+        let (engine, changes) = (engine(from), plan(from, to));
+        run(&engine, &changes).unwrap();
+        assert_eq!(sorted(&engine.config.lock().unwrap()), sorted(to));
+    }
+    let changes = plan(&of_region, &of_disk);
+    let Change::Regions { to, .. } = changes[0].inverse() else { panic!("{changes:?}") };
+    assert!(!to[0].create, "a file that has vanished meanwhile is not made");
+    let mut same = of_region.clone();
+    same.pmem.regions[0].create = false;
+    assert_eq!(plan(&of_region, &same), [], "it means nothing to a file that is open");
 }
 
 #[test]

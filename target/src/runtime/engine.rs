@@ -54,7 +54,7 @@ impl Engine for Runtime {
     }
 
     fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
-        hurt::hosts(&self.shared, &self.listeners, loss)
+        hurt::hosts(&self.shared, &self.listeners, &|| self.pmem(), loss)
     }
 
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {

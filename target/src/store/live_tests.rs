@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::tests::{configs, parse};
 use crate::config::{
-    AllowedHost, Backend, Goal, LinkConfig, Listener, Namespace, Policy, Session, Subsystem,
-    Transport,
+    AllowedHost, Backend, Goal, LinkConfig, Listener, Namespace, Policy, RegionConfig, Session,
+    Subsystem, Transport,
 };
 use crate::store::MemoryStore;
 
@@ -17,6 +17,7 @@ enum Op {
     Listener(u16, bool, Option<u8>),
     Network(u32),
     Link(u8, Option<u32>),
+    Region(u8, Option<u64>),
     Subsystem(u8, bool),
     AnyHost(u8, bool),
     Host(u8, u8, Option<u8>),
@@ -29,6 +30,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
             .prop_map(|(port, add, link)| Op::Listener(port, add, link)),
         (1u32..4).prop_map(Op::Network),
         (0u8..4, proptest::option::of(1u32..4)).prop_map(|(n, share)| Op::Link(n, share)),
+        (0u8..4, proptest::option::of(1u64..4)).prop_map(|(n, pages)| Op::Region(n, pages)),
         (0u8..4, any::<bool>()).prop_map(|(s, add)| Op::Subsystem(s, add)),
         (0u8..4, any::<bool>()).prop_map(|(s, any)| Op::AnyHost(s, any)),
         (0u8..4, 0u8..3, proptest::option::of(0u8..3)).prop_map(|(s, h, add)| Op::Host(s, h, add)),
@@ -89,6 +91,17 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
             }));
             ObjectId::of::<LinkConfig>(name)
         }
+        Op::Region(n, pages) => {
+            let name = format!("r{n}");
+            next.pmem.regions.retain(|region| region.name != name);
+            let size = |pages| Some(pages * 4096);
+            next.pmem.regions.extend(pages.map(|pages| RegionConfig {
+                name: name.clone(),
+                size: size(pages),
+                ..RegionConfig::default()
+            }));
+            ObjectId::of::<RegionConfig>(name)
+        }
         Op::Subsystem(s, add) => {
             match (find(&mut next, *s), add) {
                 (None, true) => next.subsystems.push(subsystem(nqn(*s))),
@@ -128,6 +141,7 @@ fn sorted(config: &Config) -> Config {
     let mut config = config.clone();
     config.listeners.sort_by_key(|l| l.address);
     config.network.links.sort_by(|a, b| a.name.cmp(&b.name));
+    config.pmem.regions.sort_by(|a, b| a.name.cmp(&b.name));
     config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
     for subsystem in &mut config.subsystems {
         subsystem.hosts.sort_by(|a, b| a.nqn.cmp(&b.nqn));
@@ -423,4 +437,39 @@ fn a_namespace_that_clashes_is_refused_and_leaves_no_trace() {
     live.undo(taken).unwrap();
     live.undo(gone).unwrap();
     assert_eq!((live.current(), &live.taken), (&file, &Taken::of(&file)));
+}
+
+#[test]
+fn a_region_and_a_namespace_that_change_places_come_back_after_a_restart() {
+    let disk = |path: &str| {
+        format!(
+            "[[subsystem]]\nnqn = \"{}\"\n[[subsystem.namespace]]\nnsid = 1\nbackend = \"file\"\n\
+             path = \"{path}\"\n",
+            nqn(0)
+        )
+    };
+    let region = |path: &str| format!("[[region]]\nname = \"log\"\npath = \"{path}\"\n");
+    let file = parse(&(region("/a") + &disk("/b"))).unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (mut live, _) = Live::open(file.clone(), Arc::clone(&store)).unwrap();
+    let wanted = parse(&(region("/b") + &disk("/a"))).unwrap();
+    // The region makes room, the namespace moves, and the region comes back in its place.
+    let mut next = live.current().clone();
+    next.pmem.regions.clear();
+    let log = ObjectId::of::<RegionConfig>("log");
+    let _ = set(&mut live, &log, next.clone());
+    next.subsystems = wanted.subsystems.clone();
+    let _ = set(&mut live, &ObjectId::Namespace(nqn(0), 1), next.clone());
+    next.pmem = wanted.pmem.clone();
+    let _ = set(&mut live, &log, next);
+    drop(live);
+    let (again, warnings) = Live::open(file.clone(), Arc::clone(&store)).unwrap();
+    assert_eq!((again.current(), warnings), (&wanted, Vec::new()));
+    drop(again);
+    // The file's namespace counts again, and is in the way of the region.
+    let edited = parse(&(region("/a") + &disk("/b") + "window = 8\n")).unwrap();
+    let (again, warnings) = Live::open(edited.clone(), store).unwrap();
+    assert_eq!(again.current(), &edited);
+    assert!(warnings[0].contains("has changed since"), "{warnings:?}");
+    assert!(warnings[1].contains("region log and namespace 1 of"), "{warnings:?}");
 }

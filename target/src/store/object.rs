@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::{Key, Kind};
 use crate::config::fields::Fields;
+use crate::config::pmem::shared_with_regions;
 use crate::config::{
     AllowedHost, Config, Namespace, Network, Qos, QosConfig, Subsystem, entry, render_subsystem,
     table,
@@ -102,13 +103,17 @@ impl ObjectId {
     }
 
     /// Says with which other object this one clashes; `None` where it does not. Clashes of its
-    /// namespaces are found by [`crate::config::Taken`].
+    /// namespaces with each other are found by [`crate::config::Taken`].
     pub(super) fn clash(&self, config: &Config) -> Option<String> {
         match self {
             Self::Listed(kind, _) => kind.kept().and_then(|kept| (kept.wrong)(config)),
             // The meaning of a session's name may change with the subsystem.
-            Self::Subsystem(_) | Self::Qos => QosConfig::wrong(config),
-            Self::Namespace(..) | Self::AnyHost(_) | Self::Host(..) => None,
+            Self::Subsystem(nqn) => {
+                QosConfig::wrong(config).or_else(|| shared_with_regions(config, nqn, None))
+            }
+            Self::Qos => QosConfig::wrong(config),
+            Self::Namespace(nqn, nsid) => shared_with_regions(config, nqn, Some(*nsid)),
+            Self::AnyHost(_) | Self::Host(..) => None,
             Self::Network => Network::wrong(config),
         }
     }

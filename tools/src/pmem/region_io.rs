@@ -357,7 +357,7 @@ mod tests {
             prop_assert!(region.data[offset + length..].iter().all(|byte| *byte == 0));
             prop_assert!(region.most <= depth.into());
             let (start, end) = (offset as u64, (offset + length) as u64);
-            let synced = if length > 0 { vec![start..end] } else { Vec::new() };
+            let synced: Vec<_> = Some(start..end).filter(|part| !part.is_empty()).into_iter().collect();
             prop_assert_eq!(&region.synced, &synced);
             // The flush is the last I/O.
             let ios = length.div_ceil(bs);

@@ -6,6 +6,7 @@
 mod changes;
 mod measured;
 mod network;
+mod pmem;
 mod qos;
 mod target;
 
@@ -21,6 +22,7 @@ pub use network::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkRow, LinkSettings, Network,
     NetworkSettings,
 };
+pub use pmem::{Pmem, PmemSettings, RegionClient, RegionRow, RegionSettings};
 pub use qos::{
     ByClass, ClassTraffic, CreditUse, DeviceRow, MeanTimes, Qos, QosSettings, Reservation, Session,
     SessionSettings, Traffic,

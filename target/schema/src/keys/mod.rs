@@ -5,6 +5,7 @@
 
 mod key;
 mod network;
+mod pmem;
 mod qos;
 mod serving;
 mod target;
@@ -12,11 +13,14 @@ mod target;
 pub use crate::limits::*;
 pub use key::*;
 pub use network::*;
+pub use pmem::*;
 pub use qos::*;
 pub use serving::*;
 pub use target::*;
 
 /// Returns all tables of docs/configuration.md.
 pub fn tables() -> impl Iterator<Item = &'static Documented> {
-    [target::TABLES, qos::TABLES, network::TABLES, serving::TABLES].into_iter().flatten()
+    [target::TABLES, qos::TABLES, network::TABLES, pmem::TABLES, serving::TABLES]
+        .into_iter()
+        .flatten()
 }

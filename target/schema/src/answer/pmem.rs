@@ -1,0 +1,77 @@
+//! The state of regions of persistent memory and of their clients.
+
+use serde::{Deserialize, Serialize};
+
+use crate::params::Settings;
+
+/// The keys of `[pmem]` with their values.
+pub type PmemSettings = Settings;
+/// The keys of `[[region]]` with their values.
+pub type RegionSettings = Settings;
+
+/// The answer to `pmem.show`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pmem {
+    /// The keys of `[pmem]`. As JSON they stand beside the other fields.
+    #[serde(flatten)]
+    pub settings: PmemSettings,
+    /// Whether clients can connect.
+    pub open: bool,
+    /// Why clients cannot connect; `None` where they can.
+    pub reason: Option<String>,
+    /// I/Os per second of all clients together, as they are estimated now.
+    pub capacity_now: u64,
+    /// I/Os per second that are reserved.
+    pub reserved: u64,
+    /// The number of the period that runs.
+    pub period_now: u16,
+    /// The regions.
+    pub regions: Vec<RegionRow>,
+}
+
+/// A region with its settings and its clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RegionRow {
+    /// The keys of `[[region]]`. As JSON they stand beside the other fields.
+    #[serde(flatten)]
+    pub settings: RegionSettings,
+    /// Whether the region's memory is open.
+    pub open: bool,
+    /// Why the memory is not open; `None` where it is.
+    pub reason: Option<String>,
+    /// The size in bytes; `None` where the memory is not open.
+    pub bytes: Option<u64>,
+    /// What the memory is: `device DAX`, `DAX file`, `plain file`, `file in memory` or `memory`;
+    /// `None` where it is not open.
+    pub kind: Option<String>,
+    /// The clients that have a grant.
+    pub clients: Vec<RegionClient>,
+}
+
+/// A client that has a grant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RegionClient {
+    /// The grant's number, unique as long as the daemon runs.
+    pub grant: u64,
+    /// The host's NQN.
+    pub host: String,
+    /// The IP address that the grant was asked for from; `None` where it is not known.
+    pub address: Option<String>,
+    /// `read` or `read-write`.
+    pub rights: String,
+    /// I/Os per second that are reserved.
+    pub reservation: u64,
+    /// The most I/Os per second; `None` means no limit.
+    pub limit: Option<u64>,
+    /// Whether the RDMA connection stands.
+    pub connected: bool,
+    /// I/Os that the client has reported since it has the grant.
+    pub completed: u64,
+    /// I/Os that the client has reported in the last whole period.
+    pub last_period: u64,
+    /// Periods in which the client did not get the reservation that it asked for.
+    pub missed: u64,
+}

@@ -1,0 +1,251 @@
+//! Tests of `[pmem]` and `[[region]]`: their meaning, their defaults and their errors.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::tests::parse;
+use super::super::{Config, clash, clash_of_listeners};
+use super::{Pmem, PmemConfig, RegionConfig};
+
+const HOST: &str = "nqn.2026-01.io.x:h";
+
+#[test]
+fn the_settings_mean_what_they_say() {
+    let text = format!(
+        "[pmem]\naddress = \"10.0.0.1:4430\"\ncapacity = 1570000\nclient_capacity = 400000\n\
+         deviation = 100\nperiod = \"500 ms\"\ninterval = \"2 ms\"\nbatch = 64\nclients = 2\n\
+         [[region]]\nname = \"log\"\npath = \"/dev/dax0.0\"\nsize = \"1 GiB\"\nhosts = [\"{HOST}\"]\n\
+         reserve = 100000\nlimit = 200000\n\
+         [[region]]\nname = \"A-z_0.9\"\nsize = 4096\nread_only = true\n"
+    );
+    let pmem = parse(&text).unwrap_or_else(|errors| panic!("{errors}")).pmem;
+    let general = Pmem {
+        address: Some("10.0.0.1:4430".parse().unwrap()),
+        capacity: Some(1_570_000),
+        client_capacity: Some(400_000),
+        deviation: Some(100),
+        period: Duration::from_millis(500),
+        interval: Duration::from_millis(2),
+        batch: 64,
+        clients: 2,
+    };
+    assert_eq!(pmem.general, general);
+    let log = RegionConfig {
+        name: "log".into(),
+        path: Some("/dev/dax0.0".into()),
+        size: Some(1 << 30),
+        create: false,
+        hosts: vec![HOST.into()],
+        read_only: false,
+        reserve: 100_000,
+        limit: Some(200_000),
+    };
+    let memory = RegionConfig {
+        name: "A-z_0.9".into(),
+        size: Some(4096),
+        read_only: true,
+        ..RegionConfig::default()
+    };
+    assert_eq!(pmem.regions, [log, memory]);
+}
+
+#[test]
+fn without_a_word_nothing_is_served_and_nobody_has_a_right() {
+    assert_eq!(parse("").unwrap().pmem, PmemConfig::default());
+    let text = "[pmem]\naddress = \"10.0.0.1:1\"\ncapacity = 20000\n[[region]]\nname = \"r\"\npath = \"/r\"";
+    let PmemConfig { general, regions } = parse(text).unwrap().pmem;
+    assert_eq!(
+        (general.period, general.interval),
+        (Duration::from_secs(1), Duration::from_millis(1))
+    );
+    assert_eq!((general.batch, general.clients), (1000, 64));
+    assert_eq!(general.capacity_of_client(), 20_000, "C_L is C_G");
+    assert_eq!(general.deviation_of_capacity(), 200, "a hundredth");
+    let [region] = &regions[..] else { panic!("{regions:?}") };
+    assert!(region.hosts.is_empty() && !region.create && !region.read_only);
+    assert_eq!((region.size, region.reserve, region.limit), (None, 0, None));
+}
+
+#[test]
+fn errors_name_the_place_and_the_remedy() {
+    let pmem = |lines: &str| format!("[pmem]\n{lines}\n");
+    let region = |lines: &str| format!("[[region]]\nname = \"r\"\n{lines}\n");
+    let memory = |lines: &str| region(&format!("size = \"1 MiB\"\n{lines}"));
+    let file = |lines: &str| region(&format!("path = \"/r\"\n{lines}"));
+    let disk = |lines: &str| {
+        format!(
+            "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n\
+             backend = \"pmem\"\npath = \"/d/../r\"\n{lines}\n"
+        )
+    };
+    for (text, place, words) in [
+        (pmem("address = \"10.0.0.1:1\""), (2, 11), "capacity = 1000000"),
+        (pmem("address = \"0.0.0.0:1\"\ncapacity = 5"), (2, 11), "that the RDMA device has"),
+        (pmem("address = \"10.0.0.1\""), (2, 11), "not an IP address and a port"),
+        (pmem("address = \"10.0.0.1:1\"\ncapacity = 0"), (3, 12), "from 1 to 1000000000"),
+        (pmem("capacity = 5\nclient_capacity = 6"), (3, 19), "write at most 5"),
+        (pmem("capacity = 5\ndeviation = 6"), (3, 13), "more than `capacity`, which is 5"),
+        (pmem("period = \"9 ms\""), (2, 10), "from \"10 ms\" to \"1 min\""),
+        (pmem("period = \"2 min\""), (2, 10), "at most \"1 min\""),
+        (pmem("interval = \"500 us\""), (2, 12), "from \"1 ms\""),
+        (pmem("interval = \"2 s\""), (2, 12), "longer than `period`, which is 1 s"),
+        (pmem("period = \"10 ms\"\ninterval = \"11 ms\""), (3, 12), "a shorter interval"),
+        (pmem("capacity = 2000000\nperiod = \"1 min\""), (3, 10), "more than 67108863 in a period"),
+        (pmem("capacity = 68000000"), (2, 12), "a smaller client_capacity"),
+        (pmem("batch = 1000001"), (2, 9), "from 1 to 1000000"),
+        (pmem("clients = 4097"), (2, 11), "from 1 to 4096"),
+        (pmem("clint = 1"), (2, 1), "did you mean `clients`?"),
+        (
+            "[pmem]\naddress = \"10.0.0.1:4420\"\ncapacity = 5\n[[listener]]\n\
+             address = \"0.0.0.0:4420\"\ntransport = \"rdma\""
+                .into(),
+            (2, 11),
+            "collides with listener rdma:0.0.0.0:4420",
+        ),
+        ("[[region]]\nsize = 4096".into(), (1, 1), "add name = \"log\""),
+        (
+            "[[region]]\nname = \"a b\"\nsize = 4096".into(),
+            (2, 8),
+            "1 to 16 letters, digits and -_.",
+        ),
+        ("[[region]]\nname = \"a2345678901234567\"\nsize = 4096".into(), (2, 8), "1 to 16 letters"),
+        ("[[region]]\nname = \"\"\nsize = 4096".into(), (2, 8), "not the name of a region"),
+        (region(""), (1, 1), "neither a `path` nor a `size`"),
+        (region("size = 5000"), (3, 8), "not whole pages"),
+        (region("size = 4095"), (3, 8), "from \"4 KiB\" to \"1 EiB\""),
+        (region("size = \"5 TiB\""), (3, 8), "too large for memory"),
+        (region("path = \"r\""), (3, 8), "begins with /"),
+        (memory("create = true"), (4, 10), "`create` is set, and `path` is not"),
+        (file("create = true"), (4, 10), "`create` is set, and `size` is not"),
+        (
+            file("size = 4096\ncreate = true\nread_only = true"),
+            (5, 10),
+            "`create` is set, and so is `read_only`",
+        ),
+        (memory("limit = 0"), (4, 9), "from 1 to 1000000000"),
+        (memory("reserve = 9\nlimit = 8"), (5, 9), "write a limit of 9 or more"),
+        (memory("hosts = [\"h\"]"), (4, 10), "an entry of `hosts` is \"h\", which does not begin"),
+        (memory("hosts = \"nqn.2026-01.io.x:h\""), (4, 9), "is a string, not a list"),
+        (memory(&format!("hosts = [\"{HOST}\", \"{HOST}\"]")), (4, 32), "occurs twice"),
+        (memory("sise = 1"), (4, 1), "did you mean `size`?"),
+        (memory("") + &memory(""), (6, 8), "region r occurs twice"),
+        (
+            pmem("capacity = 500\nclient_capacity = 400") + &memory("reserve = 401"),
+            (7, 11),
+            "one client can do 400 I/Os per second",
+        ),
+        (
+            file("") + "[[region]]\nname = \"s\"\npath = \"//r\"\nread_only = true",
+            (7, 8),
+            "region r has /r too, and one writes to it",
+        ),
+        (file("") + &disk(""), (3, 8), "namespace 1 of nqn.2026-01.io.x:a has /r too"),
+        (file("read_only = true") + &disk(""), (3, 8), "set read_only = true on all of them"),
+        (file("") + &disk("read_only = true"), (3, 8), "and one writes to it"),
+        ("[target]\nstate = \"/r/.\"\n".to_owned() + &file(""), (5, 8), "the state file of"),
+    ] {
+        let errors = parse(&text).expect_err(&text);
+        let first = &errors.errors[0];
+        assert_eq!((first.line, first.column), place, "{text}\n{errors}");
+        assert_eq!(errors.errors.len(), 1, "{text}\n{errors}");
+        assert!(errors.to_string().contains(words), "{text}\n{errors}");
+    }
+}
+
+#[test]
+fn what_is_only_read_may_be_shared() {
+    let region =
+        |name: &str| format!("[[region]]\nname = \"{name}\"\npath = \"/r\"\nread_only = true\n");
+    let disk = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n\
+                backend = \"pmem\"\npath = \"/r\"\nread_only = true\n";
+    let config = parse(&(region("a") + &region("b") + disk)).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(clash(&config), None);
+    let mut other = config.clone();
+    other.pmem.regions[0].read_only = false;
+    assert!(clash(&other).unwrap().contains("region a and region b would have /r"));
+    other.pmem.regions.pop();
+    assert!(clash(&other).unwrap().contains("region a and namespace 1 of nqn.2026-01.io.x:a"));
+}
+
+#[test]
+fn a_listener_may_have_the_port_that_regions_have_over_another_transport() {
+    let text = |transport: &str| {
+        format!(
+            "[pmem]\naddress = \"10.0.0.1:4420\"\ncapacity = 5\n[[listener]]\n\
+             address = \"10.0.0.1:4420\"\ntransport = \"{transport}\""
+        )
+    };
+    let config = parse(&text("tcp")).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(clash_of_listeners(&config), None);
+    let mut other: Config = config;
+    other.listeners[0].transport = super::super::Transport::Rdma;
+    assert!(clash_of_listeners(&other).unwrap().contains("`address` of [pmem]"));
+}
+
+#[test]
+fn there_are_not_more_regions_than_metrics_can_hold() {
+    let regions = |count: usize| -> String {
+        (0..count).map(|n| format!("[[region]]\nname = \"r{n}\"\nsize = 4096\n")).collect()
+    };
+    parse(&regions(256)).unwrap_or_else(|errors| panic!("{errors}"));
+    let errors = parse(&regions(257)).unwrap_err();
+    assert!(errors.to_string().contains("more than 256 regions"), "{errors}");
+}
+
+fn general() -> impl Strategy<Value = Pmem> {
+    let address = proptest::option::of(1u16..);
+    // No client does more in a period than it can report.
+    let capacity = proptest::option::of(100u64..1_000_000);
+    let parts = (proptest::option::of(1u64..100), proptest::option::of(0u64..100));
+    let times = (10u64..60_000, 1u64..10);
+    (address, capacity, parts, times, 1u64..=1_000_000, 1u32..=4096).prop_map(
+        |(port, capacity, (client, deviation), (period, interval), batch, clients)| Pmem {
+            address: port.filter(|_| capacity.is_some()).map(|port| ([10, 0, 0, 1], port).into()),
+            capacity,
+            client_capacity: client,
+            deviation,
+            period: Duration::from_millis(period),
+            interval: Duration::from_millis(interval),
+            batch,
+            clients,
+        },
+    )
+}
+
+fn region() -> impl Strategy<Value = RegionConfig> {
+    let path = proptest::option::of("/regions/[a-z\"\\\\ é]{1,9}");
+    let size = proptest::option::of((1u64..1 << 30).prop_map(|pages| pages * 4096));
+    let hosts = proptest::sample::subsequence(vec!["h0", "h1", "h2"], 0..=3);
+    let (flags, limit) =
+        ((any::<bool>(), any::<bool>()), proptest::option::of(100u64..1_000_000_000));
+    (path, size, flags, hosts, 0u64..100, limit).prop_map(
+        |(path, size, (create, read_only), hosts, reserve, limit)| RegionConfig {
+            name: String::new(),
+            create: create && path.is_some() && size.is_some(),
+            // A file that is only read is not made.
+            read_only: read_only && !(create && path.is_some() && size.is_some()),
+            size: size.or_else(|| path.is_none().then_some(4096)),
+            path: path.map(Into::into),
+            hosts: hosts.iter().map(|host| format!("nqn.2026-01.io.x:{host}")).collect(),
+            reserve,
+            limit,
+        },
+    )
+}
+
+/// Makes any settings that `[pmem]` and `[[region]]` can have.
+pub(crate) fn pmems() -> impl Strategy<Value = PmemConfig> {
+    (general(), proptest::collection::vec(region(), 0..4)).prop_map(|(general, regions)| {
+        let mut paths = std::collections::BTreeSet::new();
+        let alone =
+            regions.into_iter().filter(|r| r.path.is_none() || paths.insert(r.path.clone()));
+        let most = general.capacity.map_or(u64::MAX, |_| general.capacity_of_client());
+        let named = (0..).zip(alone).map(|(n, region)| RegionConfig {
+            name: format!("r{n}"),
+            reserve: region.reserve.min(most),
+            ..region
+        });
+        PmemConfig { regions: named.collect(), general }
+    })
+}
