@@ -87,6 +87,17 @@ fn without_a_daemon_the_status_is_seven() {
 }
 
 #[test]
+fn the_demo_of_reservations_needs_nothing_and_ends_well() {
+    let (code, out, err) = run(&Daemon::none(), "pmem demo");
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains("\nreservations met with tokens: 20 of 20\n"), "{out}");
+    let (code, out, _) = run(&Daemon::none(), "--json pmem demo");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["met"]), (Some(0), &json!(20)));
+    assert_eq!(report["periods"][0][0]["client"], "database");
+}
+
+#[test]
 fn a_status_that_is_not_right_has_its_own_exit_status() {
     let status = |problems: Value| {
         Daemon::start(move |_, _| json!({ "result": { "version": "1", "problems": problems } }))
