@@ -33,7 +33,8 @@ region() {
         printf '%b' "$2"
     } >>$CONFIG
 }
-region_open() { sluice pmem show --json | grep -q '"open": *true'; }
+# region_open: says whether the data node listens (regions have an `open` of their own, behind it).
+region_open() { show | sed 's/"regions".*//' | grep -q '"open":true'; }
 data_node_starts() {
     target_start
     eventually 15 region_open || fail "the data node: $(sluice pmem show) $(tail -5 /run/sluiced-$STARTS.log)"
@@ -123,7 +124,7 @@ cmp -n 3000001 -i 5:0 /tmp/region /tmp/data || fail "the file has other data aft
 
 # load NUMBER PERCENT SECONDS: reads as fast as it may, with that part of the capacity reserved.
 load() {
-    $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --reserve $((capacity * $2 / 100)) --bs 4k --depth 4 \
+    $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --reserve $((capacity * $2 / 100)) --bs 4k --depth 4 --best-effort 1 \
         --warmup 2s --time "$3s" --json >"/tmp/load-$1" 2>&1
 }
 # kept NUMBER: says whether 95 % of the reservation were had in each whole period.

@@ -33,11 +33,23 @@ enum Command {
     /// Put load on an NVMe/TCP target and measure its throughput and latency.
     Bench(Box<bench::Args>),
     /// Use regions of persistent memory by one-sided RDMA, or see what their reservations are worth.
-    Pmem(pmem::Args),
+    Pmem {
+        #[command(subcommand)]
+        action: PmemCommand,
+    },
     /// Reproduce a figure of the papers behind the design, on a model.
     Sim(sim::Args),
     /// Show the traffic of classes, sessions, devices, hosts and links, live.
     Top(top::Args),
+}
+
+/// `sluice pmem …`.
+#[derive(Debug, Subcommand)]
+enum PmemCommand {
+    #[command(flatten)]
+    Control(control::PmemAction),
+    #[command(flatten)]
+    Client(pmem::Action),
 }
 
 /// Parses the command line. Returns its arguments, and the names of its parameters.
@@ -57,8 +69,13 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         Command::Control(command) => control::run(&command, &options, &names),
+        Command::Pmem { action: PmemCommand::Control(action) } => {
+            control::run_pmem(&action, &options, &names)
+        }
         Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Pmem(args) => pmem::run(&args, options.json).map(|()| ExitCode::SUCCESS),
+        Command::Pmem { action: PmemCommand::Client(action) } => {
+            pmem::run(&action, options.json).map(|()| ExitCode::SUCCESS)
+        }
         Command::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
     };

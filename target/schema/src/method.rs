@@ -232,7 +232,7 @@ methods! {
         "The settings of the region";
     RegionSet "region.set" sets (params::Settings) -> answer::Changed<answer::RegionSettings>,
         "`name`, and `size`, `hosts`, `reserve`, `limit` of `[[region]]`; a key that is not given \
-         stays, `null` takes a setting back; `force`",
+         stays, `null` takes `size` or `limit` back; `force`",
         "The settings of the region";
     RegionRemove "region.remove" removes (params::RegionRemove) -> answer::Changed<answer::Name>,
         "`name`, `force`",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::qos_args::QosAction;
+use super::region_args::RegionAction;
 use super::settings;
 use super::words::OnOff;
 
@@ -65,6 +66,11 @@ pub(crate) enum Command {
     Qos {
         #[command(subcommand)]
         action: QosAction,
+    },
+    /// Add, change, remove or list regions of persistent memory
+    Region {
+        #[command(subcommand)]
+        action: RegionAction,
     },
     /// List the connections
     Connections,

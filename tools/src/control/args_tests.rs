@@ -36,6 +36,11 @@ fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
         "qos link set east",
         "namespace add q",
         "namespace add q --backend tape",
+        "region add",
+        "region set log",
+        "region set log --force",
+        "region set log --path /x",
+        "region set log --no-hosts --host h",
     ] {
         let words = std::iter::once("sluice").chain(line.split(' '));
         assert!(Line::try_parse_from(words).is_err(), "{line}");
@@ -256,6 +261,28 @@ fn lines_make_requests() {
             json!({"address": "a:1", "link": "default"}),
         ),
         ("qos link remove east", "link.remove", json!({"name": "east"})),
+        ("region list", "pmem.show", json!({})),
+        (
+            "region add log --path /dev/dax0.0 --size 1GiB --host h --host i --reserve 5 --limit 9",
+            "region.add",
+            json!({"name": "log", "path": "/dev/dax0.0", "size": "1GiB", "hosts": ["h", "i"],
+                   "reserve": 5, "limit": 9}),
+        ),
+        (
+            "region add log --path /x --size 4096 --create",
+            "region.add",
+            json!({"name": "log", "path": "/x", "size": 4096, "create": true}),
+        ),
+        ("region add 7 --read-only", "region.add", json!({"name": "7", "read_only": true})),
+        (
+            "region set log --size 4GiB --limit none --force",
+            "region.set",
+            json!({"name": "log", "size": "4GiB", "limit": null, "force": true}),
+        ),
+        ("region set log --no-hosts", "region.set", json!({"name": "log", "hosts": []})),
+        ("region set log --host h", "region.set", json!({"name": "log", "hosts": ["h"]})),
+        ("region remove log", "region.remove", json!({"name": "log"})),
+        ("region remove log --force", "region.remove", json!({"name": "log", "force": true})),
     ] {
         let method = Method::from_name(method).unwrap();
         assert_eq!(parsed(line).request(), Request { method, params }, "{line}");

@@ -11,6 +11,8 @@ mod network_args;
 mod network_view;
 mod qos_args;
 mod qos_view;
+mod region_args;
+mod region_view;
 mod request;
 mod requests;
 mod settings;
@@ -30,13 +32,27 @@ use crate::failure::{self, INVALID, UNKNOWN_METHOD};
 
 pub(crate) use args::{Command, Options};
 pub(crate) use names::Names;
+pub(crate) use region_args::PmemAction;
+use request::Request;
 
 /// Runs a subcommand.
 ///
 /// # Errors
 /// The daemon cannot be reached, or refuses; the message says what to do.
 pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
-    let request = command.request();
+    ask(&command.request(), options, names)
+}
+
+/// Runs a subcommand of `sluice pmem` that asks the daemon.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_pmem(action: &PmemAction, options: &Options, names: &Names) -> Result<ExitCode> {
+    ask(&action.request(), options, names)
+}
+
+/// Sends a request, and prints the answer.
+fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> {
     let socket = client::socket(options.socket.as_deref());
     let answer = client::Connection::open(&socket, options.timeout)
         .and_then(|mut daemon| daemon.call(request.method, &request.params));
@@ -63,7 +79,7 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
         return Ok(code);
     }
     let room = if options.wide { None } else { table::terminal_width() };
-    print(&view::text(&request, &result, room)?);
+    print(&view::text(request, &result, room)?);
     if result.get("durable") == Some(&Value::Bool(false)) && request.method.changes() {
         let note = "note: the change ends with the daemon; \
                     set `state` in its configuration to keep changes";

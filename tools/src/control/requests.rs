@@ -26,6 +26,7 @@ impl Command {
             Self::Listener { action } => action.request(),
             Self::Host { action } => action.request(),
             Self::Qos { action } => action.request(),
+            Self::Region { action } => action.request(),
         }
     }
 }

@@ -61,6 +61,10 @@ tables! {
     Link: keys::LINK, Needed::None;
     /// Changes of a `[[link]]`.
     LinkChanges: keys::LINK, Needed::SomeBut(&[]);
+    /// A new `[[region]]`.
+    Region: keys::REGION, Needed::None;
+    /// Changes of a `[[region]]`.
+    RegionChanges: keys::REGION_CHANGES, Needed::SomeBut(&[]);
     /// `[[listener]]`.
     Listener: keys::LISTENER, Needed::None;
     /// `[[subsystem]]`.

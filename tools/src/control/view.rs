@@ -10,7 +10,7 @@ use super::cells::{count, names, or_dash, setting};
 use super::request::Request;
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, duration, size};
-use super::{namespace_view, network_view, qos_view, statistics_view};
+use super::{namespace_view, network_view, qos_view, region_view, statistics_view};
 use crate::failure::{FAILED, Failure};
 
 /// Writes the answer to a request as text.
@@ -101,6 +101,7 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         Method::LinkSet => {
             format!("Changed {}\n", network_view::link(&of::<call::LinkSet>(result)?.result))
         }
+        Method::PmemShow => region_view::show(&of::<call::PmemShow>(result)?, room),
         other => object(other, result),
     })
 }

@@ -31,16 +31,9 @@ use grant::Granted;
 
 use crate::control::print;
 
-/// Arguments of `sluice pmem`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
 /// What can be done with regions.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Action {
     /// Show what reservations are worth: a data node and its clients within this process, on simulated
     /// time. The exit status says whether all reservations were met.
     Demo(demo::Args),
@@ -64,8 +57,8 @@ enum Action {
 /// # Errors
 ///
 /// As the subcommand says.
-pub(crate) fn run(args: &Args, as_json: bool) -> anyhow::Result<()> {
-    match &args.action {
+pub(crate) fn run(action: &Action, as_json: bool) -> anyhow::Result<()> {
+    match action {
         Action::Demo(demo) => demo::run(*demo, as_json),
         Action::Read(args) => read(args),
         Action::Write(args) => write(args, as_json),

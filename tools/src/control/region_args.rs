@@ -1,0 +1,92 @@
+//! `sluice region …` and `sluice pmem show`: arguments, and the requests that they make.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use sluice_schema::call;
+use sluice_schema::params::{self, Settings};
+
+use super::request::Request;
+use super::settings::{self, Options};
+
+/// `sluice region …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum RegionAction {
+    /// Show the regions and their clients; the same as `sluice pmem show`
+    List,
+    /// Add a region
+    Add(Box<RegionAdd>),
+    /// Change a region's settings; those that are not given stay
+    Set(Box<RegionSet>),
+    /// Remove a region; the data on its file or device stays
+    Remove {
+        /// Name of the region
+        name: String,
+        /// Remove it even while clients are connected
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// `sluice region add`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RegionAdd {
+    /// Name of the region: 1 to 16 letters, digits and -_.
+    name: String,
+    #[command(flatten)]
+    settings: Options<settings::Region>,
+}
+
+/// `sluice region set`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RegionSet {
+    /// Name of the region
+    name: String,
+    #[command(flatten)]
+    settings: Options<settings::RegionChanges>,
+    /// Let no host ask for the region
+    #[arg(long, group = settings::SETTINGS, conflicts_with = "hosts")]
+    no_hosts: bool,
+    /// Change it even where connected clients lose something
+    #[arg(long)]
+    force: bool,
+}
+
+/// The subcommands of `sluice pmem` that ask the daemon.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum PmemAction {
+    /// Show the capacity, the regions and their clients
+    Show,
+}
+
+impl PmemAction {
+    /// Makes the request.
+    pub(super) fn request(&self) -> Request {
+        match self {
+            Self::Show => Request::of::<call::PmemShow>(&params::Nothing::default()),
+        }
+    }
+}
+
+impl RegionAction {
+    /// Makes the request.
+    pub(super) fn request(&self) -> Request {
+        match self {
+            Self::List => PmemAction::Show.request(),
+            Self::Add(add) => Request::of::<call::RegionAdd>(&add.settings.of("name", &add.name)),
+            Self::Set(set) => Request::of::<call::RegionSet>(&set.settings()),
+            Self::Remove { name, force } => {
+                let (name, force) = (name.clone(), *force);
+                Request::of::<call::RegionRemove>(&params::RegionRemove { name, force })
+            }
+        }
+    }
+}
+
+impl RegionSet {
+    /// Returns the keys that change, with the region's name.
+    fn settings(&self) -> Settings {
+        let settings = self.settings.of("name", &self.name);
+        let settings = settings.with("hosts", self.no_hosts.then(|| json!([])));
+        settings.with("force", self.force.then_some(true))
+    }
+}

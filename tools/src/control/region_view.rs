@@ -1,0 +1,231 @@
+//! Regions of persistent memory and their clients as people read them.
+
+use sluice_schema::answer::{Pmem, RegionRow};
+use sluice_schema::params::Settings;
+
+use super::cells::{count, or_dash, rest, setting};
+use super::table::Align::{Left, Right};
+use super::table::{Room, Table, size};
+
+/// The keys of `[pmem]` that the sentences of [`general`] show.
+const SHOWN: [&str; 8] = [
+    "address",
+    "capacity",
+    "client_capacity",
+    "deviation",
+    "period",
+    "interval",
+    "batch",
+    "clients",
+];
+
+/// Writes the answer to `pmem.show`.
+pub(super) fn show(pmem: &Pmem, room: Room) -> String {
+    let mut text =
+        [general(pmem), regions(&pmem.regions, room), clients(&pmem.regions, room)].join("\n");
+    let reasons: Vec<String> = pmem.regions.iter().filter_map(reason).collect();
+    if !reasons.is_empty() {
+        text += &format!("\n{}\n", reasons.join("\n"));
+    }
+    text
+}
+
+/// Writes whether clients can connect, the capacity, and the rules by which it is divided.
+fn general(pmem: &Pmem) -> String {
+    let Pmem { settings, open, reason, capacity_now, reserved, period_now, regions } = pmem;
+    let of = |key: &str| setting(settings, key);
+    let why = reason.as_deref().unwrap_or("no reason is known");
+    let address = of("address");
+    let mut text = match (address.as_str(), open) {
+        ("", _) => "Regions are not served: there is no `address` in [pmem].\n".into(),
+        (address, true) => format!("Clients connect to {address}.\n"),
+        (address, false) => format!("Clients cannot connect to {address}: {why}.\n"),
+    };
+    if !address.is_empty() {
+        let most = setting_or(settings, "client_capacity", "capacity");
+        text += &format!(
+            "capacity {capacity_now} I/Os per second, {reserved} reserved, {most} for one client \
+             (configured: {}, deviation {})\n",
+            of("capacity"),
+            or_dash(Some(setting_or(settings, "deviation", ""))),
+        );
+    }
+    let grants = regions.iter().map(|region| region.clients.len()).sum();
+    text += &format!(
+        "period {} (now number {period_now}), checks each {}, batches of {}, {} of {}\n",
+        of("period"),
+        of("interval"),
+        of("batch"),
+        count(grants, "grant"),
+        of("clients"),
+    );
+    text + &rest(settings, &SHOWN)
+}
+
+/// Writes the value of a key, or that of another one where it is not set.
+fn setting_or(settings: &Settings, key: &str, other: &str) -> String {
+    let value = setting(settings, key);
+    if value.is_empty() { setting(settings, other) } else { value }
+}
+
+/// Writes one line for each region.
+fn regions(regions: &[RegionRow], room: Room) -> String {
+    let mut table = Table::new(&[
+        ("REGION", Left),
+        ("SIZE", Right),
+        ("KIND", Left),
+        ("PATH", Left),
+        ("MODE", Left),
+        ("RESERVE", Right),
+        ("LIMIT", Right),
+        ("HOSTS", Right),
+        ("CLIENTS", Right),
+        ("STATE", Left),
+    ])
+    .least(&["MODE", "CLIENTS", "HOSTS", "PATH"]);
+    for row in regions {
+        let of = |key: &str| or_dash(Some(setting(&row.settings, key)));
+        let hosts = row.settings.get("hosts").and_then(|hosts| Some(hosts.as_array()?.len()));
+        table.row(vec![
+            of("name"),
+            or_dash(row.bytes.map(size)),
+            or_dash(row.kind.as_ref()),
+            of("path"),
+            if of("read_only") == "yes" { "ro" } else { "rw" }.into(),
+            of("reserve"),
+            of("limit"),
+            or_dash(hosts),
+            row.clients.len().to_string(),
+            if row.open { "open" } else { "not open" }.into(),
+        ]);
+    }
+    table.text("There are no regions.", room)
+}
+
+/// Writes one line for each client.
+fn clients(regions: &[RegionRow], room: Room) -> String {
+    let mut table = Table::new(&[
+        ("REGION", Left),
+        ("HOST", Left),
+        ("ADDRESS", Left),
+        ("RIGHTS", Left),
+        ("RESERVED", Right),
+        ("LIMIT", Right),
+        ("CONNECTED", Left),
+        ("LAST PERIOD", Right),
+        ("IN ALL", Right),
+        ("MISSED", Right),
+        ("GRANT", Right),
+    ])
+    .least(&["GRANT", "ADDRESS", "IN ALL", "RIGHTS", "LIMIT"]);
+    for region in regions {
+        for row in &region.clients {
+            table.row(vec![
+                setting(&region.settings, "name"),
+                row.host.clone(),
+                or_dash(row.address.as_ref()),
+                row.rights.clone(),
+                row.reservation.to_string(),
+                or_dash(row.limit),
+                if row.connected { "yes" } else { "no" }.into(),
+                row.last_period.to_string(),
+                row.completed.to_string(),
+                row.missed.to_string(),
+                row.grant.to_string(),
+            ]);
+        }
+    }
+    table.text("No client has a grant.", room)
+}
+
+/// Returns text such as "region log is not open: why".
+fn reason(row: &RegionRow) -> Option<String> {
+    let reason = row.reason.as_ref().filter(|_| !row.open)?;
+    Some(format!("region {} is not open: {reason}", setting(&row.settings, "name")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use sluice_schema::Method;
+
+    use super::super::request::Request;
+    use super::super::view;
+    use super::*;
+
+    const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+
+    fn answer() -> Value {
+        json!({
+            "address": "10.0.0.1:4430", "capacity": 1_570_000, "client_capacity": null,
+            "deviation": 100, "period": "1 s", "interval": "1 ms", "batch": 1000, "clients": 64,
+            "open": true, "reason": null, "capacity_now": 1_575_000, "reserved": 100_000,
+            "period_now": 7,
+            "regions": [
+                {"name": "log", "path": "/dev/dax0.0", "create": false, "read_only": false,
+                 "size": 1 << 30, "hosts": [HOST], "reserve": 100_000, "limit": null, "open": true,
+                 "reason": null, "bytes": 1 << 30, "kind": "device DAX",
+                 "clients": [
+                     {"grant": 5, "host": HOST, "address": "10.0.0.7", "rights": "read-write",
+                      "reservation": 100_000, "limit": 200_000, "connected": true,
+                      "completed": 5_000_000, "last_period": 99_000, "missed": 2},
+                 ]},
+                {"name": "old", "path": "/srv/old", "create": false, "read_only": true,
+                 "size": null, "hosts": [], "reserve": 0, "limit": null, "open": false,
+                 "reason": "/srv/old: there is no such file", "bytes": null, "kind": null,
+                 "clients": []},
+            ],
+        })
+    }
+
+    fn text(answer: &Value, room: Room) -> String {
+        let request = Request { method: Method::PmemShow, params: json!({}) };
+        view::text(&request, answer, room).unwrap()
+    }
+
+    fn has_line(text: &str, line: &str) -> bool {
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.lines().map(words).any(|seen| seen == line)
+    }
+
+    #[test]
+    fn the_capacity_the_regions_and_their_clients_are_shown() {
+        let seen = text(&answer(), None);
+        assert!(seen.starts_with("Clients connect to 10.0.0.1:4430.\n"), "{seen}");
+        for line in [
+            "capacity 1575000 I/Os per second, 100000 reserved, 1570000 for one client (configured: \
+             1570000, deviation 100)",
+            "period 1 s (now number 7), checks each 1 ms, batches of 1000, 1 grant of 64",
+            "log 1 GiB device DAX /dev/dax0.0 rw 100000 - 1 1 open",
+            "old - - /srv/old ro 0 - 0 0 not open",
+            &format!("log {HOST} 10.0.0.7 read-write 100000 200000 yes 99000 5000000 2 5"),
+            "region old is not open: /srv/old: there is no such file",
+        ] {
+            assert!(has_line(&seen, line), "{line}\n{seen}");
+        }
+    }
+
+    #[test]
+    fn what_keeps_clients_away_is_told() {
+        let mut closed = answer();
+        (closed["open"], closed["reason"]) = (json!(false), json!("no such RDMA device"));
+        let seen = text(&closed, None);
+        let said = "Clients cannot connect to 10.0.0.1:4430: no such RDMA device.\n";
+        assert!(seen.starts_with(said), "{seen}");
+        let none = json!({"address": null, "period": "1 s", "regions": [], "open": false,
+                          "reason": "nothing is configured"});
+        let seen = text(&none, None);
+        assert!(seen.starts_with("Regions are not served: there is no `address`"), "{seen}");
+        assert!(seen.contains("There are no regions.") && !seen.contains("capacity"), "{seen}");
+        assert!(seen.contains("No client has a grant."), "{seen}");
+    }
+
+    #[test]
+    fn clients_fit_into_a_terminal() {
+        let seen = text(&answer(), Some(80));
+        for line in seen.lines().skip(4).filter(|line| line.starts_with("log")) {
+            assert!(line.chars().count() <= 80, "{seen}");
+        }
+        assert!(seen.contains("c91e6bf6") && seen.contains("MISSED"), "{seen}");
+    }
+}
