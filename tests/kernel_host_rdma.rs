@@ -109,6 +109,11 @@ fn h5_reservations_of_one_sided_reads_are_met_and_no_right_goes_beyond_its_grant
 }
 
 #[test]
+fn h5_regions_of_the_daemon_keep_reservations_and_end_with_their_controllers() -> Result<()> {
+    scenario("rdma-region", &[])
+}
+
+#[test]
 fn e2_reads_share_a_congested_link_by_class() -> Result<()> {
     scenario("qtcp-shares", &["read", "dctcp"])
 }
