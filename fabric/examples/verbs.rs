@@ -13,6 +13,7 @@ mod waiting;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -177,6 +178,16 @@ fn main() {
     let region = regions.add(block.clone(), all).unwrap();
     let memory = region.remote();
     let (mut host, mut target) = connect(&channel, &regions, address);
+
+    // A limit on what a queue pair sends, where the device can keep one. Soft RoCE, the driver with the
+    // attribute `parent`, can not.
+    let parent = format!("/sys/class/infiniband/{}/parent", device.name());
+    let limit = target.pair.pair().rate_limit();
+    assert!(limit.is_none() || !Path::new(&parent).exists(), "{:?}", device.limits());
+    if let Some(limit) = limit {
+        limit.set(Some(limit.range().most)).unwrap();
+        limit.set(None).unwrap();
+    }
 
     // SENDs, with data behind their first bytes and without.
     host.pair.post([Work::send(&[7; 64], None), Work::send_with(&[8; 64], vec![9; 4096])]).unwrap();

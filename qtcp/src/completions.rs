@@ -181,6 +181,8 @@ pub struct Sampler {
     lesser: bool,
     /// Bytes of data in a packet.
     mtu: u32,
+    /// The rates of data to which the device held the queue pair at the last look and holds it now.
+    held: [Option<Rate>; 2],
 }
 
 impl Sampler {
@@ -188,7 +190,14 @@ impl Sampler {
     #[must_use]
     pub fn new(mtu: u32) -> Self {
         let (counts, least, empty, rtt) = Default::default();
-        Self { at: None, counts, least, empty, rtt, lesser: false, mtu: mtu.max(1) }
+        let held = Default::default();
+        Self { at: None, counts, least, empty, rtt, lesser: false, mtu: mtu.max(1), held }
+    }
+
+    /// Takes the rate of data to which the device holds the queue pair from now on; `None`: to none. What
+    /// it holds back stands in no queue of the network.
+    pub fn held_to(&mut self, rate: Option<Rate>) {
+        self.held[1] = rate;
     }
 
     /// Forgets when it last read the counters, after a rest: the first observation then counts nothing.
@@ -212,12 +221,17 @@ impl Sampler {
         let mut marked = false;
         if let Some((latency, ahead)) = new.means() {
             self.empty = self.least.see(now, latency);
-            self.rtt = latency;
             let own = time_of(ahead, link.fastest);
+            // What was posted before the device was told goes at the rate of then.
+            let held = self.held.into_iter().flatten().map(|rate| time_of(ahead, rate)).max();
+            let held = held.unwrap_or_default().saturating_sub(own);
+            let latency = latency.saturating_sub(held).max(self.empty);
+            self.rtt = latency;
             self.lesser = link.is_lesser();
             marked =
                 !self.lesser && latency.saturating_sub(own).saturating_sub(self.empty) > QUEUED;
         }
+        self.held[0] = self.held[1];
         self.observation(now.since(before), new.bytes, marked)
     }
 
@@ -335,6 +349,24 @@ mod tests {
         assert_eq!((seen.delivered, seen.marked), (98, 98));
         assert_eq!(rig.see(1, 10_000, 3, 0).marked, 0, "a millisecond and its own are nothing");
         assert_eq!(rig.see(1, 10_000, 5, 0).marked, 10, "two are");
+    }
+
+    #[test]
+    fn e2_time_that_the_device_holds_data_back_is_not_in_queues() {
+        let mut rig = Rig::new();
+        rig.see(1, 10_000, 2, 0);
+        // At 2 MB/s a work request takes 5 ms; at the link's 10 MB/s it would be one.
+        rig.sampler.held_to(Some(Rate::new(2e6)));
+        let seen = rig.see(1, 10_000, 6, 0);
+        assert_eq!((seen.marked, seen.rtt), (0, Duration::from_millis(2)), "6 ms, 4 of them held");
+        assert_eq!(rig.see(1, 10_000, 9, 0).marked, 10, "a queue beside that is one");
+        rig.sampler.held_to(None);
+        assert_eq!(rig.see(1, 10_000, 6, 0).marked, 0, "posted when it still held data back");
+        assert_eq!(rig.see(1, 10_000, 6, 0).marked, 10);
+        // A device's limit above what the link carries changes nothing.
+        rig.sampler.held_to(Some(Rate::new(1e9)));
+        let seen = rig.see(1, 10_000, 6, 0);
+        assert_eq!((seen.marked, seen.rtt), (10, Duration::from_millis(6)));
     }
 
     #[test]

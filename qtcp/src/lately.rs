@@ -28,12 +28,18 @@ impl Lately {
         is_recent(self.marked_at, now)
     }
 
+    /// Says whether the host has written within [`REST`].
+    #[must_use]
+    pub fn is_written_to(&self, now: Nanos) -> bool {
+        is_recent(self.wrote_at, now)
+    }
+
     /// Returns the answers that the connection hands over at once where it sends at this rate. On a
     /// link that is full, what a host that writes is asked for next would wait behind whole answers.
     /// Where nothing is asked for, they keep the link busy while this machine is late.
     #[must_use]
     pub fn answers(&self, now: Nanos, rate: Rate) -> Answers {
-        if self.is_congested(now) && is_recent(self.wrote_at, now) {
+        if self.is_congested(now) && self.is_written_to(now) {
             Answers::Pieces(rate)
         } else {
             Answers::Whole(rate)

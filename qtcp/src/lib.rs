@@ -8,6 +8,7 @@
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
 //! - [`forecast`]: buffer space that will be free, for R2Ts.
 //! - [`completions`]: what completions tell of a queue pair.
+//! - [`device_limit`]: the limit that a queue pair's device keeps, where it can.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
 //! - [`class_split`]: the classes of one connection, each a flow on its link.
 //! - [`pacing`]: what the thread that moves data and the thread that paces it tell each other of a
@@ -18,6 +19,7 @@
 pub mod class_split;
 pub mod completions;
 pub mod control;
+pub mod device_limit;
 pub mod dtm;
 pub mod forecast;
 pub mod lately;

@@ -4,13 +4,14 @@
 //! - [`path`]: the way of a connection's data, as the poller receives it: a [`socket`] or a
 //!   [`queue_pair`]; [`qtcp::pacing`] has the messages between its reactor and the poller.
 //! - [`look`]: what a look at a connection sees, and what it allows.
-//! - [`notifications`]: the marks that RDMA devices count.
+//! - [`notifications`]: the marks that RDMA devices count; [`device_rate`]: the limits that they keep.
 //! - [`links`]: the links, and the goals of their classes.
 //! - [`poller`]: a thread that looks at all connections; [`connection`]: one connection with its
 //!   limits; [`qtcp::class_split`]: the classes of one connection.
 //! - [`view`]: the state that the control socket and the metrics show.
 
 mod connection;
+mod device_rate;
 mod links;
 mod look;
 mod notifications;

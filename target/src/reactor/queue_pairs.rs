@@ -11,11 +11,12 @@ use std::sync::Arc;
 use fabric::queue::Fetch;
 use fabric::queue::Payload as _;
 use fabric::rdma::verbs::{
-    ActivePair, Completion, CompletionQueue, Done, Outcome, ReceiveBuffer, Stable, StableMut,
-    Token, Work,
+    ActivePair, Completion, CompletionQueue, Done, Outcome, RateRange, ReceiveBuffer, Stable,
+    StableMut, Token, Work,
 };
 use fabric::rdma::wire::{self, Post};
 use qtcp::completions::{Meter, Posted};
+use qtcp::device_limit::{DeviceLimit, DeviceRates};
 use rustc_hash::FxHashMap;
 use sluice_core::{Key, PAGE, TxData};
 
@@ -243,7 +244,15 @@ impl QueuePairs {
     pub(super) fn meter(&mut self, key: Key) -> Option<QueuePairPath> {
         let link = find(&mut self.links, key)?;
         let told = Arc::clone(&link.meters.insert(Box::default()).told);
-        Some(QueuePairPath::new(told, link.port.clone(), link.mtu))
+        let path = QueuePairPath::new(told, link.port.clone(), link.mtu);
+        Some(match link.pair.pair().rate_limit() {
+            Some(set) => {
+                let RateRange { least, most } = set.range();
+                let limit = DeviceLimit::new(DeviceRates { least, most }, link.mtu);
+                path.with_limit(limit, Box::new(set))
+            }
+            None => path,
+        })
     }
 
     /// Takes note that a connection is over.

@@ -1,17 +1,19 @@
 //! Devices and protection domains.
 
 use std::ffi::CStr;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 
 use rdma_sys::{
     ibv_alloc_pd, ibv_context, ibv_dealloc_pd, ibv_device_attr, ibv_device_attr_ex,
     ibv_get_device_name, ibv_odp_transport_cap_bits, ibv_pd, ibv_query_device, rdma_free_devices,
-    rdma_get_devices, verbs_context,
+    rdma_get_devices,
 };
 
 use super::error::{Error, has_ended};
+use super::extended::later_verb;
+use super::rate_limit::RateRange;
 
 /// A device that the connection manager has open. While this lives, the device is not closed; others
 /// are not held, so that one that has gone leaves nothing behind.
@@ -65,6 +67,8 @@ pub struct DeviceLimits {
     pub parts: u32,
     /// Whether RDMA WRITEs may send from memory that is registered on demand.
     pub writes_on_demand: bool,
+    /// The rates that it can hold a queue pair to; `None` where it can hold none back.
+    pub rates: Option<RateRange>,
 }
 
 /// The bit of what a device can do on demand for reliable connections that stands for RDMA WRITE.
@@ -72,26 +76,15 @@ const ON_DEMAND_WRITE: u32 = ibv_odp_transport_cap_bits::IBV_ODP_SUPPORT_WRITE.0
 
 /// Asks a device for its extended attributes; `None` where the device or the library has none.
 ///
-/// The crate's own `ibv_query_device_ex` takes no context of a machine with 64 bits for an extended one.
-///
 /// # Safety
 /// The context is open.
 unsafe fn extended(context: NonNull<ibv_context>) -> Option<ibv_device_attr_ex> {
     let mut attributes = MaybeUninit::<ibv_device_attr_ex>::zeroed();
-    // SAFETY: the caller vouches for the context. One whose `abi_compat` has all bits set is the last
-    // part of a `verbs_context`, of which the `sz` bytes up to its end are there (verbs.h). There is no
-    // input, and the attributes are written to. All zeroes are attributes too.
+    let size = size_of::<ibv_device_attr_ex>();
+    // SAFETY: the caller vouches for the context. There is no input, and the attributes are written to.
+    // All zeroes are attributes too.
     unsafe {
-        if (*context.as_ptr()).abi_compat as usize != usize::MAX {
-            return None;
-        }
-        let whole = context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>();
-        let from_there = size_of::<verbs_context>() - offset_of!(verbs_context, query_device_ex);
-        if (*whole.as_ptr()).sz < from_there {
-            return None;
-        }
-        let query = (*whole.as_ptr()).query_device_ex?;
-        let size = size_of::<ibv_device_attr_ex>();
+        let query = later_verb!(context, query_device_ex)?;
         let answer = query(context.as_ptr(), null(), attributes.as_mut_ptr(), size);
         (answer == 0).then(|| attributes.assume_init())
     }
@@ -147,10 +140,13 @@ impl Device {
     fn of(held: Held) -> Result<Self, Error> {
         let context = held.0;
         // SAFETY: the context is open.
-        let (attributes, on_demand) = match unsafe { extended(context) } {
-            Some(all) => (all.orig_attr, all.odp_caps.per_transport_caps.rc_odp_caps),
+        let (attributes, on_demand, rates) = match unsafe { extended(context) } {
+            Some(all) => {
+                let on_demand = all.odp_caps.per_transport_caps.rc_odp_caps;
+                (all.orig_attr, on_demand, RateRange::of(all.packet_pacing_caps))
+            }
             // SAFETY: as above.
-            None => (unsafe { plain(context) }?, 0),
+            None => (unsafe { plain(context) }?, 0, None),
         };
         // SAFETY: the context's device lives as long as the context; its name is a C string.
         let name = unsafe { CStr::from_ptr(ibv_get_device_name((*context.as_ptr()).device)) };
@@ -164,6 +160,7 @@ impl Device {
             atomics: attributes.atomic_cap != rdma_sys::ibv_atomic_cap::IBV_ATOMIC_NONE,
             parts: positive(attributes.max_sge),
             writes_on_demand: on_demand & ON_DEMAND_WRITE != 0,
+            rates,
         };
         let name = name.to_string_lossy().into();
         Ok(Self { held: Arc::new(held), name, limits })

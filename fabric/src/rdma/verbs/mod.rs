@@ -8,7 +8,7 @@
 //! - [`CompletionQueue`]: what has completed, and the descriptor to wait on for more.
 //! - [`QueuePair`]: a queue pair with its receive buffers; [`ActivePair`]: on the thread that uses it,
 //!   with work requests and the memory that they use.
-//!
+//! - [`RateLimit`]: a limit on what a queue pair sends, where its device can keep one.
 //! - [`SharedMemory`]: memory of which peers read and write parts by themselves, each with rights of its
 //!   own; [`OneSided`]: the other end, a connection that does so.
 //!
@@ -23,9 +23,11 @@ mod connection;
 mod device;
 mod device_events;
 mod error;
+mod extended;
 mod memory;
 mod one_sided;
 mod queue_pair;
+mod rate_limit;
 mod receive;
 mod shared;
 mod work;
@@ -39,6 +41,7 @@ pub use error::Error;
 pub use memory::{Access, Memory, Region, Regions, Stable, StableMut, StaticBytes};
 pub use one_sided::{Fault, OneSided, OneSidedEvent, OneSidedSize, OneSidedWork, Ticket, Unposted};
 pub use queue_pair::{ActivePair, Done, QueuePair, QueuePairSize};
+pub use rate_limit::{RateLimit, RateRange};
 pub use receive::ReceiveBuffer;
 pub use shared::SharedMemory;
 pub use work::{Work, WorkOrder};

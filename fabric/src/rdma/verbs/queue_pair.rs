@@ -16,6 +16,7 @@ use super::completion::{Completion, CompletionQueue, Outcome, RawQueue};
 use super::connection::{ConnectionParams, Id};
 use super::error::Error;
 use super::memory::{Access, Key, Region, Regions, Stable, StableMut};
+use super::rate_limit::RateLimit;
 use super::receive::{ReceiveBuffer, ReceiveMemory, Received};
 use super::work::{Work, WorkOrder};
 
@@ -66,6 +67,8 @@ struct Raw {
     id: Id,
     /// The queue pair; null once it was destroyed.
     queue: *mut ibv_qp,
+    /// The limit that the device can keep.
+    limit: Option<RateLimit>,
     _completions: Arc<RawQueue>,
 }
 
@@ -84,6 +87,9 @@ impl Raw {
             return;
         }
         self.queue = null_mut();
+        if let Some(limit) = &self.limit {
+            limit.end();
+        }
         // SAFETY: the identifier has a queue pair, which ends once: here. From then on it has none.
         unsafe {
             rdma_destroy_qp(self.id.raw());
@@ -220,7 +226,9 @@ impl QueuePair {
         let queue = unsafe { (*id.raw()).qp };
         // SAFETY: the queue pair lives.
         let number = unsafe { (*queue).qp_num };
-        let raw = Raw { id, queue, _completions: shared };
+        // SAFETY: `Raw` ends the limit before it destroys the queue pair.
+        let limit = limits.rates.map(|range| unsafe { RateLimit::new(queue, range) });
+        let raw = Raw { id, queue, limit, _completions: shared };
         let receive = ReceiveMemory::new(size.receives, size.receive_bytes);
         let receive = receive.ok_or_else(Error::no_memory)?;
         let receive_region = Region::new(domain, receive.clone(), Access::LOCAL_WRITE)?;
@@ -258,6 +266,12 @@ impl QueuePair {
     #[must_use]
     pub fn id(&self) -> &Id {
         &self.raw.id
+    }
+
+    /// Returns the limit on what the queue pair sends; `None` where the device can keep none.
+    #[must_use]
+    pub fn rate_limit(&self) -> Option<RateLimit> {
+        self.raw.limit.clone()
     }
 
     /// Accepts the connection, which a peer asked for: [`Event::Established`] follows. `tos` is the
