@@ -3,7 +3,8 @@
 # the load on another one, in turns: the ratios of their rates and of their CPU time for each command.
 # OTHER is a folder with the sluiced of another build, for instance of a commit before:
 #   git worktree add /tmp/before COMMIT && cd /tmp/before && cargo build --release -p sluiced
-# A LOAD is what `sluice bench` takes; namespace 1 is null, namespace 2 in memory. ROUNDS (9) and TIME
+# A LOAD is what `sluice bench` takes; namespace 1 is null, namespace 2 in memory; namespace 3 is there
+# where DISKS names two files or block devices of one kind, one for each daemon. ROUNDS (9) and TIME
 # (300ms) set how often and how long; SETTINGS is a line of [target] for the first daemon, which the
 # other one may not know. As root, daemons and load run with real-time priority, which a busy machine
 # disturbs less.
@@ -18,7 +19,7 @@ shift 2
 first=()
 [ "$(id -u)" != 0 ] || first=(chrt -f 1)
 
-# daemon NAME PORT FOLDER: starts the daemon of a folder; its process is in $PID.
+# daemon NAME PORT FOLDER [DISK]: starts the daemon of a folder; its process is in $PID.
 daemon() {
     {
         target_table "$1" 'poll = "never"' 'max_queues = 1024' "$([ "$1" = other ] || echo "${SETTINGS:-}")"
@@ -26,12 +27,14 @@ daemon() {
         subsystem
         namespace 1 'backend = "null"' 'size = "16 GiB"'
         namespace 2 'backend = "memory"' 'size = "64 MiB"'
+        [ -z "${4:-}" ] || namespace 3 'backend = "file"' "path = \"$4\""
     } >"$DIR/$1.toml"
     SLUICED=$3/sluiced start "$1" "${first[@]}"
 }
 
-daemon this 4540 "$BIN"; this=$PID
-daemon other 4541 "$OTHER"; other=$PID
+read -r disk other_disk <<<"${DISKS:-}"
+daemon this 4540 "$BIN" "$disk"; this=$PID
+daemon other 4541 "$OTHER" "$other_disk"; other=$PID
 python3 - "$ROUNDS" "$TIME" "$BIN/sluice" "$NQN" "$this" "$other" "${first[*]}" "$@" <<'END_OF_PYTHON'
 import json, os, statistics, subprocess, sys
 rounds, time, sluice, nqn, this, other, first, *loads = sys.argv[1:]

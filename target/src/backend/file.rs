@@ -17,7 +17,7 @@ use super::queued::split;
 use super::source::{FileOptions, Source};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Queued, Style, Unit, look,
+    Memory, Opening, Outcome, Place, Queued, Style, Unit, look,
 };
 
 /// Largest read or write submitted as one entry, in bytes.
@@ -37,6 +37,8 @@ pub(super) struct FileDisk {
     description: Description,
     health: Health,
     source: Source,
+    /// Whether units may have memory in registered buffers: with O_DIRECT.
+    registered: AtomicBool,
     /// The best way to write zeroes that the file system has not refused: [`ZERO_RANGE`],
     /// [`PUNCH_HOLE`] or [`WRITE`].
     zero_with: AtomicU8,
@@ -71,9 +73,7 @@ impl FileDisk {
         if blocks == 0 {
             return Err(fail(&format!("its {size} bytes hold no whole block; give a size")));
         }
-        if options.direct {
-            source.go_direct(path, block_size);
-        }
+        let is_direct = options.direct && source.go_direct(path, block_size);
         let description = Description {
             kind: if is_device { "block" } else { "file" },
             path: Some(path.to_owned()),
@@ -96,6 +96,7 @@ impl FileDisk {
             description,
             health: Health::new(blocks),
             source,
+            registered: AtomicBool::new(is_direct),
             zero_with: AtomicU8::new(ZERO_RANGE),
             no_holes: AtomicBool::new(false),
         })
@@ -293,19 +294,37 @@ impl Queued for FileDisk {
         }
     }
 
-    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128 {
+    fn registered(&self) -> Option<&AtomicBool> {
+        Some(&self.registered)
+    }
+
+    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: Place) -> squeue::Entry128 {
         let fd = Fd(self.source.file.as_raw_fd());
+        let (address, offset) = (memory.address, unit.offset);
         let length = u32::try_from(unit.length).unwrap_or(u32::MAX);
-        let sync = |fua: bool| if fua { libc::RWF_DSYNC } else { 0 };
-        let write = |fua| {
-            opcode::Write::new(fd, memory, length).offset(unit.offset).rw_flags(sync(fua)).build()
+        let write = |fua: bool| {
+            let flags = if fua { libc::RWF_DSYNC } else { 0 };
+            match memory.registered {
+                Some(buffer) => opcode::WriteFixed::new(fd, address, length, buffer)
+                    .offset(offset)
+                    .rw_flags(flags)
+                    .build(),
+                None => {
+                    opcode::Write::new(fd, address, length).offset(offset).rw_flags(flags).build()
+                }
+            }
         };
         match job.command {
             IoCommand::Read { .. } | IoCommand::Compare { .. } | IoCommand::Verify { .. } => {
-                opcode::Read::new(fd, memory, length).offset(unit.offset).build()
+                match memory.registered {
+                    Some(buffer) => {
+                        opcode::ReadFixed::new(fd, address, length, buffer).offset(offset).build()
+                    }
+                    None => opcode::Read::new(fd, address, length).offset(offset).build(),
+                }
             }
             IoCommand::Write { fua, .. } => write(*fua),
-            IoCommand::WriteZeroes { fua, .. } if !memory.is_null() => write(*fua),
+            IoCommand::WriteZeroes { fua, .. } if !address.is_null() => write(*fua),
             IoCommand::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
             IoCommand::WriteZeroes { .. }
             | IoCommand::DatasetManagement { .. }

@@ -50,7 +50,7 @@ pub use interface::{Backend, Finding, Style};
 pub use open::open;
 pub use opening::{OnSignature, Opening};
 pub use probe::{Probed, probe};
-pub use queued::{Job, Memory, Outcome, Queued, SCRATCH_MAX, Unit};
+pub use queued::{Job, Memory, Outcome, Place, Queued, SCRATCH_MAX, Unit};
 pub use region::{OpenRegion, open_region};
 pub use sluice_core::device::{Data, Immediate, Timed};
 pub use sluice_core::{ZEROES, zeroes};

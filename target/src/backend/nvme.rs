@@ -25,7 +25,7 @@ use super::seen::{self, Present};
 use super::sysfs::{self, Names};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Queued, Style, Unit, signature,
+    Memory, Opening, Outcome, Place, Queued, Style, Unit, signature,
 };
 
 /// A namespace of a real device.
@@ -36,6 +36,8 @@ pub(super) struct NvmeDisk {
     /// Whether a refusal of the kernel was logged. Only the first is, since a host can cause any
     /// number of them.
     refusal_logged: AtomicBool,
+    /// Whether commands may have data in registered buffers: the kernel has not refused it.
+    registered: AtomicBool,
     device: File,
     passthrough: Passthrough,
     /// Largest transfer of one command in bytes.
@@ -106,9 +108,18 @@ impl NvmeDisk {
         };
         let passthrough = Passthrough::new(nsid, format, forward_class);
         let health = Health::new(blocks);
-        let refusal_logged = AtomicBool::new(false);
+        let (refusal_logged, registered) = (AtomicBool::new(false), AtomicBool::new(true));
         let _claim = claim;
-        Ok(Self { description, health, refusal_logged, device, passthrough, largest, _claim })
+        Ok(Self {
+            description,
+            health,
+            refusal_logged,
+            registered,
+            device,
+            passthrough,
+            largest,
+            _claim,
+        })
     }
 
     fn format(&self) -> BlockFormat {
@@ -328,15 +339,20 @@ impl Queued for NvmeDisk {
         }
     }
 
-    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128 {
+    fn registered(&self) -> Option<&AtomicBool> {
+        Some(&self.registered)
+    }
+
+    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: Place) -> squeue::Entry128 {
         let mut command = self.passthrough.command(job.sqe, job.command, unit);
-        if !memory.is_null() {
-            command.addr = memory as u64;
+        if !memory.address.is_null() {
+            command.addr = memory.address as u64;
             debug_assert!(u32::try_from(unit.length).is_ok(), "units are no larger than MDTS");
             command.data_len = u32::try_from(unit.length).unwrap_or(0);
         }
         opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), URING_CMD_IO)
             .cmd(command.area())
+            .buf_index(memory.registered)
             .build()
     }
 

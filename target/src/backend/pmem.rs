@@ -19,7 +19,7 @@ use sluice_core::device::{Data, Immediate};
 use super::pmem_open::{self, Opened, PmemOptions};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Queued, Style, Unit, look,
+    Memory, Opening, Outcome, Place, Queued, Style, Unit, look,
 };
 use crate::config::format_size;
 
@@ -235,7 +235,7 @@ impl Queued for PmemDisk {
         Ok(Memory::None)
     }
 
-    fn entry(&self, _: &Job<'_>, _: &Unit, _: *mut u8) -> squeue::Entry128 {
+    fn entry(&self, _: &Job<'_>, _: &Unit, _: Place) -> squeue::Entry128 {
         // Only regions on files are synchronized.
         let file = self.table.medium().file().map_or(-1, AsRawFd::as_raw_fd);
         opcode::Fsync::new(Fd(file)).flags(FsyncFlags::DATASYNC).build().into()

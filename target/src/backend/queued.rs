@@ -1,6 +1,7 @@
 //! Backends whose commands go through the reactor's ring, in units.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 
 use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
@@ -59,6 +60,15 @@ pub enum Outcome {
     Replan,
 }
 
+/// The memory of a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The address of its first byte; null where the unit moves no memory.
+    pub address: *mut u8,
+    /// The number of the ring's registered buffer in which it lies; `None`: in no such buffer.
+    pub registered: Option<u16>,
+}
+
 /// A backend whose commands go through the ring.
 pub trait Queued: fmt::Debug {
     /// Carries out what of a command needs no ring; `data` has the command's length. `None`: the
@@ -78,8 +88,15 @@ pub trait Queued: fmt::Debug {
     /// to the ring. Most commands read into it.
     fn fill(&self, _job: &Job<'_>, _scratch: &mut [u8]) {}
 
-    /// Returns the ring entry of a unit; `memory` is the address of the unit's first byte.
-    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128;
+    /// Returns whether units may have memory in the ring's registered buffers, which is cleared when the
+    /// kernel has refused one. There is nothing in it for a backend whose units copy data: only where a
+    /// device moves it, pages need not be pinned for each.
+    fn registered(&self) -> Option<&AtomicBool> {
+        None
+    }
+
+    /// Returns the ring entry of a unit with its memory.
+    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: Place) -> squeue::Entry128;
 
     /// Says what a completion means: `result` as in the ring's completion, `extra` its first extra
     /// quadword.

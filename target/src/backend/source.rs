@@ -150,8 +150,8 @@ impl Source {
         made
     }
 
-    /// Turns O_DIRECT on where a read of one block works with it.
-    pub(super) fn go_direct(&self, path: &Path, block_size: u32) {
+    /// Turns O_DIRECT on where a read of one block works with it. Returns whether it is on.
+    pub(super) fn go_direct(&self, path: &Path, block_size: u32) -> bool {
         let attempt = || -> Result<(), Error> {
             let flags = OFlag::from_bits_retain(fcntl(&self.file, FcntlArg::F_GETFL)?);
             fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT))?;
@@ -162,12 +162,14 @@ impl Source {
                 let _ = fcntl(&self.file, FcntlArg::F_SETFL(flags));
             })
         };
-        if let Err(error) = attempt() {
+        let attempt = attempt();
+        if let Err(error) = &attempt {
             tracing::warn!(
                 path = %path.display(), block_size, %error,
                 "O_DIRECT does not work here: the page cache is used (a larger block_size may help)"
             );
         }
+        attempt.is_ok()
     }
 }
 

@@ -2,12 +2,13 @@
 //! entry in the ring. A job owns its buffers until its last unit has come back, whatever becomes
 //! of the connection meanwhile.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
-use io_uring::squeue;
 use slab::Slab;
 use sluice_core::{Key, Memory as _, Use};
 
@@ -15,7 +16,9 @@ use super::busy::{Busy, Tries};
 use super::pool::{Buffer, Pool};
 use super::ring::Ring;
 use super::tag::Tag;
-use crate::backend::{self, Answer, Data, DeviceError, Memory, Outcome, Queued, Style, Unit};
+use crate::backend::{
+    self, Answer, Data, DeviceError, Memory, Outcome, Place, Queued, Style, Unit,
+};
 use crate::devices::OpenDevice;
 
 pub(super) type Job = sluice_core::job::Job<OpenDevice, Buffer>;
@@ -45,6 +48,8 @@ struct Flying {
     unit: Unit,
     /// The times at which the device was too busy for it.
     tries: Tries,
+    /// Whether its memory went to the ring as part of a registered buffer.
+    registered: bool,
 }
 
 /// The jobs of one reactor.
@@ -105,7 +110,8 @@ impl Jobs {
         // The vector is taken and put back, so that its capacity stays.
         let units = std::mem::take(&mut self.units);
         for &unit in &units {
-            let unit = self.flying.insert(Flying { job: index, unit, tries: Tries::default() });
+            let (tries, registered) = (Tries::default(), false);
+            let unit = self.flying.insert(Flying { job: index, unit, tries, registered });
             self.submit(u32::try_from(unit).unwrap_or(u32::MAX), ring);
         }
         self.units = units;
@@ -130,6 +136,17 @@ impl Jobs {
         let running = running?;
         let device = Arc::clone(&running.job.device);
         let queued = queued(&device)?;
+        if flying.registered && refuses_registered(result) {
+            // Passthrough before Linux 6.12, for one, takes no part of a larger buffer.
+            if queued.registered().is_some_and(|may| may.swap(false, Ordering::Relaxed)) {
+                let path = device.backend.description().path.as_deref().map(Path::display);
+                let device = path.map(tracing::field::display);
+                let error = std::io::Error::from_raw_os_error(-result);
+                tracing::debug!(device, %error, "the kernel refuses registered buffers");
+            }
+            self.submit(unit, ring);
+            return None;
+        }
         match queued.finish(&view(&running.job), &flying.unit, result, extra) {
             Outcome::Busy => {
                 let tries = self.flying.get_mut(unit as usize).map(|flying| &mut flying.tries);
@@ -197,12 +214,14 @@ impl Jobs {
     }
 
     fn submit(&mut self, unit: u32, ring: &mut Ring) {
-        let flying = self.flying.get(unit as usize);
-        let known = flying.and_then(|flying| Some((flying, self.running.get(flying.job)?)));
+        let flying = self.flying.get_mut(unit as usize);
+        let known = flying.and_then(|flying| Some((self.running.get(flying.job)?, flying)));
         debug_assert!(known.is_some(), "a unit that is submitted, and its job, are known");
-        let Some((flying, running)) = known else { return };
+        let Some((running, flying)) = known else { return };
         let Some(queued) = queued(&running.job.device) else { return };
-        let entry = running.entry(queued, &flying.unit);
+        let memory = running.place(queued, &flying.unit, ring);
+        flying.registered = memory.registered.is_some();
+        let entry = queued.entry(&view(&running.job), &flying.unit, memory);
         // SAFETY: the entry refers to the job's own buffers (or to the static zeroes); the job
         // stays in the table until every unit of it has completed.
         unsafe { ring.push(entry.user_data(Tag::Unit(unit).encode())) };
@@ -220,6 +239,11 @@ fn queued(device: &OpenDevice) -> Option<&dyn Queued> {
     }
 }
 
+/// Says whether a unit may have come back because of its registered buffer.
+const fn refuses_registered(result: i32) -> bool {
+    matches!(-result, libc::EINVAL | libc::EFAULT | libc::EOPNOTSUPP)
+}
+
 /// Returns what a backend sees of a job.
 fn view(job: &Job) -> backend::Job<'_> {
     let data = match job.command {
@@ -231,15 +255,22 @@ fn view(job: &Job) -> backend::Job<'_> {
 }
 
 impl Running {
-    fn entry(&self, queued: &dyn Queued, unit: &Unit) -> squeue::Entry128 {
-        let memory = match self.memory {
-            Memory::None => std::ptr::null_mut(),
-            Memory::Data => address(self.job.buffer.as_ref(), unit.at),
-            Memory::Scratch(_) => address(self.scratch.as_ref(), unit.at),
-            // Zeroes are only written from.
-            Memory::Zeroes => backend::zeroes(backend::ZEROES).as_ptr().cast_mut(),
+    /// Returns the memory of a unit.
+    fn place(&self, queued: &dyn Queued, unit: &Unit, ring: &mut Ring) -> Place {
+        let buffer = match self.memory {
+            Memory::Data => self.job.buffer.as_ref(),
+            Memory::Scratch(_) => self.scratch.as_ref(),
+            Memory::None | Memory::Zeroes => None,
         };
-        queued.entry(&view(&self.job), unit, memory)
+        let address = match (buffer, self.memory) {
+            (Some(buffer), _) => buffer.address(unit.at as usize),
+            // Zeroes are only written from.
+            (None, Memory::Zeroes) => backend::zeroes(backend::ZEROES).as_ptr().cast_mut(),
+            (None, _) => std::ptr::null_mut(),
+        };
+        let may = queued.registered().is_some_and(|may| may.load(Ordering::Relaxed));
+        let registered = buffer.filter(|_| may).and_then(|buffer| buffer.registered(ring));
+        Place { address, registered }
     }
 
     fn end(self) -> Ended {
@@ -256,9 +287,4 @@ impl Running {
         }
         Ended { job, result, status }
     }
-}
-
-/// Returns the address of byte `at`; null where there is no buffer.
-fn address(memory: Option<&Buffer>, at: u32) -> *mut u8 {
-    memory.map_or(std::ptr::null_mut(), |buffer| buffer.address(at as usize))
 }

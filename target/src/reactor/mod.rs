@@ -13,6 +13,7 @@ mod queue_pairs;
 #[cfg(feature = "rdma")]
 mod rdma;
 mod receive;
+mod registered;
 pub mod ring;
 pub mod ring_error;
 mod send;
@@ -173,6 +174,13 @@ impl Reactor {
         let scratch = map(2 * largest, largest)?;
         for memory in [&pool, &capsules] {
             shared.rdma.add_memory(reactor, memory.memory());
+        }
+        let arenas = [&pool, &capsules, &scratch];
+        let places = arenas
+            .iter()
+            .fold(0_u16, |first, arena| first.saturating_add(arena.allow_registration(first)));
+        if let Err(error) = ring.make_room_for_buffers(places) {
+            tracing::debug!(%error, "the ring has no registered buffers");
         }
         if let Some(mailbox) = shared.mailbox(reactor) {
             ring.watch(mailbox.wake_up_fd(), Tag::Mail.encode());

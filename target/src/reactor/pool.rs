@@ -14,6 +14,8 @@ use std::sync::Arc;
 use sluice_core::buddies::{Block, Buddies, arena_bytes};
 use sluice_core::{Memory, Use};
 
+use super::registered::Parts;
+use super::ring::Ring;
 use crate::mapping::Mapping;
 
 /// A reactor's I/O buffers.
@@ -23,6 +25,7 @@ pub struct Pool(Rc<Arena>);
 struct Arena {
     memory: Arc<Mapping>,
     free: RefCell<Buddies>,
+    parts: Parts,
 }
 
 impl Pool {
@@ -38,7 +41,15 @@ impl Pool {
         }
         let memory = Arc::new(Mapping::anonymous(all)?);
         let free = RefCell::new(Buddies::new(bytes, largest));
-        Ok(Self(Rc::new(Arena { memory, free })))
+        let parts = Parts::new(all, largest);
+        Ok(Self(Rc::new(Arena { memory, free, parts })))
+    }
+
+    /// Lets buffers be registered with a ring, at places of its table from `first` on. Returns how many
+    /// places there are.
+    #[must_use]
+    pub fn allow_registration(&self, first: u16) -> u16 {
+        self.0.parts.allow(first, self.0.memory.len())
     }
 
     /// Returns the memory of all buffers, for devices that are to reach it.
@@ -95,6 +106,13 @@ impl Buffer {
     #[must_use]
     pub fn address(&self, at: usize) -> *mut u8 {
         self.pool.0.memory.address(self.offset() + at.min(self.length))
+    }
+
+    /// Returns the place of the ring's registered buffer in which this one lies; `None` where there is
+    /// none.
+    #[inline]
+    pub(super) fn registered(&self, ring: &mut Ring) -> Option<u16> {
+        self.pool.0.parts.place(self.offset(), &self.pool.0.memory, ring)
     }
 }
 

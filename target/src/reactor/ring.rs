@@ -156,6 +156,25 @@ impl Ring {
             && probe.is_supported(opcode::UringCmd80::CODE)
     }
 
+    /// Makes room for this many registered buffers.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn make_room_for_buffers(&self, count: u16) -> io::Result<()> {
+        self.ring.submitter().register_buffers_sparse(count.into())
+    }
+
+    /// Registers memory as a buffer: its pages stay where they are until the ring is gone.
+    ///
+    /// # Errors
+    /// The kernel refuses: there is no room, or more memory would be locked than is allowed.
+    pub fn register(&self, place: u16, start: *mut u8, length: usize) -> io::Result<()> {
+        let buffer = libc::iovec { iov_base: start.cast(), iov_len: length };
+        // SAFETY: the kernel takes the pages that are there now, and keeps them even if they are
+        // unmapped: whoever submits an entry that uses the buffer vouches for its memory.
+        unsafe { self.ring.submitter().register_buffers_update(place.into(), &[buffer], None) }
+    }
+
     /// Accepts one connection; the completion's result is its socket.
     pub fn accept(&mut self, listener: RawFd, user_data: u64) {
         let (nobody, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());

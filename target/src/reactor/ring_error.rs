@@ -59,7 +59,7 @@ pub(crate) fn explain(error: &io::Error) -> String {
 fn advice(errno: i32, limits: Limits) -> String {
     match (errno, limits) {
         (libc::ENOMEM, Limits { locked: Some(bytes), .. }) => format!(
-            "the limit on locked memory is {}, too small for a ring: raise RLIMIT_MEMLOCK \
+            "the limit on locked memory is {}, too little for io_uring: raise RLIMIT_MEMLOCK \
              (LimitMEMLOCK=infinity in the unit, `ulimit -l unlimited`)",
             format_size(bytes)
         ),
@@ -103,7 +103,7 @@ mod tests {
         let filtered = Limits { filtered: true, ..free };
         let off = |how| Limits { disabled: Some(how), ..filtered };
         for (errno, limits, words) in [
-            (libc::ENOMEM, small, "is 64 KiB, too small for a ring: raise RLIMIT_MEMLOCK"),
+            (libc::ENOMEM, small, "is 64 KiB, too little for io_uring: raise RLIMIT_MEMLOCK"),
             (libc::ENOMEM, free, "too little memory"),
             (libc::EPERM, off(2), "kernel.io_uring_disabled=0"),
             (libc::EPERM, off(1), "kernel.io_uring_group"),
