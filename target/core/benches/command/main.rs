@@ -1,0 +1,41 @@
+//! What a command costs in the core, over TCP beside RDMA.
+//!
+//! `cargo bench -p sluice-core --bench command -- TRANSPORT DEVICE OPERATION BYTES DEPTH COMMANDS` carries
+//! commands out and prints the time of each; `benches/instructions.sh` prints what they cost in
+//! instructions, which other load does not change.
+//!
+//! TRANSPORT is `tcp` or `rdma`; DEVICE is `memory` (carried out on the spot, larger reads sent from where
+//! the blocks are) or `queued` (as files and drives); OPERATION is `read` or `write`.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark ends at the first thing that is wrong"
+)]
+
+mod host;
+mod machine;
+mod scene;
+
+use scene::{Load, Scene};
+
+fn main() {
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let [transport, device, operation, numbers @ ..] = &words[..] else {
+        println!("see the first lines of benches/command/main.rs for the arguments");
+        return;
+    };
+    let number = |at: usize| numbers.get(at).and_then(|word| word.parse::<u32>().ok());
+    let (bytes, depth, commands) =
+        (number(0).unwrap_or(4096), number(1).unwrap_or(1), number(2).unwrap_or(100_000));
+    let load = Load {
+        rdma: transport == "rdma",
+        queued: device == "queued",
+        writes: operation == "write",
+        bytes,
+        depth,
+    };
+    let mut scene = Scene::new(load);
+    let counted = scene.run(commands);
+    println!("{:.1} ns for a command", counted.as_nanos() as f64 / f64::from(commands));
+}
