@@ -8,6 +8,7 @@ use pmem::period::Period;
 use pmem::token::Tokens;
 use pmem::word::{GrantWord, PoolWord, ReportWord};
 use pmem_verbs::connection::Connection;
+use pmem_verbs::message::{Message, Sync};
 use pmem_verbs::private_data::{Request, Rights};
 
 use crate::common::{BLOCK, LENGTH, connect, request};
@@ -17,10 +18,7 @@ pub(crate) fn run(address: SocketAddr, number: u32) {
     let wanted = Request { rights: Rights::ReadWrite, ..request(number) };
     let mut connection = connect(address, wanted, 8).unwrap();
     let accept = *connection.provider.accept();
-    assert_eq!(
-        (accept.client, accept.rights, accept.length),
-        (number, Rights::ReadWrite, LENGTH as u64)
-    );
+    assert_eq!((accept.rights, accept.length), (Rights::ReadWrite, LENGTH as u64));
 
     // Data: the last block, to its last byte.
     let [first, second] = <[_; 2]>::try_from(connection.buffers(2, BLOCK).unwrap()).unwrap();
@@ -38,6 +36,11 @@ pub(crate) fn run(address: SocketAddr, number: u32) {
     restored.bytes_mut()[..8].copy_from_slice(&offset.to_ne_bytes());
     connection.provider.write(Ticket(2), offset, restored).unwrap();
     transferred(&mut connection, Ticket(2));
+
+    // What was written is made to survive.
+    let asked = Sync { ticket: 3, offset, length: BLOCK as u64 };
+    connection.provider.sync(asked).unwrap();
+    assert!(synced(&mut connection, asked.ticket), "the data node makes it survive");
 
     // Words.
     let grant = word(&mut connection, Operation::Read { at: accept.grant.at }).unwrap();
@@ -79,6 +82,20 @@ fn transferred(connection: &mut Connection, ticket: Ticket) -> fabric::rdma::ver
             return transfer.buffer;
         }
         wait(connection);
+    }
+}
+
+/// Waits for the answer to a sync, and returns whether it was done.
+fn synced(connection: &mut Connection, asked: u32) -> bool {
+    loop {
+        while let Some(message) = connection.provider.message() {
+            if let Message::Synced { ticket, done } = message {
+                assert_eq!(ticket, asked);
+                return done;
+            }
+        }
+        connection.wait(Duration::from_millis(20)).unwrap();
+        assert!(!connection.has_ended(), "the data node has ended the connection");
     }
 }
 
