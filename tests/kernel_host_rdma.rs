@@ -114,6 +114,11 @@ fn h5_regions_of_the_daemon_keep_reservations_and_end_with_their_controllers() -
 }
 
 #[test]
+fn e12_persistent_memory_keeps_its_latency_beside_bulk_storage() -> Result<()> {
+    scenario("qtcp-pmem", &[])
+}
+
+#[test]
 fn e2_reads_share_a_congested_link_by_class() -> Result<()> {
     scenario("qtcp-shares", &["read", "dctcp"])
 }
