@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use arbitration::settings::WindowRule;
 use clap::{ArgAction, Parser, ValueEnum};
 
-use crate::config::{Backend, Config, ConfigErrors, Machine, Namespace, format_size};
+use crate::config::{
+    Backend, Config, ConfigErrors, Machine, Namespace, Pmem, RegionConfig, format_size,
+};
 use crate::preflight;
 
 /// Exit status: the file is valid, and this machine has what it asks for.
@@ -152,6 +154,15 @@ pub fn summary(config: &Config) -> String {
         lines.push(format!("  subsystem {}, {who}", subsystem.nqn));
         lines.extend(subsystem.namespaces.iter().map(namespace));
     }
+    if !config.pmem.regions.is_empty() {
+        lines.push(match &config.pmem.general {
+            Pmem { address: Some(address), capacity: Some(capacity), .. } => {
+                format!("  clients of regions connect to {address}, {capacity} I/Os per second")
+            }
+            _ => "  no `address` in [pmem]: no client can connect to regions".into(),
+        });
+    }
+    lines.extend(config.pmem.regions.iter().map(region));
     lines.join("\n") + "\n"
 }
 
@@ -194,6 +205,18 @@ fn namespace(namespace: &Namespace) -> String {
     format!("    namespace {nsid}: {what}{mode}{class}")
 }
 
+fn region(region: &RegionConfig) -> String {
+    let path = region.path.as_ref().map_or("memory".into(), |path| path.display().to_string());
+    let size = region.size.map_or("the size it has".into(), format_size);
+    let mode = if region.read_only { ", read only" } else { "" };
+    let who = match region.hosts.len() {
+        0 => "no host allowed yet".into(),
+        1 => "1 host".into(),
+        count => format!("{count} hosts"),
+    };
+    format!("    region {}: {path}, {size}{mode}, {who}", region.name)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -232,6 +255,21 @@ mod tests {
         assert_eq!((status, errors.as_str()), (0, ""));
         assert!(out.starts_with(&format!("{}: valid\n", file.display())), "{out}");
         assert!(out.contains("namespace 1: memory, 1 GiB"), "{out}");
+        let regions = "[[region]]\nname = \"a\"\npath = \"/dev/dax0.0\"\nread_only = true\n\
+                       [[region]]\nname = \"b\"\nsize = \"1 MiB\"\nhosts = [\"nqn.2026-01.io.x:h\"]\n";
+        std::fs::write(&file, regions).unwrap();
+        let (_, out, _) = checked(&file, true);
+        assert!(out.contains("  no `address` in [pmem]: no client can connect"), "{out}");
+        for line in [
+            "    region a: /dev/dax0.0, the size it has, read only, no host allowed yet\n",
+            "    region b: memory, 1 MiB, 1 host\n",
+        ] {
+            assert!(out.contains(line), "{out}");
+        }
+        let pmem = "[pmem]\naddress = \"10.0.0.1:4430\"\ncapacity = 500\n";
+        std::fs::write(&file, format!("{pmem}{regions}")).unwrap();
+        let (_, out, _) = checked(&file, true);
+        assert!(out.contains("connect to 10.0.0.1:4430, 500 I/Os per second\n"), "{out}");
         std::fs::write(&file, "[target]\ncoers = [0]\n").unwrap();
         let (status, out, errors) = checked(&file, true);
         assert_eq!((status, out.as_str()), (1, ""));

@@ -47,7 +47,7 @@ fn general(pmem: &Pmem) -> String {
             "capacity {capacity_now} I/Os per second, {reserved} reserved, {most} for one client \
              (configured: {}, deviation {})\n",
             of("capacity"),
-            or_dash(Some(setting_or(settings, "deviation", ""))),
+            Some(of("deviation")).filter(|text| !text.is_empty()).unwrap_or_else(|| "1 %".into()),
         );
     }
     let grants = regions.iter().map(|region| region.clients.len()).sum();
@@ -209,7 +209,9 @@ mod tests {
     fn what_keeps_clients_away_is_told() {
         let mut closed = answer();
         (closed["open"], closed["reason"]) = (json!(false), json!("no such RDMA device"));
+        closed["deviation"] = json!(null);
         let seen = text(&closed, None);
+        assert!(seen.contains("(configured: 1570000, deviation 1 %)"), "{seen}");
         let said = "Clients cannot connect to 10.0.0.1:4430: no such RDMA device.\n";
         assert!(seen.starts_with(said), "{seen}");
         let none = json!({"address": null, "period": "1 s", "regions": [], "open": false,

@@ -101,7 +101,10 @@ pub const REGION: &[ConfigKey] = &[
         "Of a larger file or device clients get this much; a smaller file grows to it.",
     )
     .with(", for memory to 4 TiB, whole pages of 4 KiB")
-    .option("", "Size, such as \"1 GiB\"; that of the file or device where not given"),
+    .option(
+        "",
+        "Size, such as \"1 GiB\"; a new region has that of its file or device where not given",
+    ),
     key(
         "hosts",
         Values::Nqns,

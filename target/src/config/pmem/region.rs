@@ -95,6 +95,8 @@ pub(crate) fn region(mut fields: Fields<'_>, base: &RegionConfig) -> Option<Pars
     if !seen.any_unread() {
         check(&region, &seen, &place, problems);
     }
+    // A region whose mode could not be read is not said to share a file with others that only read.
+    region.read_only |= seen.unread("read_only");
     let name = name?;
     let at = name.place();
     region.name = name.value;

@@ -143,6 +143,11 @@ fn errors_name_the_place_and_the_remedy() {
         (file("") + &disk(""), (3, 8), "namespace 1 of nqn.2026-01.io.x:a has /r too"),
         (file("read_only = true") + &disk(""), (3, 8), "set read_only = true on all of them"),
         (file("") + &disk("read_only = true"), (3, 8), "and one writes to it"),
+        (
+            file("read_only = 1") + "[[region]]\nname = \"s\"\npath = \"/r\"\nread_only = true",
+            (4, 13),
+            "true or false",
+        ),
         ("[target]\nstate = \"/r/.\"\n".to_owned() + &file(""), (5, 8), "the state file of"),
     ] {
         let errors = parse(&text).expect_err(&text);
