@@ -415,4 +415,48 @@ mod tests {
         btt.read(1000, &mut seen).unwrap();
         assert_eq!(seen, [3; 512]);
     }
+
+    /// Says whether the mapping at an address is one by MAP_SYNC (the flag `sf` of its `VmFlags`, proc(5)).
+    fn is_synchronous(address: *const u8) -> bool {
+        let begins = format!("{:x}-", address.addr());
+        let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = all.lines().skip_while(|line| !line.starts_with(&begins));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+        flags.split_whitespace().any(|flag| flag == "sf")
+    }
+
+    /// `make nvdimm` runs this one, on a file and on a device. All that the device has is lost.
+    #[test]
+    #[ignore = "SLUICEGATE_DAX has to name a device of persistent memory, or a file on a file system with DAX"]
+    fn a_table_on_persistent_memory_is_there_when_it_is_opened_again() {
+        let path = std::path::PathBuf::from(std::env::var_os("SLUICEGATE_DAX").unwrap());
+        let is_device = path.metadata().is_ok_and(|found| found.file_type().is_char_device());
+        let open = || {
+            let file =
+                File::options().read(true).write(true).create(!is_device).open(&path).unwrap();
+            if !is_device {
+                file.set_len(32 << 20).unwrap();
+            }
+            let region = Region::open(file, Access::Write).unwrap();
+            assert_eq!(region.kind(), if is_device { Kind::DeviceDax } else { Kind::DaxFile });
+            assert_eq!(region.kind().after_power_cut(), AfterPowerCut::Flushed);
+            assert!(region.instruction().is_some() && region.instruction() == Instruction::best());
+            assert!(is_device || is_synchronous(region.address()));
+            region
+        };
+        let region = open();
+        assert_eq!(device_bytes(region.file().unwrap()), is_device.then_some(region.bytes()));
+        Btt::format(&region, BlockSize::B4096, [1; 16]).unwrap();
+        for round in 1..4_u8 {
+            let (btt, found) = Btt::open(open(), Kind::DaxFile.cuts()).unwrap();
+            assert_eq!((found.restored, found.parted), (0, 0));
+            for block in [0, 1000, btt.blocks() - 1] {
+                let mut seen = [9; 4096];
+                btt.read(block, &mut seen).unwrap();
+                assert!(round == 1 || seen == [round - 1; 4096], "block {block} in round {round}");
+                btt.write(block, &[round; 4096]);
+            }
+            btt.medium().sync().unwrap();
+        }
+    }
 }
