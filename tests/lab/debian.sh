@@ -1,4 +1,5 @@
-# Functions of build-uml and build-root: messages, and the Debian mirror that this machine uses.
+# Functions of build-uml, build-root and build-guest: messages, and packages from the Debian mirror that
+# this machine uses.
 # shellcheck shell=bash
 cache=${SLUICEGATE_CACHE:-$HOME/.cache/sluicegate}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -29,4 +30,21 @@ mirror_of_this_machine() {
     [ -n "$mirror" ] || die "no Debian mirror in this machine's apt configuration (apt-get indextargets)"
     [ -r $keyring ] || die "no $keyring: apt-get install debian-archive-keyring"
     echo "$mirror"
+}
+
+# read_suite SUITE FOLDER: reads the package lists of a suite from the mirror that this machine uses, into
+# a folder; the machine's own lists and sources stay as they are. Sets mirror, and apt to the options with
+# which apt-get and apt-cache see that suite.
+read_suite() {
+    local suite=$1 folder=$2
+    mirror=$(mirror_of_this_machine)
+    mkdir -p "$folder"/{lists/partial,cache/archives/partial,etc}
+    echo "deb [signed-by=$keyring] $mirror $suite main" >"$folder/etc/sources.list"
+    touch "$folder/status"
+    # shellcheck disable=SC2034
+    apt=(-qq -o Dir::State="$folder" -o Dir::State::lists="$folder/lists"
+        -o Dir::State::status="$folder/status" -o Dir::Cache="$folder/cache"
+        -o Dir::Etc::sourcelist="$folder/etc/sources.list" -o Dir::Etc::sourceparts=/dev/null
+        -o APT::Sandbox::User=root)
+    apt-get "${apt[@]}" update >&2 || die "cannot read $suite from $mirror"
 }
