@@ -11,6 +11,7 @@
 #   make bench-hostile  measure how long innocent hosts wait beside hostile ones
 #   make bench-churn  measure I/O while ten thousand namespaces come and go
 #   make bench-qtcp measure what classes get of a congested link, by the kernel's congestion control
+#   make nvdimm     show persistent memory on an NVDIMM of QEMU's: DAX, and power cuts under writes
 #   make interleavings  check the protocols between reactors by atomics, in every order of steps
 #   make simulate   run whole targets on simulated time, from fresh seeds, for HOURS (1)
 #   make mutants    break the code on purpose, print what no test notices; PARTS, SHARD, FILES, AGAIN
@@ -30,7 +31,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-rdma bench-qos bench-versus bench-hostile bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-rdma bench-qos bench-versus bench-hostile bench-churn bench-qtcp nvdimm interleavings simulate mutants fuzz deny install uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -78,6 +79,11 @@ bench-qtcp:
 	cargo build --release -p qtcp --features bpf --examples
 	ulimit -n 4096 && build/release/examples/adapter
 	tests/bench/qtcp-bases.sh build/release
+
+nvdimm:
+	.ci/setup nvdimm
+	$(WHOLE) build -p sluiced -p sluice --features sluiced/rdma,sluice/rdma --bins
+	tests/lab/nvdimm build/debug
 
 interleavings:
 	.ci/setup test
