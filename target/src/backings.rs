@@ -1,8 +1,10 @@
-//! The files and devices behind namespaces: the claims on them, and their state when they were open
+//! The files and devices behind namespaces and regions: the claims on them, and their state when they were open
 //! last.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+
+use uuid::Uuid;
 
 use crate::backend::{
     self, Backend, BackendError, Cause, Claims, OnSignature, OpenRegion, Opening, OwnFile,
@@ -81,15 +83,40 @@ impl Backings {
         Ok(backend)
     }
 
-    /// Opens a region. Nothing is kept of what is seen there: clients may put into it what they like.
+    /// Opens a region. Of what is seen there [`Backings::note_regions`] keeps the size, so that a file that
+    /// has gone since is not made again, empty, in its place. Clients may put into a region what they like,
+    /// so nothing else is known of it.
     ///
     /// # Errors
-    /// The region cannot be opened.
+    /// The region cannot be opened, or is not the file or device that it was.
     pub(crate) fn open_region(&self, region: &RegionConfig) -> Result<OpenRegion, BackendError> {
         let name = format!("region {}", region.name);
-        let claims = &self.claims;
-        let signature = OnSignature::Ignore;
-        backend::open_region(region, &Opening { claims, namespace: &name, seen: None, signature })
+        let (place, nsid) = region_place(&region.name);
+        let seen =
+            self.seen.get(&place, nsid).filter(|seen| Some(&seen.path) == region.path.as_ref());
+        let (claims, signature) = (&self.claims, OnSignature::Ignore);
+        let opening = Opening { claims, namespace: &name, seen: seen.as_ref(), signature };
+        backend::open_region(region, &opening)
+    }
+
+    /// Notes the state of regions that are served, with their sizes in bytes, and forgets all others.
+    pub(crate) fn note_regions<'a>(
+        &self,
+        served: impl Iterator<Item = (&'a RegionConfig, Option<u64>)>,
+    ) {
+        let mut known = BTreeSet::new();
+        for (region, bytes) in served {
+            let place = region_place(&region.name);
+            if let (Some(path), Some(size)) = (region.path.clone(), bytes) {
+                let (block_size, device, uuid) = (1, None, Uuid::nil());
+                let kind = "region".to_owned();
+                let now = Seen { size, block_size, kind, path, device, uuid };
+                self.pending().push((place.clone(), now));
+            }
+            known.insert(place);
+        }
+        self.forget(|place| is_region(place) && !known.contains(place));
+        self.keep_or_warn();
     }
 
     /// Stores the states that were seen since the last call, all in one write.
@@ -148,12 +175,21 @@ impl Backings {
             nsids.map(|nsid| (subsystem.nqn.clone(), nsid))
         });
         let known: BTreeSet<Place> = places.collect();
-        self.forget(|place| !known.contains(place));
+        self.forget(|place| !is_region(place) && !known.contains(place));
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, Vec<(Place, Seen)>> {
         lock(&self.pending)
     }
+}
+
+/// Returns the place under which the state of a region is kept: no namespace has NSID 0.
+fn region_place(name: &str) -> Place {
+    (format!("region {name}"), 0)
+}
+
+fn is_region((_, nsid): &Place) -> bool {
+    *nsid == 0
 }
 
 impl From<BackendError> for EngineError {

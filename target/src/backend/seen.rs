@@ -12,8 +12,8 @@ use crate::config::format_size;
 use crate::store::Seen;
 
 /// The remedy where a file or device is not as it was.
-const NEW_DISK: &str = "remove the namespace and add it again (or give it another `uuid` in the \
-                        configuration file), so that hosts see a new disk";
+const NEW_DISK: &str = "remove the namespace (or region) and add it again (a namespace may have another \
+                        `uuid` in the configuration file instead), so that hosts see a new disk";
 
 /// The present state of a file or device.
 #[derive(Debug)]

@@ -127,8 +127,16 @@ impl PmemShared {
             }
             Some(Served { name: name(config)?, config: config.clone(), open })
         };
-        let regions = regions.iter().filter_map(open).collect();
+        let regions: Vec<Served> = regions.iter().filter_map(open).collect();
         lock(&self.state).regions = regions;
+        self.note_seen(backings);
+    }
+
+    /// Keeps what was seen of the regions' files and devices.
+    fn note_seen(&self, backings: &Backings) {
+        let regions = lock(&self.state).regions.clone();
+        let bytes = |region: &Served| region.open.as_ref().ok().map(|open| open.bytes);
+        backings.note_regions(regions.iter().map(|region| (&region.config, bytes(region))));
     }
 
     /// Tries again to open regions that are not open.
@@ -144,6 +152,8 @@ impl PmemShared {
             if let Some(region) = known.filter(|region| region.open.is_err()) {
                 region.open = Ok(open);
                 tracing::info!(region = config.name, "the region is served");
+                drop(state);
+                self.note_seen(backings);
             }
         }
     }
@@ -178,6 +188,7 @@ impl PmemShared {
         let gone = state.grants.take_back(|grant| !may_stay(grant, &before, &after));
         state.regions = after;
         drop(state);
+        self.note_seen(backings);
         let gone: Vec<Order> = gone.into_iter().map(Order::Revoke).collect();
         if !gone.is_empty() {
             self.order(gone);

@@ -204,3 +204,22 @@ fn a_region_that_cannot_be_opened_changes_nothing_live_and_is_tried_again_at_the
     let gone = RegionConfig { path: Some(PathBuf::from("/nowhere/region")), ..file };
     node.set(&backings, &[gone]).unwrap_err();
 }
+
+#[test]
+fn a_file_that_was_served_and_has_gone_is_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, backings) = (node(), backings());
+    let path = folder.path().join("region");
+    let log = RegionConfig { path: Some(path.clone()), create: true, ..region("log") };
+    first.begin(&backings, std::slice::from_ref(&log));
+    assert!(path.exists() && first.state().regions[0].open.is_ok());
+    drop(first);
+    std::fs::remove_file(&path).unwrap();
+    let again = node();
+    again.begin(&backings, std::slice::from_ref(&log));
+    let why = again.state().regions[0].open.clone().unwrap_err();
+    assert!(why.contains("there is no such file any more") && !path.exists(), "{why}");
+    set(&again, &backings, &[]);
+    set(&again, &backings, std::slice::from_ref(&log));
+    assert!(path.exists(), "one that was removed and is added is another one");
+}
