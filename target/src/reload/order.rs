@@ -106,6 +106,17 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
     // Additions that wait for nothing, those that wait for a removal, and those that wait for a
     // removal that is made last.
     let (mut free, mut waiting, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    // Regions that wait come before what is in memory goes, unless they wait for just that.
+    let waits =
+        |(_, change): &(usize, &Change)| regions.as_ref().is_some_and(|r| r.wait_for(change));
+    let needed: Vec<usize> = removals.iter().enumerate().filter(waits).map(|(at, _)| at).collect();
+    let regions_late = needed.iter().any(|at| removals.get(*at).is_some_and(keeps_memory));
+    for at in needed.iter().filter(|_| !regions_late) {
+        if let (Some(done), Some(removal)) = (done.get_mut(*at), removals.get(*at)) {
+            *done = true;
+            waiting.push(removal.clone());
+        }
+    }
     for (change, needed) in additions.iter().zip(&needs) {
         if needed.is_empty() {
             free.push(change.clone());
@@ -120,17 +131,6 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
             }
         }
         group.push(change.clone());
-    }
-    let waits =
-        |(_, change): &(usize, &Change)| regions.as_ref().is_some_and(|r| r.wait_for(change));
-    let needed: Vec<usize> = removals.iter().enumerate().filter(waits).map(|(at, _)| at).collect();
-    let regions_late = is_late(&late, &needed);
-    for at in needed.iter().filter(|_| !regions_late) {
-        if let (Some(done), Some(removal)) = (done.get_mut(*at), removals.get(*at))
-            && !std::mem::replace(done, true)
-        {
-            waiting.push(removal.clone());
-        }
     }
     let [regions_first, regions_second, regions_last] =
         regions.map(|regions| regions.changes(regions_late)).unwrap_or_default();
