@@ -192,21 +192,20 @@ impl Serving {
                 let Some(found) = pmem.region_of(GrantId(id)) else { return };
                 if found.grant.address.is_none_or(|address| shared.may_log(address)) {
                     let (host, region) = (&found.grant.host, found.grant.region);
-                    let kind = found.region.kind;
                     tracing::warn!(
-                        host, %region, kind, why,
+                        host, %region, why,
                         "the device does not take a region's memory: device DAX, memory and files in \
                          memory can be used by all, other files only where device and kernel have \
                          on-demand paging"
                     );
                 }
             }
-            News::Unreserved(GrantKey(id), refusal) => {
+            News::Unreserved(GrantKey(id), reason) => {
                 let grant = pmem.note(GrantId(id), |grant| grant.reservation = 0);
                 if let Some(grant) = grant {
                     let (host, region) = (&grant.host, grant.region);
                     tracing::warn!(
-                        host, %region, %refusal,
+                        host, %region, %reason,
                         "a client has lost its reservation: less can be done than when it was admitted"
                     );
                 }
