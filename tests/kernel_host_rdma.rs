@@ -114,7 +114,7 @@ fn h5_regions_of_the_daemon_keep_reservations_and_end_with_their_controllers() -
 }
 
 #[test]
-fn e12_persistent_memory_keeps_its_latency_beside_bulk_storage() -> Result<()> {
+fn e12_a_queue_for_urgent_takes_most_of_the_wait_from_persistent_memory() -> Result<()> {
     scenario("qtcp-pmem", &[])
 }
 
