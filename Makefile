@@ -6,11 +6,13 @@
 #   make test       run all tests: format, lints, documentation, unit and end-to-end tests
 #   make bench      measure beside the kernel's own target, in a user-mode kernel
 #   make bench-rdma  measure NVMe/RDMA beside the kernel's own target, in a user-mode kernel
+#   make bench-pmem  measure persistent memory by one-sided RDMA, NVMe/RDMA and NVMe/TCP, likewise
 #   make bench-qos  measure what quality of service costs and gives, natively
 #   make bench-versus  measure rates and CPU time beside another build of the daemon, in OTHER
 #   make bench-hostile  measure how long innocent hosts wait beside hostile ones
 #   make bench-churn  measure I/O while ten thousand namespaces come and go
 #   make bench-qtcp measure what classes get of a congested link, by the kernel's congestion control
+#   make bench-ns3  measure the simulated network of `sluice sim` beside ns-3, which Debian has
 #   make nvdimm     show persistent memory on an NVDIMM of QEMU's: DAX, and power cuts under writes
 #   make interleavings  check the protocols between reactors by atomics, in every order of steps
 #   make simulate   run whole targets on simulated time, from fresh seeds, for HOURS (1)
@@ -31,7 +33,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-rdma bench-qos bench-versus bench-hostile bench-churn bench-qtcp nvdimm interleavings simulate mutants fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-rdma bench-pmem bench-qos bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -61,6 +63,10 @@ bench-rdma: build
 	.ci/setup test
 	tests/bench/rdma.sh build/release 7
 
+bench-pmem: build
+	.ci/setup test
+	tests/bench/pmem.sh build/release 7
+
 bench-qos: build
 	tests/bench/qos.sh build/release
 
@@ -79,6 +85,10 @@ bench-qtcp:
 	cargo build --release -p qtcp --features bpf --examples
 	ulimit -n 4096 && build/release/examples/adapter
 	tests/bench/qtcp-bases.sh build/release
+
+bench-ns3:
+	.ci/setup bench-ns3
+	tests/bench/ns3.sh
 
 nvdimm:
 	.ci/setup nvdimm

@@ -1,7 +1,7 @@
 //! Runs of the fuzz targets on their kept inputs, each of which must pass.
 
 use anyhow::Result;
-use e2e::fuzzing::{capsule, config, pdu_stream, queue_pair, replay};
+use e2e::fuzzing::{authentication, capsule, config, pdu_stream, queue_pair, replay};
 
 #[test]
 fn kept_streams_of_pdus_pass() -> Result<()> {
@@ -16,6 +16,11 @@ fn kept_queue_pairs_pass() -> Result<()> {
 #[test]
 fn kept_commands_to_controllers_pass() -> Result<()> {
     replay("capsule", capsule::run)
+}
+
+#[test]
+fn kept_hosts_without_the_secret_pass() -> Result<()> {
+    replay("authentication", authentication::run)
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Daemon {
             .context("cannot run sluiced")?;
         let mut daemon = Self { child, folder, binaries };
         let start = Instant::now();
-        while !daemon.control().exists() {
+        while !daemon.socket().exists() {
             let ended = daemon.child.try_wait()?;
             ensure!(ended.is_none(), "the daemon ended ({ended:?}):\n{}", daemon.log());
             ensure!(start.elapsed() < START, "the daemon does not come up");
@@ -82,7 +82,9 @@ impl Daemon {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    fn control(&self) -> PathBuf {
+    /// Returns the path of the control socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
         self.folder.path().join("control.sock")
     }
 
@@ -111,7 +113,7 @@ impl Daemon {
         let output = Command::new(self.binaries.join("sluice"))
             .args(arguments)
             .arg("--json")
-            .env("SLUICEGATE_CONTROL", self.control())
+            .env("SLUICEGATE_CONTROL", self.socket())
             .output()?;
         ensure!(
             output.status.success(),

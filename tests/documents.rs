@@ -216,6 +216,26 @@ fn what_the_documents_name_exists() {
 }
 
 #[test]
+fn figures_that_documents_name_are_reproduced() {
+    let reproduced = read("docs/reproduction.md");
+    let figure = |word: &str| {
+        let (source, number) = word.rsplit_once('-')?;
+        let known = ["e2e", "fahrrad", "haechi", "intelliqos"].contains(&source);
+        (known && number.parse::<u8>().is_ok()).then(|| word.to_owned())
+    };
+    let mut named = BTreeSet::new();
+    for path in ["README.md", "docs/qos.md", "docs/sim.md", "docs/sources.md"] {
+        let spans = spans(&read(path));
+        let words = spans.iter().flat_map(|span| span.split([' ', ',']));
+        named.extend(words.filter_map(figure));
+    }
+    assert!(named.len() > 10, "{named:?}");
+    let missing: Vec<&String> =
+        named.iter().filter(|name| !reproduced.contains(&format!("\n## {name}\n"))).collect();
+    assert!(missing.is_empty(), "named, and not in docs/reproduction.md: {missing:?}");
+}
+
+#[test]
 fn each_kind_of_mistake_is_found() {
     let known = Known::read();
     let right = "`what_the_documents_name_exists`, `documents::what_the_documents_…`, `make test`, \

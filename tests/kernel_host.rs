@@ -14,6 +14,31 @@ fn a_host_connects_identifies_and_resets() -> Result<()> {
 }
 
 #[test]
+fn a_host_proves_itself_by_a_secret() -> Result<()> {
+    scenario("dhchap", &[])
+}
+
+#[test]
+fn a_host_does_what_it_may_and_no_more() -> Result<()> {
+    scenario("host-access", &[])
+}
+
+#[test]
+fn a_host_connects_over_tls() -> Result<()> {
+    scenario("tls", &[])
+}
+
+#[test]
+fn a_peer_over_tls_that_sends_no_data_is_closed_and_others_lose_nothing() -> Result<()> {
+    scenario("tls-records", &[])
+}
+
+#[test]
+fn a_host_has_a_tls_key_made_by_its_proof() -> Result<()> {
+    scenario("concat", &[])
+}
+
+#[test]
 fn namespaces_change_while_a_host_is_connected() -> Result<()> {
     scenario("live", &[])
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
 mod documents;
+mod figures;
 mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,12 +153,14 @@ fn crates_import_in_one_direction() {
         ("pmem", vec!["units"]),
         ("pmem-verbs", vec!["fabric", "pmem", "units"]),
         ("sluice-core", libraries.clone()),
-        ("sluice-world", [libraries, vec!["sluice-core"]].concat()),
+        ("sluice-world", [libraries.clone(), vec!["sluice-core"]].concat()),
+        ("sluice-sim", [libraries, vec!["pmem", "sluice-core", "sluice-world"]].concat()),
         ("sluice-schema", vec![]),
+        ("sluice-tls", vec![]),
         ("hostile", vec!["fabric"]),
         // The crate's tests need them.
-        ("sluiced", [above.clone(), vec!["hostile"]].concat()),
-        ("sluice", above.clone()),
+        ("sluiced", [above.clone(), vec!["hostile", "sluice-tls"]].concat()),
+        ("sluice", [above.clone(), vec!["sluice-sim"]].concat()),
         ("e2e", [above, vec!["sluiced", "hostile"]].concat()),
     ]);
     let metadata = metadata();

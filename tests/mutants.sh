@@ -3,7 +3,7 @@
 # that is caught, and those that are not. Works on a copy of the source; mutants.py says how.
 #
 # usage: mutants.sh [PART...]
-#   PART    core, arbitration, link or fabric; without one, all four. core-alone is core without the
+#   PART    core, arbitration, link, fabric or rdma; without one, all five. core-alone is core without the
 #           worlds, which take long
 #   SHARD   k/n: only each n-th mutant of a part, from the k-th (counted from 0)
 #   FILES   only mutants of these files: globs, as cargo mutants --file takes them
@@ -15,7 +15,7 @@ export PATH=$HOME/.cargo/bin:$PATH
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0 CARGO_TARGET_DIR=$PWD/build/mutants/build
 # A world that breaks is noticed: the smallest one that does is not looked for.
 export SIMULATE_SECONDS=${SECONDS_OF_WORLDS:-3} SHRINK=0
-[ $# -gt 0 ] || set -- core arbitration link fabric
+[ $# -gt 0 ] || set -- core arbitration link fabric rdma
 
 # The crates whose tests have to notice the mutants of a part: the first one has the mutants.
 crates() {
@@ -24,9 +24,9 @@ crates() {
     core-alone) echo sluice-core ;;
     arbitration) echo arbitration ;;
     link) echo qtcp ;;
-    fabric) echo fabric ;;
+    fabric | rdma) echo fabric ;;
     *)
-        echo "mutants.sh: no part is called $1: core, core-alone, arbitration, link, fabric" >&2
+        echo "mutants.sh: no part is called $1: core, core-alone, arbitration, link, fabric, rdma" >&2
         exit 2
         ;;
     esac
@@ -39,6 +39,7 @@ files() {
     arbitration) echo --file 'arbitration/src/**' --exclude '**/interleavings.rs' ;;
     link) echo --file 'qtcp/src/link/**' --exclude '**/*tests.rs' ;;
     fabric) echo --file 'fabric/src/tcp/**' --file 'fabric/src/controller/**' ;;
+    rdma) echo --file 'fabric/src/rdma/wire/**' ;;
     esac
 }
 

@@ -133,7 +133,8 @@ impl Machine {
         let mut command = if self.target == Target::Service {
             self.service(script, arguments)?
         } else {
-            let init = self.write_init(&folder.join(format!("{name}.init")), script, arguments)?;
+            let init = folder.join(format!("{name}.init"));
+            let init = self.write_init(&init, script, arguments)?;
             let mut command = Command::new(crate::root().join("tests/lab/run-uml"));
             command.args([&self.kernel, &init]);
             command
@@ -141,7 +142,7 @@ impl Machine {
         let log = folder.join(format!("{name}.log"));
         let output = File::create(&log)?;
         let mut machine = command
-            .args(kernel_arguments(script)?)
+            .args(words_of(script, "kernel")?)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -166,6 +167,13 @@ impl Machine {
     /// Writes the script that the kernel starts first. Only /run is covered here: the repository
     /// and the build may be anywhere, also below a folder that the scenario covers with tmpfs.
     fn write_init(&self, path: &Path, script: &str, arguments: &[&str]) -> Result<PathBuf> {
+        let mut mounts = String::new();
+        for made in words_of(script, "mount")? {
+            let folder = made_by(&made)?;
+            let mount =
+                format!("mkdir /run/{made}\nmount --bind '{}' /run/{made}\n", folder.display());
+            mounts.push_str(&mount);
+        }
         let text = format!(
             "#!/bin/bash\n\
              export PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
@@ -173,6 +181,7 @@ impl Machine {
              mkdir -p /run/scenarios /run/bin\n\
              mount --bind '{}' /run/scenarios\n\
              mount --bind '{}' /run/bin\n\
+             {mounts}\
              export LAB_TARGET={} LAB_TRANSPORT={}\n\
              exec bash /run/scenarios/{script}.sh {}\n",
             crate::root().join("tests/scenarios").display(),
@@ -187,12 +196,14 @@ impl Machine {
     }
 }
 
-/// Returns the arguments in a line `# kernel: ARGUMENTS` of a scenario.
-fn kernel_arguments(script: &str) -> Result<Vec<String>> {
+/// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`;
+/// for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at `/run/SCRIPT`.
+fn words_of(script: &str, what: &str) -> Result<Vec<String>> {
     let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("# kernel: ")).unwrap_or_default();
+    let begin = format!("# {what}: ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&begin)).unwrap_or_default();
     Ok(line.split_whitespace().map(str::to_owned).collect())
 }
 

@@ -49,6 +49,15 @@ pub struct PolicyClass {
     pub urgent: Option<Arc<Limiter>>,
 }
 
+impl PolicyClass {
+    /// Returns the same classes, but none that is higher than `most`.
+    #[must_use]
+    pub fn at_most(self, most: Class) -> Self {
+        let max_class = self.max_class.map_or(most, |policy| policy.min(most));
+        Self { max_class: Some(max_class), ..self }
+    }
+}
+
 /// Classifies the commands of one connection to one namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Classifier {
@@ -74,6 +83,18 @@ impl Classifier {
         self.inherited.min(self.max)
     }
 
+    /// Returns the class that a command or its connection asks for, where that is higher than the
+    /// highest that is allowed; `named` is what [`Class::of_command`] says of the command.
+    #[inline]
+    #[must_use]
+    pub fn lowered(&self, named: Option<Class>) -> Option<Class> {
+        if self.max == Class::Urgent {
+            return None;
+        }
+        let asked = named.unwrap_or(self.inherited);
+        (asked > self.max).then_some(asked)
+    }
+
     /// Returns the class of a command that arrives now; `named` is what [`Class::of_command`] says.
     #[inline]
     #[must_use]
@@ -97,6 +118,8 @@ pub fn class_of_dscp(dscps: &ClassDscps, dscp: u8) -> Option<Class> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::limit::Rate;
     use crate::settings::default_dscps;
@@ -167,6 +190,35 @@ mod tests {
         }
         assert!((980..=1020).contains(&urgent), "100 per second in 10 s: {urgent}");
         assert_eq!(classifier.class(NOW, Some(Class::Medium)), Class::Medium);
+    }
+
+    fn class() -> impl Strategy<Value = Option<Class>> {
+        proptest::option::of(proptest::sample::select(Class::ALL.to_vec()))
+    }
+
+    proptest! {
+        #[test]
+        fn no_class_is_above_what_the_policy_and_the_host_may_have(
+            (command, policy_class, max_class) in (class(), class(), class()),
+            (priority, dscp, listener) in (proptest::option::of(0u8..4), class(), class()),
+            most in class(),
+        ) {
+            let policy = PolicyClass { class: policy_class, max_class, urgent: None };
+            let connection = connection(priority, dscp, listener);
+            let free = Classifier::new(
+                &connection,
+                PolicyClass { max_class: None, ..policy.clone() },
+            );
+            let bound = Classifier::new(&connection, match most {
+                Some(most) => policy.at_most(most),
+                None => policy,
+            });
+            let highest = [max_class, most].into_iter().flatten().min().unwrap_or(Class::Urgent);
+            let (asked, got) = (free.class(NOW, command), bound.class(NOW, command));
+            prop_assert_eq!(got, asked.min(highest));
+            prop_assert!(bound.inherited() <= highest);
+            prop_assert_eq!(bound.lowered(command), (got != asked).then_some(asked));
+        }
     }
 
     #[test]

@@ -35,8 +35,13 @@ const PARAMS: ConnectionParams = ConnectionParams {
     retries: 7,
     not_ready_retries: 1,
 };
-const SIZE: QueuePairSize =
-    QueuePairSize { sends: 64, receives: 4, receive_bytes: 4160, send_payloads: true };
+const SIZE: QueuePairSize = QueuePairSize {
+    sends: 64,
+    receives: 4,
+    receive_bytes: 4160,
+    send_payloads: true,
+    flushes: false,
+};
 
 /// Memory of a test, as both ends share it.
 #[derive(Debug)]

@@ -7,6 +7,9 @@
 //!
 //! - [`nvme`]: wire types of the NVMe base and NVM command set specifications.
 //! - [`fabrics`]: wire types of NVMe over Fabrics: Connect, properties, discovery log page.
+//! - [`dhchap`]: DH-HMAC-CHAP: secrets, groups, proofs.
+//! - [`tls_psk`]: pre-shared keys of NVMe/TCP over TLS.
+//! - [`key_file`]: a host's secrets and keys as text.
 //! - [`nvm`]: the NVM command set: block formats, I/O commands, parsed and checked.
 //! - [`queue`]: a queue of commands, whatever carries it: the trait of all transports.
 //! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
@@ -18,13 +21,17 @@
 #![deny(unsafe_code)]
 
 pub mod controller;
+pub mod dhchap;
 pub mod fabrics;
 pub mod host;
+mod interchange;
+pub mod key_file;
 pub mod loopback;
 pub mod nvm;
 pub mod nvme;
 pub mod queue;
 pub mod rdma;
 pub mod tcp;
+pub mod tls_psk;
 
 pub use units::Nanos;

@@ -9,6 +9,10 @@
 //!
 //! Data and what acknowledges it go opposite ways, and either may stand in a queue. A link carries as
 //! much one way as the other, so the queue is taken for one of the direction in which more moves.
+//!
+//! Threads that get their turn late, on either machine, look like a queue for a moment. A queue that
+//! stands lets nothing through sooner: what counts is the least time that any work request took, and
+//! that it stays long (RFC 8289, section 3.1, says the same of the packets in a queue).
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -28,8 +32,12 @@ pub struct Completions {
     works: AtomicU64,
     /// The time from posting to completion of all of them, added up, in ns.
     latency_ns: AtomicU64,
-    /// The bytes that were under way when each was posted, its own among them, added up.
-    ahead: AtomicU64,
+    /// The number of times that the counters were read.
+    reading: AtomicU64,
+    /// The least time from posting to completion since the last reading, in ns, and the bytes that were
+    /// under way when that work request was posted, its own among them.
+    least_ns: AtomicU64,
+    least_ahead: AtomicU64,
 }
 
 /// A work request that is under way.
@@ -47,7 +55,23 @@ struct Counts {
     bytes: u64,
     works: u64,
     latency_ns: u64,
+    least: Quickest,
+}
+
+/// The work request that took the least time since a reading.
+#[derive(Clone, Copy, Debug)]
+struct Quickest {
+    /// The number of that reading.
+    reading: u64,
+    latency_ns: u64,
+    /// The bytes that were under way when it was posted, its own among them.
     ahead: u64,
+}
+
+impl Default for Quickest {
+    fn default() -> Self {
+        Self { reading: 0, latency_ns: u64::MAX, ahead: 0 }
+    }
 }
 
 impl Counts {
@@ -57,15 +81,13 @@ impl Counts {
             bytes: self.bytes.wrapping_sub(earlier.bytes),
             works: self.works.wrapping_sub(earlier.works),
             latency_ns: self.latency_ns.wrapping_sub(earlier.latency_ns),
-            ahead: self.ahead.wrapping_sub(earlier.ahead),
+            least: self.least,
         }
     }
 
-    /// Computes the mean latency of a work request, and what was under way when one was posted, in
-    /// bytes. There is none where nothing is complete.
-    fn means(&self) -> Option<(Duration, u64)> {
-        let latency = Duration::from_nanos(self.latency_ns.checked_div(self.works)?);
-        Some((latency, self.ahead.checked_div(self.works)?))
+    /// Computes the mean latency of a work request. There is none where nothing is complete.
+    fn mean(&self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.latency_ns.checked_div(self.works)?))
     }
 }
 
@@ -73,14 +95,21 @@ impl Completions {
     fn publish(&self, counts: &Counts) {
         self.bytes.store(counts.bytes, Relaxed);
         self.latency_ns.store(counts.latency_ns, Relaxed);
-        self.ahead.store(counts.ahead, Relaxed);
+        self.least_ns.store(counts.least.latency_ns, Relaxed);
+        self.least_ahead.store(counts.least.ahead, Relaxed);
         self.works.store(counts.works, Relaxed);
     }
 
+    /// Reads the counters. The least time is that of what completes afterwards, from then on.
     fn read(&self) -> Counts {
         let (bytes, works) = (self.bytes.load(Relaxed), self.works.load(Relaxed));
-        let (latency_ns, ahead) = (self.latency_ns.load(Relaxed), self.ahead.load(Relaxed));
-        Counts { bytes, works, latency_ns, ahead }
+        let latency_ns = self.latency_ns.load(Relaxed);
+        let least = Quickest {
+            reading: self.reading.fetch_add(1, Relaxed),
+            latency_ns: self.least_ns.load(Relaxed),
+            ahead: self.least_ahead.load(Relaxed),
+        };
+        Counts { bytes, works, latency_ns, least }
     }
 }
 
@@ -107,8 +136,12 @@ impl Meter {
         let counts = &mut self.counts;
         counts.bytes = counts.bytes.wrapping_add(posted.bytes);
         counts.works = counts.works.wrapping_add(1);
-        counts.latency_ns = counts.latency_ns.wrapping_add(nanos(now.since(posted.at)));
-        counts.ahead = counts.ahead.wrapping_add(posted.ahead);
+        let latency_ns = nanos(now.since(posted.at));
+        counts.latency_ns = counts.latency_ns.wrapping_add(latency_ns);
+        let reading = completions.reading.load(Relaxed);
+        if latency_ns < counts.least.latency_ns || counts.least.reading != reading {
+            counts.least = Quickest { reading, latency_ns, ahead: posted.ahead };
+        }
         completions.publish(counts);
     }
 }
@@ -139,6 +172,9 @@ impl Least {
 /// The time in queues from which on data counts as marked: as for sockets without ECN, where slow
 /// threads make round trips long as well.
 const QUEUED: Duration = Duration::from_millis(1);
+/// How long a queue must have stood for data to count as marked. The turns of threads that share a CPU
+/// take up to 10 ms.
+const STANDING: Duration = Duration::from_millis(25);
 /// The time in queues that a flow may make by itself: what is under way is bounded by what it moves in
 /// this time and a round trip without queues. It is more than switches let the packets of other senders
 /// wait before they mark them: with less, a flow would not reach its part beside these.
@@ -177,6 +213,8 @@ pub struct Sampler {
     least: Least,
     empty: Duration,
     rtt: Duration,
+    /// The time since which a queue has stood.
+    standing: Option<Nanos>,
     /// Whether the queues seem to be those of the other direction.
     lesser: bool,
     /// Bytes of data in a packet.
@@ -190,8 +228,8 @@ impl Sampler {
     #[must_use]
     pub fn new(mtu: u32) -> Self {
         let (counts, least, empty, rtt) = Default::default();
-        let held = Default::default();
-        Self { at: None, counts, least, empty, rtt, lesser: false, mtu: mtu.max(1), held }
+        let (standing, held) = Default::default();
+        Self { at: None, counts, least, empty, rtt, standing, lesser: false, mtu: mtu.max(1), held }
     }
 
     /// Takes the rate of data to which the device holds the queue pair from now on; `None`: to none. What
@@ -207,7 +245,7 @@ impl Sampler {
 
     /// Makes the observation of the time since the last one; an interval of zero, with nothing counted,
     /// at the first. What is under way needs its time at the link's fastest at the least; the data counts
-    /// as marked if it stood in queues for longer.
+    /// as marked if all of it stood in queues for longer, and what came just before, too.
     pub fn sample(&mut self, now: Nanos, read: &Completions, link: &LinkLoad) -> Observation {
         let counts = match self.at {
             Some(at) if now <= at => return self.observation(Duration::ZERO, 0, false),
@@ -219,17 +257,20 @@ impl Sampler {
             return self.observation(Duration::ZERO, 0, false);
         };
         let mut marked = false;
-        if let Some((latency, ahead)) = new.means() {
-            self.empty = self.least.see(now, latency);
-            let own = time_of(ahead, link.fastest);
+        if let Some(mean) = new.mean() {
+            let least = Duration::from_nanos(new.least.latency_ns);
+            self.empty = self.least.see(now, least);
+            let own = time_of(new.least.ahead, link.fastest);
             // What was posted before the device was told goes at the rate of then.
-            let held = self.held.into_iter().flatten().map(|rate| time_of(ahead, rate)).max();
-            let held = held.unwrap_or_default().saturating_sub(own);
-            let latency = latency.saturating_sub(held).max(self.empty);
-            self.rtt = latency;
+            let held = self.held.into_iter().flatten();
+            let held = held.map(|rate| time_of(new.least.ahead, rate)).max().unwrap_or_default();
+            let held = held.saturating_sub(own);
+            self.rtt = mean.saturating_sub(held).max(self.empty);
             self.lesser = link.is_lesser();
-            marked =
-                !self.lesser && latency.saturating_sub(own).saturating_sub(self.empty) > QUEUED;
+            let queued = least.saturating_sub(held).saturating_sub(own).saturating_sub(self.empty);
+            self.standing = (queued > QUEUED).then(|| self.standing.unwrap_or(before));
+            let stands = self.standing.is_some_and(|since| now.since(since) >= STANDING);
+            marked = stands && !self.lesser;
         }
         self.held[0] = self.held[1];
         self.observation(now.since(before), new.bytes, marked)
@@ -283,6 +324,8 @@ mod tests {
         sampler: Sampler,
         link: LinkLoad,
         now: u64,
+        /// The time between two observations, in ms.
+        interval: u64,
     }
 
     impl Rig {
@@ -293,7 +336,7 @@ mod tests {
             // 10 MB/s.
             let fastest = Rate::new(1e7);
             let link = LinkLoad { fastest, total: fastest, other: Rate::ZERO };
-            Self { meter: Meter::default(), completions, sampler, link, now: 0 }
+            Self { meter: Meter::default(), completions, sampler, link, now: 0, interval: 100 }
         }
 
         /// Posts `count` work requests of `bytes` at once; each takes `took` ms more than the one
@@ -305,7 +348,7 @@ mod tests {
                 let at = Nanos(self.now + (first + each as u64 * took) * MS);
                 self.meter.complete(at, posted, &self.completions);
             }
-            self.now += 100 * MS;
+            self.now += self.interval * MS;
             self.sampler.sample(Nanos(self.now), &self.completions, &self.link)
         }
     }
@@ -345,10 +388,32 @@ mod tests {
         let seen = rig.see(10, 10_000, 2, 1);
         assert_eq!((seen.delivered, seen.marked), (98, 0));
         // Each takes three times as long: others are in between.
-        let seen = rig.see(10, 10_000, 4, 3);
+        let seen = rig.see(10, 10_000, 6, 3);
         assert_eq!((seen.delivered, seen.marked), (98, 98));
         assert_eq!(rig.see(1, 10_000, 3, 0).marked, 0, "a millisecond and its own are nothing");
         assert_eq!(rig.see(1, 10_000, 5, 0).marked, 10, "two are");
+    }
+
+    #[test]
+    fn e2_threads_that_are_late_are_no_queue() {
+        let mut rig = Rig::new();
+        rig.see(1, 10_000, 2, 0);
+        rig.interval = 5;
+        let seen = rig.see(10, 1000, 2, 30);
+        assert_eq!((seen.marked, seen.rtt), (0, Duration::from_millis(137)), "one was quick");
+        for _ in 0..10 {
+            let marks: Vec<u32> = (0..4).map(|_| rig.see(4, 10_000, 50, 0).marked).collect();
+            assert_eq!(marks, [0; 4], "all are late, for 20 ms");
+            assert_eq!(rig.see(4, 10_000, 3, 1).marked, 0);
+        }
+        let marks: Vec<u32> = (0..7).map(|_| rig.see(4, 10_000, 50, 0).marked).collect();
+        assert_eq!(marks, [0, 0, 0, 0, 40, 40, 40], "for longer than threads are");
+        rig.see(0, 0, 0, 0);
+        assert_eq!(
+            rig.see(4, 10_000, 50, 0).marked,
+            40,
+            "that nothing came is no sign of a change"
+        );
     }
 
     #[test]

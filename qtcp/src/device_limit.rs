@@ -44,7 +44,7 @@ impl DeviceLimit {
     }
 
     /// Takes the rate of data at which tokens are spent; `None`: there is no limit. Returns what the
-    /// device is to be told, where it differs enough from what it was told last: a limit in kbit/s, or
+    /// device has to be told, where it differs enough from what it was told last: a limit in kbit/s, or
     /// none.
     pub fn change(&mut self, tokens: Option<Rate>) -> Option<Option<NonZeroU32>> {
         let wanted = tokens.and_then(|rate| self.wanted(rate));

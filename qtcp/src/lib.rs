@@ -13,6 +13,7 @@
 //! - [`class_split`]: the classes of one connection, each a flow on its link.
 //! - [`pacing`]: what the thread that moves data and the thread that paces it tell each other of a
 //!   connection.
+//! - [`poller`]: what looks at all connections of a target, and sets their limits.
 //! - [`linux`]: what a Linux socket tells and takes.
 #![deny(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod link;
 pub mod linux;
 pub mod observation;
 pub mod pacing;
+pub mod poller;
 pub mod rate;
 
 pub use control::{Controller, Decision, FlowTarget, Limits, Report};

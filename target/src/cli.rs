@@ -8,7 +8,8 @@ use arbitration::settings::WindowRule;
 use clap::{ArgAction, Parser, ValueEnum};
 
 use crate::config::{
-    Backend, Config, ConfigErrors, Machine, Namespace, Pmem, RegionConfig, format_size,
+    Backend, Config, ConfigErrors, Machine, Namespace, Pmem, RegionConfig, SecureChannel,
+    format_size,
 };
 use crate::preflight;
 
@@ -100,6 +101,10 @@ fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut i
     match Config::load_for(file, &machine) {
         Ok(config) => {
             let _ = write!(out, "{}: valid\n{}", file.display(), summary(&config));
+            let warnings = if offline { Vec::new() } else { preflight::warnings(&config) };
+            for warning in &warnings {
+                let _ = writeln!(errors, "{}: warning: {warning}", file.display());
+            }
             let lacking = if offline { Vec::new() } else { preflight::lacking(&config) };
             for lack in &lacking {
                 let _ = writeln!(errors, "{}: on this machine: {lack}", file.display());
@@ -142,7 +147,12 @@ pub fn summary(config: &Config) -> String {
     for listener in &config.listeners {
         let what = if listener.discovery_only { ", discovery only" } else { "" };
         let class = listener.class.map_or(String::new(), |class| format!(", class {class}"));
-        lines.push(format!("  listener {}{what}{class}", listener.endpoint()));
+        let tls = match listener.tls {
+            SecureChannel::Off => "",
+            SecureChannel::Allowed => ", TLS allowed",
+            SecureChannel::Required => ", TLS required",
+        };
+        lines.push(format!("  listener {}{what}{tls}{class}", listener.endpoint()));
     }
     for subsystem in &config.subsystems {
         let who = match (subsystem.allow_any_host, subsystem.hosts.len()) {
@@ -275,6 +285,43 @@ mod tests {
         assert_eq!((status, out.as_str()), (1, ""));
         assert!(errors.contains("a.toml:2:1: unknown key") && errors.ends_with(": 1 error\n"));
         assert_eq!(checked(&folder.path().join("none"), true).0, 2);
+    }
+
+    #[test]
+    fn check_warns_of_a_tls_key_that_proves_nothing() {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let keys = folder.path().join("keys");
+        std::fs::create_dir(&keys).unwrap();
+        let host = "nqn.2026-01.io.x:h";
+        let psk = fabric::tls_psk::ConfiguredPsk::generate(
+            &[1; 48],
+            fabric::tls_psk::PskLength::Bytes32,
+            fabric::tls_psk::Transform::Hash,
+        );
+        let key = fabric::key_file::KeyFile {
+            tls_keys: vec![psk],
+            ..fabric::key_file::KeyFile::new(host)
+        };
+        let mut options = std::fs::OpenOptions::new();
+        let to = options.write(true).create_new(true).mode(0o600).open(keys.join("h.key"));
+        to.unwrap().write_all(key.text().as_bytes()).unwrap();
+        let file = folder.path().join("a.toml");
+        let text = format!(
+            "[target]\ncontrol = \"{}\"\nhost_keys = \"{}\"\n\
+             [[listener]]\naddress = \"127.0.0.1:0\"\n\
+             [[subsystem]]\nnqn = \"nqn.2026-01.io.x:s\"\nhosts = [\"{host}\"]\n",
+            folder.path().join("control.sock").display(),
+            keys.display()
+        );
+        std::fs::write(&file, text.replace(":0\"", ":41987\"")).unwrap();
+        let (status, _, errors) = checked(&file, false);
+        assert_eq!(status, VALID, "{errors}");
+        assert!(
+            errors.contains("a.toml: warning: the TLS key of host nqn.2026-01.io.x:h "),
+            "{errors}"
+        );
+        assert_eq!(checked(&file, true).2, "", "the keys of another machine are not here");
     }
 
     #[test]

@@ -146,6 +146,8 @@ mod tests {
             queue: Some(1),
             in_flight: 0,
             digests: (false, false),
+            tls: None,
+            authenticated: false,
             network: None,
         };
         Registered { state, stats: Arc::default(), in_flight: Arc::default() }

@@ -160,12 +160,17 @@ impl Devices {
         lock(&self.table).find(id).cloned()
     }
 
-    /// Sums up the operations on the present devices.
+    /// Sums up the operations on these devices, as far as they are present.
     #[must_use]
-    pub fn done(&self) -> IoSnapshot {
+    pub fn done(&self, devices: &[BackendId]) -> IoSnapshot {
+        let table = lock(&self.table);
+        let present: Vec<_> = devices.iter().filter_map(|id| table.find(*id).cloned()).collect();
+        drop(table);
         let mut total = IoSnapshot::default();
-        for stats in self.all().iter().flat_map(|device| device.stats.iter()) {
-            total.merge(&stats.snapshot());
+        for device in present {
+            for stats in device.stats.iter() {
+                total.merge(&stats.snapshot());
+            }
         }
         total
     }
@@ -176,6 +181,7 @@ impl Devices {
         self.all().into_iter().flat_map(|device| device.backend.memory())
     }
 
+    #[cfg(any(test, feature = "rdma"))]
     fn all(&self) -> Vec<Arc<OpenDevice>> {
         lock(&self.table).places.iter().flatten().map(|(_, device)| Arc::clone(device)).collect()
     }

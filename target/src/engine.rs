@@ -6,6 +6,7 @@ mod loss;
 mod pmem;
 mod state;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arbitration::Class;
@@ -22,6 +23,7 @@ use crate::config::{
     AllowedHost, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig, RegionConfig,
     Subsystem,
 };
+use crate::host_keys::HostKeys;
 
 /// A running target. Any thread but a reactor may call the methods. A change takes effect as a
 /// whole before its method returns, or not at all.
@@ -80,6 +82,16 @@ pub trait Engine: Send + Sync {
     fn qos_config(&self) -> QosConfig;
     /// Returns the present state of the stages.
     fn qos(&self) -> QosState;
+    /// Returns the sessions whose reservations are not in force, with the reason.
+    fn reservations_not_in_force(&self) -> BTreeMap<String, String>;
+    /// Reads the secrets of hosts again.
+    fn read_host_keys(&self) -> Result<HostKeys, EngineError>;
+    /// Replaces the secrets of all hosts. Returns what has changed, a line for each host. Connected
+    /// queues stay as they are.
+    fn set_host_keys(&self, keys: HostKeys) -> Vec<String>;
+
+    /// Returns the secrets and TLS keys that hosts have.
+    fn host_keys(&self) -> HostKeys;
     /// Replaces all settings of `[network]` and `[[link]]`.
     fn set_network(&self, network: &Network) -> Result<(), EngineError>;
     /// Returns the present settings of `[network]` and `[[link]]`.

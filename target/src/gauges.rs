@@ -82,6 +82,8 @@ pub struct Events {
     pub protocol_errors: AtomicU64,
     /// Connections closed, or not taken, because too many had sent no Connect.
     pub waiting_closed: AtomicU64,
+    /// Connections refused before they were served, on listeners with TLS.
+    pub tls_refused: AtomicU64,
     /// Connect commands that were refused, by the kind of the reason.
     pub connects_refused: [AtomicU64; RefusalKind::ALL.len()],
     /// Controllers ended because their keep-alive timer expired.

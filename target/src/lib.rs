@@ -1,6 +1,7 @@
 //! The Sluicegate daemon, as a library: configuration, backends, reactors, control, metrics.
 
 pub mod access;
+mod authentication;
 mod availability;
 pub mod backend;
 mod backings;
@@ -18,13 +19,14 @@ pub mod engine;
 pub mod exit;
 mod files;
 pub mod gauges;
+pub mod host_keys;
 mod hosts;
+mod line_bound;
 pub mod log;
 pub mod mapping;
 pub mod metrics;
 mod network;
 mod objects;
-mod peer_log;
 mod pmem;
 pub mod preflight;
 mod qos;
@@ -44,6 +46,8 @@ pub mod store;
 pub mod sync;
 pub mod systemd;
 mod threads;
+mod tls;
 mod uevents;
+mod unproved;
 mod words;
 mod workloads;

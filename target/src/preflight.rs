@@ -5,15 +5,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use fabric::controller::SecureChannel;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 use serde_json::Value;
 
 use crate::backend::{self, BackendError, Claims, OnSignature, Opening, OwnFile, Probed};
 use crate::config::{Backend, Config, Listener, Namespace, RegionConfig, Transport, format_size};
+use crate::control;
 use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
-use crate::{access, rdma, socket};
+use crate::{access, rdma, socket, tls, unproved};
 
 /// Returns what this machine lacks, one sentence each. Without any, a start should succeed.
 /// Addresses, files and devices of a Sluicegate daemon that answers on the configuration's control
@@ -28,16 +30,25 @@ pub fn lacking(config: &Config) -> Vec<String> {
         lacks: Vec::new(),
     };
     found.control(&config.target.control);
+    found.lacks.extend(control::check_groups(&config.target).err().map(|error| error.to_string()));
     found.ring(config);
     found.memory(config);
     if let Some(state) = &config.target.state {
         found.state(state);
+    }
+    if let Err(error) = crate::host_keys::read(config.target.host_keys.as_deref()) {
+        found.lacks.push(format!("secrets of hosts: {error}"));
     }
     for endpoint in config.listeners.iter().map(Listener::endpoint) {
         match endpoint.transport {
             Transport::Tcp => found.address(endpoint.address),
             Transport::Rdma => found.rdma(endpoint.address, &format!("listener {endpoint}")),
         }
+    }
+    if config.listeners.iter().any(|listener| listener.tls != SecureChannel::Off)
+        && let Some(why) = tls::refusal()
+    {
+        found.lacks.push(format!("listeners with TLS: {why}"));
     }
     if let Some(address) = config.pmem.general.address {
         found.rdma(address, &format!("regions at {address}"));
@@ -60,6 +71,15 @@ pub fn lacking(config: &Config) -> Vec<String> {
         }
     }
     found.lacks
+}
+
+/// Returns what is dubious about a configuration with the secrets and keys of hosts that this machine
+/// has, one sentence each. A start succeeds all the same.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    // What cannot be read is a lack.
+    let keys = crate::host_keys::read(config.target.host_keys.as_deref()).unwrap_or_default();
+    unproved::lines(&unproved::find(config, &keys))
 }
 
 /// The addresses, files and devices of a Sluicegate daemon that runs already.

@@ -58,6 +58,18 @@ fn a_machine_that_has_all_lacks_nothing_and_nothing_is_made() {
 }
 
 #[test]
+fn a_listener_with_tls_needs_a_kernel_and_a_build_that_have_it() {
+    let place = Place::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (tls, asked) in [("off", false), ("allowed", true), ("required", true)] {
+        let listener = format!("[[listener]]\naddress = \"{free}\"\ntls = \"{tls}\"\n");
+        let lacks = lacking(&place.config("", &listener));
+        let why = crate::tls::refusal().filter(|_| asked);
+        assert_eq!(lacks, Vec::from_iter(why.map(|why| format!("listeners with TLS: {why}"))));
+    }
+}
+
+#[test]
 fn files_and_devices_are_looked_at() {
     let place = Place::new();
     let said = one(&place.file("1.img", ""));
@@ -241,4 +253,12 @@ fn the_regions_of_our_own_daemon_are_not_in_the_way() {
     let server = Server::spawn(control, &config.target.control, None).unwrap();
     none(&config);
     drop(server);
+}
+
+#[test]
+fn the_groups_of_the_control_socket_are_there() {
+    let place = Place::new();
+    none(&place.config("control_admins = \"root\"\ncontrol_group = \"root\"", ""));
+    let said = one(&place.config("control_admins = \"no-such-group\"", ""));
+    assert!(said.contains("control_admins") && said.contains("no such group"), "{said}");
 }

@@ -7,8 +7,8 @@
 //! - `settings`: the configuration, translated for the service and the arbiter; `hurt`: the hosts
 //!   that would lose something by a change.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -19,8 +19,10 @@ use crate::backings::Backings;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::gauges::ReactorGauges;
+use crate::host_keys::HostKeys;
 use crate::shared::Shared;
 use crate::store::SeenNamespaces;
+use crate::unproved;
 
 use listeners::Listeners;
 use namespaces::Namespaces;
@@ -47,6 +49,8 @@ pub struct Runtime {
     namespaces: Arc<Namespaces>,
     recovery: Arc<Recovery>,
     threads: Threads,
+    /// The secrets of hosts.
+    host_keys: Mutex<HostKeys>,
 }
 
 impl Runtime {
@@ -55,8 +59,8 @@ impl Runtime {
     /// it opens. So is the RDMA device of a listener. `seen` is the state of the namespaces' files and devices when they were open last.
     ///
     /// # Errors
-    /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is
-    /// refused.
+    /// The kernel lacks what a reactor needs, an address cannot be listened on, a subsystem is
+    /// refused, or the secrets of hosts cannot be read.
     pub fn start(config: &Config, seen: SeenNamespaces) -> anyhow::Result<Arc<Self>> {
         let backings = Backings::new(&config.target, seen);
         let service = Service::new(settings::service(config))?;
@@ -68,6 +72,7 @@ impl Runtime {
             shared,
             listeners: Listeners::default(),
             threads: Threads::default(),
+            host_keys: Mutex::default(),
         });
         runtime.shared.network.announce();
         let started = runtime.threads.start(&runtime.shared).and_then(|()| {
@@ -84,6 +89,12 @@ impl Runtime {
     }
 
     fn populate(&self, config: &Config) -> anyhow::Result<()> {
+        // Before the first host comes: one that has a secret must not get in without it.
+        let keys = self.read_host_keys().context("secrets of hosts")?;
+        for warning in unproved::lines(&unproved::find(config, &keys)) {
+            tracing::warn!("{warning}");
+        }
+        self.set_host_keys(keys);
         for subsystem in &config.subsystems {
             let nqn = &subsystem.nqn;
             subsystems::add_bare(&self.namespaces, subsystem)

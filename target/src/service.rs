@@ -1,5 +1,5 @@
 //! The service (subsystems and their controllers) behind one lock. An action of the service goes to
-//! the reactor of its connection.
+//! the reactor of its connection, the work of an authentication to its thread.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use fabric::Nanos;
 use fabric::controller::{Action, Service};
 use sluice_core::Key;
 
+use crate::authentication::WorkQueue;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::sync::lock;
 
@@ -15,6 +16,8 @@ use crate::sync::lock;
 #[derive(Debug)]
 pub(crate) struct SharedService {
     service: Mutex<Service>,
+    /// The work of authentications.
+    work: WorkQueue,
     /// Wakes the timer thread when a deadline may have moved.
     timer: Condvar,
 }
@@ -22,7 +25,12 @@ pub(crate) struct SharedService {
 impl SharedService {
     /// Shares a service.
     pub(crate) fn new(service: Service) -> Self {
-        Self { service: Mutex::new(service), timer: Condvar::new() }
+        Self { service: Mutex::new(service), work: WorkQueue::default(), timer: Condvar::new() }
+    }
+
+    /// Returns the work of authentications that waits.
+    pub(crate) fn work(&self) -> &WorkQueue {
+        &self.work
     }
 
     /// Calls `use_it` with the service, then posts the service's actions.
@@ -33,7 +41,7 @@ impl SharedService {
     ) -> R {
         let mut service = lock(&self.service);
         let answer = use_it(&mut service);
-        route(&mut service, mailboxes);
+        route(&mut service, mailboxes, &self.work);
         drop(service);
         self.timer.notify_one();
         answer
@@ -49,7 +57,7 @@ impl SharedService {
     ) {
         let mut service = lock(&self.service);
         let next = service.tick(due);
-        route(&mut service, mailboxes);
+        route(&mut service, mailboxes, &self.work);
         let wait = next.map_or(longest, |at| at.since(now));
         let wait = wait.clamp(Duration::from_millis(1), longest);
         drop(self.timer.wait_timeout(service, wait).unwrap_or_else(PoisonError::into_inner));
@@ -57,12 +65,19 @@ impl SharedService {
 }
 
 /// Posts the service's actions.
-fn route(service: &mut Service, mailboxes: &[Mailbox]) {
+fn route(service: &mut Service, mailboxes: &[Mailbox], work: &WorkQueue) {
     while let Some(action) = service.poll_action() {
         let connection = match action {
             Action::Complete { connection, .. }
             | Action::Close { connection, .. }
             | Action::Abort { connection, .. } => connection,
+            Action::Authenticate { connection } => {
+                let asked = service.authentication_work(connection);
+                if asked.is_some_and(|asked| !work.put(connection, asked)) {
+                    service.authentication_worked(connection, None);
+                }
+                continue;
+            }
             // I/O queues see the new version in the state that they share with their controller.
             Action::TableChanged { .. } => continue,
         };

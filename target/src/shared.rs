@@ -8,6 +8,7 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{BackendId, Service, SmartCounters};
 
+use crate::authentication::carry_out;
 use crate::clock::Clock;
 use crate::config;
 use crate::connections::Connections;
@@ -15,14 +16,15 @@ use crate::deferred_free::DeferredFree;
 use crate::devices::{Devices, OpenDevice};
 use crate::gauges::{Events, ReactorGauges};
 use crate::hosts::{HostLog, Line};
+use crate::line_bound::{LeftOut, LineBound};
 use crate::network::NetworkShared;
-use crate::peer_log::{LeftOut, PeerLog};
 use crate::pmem::PmemShared;
 use crate::qos::QosShared;
 use crate::rdma::RdmaShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
 use crate::sync::lock;
+use crate::tls::TlsShared;
 use crate::workloads::Workloads;
 use sluice_core::{Entrance, Touched};
 
@@ -39,6 +41,8 @@ pub struct Shared {
     pub(crate) qos: QosShared,
     /// Stage S6, the network.
     pub(crate) network: NetworkShared,
+    /// Connections over TLS.
+    pub(crate) tls: TlsShared,
     /// RDMA connections.
     pub(crate) rdma: RdmaShared,
     /// Regions of persistent memory, and who has which.
@@ -62,7 +66,7 @@ pub struct Shared {
     /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
     /// The bound on lines of the log that peers cause.
-    peers: Mutex<PeerLog>,
+    peers: Mutex<LineBound<IpAddr>>,
     service: SharedService,
 }
 
@@ -79,10 +83,13 @@ impl Shared {
         if pmem.is_wanted() {
             service.set_region_grants(Arc::clone(&pmem) as Arc<_>);
         }
+        let tls = TlsShared::new()?;
+        service.set_generated_keys(Arc::clone(tls.keys()) as Arc<_>);
         Ok(Self {
             qos: QosShared::new(&config.qos, reactors, memory),
             network: NetworkShared::new(&config.network),
             pmem,
+            tls,
             rdma: RdmaShared::new()?,
             settings,
             clock: Clock::start(),
@@ -132,10 +139,19 @@ impl Shared {
         self.service.with(&self.mailboxes, use_it)
     }
 
+    /// Carries out the work of authentications, until `over` holds: the body of their thread.
+    pub(crate) fn run_authentications(&self, over: impl Fn() -> bool) {
+        while !over() {
+            let Some((connection, work)) = self.service.work().take() else { continue };
+            let worked = carry_out(work);
+            self.with_service(|service| service.authentication_worked(connection, worked));
+        }
+    }
+
     /// Runs the timers of the service, of reservations that wait, and of the log's lines about
     /// hosts, until `over` holds: the body of the timer thread.
     pub fn run_timers(&self, over: impl Fn() -> bool) {
-        /// The time between two looks for hosts that have been gone for a long time.
+        /// The time between two looks for hosts that have been gone for a long time, and old keys.
         const FORGET_EVERY: Duration = Duration::from_secs(10);
         /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);
@@ -149,6 +165,7 @@ impl Shared {
             if now >= next_forget {
                 self.connections.forget_hosts(now);
                 self.workloads.forget(now);
+                self.tls.keys().forget_old(now);
                 next_forget = now + FORGET_EVERY;
             }
             if self.qos.retry(now) {
@@ -226,10 +243,10 @@ impl Shared {
         Nanos(seen.min().unwrap_or(u64::MAX))
     }
 
-    /// Sums up the counters that the SMART log shows, of all namespaces.
+    /// Sums up the counters that the SMART log shows, of these devices; those that are gone count nothing.
     #[must_use]
-    pub fn smart(&self) -> SmartCounters {
-        let total = self.devices.done();
+    pub fn smart(&self, devices: &[BackendId]) -> SmartCounters {
+        let total = self.devices.done(devices);
         SmartCounters {
             bytes_read: total.read.bytes,
             bytes_written: total.write.bytes,

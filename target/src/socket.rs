@@ -159,6 +159,45 @@ pub fn set_dscp(socket: &OwnedFd, ipv6: bool, dscp: u8, priority: i32) -> io::Re
     set_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, priority)
 }
 
+/// The socket option that tells the groups of a local peer (asm-generic/socket.h).
+const SO_PEERGROUPS: libc::c_int = 59;
+/// The most groups that a process has (NGROUPS_MAX).
+const GROUPS_MAX: usize = 65_536;
+
+/// Returns the supplementary groups that the process at the other end of a local socket had when it
+/// connected.
+///
+/// # Errors
+/// It is no local socket, or the kernel is older than 4.13.
+pub(crate) fn peer_groups(socket: &impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0_u32; 64];
+    loop {
+        let length = groups.len() * size_of::<u32>();
+        let mut length = libc::socklen_t::try_from(length).map_err(io::Error::other)?;
+        // SAFETY: the kernel writes at most `length` bytes to `groups`, which has that many.
+        let result = unsafe {
+            libc::getsockopt(
+                std::os::fd::AsRawFd::as_raw_fd(&socket.as_fd()),
+                libc::SOL_SOCKET,
+                SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let count = usize::try_from(length).unwrap_or(0) / size_of::<u32>();
+        if result == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ERANGE) || groups.len() >= GROUPS_MAX {
+            return Err(error);
+        }
+        // The kernel says how many there are.
+        groups.resize(count.clamp(groups.len() + 1, GROUPS_MAX), 0);
+    }
+}
+
 fn set_int(socket: &OwnedFd, level: i32, option: i32, value: libc::c_int) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
     // SAFETY: the kernel reads `length` bytes of `value`, which has that many.

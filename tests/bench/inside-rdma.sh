@@ -1,6 +1,6 @@
 #!/bin/bash
-# inside-rdma.sh PAIRS TIME: the part of rdma.sh that runs inside the user-mode kernel.
-pairs=$1 time=$2
+# inside-rdma.sh ROUNDS TIME: the part of rdma.sh that runs inside the user-mode kernel.
+rounds=$1 time=$2
 declare -A WRITE=([read]='' [write]=--write)
 . /run/scenarios/lib.sh
 boot
@@ -14,9 +14,16 @@ TRANSPORT=rdma listener $ADDRESS:4420
 subsystem $T1 any
 namespace null 1024 4096
 # A reactor has one of the two CPUs, the load the other one; the device, which is software, has what they
-# leave.
-sed -i 's/^cores.*/cores = [0]/' "$CONFIG"
+# leave. The reactor polls as the host and both ends of the floor do: by default it would sleep after 50 us,
+# less than a command takes here.
+sed -i 's/^cores.*/cores = [0]\npoll = "always"/' "$CONFIG"
 /run/bin/sluiced --config "$CONFIG" >/run/sluiced.log 2>&1 &
+daemon=$!
+# A CPU that has gone idle takes this kernel long to wake, longer than all that is measured. Two loops that run
+# where nothing else wants to keep both awake, for all that is measured alike.
+for cpu in 0 1; do
+    chrt -i 0 taskset -c $cpu bash -c 'while :; do :; done' &
+done
 eventually 10 grep -q serving /run/sluiced.log || fail "$(cat /run/sluiced.log)"
 
 dir=/sys/kernel/config/nvmet disk=/sys/kernel/config/nullb/quick
@@ -38,39 +45,46 @@ ln -s $dir/subsystems/$T2 $dir/ports/1/subsystems/
 # of EXPRESSION: prints a value of the JSON in $out, by perl.
 of() { perl -MJSON::PP -0777 -e 'my $r = decode_json($ARGV[1]); print eval $ARGV[0]; die $@ if $@' "$1" "$out"; }
 
-# median a|b: prints the median of the rates of one of the two targets.
-median() { of 'my @s = sort { $a <=> $b } map { $_->{'"$1"'}{iops} } @{$r->{pairs}}; sprintf "%.0f", $s[$#s / 2]'; }
-
 # rate: prints the rate of a load, or of a floor, of which the JSON is in $out.
 rate() { of '(map { $_->{iops} // () } $r, map { ($_->{reads}, $_->{writes}) } @{$r->{jobs}})[0]'; }
 
-echo "| load | time for a command, in times of the floor's (rounds) |"
-echo "|---|---|"
+# target PORT SUBSYSTEM: loads a target, as $load says; prints its rate.
+target() {
+    out=$(/run/bin/sluice bench --json -t rdma -a "$ADDRESS:$1" -n "$2" --time "$time" --warmup 200ms --core 1 \
+        --rw "rand$rw" --bs "$bs" --depth "$depth" 2>&1) || fail "$load: $out"
+    rate
+}
+
+# middle NUMBER...: prints the median, and the least and the greatest.
+middle() {
+    perl -e 'my @s = sort { $a <=> $b } @ARGV; printf "%.2f (%.2f to %.2f)", $s[$#s / 2], @s[0, -1]' "$@"
+}
+
+# times A B: prints A in times of B.
+times() { perl -e 'print $ARGV[0] / $ARGV[1]' "$1" "$2"; }
+
+echo "| load | floor/s | sluiced/s | nvmet/s | time, in times of the floor's (rounds) | sluiced/nvmet (rounds) |"
+echo "|---|---|---|---|---|---|"
 for load in "read 4k 1" "read 4k 32" "read 4k 127" "write 4k 1" "write 4k 32" "write 4k 127" "read 128k 1" \
     "read 128k 32" "write 128k 1" "write 128k 32"; do
     read -r rw bs depth <<<"$load"
-    ratios=()
-    for _ in $(seq "$pairs"); do
+    floors=() ours=() nvmets=() floor_times=() nvmet_times=()
+    for _ in $(seq "$rounds"); do
+        ours+=("$(target 4420 $T1)")
+        # A daemon that polls would take time from what is measured in its absence.
+        kill -STOP $daemon
+        nvmets+=("$(target 4430 $T2)")
         out=$(/run/bin/sluice bench floor --json -t rdma -a $ADDRESS --time "$time" --core 1 --server-core 0 \
             --bs "$bs" --depth "$depth" ${WRITE[$rw]} 2>&1) || fail "floor, $load: $out"
-        floor=$(rate)
-        out=$(/run/bin/sluice bench --json -t rdma -a $ADDRESS:4420 -n $T1 --time "$time" --warmup 200ms --core 1 \
-            --rw "rand$rw" --bs "$bs" --depth "$depth" 2>&1) || fail "$load: $out"
-        ratios+=("$(perl -e 'printf "%.2f", $ARGV[0] / $ARGV[1]' "$floor" "$(rate)")")
+        floors+=("$(rate)")
+        kill -CONT $daemon
+        floor_times+=("$(times "${floors[-1]}" "${ours[-1]}")") nvmet_times+=("$(times "${ours[-1]}" "${nvmets[-1]}")")
     done
-    echo "| rand$rw $bs, depth $depth | $(perl -e 'my @s = sort { $a <=> $b } @ARGV;
-        print "$s[$#s / 2] ($s[0] to $s[-1])"' "${ratios[@]}") |"
-done
-echo
-echo "| load | sluiced/s | nvmet/s | sluiced/nvmet (pairs) |"
-echo "|---|---|---|---|"
-for load in "randread 4k 1" "randread 4k 32" "randread 4k 127" "randwrite 4k 1" "randwrite 4k 32" \
-    "randwrite 4k 127" "read 128k 1" "read 128k 32" "write 128k 1" "write 128k 32"; do
-    read -r rw bs depth <<<"$load"
-    out=$(/run/bin/sluice bench --json -t rdma -a $ADDRESS:4420 -n $T1 --vs rdma:$ADDRESS:4430,$T2 --pairs "$pairs" \
-        --time "$time" --warmup 200ms --core 1 --rw "$rw" --bs "$bs" --depth "$depth" 2>&1) || fail "$load: $out"
-    echo "| $rw $bs, depth $depth | $(median a) | $(median b) | $(of '
-        my @s = sort { $a <=> $b } map { $_->{ratio} } @{$r->{pairs}};
-        sprintf "%.2f (%.2f to %.2f)", $s[$#s / 2], $s[0], $s[-1]') |"
+    rates=()
+    for what in "${floors[*]}" "${ours[*]}" "${nvmets[*]}"; do
+        # shellcheck disable=SC2086 # numbers, a word each
+        rates+=("$(printf %.0f "$(middle $what | cut -d' ' -f1)")")
+    done
+    echo "| $rw $bs, depth $depth | ${rates[0]} | ${rates[1]} | ${rates[2]} | $(middle "${floor_times[@]}") | $(middle "${nvmet_times[@]}") |"
 done
 pass

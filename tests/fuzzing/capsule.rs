@@ -11,7 +11,8 @@ use fabric::Nanos;
 use fabric::controller::{
     Action, AddressFamily, BackendId, ConnectionId, ControllerId, Geometry, ListenerId,
     ListenerSpec, Namespace, NamespaceFeatures, Readiness, RegionGrants, RegionRefusal,
-    RegionRequest, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
+    RegionRequest, Reply, SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec,
+    TransportType,
 };
 use fabric::nvm::BlockFormat;
 use fabric::nvme::region::{GetRegion, RegionGrant, RegionName, RegionRights, Survives};
@@ -184,7 +185,8 @@ impl Bench {
         sqe.opcode = 0x7f;
         sqe.nsid.set(u32::from(byte(data)));
         put(sqe.as_mut_bytes(), 40, bytes(data, 8));
-        let reply = self.service.fabrics_on_io_queue(self.now, connection, &sqe);
+        let reply =
+            self.service.fabrics_on_io_queue(self.now, connection, &sqe, &[], &mut self.out);
         assert!(matches!(reply, Reply::Done { .. }), "a deferred command on an I/O queue");
     }
 
@@ -243,6 +245,10 @@ impl Bench {
                     *left = left.checked_sub(1).expect("a second completion");
                 }
                 Action::Close { connection, .. } => self.close(connection),
+                Action::Authenticate { connection } => {
+                    let work = self.service.authentication_work(connection);
+                    assert!(work.is_none(), "no host has a secret");
+                }
                 Action::Abort { ticket, cid, .. } => self.service.abort_done(ticket, cid & 1 == 1),
                 Action::TableChanged { controller } => {
                     self.service.namespaces(controller).iter().for_each(drop);
@@ -350,6 +356,7 @@ fn listener(id: u32) -> ListenerSpec {
         trsvcid: if id == 1 { "8009" } else { "4420" }.to_owned(),
         discovery_only: id == 1,
         subsystems: None,
+        secure_channel: SecureChannel::Off,
     }
 }
 

@@ -2,6 +2,7 @@
 //! the plain tests. A run that finds a fault panics.
 #![expect(clippy::expect_used, reason = "a panic is how a fuzz target reports what it found")]
 
+pub mod authentication;
 pub mod capsule;
 pub mod config;
 pub mod input;

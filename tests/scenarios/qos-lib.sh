@@ -84,10 +84,9 @@ detach() {
 
 # --- load --------------------------------------------------------------------------------------
 
-# fio_hosts NAME SECONDS JOB...: runs one fio job for each host, all at once, after RAMP (1) seconds that
-# do not count: a JOB is "NAME DISK DEPTH [OPTION=VALUE...]". An error that fio counts fails the
-# scenario; fio_got has the results.
-fio_hosts() {
+# fio_jobs NAME SECONDS JOB...: writes the file of jobs for fio, one job for each host, all at once, after
+# RAMP (1) seconds that do not count: a JOB is "NAME DISK DEPTH [OPTION=VALUE...]".
+fio_jobs() {
     local name=$1 seconds=$2 job
     shift 2
     {
@@ -99,6 +98,13 @@ fio_hosts() {
             printf '%s\n' "[$1]" filename="$2" iodepth="$3" "${@:4}"
         done
     } >"/tmp/fio-$name.ini"
+}
+
+# fio_hosts NAME SECONDS JOB...: runs the jobs that fio_jobs describes. An error that fio counts fails the
+# scenario; fio_got has the results.
+fio_hosts() {
+    local name=$1
+    fio_jobs "$@"
     fio --eta=never --aux-path=/tmp --output-format=json --output="/tmp/fio-$name.json" \
         "/tmp/fio-$name.ini" >"/tmp/fio-$name.err" 2>&1 ||
         fail "fio $name: $(head -c 2000 "/tmp/fio-$name.err") $(grep -v '[{}:]' "/tmp/fio-$name.json" | head -5)"

@@ -4,8 +4,9 @@
 # over queues of their own for writes, and each direction is shared; or they read, the third one over three
 # connections.
 # kernel: nvme_core.multipath=N ncpus=1
-# A third of the link of other scenarios: it stays the bottleneck on a machine that is busy.
-LINK=25 THRESHOLD=24000
+# A third of the link of other scenarios: it stays the bottleneck on a machine that is busy. Over RDMA
+# both directions of 75 Mbit/s are more than such a machine carries; with much less, queue pairs give up.
+LINK=25 THRESHOLD=24000 RDMA_LINK=60
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot
 TIME=12 RAMP=3
@@ -75,15 +76,19 @@ done
 
 step "classes"
 network_qos --enabled on
+# classes: says whether each direction is shared, and whether as much is carried as without. Over TCP that
+# holds of each direction; over RDMA of both together: without classes soft RoCE leaves writes more than half.
 classes() {
-    local code=0 at reads=
+    local code=0 at least=80 totals=()
+    ! over rdma || least=60
     load classes
     for at in "${!WAYS[@]}"; do
         see classes "${WAYS[at]}" 12 "${WEIGHTS[@]:1}" || code=1
-        nearly "the total, for that without" "$TOTAL" "${PLAIN[at]}" 85 || code=1
-        [ -z "$reads" ] || nearly "writes, for reads" "$TOTAL" "$reads" 80 || code=1
-        reads=$TOTAL
+        over rdma || nearly "the total, for that without" "$TOTAL" "${PLAIN[at]}" 85 || code=1
+        totals+=("$TOTAL")
     done
+    nearly "all, for that without" "$(sum "${totals[@]}")" "$(sum "${PLAIN[@]}")" 85 || code=1
+    [ ${#totals[@]} = 1 ] || nearly "writes, for reads" "${totals[1]}" "${totals[0]}" $least || code=1
     return $code
 }
 three_times classes

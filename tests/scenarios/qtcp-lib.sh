@@ -19,7 +19,7 @@
 # way besides, or empty: with next to none, a window's packets come to the link all at once.
 # Over RDMA the link is always the faster one: without classes soft RoCE has 128 KiB of each host under
 # way, and a queue pair that waits for 67 ms sends again, and gives up in the end.
-! over rdma || LINK=75 THRESHOLD=60000
+! over rdma || LINK=${RDMA_LINK:-75} THRESHOLD=$((LINK * 800))
 LINK=${LINK:-75} THRESHOLD=${THRESHOLD:-60000} DELAY=${DELAY-1ms}
 # RDMA_HOSTS: the hosts that use RDMA, on soft RoCE; the others use TCP. The kernel's NVMe/RDMA host knows
 # the first network namespace alone: the wires of these hosts end there, as wire1, wire2 and wire3, and the

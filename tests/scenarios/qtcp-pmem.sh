@@ -6,7 +6,7 @@
 # kernel: nvme_core.multipath=N ncpus=1
 RDMA_HOSTS="1"
 . /run/scenarios/qtcp-lib.sh
-# A slow link leaves the only CPU time: what waits for it waits for no queue.
+# A slow link leaves CPU time: what waits for that waits for no queue.
 LINK=25
 qtcp_boot
 cat <<END | configure
@@ -63,13 +63,13 @@ echo "    beside bulk, one queue:    p50 $P50 us, p99 $P99 us, bulk $BULK Mbit/s
 step "beside bulk, with a queue for Urgent and the network's part on"
 for router in r r2; do priority $router; done
 network_qos --enabled on
-# kept: says whether of what the bulk costs no more than half is left, at the median. The rest is this
-# machine's: its only CPU carries both ends, the routers and the bulk, and what waits for it waits for no queue.
+# kept: says whether of what the bulk costs no more than half is left, at the median. The rest is in part the
+# link's: one that was silent sends 20 KB at once, which a reader alone has after each of its pauses. And one
+# CPU carries both ends, the routers and the bulk; what waits for it waits for no queue. The bulk goes on.
 kept() {
     beside classes
     echo "    beside bulk, two queues:   p50 $P50 us, p99 $P99 us, bulk $BULK Mbit/s"
-    [ $(((P50 - alone) * 2)) -le $((plain - alone)) ]
+    [ $(((P50 - alone) * 2)) -le $((plain - alone)) ] && [ "${BULK%.*}" -gt $((LINK / 3)) ]
 }
 three_times kept
-[ "${BULK%.*}" -gt $((LINK / 3)) ] || fail "the bulk has $BULK Mbit/s of $LINK"
 pass

@@ -4,23 +4,40 @@
 # kernel: nvme_core.multipath=N ncpus=1
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot
-# Long enough for what is looked at meanwhile, on a slow machine too.
-TIME=30
+TIME=15
 # Over RDMA Urgent is a queue pair that nobody bounds: beside it the link is never at rest.
 if over rdma; then TOLERANCE=12; else TOLERANCE=5; fi
 three_hosts urgent high low
 
+# jobs: prints what fio_jobs takes for the three hosts.
+jobs() { printf '%s\n' "urgent ${DISKS[1]} 8 bs=128k" "high ${DISKS[2]} 8 bs=128k" "low ${DISKS[3]} 8 bs=128k"; }
+
 # load NAME WEIGHT_OF_HIGH LOW: prints the shares of High and Low among themselves; sets URGENT to the
 # Mbit/s of Urgent.
 load() {
-    local name=$1 fio watch host eyes=()
-    fio_hosts "$name" $TIME "urgent ${DISKS[1]} 8 bs=128k" "high ${DISKS[2]} 8 bs=128k" "low ${DISKS[3]} 8 bs=128k" &
+    local name=$1 fio watch jobs
+    mapfile -t jobs < <(jobs)
+    fio_hosts "$name" $TIME "${jobs[@]}" &
     fio=$!
     sleep 2
     watch_link "$name"
     watch=$!
-    sleep 2
-    # While there is load: what comes after it is the admin queue's, which is not marked.
+    wait $fio || fail "fio"
+    kill $watch
+    URGENT=$(mbits "$name" urgent 128)
+    printf '    %-20s %8.1f\n' urgent "$URGENT"
+    link_shares "$name" read $TOLERANCE "high $2 2 $(mbits "$name" high 128)" "low $3 3 $(mbits "$name" low 128)"
+}
+
+# look: sets MARKS to the DSCP of the hosts' packets, and LIMITS to what their connections may send in
+# bit/s. The load lasts until all is seen: what comes without it is the admin queue's, which is not marked.
+look() {
+    local fio host jobs eyes=()
+    mapfile -t jobs < <(jobs)
+    fio_jobs look 200 "${jobs[@]}"
+    fio --eta=never --aux-path=/tmp --output=/tmp/fio-look.json /tmp/fio-look.ini &
+    fio=$!
+    sleep 4
     for host in 1 2 3; do
         TRANSPORT=$(transport_of $host) TARGET_IP=$(target_of $host) \
             dscp $((4419 + host)) "$(home $host)" >/tmp/dscp.$host &
@@ -28,13 +45,9 @@ load() {
     done
     wait "${eyes[@]}" || fail "the DSCP"
     LIMITS=$(for host in 1 2 3; do flow $host out limit; done | paste -sd' ')
-    kill -0 $fio || fail "the load ended before all was seen"
+    kill $fio || fail "the load ended before all was seen"
+    wait $fio || :
     MARKS=$(cat /tmp/dscp.? | paste -sd' ')
-    kill $watch
-    wait $fio || fail "fio"
-    URGENT=$(mbits "$name" urgent 128)
-    printf '    %-20s %8.1f\n' urgent "$URGENT"
-    link_shares "$name" read $TOLERANCE "high $2 2 $(mbits "$name" high 128)" "low $3 3 $(mbits "$name" low 128)"
 }
 
 step "plain dctcp"
@@ -45,6 +58,7 @@ step "classes"
 network_qos --enabled on
 classes() { load classes 3 1 && nearly "Urgent, for what it has with plain dctcp" "$URGENT" "$plain" 95; }
 three_times classes
+look
 echo "    limits of Urgent, High, Low in bit/s: $LIMITS"
 same "the limit of Urgent" "${LIMITS%% *}" null
 same "DSCP of Urgent, High, Low" "$MARKS" "46 34 8"

@@ -5,7 +5,6 @@ mod control;
 mod failure;
 mod host;
 mod pmem;
-mod random;
 mod sim;
 mod top;
 
@@ -13,6 +12,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use sluice_sim::random;
 
 use control::{Names, Options};
 
@@ -30,16 +30,16 @@ struct Cli {
 enum Command {
     #[command(flatten)]
     Control(control::Command),
-    /// Put load on an NVMe/TCP target and measure its throughput and latency.
+    /// Put load on an NVMe/TCP or NVMe/RDMA target, or a region, and measure its throughput and latency.
     Bench(Box<bench::Args>),
     /// Use regions of persistent memory by one-sided RDMA, or see what their reservations are worth.
     Pmem {
         #[command(subcommand)]
         action: PmemCommand,
     },
-    /// Reproduce a figure of the papers behind the design, on a model.
+    /// Simulate scenarios, predict what a load has on a target, and reproduce figures of the sources.
     Sim(sim::Args),
-    /// Show the traffic of classes, sessions, devices, hosts and links, live.
+    /// Show the traffic of classes, sessions, devices, hosts, links, connections and workloads, live.
     Top(top::Args),
 }
 
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
         Command::Pmem { action: PmemCommand::Client(action) } => {
             pmem::run(&action, options.json).map(|()| ExitCode::SUCCESS)
         }
-        Command::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::run(&args, &options).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| failure::report(&error, options.json))

@@ -16,8 +16,13 @@ pub(crate) const PARAMS: ConnectionParams = ConnectionParams {
     retries: 7,
     not_ready_retries: 7,
 };
-pub(crate) const SIZE: QueuePairSize =
-    QueuePairSize { sends: 16, receives: 32, receive_bytes: 64, send_payloads: false };
+pub(crate) const SIZE: QueuePairSize = QueuePairSize {
+    sends: 16,
+    receives: 32,
+    receive_bytes: 64,
+    send_payloads: false,
+    flushes: false,
+};
 /// An address and a key that no device has given.
 pub(crate) const NOWHERE: Remote = Remote { address: 0x5000_0000, key: 0x00de_ad00 };
 

@@ -1,5 +1,5 @@
 //! The hosts that may connect to a subsystem: by their NQNs, which are believed, and by the
-//! addresses that they come from.
+//! addresses that they come from; with what they may do.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net};
 
 use super::Refusal;
+use super::rights::HostRights;
 
 /// The networks that a peer may come from; none: any address. An IPv4 address that is mapped into
 /// IPv6 counts as the IPv4 address.
@@ -93,12 +94,22 @@ pub struct AllowedHost {
     pub nqn: String,
     /// The addresses that the host may come from.
     pub sources: Sources,
+    /// What the host may do.
+    pub rights: HostRights,
 }
 
-/// Makes a host that may come from any address.
+impl AllowedHost {
+    /// Says whether nothing but the host's name was set.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.sources.is_any() && self.rights.are_all()
+    }
+}
+
+/// Makes a host that may come from any address and do all that there is.
 impl<T: Into<String>> From<T> for AllowedHost {
     fn from(nqn: T) -> Self {
-        Self { nqn: nqn.into(), sources: Sources::default() }
+        Self { nqn: nqn.into(), ..Self::default() }
     }
 }
 
@@ -230,7 +241,7 @@ mod tests {
             let sources = if bound { [network].into_iter().collect() } else { Sources::default() };
             let admits = sources.admit(Some(address));
             let hosts = match listed {
-                true => vec![AllowedHost { nqn: "nqn.a".into(), sources }],
+                true => vec![AllowedHost { sources, .."nqn.a".into() }],
                 false => vec!["nqn.b".into()],
             };
             let expected = match (listed, any) {

@@ -11,7 +11,7 @@ use super::{
     SmartCounters,
 };
 use crate::Nanos;
-use crate::fabrics::{CONNECT_DATA_BYTES, PropertyGet, PropertySet};
+use crate::fabrics::{AUTH_MESSAGE_MAX, AuthCommand, CONNECT_DATA_BYTES, PropertyGet, PropertySet};
 use crate::nvme::feature::{GetFeature, SetFeature};
 use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand};
 use crate::nvme::log::GetLogPage;
@@ -57,7 +57,7 @@ impl Service {
     }
 
     /// Finds the controller whose admin queue a connection is.
-    fn admin_queue_of(&self, connection: ConnectionId) -> Option<ControllerId> {
+    pub(super) fn admin_queue_of(&self, connection: ConnectionId) -> Option<ControllerId> {
         match self.connections.get(&connection) {
             Some(Attachment { controller, qid: 0, closing: false, .. }) => Some(*controller),
             _ => None,
@@ -94,9 +94,12 @@ impl Service {
     fn check(&self, command: &Command<'_>) -> Result<(), Status> {
         let controller = self.controllers.get(&command.id).ok_or(Status::INTERNAL_ERROR)?;
         let sqe = command.sqe;
+        if !self.admits(command.connection, sqe) {
+            return Err(Status::AUTHENTICATION_REQUIRED);
+        }
         let cid = sqe.cid.get();
         let deferred = |a: &PendingAbort| a.controller == command.id && a.cid == cid;
-        if self.aborts.values().any(deferred) {
+        if self.aborts.values().any(deferred) || self.gate.holds(command.connection, cid) {
             return Err(Status::CID_CONFLICT);
         }
         if sqe.fuse() != 0 {
@@ -115,7 +118,7 @@ impl Service {
 
     fn execute(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> Reply {
         match command.sqe.opcode {
-            FABRICS => self.fabrics_on_admin_queue(command),
+            FABRICS => self.fabrics_on_admin_queue(command, out),
             admin::IDENTIFY => self.with_controller(command, |service, controller| {
                 service.identify(controller, IdentifyCommand::parse(command.sqe), out)
             }),
@@ -251,7 +254,7 @@ impl Service {
         Reply::OK
     }
 
-    fn fabrics_on_admin_queue(&mut self, command: &Command<'_>) -> Reply {
+    fn fabrics_on_admin_queue(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> Reply {
         match fctype(command.sqe) {
             fabrics::PROPERTY_GET => {
                 let property = PropertyGet::parse(command.sqe);
@@ -263,6 +266,9 @@ impl Service {
             fabrics::PROPERTY_SET => {
                 self.property_set(command.now, command.id, PropertySet::parse(command.sqe))
             }
+            fabrics::AUTHENTICATION_SEND | fabrics::AUTHENTICATION_RECEIVE => {
+                self.authenticate(command.now, command.connection, command.sqe, command.data, out)
+            }
             fabrics::CONNECT => Reply::failed(Status::COMMAND_SEQUENCE_ERROR.dnr()),
             // Only I/O queues can be deleted.
             fabrics::DISCONNECT => Reply::failed(Status::DISCONNECT_INVALID_QUEUE_TYPE.dnr()),
@@ -270,30 +276,37 @@ impl Service {
         }
     }
 
-    /// Answers a Fabrics command on a connected I/O queue. Disconnect frees the queue identifier;
+    /// Answers a Fabrics command on a connected I/O queue; `data` and `out` are as with
+    /// [`Self::admin`]. Disconnect frees the queue identifier;
     /// the caller closes the connection after its completion is sent.
     pub fn fabrics_on_io_queue(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         connection: ConnectionId,
         sqe: &Sqe,
+        data: &[u8],
+        out: &mut Vec<u8>,
     ) -> Reply {
+        out.clear();
         let attachment = match self.connections.get(&connection) {
             Some(a) if a.qid != 0 && !a.closing && sqe.opcode == FABRICS => *a,
             _ => return Reply::failed(Status::COMMAND_SEQUENCE_ERROR.dnr()),
         };
+        if self.gate.holds(connection, sqe.cid.get()) {
+            return Reply::failed(Status::CID_CONFLICT.dnr());
+        }
         match fctype(sqe) {
             // Record format, CDW10 15:0.
             fabrics::DISCONNECT if sqe.cdw10.get() & 0xffff != 0 => {
                 Reply::failed(Status::CONNECT_INCOMPATIBLE_FORMAT.dnr())
             }
             fabrics::DISCONNECT => {
-                if let Some(controller) = self.controllers.get_mut(&attachment.controller) {
-                    controller.queues.remove(&attachment.qid);
-                    controller.settled.remove(&attachment.qid);
-                }
+                self.remove_queue(attachment.controller, attachment.qid);
                 self.close_queue(connection, CloseReason::Disconnected);
                 Reply::OK
+            }
+            fabrics::AUTHENTICATION_SEND | fabrics::AUTHENTICATION_RECEIVE => {
+                self.authenticate(now, connection, sqe, data, out)
             }
             fabrics::CONNECT => Reply::failed(Status::COMMAND_SEQUENCE_ERROR.dnr()),
             // Properties belong to the admin queue.
@@ -305,7 +318,8 @@ impl Service {
     }
 
     /// Returns the length of the data that a command moves. On a connection that is not connected
-    /// yet, only Connect moves data; on an I/O queue, no Fabrics command does.
+    /// yet, only Connect moves data; on an I/O queue, of the Fabrics commands those of an
+    /// authentication.
     #[must_use]
     pub fn data_length(&self, connection: ConnectionId, sqe: &Sqe) -> DataLength {
         let to_host = |bytes: u64| DataLength {
@@ -319,6 +333,12 @@ impl Service {
         let attached = self.connections.get(&connection);
         match (attached.map(|a| a.qid), sqe.opcode) {
             (None, FABRICS) if fctype(sqe) == fabrics::CONNECT => from_host(CONNECT_DATA_BYTES),
+            (Some(_), FABRICS) if fctype(sqe) == fabrics::AUTHENTICATION_SEND => {
+                from_host(AuthCommand::parse(sqe).length.min(AUTH_MESSAGE_MAX))
+            }
+            (Some(_), FABRICS) if fctype(sqe) == fabrics::AUTHENTICATION_RECEIVE => {
+                to_host(u64::from(AuthCommand::parse(sqe).length.min(AUTH_MESSAGE_MAX)))
+            }
             (Some(0), admin::IDENTIFY) => to_host(wide(IDENTIFY_SIZE)),
             (Some(0), admin::GET_LOG_PAGE) => to_host(GetLogPage::parse(sqe).length.min(most)),
             (Some(0), admin::GET_FEATURES) => to_host(wide(GetFeature::parse(sqe).data_length())),

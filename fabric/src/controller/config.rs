@@ -240,6 +240,18 @@ pub enum AddressFamily {
     Ipv6,
 }
 
+/// Whether a listener's connections are over TLS, which the daemon sees to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecureChannel {
+    /// None is.
+    #[default]
+    Off,
+    /// A host may choose, unless it has a TLS key: then its connections must be.
+    Allowed,
+    /// All are.
+    Required,
+}
+
 /// A listener to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerSpec {
@@ -259,6 +271,8 @@ pub struct ListenerSpec {
     pub discovery_only: bool,
     /// NQNs of the subsystems served here; none: all.
     pub subsystems: Option<Vec<String>>,
+    /// Whether connections are over TLS.
+    pub secure_channel: SecureChannel,
 }
 
 impl ListenerSpec {

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::config::check_nqn;
 use super::instance::{Controller, ControllerKind};
@@ -28,6 +28,7 @@ impl Service {
         let subsystem = Subsystem {
             spec,
             namespaces: Arc::default(),
+            protected: OnceLock::new(),
             restricted: 0,
             uuids: HashMap::new(),
             nguids: HashMap::new(),
@@ -148,8 +149,8 @@ impl Service {
         Ok(())
     }
 
-    /// Lets a host come from other addresses than before; its controllers end where one of their
-    /// connections comes from elsewhere.
+    /// Gives a host other rights than before, and lets it come from other addresses; its controllers
+    /// end where one of their connections comes from elsewhere.
     ///
     /// # Errors
     /// There is no such subsystem, or the host is not in its list.
@@ -168,7 +169,8 @@ impl Service {
         Ok(())
     }
 
-    /// Refuses a host from now on; its controllers end, unless any host is allowed.
+    /// Refuses a host from now on; its controllers end, unless any host is allowed: then it has the
+    /// rights of any. Keys of TLS that it has had made for the subsystem are forgotten.
     ///
     /// # Errors
     /// There is no such subsystem, or the host is not in its list.
@@ -176,6 +178,7 @@ impl Service {
         let at = self.must_list(nqn, host)?;
         let listed = self.must_exist(nqn)?.spec.hosts.get(at);
         let bound = listed.is_some_and(|known| !known.sources.is_any());
+        self.gate.forget_keys(host, Some(nqn));
         self.change_access(now, nqn, bound, |spec| drop(spec.hosts.remove(at)));
         Ok(())
     }
@@ -244,9 +247,9 @@ impl Service {
         self.host_of(nqn, host)?.ok_or_else(missing)
     }
 
-    /// Changes the hosts that may use a subsystem: controllers that may not stay end, and discovery
-    /// controllers are told whose hosts see the subsystem come or go. `bound`: the change may concern
-    /// hosts though any host may connect.
+    /// Changes the hosts that may use a subsystem, and their rights: controllers that may not stay end,
+    /// and discovery controllers are told whose hosts see the subsystem come or go. `bound`: the change
+    /// may end controllers though any host may connect.
     fn change_access(
         &mut self,
         now: Nanos,
@@ -269,6 +272,7 @@ impl Service {
             let after = seen(self);
             self.discovery_changed(|c| before.contains(&c.id) != after.contains(&c.id));
         }
+        self.settle_rights(nqn);
     }
 
     /// Sets or clears a namespace and tells the controllers whose host saw or sees it.
@@ -277,16 +281,11 @@ impl Service {
         subsystem.set_namespace(nsid, namespace.as_ref());
         for id in &subsystem.controllers {
             let Some(controller) = self.controllers.get_mut(id) else { continue };
-            let seen = namespace.clone().filter(|n| n.visible_to(controller.host()));
-            if seen.is_none() && controller.table.get(nsid).is_none() {
-                continue;
-            }
-            controller.table = if subsystem.restricted == 0 {
-                Arc::clone(&subsystem.namespaces)
-            } else {
-                Arc::new(controller.table.with(nsid, seen))
-            };
-            controller.namespace_changed(nsid);
+            let (host, before) = (controller.host(), &controller.table);
+            let table = subsystem.table_after(nsid, host, &controller.rights, before);
+            let Some(table) = table else { continue };
+            controller.table = table;
+            controller.namespaces_changed([nsid]);
             controller.pump_events(&mut self.actions);
             self.tables_changed.insert(controller.id);
         }
@@ -321,9 +320,12 @@ impl Service {
 }
 
 impl Controller {
-    fn namespace_changed(&mut self, nsid: u32) {
-        self.changed.insert(nsid);
-        self.events.raise(OptionalEvents::NAMESPACE_ATTRIBUTE);
+    /// Notes that the host sees these namespaces otherwise than before, or has other rights.
+    pub(super) fn namespaces_changed(&mut self, nsids: impl IntoIterator<Item = u32>) {
+        for nsid in nsids {
+            self.changed.insert(nsid);
+            self.events.raise(OptionalEvents::NAMESPACE_ATTRIBUTE);
+        }
         self.shared.table_version.fetch_add(1, Ordering::AcqRel);
     }
 }
@@ -343,7 +345,7 @@ impl Subsystem {
                 self.nguids.insert(new.nguid, nsid);
             }
         }
-        self.namespaces = Arc::new(self.namespaces.with(nsid, namespace.cloned()));
+        self.set_in_tables(nsid, namespace);
     }
 
     fn must_have(&self, nsid: u32) -> Result<Arc<Namespace>, ConfigError> {

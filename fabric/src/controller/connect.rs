@@ -1,5 +1,6 @@
 //! The Connect command (NVMe base 2.0, section 6.3).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use zerocopy::FromBytes;
@@ -12,10 +13,13 @@ use super::registers::Properties;
 use super::service::Attachment;
 use super::{
     Connected, ConnectionId, ControllerId, ControllerShared, ListenerId, QueueKind, Refusal,
-    Rejected, Service, TransportType,
+    Rejected, SecureChannel, Service, TransportType,
 };
 use crate::Nanos;
-use crate::fabrics::{ConnectAttributes, ConnectCommand, ConnectData, DISCOVERY_NQN, nqn_field};
+use crate::fabrics::{
+    AUTHENTICATION_REQUIRED, ConnectAttributes, ConnectCommand, ConnectData, DISCOVERY_NQN,
+    nqn_field,
+};
 use crate::nvme::Sqe;
 
 /// The CNTLID with which a host asks for any controller.
@@ -56,10 +60,12 @@ impl Service {
     /// - Command Sequence Error without DNR: the queue identifier is in use, but its connection
     ///   may be about to end;
     /// - Connect Invalid Host: the host may not use the subsystem, or not from its address (a host
-    ///   with an empty NQN may use what any host may use);
+    ///   with an empty NQN may use what any host may use); or the TLS key of the connection is for
+    ///   another host or subsystem, or there is none and the host has one; or the controller's admin
+    ///   queue is one on which the host has had a TLS key made;
     /// - Keep Alive Timeout Invalid: a discovery controller's is too long;
-    /// - Connect Controller Busy, without DNR: there is no room for the controller or its queue, or
-    ///   the target is draining.
+    /// - Connect Controller Busy, without DNR: there is no room for the controller or its queue, the
+    ///   target is draining, or the host has failed to authenticate and has to wait.
     pub fn connect(
         &mut self,
         now: Nanos,
@@ -80,11 +86,11 @@ impl Service {
         let names = self.check_fields(&command, data);
         let (subsystem, host) = names.map_err(Refusal::rejected)?;
         let request = ConnectRequest { connection, listener, command, data, subsystem, host };
-        self.check_access(&request).map_err(Refusal::rejected)?;
+        self.check_access(now, &request).map_err(Refusal::rejected)?;
         let connected = if command.qid.get() == 0 {
             self.connect_admin(now, &request)
         } else {
-            self.connect_io(&request)
+            self.connect_io(now, &request)
         };
         connected.map_err(Refusal::rejected)
     }
@@ -115,12 +121,22 @@ impl Service {
     }
 
     /// Says whether the subsystem is served on the listener and to the host.
-    fn check_access(&self, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
+    fn check_access(&self, now: Nanos, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
         let listener = self.listeners.get(&request.listener).ok_or(Refusal::NoListener)?;
         if self.draining {
             return Err(Refusal::Draining);
         }
-        if request.subsystem == DISCOVERY_NQN {
+        let discovery = request.subsystem == DISCOVERY_NQN;
+        let names = (request.host, request.subsystem);
+        let channel = match listener.secure_channel {
+            // Discovery tells a host with a key that it has to use it.
+            SecureChannel::Allowed if discovery => SecureChannel::Off,
+            channel => channel,
+        };
+        if let Some(refusal) = self.channels.refusal(request.connection, names, channel) {
+            return Err(refusal);
+        }
+        if discovery {
             return Ok(());
         }
         let subsystem = self.subsystems.get(request.subsystem).ok_or(Refusal::NoSubsystem)?;
@@ -128,7 +144,12 @@ impl Service {
             return Err(Refusal::NotServedHere);
         }
         let address = self.room.address(request.connection);
-        subsystem.refusal(request.host, address).map_or(Ok(()), Err)
+        if let Some(refusal) = subsystem.refusal(request.host, address) {
+            return Err(refusal);
+        }
+        let proved = self.channels.proves(request.connection);
+        let waits = !proved && self.gate.must_wait(now, request.host, address);
+        if waits { Err(Refusal::TooManyTries) } else { Ok(()) }
     }
 
     fn connect_admin(
@@ -152,6 +173,7 @@ impl Service {
             ControllerKind::Discovery => QueueKind::Discovery,
         };
         let connected = connected(&controller, request, kind);
+        let connected = self.gate_for(now, request.connection, address, connected);
         if let Some(subsystem) = self.subsystems.get_mut(request.subsystem) {
             subsystem.controllers.insert(id);
         }
@@ -187,14 +209,18 @@ impl Service {
         request: &ConnectRequest<'_>,
     ) -> Controller {
         let kind = request.controller_kind();
-        let table = self.subsystems.get(request.subsystem).map(|s| s.table_for(request.host));
+        let subsystem = self.subsystems.get(request.subsystem);
+        let rights = subsystem.map(|s| s.rights_of(request.host)).unwrap_or_default();
+        let table = subsystem.map(|s| s.table_for(request.host, &rights));
         let features = Features::new(&self.config);
         let shared =
             ControllerShared::new(id, request.host, request.subsystem, self.config.arbitration);
+        shared.set_max_class(rights.highest_class());
         Controller {
             id,
             kind,
             shared: Arc::new(shared),
+            rights,
             table: table.unwrap_or_default(),
             host_id: request.data.hostid,
             listener: request.listener,
@@ -216,10 +242,15 @@ impl Service {
         }
     }
 
-    fn connect_io(&mut self, request: &ConnectRequest<'_>) -> Result<Connected, Refusal> {
+    fn connect_io(
+        &mut self,
+        now: Nanos,
+        request: &ConnectRequest<'_>,
+    ) -> Result<Connected, Refusal> {
         let id = ControllerId(request.data.cntlid.get());
         let controller = self.controllers.get_mut(&id).ok_or(Refusal::NoController)?;
         let qid = request.command.qid.get();
+        let over_tls = |connection| self.channels.names(connection).is_some();
         let wrong = if controller.subsystem() != request.subsystem {
             Some(Refusal::OtherSubsystem)
         } else if controller.host() != request.host {
@@ -230,6 +261,8 @@ impl Service {
             Some(Refusal::NoIoQueues)
         } else if !controller.shared.is_ready() {
             Some(Refusal::NotEnabled)
+        } else if over_tls(controller.admin) && !over_tls(request.connection) {
+            Some(Refusal::OnlyWithTls)
         } else if qid > controller.features.queues_granted {
             Some(Refusal::QueueId)
         } else {
@@ -243,8 +276,25 @@ impl Service {
         self.room.settle(controller);
         controller.shared.note_traffic();
         let connected = connected(controller, request, QueueKind::Io);
+        let address = self.room.address(request.connection);
+        let connected = self.gate_for(now, request.connection, address, connected);
         self.attach(request.connection, id, qid);
         Ok(connected)
+    }
+
+    /// Has a host prove itself on a queue that it has just connected, if it must.
+    fn gate_for(
+        &mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        address: Option<IpAddr>,
+        connected: Connected,
+    ) -> Connected {
+        let authentication = connected.kind != QueueKind::Discovery
+            && !self.channels.proves(connection)
+            && self.gate.connected(now, connection, &connected.shared, address);
+        let required = if authentication { AUTHENTICATION_REQUIRED } else { 0 };
+        Connected { result: connected.result | required, authentication, ..connected }
     }
 
     fn attach(&mut self, connection: ConnectionId, controller: ControllerId, qid: u16) {
@@ -267,6 +317,7 @@ fn connected(controller: &Controller, request: &ConnectRequest<'_>, kind: QueueK
         kind,
         priority_class: request.command.cattr & 0b11,
         keep_alive: controller.keep_alive.timeout(),
+        authentication: false,
         namespaces: Arc::clone(&controller.table),
     }
 }

@@ -4,7 +4,9 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
 use super::instance::{Controller, ControllerKind};
-use super::{AddressFamily, ConnectionId, ListenerId, ListenerSpec, Service, TransportType};
+use super::{
+    AddressFamily, ConnectionId, ListenerId, ListenerSpec, SecureChannel, Service, TransportType,
+};
 use crate::fabrics::{DISCOVERY_NQN, DiscoveryEntry, DiscoveryHeader, EntryFlags, subtype};
 use crate::nvme::Status;
 use crate::nvme::identify::{OptionalEvents, nul_padded, zeroed};
@@ -74,7 +76,9 @@ impl Service {
     ) {
         let entry = usize::try_from(index).ok().and_then(|i| i.checked_sub(1));
         if let Some(record) = entry.and_then(|i| records.get(i)) {
-            let entry = write_entry(record, controller, self.config.admin_queue_entries);
+            let has_key = self.channels.has_key(controller.host());
+            let entries = self.config.admin_queue_entries;
+            let entry = write_entry(record, controller, has_key, entries);
             out.extend_from_slice(entry.as_bytes());
             return;
         }
@@ -118,6 +122,7 @@ impl Service {
 fn write_entry(
     record: &Record<'_>,
     controller: &Controller,
+    has_key: bool,
     admin_entries: u16,
 ) -> Box<DiscoveryEntry> {
     let listener = record.listener;
@@ -131,7 +136,14 @@ fn write_entry(
         AddressFamily::Ipv6 => 2,
     };
     entry.subtype = record.subtype;
-    entry.treq = DiscoveryEntry::TREQ_OPEN;
+    let secure = listener.secure_channel;
+    if secure != SecureChannel::Off {
+        entry.tsas = DiscoveryEntry::tls_tsas();
+    }
+    // A host with a key needs it where another one may choose.
+    let required = secure == SecureChannel::Required
+        || (secure == SecureChannel::Allowed && has_key && record.subtype == subtype::NVM);
+    entry.treq = if required { DiscoveryEntry::TREQ_SECURE } else { DiscoveryEntry::TREQ_OPEN };
     entry.portid = port_id(listener.id);
     entry.cntlid = U16::new(DiscoveryEntry::DYNAMIC);
     entry.asqsz = U16::new(admin_entries);

@@ -90,7 +90,7 @@ impl Service {
         }
     }
 
-    /// Returns the controllers whose host sees the namespace.
+    /// Returns the controllers whose host sees the namespace; none where the one that asks does not.
     fn controllers_with(
         &self,
         controller: &Controller,
@@ -100,7 +100,8 @@ impl Service {
         if !valid_nsid(command.nsid, &self.config) {
             return Err(Status::INVALID_NAMESPACE);
         }
-        let attached = |c: &Controller| c.table.get(command.nsid).is_some();
+        let seen = controller.table.get(command.nsid).is_some();
+        let attached = |c: &Controller| seen && c.table.get(command.nsid).is_some();
         self.controller_list(controller, command.cntid, attached, out);
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::events::{ChangedNamespaces, Events};
 use super::feature_values::Features;
 use super::regions::HeldRegions;
 use super::registers::Properties;
+use super::rights::HostRights;
 use super::{
     Action, ConnectionId, ControllerId, ControllerShared, ListenerId, NamespaceTable,
     ServiceConfig, TransportType,
@@ -31,6 +32,8 @@ pub(super) struct Controller {
     pub(super) id: ControllerId,
     pub(super) kind: ControllerKind,
     pub(super) shared: Arc<ControllerShared>,
+    /// The host's rights, by which it sees `table`.
+    pub(super) rights: HostRights,
     pub(super) table: Arc<NamespaceTable>,
     pub(super) host_id: [u8; 16],
     pub(super) listener: ListenerId,

@@ -35,6 +35,8 @@ impl Service {
     /// again.
     pub fn disconnected(&mut self, now: Nanos, connection: ConnectionId) {
         self.room.not_waiting(connection);
+        self.gate.forget(now, connection);
+        self.channels.forget(connection);
         let Some(attachment) = self.connections.remove(&connection) else { return };
         let id = attachment.controller;
         if attachment.qid == 0 {
@@ -44,14 +46,19 @@ impl Service {
         if self.ending.queue_ended(id) {
             self.start_waiting(now);
         }
-        if !attachment.closing
-            && let Some(controller) = self.controllers.get_mut(&id)
-        {
-            controller.queues.remove(&attachment.qid);
-            controller.settled.remove(&attachment.qid);
+        if !attachment.closing {
+            self.remove_queue(id, attachment.qid);
         }
         self.settle_aborts(connection);
         self.finish_quiesce_if_settled(id);
+    }
+
+    /// Frees the identifier of a controller's I/O queue.
+    pub(super) fn remove_queue(&mut self, id: ControllerId, qid: u16) {
+        if let Some(controller) = self.controllers.get_mut(&id) {
+            controller.queues.remove(&qid);
+            controller.settled.remove(&qid);
+        }
     }
 
     /// Notes that a queue has nothing left to do, in a target that drains and takes no new
@@ -216,9 +223,10 @@ impl Service {
         for id in expired {
             self.end_controller(now, id, CloseReason::KeepAliveExpired);
         }
+        let unproved = self.end_unproved(now);
         self.start_waiting(now);
         let starts = self.controllers.values().filter_map(|c| c.properties.starts).min();
-        next.into_iter().chain(starts).min()
+        next.into_iter().chain(starts).chain(unproved).min()
     }
 
     /// Changes [`arbitration`](super::ServiceConfig::arbitration), which all controllers show but

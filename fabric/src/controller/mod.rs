@@ -12,6 +12,8 @@
 
 mod access;
 mod admin;
+pub mod auth;
+mod channels;
 mod config;
 mod configure;
 mod connect;
@@ -22,6 +24,7 @@ mod error_log;
 mod events;
 mod feature_values;
 mod features;
+mod generated_keys;
 mod get_region;
 mod identify;
 mod ids;
@@ -33,22 +36,29 @@ mod properties;
 mod refusal;
 mod regions;
 mod registers;
+mod rights;
 mod room;
+mod secured;
+mod seen;
 mod service;
 mod table;
 mod types;
 
 pub use access::{AllowedHost, Sources};
+pub use channels::KeyNames;
 pub use config::{
-    AddressFamily, ConfigError, ListenerSpec, ServiceConfig, SubsystemSpec, TransportType,
+    AddressFamily, ConfigError, ListenerSpec, SecureChannel, ServiceConfig, SubsystemSpec,
+    TransportType,
 };
 pub use deferred::DeferredCommands;
 pub use error_log::FailedCommand;
+pub use generated_keys::{GeneratedKey, GeneratedKeys};
 pub use ids::{BackendId, ConnectionId, ControllerId, ListenerId};
 pub use logs::SmartCounters;
 pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, Readiness};
 pub use refusal::{Refusal, RefusalKind, Rejected};
 pub use regions::{RegionGrants, RegionRefusal, RegionRequest};
+pub use rights::HostRights;
 pub use service::{ControllerSummary, Service, SubsystemSummary};
 pub use table::NamespaceTable;
 pub use types::{

@@ -140,6 +140,11 @@ impl Namespace {
         self
     }
 
+    /// Returns the namespace for hosts that may only read.
+    pub(super) fn protected(&self) -> Self {
+        Self { features: self.features | NamespaceFeatures::READ_ONLY, ..self.clone() }
+    }
+
     /// Says whether the namespace's commands are executed.
     #[must_use]
     pub fn is_ready(&self) -> bool {

@@ -58,6 +58,17 @@ pub enum Refusal {
     HostNotAllowed,
     /// The host is in the subsystem's list, but not with this address.
     AddressNotAllowed,
+    /// The connection's TLS key is that of another host.
+    OtherTlsHost,
+    /// The connection's TLS key is for another subsystem.
+    OtherTlsSubsystem,
+    /// The connection is not over TLS, and must be: the host has a TLS key, or the listener has no
+    /// others.
+    NoTls,
+    /// The controller's admin queue is over TLS, and this one is not.
+    OnlyWithTls,
+    /// The host has failed to prove itself at this address, and has to wait.
+    TooManyTries,
     /// There are as many controllers as there can be.
     TooManyControllers,
     /// All connections that there can be are promised to hosts.
@@ -97,6 +108,8 @@ pub enum RefusalKind {
     Host,
     /// The host may not come from its address.
     Address,
+    /// The host has failed to prove itself.
+    Authentication,
     /// There is no such subsystem on the listener.
     Subsystem,
     /// There is no room for one more controller, queue or connection.
@@ -111,9 +124,10 @@ pub enum RefusalKind {
 
 impl RefusalKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Host,
         Self::Address,
+        Self::Authentication,
         Self::Subsystem,
         Self::Room,
         Self::Draining,
@@ -127,6 +141,7 @@ impl RefusalKind {
         match self {
             Self::Host => "host",
             Self::Address => "address",
+            Self::Authentication => "authentication",
             Self::Subsystem => "subsystem",
             Self::Room => "room",
             Self::Draining => "draining",
@@ -143,6 +158,11 @@ impl Refusal {
         match self {
             Self::HostNotAllowed => RefusalKind::Host,
             Self::AddressNotAllowed => RefusalKind::Address,
+            Self::OtherTlsHost
+            | Self::OtherTlsSubsystem
+            | Self::NoTls
+            | Self::OnlyWithTls
+            | Self::TooManyTries => RefusalKind::Authentication,
             Self::NoListener | Self::NoSubsystem | Self::NotServedHere => RefusalKind::Subsystem,
             Self::TooManyControllers
             | Self::TooManyConnections
@@ -189,6 +209,17 @@ impl Refusal {
             Self::NotServedHere => "the subsystem is not served on this listener",
             Self::HostNotAllowed => "the host is not in the subsystem's list",
             Self::AddressNotAllowed => "the host may not come from this address",
+            Self::OtherTlsHost => "the TLS key of the connection is that of another host",
+            Self::OtherTlsSubsystem => "the TLS key of the connection is for another subsystem",
+            Self::NoTls => {
+                "the connection is not over TLS, which the host has a key for or the listener requires"
+            }
+            Self::OnlyWithTls => {
+                "the controller's admin queue is over TLS, and so must its I/O queues be"
+            }
+            Self::TooManyTries => {
+                "the host has failed to prove itself from this address, and has to wait up to a minute"
+            }
             Self::TooManyControllers => "there are as many controllers as there can be",
             Self::TooManyConnections => "all connections are promised to hosts (max_connections)",
             Self::TooManyOfAddress => {
@@ -230,13 +261,21 @@ impl Refusal {
             }
             // Retrying later may help.
             Self::Draining
+            | Self::TooManyTries
             | Self::TooManyControllers
             | Self::TooManyConnections
             | Self::TooManyOfAddress
             | Self::TooManyDiscovery => (Status::CONNECT_CONTROLLER_BUSY, 0),
             Self::KeepAliveTime => (Status::KEEP_ALIVE_INVALID.dnr(), 0),
-            Self::HostNotAllowed | Self::AddressNotAllowed => {
+            Self::HostNotAllowed
+            | Self::AddressNotAllowed
+            | Self::OtherTlsHost
+            | Self::NoTls
+            | Self::OnlyWithTls => {
                 (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::HostNqn.result())
+            }
+            Self::OtherTlsSubsystem => {
+                (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::SubNqn.result())
             }
             Self::StaticController | Self::NoController | Self::OtherSubsystem => {
                 field(ConnectField::CntlId)

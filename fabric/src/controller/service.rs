@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::access::refusal;
+use super::auth::Gate;
+use super::channels::Channels;
 use super::ending::Ending;
 use super::instance::{Controller, ControllerKind};
 use super::room::Room;
@@ -20,6 +22,8 @@ pub(super) struct Subsystem {
     pub(super) spec: SubsystemSpec,
     /// All namespaces.
     pub(super) namespaces: Arc<NamespaceTable>,
+    /// The same for hosts that may only read; not made before there is one.
+    pub(super) protected: OnceLock<Arc<NamespaceTable>>,
     /// The number of namespaces that not every host sees.
     pub(super) restricted: usize,
     /// The NSID of each UUID.
@@ -38,15 +42,6 @@ impl Subsystem {
     /// Says whether a discovery controller's host learns of the subsystem.
     pub(super) fn shows_itself_to(&self, controller: &Controller) -> bool {
         self.refusal(controller.host(), controller.address).is_none()
-    }
-
-    /// Returns the namespaces that `host` sees.
-    pub(super) fn table_for(&self, host: &str) -> Arc<NamespaceTable> {
-        if self.restricted == 0 {
-            return Arc::clone(&self.namespaces);
-        }
-        let visible = self.namespaces.iter().filter(|n| n.visible_to(host));
-        Arc::new(NamespaceTable::new(visible.cloned()))
     }
 }
 
@@ -81,6 +76,8 @@ pub struct Service {
     pub(super) connections: HashMap<ConnectionId, Attachment>,
     pub(super) aborts: BTreeMap<AbortTicket, PendingAbort>,
     pub(super) room: Room,
+    pub(super) gate: Gate,
+    pub(super) channels: Channels,
     pub(super) ending: Ending,
     pub(super) actions: VecDeque<Action>,
     pub(super) tables_changed: BTreeSet<ControllerId>,
@@ -143,6 +140,8 @@ impl Service {
             connections: HashMap::new(),
             aborts: BTreeMap::new(),
             room: Room::default(),
+            gate: Gate::default(),
+            channels: Channels::default(),
             ending: Ending::default(),
             actions: VecDeque::new(),
             tables_changed: BTreeSet::new(),

@@ -89,6 +89,28 @@ impl NamespaceTable {
         pages.flat_map(|page| page.iter().flatten()).filter(move |n| n.nsid > nsid)
     }
 
+    /// Returns the NSIDs at which another table has another namespace, or one where there is none, in
+    /// ascending order.
+    pub(super) fn differing(&self, other: &Self) -> Vec<u32> {
+        let same = |one: &Option<Arc<Namespace>>, other: &Option<Arc<Namespace>>| match (one, other)
+        {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        let mut nsids = Vec::new();
+        for page in 0..self.pages.len().max(other.pages.len()) {
+            let of = |table: &Self| table.pages.get(page).cloned().flatten();
+            let (one, other) = (of(self), of(other));
+            if matches!((&one, &other), (Some(one), Some(other)) if Arc::ptr_eq(one, other)) {
+                continue;
+            }
+            let at = |page: &Option<Arc<Page>>, at: usize| page.as_ref()?.get(at)?.clone();
+            let differ = (0..PAGE).filter(|&index| !same(&at(&one, index), &at(&other, index)));
+            nsids.extend(differ.filter_map(|index| u32::try_from(page * PAGE + index + 1).ok()));
+        }
+        nsids
+    }
+
     /// Returns the lowest free NSID.
     pub(super) fn lowest_free(&self) -> u32 {
         let free = self.pages.iter().enumerate().find_map(|(index, page)| {

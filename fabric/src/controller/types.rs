@@ -1,10 +1,10 @@
 //! The types between the service and the daemon: identifiers, answers, actions.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use units::QueueWeights;
+use units::{Class, QueueWeights};
 
 use super::NamespaceTable;
 use super::ids::{ConnectionId, ControllerId};
@@ -24,8 +24,8 @@ pub enum QueueKind {
 /// The answer to a Connect command that succeeded.
 #[derive(Clone, Debug)]
 pub struct Connected {
-    /// The completion's result: CNTLID 15:0; ATR and ASCR (bits 17, 18) are 0: no
-    /// authentication required.
+    /// The completion's result: CNTLID 15:0, ATR 17 (the host must authenticate the queue), ASCR 18
+    /// (never set: no secure channel is required).
     pub result: u64,
     /// The controller.
     pub controller: ControllerId,
@@ -45,6 +45,9 @@ pub struct Connected {
     pub priority_class: u8,
     /// The keep alive timeout; `None` for a timer that is off.
     pub keep_alive: Option<Duration>,
+    /// Whether the host must prove itself before its commands are answered, see
+    /// [`super::Service::is_authenticated`].
+    pub authentication: bool,
     /// The namespaces that the host sees now.
     pub namespaces: Arc<NamespaceTable>,
 }
@@ -107,6 +110,9 @@ pub enum CloseReason {
     AdminQueueLost,
     /// The connection sent no Connect, and more connections have come than may wait.
     TooManyWaiting,
+    /// The host has not proved in time that it knows its secret: close after the completion that
+    /// tells it so is sent.
+    NotAuthenticated,
     /// The host deleted the queue with a Disconnect command: close after its completion is sent.
     Disconnected,
 }
@@ -124,6 +130,7 @@ impl CloseReason {
             Self::ControllerShutdown => "controller shut down by the host",
             Self::AdminQueueLost => "admin queue lost",
             Self::TooManyWaiting => "no Connect, and too many connections that wait (max_waiting)",
+            Self::NotAuthenticated => "host not authenticated",
             Self::Disconnected => "queue deleted by the host",
         }
     }
@@ -162,6 +169,12 @@ pub enum Action {
         /// The command to abort.
         cid: u16,
     },
+    /// Carry out the work of an authentication, [`super::Service::authentication_work`], on a thread
+    /// that may take long. Answer with [`super::Service::authentication_worked`].
+    Authenticate {
+        /// The queue's connection.
+        connection: ConnectionId,
+    },
     /// The namespaces that a controller's host sees have changed: hand the I/O queues the new
     /// [`super::Service::namespaces`].
     TableChanged {
@@ -184,7 +197,8 @@ pub struct ControllerShared {
     pub ready: AtomicBool,
     /// Whether a command has arrived, as I/O queues note it: traffic based keep alive (TBKAS).
     pub heard: AtomicBool,
-    /// The version of the controller's namespaces, which grows with each change.
+    /// The version of the controller's namespaces and of its host's rights, which grows with each
+    /// change.
     pub table_version: AtomicU64,
     /// Whether the host honours Command Retry Delays (Host Behavior Support).
     pub acre: AtomicBool,
@@ -193,6 +207,8 @@ pub struct ControllerShared {
     /// Weights and burst by which the host's own queues are ordered while `wrr` is set: the present
     /// Arbitration feature.
     pub weights: Arc<QueueWeights>,
+    /// The [number](Class::number) of the highest class that the host's commands may have.
+    max_class: AtomicU8,
 }
 
 impl ControllerShared {
@@ -212,7 +228,22 @@ impl ControllerShared {
             acre: AtomicBool::new(false),
             wrr: AtomicBool::new(false),
             weights: Arc::new(QueueWeights::new(arbitration)),
+            max_class: AtomicU8::new(0),
         }
+    }
+
+    /// Sets the highest class that the host's commands may have. Queues look again when
+    /// `table_version` has grown.
+    pub(super) fn set_max_class(&self, class: Class) {
+        let number = u8::try_from(class.number()).unwrap_or(u8::MAX);
+        self.max_class.store(number, Ordering::Release);
+    }
+
+    /// Returns the highest class that the host's commands may have.
+    #[must_use]
+    pub fn max_class(&self) -> Class {
+        let number = usize::from(self.max_class.load(Ordering::Acquire));
+        Class::ALL.get(number).copied().unwrap_or_default()
     }
 
     /// Says whether I/O commands are executed.

@@ -65,7 +65,7 @@ pub struct DiscoveryEntry {
     pub adrfam: u8,
     /// Byte 2: see [`subtype`].
     pub subtype: u8,
-    /// Byte 3: TREQ: secure channel 1:0 (0 not specified), bit 2 the host may disable submission
+    /// Byte 3: TREQ: secure channel 1:0 (0 not specified, 1 required), bit 2 the host may disable submission
     /// queue flow control.
     pub treq: u8,
     /// Bytes 5:4: port identifier.
@@ -86,8 +86,8 @@ pub struct DiscoveryEntry {
     pub subnqn: [u8; 256],
     /// Bytes 767:512: address, ASCII, padded with NUL.
     pub traddr: [u8; 256],
-    /// Bytes 1023:768: transport specific: TCP has SECTYPE in byte 768, 0 none; RDMA has
-    /// [`Self::rdma_tsas`].
+    /// Bytes 1023:768: transport specific: TCP has SECTYPE in byte 768, 0 none, see
+    /// [`Self::tls_tsas`]; RDMA has [`Self::rdma_tsas`].
     pub tsas: [u8; 256],
 }
 
@@ -97,6 +97,19 @@ impl DiscoveryEntry {
     /// TREQ: nothing said of a secure channel, flow control may be disabled. (nvme-cli takes
     /// "secure channel not required", 10b, for an offer of TLS and then insists on it.)
     pub const TREQ_OPEN: u8 = 0b100;
+    /// TREQ: a secure channel is required, flow control may be disabled.
+    pub const TREQ_SECURE: u8 = 0b101;
+
+    /// Makes TSAS of TCP over TLS: SECTYPE, byte 0, 2 TLS 1.3.
+    #[must_use]
+    pub fn tls_tsas() -> [u8; 256] {
+        let mut tsas = [0; 256];
+        if let Some(kind) = tsas.first_mut() {
+            *kind = 2;
+        }
+        tsas
+    }
+
     /// Makes TSAS of RDMA: QPTYPE, byte 0, 1 reliable connected; PRTYPE, byte 1, 1 provider not
     /// specified; CMS, byte 2, 1 RDMA_CM; PKEY, bytes 9:8, 0 for RDMA_CM.
     #[must_use]

@@ -1,9 +1,16 @@
-//! Wire types of NVMe over Fabrics: Connect, Property Get and Set, Disconnect, discovery log page.
+//! Wire types of NVMe over Fabrics: Connect, Property Get and Set, Disconnect, in-band
+//! authentication, discovery log page.
 
+mod auth;
 mod connect;
 mod discovery;
 mod property;
 
+pub use auth::{
+    AUTH_MESSAGE_MAX, AUTHENTICATION_REQUIRED, AuthCommand, AuthFailure, AuthHeader, AuthKind,
+    AuthProtocol, ChallengeHead, Concatenation, FailureMessage, Negotiate, ReplyHead,
+    SECURE_CHANNEL_REQUIRED, Success1Head, Success2,
+};
 pub use connect::{
     CONNECT_DATA_BYTES, ConnectAttributes, ConnectCommand, ConnectData, ConnectField, nqn_field,
 };

@@ -2,12 +2,15 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use units::Nanos;
 use zerocopy::little_endian::U16;
 
+use super::authentication::{Authentication, Credentials};
 use super::commands::{self, CC_ENABLE, CC_ENTRY_SIZES, CC_SHUTDOWN, CC_WEIGHTED_ROUND_ROBIN};
 use super::facts::{Facts, HostError, IoConnector};
+use crate::dhchap::Work;
 use crate::nvme::feature::fid;
 use crate::nvme::identify::{IDENTIFY_SIZE, cns};
 use crate::nvme::property::{ControllerStatus, offset};
@@ -41,6 +44,8 @@ pub struct Settings {
     pub host: String,
     /// Host identifier.
     pub host_id: [u8; 16],
+    /// What the host proves itself with where the controller demands it.
+    pub credentials: Option<Arc<Credentials>>,
     /// Keep alive timeout (KATO), in milliseconds; zero for none.
     pub keep_alive: Duration,
     /// The number of I/O queues to ask for; 0 asks for none.
@@ -81,6 +86,8 @@ pub struct AsyncEvent {
 pub enum Action {
     /// Send a command on the admin queue; [`Association::answered`] takes the answer.
     Submit(AdminCommand),
+    /// Carry out the work of an authentication; [`Association::worked`] takes the result.
+    Work(Work),
     /// The controller is enabled and identified: connect I/O queues, with
     /// [`Association::io_connector`]. This action is repeated after a reset.
     Ready,
@@ -101,9 +108,10 @@ pub enum Action {
 
 /// The step of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Idle,
     Connect,
+    Authenticate,
     Capabilities,
     /// CC with EN clear is on its way, or the host waits for CSTS.RDY to become 0.
     Disable,
@@ -124,6 +132,7 @@ impl Step {
     fn what(self) -> &'static str {
         match self {
             Self::Connect => "Connect",
+            Self::Authenticate => "Authentication Send or Receive",
             Self::Capabilities => "Property Get of CAP",
             Self::Disable | Self::Enable | Self::ShutDown => "Property Set of CC",
             Self::AwaitDisabled | Self::AwaitReady | Self::AwaitShutDown => "Property Get of CSTS",
@@ -147,8 +156,9 @@ impl Step {
 /// The host's side of a controller: the state machine of its admin queue.
 #[derive(Debug)]
 pub struct Association {
-    settings: Settings,
-    step: Step,
+    pub(super) settings: Settings,
+    pub(super) step: Step,
+    pub(super) authentication: Option<Authentication>,
     facts: Facts,
     /// CAP.TO: the time within which CSTS follows.
     timeout: Duration,
@@ -164,7 +174,7 @@ pub struct Association {
     keep_alive_end: Option<Nanos>,
     /// The identifiers of the caller's own commands that are in use, a bit each.
     own: u32,
-    actions: VecDeque<Action>,
+    pub(super) actions: VecDeque<Action>,
 }
 
 impl Association {
@@ -174,6 +184,7 @@ impl Association {
         Self {
             settings: Settings { event_requests: settings.event_requests.min(4), ..settings },
             step: Step::Idle,
+            authentication: None,
             facts: Facts { cntlid: 0xffff, ..Facts::default() },
             timeout: Duration::ZERO,
             unanswered: None,
@@ -303,7 +314,12 @@ impl Association {
     /// Returns the data that connections need in order to become I/O queues.
     #[must_use]
     pub fn io_connector(&self) -> IoConnector {
-        IoConnector { connect_data: self.connect_data(), facts: self.facts.clone() }
+        IoConnector {
+            connect_data: self.connect_data(),
+            names: (self.settings.host.clone(), self.settings.subsystem.clone()),
+            credentials: self.settings.credentials.clone(),
+            facts: self.facts.clone(),
+        }
     }
 
     fn connect_data(&self) -> Vec<u8> {
@@ -326,7 +342,14 @@ impl Association {
         Ok(())
     }
 
-    fn enter(&mut self, now: Nanos, step: Step, sqe: Sqe, data: Option<Vec<u8>>, read_length: u32) {
+    pub(super) fn enter(
+        &mut self,
+        now: Nanos,
+        step: Step,
+        sqe: Sqe,
+        data: Option<Vec<u8>>,
+        read_length: u32,
+    ) {
         self.step = step;
         self.send_step(now, sqe, data, read_length);
     }
@@ -348,7 +371,7 @@ impl Association {
         self.send_step(now, commands::property_get(offset::CSTS, false), None, 0);
     }
 
-    fn fail(&mut self, error: HostError) {
+    pub(super) fn fail(&mut self, error: HostError) {
         self.step = Step::Over;
         self.actions.push_back(Action::Ended(Some(error)));
     }
@@ -381,9 +404,9 @@ impl Association {
                 if !self.settings.keep_alive.is_zero() {
                     self.keep_alive = Some(now + self.settings.keep_alive / KEEP_ALIVES);
                 }
-                let sqe = commands::property_get(offset::CAP, true);
-                self.enter(now, Step::Capabilities, sqe, None, 0);
+                self.authenticate(now, result);
             }
+            Step::Authenticate => self.authentication_answered(now, data),
             Step::Capabilities => self.capabilities(now, result),
             Step::Disable => self.await_status(now, Step::AwaitDisabled),
             Step::Enable => self.await_status(now, Step::AwaitReady),
@@ -407,6 +430,11 @@ impl Association {
             Step::Events => self.ready(),
             Step::Idle | Step::Ready | Step::Over => {}
         }
+    }
+
+    pub(super) fn ask_for_capabilities(&mut self, now: Nanos) {
+        let sqe = commands::property_get(offset::CAP, true);
+        self.enter(now, Step::Capabilities, sqe, None, 0);
     }
 
     fn capabilities(&mut self, now: Nanos, cap: u64) {

@@ -3,7 +3,7 @@
 use units::Class;
 use zerocopy::little_endian::U32;
 
-use crate::fabrics::{CONNECT_DATA_BYTES, NQN_MAX};
+use crate::fabrics::{AuthCommand, CONNECT_DATA_BYTES, NQN_MAX};
 use crate::nvm::LbaRange;
 use crate::nvme::feature::fid;
 use crate::nvme::region::{GetRegion, RegionName, RegionRights};
@@ -60,6 +60,20 @@ pub fn connect_data(host_id: [u8; 16], cntlid: u16, nqn: &str, hostnqn: &str) ->
     data.extend(hostnqn.bytes().take(NQN_MAX));
     data.resize(CONNECT_DATA_BYTES as usize, 0);
     data
+}
+
+/// Makes Authentication Send of a message of `length` bytes.
+#[must_use]
+pub fn authentication_send(length: u32) -> Sqe {
+    let [cdw10, cdw11] = AuthCommand::dwords(length);
+    Sqe { cdw10, cdw11, ..fabrics(opcode::fabrics::AUTHENTICATION_SEND) }
+}
+
+/// Makes Authentication Receive of a message of up to `length` bytes.
+#[must_use]
+pub fn authentication_receive(length: u32) -> Sqe {
+    let [cdw10, cdw11] = AuthCommand::dwords(length);
+    Sqe { cdw10, cdw11, ..fabrics(opcode::fabrics::AUTHENTICATION_RECEIVE) }
 }
 
 /// Makes Property Get; `eight` for a property of 8 bytes.

@@ -1,9 +1,13 @@
 //! The facts that a host learns of a controller and its namespaces, and the errors that may occur.
 
+use std::sync::Arc;
+
 use units::Class;
 use zerocopy::FromBytes;
 
+use super::authentication::{AuthError, Authentication, Credentials, is_required};
 use super::commands;
+use crate::dhchap::proof::Names;
 use crate::nvm::{BlockFormat, BlockFormatError};
 use crate::nvme::identify::{IdentifyController, IdentifyNamespace};
 use crate::nvme::{Sqe, Status};
@@ -26,6 +30,14 @@ pub enum HostError {
         what: &'static str,
         /// The answer.
         status: Status,
+    },
+    /// The host or the controller did not prove itself on a queue.
+    #[error("queue {qid}: {why}")]
+    NotAuthenticated {
+        /// The queue; 0 is the admin queue.
+        qid: u16,
+        /// The reason.
+        why: AuthError,
     },
     /// The controller has no priority classes.
     #[error(
@@ -165,6 +177,9 @@ impl NamespaceFacts {
 #[derive(Clone, Debug)]
 pub struct IoConnector {
     pub(super) connect_data: Vec<u8>,
+    /// NQNs of the host and the subsystem.
+    pub(super) names: (String, String),
+    pub(super) credentials: Option<Arc<Credentials>>,
     /// The controller's facts.
     pub facts: Facts,
 }
@@ -187,4 +202,34 @@ impl IoConnector {
         }
         Ok((commands::connect(qid, depth, 0, class), self.connect_data.clone()))
     }
+
+    /// Begins the authentication that the result of an I/O queue's Connect demands, with its first
+    /// message; `None` where it demands none.
+    ///
+    /// # Errors
+    /// There is no secret, or the controller wants a secure channel.
+    pub fn authentication(
+        &self,
+        qid: u16,
+        result: u64,
+    ) -> Result<Option<(Authentication, Vec<u8>)>, HostError> {
+        let (host, subsystem) = &self.names;
+        let begun = demanded(result, self.credentials.as_ref(), Names { host, subsystem }, qid);
+        begun.map_err(|why| HostError::NotAuthenticated { qid, why })
+    }
+}
+
+/// Begins the authentication of queue `qid` that the result of its Connect demands.
+pub(super) fn demanded(
+    result: u64,
+    credentials: Option<&Arc<Credentials>>,
+    names: Names<'_>,
+    qid: u16,
+) -> Result<Option<(Authentication, Vec<u8>)>, AuthError> {
+    if !is_required(result)? {
+        return Ok(None);
+    }
+    let credentials = credentials.ok_or(AuthError::NoSecret)?;
+    // A number of its own for each queue: transactions of one controller are told apart.
+    Ok(Some(Authentication::begin(Arc::clone(credentials), names, qid)))
 }

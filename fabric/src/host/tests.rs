@@ -6,12 +6,15 @@ use units::Nanos;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U16;
 
+use super::authentication::{AuthError, Credentials, Next};
 use super::*;
 use crate::controller::{
     self, AddressFamily, BackendId, ConnectionId, ControllerId, Geometry, ListenerId, ListenerSpec,
     Namespace, NamespaceFeatures, Readiness, RegionGrants, RegionRefusal, RegionRequest, Reply,
-    Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
+    SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
+use crate::dhchap::{Group, Hash, HostSecrets, Random, Secret, SecretPair};
+use crate::fabrics::AuthFailure;
 use crate::nvm::{BlockFormat, BlockFormatError};
 use crate::nvme::identify::{IdentifyNamespace, LbaFormat, OptionalEvents, cns};
 use crate::nvme::region::{REGION_GRANT_SIZE, RegionGrant, RegionName, RegionRights, Survives};
@@ -28,6 +31,7 @@ fn settings() -> Settings {
         subsystem: SUBSYSTEM.to_owned(),
         host: HOST.to_owned(),
         host_id: [7; 16],
+        credentials: None,
         keep_alive: Duration::from_secs(15),
         queues: 3,
         weighted_round_robin: true,
@@ -53,6 +57,22 @@ fn namespace(tag: u8) -> Namespace {
         identify: None,
         device: None,
     }
+}
+
+/// Returns the type of a Fabrics command.
+fn fctype(sqe: &Sqe) -> Option<u8> {
+    (sqe.opcode == opcode::FABRICS).then(|| sqe.nsid.get().to_le_bytes()[0])
+}
+
+/// Says whether a command brings data.
+fn writes(sqe: &Sqe) -> bool {
+    let kinds = [opcode::fabrics::CONNECT, opcode::fabrics::AUTHENTICATION_SEND];
+    fctype(sqe).is_some_and(|kind| kinds.contains(&kind))
+}
+
+/// Returns bytes that count as random.
+fn random(from: u8) -> Random {
+    Random::new(core::array::from_fn(|at| from.wrapping_add(u8::try_from(at & 0xff).unwrap())))
 }
 
 /// A host and a target, and the actions of the host's association.
@@ -88,6 +108,7 @@ impl Bench {
             trsvcid: "4420".to_owned(),
             discovery_only: false,
             subsystems: None,
+            secure_channel: SecureChannel::Off,
         };
         service.add_listener(now, listener).unwrap();
         let host = Association::new(settings);
@@ -113,12 +134,12 @@ impl Bench {
             let action = self.host.poll_action();
             match &action {
                 Some(Action::Submit(command)) => {
-                    assert_eq!(
-                        command.data.is_some(),
-                        command.sqe.opcode == opcode::FABRICS
-                            && command.sqe.nsid.get() == u32::from(opcode::fabrics::CONNECT)
-                    );
+                    assert_eq!(command.data.is_some(), writes(&command.sqe));
                     self.carry(command.clone());
+                }
+                Some(Action::Work(work)) => {
+                    let worked = work.clone().run(&random(1));
+                    self.host.worked(self.now, worked);
                 }
                 Some(other) => self.told.push(other.clone()),
                 None => {}
@@ -130,6 +151,11 @@ impl Bench {
                 }
                 Some(controller::Action::Close { connection, .. }) => {
                     self.service.disconnected(self.now, connection);
+                }
+                Some(controller::Action::Authenticate { connection }) => {
+                    let work = self.service.authentication_work(connection).unwrap();
+                    let worked = Some(work.run(&random(100)));
+                    self.service.authentication_worked(connection, worked);
                 }
                 Some(_) => {}
                 None if action.is_none() => return,
@@ -143,7 +169,9 @@ impl Bench {
             return;
         }
         let cid = sqe.cid.get();
-        if let Some(data) = data {
+        let is_connect = fctype(&sqe) == Some(opcode::fabrics::CONNECT);
+        let data = data.unwrap_or_default();
+        if is_connect {
             match self.service.connect(self.now, ADMIN, LISTENER, &sqe, &data) {
                 Ok(connected) => self.answer(cid, connected.result, Status::SUCCESS, vec![]),
                 Err(rejected) => self.answer(cid, rejected.result, rejected.status, vec![]),
@@ -152,15 +180,19 @@ impl Bench {
         }
         let (smart, mut out) = (SmartCounters::default(), Vec::new());
         // The transport fills in the descriptor.
-        let sgl = crate::nvme::SglDescriptor::transport(read_length);
+        let length = read_length.max(u32::try_from(data.len()).unwrap());
+        let sgl = crate::nvme::SglDescriptor::transport(length);
         let sqe = Sqe { flags: 0x40, sgl, ..sqe };
-        match self.service.admin(self.now, ADMIN, &sqe, &[], &smart, &mut out) {
+        match self.service.admin(self.now, ADMIN, &sqe, &data, &smart, &mut out) {
             Reply::Done { result, status } => {
                 self.keep_alives += usize::from(sqe.opcode == opcode::admin::KEEP_ALIVE);
                 assert!(out.len() <= read_length as usize);
                 self.answer(cid, result, status, out);
             }
-            Reply::Deferred => assert_eq!(sqe.opcode, opcode::admin::ASYNC_EVENT_REQUEST),
+            Reply::Deferred => assert!(
+                sqe.opcode == opcode::admin::ASYNC_EVENT_REQUEST
+                    || fctype(&sqe) == Some(opcode::fabrics::AUTHENTICATION_SEND)
+            ),
         }
     }
 
@@ -371,10 +403,10 @@ fn a_controller_that_is_not_ready_in_time_or_fatal_is_given_up() {
 
     let mut host = Association::new(settings());
     host.connect(now);
-    for _ in 0..3 {
+    let cap = 63 | 1 << 17;
+    for result in [1, cap, 0] {
         let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
-        let cap = 63 | 1 << 17;
-        host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, cap, Status::SUCCESS), vec![]);
+        host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, result, Status::SUCCESS), vec![]);
     }
     let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
     host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, 0b11, Status::SUCCESS), vec![]);
@@ -458,4 +490,52 @@ fn a_host_asks_for_a_region_and_learns_where_it_is_or_why_not() {
     }
     assert_eq!(ask(&mut bench, "lag", read, 0), Err(RegionError::NotGranted));
     assert_eq!(ask(&mut bench, "log", read, 101), Err(RegionError::Reservation { fits: 100 }));
+}
+
+fn secret(tag: u8) -> Secret {
+    Secret::generate(&[tag; 64], Some(Hash::Sha256))
+}
+
+/// Returns a host with secrets at a target that knows the first ones.
+fn with_secrets(own: Option<u8>, controller: Option<u8>) -> Bench {
+    let credentials =
+        own.map(|own| std::sync::Arc::new(Credentials::new(secret(own), controller.map(secret))));
+    let mut bench = Bench::new(Settings { credentials, ..settings() }, config());
+    let pairs = vec![SecretPair { host: secret(1), controller: Some(secret(2)) }];
+    let (hashes, groups) = (vec![Hash::Sha512], vec![Group::Ffdhe2048]);
+    bench.service.set_host_secrets(HOST, Some(HostSecrets { pairs, hashes, groups }));
+    bench.host.connect(bench.now);
+    bench.run();
+    bench
+}
+
+#[test]
+fn a_host_proves_itself_on_its_admin_queue_and_may_want_a_proof_in_return() {
+    for controller in [None, Some(2)] {
+        let bench = with_secrets(Some(1), controller);
+        assert!(matches!(bench.told[..], [Action::Ready]), "{:?}", bench.told);
+    }
+}
+
+#[test]
+fn a_host_that_cannot_prove_itself_or_trusts_the_controller_not_ends_with_the_reason() {
+    let why = |own, controller| match with_secrets(own, controller).ended() {
+        Some(HostError::NotAuthenticated { qid: 0, why }) => *why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(None, None), AuthError::NoSecret);
+    assert_eq!(why(Some(9), None), AuthError::Refused(AuthFailure::Failed));
+    assert_eq!(why(Some(1), Some(9)), AuthError::Controller(AuthFailure::Failed));
+}
+
+#[test]
+fn an_io_queue_is_proved_only_where_its_connect_demands_it() {
+    let bench = with_secrets(Some(1), None);
+    let connector = bench.host.io_connector();
+    assert!(connector.authentication(1, 7).is_ok_and(|none| none.is_none()));
+    let (mut begun, first) = connector.authentication(1, 7 | 1 << 17).unwrap().unwrap();
+    assert_eq!(first[..2], [0, 0]);
+    assert!(matches!(begun.sent(), Next::Receive));
+    let channel = connector.authentication(1, 7 | 1 << 18).unwrap_err();
+    assert_eq!(channel, HostError::NotAuthenticated { qid: 1, why: AuthError::Channel });
 }

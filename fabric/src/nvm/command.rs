@@ -246,6 +246,26 @@ mod tests {
         assert!(IoCommand::parse(&read(0, 0, 4096), &limits).is_ok());
     }
 
+    proptest! {
+        #[test]
+        fn no_command_changes_a_read_only_namespace_whatever_it_says(
+            opcode: u8,
+            fields: [u8; 64],
+            good: bool,
+        ) {
+            let limits = IoLimits { read_only: true, ..LIMITS };
+            let any = Sqe::read_from_bytes(&fields).unwrap();
+            let sqe = if good { Sqe { opcode, ..read(0, 0, 4096) } } else { Sqe { opcode, ..any } };
+            if let Ok(command) = IoCommand::parse(&sqe, &limits) {
+                let reads = matches!(
+                    command,
+                    IoCommand::Read { .. } | IoCommand::Compare { .. } | IoCommand::Verify { .. }
+                );
+                prop_assert!(reads || command == IoCommand::Flush, "{:?}", command);
+            }
+        }
+    }
+
     #[test]
     fn metadata_travels_with_the_blocks() {
         let format = BlockFormat::new(4096, 8, Protection::Type1).unwrap();

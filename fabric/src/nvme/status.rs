@@ -93,6 +93,8 @@ statuses! {
     CONNECT_INVALID_HOST = 0x184, "connect: invalid host";
     /// 1/85h (Disconnect).
     DISCONNECT_INVALID_QUEUE_TYPE = 0x185, "disconnect: invalid queue type";
+    /// 1/91h (Fabrics): the host has not authenticated the queue.
+    AUTHENTICATION_REQUIRED = 0x191, "authentication required";
     /// 1/C0h (Get Region): no such region, or not for this host, or not with these rights, which is
     /// not told.
     REGION_NOT_GRANTED = 0x1c0, "region not granted";

@@ -47,6 +47,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use fabric::rdma::placement::Placement;
 use fabric::rdma::verbs::{Error, Fault, Part};
 use pmem::engine::{Engine, SettingsError, Step};
 use pmem::one_sided::{NotPosted, OneSided as _, Ticket};
@@ -199,8 +200,16 @@ impl Client {
         self.io(from, |provider, from| provider.write(ticket, offset, from))
     }
 
-    /// Asks the data node to make survive what was written before to some bytes of the data, as far as the
-    /// region's kind lets anything survive. It takes no token. The answer comes with [`Self::synced`]. Only
+    /// Returns where FLUSHes have data placed, by which [`Self::sync`] works then; `None` where it asks the
+    /// data node.
+    #[must_use]
+    pub fn flushes(&self) -> Option<Placement> {
+        self.connection.provider.flushes()
+    }
+
+    /// Makes survive what was written before to some bytes of the data, as far as the region's kind lets
+    /// anything survive: by RDMA FLUSH where that promises as much and both sides have it, else by asking
+    /// the data node. It takes no token. The answer comes with [`Self::synced`]. Only
     /// one is on its way at a time: returns false where there is one.
     ///
     /// # Errors

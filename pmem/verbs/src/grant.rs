@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabric::queue::Remote;
+use fabric::rdma::placement::Placement;
 use fabric::rdma::verbs::{Access, Device, Domain, Error, Memory, Region, Regions, SharedMemory};
 use pmem::one_sided::Address;
 use pmem::token::Tokens;
@@ -98,10 +99,12 @@ pub struct Grant {
     regions: Regions,
     client: u32,
     rights: Rights,
+    flushes: Option<Placement>,
 }
 
 impl Grant {
-    /// Grants a client a part of a memory, and its words.
+    /// Grants a client a part of a memory, and its words. Whoever may write may have it placed by FLUSHes,
+    /// if the device answers them for this memory.
     ///
     /// # Errors
     ///
@@ -111,9 +114,10 @@ impl Grant {
         words: &ControlWords,
         client: u32,
         (data, part): (Arc<dyn Memory>, Range<usize>),
-        rights: Rights,
+        (rights, flushes): (Rights, Option<Placement>),
     ) -> Result<Self, Error> {
-        Self::with_pool(device, words, client, (data, part), rights, Access::REMOTE_ATOMIC)
+        let may = (rights, flushes);
+        Self::with_pool(device, words, client, (data, part), may, Access::REMOTE_ATOMIC)
     }
 
     /// Grants the monitor of the data node itself the pool, which it changes by a connection to itself, so
@@ -126,7 +130,7 @@ impl Grant {
         let access = Access::REMOTE_ATOMIC | Access::REMOTE_READ | Access::REMOTE_WRITE;
         let own: Arc<dyn Memory> = Arc::new(words.memory.clone());
         let part = ControlWords::place(client, 0);
-        Self::with_pool(device, words, client, (own, part), Rights::Read, access)
+        Self::with_pool(device, words, client, (own, part), (Rights::Read, None), access)
     }
 
     fn with_pool(
@@ -134,7 +138,7 @@ impl Grant {
         words: &ControlWords,
         client: u32,
         (data, part): (Arc<dyn Memory>, Range<usize>),
-        rights: Rights,
+        (rights, flushes): (Rights, Option<Placement>),
         pool: Access,
     ) -> Result<Self, Error> {
         let domain = Domain::new(device)?;
@@ -142,15 +146,19 @@ impl Grant {
             Rights::Read => Access::REMOTE_READ,
             Rights::ReadWrite => Access::REMOTE_READ | Access::REMOTE_WRITE,
         };
+        let has = device.limits().flushes;
+        let flushes = flushes.filter(|wanted| rights == Rights::ReadWrite && has >= Some(*wanted));
+        let (data, flushes) = register(&domain, (data, part), access, flushes)?;
         let word = |place: Range<usize>, access| words.memory.share(&domain, place, access);
         Ok(Self {
-            data: Region::part(&domain, data, part, access)?,
+            data,
             pool: word(0..WORD, pool)?,
             grant: word(ControlWords::place(client, 0), Access::REMOTE_READ)?,
             report: word(ControlWords::place(client, 1), Access::REMOTE_WRITE)?,
             regions: Regions::new(&domain),
             client,
             rights,
+            flushes,
         })
     }
 
@@ -179,7 +187,27 @@ impl Grant {
             interval: terms.interval,
             batch: terms.batch,
             limit: terms.limit,
+            flushes: self.flushes,
         }
+    }
+}
+
+/// Registers a client's data, for FLUSHes too where the device takes this memory for them.
+fn register(
+    domain: &Domain,
+    (data, part): (Arc<dyn Memory>, Range<usize>),
+    access: Access,
+    flushes: Option<Placement>,
+) -> Result<(Region, Option<Placement>), Error> {
+    let with = match flushes {
+        None => access,
+        Some(Placement::Global) => access | Access::FLUSH_GLOBAL,
+        Some(Placement::Persistent) => access | Access::FLUSH_GLOBAL | Access::FLUSH_PERSISTENT,
+    };
+    match Region::part(domain, Arc::clone(&data), part.clone(), with) {
+        Ok(region) => Ok((region, flushes)),
+        Err(_) if flushes.is_some() => Ok((Region::part(domain, data, part, access)?, None)),
+        Err(error) => Err(error),
     }
 }
 

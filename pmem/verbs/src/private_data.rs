@@ -12,6 +12,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use fabric::rdma::placement::Placement;
 use pmem::engine::{Settings, Words};
 use pmem::one_sided::Address;
 use pmem::token::Tokens;
@@ -156,6 +157,8 @@ struct RawAccept {
     interval: U64,
     batch: U32,
     limit: U32,
+    placement: U16,
+    reserved98: [u8; 6],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -166,7 +169,7 @@ struct RawReject {
 }
 
 const _: () = assert!(size_of::<RawRequest>() == 48);
-const _: () = assert!(size_of::<RawAccept>() == 96);
+const _: () = assert!(size_of::<RawAccept>() == 104);
 const _: () = assert!(size_of::<RawReject>() == 12);
 
 const HEAD: RawHead = RawHead { magic: MAGIC, version: U16::new(VERSION) };
@@ -229,7 +232,7 @@ pub struct Keyed {
     pub key: u32,
 }
 
-/// What a data node grants, 96 bytes on the wire: where the data and the words are, each with a key of its
+/// What a data node grants, 104 bytes on the wire: where the data and the words are, each with a key of its
 /// own, and how the engine works.
 ///
 /// | bytes | what |
@@ -246,6 +249,8 @@ pub struct Keyed {
 /// | 87:80 | interval, in ns |
 /// | 91:88 | B, in tokens |
 /// | 95:92 | L_i, in I/Os of a period; 0 for none |
+/// | 97:96 | where FLUSHes may have written data placed: 0 nowhere, 1 global, 3 persistent |
+/// | 103:98 | 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
     /// The number by which the data node knows the client.
@@ -270,12 +275,14 @@ pub struct Accept {
     pub batch: Tokens,
     /// L_i: the most I/Os in a period.
     pub limit: Option<Tokens>,
+    /// Where FLUSHes may have written data placed; `None` where the data node's device answers none.
+    pub flushes: Option<Placement>,
 }
 
 impl Accept {
     /// Makes the bytes. Times beyond 584 years become that long, tokens beyond 2^32 - 1 that many.
     #[must_use]
-    pub fn emit(&self) -> [u8; 96] {
+    pub fn emit(&self) -> [u8; 104] {
         let nanos = |time: Duration| U64::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let tokens = |tokens: Tokens| U32::new(u32::try_from(tokens.0).unwrap_or(u32::MAX));
         let raw = RawAccept {
@@ -295,6 +302,12 @@ impl Accept {
             interval: nanos(self.interval),
             batch: tokens(self.batch),
             limit: tokens(self.limit.unwrap_or(Tokens::ZERO)),
+            placement: U16::new(match self.flushes {
+                None => 0,
+                Some(Placement::Global) => 1,
+                Some(Placement::Persistent) => 3,
+            }),
+            reserved98: [0; 6],
         };
         zerocopy::transmute!(raw)
     }
@@ -321,6 +334,12 @@ impl Accept {
             interval: Duration::from_nanos(raw.interval.get()),
             batch: Tokens(raw.batch.get().into()),
             limit: limit.map(|limit| Tokens(limit.into())),
+            flushes: match raw.placement.get() {
+                1 => Some(Placement::Global),
+                3 => Some(Placement::Persistent),
+                // What a later version says has no meaning here.
+                _ => None,
+            },
         };
         let words = [accept.pool, accept.grant, accept.report];
         if words.iter().any(|word| !word.at.0.is_multiple_of(8)) {
@@ -406,6 +425,7 @@ mod tests {
             interval: Duration::from_millis(1),
             batch: Tokens(1000),
             limit: None,
+            flushes: Some(Placement::Persistent),
         }
     }
 
@@ -422,7 +442,7 @@ mod tests {
             .collect();
         let places = [11, 12, 0x1000, 0, 0x2000, 0, 0x8000, 0, 0x8008, 0, 0x8010, 0, 13, 14];
         assert_eq!(words[..14], places);
-        assert_eq!(words[14..], [1_000_000_000, 0, 1_000_000, 0, 1000, 0]);
+        assert_eq!(words[14..], [1_000_000_000, 0, 1_000_000, 0, 1000, 0, 3, 0]);
         assert_eq!(Reject::NoGrant.emit(), *b"SLUICEPM\x01\x00\x02\x00");
     }
 
@@ -485,6 +505,9 @@ mod tests {
             client: u32, write: bool, data: u64, part in 0.0..1.0_f64, key: u32,
             words in [word(), word(), word()], interval in 1_u64..1 << 40, more in 0_u64..1 << 40,
             batch in tokens(), limit in prop::option::of(tokens()),
+            flushes in prop::option::of(
+                prop_oneof![Just(Placement::Global), Just(Placement::Persistent)],
+            ),
         ) -> Accept {
             let [pool, grant, report] = words;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
@@ -493,7 +516,9 @@ mod tests {
             let (interval, period) =
                 (Duration::from_nanos(interval), Duration::from_nanos(interval + more));
             let data = Keyed { at: Address(data), key };
-            Accept { client, rights, data, length, pool, grant, report, period, interval, batch, limit }
+            Accept {
+                client, rights, data, length, pool, grant, report, period, interval, batch, limit, flushes,
+            }
         }
     }
 

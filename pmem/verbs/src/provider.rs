@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use fabric::queue::Remote;
+use fabric::rdma::placement::Placement;
 use fabric::rdma::verbs::{
     Error, Fault, OneSided as Pair, OneSidedEvent, OneSidedWork, Part, Ticket as Mark, Unposted,
 };
@@ -14,6 +15,8 @@ use crate::private_data::{Accept, Keyed};
 
 /// The mark of messages to the data node, which complete without anybody waiting for it.
 const SYNC: Ticket = Ticket(u64::MAX);
+/// The mark of FLUSHes.
+const FLUSH: Ticket = Ticket(u64::MAX - 1);
 
 /// The end of a transfer of data.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct Provider {
     words: VecDeque<Completion>,
     transfers: VecDeque<Transfer>,
     messages: VecDeque<Message>,
+    /// Ticket of the sync that a FLUSH carries out.
+    flushing: Option<u32>,
     /// Why the connection is lost: the first operation that failed.
     fault: Option<Fault>,
     failed: bool,
@@ -47,7 +52,8 @@ impl Provider {
     #[must_use]
     pub fn new(pair: Pair, accept: Accept) -> Self {
         let (words, transfers, messages) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Self { pair, accept, words, transfers, messages, fault: None, failed: false }
+        let (flushing, fault, failed) = (None, None, false);
+        Self { pair, accept, words, transfers, messages, flushing, fault, failed }
     }
 
     /// Returns what the data node grants.
@@ -90,13 +96,23 @@ impl Provider {
         self.transfer(ticket, OneSidedWork::Read { at, into })
     }
 
-    /// Asks the data node to make what was written before survive: the bytes from an offset of the data
-    /// on. [`Message::Synced`] with the ticket follows.
+    /// Makes what was written before survive: the bytes from an offset of the data on. By a FLUSH, of which
+    /// the data node's processor sees nothing, where the data node says that it promises as much; else the
+    /// data node is asked. [`Message::Synced`] with the ticket follows.
     ///
     /// # Errors
     ///
     /// [`NotPosted`].
     pub fn sync(&mut self, asked: Sync) -> Result<(), NotPosted> {
+        if let (Some(placement), Ok(length)) = (self.flushes(), u32::try_from(asked.length)) {
+            if self.flushing.is_some() {
+                return Err(NotPosted::Full);
+            }
+            let work = OneSidedWork::Flush { at: self.data(asked.offset), length, placement };
+            self.pair.post(Mark(FLUSH.0), work).map_err(not_posted)?;
+            self.flushing = Some(asked.ticket);
+            return Ok(());
+        }
         let work = OneSidedWork::Send { bytes: asked.emit().to_vec() };
         self.pair.post(Mark(SYNC.0), work).map_err(not_posted)
     }
@@ -114,6 +130,13 @@ impl Provider {
     ) -> Result<(), (NotPosted, Option<Part>)> {
         let at = self.data(offset);
         self.transfer(ticket, OneSidedWork::Write { at, from })
+    }
+
+    /// Returns where FLUSHes have data placed; `None` where this or the other side has none, or a FLUSH
+    /// promises less than the data node's answer to a sync.
+    #[must_use]
+    pub fn flushes(&self) -> Option<Placement> {
+        self.accept.flushes.filter(|_| self.pair.flushes())
     }
 
     fn data(&self, offset: u64) -> Remote {
@@ -148,7 +171,7 @@ impl Provider {
 
     /// Takes what has happened: completions, messages.
     pub fn poll(&mut self) {
-        let Self { pair, words, transfers, messages, fault, .. } = self;
+        let Self { pair, words, transfers, messages, flushing, fault, .. } = self;
         let polled = pair.poll(|event| match event {
             OneSidedEvent::Message(bytes) => messages.extend(Message::parse(&bytes)),
             OneSidedEvent::Done { ticket, result, buffer } => {
@@ -159,6 +182,11 @@ impl Provider {
                 let result = result.map_err(failed);
                 match buffer {
                     None if ticket == SYNC => {}
+                    None if ticket == FLUSH => messages.extend(
+                        flushing
+                            .take()
+                            .map(|ticket| Message::Synced { ticket, done: result.is_ok() }),
+                    ),
                     Some(buffer) => {
                         transfers.push_back(Transfer {
                             ticket,

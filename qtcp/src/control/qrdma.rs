@@ -1,7 +1,6 @@
 //! QRDMA (docs/sources.md, E2; Eq. 6): DCQCN with a quality factor.
 //!
-//! QRDMA makes the ratios 1:1.5:2:3 of Fig. 19b/c (E11), without flows of DCTCP beside it. Nothing
-//! makes Fig. 18 yet (E2, E11).
+//! QRDMA makes Fig. 18 (E2, E11) and Fig. 19 (E11), in the adapters of the simulated network.
 
 use super::dcqcn::{Reaction, Settings};
 use super::quality::Quality;
@@ -22,6 +21,13 @@ impl Qrdma {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self { reaction: Reaction::new(settings), quality: Quality::new(settings.gamma) }
+    }
+
+    /// Takes in what was seen in an interval for the quality factor alone. Where steps are told no interval,
+    /// Q goes by these alone: they should be of one length, whatever is notified meanwhile.
+    #[inline]
+    pub fn see(&mut self, seen: &Observation) {
+        self.quality.see(seen);
     }
 }
 
@@ -80,6 +86,18 @@ mod tests {
         assert!((cut - 5e9 * 0.5 * 0.8).abs() < 1.0, "Eq. 6: {cut}");
         let later = flow.step(Nanos(55_000), &seen(0)).rate.bytes();
         assert!((later - f64::midpoint(cut, 5e9)).abs() < 1.0, "half of the way back: {later}");
+    }
+
+    #[test]
+    fn e2_steps_without_an_interval_leave_the_quality_to_what_is_seen_apart() {
+        let settings = Settings { cnp_interval: Duration::ZERO, ..Settings::default() };
+        let mut flow = Qrdma::new(&settings);
+        flow.set_target(FlowTarget::Throughput(Rate::new(0.5e9)));
+        flow.see(&seen(0));
+        for turn in 1..4 {
+            flow.step(Nanos(turn * 1000), &Observation { interval: Duration::ZERO, ..seen(1) });
+            assert!((flow.report().quality - 0.5).abs() < 1e-9, "{:?}", flow.report());
+        }
     }
 
     #[test]

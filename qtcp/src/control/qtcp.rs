@@ -1,7 +1,7 @@
 //! QTCP (docs/sources.md, E1; Eq. 1, 2, 5 and Fig. 3): DCTCP with a quality factor.
 //!
 //! QTCP makes Fig. 8 (E3), Fig. 9 (E1), Fig. 10 (E4), the offered load of Fig. 12 (E7), Fig. 14a
-//! (E8) and Fig. 15b (E9). Nothing makes Fig. 13 yet.
+//! (E8) and Fig. 15b (E9). Sockets of the simulated network have Eq. 5 by the same quality factor.
 
 use super::dctcp::{Growth, Settings, Window, reduction};
 use super::quality::Quality;

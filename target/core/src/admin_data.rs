@@ -41,6 +41,11 @@ impl AdminData {
 pub(crate) struct AddressData(Rc<Cell<u32>>);
 
 impl AddressData {
+    /// Returns the part for another user of it.
+    pub(crate) fn share(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+
     /// Takes memory for the data of a command. `None` where the address has its part.
     pub(crate) fn take(&self, bytes: u32) -> Option<AdminBuffer> {
         let owing = self.0.get();

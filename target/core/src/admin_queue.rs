@@ -1,5 +1,5 @@
-//! Connect, and the admin queue: the reactor brings the host's data to the service, and the
-//! service's answer to the host.
+//! Connect, the admin queue, and the Fabrics commands of I/O queues: the reactor brings the host's
+//! data to the service, and the service's answer to the host.
 
 use fabric::controller::{Connected, DeferredCommands, ListenerId, Rejected, Reply, SmartCounters};
 use fabric::fabrics::ConnectCommand;
@@ -75,13 +75,24 @@ fn check_data<D: Driver>(
     queue.transport.check_place(sqe, transfer, data)
 }
 
-/// An admin queue; or a queue before Connect has said which kind it is.
+/// Whose commands an [`AdminQueue`] brings to the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A connection that has not sent its Connect.
+    Waiting,
+    /// The admin queue of a controller.
+    Admin,
+    /// An I/O queue: its Fabrics commands.
+    Io,
+}
+
+/// An admin queue; a queue before Connect has said which kind it is; or the part of an I/O queue
+/// that has its Fabrics commands.
 #[derive(Debug)]
 pub(crate) struct AdminQueue {
     /// The listener that accepted the connection.
     listener: ListenerId,
-    /// Whether the queue is the admin queue of a controller.
-    connected: bool,
+    role: Role,
     /// Number of commands whose data is arriving.
     collecting: u32,
     /// Memory for the data of commands of all admin queues of its host's address.
@@ -97,17 +108,29 @@ impl AdminQueue {
     /// Makes a queue before Connect.
     pub(crate) fn new(listener: ListenerId, memory: AddressData) -> Self {
         let deferred = DeferredCommands::default();
-        Self { listener, connected: false, collecting: 0, memory, deferred }
+        Self { listener, role: Role::Waiting, collecting: 0, memory, deferred }
     }
 
     /// Makes it the admin queue of a controller.
     pub(crate) fn connect(&mut self) {
-        self.connected = true;
+        self.role = Role::Admin;
+    }
+
+    /// Takes what an I/O queue needs for its Fabrics commands.
+    pub(crate) fn for_io_queue(&mut self) -> Self {
+        let deferred = std::mem::take(&mut self.deferred);
+        Self {
+            listener: self.listener,
+            role: Role::Io,
+            collecting: 0,
+            memory: self.memory.share(),
+            deferred,
+        }
     }
 
     /// Says whether the queue is the admin queue of a controller.
     pub(crate) fn is_connected(&self) -> bool {
-        self.connected
+        self.role == Role::Admin
     }
 
     /// Carries out a command that has arrived. Returns a Connect that was accepted, for the caller
@@ -206,7 +229,7 @@ impl AdminQueue {
         sqe: &Sqe,
         data: &[u8],
     ) -> Accepted {
-        if self.connected {
+        if self.role != Role::Waiting {
             self.admin(queue, io, slot, sqe, data);
             return None;
         }
@@ -242,10 +265,17 @@ impl AdminQueue {
         let mut out = Vec::new();
         // SMART / Health Information is log page 02h; nothing else needs the counters.
         let health = sqe.opcode == opcode::admin::GET_LOG_PAGE && sqe.cdw10.get() & 0xff == 2;
-        let smart = if health { io.driver.smart() } else { SmartCounters::default() };
-        let (now, id) = (io.now, queue.id);
-        let reply =
-            io.driver.service(|service| service.admin(now, id, sqe, data, &smart, &mut out));
+        let (now, id, role) = (io.now, queue.id, self.role);
+        let smart = if health {
+            let devices = io.driver.service(|service| service.devices_seen(id));
+            io.driver.smart(&devices)
+        } else {
+            SmartCounters::default()
+        };
+        let reply = io.driver.service(|service| match role {
+            Role::Io => service.fabrics_on_io_queue(now, id, sqe, data, &mut out),
+            Role::Waiting | Role::Admin => service.admin(now, id, sqe, data, &smart, &mut out),
+        });
         match reply {
             Reply::Done { result, status } if status.is_success() && !out.is_empty() => {
                 out.truncate(sqe.sgl.data_length() as usize);
@@ -288,20 +318,5 @@ impl AdminQueue {
             queue.commands.release(slot);
             queue.transport.withdraw(slot);
         }
-    }
-}
-
-/// Carries out a Fabrics command on an I/O queue (Disconnect).
-#[cold]
-pub(crate) fn fabrics_on_io_queue<D: Driver>(
-    queue: &mut Queue<D>,
-    io: &mut Context<D>,
-    slot: SlotId,
-    sqe: &Sqe,
-) {
-    let (now, id) = (io.now, queue.id);
-    match io.driver.service(|service| service.fabrics_on_io_queue(now, id, sqe)) {
-        Reply::Done { result, status } => queue.transport.complete(slot, result, status),
-        Reply::Deferred => queue.transport.complete(slot, 0, Status::INTERNAL_ERROR),
     }
 }

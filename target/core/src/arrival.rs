@@ -31,6 +31,7 @@ use crate::payload::{TxData, ZEROES};
 use crate::policies::Policies;
 use crate::queue::Queue;
 use crate::sliced::is_large;
+use crate::stats::IoStats;
 use crate::tally::{Counted, Tally};
 use crate::turns::OnTheSpot;
 use crate::workloads::{WorkloadId, Workloads};
@@ -63,6 +64,10 @@ pub(crate) struct Arrival {
     table_version: u64,
     /// Origin of the connection, from which the host's class follows.
     origin: Origin,
+    /// The highest class that the host's commands may have.
+    most: Class,
+    /// Statistics of the queue.
+    stats: Arc<IoStats>,
     /// The queue, as its host orders it by weights of its own; `None`: the host has none.
     weighted: Option<WeightedQueue>,
     flows: FlowCache,
@@ -79,6 +84,7 @@ impl Arrival {
         table: Arc<NamespaceTable>,
         origin: Origin,
         qid: u16,
+        stats: Arc<IoStats>,
     ) -> Self {
         let weighted = origin.weighted.then(|| WeightedQueue {
             qid,
@@ -86,8 +92,10 @@ impl Arrival {
             weights: Arc::clone(&controller.weights),
         });
         Self {
+            most: controller.max_class(),
             controller,
             table,
+            stats,
             // Versions begin with 1: the first refresh takes the present table, since Connect's
             // table may have been replaced meanwhile.
             table_version: 0,
@@ -100,21 +108,31 @@ impl Arrival {
         }
     }
 
-    /// Takes a new table of namespaces if there is one, and notes a sign of life for the keep-alive
-    /// timer.
+    /// Takes a new table of namespaces and the host's present rights if they have changed, and notes a
+    /// sign of life for the keep-alive timer. Returns whether the class of what the host sends and is
+    /// sent may be another one.
     #[inline]
-    pub(crate) fn refresh<D: Driver>(&mut self, driver: &mut D) {
+    pub(crate) fn refresh<D: Driver>(&mut self, io: &mut Context<D>) -> bool {
         self.controller.note_traffic();
         let version = self.controller.table_version.load(Ordering::Acquire);
-        if version != self.table_version {
-            self.table_version = version;
-            self.table = driver.service(|service| service.namespaces(self.controller.id));
-        }
+        version != self.table_version && self.look_again(io, version)
     }
 
-    /// Returns the status of a command whose namespace has no device any more.
-    pub(crate) fn without_device<D: Driver>(&mut self, driver: &mut D, nsid: u32) -> Status {
-        self.refresh(driver);
+    #[cold]
+    fn look_again<D: Driver>(&mut self, io: &mut Context<D>, version: u64) -> bool {
+        self.table_version = version;
+        self.table = io.driver.service(|service| service.namespaces(self.controller.id));
+        let most = self.controller.max_class();
+        let other = std::mem::replace(&mut self.most, most) != most;
+        if other {
+            // Commands that wait are charged again, by their new class.
+            self.flows.clear(&mut io.stages);
+        }
+        other
+    }
+
+    /// Returns the status of a command whose namespace has no device any more, by the present table.
+    pub(crate) fn without_device(&self, nsid: u32) -> Status {
         match self.table.get(nsid) {
             Some(_) => self.controller.namespace_not_ready(),
             None => Status::INVALID_NAMESPACE.dnr(),
@@ -151,6 +169,9 @@ impl Arrival {
         }
         let place = self.flow(io, sqe.nsid.get(), backend);
         let charge = self.charge(io, place, sqe);
+        if let Some(asked) = self.flows.lowered(place, sqe) {
+            self.stats.lower(asked);
+        }
         let device = io.devices.get(backend).ok_or(Status::INTERNAL_ERROR)?;
         if let Style::Immediate(immediate) = device.style()
             && charge.flow.is_none_or(|flow| io.stages.arbiter.is_plain(flow))
@@ -338,7 +359,7 @@ impl Arrival {
             backend,
             classifier: Classifier::new(
                 &io.policies.connection_class(&self.origin),
-                resolved.class,
+                resolved.class.at_most(self.most),
             ),
             account: stages.accounts.open(&resolved.tenant),
             flow,

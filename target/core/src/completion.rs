@@ -43,6 +43,11 @@ impl Completion {
         Self { controller, qid, connection, stats, logged: (now, 0) }
     }
 
+    /// Returns the connection's statistics.
+    pub(crate) fn stats(&self) -> Arc<IoStats> {
+        Arc::clone(&self.stats)
+    }
+
     /// Ends a command that has left its device: gives back what it held, and counts it, among the
     /// queue's workloads too. Returns the status for its host.
     pub(crate) fn end<D: Driver>(

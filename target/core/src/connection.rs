@@ -226,7 +226,7 @@ impl<D: Driver> Connection<D> {
     /// Takes what has arrived, as far as `credit` steps of work go. The steps that it took.
     fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>, credit: u32) -> u32 {
         if let Stage::Io(queue) = &mut self.stage {
-            queue.refresh(io);
+            queue.refresh(io, self.queue.key);
         }
         io.stages.capsules.take_back();
         // What was done since then was done in turns at a device.
@@ -336,7 +336,14 @@ impl<D: Driver> Connection<D> {
     fn connected(&mut self, io: &mut Context<D>, slot: SlotId, connected: Connected) {
         let is_io = matches!(connected.kind, QueueKind::Io);
         let (queue, shared) = (&mut self.queue, connected.shared);
-        if !matches!(connected.kind, QueueKind::Discovery) {
+        // Until a host has proved itself it has its address's part of turns, not that of the host whose
+        // name it says. (Of an I/O queue's host the admin queue was proved.)
+        let known = match connected.kind {
+            QueueKind::Io => true,
+            QueueKind::Admin => !connected.authentication,
+            QueueKind::Discovery => false,
+        };
+        if known {
             let before = self.host;
             self.host = io.turns.join(Name::Host(shared.host_nqn.clone()));
             io.turns.leave(before);
@@ -351,13 +358,14 @@ impl<D: Driver> Connection<D> {
         self.origin.weighted = shared.wrr.load(Ordering::Relaxed);
         shared.note_traffic();
         match &mut self.stage {
-            Stage::Admin(_) if is_io => {
+            Stage::Admin(admin) if is_io => {
                 let stats = Arc::clone(self.stats.get_or_init(Arc::default));
                 let controller = Arc::clone(&shared);
                 let completion = Completion::new(controller, qid, queue.id, stats, io.now);
                 let table = connected.namespaces;
                 let of = (self.origin, qid);
-                let mut io_queue = IoQueue::new(io, &shared, table, completion, of);
+                let fabrics = (admin.for_io_queue(), connected.authentication);
+                let mut io_queue = IoQueue::new(io, &shared, table, completion, of, fabrics);
                 io_queue.dscp.set(io, queue.key);
                 io_queue.join_network(io, queue.key);
                 self.stage = Stage::Io(io_queue);
@@ -561,8 +569,13 @@ impl<D: Driver> Connection<D> {
         result: u64,
         status: Status,
     ) {
-        if let Stage::Admin(admin) = &mut self.stage {
-            admin.complete_deferred(&mut self.queue, io, cid, result, status);
+        match &mut self.stage {
+            Stage::Admin(admin) => {
+                admin.complete_deferred(&mut self.queue, io, cid, result, status);
+            }
+            Stage::Io(queue) => {
+                queue.complete_deferred(&mut self.queue, io, cid, result, status);
+            }
         }
     }
 

@@ -52,6 +52,21 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The daemon's `slice`, in bytes: as much as one transfer by default.
+    pub const SLICE: u32 = 1 << 20;
+    /// The daemon's `direct_min`, in bytes: a receive of its own costs about what it costs to copy this
+    /// amount.
+    pub const DIRECT_MIN: u32 = 16 << 10;
+    /// The daemon's `receive_buffers`.
+    pub const RECEIVE_BUFFERS: u16 = 32;
+
+    /// Returns the bytes of the further memory for in-capsule data of up to `in_capsule` bytes beside
+    /// `io_memory` bytes of I/O buffers.
+    #[must_use]
+    pub fn capsule_memory(io_memory: usize, in_capsule: usize) -> usize {
+        (io_memory / 8).max(in_capsule.saturating_mul(16))
+    }
+
     /// Returns how many connections begin to receive in a turn where memory to receive into is short.
     pub(crate) fn receives(&self) -> usize {
         (self.receive_buffers - self.receive_buffers / 4).max(1)

@@ -377,7 +377,8 @@ impl<D: Driver> Core<D> {
                     self.io.driver.service(|service| service.abort_done(ticket, aborted));
                 }
             }
-            Action::TableChanged { .. } => {}
+            // Work is for threads that may take long; tables are shared.
+            Action::Authenticate { .. } | Action::TableChanged { .. } => {}
         }
     }
 

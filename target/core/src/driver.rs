@@ -117,8 +117,8 @@ pub trait Driver: Sized + fmt::Debug {
     /// Does something with the subsystems and controllers, of which there is one set for all
     /// reactors.
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R;
-    /// Returns the counters that the SMART log shows.
-    fn smart(&self) -> SmartCounters;
+    /// Returns the counters that the SMART log shows, of these devices.
+    fn smart(&self, devices: &[BackendId]) -> SmartCounters;
     /// Wakes other reactors.
     fn wake(&mut self, reactors: Reactors);
     /// Tells others of something that has happened; nothing depends on it.

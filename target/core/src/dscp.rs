@@ -56,6 +56,7 @@ impl AnswerDscp {
     pub(crate) fn set<D: Driver>(&mut self, io: &mut Context<D>, key: Key) {
         let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
         let class = io.driver.resolve(&io.policies, &self.origin, host, subsystem, None).class;
+        let class = class.at_most(self.controller.max_class());
         let dscp = Dscp::of(&*io.policies, &self.origin, class);
         let before = self.set.map_or(0, |dscp| dscp.dscp);
         if before != dscp.dscp && io.driver.set_dscp(key, dscp.dscp, dscp.priority) {

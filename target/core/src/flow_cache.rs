@@ -110,6 +110,12 @@ impl FlowCache {
         }
     }
 
+    /// Returns the class that a command of the entry at a place asks for, where it may not have it.
+    #[inline]
+    pub(crate) fn lowered(&self, place: usize, sqe: &Sqe) -> Option<Class> {
+        self.at(place)?.classifier.lowered(named_class(sqe))
+    }
+
     /// Notes the workload of the commands of a class at a place.
     pub(crate) fn set_workload(&mut self, place: usize, class: Class, workload: WorkloadId) {
         if let Some(entry) = self.places.get_mut(place).and_then(Option::as_mut) {

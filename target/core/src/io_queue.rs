@@ -10,7 +10,7 @@ use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
-use crate::admin_queue::fabrics_on_io_queue;
+use crate::admin_queue::AdminQueue;
 use crate::arrival::{Arrival, Arrived, host_id};
 use crate::capsules::CapsuleMemory;
 use crate::commands::{Command, Source, State};
@@ -35,6 +35,10 @@ use crate::queue::Queue;
 pub(crate) struct IoQueue<D: Driver> {
     arrival: Arrival,
     dispatch: Dispatch,
+    /// Its Fabrics commands, which are rare.
+    fabrics: Box<AdminQueue>,
+    /// Whether no other command is answered yet: its host has to prove itself first.
+    locked: bool,
     capsules: CapsuleMemory,
     completion: Completion,
     pub(crate) network: Network<Buffer<D>>,
@@ -49,13 +53,16 @@ impl<D: Driver> IoQueue<D> {
         table: Arc<NamespaceTable>,
         completion: Completion,
         (origin, qid): (Origin, u16),
+        (fabrics, locked): (AdminQueue, bool),
     ) -> Self {
         let (host, subsystem) = (&controller.host_nqn, &controller.subsystem_nqn);
         let session =
             io.driver.resolve(&io.policies, &origin, host, subsystem, None).tenant.session;
         Self {
-            arrival: Arrival::new(Arc::clone(controller), table, origin, qid),
+            arrival: Arrival::new(Arc::clone(controller), table, origin, qid, completion.stats()),
             dispatch: Dispatch::default(),
+            fabrics: Box::new(fabrics),
+            locked,
             capsules: CapsuleMemory::new(io, &session, host_id(host)),
             completion,
             network: Network::new(),
@@ -68,10 +75,13 @@ impl<D: Driver> IoQueue<D> {
         self.network.join(io.now, |pacing| io.driver.join_network(key, pacing));
     }
 
-    /// Takes a new table of namespaces if there is one: something was received.
+    /// Takes a new table of namespaces and the host's present rights, if they have changed: something
+    /// was received.
     #[inline]
-    pub(crate) fn refresh(&mut self, io: &mut Context<D>) {
-        self.arrival.refresh(&mut io.driver);
+    pub(crate) fn refresh(&mut self, io: &mut Context<D>, key: Key) {
+        if self.arrival.refresh(io) {
+            self.dscp.set(io, key);
+        }
     }
 
     /// Takes an I/O command that has arrived.
@@ -88,8 +98,8 @@ impl<D: Driver> IoQueue<D> {
             // The command stays unanswered: the host sends it again when it has connected again.
             return;
         }
-        if sqe.opcode == opcode::FABRICS {
-            fabrics_on_io_queue(queue, io, slot, sqe);
+        if sqe.opcode == opcode::FABRICS || self.locked {
+            self.fabrics(queue, io, slot, sqe, data);
             return;
         }
         match self.arrival.take(queue, io, sqe, &data) {
@@ -110,6 +120,42 @@ impl<D: Driver> IoQueue<D> {
                 self.arrival.answer_in_turn(queue, io, slot, sqe, status, &data);
             }
         }
+    }
+
+    /// Takes a Fabrics command; or any other while the host has to prove itself.
+    #[cold]
+    fn fabrics(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        sqe: &Sqe,
+        data: CapsuleData<'_>,
+    ) {
+        if sqe.opcode != opcode::FABRICS {
+            queue.refuse(slot, Status::AUTHENTICATION_REQUIRED.dnr(), &data);
+            return;
+        }
+        self.fabrics.command(queue, io, slot, sqe, data);
+        self.unlock(queue, io);
+    }
+
+    /// Lets all commands in, if the host has proved itself.
+    fn unlock(&mut self, queue: &Queue<D>, io: &mut Context<D>) {
+        let id = queue.id;
+        self.locked = self.locked && !io.driver.service(|service| service.is_authenticated(id));
+    }
+
+    /// Completes a Fabrics command that the service had deferred.
+    pub(crate) fn complete_deferred(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        cid: u16,
+        result: u64,
+        status: Status,
+    ) {
+        self.fabrics.complete_deferred(queue, io, cid, result, status);
     }
 
     /// Takes a command that cannot be answered on the spot into the table, with the data that it
@@ -180,7 +226,10 @@ impl<D: Driver> IoQueue<D> {
     #[inline]
     pub(crate) fn count_data(&mut self, queue: &mut Queue<D>, slot: SlotId, bytes: usize) {
         queue.progress.data_came(bytes);
-        if let Some(traffic) = self.network.traffic() {
+        // The network's part does not know of Fabrics commands.
+        if let Some(traffic) = self.network.traffic()
+            && !matches!(queue.commands.state(slot), State::Collecting(_))
+        {
             let place = queue.transport.sqe_of(slot).sgl.decode();
             let asked = !matches!(place, SglKind::InCapsule { .. });
             traffic.received(queue.commands.charge(slot).class, bytes, asked);
@@ -195,6 +244,11 @@ impl<D: Driver> IoQueue<D> {
         slot: SlotId,
         digest_ok: bool,
     ) {
+        if matches!(queue.commands.state(slot), State::Collecting(_)) {
+            self.fabrics.data_end(queue, io, slot, digest_ok);
+            self.unlock(queue, io);
+            return;
+        }
         match self.fetch(queue, io).data_end(slot, digest_ok) {
             Fetched::Ready(buffer, source) => self.submit(queue, io, slot, Some(buffer), source),
             Fetched::Waits => {}
@@ -402,7 +456,8 @@ impl<D: Driver> IoQueue<D> {
     /// Answers a command whose device is gone.
     fn settle_without_device(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
         let nsid = queue.transport.sqe_of(slot).nsid.get();
-        let status = self.arrival.without_device(&mut io.driver, nsid);
+        self.refresh(io, queue.key);
+        let status = self.arrival.without_device(nsid);
         queue.settle(slot, status);
         queue.send_soon(&mut io.agenda);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arbitration::Class;
 use arbitration::arbiter::Grant;
 use arbitration::memory::MemoryGrant;
 use arbitration::session::SessionId;
@@ -49,6 +50,12 @@ impl<V, B> Job<V, B> {
     #[must_use]
     pub fn connection(&self) -> Key {
         self.origin.0
+    }
+
+    /// Returns the class that the command was given.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.charge.class
     }
 
     /// Returns the session that the command is charged to, and when its turn came; `None` where it

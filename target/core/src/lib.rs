@@ -62,6 +62,7 @@ mod timed;
 mod tokens;
 mod traffic;
 mod turns;
+mod workload_table;
 mod workloads;
 
 pub use changes::Touched;
@@ -79,3 +80,4 @@ pub use origin::Origin;
 pub use payload::{TxData, ZEROES, zeroes};
 pub use placement::{Load, place};
 pub use policies::{Policies, Tenancy, Tenant};
+pub use workload_table::WorkloadTable;

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use arbitration::{Class, PerClass};
+
 /// Number of sub-buckets for each power of two: a bucket is at most 12.5 % wide.
 const SUB: usize = 8;
 /// Number of powers of two above the first: the buckets reach 2^36 ns (68 s).
@@ -206,6 +208,8 @@ pub struct IoStats {
     /// Time that commands were in the device. With the time before it makes up their latency.
     pub service: Histogram,
     refused: AtomicU64,
+    /// Commands of a lower class than they asked for, by the class that they asked for.
+    lowered: PerClass<AtomicU64>,
 }
 
 impl IoStats {
@@ -220,6 +224,17 @@ impl IoStats {
         self.refused.load(Relaxed)
     }
 
+    /// Counts a command of a lower class than `asked`, since the host may not have that.
+    pub fn lower(&self, asked: Class) {
+        add(&self.lowered[asked], 1);
+    }
+
+    /// Counts the commands that were completed.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        [&self.read, &self.write, &self.other].map(|kind| kind.ops.load(Relaxed)).iter().sum()
+    }
+
     /// Copies the counters, for reading.
     #[must_use]
     pub fn snapshot(&self) -> IoSnapshot {
@@ -229,6 +244,7 @@ impl IoStats {
             other: self.other.snapshot(),
             queueing: self.queueing.snapshot(),
             service: self.service.snapshot(),
+            lowered: PerClass::from_fn(|asked| self.lowered[asked].load(Relaxed)),
         }
     }
 }
@@ -269,6 +285,8 @@ pub struct IoSnapshot {
     pub queueing: HistogramSnapshot,
     /// Time in the device.
     pub service: HistogramSnapshot,
+    /// Commands of a lower class than they asked for, by the class that they asked for.
+    pub lowered: PerClass<u64>,
 }
 
 impl IoSnapshot {
@@ -285,6 +303,9 @@ impl IoSnapshot {
         self.other.merge(&other.other);
         self.queueing.merge(&other.queueing);
         self.service.merge(&other.service);
+        for (mine, theirs) in self.lowered.values_mut().zip(other.lowered.values()) {
+            *mine += theirs;
+        }
     }
 }
 
@@ -328,6 +349,7 @@ mod tests {
                 }
                 stats.queueing.record(50, 1);
                 stats.service.record(9000, 2);
+                stats.lower(Class::High);
             }
         }
         let mut merged = IoSnapshot::default();

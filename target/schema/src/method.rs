@@ -104,6 +104,10 @@ methods! {
         "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their \
          order; the keys that only a restart changes, each with its present and its next value; \
          live changes that no longer count, and with `check` the losses of connected hosts.";
+    ConfigShow "config.show" shows (params::Nothing) -> answer::Configuration,
+        "",
+        "`text`: the configuration that runs now, with live changes, as a file that `sluiced --config` \
+         takes.";
     Shutdown "shutdown" changes (params::Shutdown) -> answer::Nothing,
         "`now` (boolean, default false)",
         "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that \
@@ -152,12 +156,12 @@ methods! {
         "`address`";
     HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
         "`subsystem` (may be left out)",
-        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only";
-    HostAdd "host.add" changes (params::HostAdd) -> answer::Changed<answer::HostName>,
-        "`subsystem`, `host`, `addresses` (list of addresses and networks; left out: any address), `force`",
+        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`)";
+    HostAdd "host.add" changes (params::Settings) -> answer::Changed<answer::HostName>,
+        "`subsystem`, `host`, and as `[[subsystem.host]]`, without `nqn`; `force`",
         "`subsystem`, `host`";
-    HostSet "host.set" changes (params::HostSet) -> answer::Changed<answer::HostName>,
-        "`subsystem`, `host`, `addresses` (`null`: any address), `force`",
+    HostSet "host.set" changes (params::Settings) -> answer::Changed<answer::HostName>,
+        "`subsystem`, `host`, and keys of `[[subsystem.host]]`; a key that is not given stays, `null` takes a setting back; `force`",
         "`subsystem`, `host`";
     HostRemove "host.remove" changes (params::HostRemove) -> answer::Changed<answer::HostName>,
         "`subsystem`, `host`, `force`",

@@ -234,38 +234,6 @@ params! {
         }
     }
 
-    /// The parameters of `host.add`.
-    HostAdd {
-        needed {
-            /// The subsystem's NQN.
-            subsystem: String = Values::Nqn, "the subsystem's NQN";
-            /// The host's NQN.
-            host: String = Values::Nqn, "the host's NQN";
-        }
-        optional {
-            /// The addresses and networks that the host may come from; none: any address.
-            addresses: Option<Vec<String>> = Values::Networks;
-            /// Whether connections of the host from elsewhere may end.
-            force: bool = Values::Boolean;
-        }
-    }
-
-    /// The parameters of `host.set`.
-    HostSet {
-        needed {
-            /// The subsystem's NQN.
-            subsystem: String = Values::Nqn, "the subsystem's NQN";
-            /// The host's NQN.
-            host: String = Values::Nqn, "the host's NQN";
-            /// The addresses and networks that the host may come from; none: any address.
-            addresses: Option<Vec<String>> = Values::Networks, "[\"192.0.2.0/24\"], or null for any";
-        }
-        optional {
-            /// Whether connections of the host from elsewhere may end.
-            force: bool = Values::Boolean;
-        }
-    }
-
     /// The parameters of `host.remove`.
     HostRemove {
         needed {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::amounts::{format_duration, format_size};
-use crate::limits::RATE_MAX;
+use crate::limits::{NSID_MAX, RATE_MAX};
 
 /// The values that a key of the configuration or a parameter of a method takes. The daemon has a
 /// reader for each, which says what is wrong with a value and what would be right.
@@ -53,6 +53,8 @@ pub enum Values {
     Nqns,
     /// Lists of IP addresses and networks.
     Networks,
+    /// Lists of NSIDs.
+    Nsids,
     /// Classes by their names; `null` means none.
     Class,
     /// Names of sessions, the root's excepted.
@@ -63,6 +65,8 @@ pub enum Values {
     AnyLink,
     /// Names of regions.
     Region,
+    /// Names of groups of this machine.
+    Group,
     /// Values with a reader of their own, in the words of docs/configuration.md.
     Other(&'static str),
 }
@@ -103,12 +107,14 @@ impl Values {
             Self::Endpoint => "IP address and port, `rdma:` before them for RDMA".into(),
             Self::Nqn => "NQN".into(),
             Self::Nqns => "list of NQNs".into(),
-            Self::Networks => "list of IP addresses and networks".into(),
+            Self::Networks => "list of 1 to 256 IP addresses and networks".into(),
+            Self::Nsids => format!("list of 1 to {NSID_MAX}, each once"),
             Self::Class => "name of a class".into(),
             Self::Session => "name of a session".into(),
             Self::Link => "name of a `[[link]]`".into(),
             Self::AnyLink => "name of a `[[link]]`, or `\"default\"`".into(),
             Self::Region => "name of a `[[region]]`".into(),
+            Self::Group => "name of a group of this machine".into(),
             Self::Other(words) => words.into(),
         }
     }

@@ -43,11 +43,13 @@ pub enum ErrorKind {
     Store,
     /// Too many clients.
     Busy,
+    /// The caller may look, and change nothing.
+    Denied,
 }
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::BadRequest,
         Self::UnknownMethod,
         Self::NotFound,
@@ -57,6 +59,7 @@ impl ErrorKind {
         Self::Refused,
         Self::Store,
         Self::Busy,
+        Self::Denied,
     ];
 
     /// Returns the kind's name in an answer.
@@ -72,6 +75,7 @@ impl ErrorKind {
             Self::Refused => "refused",
             Self::Store => "store",
             Self::Busy => "busy",
+            Self::Denied => "denied",
         }
     }
 }

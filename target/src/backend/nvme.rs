@@ -377,7 +377,12 @@ impl Queued for NvmeDisk {
                 errno @ (libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => {
                     let why = std::io::Error::from_raw_os_error(errno).to_string();
                     if !self.refusal_logged.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(device = self.name(), why, "the kernel refuses commands");
+                        tracing::warn!(
+                            device = self.name(),
+                            why,
+                            "the kernel refuses commands of this kind: give the daemon CAP_SYS_ADMIN, \
+                             or serve the drive with backend = \"block\""
+                        );
                     }
                     Outcome::Done(0, Status::INVALID_OPCODE.dnr())
                 }

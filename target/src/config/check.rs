@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use fabric::controller::SecureChannel;
 use sluice_schema::keys::NSID_MAX;
 
+use super::endpoint::Transport;
 use super::fields::{At, Problems};
 use super::identity;
-use super::listener::ParsedListener;
+use super::listener::{Listener, ParsedListener};
 use super::qos::Known;
 use super::subsystem::ParsedSubsystem;
 use super::taken::{Taken, plain_path};
@@ -43,6 +45,7 @@ pub(crate) fn across(
 ) {
     names(subsystems, problems);
     addresses(listeners, problems);
+    channels(listeners, problems);
     if known == Known::File {
         served(listeners, subsystems, problems);
     }
@@ -76,6 +79,22 @@ fn addresses(listeners: &[ParsedListener], problems: &Problems) {
             }
         }
     }
+}
+
+/// Checks that listeners with TLS can have it.
+fn channels(listeners: &[ParsedListener], problems: &Problems) {
+    for parsed in listeners {
+        if let (Some(message), Some(at)) = (wrong_channel(&parsed.listener), &parsed.tls) {
+            problems.at(at, message, "remove `tls`, or give the listener transport \"tcp\"");
+        }
+    }
+}
+
+/// Says why a listener cannot have connections over TLS, where it should.
+pub(crate) fn wrong_channel(listener: &Listener) -> Option<String> {
+    let wrong = listener.tls != SecureChannel::Off && listener.transport != Transport::Tcp;
+    let endpoint = listener.endpoint();
+    wrong.then(|| format!("listener {endpoint} is no TCP listener, and TLS is for TCP"))
 }
 
 /// Checks that subsystems which listeners name exist.
@@ -199,7 +218,10 @@ pub(crate) fn clash_of_listeners(config: &Config) -> Option<String> {
     if let Some(other) = super::pmem::collision(&config.pmem.general, &config.listeners) {
         return Some(format!("listener {other} collides with `address` of [pmem]"));
     }
-    let endpoints: Vec<_> = config.listeners.iter().map(super::Listener::endpoint).collect();
+    if let Some(wrong) = config.listeners.iter().find_map(wrong_channel) {
+        return Some(wrong);
+    }
+    let endpoints: Vec<_> = config.listeners.iter().map(Listener::endpoint).collect();
     endpoints.iter().enumerate().find_map(|(index, endpoint)| {
         let mut earlier = endpoints.iter().take(index);
         let other = earlier.find(|other| endpoint.collides_with(**other))?;

@@ -67,7 +67,12 @@ pub(crate) fn listener(fields: Fields<'_>) -> Option<Listener> {
     listener::listener(fields).map(|parsed| parsed.listener)
 }
 
-/// Reads a host's NQN and addresses.
+/// Reads settings of a host onto those that it has.
+pub(crate) fn host_onto(fields: &mut Fields<'_>, host: &AllowedHost) -> Option<AllowedHost> {
+    host::onto(fields, host)
+}
+
+/// Reads a host's NQN and settings.
 pub(crate) fn host(fields: Fields<'_>) -> Option<AllowedHost> {
     host::host(fields).map(|(host, _)| host)
 }

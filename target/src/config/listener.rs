@@ -3,12 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use arbitration::Class;
+use fabric::controller::SecureChannel;
 use sluice_schema::keys::LISTENER;
 
 use super::endpoint::{Endpoint, Transport};
 use super::fields::{At, Fields, List};
 use super::network::values::reference;
-use super::table::{self, Written, read_already, table};
+use super::qos::values::word;
+use super::table::{self, Written, read_already, table, words};
 use super::values;
 
 /// `[[listener]]`: an address on which hosts connect.
@@ -27,6 +29,8 @@ pub struct Listener {
     pub subsystems: Option<Vec<String>>,
     /// `class`: the class of connections that come through the listener and name none themselves.
     pub class: Option<Class>,
+    /// `tls`: whether connections are over TLS.
+    pub tls: SecureChannel,
     /// `link`: the name of the link that the listener's connections share; `None` means the default
     /// one.
     pub link: Option<String>,
@@ -40,12 +44,29 @@ impl Listener {
     }
 }
 
+/// The values of `tls`.
+const CHANNELS: [(&str, SecureChannel); 3] = [
+    ("off", SecureChannel::Off),
+    ("allowed", SecureChannel::Allowed),
+    ("required", SecureChannel::Required),
+];
+
+words! {
+    SecureChannel: CHANNELS;
+}
+
+/// Returns the value of `tls` that means a channel.
+pub(crate) fn channel_name(channel: SecureChannel) -> &'static str {
+    word(&CHANNELS, &channel)
+}
+
 table! { Listener, LISTENER;
     "address" => with(read_already, |listener, _| Written::same(listener.address.to_string())),
     "transport" => field(transport),
     "advertise" => field(advertise),
     "discovery_only" => field(discovery_only),
     "subsystems" => list(subsystems, values::subsystem_nqn),
+    "tls" => field(tls),
     "class" => field(class),
     "link" => read(link, reference, |link: &Option<String>| Written::same(link.clone())),
 }
@@ -57,6 +78,7 @@ pub(crate) struct ParsedListener {
     pub(crate) address: At<()>,
     pub(crate) subsystems: List<String>,
     pub(crate) link: Option<At<()>>,
+    pub(crate) tls: Option<At<()>>,
 }
 
 /// Reads `[[listener]]`.
@@ -68,6 +90,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
         advertise: None,
         discovery_only: false,
         subsystems: None,
+        tls: SecureChannel::Off,
         class: None,
         link: None,
     };
@@ -80,5 +103,6 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
         address: address.place(),
         subsystems: seen.list("subsystems"),
         link: seen.place("link"),
+        tls: seen.place("tls"),
     })
 }

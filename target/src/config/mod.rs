@@ -39,11 +39,13 @@ pub(crate) use check::{clash, clash_of_listeners};
 pub use endpoint::{Endpoint, Transport};
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
-pub use fabric::controller::{AllowedHost, Sources};
+pub use fabric::controller::{AllowedHost, HostRights, SecureChannel, Sources};
+pub(crate) use host::limited_hosts;
 pub use identity::{
     DISCOVERY_NQN, NQN_MAX, check_nqn, derived_nguid, derived_serial, derived_uuid, format_nguid,
 };
 pub use listener::Listener;
+pub(crate) use listener::channel_name;
 pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};

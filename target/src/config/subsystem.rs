@@ -40,7 +40,7 @@ table! { Subsystem, SUBSYSTEM;
     "hosts" => with(read_hosts, write_hosts),
 }
 
-/// Reads the hosts that may come from any address.
+/// Reads the hosts of which nothing else is said.
 fn read_hosts(
     subsystem: &mut Subsystem,
     fields: &mut Fields<'_>,
@@ -51,9 +51,9 @@ fn read_hosts(
     subsystem.hosts.extend(hosts.into_iter().map(AllowedHost::from));
 }
 
-/// Writes the hosts that may come from any address.
+/// Writes the hosts of which nothing else is said.
 fn write_hosts(subsystem: &Subsystem, _: &ConfigKey) -> Written {
-    let hosts = subsystem.hosts.iter().filter(|host| host.sources.is_any());
+    let hosts = subsystem.hosts.iter().filter(|host| host.is_plain());
     hosts.map(|host| host.nqn.clone()).collect::<Vec<_>>().write()
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
 /// Writes a subsystem; the titles of its hosts and namespaces begin with `within`.
 pub(crate) fn lines(lines: &mut Lines, subsystem: &Subsystem, within: &str) {
     table::lines(lines, subsystem);
-    for host in subsystem.hosts.iter().filter(|host| !host.sources.is_any()) {
+    for host in subsystem.hosts.iter().filter(|host| !host.is_plain()) {
         lines.title(&format!("[[{within}host]]"));
         table::lines(lines, host);
     }

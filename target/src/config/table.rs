@@ -1,6 +1,7 @@
 //! Tables of the configuration: each key is bound to its field in one place, from which it is read,
 //! written to text, and shown in answers.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -421,6 +422,7 @@ impl Field for String {
     fn read(of: &Values, node: &Node) -> Read<Self> {
         match of {
             Values::Nqn => values::nqn(node),
+            Values::Group => values::group(node),
             other => mismatch(other),
         }
     }
@@ -443,6 +445,17 @@ impl Field for Sources {
 
     fn none() -> Option<Self> {
         Some(Self::default())
+    }
+}
+
+/// A list of NSIDs.
+impl Field for BTreeSet<u32> {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
+        values::nsids(node)
+    }
+
+    fn write(&self, _: &Values) -> Written {
+        Written::same(self.iter().copied().collect::<Vec<u32>>())
     }
 }
 

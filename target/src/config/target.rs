@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use arbitration::device::REACTORS_MAX;
 use arbitration::overload::RetryDelays;
 use sluice_schema::ConfigKey;
 use sluice_schema::amounts::{format_duration, format_size};
@@ -62,8 +63,16 @@ pub struct TargetConfig {
     /// `state`: file in which live changes are kept; `None` means that they do not survive a
     /// restart.
     pub state: Option<PathBuf>,
+    /// `host_keys`: folder with the secrets of hosts; `None` means that there are none but systemd
+    /// credentials.
+    pub host_keys: Option<PathBuf>,
     /// `control`: path of the control socket.
     pub control: PathBuf,
+    /// `control_group`: the group whose members may use the control socket; `None`: the daemon's own.
+    pub control_group: Option<String>,
+    /// `control_admins`: the group whose members may change the target; `None`: all who may use the
+    /// control socket.
+    pub control_admins: Option<String>,
     /// `metrics`: address of the OpenMetrics endpoint; `None` means that metrics are not served.
     pub metrics: Option<SocketAddr>,
     /// `drain_time`: how long SIGTERM waits for commands in flight.
@@ -88,7 +97,10 @@ table! { TargetConfig, TARGET;
     "discovery_keep_alive" => field(discovery_keep_alive),
     "retry_delays" => field(retry_delays),
     "state" => field(state),
+    "host_keys" => field(host_keys),
     "control" => field(control),
+    "control_group" => field(control_group),
+    "control_admins" => field(control_admins),
     "metrics" => field(metrics),
     "drain_time" => field(drain_time),
 }
@@ -113,7 +125,10 @@ impl Default for TargetConfig {
             discovery_keep_alive: Duration::from_secs(300),
             retry_delays: RetryDelays::DEFAULT,
             state: None,
+            host_keys: None,
             control: PathBuf::from("/run/sluicegate/control.sock"),
+            control_group: None,
+            control_admins: None,
             metrics: None,
             drain_time: Duration::from_secs(10),
         }
@@ -226,6 +241,14 @@ fn check_cores(list: Option<&List<usize>>, place: &At<()>, machine: &Machine, pr
     let Some(list) = list else { return };
     if list.items.is_empty() && list.whole {
         problems.at(place, "`cores` is empty", "name at least one CPU: cores = [0]");
+    }
+    if list.items.len() > REACTORS_MAX {
+        let message = format!("`cores` names {} CPUs", list.items.len());
+        problems.at(
+            place,
+            message,
+            format!("name at most {REACTORS_MAX}: one reactor runs on each"),
+        );
     }
     let mut seen = BTreeSet::new();
     for core in &list.items {

@@ -101,6 +101,7 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\ncores = [0, 9]".into(), (2, 13), "choose from the CPUs that are online: 0-3"),
         ("[target]\ncores = [1, 1]".into(), (2, 13), "names CPU 1 twice"),
         ("[target]\ncores = []".into(), (1, 1), "cores = [0]"),
+        (format!("[target]\ncores = [{}]", "0, ".repeat(65)), (1, 1), "name at most 64"),
         (
             "[target]\nin_capsule_data = 4096\nrdma_in_capsule_data = 8192".into(),
             (3, 24),
@@ -108,6 +109,12 @@ fn errors_name_the_place_and_the_remedy() {
         ),
         ("[target]\nrdma_in_capsule_data = 1000".into(), (2, 24), "write 992"),
         ("[[listener]]\naddress = \"[::1]:4420\"\ntransport = \"udp\"".into(), (3, 13), "\"rdma\""),
+        (
+            "[[listener]]\naddress = \"[::]:1\"\ntransport = \"rdma\"\ntls = \"required\"".into(),
+            (4, 7),
+            "TLS is for TCP",
+        ),
+        ("[[listener]]\naddress = \"[::]:1\"\ntls = true".into(), (3, 7), "\"allowed\""),
         ("[target]\npoll = \"sometimes\"".into(), (2, 8), "\"adaptive\", \"always\", \"never\""),
         ("[target]\npoll_time = 50".into(), (2, 13), "\"10 s\""),
         ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),
@@ -537,6 +544,11 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                     address,
                     advertise: advertise.filter(|p| *p > 0).map(|p| ([10, 0, 0, 1], p).into()),
                     discovery_only,
+                    tls: match port % 3 {
+                        0 => SecureChannel::Off,
+                        1 => SecureChannel::Allowed,
+                        _ => SecureChannel::Required,
+                    },
                     subsystems: None,
                     class,
                     link: config.network.links.get(usize::from(port % 4)).map(|l| l.name.clone()),
@@ -564,6 +576,16 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                             .map(|network| network.parse::<IpNet>().unwrap())
                             .into_iter()
                             .collect(),
+                        ..AllowedHost::default()
+                    },
+                    AllowedHost {
+                        nqn: "nqn.2026-01.io.x:reader".into(),
+                        rights: HostRights {
+                            namespaces: given.then(|| [1, 7].into()),
+                            read_only: !any_host || !given,
+                            max_class: any_host.then_some(arbitration::Class::Medium),
+                        },
+                        ..AllowedHost::default()
                     },
                 ],
                 namespaces: namespaces.into_iter().filter(fresh).collect(),

@@ -1,5 +1,6 @@
 //! Readers for single values. Each takes a node and returns its value, or the fault and the remedy.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use fabric::controller::Sources;
 use ipnet::IpNet;
 use sluice_schema::amounts::{format_duration, format_size, parse_duration, parse_size};
+use sluice_schema::keys::NSID_MAX;
 use uuid::Uuid;
 
 use super::fields::{Wrong, quoted};
@@ -36,6 +38,20 @@ pub(super) fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'
         Value::String(text) => Ok(text),
         _ => kind(node, wanted, example),
     }
+}
+
+/// The longest name of a group (useradd's limit).
+const GROUP_MAX: usize = 32;
+
+/// Reads the name of a group of this machine.
+pub(crate) fn group(node: &Node) -> Read<String> {
+    let text = string(node, "a name", "the name of a group: \"storage\"")?;
+    let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$');
+    if (1..=GROUP_MAX).contains(&text.len()) && text.chars().all(right) {
+        return Ok(text.into());
+    }
+    let message = format!("is \"{}\", not the name of a group", quoted(text));
+    Err(Wrong::new(message, "write a name that `getent group` lists"))
 }
 
 /// Reads a whole number from `min` to `max`.
@@ -169,6 +185,19 @@ pub(crate) fn nqn(node: &Node) -> Read<String> {
         Wrong::new(format!("is \"{}\", which {what}", quoted(text)), form)
     })?;
     Ok(text.into())
+}
+
+/// Reads a list of NSIDs, each once.
+pub(crate) fn nsids(node: &Node) -> Read<BTreeSet<u32>> {
+    let Value::Array(items) = &node.value else { return kind(node, "a list", "[1, 3]") };
+    let mut nsids = BTreeSet::new();
+    for item in items {
+        let nsid = integer(1, NSID_MAX.into())(item)?;
+        if !nsids.insert(nsid) {
+            return Err(Wrong::new(format!("names {nsid} twice"), "name each namespace once"));
+        }
+    }
+    Ok(nsids)
 }
 
 /// Reads an IP address, or a network with its prefix length.

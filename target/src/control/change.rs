@@ -17,6 +17,7 @@ use super::protocol::Failure;
 use crate::config::{Backend, Config, Listener, Namespace, entry, resolve_namespaces, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
+use crate::unproved::{self, Unproved};
 
 pub(super) type Answer<T> = Result<Changed<T>, Failure>;
 
@@ -30,9 +31,16 @@ impl Control {
         edit: impl FnOnce(&mut Config) -> Result<(), Failure>,
         act: impl FnOnce(&dyn Engine) -> Result<T, EngineError>,
     ) -> Result<T, Failure> {
+        let before = self.unproved(live, object);
         let stored = live.store(object, edit)?;
         match act(self.engine()) {
-            Ok(value) => Ok(value),
+            Ok(value) => {
+                let after = self.unproved(live, object);
+                for warning in unproved::lines(after.difference(&before)) {
+                    tracing::warn!("{warning}");
+                }
+                Ok(value)
+            }
             Err(refused) => {
                 let mut failure = Failure::from(refused);
                 if let Err(error) = live.undo(stored) {
@@ -41,6 +49,15 @@ impl Control {
                 }
                 Err(failure)
             }
+        }
+    }
+
+    /// Finds the hosts whose TLS keys prove nothing now; none where a change of `object` makes no
+    /// difference to them.
+    fn unproved(&self, live: &Live, object: &ObjectId) -> BTreeSet<Unproved> {
+        match object {
+            ObjectId::Namespace(..) | ObjectId::Qos | ObjectId::Network => BTreeSet::new(),
+            _ => unproved::find(live.current(), &self.engine().host_keys()),
         }
     }
 

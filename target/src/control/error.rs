@@ -46,6 +46,16 @@ pub enum ControlError {
         /// The operating system's error, and the remedy.
         detail: String,
     },
+    /// A group that the configuration names is not there.
+    #[error("`{key} = \"{name}\"`: {why}; `getent group` lists the groups that there are")]
+    Group {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The name of the group.
+        name: String,
+        /// The fault.
+        why: String,
+    },
     /// The control plane gets no thread or ring.
     #[error("cannot start the control thread: {0}")]
     Thread(String),

@@ -44,7 +44,11 @@ pub(crate) fn refusal(loss: &Loss<'_>, hosts: &[String]) -> String {
             };
             (format!("region {}", region.name), consequence)
         }
-        Loss::Access { nqn, .. } => (format!("subsystem {nqn}"), "they would lose all its disks"),
+        Loss::Access { nqn, .. } => {
+            let consequence =
+                "they would lose its disks, some of them, or the right to write to them";
+            (format!("subsystem {nqn}"), consequence)
+        }
     };
     let (number, noun) = (hosts.len(), if hosts.len() == 1 { "host" } else { "hosts" });
     format!(

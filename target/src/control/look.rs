@@ -1,5 +1,6 @@
 //! Methods that show the daemon, its subsystems, namespaces, listeners and hosts.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,7 +9,7 @@ use sluice_schema::params;
 
 use super::Control;
 use super::protocol::Failure;
-use crate::config::DEFAULT_LINK;
+use crate::config::{self, DEFAULT_LINK, channel_name};
 use crate::engine::{
     Availability, ListenerState, NamespaceState, PmemState, ReactorState, SubsystemState,
 };
@@ -21,6 +22,7 @@ impl Control {
         let subsystems = engine.subsystems();
         let listeners = engine.listeners();
         let regions = region_problems(engine.pmem_config().general.address, &engine.pmem());
+        let not_in_force = engine.reservations_not_in_force();
         let in_state = |state| {
             let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
             namespaces.filter(|n| n.state == state).count()
@@ -35,13 +37,18 @@ impl Control {
             namespaces: subsystems.iter().map(|s| s.namespaces.len()).sum(),
             namespaces_unavailable: in_state(Availability::Unavailable),
             namespaces_with_errors: in_state(Availability::Errors),
-            problems: problems(&listeners, &subsystems, &regions),
+            problems: problems(&listeners, &subsystems, &not_in_force, &regions),
             connections: engine.connections().len(),
             accepted: statistics.accepted,
             protocol_errors: statistics.protocol_errors,
             keep_alive_expired: statistics.keep_alive_expired,
             reactors: statistics.reactors.iter().map(reactor).collect(),
         }
+    }
+
+    /// Answers `config.show`.
+    pub(super) fn configuration(&self) -> answer::Configuration {
+        answer::Configuration { text: config::render(self.live().current()) }
     }
 
     /// Answers `shutdown`.
@@ -113,6 +120,7 @@ impl Control {
             allow_any_host: s.allow_any_host,
             hosts: s.hosts,
             addresses: s.addresses,
+            rights: s.rights,
         };
         meant.map(row).collect()
     }
@@ -122,6 +130,7 @@ impl Control {
 fn problems(
     listeners: &[ListenerState],
     subsystems: &[SubsystemState],
+    not_in_force: &BTreeMap<String, String>,
     regions: &[String],
 ) -> Vec<String> {
     let closed = listeners.iter().filter_map(|state| {
@@ -136,7 +145,10 @@ fn problems(
             format!("namespace {nsid} of {}: {state}: {reason}", subsystem.nqn)
         })
     });
-    closed.chain(lines).chain(regions.iter().cloned()).collect()
+    let unreserved = not_in_force
+        .iter()
+        .map(|(session, why)| format!("session {session}: its reservation is not in force: {why}"));
+    closed.chain(lines).chain(unreserved).chain(regions.iter().cloned()).collect()
 }
 
 /// Lists the problems of regions of persistent memory, a line for each. `address` is where their
@@ -160,6 +172,7 @@ fn listener(state: ListenerState) -> answer::Listener {
         advertise: listener.advertise.map(|address| address.to_string()),
         discovery_only: listener.discovery_only,
         subsystems: listener.subsystems,
+        tls: channel_name(listener.tls).to_owned(),
         class: listener.class.map(|class| class.name().to_owned()),
         link: listener.link.unwrap_or_else(|| DEFAULT_LINK.to_owned()),
         closed,

@@ -1,5 +1,7 @@
 //! Operations and their latencies, as answers show them.
 
+use std::collections::BTreeMap;
+
 use sluice_schema::answer::{
     HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics, WorkloadIo,
 };
@@ -18,6 +20,7 @@ impl Control {
             host,
             subsystem,
             io: operations(&io, buckets),
+            lowered: lowered(&io),
         });
         let queues = statistics
             .queues
@@ -53,6 +56,12 @@ pub(super) fn operations(io: &IoSnapshot, buckets: bool) -> Io {
         queueing: latency(&io.queueing, buckets),
         service: latency(&io.service, buckets),
     }
+}
+
+/// Returns the classes that commands asked for and did not get, with the numbers of these commands.
+fn lowered(io: &IoSnapshot) -> BTreeMap<String, u64> {
+    let asked = io.lowered.iter().filter(|(_, count)| **count > 0);
+    asked.map(|(class, count)| (class.name().to_owned(), *count)).collect()
 }
 
 fn of_kind(op: &OpSnapshot, buckets: bool) -> Operations {

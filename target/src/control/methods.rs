@@ -31,6 +31,7 @@ impl Control {
                 checked::<call::Statistics>(params, |asked| Ok(self.statistics(asked.buckets)))
             }
             Method::Reload => checked::<call::Reload>(params, |asked| self.reload_method(&asked)),
+            Method::ConfigShow => checked::<call::ConfigShow>(params, |_| Ok(self.configuration())),
             Method::Shutdown => checked::<call::Shutdown>(params, |asked| self.shutdown(&asked)),
             Method::SubsystemList => {
                 checked::<call::SubsystemList>(params, |_| Ok(self.engine().subsystems()))
@@ -62,8 +63,8 @@ impl Control {
             Method::HostList => {
                 checked::<call::HostList>(params, |asked| Ok(self.host_list(&asked)))
             }
-            Method::HostAdd => checked::<call::HostAdd>(params, |asked| self.host_add(asked)),
-            Method::HostSet => checked::<call::HostSet>(params, |asked| self.host_set(asked)),
+            Method::HostAdd => answer::<call::HostAdd>(self.host_add(params)),
+            Method::HostSet => answer::<call::HostSet>(self.host_set(params)),
             Method::HostRemove => {
                 checked::<call::HostRemove>(params, |asked| self.host_remove(asked))
             }
@@ -175,6 +176,8 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         | Values::Words(_)
         | Values::Path
         | Values::Nqns
+        | Values::Nsids
+        | Values::Group
         | Values::Other(_) => mismatch(values)?,
     })
 }

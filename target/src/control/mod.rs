@@ -3,6 +3,8 @@
 //!
 //! [`Control`] is the meaning of a request; [`Server`] is the thread with the sockets.
 
+mod audit;
+mod caller;
 mod change;
 mod clients;
 mod error;
@@ -34,12 +36,23 @@ pub use error::ControlError;
 pub use protocol::{ErrorKind, Failure, LINE_MAX};
 pub use reload::Reloaded;
 pub use server::{CLIENTS_MAX, Server};
+use sluice_schema::Method;
 
-use crate::config::Config;
+use self::audit::Audit;
+use self::caller::{Caller, Groups};
+use crate::config::{Config, TargetConfig};
 use crate::engine::{Engine, EngineHandle};
 use crate::metrics::Metrics;
 use crate::store::Live;
 use crate::sync::lock;
+
+/// Checks that this machine has the groups that may use the control socket.
+///
+/// # Errors
+/// It has no such group.
+pub(crate) fn check_groups(config: &TargetConfig) -> Result<(), ControlError> {
+    Groups::find(config).map(drop)
+}
 
 /// The state that requests act on.
 #[derive(Debug)]
@@ -56,6 +69,8 @@ pub struct Control {
     first: Config,
     /// Whether `shutdown` was called.
     told_to_end: AtomicBool,
+    /// The record of changes that were asked for.
+    audit: Audit,
 }
 
 impl Control {
@@ -79,6 +94,7 @@ impl Control {
             first: live.current().clone(),
             live: Mutex::new(live),
             told_to_end: AtomicBool::new(false),
+            audit: Audit::new(),
         })
     }
 
@@ -91,7 +107,21 @@ impl Control {
     /// Answers one line of the control protocol with one line, both without the newline.
     #[must_use]
     pub fn handle(&self, line: &[u8]) -> String {
-        protocol::answer(line, |method, params| self.call(method, params))
+        self.handle_of(line, &Caller::own())
+    }
+
+    /// Answers one line of a caller, which may only look where it may not change the target. Changes
+    /// are logged with who asked for them.
+    fn handle_of(&self, line: &[u8], caller: &Caller) -> String {
+        self.audit.tell();
+        protocol::answer(line, |method, params| {
+            if !Method::from_name(method).is_some_and(Method::changes) {
+                return self.call(method, params);
+            }
+            let result = caller.may_change().and_then(|()| self.call(method, params));
+            self.audit.record(caller, method, params, &result);
+            result
+        })
     }
 
     /// Returns the OpenMetrics text.
@@ -100,6 +130,11 @@ impl Control {
     /// The text could not be made.
     pub fn metrics(&self) -> Result<String, std::fmt::Error> {
         self.metrics.text()
+    }
+
+    /// Looks up the groups that may use the control socket.
+    fn groups(&self) -> Result<Groups, ControlError> {
+        Groups::find(&self.first.target)
     }
 
     fn engine(&self) -> &dyn Engine {

@@ -7,9 +7,11 @@ use super::Control;
 use super::force::refusal;
 use super::protocol::{ErrorKind, Failure};
 use crate::config::{Config, restart_keys};
+use crate::host_keys::HostKeys;
 use crate::reload::{Change, harm, plan, run};
 use crate::store::{Effective, Live};
 use crate::systemd::Reloading;
+use crate::unproved;
 
 impl Control {
     /// Answers `reload`.
@@ -52,7 +54,9 @@ impl Control {
     /// The file has errors, or the store cannot be read.
     pub fn would_reload(&self) -> Result<Reloaded, Failure> {
         let look = self.look(&self.live())?;
+        let keys = self.engine().read_host_keys()?;
         let mut told = look.told();
+        told.warnings.extend(look.unproved(&keys));
         told.warnings.extend(self.refusals(&look));
         Ok(told)
     }
@@ -70,9 +74,19 @@ impl Control {
         if !refusals.is_empty() {
             return Err(Failure::new(ErrorKind::Refused, refusals.join("\n")));
         }
-        let told = look.told();
+        let mut told = look.told();
+        // Read first: a fault in them leaves everything as it is.
+        let keys = self.engine().read_host_keys()?;
+        told.warnings.extend(look.unproved(&keys));
         let stored = live.take(look.file, look.next)?;
+        // A host that has a key from now on needs it at the first listener that lets it in; one that has
+        // none any more needs its old one until all changes are made.
+        let before = self.engine().host_keys();
+        let mut all = before.clone();
+        all.extend(keys.clone());
+        let mut told_of_keys = self.engine().set_host_keys(all);
         if let Err(refused) = run(self.engine(), &look.changes) {
+            self.engine().set_host_keys(before);
             let mut failure = Failure::from(refused);
             if let Err(error) = live.undo(stored) {
                 let more = format!("; live changes may be lost at the next start: {error}");
@@ -80,6 +94,8 @@ impl Control {
             }
             return Err(failure);
         }
+        told_of_keys.extend(self.engine().set_host_keys(keys));
+        told.changes.extend(told_of_keys);
         Ok(told)
     }
 
@@ -110,6 +126,11 @@ struct Look {
 }
 
 impl Look {
+    /// Returns warnings about hosts whose TLS keys will prove nothing.
+    fn unproved(&self, keys: &HostKeys) -> Vec<String> {
+        unproved::lines(&unproved::find(&self.next.config, keys))
+    }
+
     fn told(&self) -> Reloaded {
         Reloaded {
             changes: self.changes.iter().map(Change::to_string).collect(),

@@ -136,6 +136,63 @@ fn what_cannot_be_done_changes_nothing() {
 }
 
 #[test]
+fn who_makes_a_tls_key_prove_nothing_is_told() {
+    let psk = fabric::tls_psk::ConfiguredPsk::generate(
+        &[1; 48],
+        fabric::tls_psk::PskLength::Bytes32,
+        fabric::tls_psk::Transform::Hash,
+    );
+    let host = "nqn.2026-01.io.x:h7";
+    let key =
+        fabric::key_file::KeyFile { tls_keys: vec![psk], ..fabric::key_file::KeyFile::new(host) };
+    let rig = Rig::new();
+    *rig.engine.keys_of_files.lock().unwrap() = [(host.to_owned(), key)].into();
+    let told = |check: bool| {
+        rig.call("reload", json!({ "check": check })).unwrap()["warnings"].to_string()
+    };
+    assert_eq!((told(true), told(false)), ("[]".into(), "[]".into()), "it has no subsystem");
+    // A live change lets the host in, by a listener without TLS.
+    let seen = super::tests::logged(|| {
+        rig.call("host.add", json!({"subsystem": NQN, "host": host})).unwrap();
+        rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h8"})).unwrap();
+    });
+    let lines = seen.lines().filter(|line| line.contains("proves nothing in subsystem"));
+    let lines: Vec<&str> = lines.collect();
+    assert!(matches!(lines[..], [one] if one.contains(host)), "once: {seen}");
+    for check in [true, false] {
+        let told = told(check);
+        assert!(told.contains(host) && told.contains("127.0.0.1:4420"), "{told}");
+    }
+}
+
+#[test]
+fn keys_are_there_before_a_change_lets_their_hosts_in_and_go_behind_the_last_change() {
+    const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+    let keys = |hosts: &[&str]| -> crate::host_keys::HostKeys {
+        let file = |host: &&str| {
+            let text = format!("host {host}\nsecret {SECRET}\n");
+            ((*host).to_owned(), fabric::key_file::KeyFile::parse(&text).unwrap())
+        };
+        hosts.iter().map(file).collect()
+    };
+    let (old, new) = ("nqn.2026-01.io.x:old", "nqn.2026-01.io.x:new");
+    let rig = Rig::new();
+    *rig.engine.host_keys.lock().unwrap() = keys(&[old]);
+    *rig.engine.keys_of_files.lock().unwrap() = keys(&[new]);
+    rig.edit(&FILE.replace("4420", "4421"));
+    *rig.engine.refuse_after.lock().unwrap() = Some(0);
+    rig.call("reload", json!({})).unwrap_err();
+    assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(&[old]), "as it was");
+    rig.engine.keys_at_changes.lock().unwrap().clear();
+    let answer = rig.call("reload", json!({})).unwrap();
+    assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(&[new]));
+    let seen = rig.engine.keys_at_changes.lock().unwrap();
+    assert!(!seen.is_empty() && seen.iter().all(|hosts| *hosts == [new, old]), "{seen:?}");
+    let told = answer["changes"].to_string();
+    assert!(told.contains("new has to prove") && told.contains("old has no secret"), "{told}");
+}
+
+#[test]
 fn what_only_a_restart_changes_is_named_each_time() {
     let rig = Rig::new();
     let target = "[target]\nqueue_depth = 512\nmetrics = \"127.0.0.1:9090\"\n";

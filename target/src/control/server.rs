@@ -11,11 +11,13 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::unistd::Gid;
 use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use tokio_uring::net::{TcpListener, TcpStream, UnixStream};
 
+use super::caller::{Caller, Groups};
 use super::clients::{Client, Clients};
 use super::error::ControlError;
 use super::protocol::{ErrorKind, Failure, LINE_MAX, changes, failure};
@@ -57,12 +59,13 @@ impl Server {
         path: &Path,
         metrics: Option<SocketAddr>,
     ) -> Result<Self, ControlError> {
+        let groups = control.groups()?;
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = mpsc::channel();
         let path = path.to_owned();
         let thread = std::thread::Builder::new()
             .name("control".into())
-            .spawn(move || run(control, &path, metrics, &ready, stopped))
+            .spawn(move || run(control, (&path, groups), metrics, &ready, stopped))
             .map_err(|error| ControlError::Thread(error.to_string()))?;
         let metrics = match started.recv() {
             Ok(outcome) => outcome?,
@@ -98,7 +101,7 @@ type Ready = mpsc::Sender<Result<Option<SocketAddr>, ControlError>>;
 /// Serves until the end: the body of the thread.
 fn run(
     control: Arc<Control>,
-    path: &Path,
+    (path, groups): (&Path, Groups),
     metrics: Option<SocketAddr>,
     ready: &Ready,
     stopped: oneshot::Receiver<()>,
@@ -112,7 +115,7 @@ fn run(
         }
     };
     runtime.block_on(async move {
-        let (listeners, address) = match Listeners::open(path, metrics) {
+        let (listeners, address) = match Listeners::open((path, groups.users), metrics) {
             Ok(opened) => opened,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -121,7 +124,11 @@ fn run(
         };
         let _file = listeners.file;
         let busy = Rc::new(Cell::new(0));
-        tokio_uring::spawn(accept_control(listeners.control, control.clone(), busy.clone()));
+        tokio_uring::spawn(accept_control(
+            (listeners.control, groups),
+            control.clone(),
+            busy.clone(),
+        ));
         if let Some(listener) = listeners.metrics {
             tokio_uring::spawn(accept_metrics(listener, control));
         }
@@ -145,10 +152,10 @@ struct Listeners {
 
 impl Listeners {
     fn open(
-        path: &Path,
+        (path, group): (&Path, Option<Gid>),
         metrics: Option<SocketAddr>,
     ) -> Result<(Self, Option<SocketAddr>), ControlError> {
-        let (control, file) = socket::listen(path)?;
+        let (control, file) = socket::listen(path, group)?;
         let control = UnixListener::from_std(control)
             .map_err(|error| ControlError::Thread(error.to_string()))?;
         let open = |address: SocketAddr| {
@@ -184,25 +191,31 @@ impl Drop for Guard {
 }
 
 /// Accepts a client of the control socket. The socket must block, since the ring waits for it.
-async fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
+async fn accept(listener: &UnixListener, groups: &Groups) -> io::Result<(UnixStream, Caller)> {
     let stream = listener.accept().await?.0.into_std()?;
     stream.set_nonblocking(false)?;
-    Ok(UnixStream::from_std(stream))
+    let caller = Caller::of(&stream, groups)?;
+    Ok((UnixStream::from_std(stream), caller))
 }
 
-async fn accept_control(listener: UnixListener, control: Arc<Control>, busy: Rc<Cell<usize>>) {
+async fn accept_control(
+    (listener, groups): (UnixListener, Groups),
+    control: Arc<Control>,
+    busy: Rc<Cell<usize>>,
+) {
     let clients = Clients::new(CLIENTS_MAX);
     let end = |silent: &UnixStream| drop(silent.shutdown(Shutdown::Both));
     loop {
-        match accept(&listener).await.map(|stream| clients.take(stream, end)) {
-            Ok(Err(stream)) => {
+        let accepted = accept(&listener, &groups).await;
+        match accepted.map(|(stream, caller)| (clients.take(stream, end), caller)) {
+            Ok((Err(stream), _)) => {
                 tokio_uring::spawn(turn_away(stream));
             }
-            Ok(Ok(mut client)) => {
+            Ok((Ok(mut client), caller)) => {
                 let (control, busy) = (control.clone(), busy.clone());
                 tokio_uring::spawn(async move {
                     let stream = client.connection();
-                    serve(&stream, &mut client, control, &busy).await;
+                    serve(&stream, &mut client, (control, caller), &busy).await;
                     let _ = stream.shutdown(Shutdown::Both);
                 });
             }
@@ -234,7 +247,7 @@ async fn patiently<T, B>(action: impl Future<Output = (io::Result<T>, B)>) -> io
 async fn serve(
     stream: &UnixStream,
     client: &mut Client<UnixStream>,
-    control: Arc<Control>,
+    (control, caller): (Arc<Control>, Caller),
     busy: &Rc<Cell<usize>>,
 ) {
     let mut pending: Vec<u8> = Vec::new();
@@ -255,7 +268,9 @@ async fn serve(
             if !client.speaks() {
                 return;
             }
-            let Some(answer) = answer(stream, control.clone(), line).await else { return };
+            let Some(answer) = answer(stream, (control.clone(), caller.clone()), line).await else {
+                return;
+            };
             if patiently(stream.write_all(answer)).await.is_err() {
                 return;
             }
@@ -278,10 +293,14 @@ fn find_newline(bytes: &[u8], from: usize) -> Option<usize> {
 /// Answers a request on a thread of its own, since a change waits for the reactors and the disk.
 /// Meanwhile the client of a change gets signs of life: spaces, which JSON ignores. A client that
 /// only looks gets none, so that it notices a target that is stuck.
-async fn answer(stream: &UnixStream, control: Arc<Control>, line: Vec<u8>) -> Option<Vec<u8>> {
+async fn answer(
+    stream: &UnixStream,
+    (control, caller): (Arc<Control>, Caller),
+    line: Vec<u8>,
+) -> Option<Vec<u8>> {
     let mut signs = if changes(&line) { SIGNS_MAX } else { 0 };
     let mut work = tokio::task::spawn_blocking(move || {
-        let mut answer = control.handle(&line);
+        let mut answer = control.handle_of(&line, &caller);
         answer.push('\n');
         answer.into_bytes()
     });

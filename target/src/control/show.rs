@@ -1,6 +1,9 @@
 //! The state of quality of service, as answers show it.
 
-use sluice_schema::answer::{self, ClassTraffic, CreditUse, MeanTimes, Reservation};
+use arbitration::reservation::{Profile, ServiceTime};
+use sluice_schema::answer::{
+    self, ClassTraffic, CreditUse, DeviceProfile, DeviceTimes, MeanTimes, Reservation,
+};
 
 use super::Control;
 use super::measured::operations;
@@ -87,5 +90,21 @@ fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
         waiting,
         mean_ns: MeanTimes { read: row.mean_ns.0, write: row.mean_ns.1 },
         reserved: row.reserved,
+        profile: row.profile.as_ref().map(profile),
+    }
+}
+
+/// Shows a device's times: of one command, while the profile counts shares of the device.
+fn profile(of: &Profile) -> DeviceProfile {
+    let alone = |ns: u64| ns.saturating_mul(of.parallelism.into());
+    let times = |time: ServiceTime, per_kib: u64| DeviceTimes {
+        mean_ns: alone(time.mean.0),
+        worst_ns: alone(time.worst.0),
+        per_kib_ns: alone(per_kib),
+    };
+    DeviceProfile {
+        parallelism: of.parallelism,
+        read: times(of.read, of.per_kib.read),
+        write: times(of.write, of.per_kib.write),
     }
 }

@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::Gid;
+
 use super::ControlError;
 use super::occupant::{self, Occupant};
 use crate::access;
@@ -29,8 +31,11 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens on `path`.
-pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ControlError> {
+/// Listens on `path`, with a socket of that group where there is one.
+pub(super) fn listen(
+    path: &Path,
+    group: Option<Gid>,
+) -> Result<(UnixListener, SocketFile), ControlError> {
     let refused = |error: io::Error| ControlError::Socket {
         path: path.into(),
         detail: access::explain(&error, path),
@@ -51,6 +56,9 @@ pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ControlE
     let finish = || {
         listener.set_nonblocking(true)?;
         std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(MODE))?;
+        if let Some(group) = group {
+            std::os::unix::fs::chown(&fresh, None, Some(group.as_raw()))?;
+        }
         std::fs::rename(&fresh, path)?;
         std::fs::symlink_metadata(path)
     };

@@ -1,14 +1,16 @@
 //! An engine for tests, with all its state in memory.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use arbitration::reservation::Profile;
 use arbitration::{Class, PerClass};
 use fabric::controller::RefusalKind;
 
 use crate::config::{
     AllowedHost, Backend, Config, Endpoint, LinkConfig, Listener, Namespace, Network, PmemConfig,
-    QosConfig, RegionConfig, Subsystem, clash, format_nguid, is_automatic,
+    QosConfig, RegionConfig, Subsystem, clash, format_nguid, is_automatic, limited_hosts,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
@@ -16,6 +18,7 @@ use crate::engine::{
     NetworkState, PmemState, QosState, ReactorState, RegionClient, RegionFacts, RegionState,
     ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
+use crate::host_keys::{HostKeys, differing};
 use crate::workloads::WorkloadKey;
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
 
@@ -33,12 +36,20 @@ pub(crate) struct TestEngine {
     pub(crate) ended: Mutex<Option<bool>>,
     /// Namespaces that are not ready: subsystem, NSID, state and reason.
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
+    /// Sessions whose reservations are not in force, with the reason.
+    pub(crate) not_in_force: Mutex<BTreeMap<String, String>>,
     /// Hosts that a change would hurt: the [`Loss`] as it is printed for debugging, and the host.
     pub(crate) hurt: Mutex<Vec<(String, String)>>,
     /// Why clients of regions cannot connect.
     pub(crate) closed: Mutex<Option<String>>,
     /// The time that statistics and changes take.
     pub(crate) slow: Mutex<std::time::Duration>,
+    /// The keys that are read next.
+    pub(crate) keys_of_files: Mutex<HostKeys>,
+    /// The keys that hosts have.
+    pub(crate) host_keys: Mutex<HostKeys>,
+    /// The hosts that had keys when each change of the configuration was asked for.
+    pub(crate) keys_at_changes: Mutex<Vec<Vec<String>>>,
 }
 
 impl TestEngine {
@@ -51,6 +62,8 @@ impl TestEngine {
         act: impl FnOnce(&mut Config) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         std::thread::sleep(*self.slow.lock().unwrap());
+        let hosts = self.host_keys.lock().unwrap().keys().cloned().collect();
+        self.keys_at_changes.lock().unwrap().push(hosts);
         if let Some(reason) = self.refuse.lock().unwrap().take() {
             return Err(EngineError::System(reason));
         }
@@ -293,9 +306,27 @@ impl Engine for TestEngine {
                     waiting: PerClass { urgent: 0, high: 3, medium: 2, low: 1 },
                     mean_ns: (100_000, 200_000),
                     reserved: 0.25,
+                    profile: Some(Profile::default()),
                 })
                 .collect(),
         }
+    }
+
+    fn reservations_not_in_force(&self) -> BTreeMap<String, String> {
+        self.not_in_force.lock().unwrap().clone()
+    }
+
+    fn read_host_keys(&self) -> Result<HostKeys, EngineError> {
+        Ok(self.keys_of_files.lock().unwrap().clone())
+    }
+
+    fn set_host_keys(&self, keys: HostKeys) -> Vec<String> {
+        let mut present = self.host_keys.lock().unwrap();
+        differing(&std::mem::replace(&mut *present, keys.clone()), &keys)
+    }
+
+    fn host_keys(&self) -> HostKeys {
+        self.host_keys.lock().unwrap().clone()
     }
 
     fn set_network(&self, network: &Network) -> Result<(), EngineError> {
@@ -393,6 +424,7 @@ impl Engine for TestEngine {
             accepted: 5,
             protocol_errors: 1,
             waiting_closed: 3,
+            tls_refused: 4,
             connects_refused: RefusalKind::ALL.into_iter().zip(1..).collect(),
             lines_left_out: 6,
             keep_alive_expired: 2,
@@ -413,6 +445,7 @@ fn io() -> IoSnapshot {
     io.write.errors(1);
     io.queueing.record(50_000, 7);
     io.service.record(100_000, 7);
+    io.lower(Class::High);
     io.snapshot()
 }
 
@@ -447,6 +480,8 @@ fn connection() -> ConnectionState {
         queue: Some(1),
         in_flight: 3,
         digests: (true, false),
+        tls: Some("TLS_AES_128_GCM_SHA256".into()),
+        authenticated: true,
         network: Some(ConnectionNetwork {
             link: "default".into(),
             class: "high".into(),
@@ -524,6 +559,7 @@ fn state(subsystem: &Subsystem) -> SubsystemState {
             .filter(|host| !host.sources.is_any())
             .map(|host| (host.nqn.clone(), host.sources.texts().collect()))
             .collect(),
+        rights: limited_hosts(&subsystem.hosts),
         namespaces: subsystem.namespaces.iter().map(namespace_state).collect(),
     }
 }

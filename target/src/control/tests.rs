@@ -278,6 +278,43 @@ fn a_file_that_is_added_with_a_size_is_made_unless_it_is_only_read() {
 }
 
 #[test]
+fn the_rights_of_a_host_change_one_by_one_and_survive_a_restart() {
+    let rig = Rig::new();
+    let host = "nqn.2026-01.io.x:h0";
+    let set = |more: Value| {
+        let mut params = json!({"subsystem": NQN, "host": host});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        rig.call("host.set", params).unwrap();
+        rig.check_agreement();
+        let listed = rig.call("host.list", json!({})).unwrap();
+        listed[0].get("rights").map_or(Value::Null, |rights| rights[host].clone())
+    };
+    let shown = |namespaces: Value, read_only: bool, max_class: Value| json!({"namespaces": namespaces, "read_only": read_only, "max_class": max_class});
+    let none = Value::Null;
+    assert_eq!(set(json!({"read_only": true})), shown(none.clone(), true, none.clone()));
+    assert_eq!(set(json!({"namespaces": [3, 1]})), shown(json!([1, 3]), true, none.clone()));
+    assert_eq!(set(json!({"max_class": "medium"})), shown(json!([1, 3]), true, json!("medium")));
+    let other = set(json!({"addresses": ["192.0.2.7"]}));
+    assert_eq!(other, shown(json!([1, 3]), true, json!("medium")), "rights stay");
+    let fewer = set(json!({"namespaces": [], "read_only": false}));
+    assert_eq!(fewer, shown(json!([]), false, json!("medium")));
+    assert_eq!(set(json!({"max_class": null, "namespaces": null})), Value::Null);
+    for (wrong, said) in [
+        (json!({"namespaces": [1, 1]}), "twice"),
+        (json!({"namespaces": [0]}), "0"),
+        (json!({"max_class": "top"}), "top"),
+        (json!({"read_only": null}), "read_only"),
+        (json!({"nqn": host}), "nqn"),
+    ] {
+        let mut params = json!({"subsystem": NQN, "host": host});
+        params.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+        let (kind, message) = rig.refused("host.set", params);
+        assert_eq!(kind, "invalid", "{message}");
+        assert!(message.contains(said), "{message}");
+    }
+}
+
+#[test]
 fn a_file_takes_the_size_that_it_has() {
     let rig = Rig::new();
     let add = json!({"subsystem": NQN, "backend": "file", "path": "/x", "size": "1 MiB"});
@@ -296,7 +333,7 @@ fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
     let address = "127.0.0.1:4420".parse().unwrap();
     let from = json!({"subsystem": NQN, "host": host, "addresses": ["192.0.2.0/24"]});
     let sources = ["192.0.2.0/24".parse().unwrap()].into_iter().collect();
-    let bound = [AllowedHost { nqn: host.into(), sources }];
+    let bound = [AllowedHost { sources, ..host.into() }];
     let access = |any, hosts| Loss::Access { nqn: NQN, any, hosts };
     let cases = [
         (Loss::Size(NQN, 1, Some(512 << 10)), "namespace.resize", size),
@@ -328,7 +365,7 @@ fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
 }
 
 #[test]
-fn the_status_names_each_namespace_that_is_not_as_it_should_be() {
+fn the_status_names_each_namespace_and_reservation_that_is_not_as_it_should_be() {
     let rig = Rig::new();
     rig.call("namespace.add", json!({"subsystem": NQN, "backend": "null", "size": "8 KiB"}))
         .unwrap();
@@ -339,6 +376,7 @@ fn the_status_names_each_namespace_that_is_not_as_it_should_be() {
         (NQN.into(), 1, Availability::Unavailable, "/dev/x: gone".into()),
         (NQN.into(), 2, Availability::Errors, "3 errors".into()),
     ];
+    rig.engine.not_in_force.lock().unwrap().insert("db".into(), "not measured yet".into());
     let status = rig.call("status", json!({})).unwrap();
     assert_eq!(status["namespaces"], 2);
     assert_eq!(
@@ -348,6 +386,7 @@ fn the_status_names_each_namespace_that_is_not_as_it_should_be() {
     let problems = [
         format!("namespace 1 of {NQN}: unavailable: /dev/x: gone"),
         format!("namespace 2 of {NQN}: errors: 3 errors"),
+        "session db: its reservation is not in force: not measured yet".to_owned(),
     ];
     assert_eq!(status["problems"], json!(problems));
     let rows = rig.call("namespace.list", json!({})).unwrap();
@@ -614,6 +653,17 @@ fn metrics_are_served_over_http() {
 }
 
 #[test]
+fn the_configuration_that_runs_is_a_file_that_makes_the_same_target() {
+    let rig = Rig::new();
+    rig.call("session.add", json!({"name": "gold", "iops": 9000})).unwrap();
+    let shown = rig.call("config.show", json!({})).unwrap();
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains("iops = 9000"), "live changes are in it: {text}");
+    let again = parse(text).unwrap();
+    assert_eq!(crate::config::render(&again), text);
+}
+
+#[test]
 fn a_full_disk_does_not_stop_a_start_that_drops_live_changes() {
     let rig = Rig::new();
     let add = json!({"nqn": "nqn.2026-01.io.x:live"});
@@ -640,5 +690,85 @@ fn each_method_does_something() {
         if let Err(error) = rig.call(method.name(), json!({})) {
             assert_ne!(error["kind"], "unknown_method", "{}: {error}", method.name());
         }
+    }
+}
+
+/// Collects what is logged.
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the lines that `act` has had logged.
+pub(super) fn logged(act: impl FnOnce()) -> String {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+    tracing::subscriber::with_default(log.finish(), act);
+    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+}
+
+#[test]
+fn who_may_look_changes_nothing_and_each_change_has_a_line_with_its_maker() {
+    let rig = Rig::new();
+    let before = rig.check_agreement();
+    let ask = |method: &str, params: Value, caller: &Caller| -> Value {
+        let line = json!({ "id": 7, "method": method, "params": params }).to_string();
+        serde_json::from_str(&rig.control.handle_of(line.as_bytes(), caller)).unwrap()
+    };
+    let added = json!({"subsystem": NQN, "backend": "null", "size": "8 KiB"});
+    let text = logged(|| {
+        for method in Method::ALL.iter().filter(|method| method.changes()) {
+            let answer = ask(method.name(), json!({}), &Caller::looker());
+            assert_eq!(answer["error"]["kind"], "denied", "{}: {answer}", method.name());
+        }
+        let answer = ask("namespace.add", added.clone(), &Caller::looker());
+        assert_eq!(answer["error"]["kind"], "denied");
+        for method in ["status", "host.list", "qos.show", "statistics", "connections"] {
+            assert!(ask(method, json!({}), &Caller::looker()).get("error").is_none(), "{method}");
+        }
+        assert_eq!(rig.check_agreement(), before);
+        assert!(ask("namespace.add", added.clone(), &Caller::own()).get("error").is_none());
+        assert!(ask("namespace.add", json!({}), &Caller::own()).get("error").is_some());
+    });
+    let of = |part: &str| text.lines().filter(|line| line.contains(part)).collect::<Vec<_>>();
+    let [made] = of("changed by the control socket")[..] else { panic!("{text}") };
+    let own = format!("uid={}", nix::unistd::geteuid());
+    for part in [own.as_str(), "namespace.add", "8 KiB"] {
+        assert!(made.contains(part), "{part}: {made}");
+    }
+    let refused = of("a change was refused");
+    let changing = Method::ALL.iter().filter(|method| method.changes()).count();
+    let left_out = usize::try_from(rig.control.audit.left_out()).unwrap();
+    assert!(left_out > 0, "a user that goes on asking has no line for each try");
+    assert_eq!(refused.len() + left_out, changing + 2, "each is counted: {text}");
+    let of_own = refused.iter().filter(|line| line.contains(&own)).count();
+    assert_eq!(of_own, 1, "another user has lines of its own: {text}");
+    assert!(of("status").is_empty(), "who looks has no line: {text}");
+}
+
+#[test]
+fn the_socket_is_of_the_group_that_is_named() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    // A group that this process is in may own its files, root or not.
+    let group = nix::unistd::getegid();
+    let (_socket, _file) = super::socket::listen(&path, Some(group)).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().gid(), group.as_raw());
+    if nix::unistd::geteuid().is_root() {
+        let other = nix::unistd::Gid::from_raw(12_345);
+        let path = folder.path().join("other.sock");
+        let (_socket, _file) = super::socket::listen(&path, Some(other)).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().gid(), 12_345);
     }
 }

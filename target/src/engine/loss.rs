@@ -17,7 +17,7 @@ pub enum Loss<'a> {
     /// A region of persistent memory that becomes another one, or without that goes away.
     Region(&'a RegionConfig, Option<&'a RegionConfig>),
     /// The permission to use a subsystem, of all hosts that could not connect as they have where it
-    /// had these hosts.
+    /// had these hosts; and namespaces, or the right to write to them, of those that could.
     Access {
         /// The subsystem's NQN.
         nqn: &'a str,

@@ -3,6 +3,7 @@
 //! A part that the control socket answers unchanged has its type in `sluice-schema`.
 
 use arbitration::PerClass;
+use arbitration::reservation::Profile;
 use fabric::controller::RefusalKind;
 pub use sluice_schema::answer::{
     Availability, Connection as ConnectionState, ConnectionNetwork, DirectionState, FlowState,
@@ -70,6 +71,8 @@ pub struct Statistics {
     pub protocol_errors: u64,
     /// Connections closed, or not taken, because too many had sent no Connect.
     pub waiting_closed: u64,
+    /// Connections refused before they were served, on listeners with TLS.
+    pub tls_refused: u64,
     /// Connect commands that were refused, for each kind of reason.
     pub connects_refused: Vec<(RefusalKind, u64)>,
     /// Lines about peers that were left out of the log.
@@ -185,4 +188,6 @@ pub struct DeviceState {
     pub mean_ns: (u64, u64),
     /// The share of the device that is reserved, 0 to 1.
     pub reserved: f64,
+    /// The device's times; `None` until they are known.
+    pub profile: Option<Profile>,
 }

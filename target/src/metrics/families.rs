@@ -3,6 +3,7 @@
 
 use std::fmt::Error;
 
+use arbitration::Class;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
@@ -65,16 +66,33 @@ impl<'a> Families<'a> {
     }
 
     /// Writes the counters of the whole target.
-    pub(super) fn totals(&mut self, all: &Statistics, connections: usize) -> Result<(), Error> {
-        let help = "Connections now, all listeners together";
-        self.encoder
-            .encode_descriptor("connections", help, None, MetricType::Gauge)?
-            .encode_gauge(&u64::try_from(connections).unwrap_or(u64::MAX))?;
+    pub(super) fn totals(
+        &mut self,
+        all: &Statistics,
+        connections: &[ConnectionState],
+    ) -> Result<(), Error> {
+        let over_tls = connections.iter().filter(|one| one.tls.is_some()).count();
+        let proved = connections.iter().filter(|one| one.authenticated).count();
+        for (name, help, count) in [
+            ("connections", "Connections now, all listeners together", connections.len()),
+            ("connections_tls", "Connections over TLS now", over_tls),
+            (
+                "connections_authenticated",
+                "Connections of hosts that have proved themselves",
+                proved,
+            ),
+        ] {
+            self.encoder
+                .encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&u64::try_from(count).unwrap_or(u64::MAX))?;
+        }
         self.total("connections_accepted", "Connections accepted", all.accepted)?;
         let help = "Connections ended because the peer broke the protocol";
         self.total("protocol_errors", help, all.protocol_errors)?;
         let help = "Connections closed because too many had sent no Connect";
         self.total("connections_crowded_out", help, all.waiting_closed)?;
+        let help = "Connections refused before they were served, on listeners with TLS";
+        self.total("tls_refused", help, all.tls_refused)?;
         let help = "Connect commands that were refused";
         let kind = MetricType::Counter;
         let mut refused = self.encoder.encode_descriptor("connects_refused", help, None, kind)?;
@@ -96,10 +114,28 @@ impl<'a> Families<'a> {
             io,
         });
         self.operations(&HOST, &hosts.collect::<Vec<_>>())?;
+        self.lowered(&all.hosts)?;
         let queues =
             all.queues.iter().map(|(queue, io)| Source { labels: queue_labels(queue), io });
         self.operations(&QUEUE, &queues.collect::<Vec<_>>())?;
         self.workloads(&all.workloads)
+    }
+
+    /// Writes the commands of each host that did not get the class that they asked for.
+    fn lowered(&mut self, hosts: &[(String, String, IoSnapshot)]) -> Result<(), Error> {
+        let help =
+            "Commands that asked for the class and have a lower one, the highest of their host";
+        let (name, kind) = ("host_lowered_operations", MetricType::Counter);
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        for (host, subsystem, io) in hosts {
+            // Nothing is lower than Low.
+            for (class, count) in io.lowered.iter().filter(|(class, _)| *class != Class::Low) {
+                let labels =
+                    [("host", host.as_str()), ("subsystem", subsystem), ("class", class.name())];
+                counter(family.encode_family(&labels)?, count)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the families of workloads. Each has a latency of all its operations together: there

@@ -51,7 +51,7 @@ impl Collector for EngineCollector {
         let mut families = families::Families::new(encoder);
         families.process(self.started_seconds)?;
         let connections = engine.connections();
-        families.totals(&engine.statistics(), connections.len())?;
+        families.totals(&engine.statistics(), &connections)?;
         families.objects(&engine.subsystems())?;
         families.qos(engine.qos_config().general.enabled, &engine.qos())?;
         families.network(&engine.network(), &connections)?;

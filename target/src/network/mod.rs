@@ -3,17 +3,15 @@
 //!
 //! - [`path`]: the way of a connection's data, as the poller receives it: a [`socket`] or a
 //!   [`queue_pair`]; [`qtcp::pacing`] has the messages between its reactor and the poller.
-//! - [`look`]: what a look at a connection sees, and what it allows.
 //! - [`notifications`]: the marks that RDMA devices count; [`device_rate`]: the limits that they keep.
-//! - [`links`]: the links, and the goals of their classes.
-//! - [`poller`]: a thread that looks at all connections; [`connection`]: one connection with its
-//!   limits; [`qtcp::class_split`]: the classes of one connection.
-//! - [`view`]: the state that the control socket and the metrics show.
+//! - [`links`]: the links, and the goals of their classes, as the poller takes them.
+//! - [`poller`]: a thread that looks at all connections, by [`qtcp::poller`]; a simulation of whole
+//!   targets runs the same on connections of its own.
+//! - [`view`] and [`connection`]: the state that the control socket and the metrics show.
 
 mod connection;
 mod device_rate;
 mod links;
-mod look;
 mod notifications;
 mod path;
 mod poller;
@@ -29,6 +27,7 @@ use std::time::Duration;
 
 use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::linux::{Offer, options};
+use qtcp::poller::SHORTEST_REST;
 
 use crate::clock::Clock;
 use crate::config::Network;
@@ -37,8 +36,6 @@ use crate::sync::lock;
 pub(crate) use path::{NewConnection, Path};
 use poller::Poller;
 pub(crate) use queue_pair::QueuePairPath;
-#[cfg(feature = "rdma")]
-pub(crate) use queue_pair::QueuePairTraffic;
 pub(crate) use socket::SocketPath;
 
 /// Stage S6, as all threads share it.
@@ -159,9 +156,8 @@ impl NetworkShared {
             let now = clock.now();
             self.refresh(&mut poller, now);
             let next = if poller.is_idle() { None } else { poller.poll(now) };
-            let wait = next.map_or(LONGEST, |at| {
-                at.since(clock.now()).clamp(Duration::from_micros(50), LONGEST)
-            });
+            let wait =
+                next.map_or(LONGEST, |at| at.since(clock.now()).clamp(SHORTEST_REST, LONGEST));
             poller = self.wake.wait_timeout(poller, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
     }

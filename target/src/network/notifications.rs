@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use qtcp::Nanos;
+use qtcp::poller::Both;
 
-use super::look::Both;
 use crate::sync::lock;
 
 /// The folder of the kernel's RDMA devices.

@@ -7,8 +7,8 @@ use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::Nanos;
 use qtcp::completions::LinkLoad;
 use qtcp::pacing::Pacing;
+use qtcp::poller::{Allowed, Both, Seen, Watched};
 
-use super::look::{Allowed, Both, Seen};
 use super::notifications::Ports;
 use super::queue_pair::QueuePairPath;
 use super::socket::SocketPath;
@@ -26,9 +26,9 @@ pub(crate) struct NewConnection {
 #[derive(Debug)]
 pub(crate) enum Path {
     /// A TCP socket: the kernel's congestion control answers marks, and paces.
-    Socket(SocketPath),
+    Socket(Box<SocketPath>),
     /// A queue pair: the device answers marks if it can, and the target paces.
-    QueuePair(QueuePairPath),
+    QueuePair(Box<QueuePairPath>),
 }
 
 impl Path {
@@ -40,28 +40,6 @@ impl Path {
         }
     }
 
-    /// Makes the observations since the last look, on a link that carries so much. An interval of zero
-    /// counts nothing. Returns `None` where the connection is gone; its reactor reports that.
-    pub(super) fn look(
-        &mut self,
-        now: Nanos,
-        pacing: &Pacing,
-        link: &Both<LinkLoad>,
-    ) -> Option<Seen> {
-        match self {
-            Self::Socket(path) => path.look(now, pacing),
-            Self::QueuePair(path) => Some(path.look(now, link)),
-        }
-    }
-
-    /// Sets limits.
-    pub(super) fn allow(&mut self, pacing: &Pacing, allowed: &Allowed<'_>) {
-        match self {
-            Self::Socket(path) => path.allow(pacing, allowed),
-            Self::QueuePair(path) => path.allow(pacing, allowed),
-        }
-    }
-
     /// Reads what stays as it is, once. The poller does so, since it takes system calls.
     pub(super) fn begin(&mut self, ports: &mut Ports) {
         match self {
@@ -69,21 +47,44 @@ impl Path {
             Self::QueuePair(path) => path.begin(ports),
         }
     }
+}
 
-    /// Lets little be handed over at once until it is known what the connection moves. The first look
-    /// after a rest measures nothing: the bytes before it have no rate.
-    pub(super) fn rest(&mut self, pacing: &Pacing) {
-        match self {
-            Self::Socket(path) => path.rest(pacing),
-            Self::QueuePair(path) => path.rest(pacing),
+impl Watched for NewConnection {
+    type Id = ConnectionId;
+
+    fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    fn pacing(&self) -> &Pacing {
+        &self.pacing
+    }
+
+    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<Seen> {
+        match &mut self.path {
+            Path::Socket(path) => path.look(now, &self.pacing),
+            Path::QueuePair(path) => Some(path.look(now, link)),
         }
     }
 
-    /// Lifts all limits.
-    pub(super) fn lift(&mut self, pacing: &Pacing) {
-        match self {
-            Self::Socket(path) => path.lift(pacing),
-            Self::QueuePair(path) => path.lift(pacing),
+    fn allow(&mut self, allowed: &Allowed<'_>) {
+        match &mut self.path {
+            Path::Socket(path) => path.allow(&self.pacing, allowed),
+            Path::QueuePair(path) => path.allow(&self.pacing, allowed),
+        }
+    }
+
+    fn rest(&mut self) {
+        match &mut self.path {
+            Path::Socket(path) => path.rest(&self.pacing),
+            Path::QueuePair(path) => path.rest(&self.pacing),
+        }
+    }
+
+    fn lift(&mut self) {
+        match &mut self.path {
+            Path::Socket(path) => path.lift(&self.pacing),
+            Path::QueuePair(path) => path.lift(&self.pacing),
         }
     }
 }

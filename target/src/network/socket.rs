@@ -1,46 +1,53 @@
-//! The way of a TCP connection's data: the poller reads the socket's state from the kernel, and sets
-//! the limits of the socket.
+//! The way of a TCP connection's data: the kernel's socket, which the poller reads and limits by
+//! system calls.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
-use qtcp::linux::{Info, Sample, Sampler, options};
-use qtcp::pacing::{Answers, Pacing};
+use qtcp::linux::{Info, options};
+use qtcp::pacing::Pacing;
+use qtcp::poller::{self, Allowed, Seen, Socket};
 use qtcp::{Nanos, Rate};
 
-use super::look::{Allowed, Seen};
+/// The poller's own descriptor of a socket, which stays valid when the reactor closes its one.
+#[derive(Debug)]
+struct KernelSocket(OwnedFd);
 
-/// The least change of a pacing rate for which the rate is set again, as a part of the rate:
-/// setting it costs a system call.
-const WORTH: f64 = 0.01;
+impl Socket for KernelSocket {
+    fn info(&self) -> Option<Info> {
+        Info::read(self.0.as_fd()).ok()
+    }
+
+    fn set_pacing_rate(&mut self, limit: Option<Rate>) -> bool {
+        let set = options::set_pacing_rate(self.0.as_fd(), limit);
+        if let Err(error) = &set {
+            tracing::debug!(%error, "a connection is not paced");
+        }
+        set.is_ok()
+    }
+
+    fn set_notsent_lowat(&mut self, unsent: Option<u32>) -> bool {
+        options::set_notsent_lowat(self.0.as_fd(), unsent).is_ok()
+    }
+}
 
 /// The way of a TCP connection's data.
 #[derive(Debug)]
 pub(crate) struct SocketPath {
-    /// The poller's own descriptor of the socket, which stays valid when the reactor closes its
-    /// one.
-    socket: OwnedFd,
-    sampler: Sampler,
-    /// The number of packets that were sent again, at the last look.
-    retransmitted: u32,
+    path: poller::SocketPath<KernelSocket>,
     /// The name of the kernel's congestion control.
     base: String,
-    /// The pacing rate that was set on the socket.
-    paced: Option<Rate>,
-    /// The most unsent bytes, as set on the socket.
-    unsent: Option<u32>,
 }
 
 impl SocketPath {
     /// Makes the way of a socket; the descriptor is the poller's own.
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        let (sampler, base) = (Sampler::new(), String::new());
-        Self { socket, sampler, retransmitted: 0, base, paced: None, unsent: None }
+        Self { path: poller::SocketPath::new(KernelSocket(socket)), base: String::new() }
     }
 
     /// Reads what stays.
     pub(super) fn begin(&mut self) {
-        self.base = options::congestion(self.socket.as_fd()).unwrap_or_default();
+        let socket = self.path.socket().0.as_fd();
+        self.base = options::congestion(socket).unwrap_or_default();
     }
 
     /// Returns the name of the kernel's congestion control.
@@ -50,106 +57,21 @@ impl SocketPath {
 
     /// Makes the observations since the last look.
     pub(super) fn look(&mut self, now: Nanos, pacing: &Pacing) -> Option<Seen> {
-        let info = Info::read(self.socket.as_fd()).ok()?;
-        let mut sample = self.sampler.sample(now, &info);
-        if !sample.out.interval.is_zero() {
-            self.infer_marks(&info, &mut sample);
-        }
-        let idle = sample.out.app_limited && !pacing.is_sending();
-        Some(Seen { out: sample.out, into: sample.into, rtt: info.rtt, idle })
-    }
-
-    /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On
-    /// a connection without ECN, and where the kernel does not count the marks of received packets,
-    /// the time that packets stand in queues is another. Slow hosts and targets make round trips
-    /// long as well. So the time in queues counts for sent data only while the data waits for the
-    /// network, and for received data only where it is clearly longer.
-    fn infer_marks(&mut self, info: &Info, sample: &mut Sample) {
-        const QUEUED_OUT: Duration = Duration::from_millis(1);
-        const QUEUED_IN: Duration = Duration::from_millis(5);
-        let again = info.total_retrans.saturating_sub(self.retransmitted);
-        self.retransmitted = info.total_retrans;
-        sample.out.marked = sample.out.marked.saturating_add(again);
-        sample.out.delivered = sample.out.delivered.max(sample.out.marked.min(again));
-        let empty = info.min_rtt.unwrap_or(info.rtt);
-        let queued = info.rtt.saturating_sub(2 * empty);
-        if queued > QUEUED_OUT && !info.ecn && !sample.out.app_limited {
-            sample.out.marked = sample.out.delivered;
-        }
-        if queued > QUEUED_IN && (!info.ecn || !sample.marks_known) {
-            sample.into.marked = sample.into.delivered;
-        }
+        self.path.look(now, pacing)
     }
 
     /// Sets the socket's limits, the rate of R2Ts, and which answers are handed over at once.
     pub(super) fn allow(&mut self, pacing: &Pacing, allowed: &Allowed<'_>) {
-        let Allowed { now, limits, rates, rtt, lately, .. } = *allowed;
-        self.pace(pacing, limits.out);
-        let answers = lately.answers(now, rates.out);
-        pacing.hand_over(answers);
-        let unsent = limits.out.or(match answers {
-            // What goes ahead of answers must not wait in the socket. A flow without a limit may become
-            // faster until the next look.
-            Answers::Pieces(rate) => Some(rate.times(2.0)),
-            Answers::All | Answers::Whole(_) | Answers::Window(_) => None,
-        });
-        self.bound_unsent(unsent.map(|rate| unsent_limit(rate, rtt)));
-        pacing.set_r2t_rate(limits.into.map(Rate::whole));
-    }
-
-    /// Sets the rate at which the socket may send.
-    fn pace(&mut self, pacing: &Pacing, limit: Option<Rate>) {
-        let same = match (limit, self.paced) {
-            (None, None) => true,
-            (Some(new), Some(old)) => (new.bytes() / old.bytes() - 1.0).abs() < WORTH,
-            _ => false,
-        };
-        if same {
-            return;
-        }
-        if let Err(error) = options::set_pacing_rate(self.socket.as_fd(), limit) {
-            tracing::debug!(%error, "a connection is not paced");
-            return;
-        }
-        self.paced = limit;
-        pacing.set_held(limit.is_some());
-    }
-
-    /// Sets the bytes that the socket may hold unsent.
-    fn bound_unsent(&mut self, unsent: Option<u32>) {
-        let differs = match (unsent, self.unsent) {
-            (Some(new), Some(old)) => new > old * 2 || new < old / 2,
-            (new, old) => new != old,
-        };
-        if differs && options::set_notsent_lowat(self.socket.as_fd(), unsent).is_ok() {
-            self.unsent = unsent;
-        }
+        self.path.allow(pacing, allowed);
     }
 
     /// Lets few answers be handed over at once until it is known what the connection sends.
     pub(super) fn rest(&mut self, pacing: &Pacing) {
-        self.sampler = Sampler::new();
-        pacing.hand_over(Answers::Whole(Rate::ZERO));
+        self.path.rest(pacing);
     }
 
     /// Lifts all limits.
     pub(super) fn lift(&mut self, pacing: &Pacing) {
-        pacing.set_r2t_rate(None);
-        pacing.set_held(false);
-        pacing.hand_over(Answers::All);
-        let fd = self.socket.as_fd();
-        if self.paced.take().is_some() {
-            let _ = options::set_pacing_rate(fd, None);
-        }
-        if self.unsent.take().is_some() {
-            let _ = options::set_notsent_lowat(fd, None);
-        }
+        self.path.lift(pacing);
     }
-}
-
-/// Computes the bytes that a socket may hold unsent at a limit: those that it sends until it is
-/// filled again.
-fn unsent_limit(limit: Rate, rtt: Duration) -> u32 {
-    let time = rtt.clamp(Duration::from_millis(2), Duration::from_millis(10));
-    u32::try_from(limit.bytes_in(time)).unwrap_or(u32::MAX).clamp(16_384, 262_144)
 }

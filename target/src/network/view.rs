@@ -3,9 +3,9 @@
 use arbitration::Class;
 use fabric::controller::ConnectionId;
 use qtcp::class_split::LinkDirection;
+use qtcp::poller::{ConfiguredLink, Direction};
 
 use super::NetworkShared;
-use super::links::{ConfiguredLink, Direction};
 use super::poller::Poller;
 use crate::engine::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkState, NetworkState,
@@ -22,7 +22,7 @@ impl NetworkShared {
     /// Returns the present state of links and classes.
     pub(crate) fn state(&self) -> NetworkState {
         let poller = lock(&self.poller);
-        let links = poller.links.iter().enumerate();
+        let links = poller.links().iter().enumerate();
         NetworkState {
             enabled: lock(&self.config).enabled,
             base: self.base_name(),
@@ -39,8 +39,8 @@ impl NetworkShared {
 
 fn link(poller: &Poller, index: usize, link: &ConfiguredLink) -> LinkState {
     LinkState {
-        name: link.config.name.clone(),
-        capacity: link.config.capacity,
+        name: link.settings.name.clone(),
+        capacity: link.settings.capacity,
         out: direction(poller, index, link, Direction::Out),
         into: direction(poller, index, link, Direction::Into),
     }

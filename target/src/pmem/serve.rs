@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabric::nvme::region::RegionRights;
+use fabric::rdma::placement::Placement;
 use pmem::capacity::Profile;
 use pmem::monitor::Finding;
+use pmem::region::Kind;
 use pmem::token::{Iops, Tokens};
 use pmem_verbs::grant::Terms;
 use pmem_verbs::message::Sync;
@@ -252,6 +254,16 @@ impl Serving {
     }
 }
 
+/// Finds the placement by which a FLUSH promises as much as a sync does on a region of this kind.
+fn as_good_as_a_sync(kind: Kind) -> Option<Placement> {
+    match kind {
+        Kind::DeviceDax | Kind::DaxFile => Some(Placement::Persistent),
+        // The page cache must be written to the disk.
+        Kind::File => None,
+        Kind::MemoryFile | Kind::Anonymous => Some(Placement::Global),
+    }
+}
+
 /// The table of grants, as the data node asks it.
 struct Granted<'a>(&'a PmemShared);
 
@@ -270,12 +282,34 @@ impl Grants for Granted<'_> {
         }
         let period = self.0.settings().period;
         let bytes = usize::try_from(region.bytes).map_err(|_| Reject::NoGrant)?;
+        let kind = region.memory.kind();
         let claim = Claim {
             data: (Arc::new(ClientMemory(region.memory)), 0..bytes),
             rights: wanted.rights,
             reservation: tokens(grant.reservation, period),
             limit: grant.limit.map(|limit| tokens(limit, period)),
+            flushes: as_good_as_a_sync(kind),
         };
         Ok((GrantKey(grant.id.0), claim))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmem::region::AfterPowerCut;
+
+    use super::*;
+
+    #[test]
+    fn a_flush_stands_for_a_sync_where_it_promises_as_much() {
+        for kind in [Kind::DeviceDax, Kind::DaxFile, Kind::File, Kind::MemoryFile, Kind::Anonymous]
+        {
+            let wanted = match kind.after_power_cut() {
+                AfterPowerCut::Flushed => Some(Placement::Persistent),
+                AfterPowerCut::Synchronized => None,
+                AfterPowerCut::Nothing => Some(Placement::Global),
+            };
+            assert_eq!(as_good_as_a_sync(kind), wanted, "{}", kind.name());
+        }
     }
 }

@@ -39,7 +39,7 @@ struct Orders {
     carried_out: u64,
 }
 
-/// The longest wait for orders to be carried out.
+/// The longest wait for orders that are not carried out.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// What the data node is to do.
@@ -159,7 +159,8 @@ impl PmemShared {
     }
 
     /// Replaces the regions. Those that stay keep their grants, but for hosts that may no longer use
-    /// them, and for those that have become smaller. The rights of all others have ended when this returns.
+    /// them, and for those that have become smaller. The rights of all others have ended when this returns;
+    /// where the data node takes longer to end them than [`LONGEST`], the log says so.
     ///
     /// # Errors
     /// A region cannot be opened or cannot have its size; then nothing has changed.
@@ -241,13 +242,20 @@ impl PmemShared {
     }
 
     /// Waits until all orders that were given are carried out, so that whoever has taken rights away can
-    /// say so; not longer than a data node needs that is about to end.
+    /// say so. A data node that hangs, or is about to end, must not hold up a change of the configuration.
     fn wait_for_orders(&self) {
         let all = lock(&self.orders);
         let given = all.given;
         let waits = |all: &mut Orders| all.carried_out < given;
         let waited = self.carried_out.wait_timeout_while(all, LONGEST, waits);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let (all, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            let orders = given.saturating_sub(all.carried_out);
+            tracing::warn!(
+                orders,
+                "rights to persistent memory have not ended yet: the data node is slow"
+            );
+        }
     }
 
     /// Takes the orders that were left.
@@ -255,7 +263,7 @@ impl PmemShared {
         std::mem::take(&mut lock(&self.orders).left)
     }
 
-    /// Notes that so many orders that were taken have been carried out.
+    /// Adds a number of orders to those that have been carried out.
     pub(super) fn has_carried_out(&self, orders: usize) {
         let mut all = lock(&self.orders);
         all.carried_out = all.carried_out.saturating_add(orders as u64);

@@ -68,6 +68,11 @@ impl Reservations {
         Self { granted, pending, unsettled: Vec::new(), memory, aside: Vec::new() }
     }
 
+    /// Returns the sessions whose configured reservations are not in force, with the reason.
+    pub(super) fn not_in_force(&self) -> &BTreeMap<String, String> {
+        &self.pending
+    }
+
     /// Says whether any configured reservation is not in force.
     pub(super) fn are_pending(&self) -> bool {
         !self.pending.is_empty()

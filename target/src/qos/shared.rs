@@ -1,6 +1,7 @@
 //! Quality of service as all threads share it: takes live changes, gives snapshots to the reactors
 //! and the state to the control socket.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -94,6 +95,11 @@ impl QosShared {
     /// Returns the present state of the stages.
     pub(crate) fn state(&self) -> QosState {
         view::state(&lock(&self.control), &self.classes)
+    }
+
+    /// Returns the sessions whose reservations are not in force, with the reason.
+    pub(crate) fn not_in_force(&self) -> BTreeMap<String, String> {
+        lock(&self.control).reservations.not_in_force().clone()
     }
 
     /// Replaces all settings of `[qos]`, `[[session]]` and `[[policy]]`.

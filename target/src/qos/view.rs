@@ -78,7 +78,8 @@ fn device_states(control: &Control) -> Vec<DeviceState> {
         for (nsid, known) in namespaces {
             let name = namespace_name(nqn, *nsid);
             let device = &known.device;
-            let mean = device.profile().map_or((0, 0), |p| (p.read.mean.0, p.write.mean.0));
+            let profile = device.profile();
+            let mean = profile.map_or((0, 0), |p| (p.read.mean.0, p.write.mean.0));
             let here = control.reservations.granted.values().filter(|g| g.namespace == name);
             devices.push(DeviceState {
                 subsystem: nqn.clone(),
@@ -91,6 +92,7 @@ fn device_states(control: &Control) -> Vec<DeviceState> {
                 reserved: here.fold(0.0, |sum, granted| {
                     sum + granted.admitted.translation.utilisation.fraction()
                 }),
+                profile,
             });
         }
     }

@@ -275,6 +275,7 @@ impl Connector {
             receives: queue.entries,
             receive_bytes: COMMAND_BYTES + queue.in_capsule_data as usize,
             send_payloads: false,
+            flushes: false,
         };
         self.given += 1;
         let token = Token(FIRST + self.given);

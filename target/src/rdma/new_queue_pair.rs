@@ -8,7 +8,7 @@ use fabric::rdma::wire::QueueParams;
 
 /// A queue pair that begins, for the reactor that is to use it.
 #[derive(Debug)]
-pub struct NewQueuePair {
+pub(crate) struct NewQueuePair {
     /// The connection's name in the connection manager's events.
     pub(crate) token: Token,
     /// The queue pair.

@@ -11,13 +11,14 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 #[cfg(feature = "rdma")]
 use crate::rdma::NewQueuePair;
 use crate::sync::lock;
+use crate::tls::{Channel, Incoming};
 #[cfg(feature = "rdma")]
 use fabric::rdma::verbs::Token;
 use sluice_core::Touched;
 
 /// A message to a reactor.
 #[derive(Debug)]
-pub enum Message {
+pub(crate) enum Message {
     /// A socket that a listener accepted, to be served here.
     Serve {
         /// The socket.
@@ -26,6 +27,16 @@ pub enum Message {
         listener: ListenerId,
         /// The host's address.
         peer: SocketAddr,
+        /// Whether the connection is over TLS.
+        channel: Channel,
+    },
+    /// A connection that has shaken hands, or need not: to be served like one that was accepted.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "none does"))]
+    Arrived {
+        /// The connection.
+        incoming: Incoming,
+        /// Whether the connection is over TLS.
+        channel: Channel,
     },
     /// A queue pair that begins, to be served here.
     #[cfg(feature = "rdma")]
@@ -84,7 +95,7 @@ impl Mailbox {
     }
 
     /// Leaves a message and wakes the reactor.
-    pub fn post(&self, message: Message) {
+    pub(crate) fn post(&self, message: Message) {
         lock(&self.messages).push(message);
         self.wake();
     }
@@ -96,7 +107,7 @@ impl Mailbox {
     }
 
     /// Takes all messages.
-    pub fn take(&self) -> Vec<Message> {
+    pub(crate) fn take(&self) -> Vec<Message> {
         let _ = self.wake_up.read();
         std::mem::take(&mut *lock(&self.messages))
     }

@@ -20,16 +20,15 @@ mod send;
 mod tag;
 mod uring;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::{ConnectionId, ListenerId};
+use fabric::controller::{ConnectionId, ListenerId, SecureChannel};
 use fabric::queue::Either;
 use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_core::stats::QueueStats;
@@ -42,7 +41,7 @@ use receive::Received;
 use ring::{Completion, RecvBuffers, Ring, RingSize};
 use ring_error::RingError;
 use tag::Tag;
-use uring::Uring;
+use uring::{Uring, lost};
 
 use crate::backend;
 use crate::config::{Endpoint, Poll, ZEROES_LIMIT};
@@ -50,22 +49,13 @@ use crate::connections::Registered;
 use crate::engine::ConnectionState;
 use crate::gauges::ReactorGauges;
 use crate::shared::Shared;
+use crate::tls::{Channel, Incoming};
 use crate::{socket, threads};
 
 /// Number of submission queue entries of a ring.
 const RING_ENTRIES: u32 = 1024;
-/// Buffers that the kernel receives into.
-const RECEIVE_BUFFERS: u16 = 32;
-/// Divisor of `io_memory` that gives the further memory for in-capsule data.
-const CAPSULE_SHARE: usize = 8;
 /// Number of completions that are taken at once.
 const BATCH: usize = 256;
-/// The least amount of data to come, in bytes, that is received into its command's buffer: a
-/// receive of its own costs about what it costs to copy this amount.
-const DIRECT_MIN: u32 = 16 << 10;
-/// What a device is given of a Write Zeroes or Verify at a time, in bytes: as much as one transfer
-/// by default.
-const SLICE: u32 = 1 << 20;
 /// How often in a turn, and until how many bytes have come, sockets that have more are received
 /// from again before anything is sent.
 const RECEIVES: usize = 8;
@@ -75,6 +65,8 @@ const ACCEPTS: usize = 16;
 const TURNS_ACCEPTS: usize = 4;
 /// Time after which a reactor with connections at its entrance looks again for room.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
+/// Turns without work, one after the other, after which a reactor that polls lets other threads of its CPU run.
+const YIELD_TURNS: u32 = 16;
 
 /// The reason why a reactor does not start.
 #[derive(Debug, Error)]
@@ -116,23 +108,8 @@ struct Listening {
     ending: bool,
 }
 
-/// A connection that was accepted and is not served yet.
-#[derive(Debug)]
-struct Arrived {
-    socket: OwnedFd,
-    listener: ListenerId,
-    peer: SocketAddr,
-}
-
-/// Says why a connection is over after a receive or send that ended with `result`: 0 or less.
-fn lost(result: i32) -> Cow<'static, str> {
-    match result.checked_neg() {
-        Some(0) | None => "it closed the connection".into(),
-        Some(error) => {
-            format!("the connection was lost: {}", std::io::Error::from_raw_os_error(error)).into()
-        }
-    }
-}
+/// A connection that was accepted and is not served yet, and whether it is over TLS.
+type Arrived = (Incoming, Channel);
 
 impl Reactor {
     /// Makes reactor number `reactor`, on the thread that is to run it; the kernel's workers for
@@ -145,8 +122,8 @@ impl Reactor {
         reactor: usize,
         worker_cpus: &[usize],
     ) -> Result<Self, ReactorError> {
-        let size =
-            RingSize { entries: RING_ENTRIES, buffers: RECEIVE_BUFFERS, buffer_bytes: 64 << 10 };
+        let buffers = Settings::RECEIVE_BUFFERS;
+        let size = RingSize { entries: RING_ENTRIES, buffers, buffer_bytes: 64 << 10 };
         let (mut ring, buffers) = Ring::new(size)?;
         if let Err(error) = ring.let_workers_run_on(worker_cpus) {
             tracing::warn!(%error, "the kernel's I/O workers share the reactor's CPU");
@@ -158,10 +135,10 @@ impl Reactor {
             reactors: shared.mailboxes.len(),
             max_transfer: target.max_transfer,
             in_capsule_data: target.in_capsule_data,
-            direct_min: DIRECT_MIN,
+            direct_min: Settings::DIRECT_MIN,
             zeroes_limit: ZEROES_LIMIT,
-            slice: SLICE,
-            receive_buffers: usize::from(RECEIVE_BUFFERS),
+            slice: Settings::SLICE,
+            receive_buffers: usize::from(Settings::RECEIVE_BUFFERS),
             retry_delays: target.retry_delays,
         };
         let map = |bytes, largest| Pool::new(bytes, largest).map_err(ReactorError::Buffers);
@@ -169,7 +146,7 @@ impl Reactor {
         let (max_transfer, in_capsule) =
             (target.max_transfer as usize, target.in_capsule_data as usize);
         let pool = map(bytes, max_transfer)?;
-        let capsules = map((bytes / CAPSULE_SHARE).max(in_capsule * 16), in_capsule)?;
+        let capsules = map(Settings::capsule_memory(bytes, in_capsule), in_capsule)?;
         let largest = max_transfer.max(backend::SCRATCH_MAX);
         let scratch = map(2 * largest, largest)?;
         for memory in [&pool, &capsules] {
@@ -209,6 +186,7 @@ impl Reactor {
     pub fn run(mut self) -> std::io::Result<()> {
         let (poll, poll_time) = (self.shared.settings.poll, self.shared.settings.poll_time);
         let mut last_work = self.core.now();
+        let mut empty_turns = 0_u32;
         while !self.finished() {
             let idle = match poll {
                 Poll::Always => false,
@@ -221,7 +199,14 @@ impl Reactor {
             self.core.driver().ring.turn(sleep)?;
             self.core.set_time(self.shared.clock.now());
             if self.turn()? {
-                last_work = self.core.now();
+                (last_work, empty_turns) = (self.core.now(), 0);
+            } else if sleep.is_none() {
+                empty_turns = empty_turns.wrapping_add(1);
+                if empty_turns.is_multiple_of(YIELD_TURNS) {
+                    // Threads of the kernel may have been woken on this CPU to bring what is waited for, and
+                    // Linux lets a thread that runs end its slice of milliseconds first.
+                    std::thread::yield_now();
+                }
             }
         }
         if let Some(gauges) = self.shared.gauges(self.reactor) {
@@ -345,8 +330,8 @@ impl Reactor {
             self.core.receive_starved(key);
             return;
         } else if completion.result != -libc::ECANCELED {
-            // The end of the stream (0), or an error of the socket.
-            gone = Some(lost(completion.result));
+            // The end of the stream (0), an error of the socket, or what TLS has beside data.
+            gone = Some(self.core.driver().why_over(key, completion.result));
         }
         if !completion.more() {
             self.core.receive_ended(key, gone);
@@ -356,7 +341,8 @@ impl Reactor {
     fn received_once(&mut self, key: Key, completion: &Completion) {
         let result = completion.result;
         let Some(received) = self.core.driver().receive_ended(key, completion) else { return };
-        if result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
+        let passes = result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED);
+        if passes {
             let Received { place, placed, rest } = received;
             let again = self.core.received_once(key, place, placed, Either::Left(rest.bytes()));
             self.core.driver().keep(key, rest);
@@ -364,8 +350,9 @@ impl Reactor {
                 self.ahead += usize::try_from(result).unwrap_or(0);
             }
         } else {
-            // The end of the stream, or an error of the socket.
-            self.core.receive_ended(key, Some(lost(result)));
+            // The end of the stream, an error of the socket, or what TLS has beside data.
+            let over = self.core.driver().why_over(key, result);
+            self.core.receive_ended(key, Some(over));
         }
     }
 
@@ -383,7 +370,7 @@ impl Reactor {
         if let Ok(fd) = u32::try_from(completion.result) {
             // SAFETY: a successful accept made this descriptor, and it is nobody else's.
             let socket = unsafe { OwnedFd::from_raw_fd(fd.cast_signed()) };
-            self.arrived(ListenerId(listener), socket);
+            self.accepted_socket(ListenerId(listener), socket);
         }
         let Some(listening) = self.listeners.get_mut(&listener) else { return };
         listening.accepting = listening.accepting.saturating_sub(1);
@@ -423,24 +410,29 @@ impl Reactor {
         self.core.driver().ring.cancel(Tag::Accept(listener).encode(), Tag::Cancel.encode());
     }
 
-    /// Lets a connection that was accepted wait until it is served.
-    fn arrived(&mut self, listener: ListenerId, socket: OwnedFd) {
-        let shared = &self.shared;
-        shared.events.accepted.fetch_add(1, Ordering::Relaxed);
-        let peer = match socket::peer(&socket) {
-            Ok(peer) => peer,
-            Err(error) => {
-                tracing::debug!(%error, "a connection was gone before it was served");
-                return;
-            }
-        };
-        let arrived = Arrived { socket, listener, peer };
-        if let Some((peer, refused)) = self.entrance.come(peer.ip(), arrived) {
-            self.core.driver().ring.close(refused.socket, Tag::Close.encode());
-            shared.events.waiting_closed.fetch_add(1, Ordering::Relaxed);
-            if shared.may_log(peer) {
-                tracing::warn!(%peer, "too many connections come at once: one was refused");
-            }
+    /// Takes the socket of a connection that was accepted.
+    fn accepted_socket(&mut self, listener: ListenerId, socket: OwnedFd) {
+        self.shared.events.accepted.fetch_add(1, Ordering::Relaxed);
+        match socket::peer(&socket) {
+            Ok(peer) => self.arrived((Incoming { socket, listener, peer }, Channel::Unknown)),
+            Err(error) => tracing::debug!(%error, "a connection was gone before it was served"),
+        }
+    }
+
+    /// Lets a connection wait until it is served.
+    fn arrived(&mut self, arrived: Arrived) {
+        let address = arrived.0.peer.ip();
+        if let Some((peer, (refused, _))) = self.entrance.come(address, arrived) {
+            self.crowded_out(refused.socket, peer);
+        }
+    }
+
+    /// Closes a connection that is not served, because too many come.
+    fn crowded_out(&mut self, socket: OwnedFd, peer: IpAddr) {
+        self.core.driver().ring.close(socket, Tag::Close.encode());
+        self.shared.events.waiting_closed.fetch_add(1, Ordering::Relaxed);
+        if self.shared.may_log(peer) {
+            tracing::warn!(%peer, "too many connections come at once: one was refused");
         }
     }
 
@@ -459,19 +451,39 @@ impl Reactor {
         while self.shared.has_room()
             && let Some(arrived) = self.entrance.serve_next()
         {
+            if !self.distribute(arrived) {
+                break;
+            }
             any = true;
-            self.distribute(arrived);
         }
         any
     }
 
-    /// Gives a new connection to the reactor that has the least to do.
-    fn distribute(&mut self, Arrived { socket, listener, peer }: Arrived) {
-        if let Err(error) = socket::prepare(&socket) {
+    /// Gives a new connection to the reactor that has the least to do; first to the thread of
+    /// handshakes, where it may be over TLS. Returns false where that has too much to do: then the
+    /// connection waits again.
+    fn distribute(&mut self, (incoming, channel): Arrived) -> bool {
+        if let Err(error) = socket::prepare(&incoming.socket) {
             tracing::debug!(%error, "a connection was gone before it was served");
-            return;
+            return true;
         }
         let shared = &self.shared;
+        if channel == Channel::Unknown {
+            match shared.tls.channel(incoming.listener) {
+                Some(SecureChannel::Off) => {}
+                Some(_) => {
+                    let Some(incoming) = shared.tls.begin(incoming) else { return true };
+                    // The entrance decides whose connections wait, and whose go.
+                    self.arrived((incoming, Channel::Unknown));
+                    return false;
+                }
+                None => {
+                    tracing::debug!(peer = %incoming.peer, "its listener was removed");
+                    return true;
+                }
+            }
+        }
+        let Incoming { socket, listener, peer } = incoming;
         let loads = shared.gauges.iter().map(ReactorGauges::load);
         let reactor = sluice_core::place(loads).unwrap_or(self.reactor);
         if let Some(gauges) = shared.gauges(reactor) {
@@ -479,13 +491,14 @@ impl Reactor {
             gauges.waiting.fetch_add(1, Ordering::Relaxed);
         }
         if reactor == self.reactor {
-            self.serve(socket, listener, peer);
+            self.serve(socket, listener, peer, channel);
         } else if let Some(mailbox) = shared.mailbox(reactor) {
-            mailbox.post(Message::Serve { socket, listener, peer });
+            mailbox.post(Message::Serve { socket, listener, peer, channel });
         }
+        true
     }
 
-    fn serve(&mut self, socket: OwnedFd, listener: ListenerId, peer: SocketAddr) {
+    fn serve(&mut self, socket: OwnedFd, listener: ListenerId, peer: SocketAddr, channel: Channel) {
         let (stats, in_flight) = (Arc::default(), Arc::default());
         let tos = socket::received_tos(&socket);
         let local = socket::local_address(&socket);
@@ -500,6 +513,12 @@ impl Reactor {
         });
         self.core.driver().add(key, Some(socket), (peer, local), listener);
         self.register(key, (peer, local.map(Endpoint::tcp)), stats, in_flight);
+        if let Channel::Tls { names, cipher } = channel {
+            self.core.driver().is_over_tls(key);
+            let id = key.id(self.reactor);
+            self.shared.connections.update(id, |state| state.tls = Some(cipher.to_owned()));
+            self.shared.with_service(|service| service.secured(id, names));
+        }
         self.core.start(key);
     }
 
@@ -524,6 +543,8 @@ impl Reactor {
             queue: None,
             in_flight: 0,
             digests: (false, false),
+            tls: None,
+            authenticated: false,
             network: None,
         };
         self.shared.connections.add(id, Registered { state, stats, in_flight });
@@ -555,7 +576,10 @@ impl Reactor {
 
     fn deliver(&mut self, message: Message) {
         match message {
-            Message::Serve { socket, listener, peer } => self.serve(socket, listener, peer),
+            Message::Serve { socket, listener, peer, channel } => {
+                self.serve(socket, listener, peer, channel);
+            }
+            Message::Arrived { incoming, channel } => self.arrived((incoming, channel)),
             #[cfg(feature = "rdma")]
             Message::QueuePair(new) => self.serve_queue_pair(*new),
             #[cfg(feature = "rdma")]

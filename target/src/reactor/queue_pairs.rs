@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
-use std::sync::Arc;
 
 use fabric::queue::Fetch;
 use fabric::queue::Payload as _;
@@ -15,15 +14,16 @@ use fabric::rdma::verbs::{
     StableMut, Token, Work,
 };
 use fabric::rdma::wire::{self, Post};
-use qtcp::completions::{Meter, Posted};
+use qtcp::completions::Posted;
 use qtcp::device_limit::{DeviceLimit, DeviceRates};
+use qtcp::poller::QueuePairMeters;
 use rustc_hash::FxHashMap;
 use sluice_core::{Key, PAGE, TxData};
 
 use super::pool::Buffer;
 use super::receive::DataPlace;
 use crate::clock::Clock;
-use crate::network::{QueuePairPath, QueuePairTraffic};
+use crate::network::QueuePairPath;
 use crate::rdma::NewQueuePair;
 use crate::shared::Shared;
 
@@ -93,7 +93,7 @@ struct Link {
     /// Batches that were posted and are not over, with what the connection's meter is to be told then.
     batches: VecDeque<(Batch, Option<Posted>)>,
     /// The meters of a connection that the network's stage looks after.
-    meters: Option<Box<Meters>>,
+    meters: Option<Box<QueuePairMeters>>,
     /// The name of its device, and the port's number.
     port: (String, u8),
     /// Bytes of data in a packet; 0 while the connection is not accepted.
@@ -109,14 +109,6 @@ struct Link {
     is_down: bool,
     /// Whether it is in the list of those with receive buffers to post.
     reposts: bool,
-}
-
-/// What a connection's completions tell, and who is told.
-#[derive(Debug, Default)]
-struct Meters {
-    out: Meter,
-    into: Meter,
-    told: Arc<QueuePairTraffic>,
 }
 
 /// Something that has happened, for the core.
@@ -243,7 +235,7 @@ impl QueuePairs {
     /// Meters a connection from now on. Returns what the network's stage learns of it.
     pub(super) fn meter(&mut self, key: Key) -> Option<QueuePairPath> {
         let link = find(&mut self.links, key)?;
-        let told = Arc::clone(&link.meters.insert(Box::default()).told);
+        let told = link.meters.insert(Box::default()).traffic();
         let path = QueuePairPath::new(told, link.port.clone(), link.mtu);
         Some(match link.pair.pair().rate_limit() {
             Some(set) => {
@@ -318,7 +310,7 @@ impl QueuePairs {
             Done::Work { work: Work::Read { into, .. }, outcome, .. } => {
                 let Fetching { fetch, place, own, posted } = into;
                 if let (Some(meters), Some(posted)) = (&mut *meters, posted) {
-                    meters.into.complete(clock.now(), posted, &meters.told.into);
+                    meters.complete_into(clock.now(), posted);
                 }
                 if !outcome.is_success() {
                     failed = Some(outcome);
@@ -332,7 +324,7 @@ impl QueuePairs {
                 }
                 if ends && let Some((batch, posted)) = batches.pop_front() {
                     if let (Some(meters), Some(posted)) = (&mut *meters, posted) {
-                        meters.out.complete(clock.now(), posted, &meters.told.out);
+                        meters.complete_out(clock.now(), posted);
                     }
                     let lost = (!outcome.is_success()).then(|| reason(outcome));
                     happened.push_back(Happened::Sent(key, batch, lost));
@@ -457,7 +449,7 @@ impl QueuePairs {
         }
         let count = batch.posts.len();
         let bytes = batch.bytes() as u64;
-        let posted = link.meters.as_mut().map(|meters| meters.out.post(clock.now(), bytes));
+        let posted = link.meters.as_mut().map(|meters| meters.post_out(clock.now(), bytes));
         let works = batch.posts.drain(..).map(|post| match post {
             Post::Data { payload, remote } => Work::Write { payload: Sent(payload), remote },
             Post::Response { ref cqe, invalidate } => {
@@ -485,7 +477,7 @@ impl QueuePairs {
         let Some(link) = find(&mut self.links, key) else { return };
         let own = if place.is_some() { Vec::new() } else { vec![0; fetch.length as usize] };
         let bytes = u64::from(fetch.length);
-        let posted = link.meters.as_mut().map(|meters| meters.into.post(self.clock.now(), bytes));
+        let posted = link.meters.as_mut().map(|meters| meters.post_into(self.clock.now(), bytes));
         let into = Fetching { fetch, place, own, posted };
         link.fetches.push(Work::Read { into, remote: fetch.remote });
     }

@@ -24,7 +24,7 @@ pub(super) struct Parts {
     first: Cell<u16>,
     /// log2 of the bytes of a part, a multiple of the arena's largest buffer.
     shift: u32,
-    /// For each part whether it is registered. None are there while nothing is to be registered.
+    /// For each part whether it is registered. None are there before buffers are registered.
     done: RefCell<Vec<bool>>,
     /// Whether the kernel has refused a part.
     refused: Cell<bool>,

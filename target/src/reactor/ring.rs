@@ -249,12 +249,19 @@ impl Ring {
         unsafe { self.push(entry.user_data(user_data).into()) };
     }
 
-    /// Sends a message.
+    /// Sends a message; with `whole`, the kernel goes on by itself where only a part of it fits.
     ///
     /// # Safety
     /// As [`Self::push`]: `message` and all it refers to.
-    pub unsafe fn send(&mut self, socket: RawFd, message: *const libc::msghdr, user_data: u64) {
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL).unsigned_abs();
+    pub unsafe fn send(
+        &mut self,
+        socket: RawFd,
+        message: *const libc::msghdr,
+        whole: bool,
+        user_data: u64,
+    ) {
+        let whole = if whole { libc::MSG_WAITALL } else { 0 };
+        let flags = (libc::MSG_NOSIGNAL | whole).unsigned_abs();
         let entry = opcode::SendMsg::new(Fd(socket), message).flags(flags).build();
         self.sends_queued += 1;
         // SAFETY: the caller vouches for the message.

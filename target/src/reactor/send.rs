@@ -18,6 +18,8 @@ pub(super) struct Sending {
     batch: Option<Batch<TxData<Buffer>>>,
     header: Option<Box<libc::msghdr>>,
     runs: Vec<libc::iovec>,
+    /// Whether the kernel may send a part: over TLS it takes no MSG_WAITALL.
+    parts: bool,
 }
 
 // SAFETY: the pointers in `header` and `runs` are only ever read by the kernel, during a send
@@ -25,6 +27,11 @@ pub(super) struct Sending {
 unsafe impl Send for Sending {}
 
 impl Sending {
+    /// Has each send take what fits into the socket, and the rest go with another one.
+    pub(super) fn send_what_fits(&mut self) {
+        self.parts = true;
+    }
+
     /// Sends a batch. There must be none in flight.
     #[inline]
     pub(super) fn start(
@@ -61,7 +68,7 @@ impl Sending {
         // SAFETY: the header is boxed; the runs and the batch that they point to are neither
         // changed nor dropped before the send has completed: `ended` is called then, and `drop`
         // leaks them where it was not.
-        unsafe { ring.send(socket, &raw const **header, tag) };
+        unsafe { ring.send(socket, &raw const **header, !self.parts, tag) };
     }
 
     /// Takes the completion of a send with `result`, bytes or a negated errno. Returns the batch,

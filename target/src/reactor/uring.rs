@@ -1,5 +1,6 @@
 //! The driver of a reactor's core in the daemon: sockets and devices on one ring, and queue pairs.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -32,8 +33,8 @@ use crate::hosts::Host;
 use crate::network::{NewConnection, Path, SocketPath};
 use crate::qos::{Asker, Snapshot};
 use crate::shared::Shared;
-use crate::socket;
 use crate::workloads::WorkloadKey;
+use crate::{socket, tls};
 
 /// The target's end of a queue: over TCP, or over RDMA.
 pub(super) type QueueEnd =
@@ -71,8 +72,20 @@ struct Link {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
+    /// Whether the kernel sends and receives records of TLS.
+    tls: bool,
     receiving: Receiving,
     sending: Sending,
+}
+
+/// Says why a connection is over after a receive or send that ended with `result`: 0 or less.
+pub(super) fn lost(result: i32) -> Cow<'static, str> {
+    match result.checked_neg() {
+        Some(0) | None => "it closed the connection".into(),
+        Some(error) => {
+            format!("the connection was lost: {}", std::io::Error::from_raw_os_error(error)).into()
+        }
+    }
 }
 
 impl Uring {
@@ -94,10 +107,35 @@ impl Uring {
             self.links.resize_with(index + 1, || None);
         }
         let (receiving, sending) = (Receiving::default(), Sending::default());
-        let socket = fd.map(|fd| Socket { fd, receiving, sending });
+        let socket = fd.map(|fd| Socket { fd, tls: false, receiving, sending });
         let generation = key.generation;
         if let Some(place) = self.links.get_mut(index) {
             *place = Some(Link { generation, peer, local, listener, socket });
+        }
+    }
+
+    /// Notes that a connection is over TLS, before anything is sent or received.
+    pub(super) fn is_over_tls(&mut self, key: Key) {
+        if let Some(socket) = self.socket_mut(key) {
+            socket.tls = true;
+            socket.sending.send_what_fits();
+        }
+    }
+
+    /// Says why a connection is over after a receive that ended with `result`, 0 or less. What a peer
+    /// over TLS has done wrong is logged.
+    pub(super) fn why_over(&self, key: Key, result: i32) -> Cow<'static, str> {
+        let socket = self.link(key).and_then(|link| link.socket.as_ref());
+        let Some(socket) = socket.filter(|socket| socket.tls) else { return lost(result) };
+        match tls::why_over(&socket.fd, result.saturating_neg()) {
+            tls::End::Closed => lost(0),
+            tls::End::Lost => lost(result),
+            tls::End::Fault(why) => {
+                if let Some(peer) = self.peer_to_log(key) {
+                    tracing::warn!(%peer, %why, "a connection over TLS is ended");
+                }
+                why
+            }
         }
     }
 
@@ -318,9 +356,9 @@ impl Driver for Uring {
         let path = match &link.socket {
             Some(socket) => {
                 let own = socket.fd.as_fd().try_clone_to_owned();
-                own.map(|own| Some(Path::Socket(SocketPath::new(own))))
+                own.map(|own| Some(Path::Socket(Box::new(SocketPath::new(own)))))
             }
-            None => Ok(self.pairs.meter(key).map(Path::QueuePair)),
+            None => Ok(self.pairs.meter(key).map(|path| Path::QueuePair(Box::new(path)))),
         };
         match path {
             Ok(Some(path)) => {
@@ -387,8 +425,8 @@ impl Driver for Uring {
         self.shared.with_service(use_it)
     }
 
-    fn smart(&self) -> SmartCounters {
-        self.shared.smart()
+    fn smart(&self, devices: &[BackendId]) -> SmartCounters {
+        self.shared.smart(devices)
     }
 
     fn wake(&mut self, reactors: Reactors) {

@@ -5,8 +5,8 @@ use std::fmt;
 use arbitration::Class;
 
 use crate::config::{
-    AllowedHost, Backend, DEFAULT_LINK, Endpoint, Listener, Namespace, Network, QosConfig,
-    RegionConfig, Subsystem, format_size,
+    AllowedHost, Backend, DEFAULT_LINK, Endpoint, HostRights, Listener, Namespace, Network,
+    QosConfig, RegionConfig, Subsystem, format_size,
 };
 use crate::engine::{Engine, EngineError};
 
@@ -28,7 +28,7 @@ pub(crate) enum Change {
     NamespaceClass { nqn: String, nsid: u32, from: Option<Class>, to: Option<Class> },
     /// A host may connect to a subsystem.
     AddHost(String, AllowedHost),
-    /// A host may come from other addresses.
+    /// A host may come from other addresses, or has other rights.
     SetHost { nqn: String, from: AllowedHost, to: AllowedHost },
     /// A host may no longer connect to a subsystem.
     RemoveHost(String, AllowedHost),
@@ -200,13 +200,19 @@ impl fmt::Display for Change {
                 write!(f, "namespace {nsid} of {nqn} goes from {from} to {to}")
             }
             Self::AddHost(nqn, host) => {
-                write!(f, "host {} may use {nqn}{}", host.nqn, from_where(host))
+                write!(f, "host {} may use {nqn}{}{}", host.nqn, from_where(host), limits(host))
             }
-            Self::SetHost { nqn, to, .. } if to.sources.is_any() => {
-                write!(f, "host {} may use {nqn} from any address", to.nqn)
-            }
-            Self::SetHost { nqn, to, .. } => {
-                write!(f, "host {} may use {nqn}{}", to.nqn, from_where(to))
+            Self::SetHost { nqn, from, to } => {
+                let from_any = match to.sources.is_any() && !from.sources.is_any() {
+                    true => " from any address",
+                    false => "",
+                };
+                let rights = match to.rights.are_all() && !from.rights.are_all() {
+                    true => ", with all rights".into(),
+                    false => limits(to),
+                };
+                let sources = from_where(to);
+                write!(f, "host {} may use {nqn}{from_any}{sources}{rights}", to.nqn)
             }
             Self::RemoveHost(nqn, host) => write!(f, "host {} may no longer use {nqn}", host.nqn),
             Self::AnyHost(nqn, true) => write!(f, "any host may use {nqn}"),
@@ -243,6 +249,21 @@ fn from_where(host: &AllowedHost) -> String {
         true => String::new(),
         false => format!(" from {} only", host.sources),
     }
+}
+
+/// Writes what a host may not do, each behind a comma.
+fn limits(host: &AllowedHost) -> String {
+    let HostRights { namespaces, read_only, max_class } = &host.rights;
+    let namespaces = namespaces.as_ref().map(|nsids| {
+        let nsids: Vec<String> = nsids.iter().map(u32::to_string).collect();
+        match nsids.is_empty() {
+            true => ", no namespaces".to_owned(),
+            false => format!(", namespaces {} only", nsids.join(", ")),
+        }
+    });
+    let max_class = max_class.map(|class| format!(", at most class {}", class.name()));
+    let read_only = if *read_only { ", to read" } else { "" };
+    format!("{}{read_only}{}", namespaces.unwrap_or_default(), max_class.unwrap_or_default())
 }
 
 /// Tells the changes of regions in words.

@@ -58,6 +58,7 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
             ("advertise", old.advertise != new.advertise),
             ("discovery_only", old.discovery_only != new.discovery_only),
             ("subsystems", names(old) != names(new)),
+            ("tls", old.tls != new.tls),
         ]);
         if !keys.is_empty() {
             steps.remove(Change::RemoveListener((*old).clone(), Why::Settings(keys.clone())));
@@ -123,7 +124,7 @@ fn hosts(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     for (name, host) in &after {
         let add = Change::AddHost(nqn.clone(), (*host).clone());
         match before.get(name) {
-            Some(old) if old.sources == host.sources => {}
+            Some(old) if old == host => {}
             Some(old) => {
                 let (from, to) = ((*old).clone(), (*host).clone());
                 steps.remove(Change::SetHost { nqn: nqn.clone(), from, to });

@@ -10,8 +10,9 @@ use uuid::Uuid;
 use super::change::Why;
 use super::*;
 use crate::config::{
-    AllowedHost, Backend, Config, DeviceQos, Goal, LinkConfig, Listener, Namespace, Order, Policy,
-    RegionConfig, Session, Sources, Subsystem, Transport, clash, plain_path,
+    AllowedHost, Backend, Config, DeviceQos, Goal, HostRights, LinkConfig, Listener, Namespace,
+    Order, Policy, RegionConfig, SecureChannel, Session, Sources, Subsystem, Transport, clash,
+    plain_path,
 };
 use crate::control::test_engine::TestEngine;
 
@@ -75,9 +76,10 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
     let names = proptest::sample::subsequence(vec!["h0", "h1", "h2"], 0..3);
     let hosts = names.prop_flat_map(move |names| {
         let count = names.len();
-        let sources = proptest::collection::vec(sources.clone(), count);
-        sources.prop_map(move |sources| {
-            names.iter().copied().zip(sources).collect::<Vec<(&str, Sources)>>()
+        let entries = proptest::collection::vec((sources.clone(), rights()), count);
+        entries.prop_map(move |entries| {
+            let named = names.iter().copied().zip(entries);
+            named.map(|(name, (sources, rights))| (name, sources, rights)).collect::<Vec<_>>()
         })
     });
     let namespaces = proptest::collection::vec(namespace(), 0..4);
@@ -90,14 +92,24 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
             allow_any_host,
             hosts: hosts
                 .iter()
-                .map(|(host, sources)| AllowedHost {
+                .map(|(host, sources, rights)| AllowedHost {
                     nqn: format!("nqn.2026-01.io.x:{host}"),
                     sources: sources.clone(),
+                    rights: rights.clone(),
                 })
                 .collect(),
             namespaces,
         },
     )
+}
+
+fn rights() -> impl Strategy<Value = HostRights> {
+    let namespaces = proptest::option::of(proptest::collection::btree_set(1u32..4, 0..3));
+    (namespaces, any::<bool>(), class()).prop_map(|(namespaces, read_only, max_class)| HostRights {
+        namespaces,
+        read_only,
+        max_class,
+    })
 }
 
 fn listener() -> impl Strategy<Value = Listener> {
@@ -109,6 +121,7 @@ fn listener() -> impl Strategy<Value = Listener> {
             address: if all { ([0, 0, 0, 0], port) } else { ([127, 0, 0, 1], port) }.into(),
             advertise: None,
             discovery_only,
+            tls: if all { SecureChannel::Off } else { SecureChannel::Allowed },
             subsystems,
             class,
             link: link.map(|n| format!("l{n}")),

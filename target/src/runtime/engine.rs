@@ -1,5 +1,6 @@
 //! The methods for the control plane: each change is made under the lock of changes.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use arbitration::Class;
@@ -15,6 +16,7 @@ use crate::engine::{
     ConnectionState, Engine, EngineError, ListenerState, Loss, NetworkState, PmemState, QosState,
     Statistics, SubsystemState,
 };
+use crate::host_keys::{self, HostKeys};
 use crate::reactor::mailbox::Message;
 use crate::sync::lock;
 
@@ -126,6 +128,40 @@ impl Engine for Runtime {
         self.shared.qos.state()
     }
 
+    fn reservations_not_in_force(&self) -> BTreeMap<String, String> {
+        self.shared.qos.not_in_force()
+    }
+
+    fn read_host_keys(&self) -> Result<HostKeys, EngineError> {
+        let folder = self.shared.settings.host_keys.as_deref();
+        host_keys::read(folder).map_err(|error| EngineError::Invalid(error.to_string()))
+    }
+
+    fn set_host_keys(&self, keys: HostKeys) -> Vec<String> {
+        let mut present = lock(&self.host_keys);
+        let changes = host_keys::differing(&present, &keys);
+        self.shared.with_service(|service| {
+            for host in present.keys().filter(|host| !keys.contains_key(*host)) {
+                service.set_host_secrets(host, None);
+                service.set_tls_key(host, false);
+                self.shared.tls.keys().set(host, &[]);
+            }
+            for (host, own) in &keys {
+                if present.get(host) != Some(own) {
+                    service.set_host_secrets(host, own.secrets.clone());
+                    service.set_tls_key(host, !own.tls_keys.is_empty());
+                    self.shared.tls.keys().set(host, &own.tls_keys);
+                }
+            }
+        });
+        *present = keys;
+        changes
+    }
+
+    fn host_keys(&self) -> HostKeys {
+        lock(&self.host_keys).clone()
+    }
+
     fn set_network(&self, network: &Network) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
         self.shared.network.set(network).map_err(EngineError::Invalid)
@@ -162,14 +198,14 @@ impl Engine for Runtime {
 
     fn connections(&self) -> Vec<ConnectionState> {
         let mut all = self.shared.connections.present();
-        self.add_network(&mut all);
+        self.complete(&mut all);
         all.sort_by_key(|connection| connection.id);
         all
     }
 
     fn statistics(&self) -> Statistics {
         let Done { hosts, mut queues } = self.shared.connections.done();
-        self.add_network(queues.iter_mut().map(|(state, _)| state));
+        self.complete(queues.iter_mut().map(|(state, _)| state));
         queues.sort_by_key(|(state, _)| state.id);
         let events = &self.shared.events;
         Statistics {
@@ -181,6 +217,7 @@ impl Engine for Runtime {
             accepted: events.accepted.load(Ordering::Relaxed),
             protocol_errors: events.protocol_errors.load(Ordering::Relaxed),
             waiting_closed: events.waiting_closed.load(Ordering::Relaxed),
+            tls_refused: events.tls_refused.load(Ordering::Relaxed),
             connects_refused: events.refusals(),
             lines_left_out: self.shared.lines_left_out(),
             keep_alive_expired: events.keep_alive_expired.load(Ordering::Relaxed),
@@ -198,11 +235,17 @@ impl Engine for Runtime {
 }
 
 impl Runtime {
-    /// Adds the network's state to connections. The lock of the connections, which reactors take,
-    /// must not be held.
-    fn add_network<'a>(&self, states: impl IntoIterator<Item = &'a mut ConnectionState>) {
-        for state in states {
+    /// Adds the network's state to connections, and who has proved itself. The lock of the connections,
+    /// which reactors take, must not be held.
+    fn complete<'a>(&self, states: impl IntoIterator<Item = &'a mut ConnectionState>) {
+        let mut states: Vec<_> = states.into_iter().collect();
+        for state in &mut states {
             state.network = self.shared.network.connection(ConnectionId(state.id));
         }
+        self.shared.with_service(|service| {
+            for state in &mut states {
+                state.authenticated = service.has_proved(ConnectionId(state.id));
+            }
+        });
     }
 }

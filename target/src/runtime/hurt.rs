@@ -31,8 +31,8 @@ pub(super) fn hosts(
         }
         Loss::Region(region, to) => clients(&pmem(), region, to),
         Loss::Access { nqn, any, hosts } => {
-            let refused = shared.with_service(|service| service.refused_by(nqn, any, hosts));
-            hosts_where(shared, |_, c| refused.contains(&c.id))
+            let hurt = shared.with_service(|service| service.hurt_by(nqn, any, hosts));
+            hosts_where(shared, |_, c| hurt.contains(&c.id))
         }
     }
 }

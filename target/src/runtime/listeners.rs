@@ -5,15 +5,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 
 use arbitration::Class;
-use fabric::controller::{AddressFamily, ListenerId, ListenerSpec, TransportType};
+use fabric::controller::{AddressFamily, ListenerId, ListenerSpec, SecureChannel, TransportType};
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::config::{Endpoint, Listener, Transport};
 use crate::engine::{EngineError, ListenerState};
 use crate::reactor::mailbox::Message;
 use crate::shared::Shared;
-use crate::socket;
 use crate::sync::lock;
+use crate::{socket, tls};
 
 /// The present listeners.
 #[derive(Debug, Default)]
@@ -75,6 +75,12 @@ impl Listeners {
             let endpoint = listener.endpoint();
             return Err(EngineError::Exists(format!("there is a listener on {endpoint} already")));
         }
+        if listener.tls != SecureChannel::Off
+            && let Some(why) = tls::refusal()
+        {
+            let endpoint = listener.endpoint();
+            return Err(EngineError::System(format!("listener {endpoint} with TLS: {why}")));
+        }
         table.given += 1;
         let id = ListenerId(table.given);
         let socket = open(shared, id, listener).or_else(|error| closed(id, error))?;
@@ -82,6 +88,7 @@ impl Listeners {
         let now = shared.clock.now();
         shared.qos.set_listener(now, id, listener.class);
         network.set_listener(id, listener.link.as_deref());
+        shared.tls.set_listener(id, Some(listener.tls));
         let spec = spec(id, listener);
         if let Err(error) = shared.with_service(|service| service.add_listener(now, spec)) {
             shared.rdma.unlisten(id);
@@ -121,6 +128,7 @@ impl Listeners {
         let now = shared.clock.now();
         shared.qos.set_listener(now, id, None);
         shared.network.set_listener(id, None);
+        shared.tls.set_listener(id, None);
         shared.with_service(|service| service.remove_listener(now, id))?;
         Ok(())
     }
@@ -207,5 +215,6 @@ fn spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
         trsvcid: address.port().to_string(),
         discovery_only: listener.discovery_only,
         subsystems: listener.subsystems.clone(),
+        secure_channel: listener.tls,
     }
 }

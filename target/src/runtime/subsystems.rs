@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, SubsystemSpec};
 
 use super::namespaces::Namespaces;
-use crate::config::{AllowedHost, Subsystem, derived_serial};
+use crate::config::{AllowedHost, Subsystem, derived_serial, limited_hosts};
 use crate::engine::{EngineError, SubsystemState};
 
 /// The model number of a subsystem that has none of its own.
@@ -73,6 +73,7 @@ pub(super) fn states(on: &Namespaces) -> Vec<SubsystemState> {
         model: spec.model,
         allow_any_host: spec.allow_any_host,
         addresses: bound(&spec.hosts),
+        rights: limited_hosts(&spec.hosts),
         hosts: spec.hosts.into_iter().map(|host| host.nqn).collect(),
         namespaces: on.states(&spec.nqn, &namespaces),
         nqn: spec.nqn,

@@ -25,7 +25,8 @@ pub(super) struct Threads {
 #[derive(Debug, Default)]
 struct Running {
     reactors: Vec<JoinHandle<()>>,
-    /// The timer thread, the poller, the thread of RDMA connections, and that of regions.
+    /// The timer thread, the poller, the thread of RDMA connections, those of authentications and TLS
+    /// handshakes, and that of regions.
     helpers: Vec<JoinHandle<()>>,
     /// The keeper of namespaces.
     keeper: Option<JoinHandle<()>>,
@@ -66,7 +67,21 @@ impl Threads {
             .name("rdma".to_owned())
             .spawn(move || crate::rdma::run(&on, || stopping.load(Ordering::Relaxed)))
             .context("cannot start the thread of RDMA connections")?;
-        lock(&self.running).helpers.extend([timer, poller, connector]);
+        let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
+        let authentication = Builder::new()
+            .name("authentication".to_owned())
+            .spawn(move || on.run_authentications(|| stopping.load(Ordering::Relaxed)))
+            .context("cannot start the thread of authentications")?;
+        let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
+        let tls = Builder::new()
+            .name("tls".to_owned())
+            .spawn(move || {
+                // Without this thread nobody would get in over TLS, and nobody would be told why.
+                let _guard = AbortOnPanic;
+                crate::tls::run(&on, || stopping.load(Ordering::Relaxed));
+            })
+            .context("cannot start the thread of TLS handshakes")?;
+        lock(&self.running).helpers.extend([timer, poller, connector, authentication, tls]);
         Ok(())
     }
 
@@ -121,7 +136,7 @@ impl Threads {
     }
 }
 
-/// A guard that ends the process if its thread panics. A daemon without one of its reactors would
+/// A guard that ends the process if its thread panics, so that it is started again. A daemon without one of its reactors would
 /// take connections and serve none of them; and the kernel may hold that reactor's memory.
 struct AbortOnPanic;
 

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::tests::{configs, parse};
 use crate::config::{
-    AllowedHost, Backend, Goal, LinkConfig, Listener, Namespace, Policy, RegionConfig, Session,
-    Subsystem, Transport,
+    AllowedHost, Backend, Goal, HostRights, LinkConfig, Listener, Namespace, Policy, RegionConfig,
+    Session, Subsystem, Transport,
 };
 use crate::store::MemoryStore;
 
@@ -70,6 +70,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
                     address,
                     advertise: None,
                     discovery_only: false,
+                    tls: fabric::controller::SecureChannel::Off,
                     subsystems: None,
                     class: None,
                     link: link.map(|n| format!("l{n}")),
@@ -121,7 +122,9 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
             next.subsystems[at].hosts.extend(add.map(|length| {
                 // 0: from any address.
                 let network = (length > 0).then(|| IpNet::new([0; 4].into(), length).unwrap());
-                AllowedHost { nqn: host.clone(), sources: network.into_iter().collect() }
+                let read_only = length % 3 == 1;
+                let rights = HostRights { read_only, ..HostRights::default() };
+                AllowedHost { nqn: host.clone(), sources: network.into_iter().collect(), rights }
             }));
             ObjectId::Host(nqn(*s), host)
         }

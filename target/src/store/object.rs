@@ -174,11 +174,11 @@ fn parent<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, St
     found.ok_or_else(|| "its subsystem no longer exists".into())
 }
 
-/// The text of a host that may come from any address.
+/// The text of a host of which nothing else is said.
 const ALLOWED: &str = "allowed";
 
 fn host_text(host: &AllowedHost) -> String {
-    if host.sources.is_any() { ALLOWED.into() } else { table::text(host) }
+    if host.is_plain() { ALLOWED.into() } else { table::text(host) }
 }
 
 fn read_host(text: &str, host: &str) -> Result<AllowedHost, String> {

@@ -149,6 +149,7 @@ fn a_listener_can_be_removed_and_added_again() {
         address,
         advertise: None,
         discovery_only: false,
+        tls: fabric::controller::SecureChannel::Off,
         subsystems: None,
         class: None,
         link: None,

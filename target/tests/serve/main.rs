@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod atomic;
+mod authentication;
 mod availability;
 mod backings;
 mod client;
@@ -16,6 +17,7 @@ mod pmem;
 mod qos_changes;
 mod qos_memory;
 mod retry_delay;
+mod rights;
 mod sources;
 mod turns;
 mod workloads;
@@ -102,6 +104,7 @@ fn serve_again(
             address,
             advertise: None,
             discovery_only: false,
+            tls: fabric::controller::SecureChannel::Off,
             subsystems: None,
             class: None,
             link: None,

@@ -53,7 +53,7 @@ fn a_host_connects_from_its_addresses_only_and_is_disconnected_where_they_change
     const WHY: &str = "the host may not come from this address";
     assert!(host_log::lines(WHY).is_empty());
     let (runtime, address) = target(vec![memory()], 1);
-    let home = AllowedHost { nqn: HOST.into(), sources: sources(&["127.0.0.64/26"]) };
+    let home = AllowedHost { sources: sources(&["127.0.0.64/26"]), ..HOST.into() };
     runtime.add_host(NQN, &home).unwrap();
     for any in [true, false] {
         runtime.set_allow_any_host(NQN, any).unwrap();
@@ -70,7 +70,7 @@ fn a_host_connects_from_its_addresses_only_and_is_disconnected_where_they_change
     // The host is connected from home when its addresses change.
     let (mut admin, _) =
         Raw::controller(Way { from: Some(HOME), to: address }, &identity(NQN)).unwrap();
-    let moved = AllowedHost { nqn: HOST.into(), sources: sources(&["127.0.0.1/32"]) };
+    let moved = AllowedHost { sources: sources(&["127.0.0.1/32"]), ..HOST.into() };
     let loss = Loss::Access { nqn: NQN, any: true, hosts: std::slice::from_ref(&moved) };
     assert_eq!(runtime.hosts_hurt(&loss), [HOST]);
     runtime.set_host(NQN, &moved).unwrap();

@@ -3,6 +3,7 @@
 //! ([`Attack`]), and one beside them that verifies its data ([`innocent`]).
 
 mod attack;
+mod authentication;
 pub mod commands;
 mod identity;
 pub mod innocent;
@@ -11,6 +12,7 @@ mod raw;
 mod stamped;
 
 pub use attack::{Attack, Target};
+pub use authentication::Failed;
 pub use identity::Identity;
 pub use queue::{Answer, Queue};
 pub use raw::{Raw, Reply, Way};

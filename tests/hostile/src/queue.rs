@@ -102,6 +102,7 @@ impl Queue {
             subsystem: host.subsystem.clone(),
             host: host.host.clone(),
             host_id: host.host_id,
+            credentials: None,
             keep_alive: KEEP_ALIVE,
             queues: 0,
             weighted_round_robin: false,

@@ -1,5 +1,6 @@
 //! The command line of `sluice bench`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -8,6 +9,7 @@ use fabric::nvme::region::RegionName;
 use super::job::{self, Draft, Job, JobArgs};
 use super::units;
 use crate::host::access::{HOSTNQN, Transport};
+use crate::host::authentication;
 
 /// Arguments of `sluice bench`.
 #[derive(Debug, clap::Args)]
@@ -46,6 +48,12 @@ pub(crate) struct Load {
     /// NQN of this host.
     #[arg(long, value_name = "NQN", default_value = HOSTNQN)]
     pub(crate) hostnqn: String,
+    /// File with this host's secret (DHHC-1:…), by which it proves itself where the target demands it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dhchap_secret: Option<PathBuf>,
+    /// File with the target's secret, by which the target must prove itself.
+    #[arg(long, value_name = "FILE", requires = "dhchap_secret")]
+    pub(crate) dhchap_ctrl_secret: Option<PathBuf>,
     /// Namespace.
     #[arg(long, default_value_t = 1)]
     pub(crate) nsid: u32,
@@ -153,13 +161,18 @@ impl Load {
             hostnqn: self.hostnqn.clone(),
             nsid: self.nsid,
         };
-        if self.jobs.is_empty() {
-            return Ok(vec![draft().resolve(self.job.rw.name())?]);
-        }
-        let jobs = self.jobs.iter().enumerate();
-        let jobs: Vec<Job> =
-            jobs.map(|(index, text)| draft().with(text, index)).collect::<anyhow::Result<_>>()?;
+        let (own, controller) = (self.dhchap_secret.as_deref(), self.dhchap_ctrl_secret.as_deref());
+        let credentials = authentication::credentials(own, controller)?;
+        let mut jobs: Vec<Job> = if self.jobs.is_empty() {
+            vec![draft().resolve(self.job.rw.name())?]
+        } else {
+            let jobs = self.jobs.iter().enumerate();
+            jobs.map(|(index, text)| draft().with(text, index)).collect::<anyhow::Result<_>>()?
+        };
         job::check(&jobs)?;
+        for job in &mut jobs {
+            job.access.credentials.clone_from(&credentials);
+        }
         Ok(jobs)
     }
 }

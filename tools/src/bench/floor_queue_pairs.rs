@@ -193,6 +193,7 @@ impl End {
             receives,
             receive_bytes: COMMAND_BYTES + behind,
             send_payloads: plan.in_capsule(),
+            flushes: false,
         };
         let advice = "use a smaller --depth";
         let completions = CompletionQueue::new(&device, sends + u32::from(receives))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::keys::KeyAction;
 use super::qos_args::QosAction;
 use super::region_args::RegionAction;
 use super::settings;
@@ -57,7 +58,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: ListenerAction,
     },
-    /// Add, remove or list the hosts that may connect
+    /// Add, change, remove or list the hosts that may connect, and their secrets
     Host {
         #[command(subcommand)]
         action: HostAction,
@@ -85,6 +86,8 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Print the configuration that runs, with live changes, as a file that `sluiced --config` takes
+    Config,
     /// End the daemon: commands in flight are completed, and hosts are notified
     Shutdown {
         /// End at once
@@ -196,27 +199,29 @@ pub(crate) enum HostAction {
         subsystem: String,
         /// The host's NQN: the content of its /etc/nvme/hostnqn
         host: String,
-        /// Address or network that the host comes from; may be given more than once; any address
-        /// where not given
-        #[arg(long = "address", value_name = "NETWORK")]
-        addresses: Vec<String>,
-        /// End the connections that the host has from other addresses
+        #[command(flatten)]
+        settings: settings::Options<settings::Host>,
+        /// Do so even where the host is connected and loses something, such as connections from other
+        /// addresses
         #[arg(long)]
         force: bool,
     },
-    /// Change the addresses that a host may come from
+    /// Change the addresses that a host may come from, and what it may do
     Set {
         /// The subsystem's NQN
         subsystem: String,
         /// The host's NQN
         host: String,
-        /// Address or network that the host comes from; may be given more than once
-        #[arg(long = "address", value_name = "NETWORK", required_unless_present = "any_address")]
-        addresses: Vec<String>,
+        #[command(flatten)]
+        settings: settings::Options<settings::HostChanges>,
         /// Let the host come from any address
-        #[arg(long, conflicts_with = "addresses")]
+        #[arg(long, conflicts_with = "addresses", group = settings::SETTINGS)]
         any_address: bool,
-        /// End the connections that the host has from other addresses
+        /// Let the host see all namespaces that are there for it
+        #[arg(long, conflicts_with = "namespaces", group = settings::SETTINGS)]
+        all_namespaces: bool,
+        /// Do so even where the host is connected and loses something: connections from other
+        /// addresses, disks, or the right to write to them
         #[arg(long)]
         force: bool,
     },
@@ -239,6 +244,11 @@ pub(crate) enum HostAction {
         /// Change the permission even where connected hosts lose it
         #[arg(long)]
         force: bool,
+    },
+    /// Make, store or remove the secrets by which hosts prove themselves
+    Key {
+        #[command(subcommand)]
+        action: KeyAction,
     },
     /// List the hosts that may connect
     List {

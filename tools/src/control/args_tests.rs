@@ -41,6 +41,11 @@ fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
         "region set log --force",
         "region set log --path /x",
         "region set log --no-hosts --host h",
+        "host set q h",
+        "host set q h --force",
+        "host set q h --any-address --address 192.0.2.1",
+        "host set q h --all-namespaces --namespaces 1",
+        "host add q h --namespaces one",
     ] {
         let words = std::iter::once("sluice").chain(line.split(' '));
         assert!(Line::try_parse_from(words).is_err(), "{line}");
@@ -96,6 +101,18 @@ fn lines_make_requests() {
             "host.set",
             json!({"subsystem": "q", "host": "h", "addresses": null}),
         ),
+        (
+            "host add q h --namespaces 1,3 --read-only on --max-class medium",
+            "host.add",
+            json!({"subsystem": "q", "host": "h", "namespaces": [1, 3], "read_only": true,
+                   "max_class": "medium"}),
+        ),
+        (
+            "host set q h --all-namespaces --read-only off --max-class none --force",
+            "host.set",
+            json!({"subsystem": "q", "host": "h", "namespaces": null, "read_only": false,
+                   "max_class": null, "force": true}),
+        ),
         ("qos session list", "session.list", json!({})),
         ("qos session remove g", "session.remove", json!({"name": "g"})),
         (
@@ -104,6 +121,7 @@ fn lines_make_requests() {
             json!({"name": "g", "operations": 50}),
         ),
         ("status", "status", json!({})),
+        ("config", "config.show", json!({})),
         ("shutdown --now", "shutdown", json!({"now": true})),
         (
             "namespace add q --backend memory --size 4GiB --read-only",

@@ -5,6 +5,7 @@ mod args;
 mod args_tests;
 mod cells;
 pub(crate) mod client;
+mod keys;
 mod names;
 mod namespace_view;
 mod network_args;
@@ -40,6 +41,10 @@ use request::Request;
 /// # Errors
 /// The daemon cannot be reached, or refuses; the message says what to do.
 pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
+    if let Some(action) = command.on_keys() {
+        print(&keys::run(action)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     ask(&command.request(), options, names)
 }
 

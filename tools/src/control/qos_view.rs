@@ -231,6 +231,7 @@ fn policies(list: &[Settings], room: Room) -> String {
         ("POLICY FOR HOST", Left),
         ("SUBSYSTEM", Left),
         ("NSID", Left),
+        ("FROM", Left),
         ("CLASS", Left),
         ("AT MOST", Left),
         ("URGENT IOPS", Right),
@@ -243,7 +244,7 @@ fn policies(list: &[Settings], room: Room) -> String {
             text => text,
         };
         let mut cells: Vec<String> =
-            ["host", "subsystem", "nsid"].map(|key| cell(key, "any")).into();
+            ["host", "subsystem", "nsid", "addresses"].map(|key| cell(key, "any")).into();
         cells.extend(["class", "max_class", "urgent_iops", "session"].map(|key| cell(key, "-")));
         table.row(cells);
     }
@@ -352,7 +353,7 @@ mod tests {
                  51.2 us 51.2 us";
         assert_eq!(line(&text, "q  "), q);
         assert!(text.contains("\n  q "), "children are indented: {text}");
-        assert_eq!(line(&text, "h "), "h any any high - - gold");
+        assert_eq!(line(&text, "h "), "h any any any high - - gold");
         assert!(text.contains("100 us"), "{text}");
     }
 

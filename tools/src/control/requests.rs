@@ -1,13 +1,23 @@
 //! The requests that subcommands make.
 
+use serde_json::Value;
 use sluice_schema::params;
 use sluice_schema::{Setting, call};
 
 use super::args::{Command, HostAction, ListenerAction, NamespaceAction, SubsystemAction};
+use super::keys::KeyAction;
 use super::request::Request;
 use super::words::OnOff;
 
 impl Command {
+    /// Returns the subcommand on secrets, which asks the daemon for nothing.
+    pub(super) fn on_keys(&self) -> Option<&KeyAction> {
+        match self {
+            Self::Host { action: HostAction::Key { action } } => Some(action),
+            _ => None,
+        }
+    }
+
     /// Makes the request of the subcommand.
     pub(super) fn request(&self) -> Request {
         let nothing = params::Nothing::default();
@@ -18,6 +28,7 @@ impl Command {
             Self::Reload { check, force } => {
                 Request::of::<call::Reload>(&params::Reload { force: *force, check: *check })
             }
+            Self::Config => Request::of::<call::ConfigShow>(&nothing),
             Self::Shutdown { now } => {
                 Request::of::<call::Shutdown>(&params::Shutdown { now: *now })
             }
@@ -102,21 +113,21 @@ impl ListenerAction {
 impl HostAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { subsystem, host, addresses, force } => {
-                Request::of::<call::HostAdd>(&params::HostAdd {
-                    subsystem: subsystem.clone(),
-                    host: host.clone(),
-                    addresses: (!addresses.is_empty()).then(|| addresses.clone()),
-                    force: *force,
-                })
-            }
-            Self::Set { subsystem, host, addresses, any_address, force } => {
-                Request::of::<call::HostSet>(&params::HostSet {
-                    subsystem: subsystem.clone(),
-                    host: host.clone(),
-                    addresses: (!any_address).then(|| addresses.clone()),
-                    force: *force,
-                })
+            Self::Add { subsystem, host, settings, force } => Request::of::<call::HostAdd>(
+                &settings
+                    .of("subsystem", subsystem)
+                    .with("host", Some(host.as_str()))
+                    .with("force", force.then_some(true)),
+            ),
+            Self::Set { subsystem, host, settings, any_address, all_namespaces, force } => {
+                Request::of::<call::HostSet>(
+                    &settings
+                        .of("subsystem", subsystem)
+                        .with("host", Some(host.as_str()))
+                        .with("addresses", any_address.then_some(Value::Null))
+                        .with("namespaces", all_namespaces.then_some(Value::Null))
+                        .with("force", force.then_some(true)),
+                )
             }
             Self::Remove { subsystem, host, force } => {
                 Request::of::<call::HostRemove>(&params::HostRemove {
@@ -132,6 +143,8 @@ impl HostAction {
                     force: *force,
                 })
             }
+            // Secrets are in files: the daemon reads them at a reload.
+            Self::Key { .. } => Request::of::<call::Reload>(&params::Reload::default()),
             Self::List { subsystem } => {
                 let subsystem = subsystem.clone();
                 Request::of::<call::HostList>(&params::OfSubsystem { subsystem })

@@ -65,6 +65,10 @@ tables! {
     Region: keys::REGION, Needed::None;
     /// Changes of a `[[region]]`.
     RegionChanges: keys::REGION_CHANGES, Needed::SomeBut(&[]);
+    /// A new `[[subsystem.host]]`.
+    Host: keys::HOST, Needed::None;
+    /// Changes of a `[[subsystem.host]]`.
+    HostChanges: keys::HOST, Needed::SomeBut(&[]);
     /// `[[listener]]`.
     Listener: keys::LISTENER, Needed::None;
     /// `[[subsystem]]`.

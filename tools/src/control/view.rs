@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sluice_schema::answer::{
-    AnyHost, Connection, Hosts, Listener, NamespaceResized, Reloaded, Status, Subsystem,
+    AnyHost, Connection, HostRights, Hosts, Listener, NamespaceResized, Reloaded, Status, Subsystem,
 };
 use sluice_schema::{Call, Method, RDMA_BEFORE, Verb, call};
 
@@ -26,6 +26,7 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
             let only_checked = request.params.get("check") == Some(&Value::Bool(true));
             reload(&of::<call::Reload>(result)?, only_checked)
         }
+        Method::ConfigShow => of::<call::ConfigShow>(result)?.text,
         Method::Shutdown => "The daemon is ending.\n".into(),
         Method::SubsystemList => subsystems(&of::<call::SubsystemList>(result)?, room),
         Method::SubsystemAdd => {
@@ -64,7 +65,7 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         }
         Method::HostSet => {
             let set = of::<call::HostSet>(result)?.result;
-            format!("{} may connect to {} from these addresses.\n", set.host, set.subsystem)
+            format!("Changed what {} may do in {}.\n", set.host, set.subsystem)
         }
         Method::HostRemove => {
             let removed = of::<call::HostRemove>(result)?.result;
@@ -208,8 +209,20 @@ fn reload(reloaded: &Reloaded, only_checked: bool) -> String {
 }
 
 /// The columns of connections that a narrow terminal does without, the first one first.
-const LEAST_OF_CONNECTION: [&str; 10] =
-    ["DIGESTS", "REACTOR", "BASE", "LINK", "ID", "LIMIT IN", "LIMIT OUT", "CLASS", "RTT", "CTRL"];
+const LEAST_OF_CONNECTION: [&str; 12] = [
+    "DIGESTS",
+    "REACTOR",
+    "BASE",
+    "LINK",
+    "ID",
+    "LIMIT IN",
+    "LIMIT OUT",
+    "TLS",
+    "PROVED",
+    "CLASS",
+    "RTT",
+    "CTRL",
+];
 
 fn connections(connections: &[Connection], room: Room) -> String {
     let heading = [
@@ -222,6 +235,8 @@ fn connections(connections: &[Connection], room: Room) -> String {
         ("IN FLIGHT", Right),
         ("REACTOR", Right),
         ("DIGESTS", Left),
+        ("TLS", Left),
+        ("PROVED", Left),
     ];
     // Columns of the network follow where any are known.
     let network = connections.iter().any(|row| row.network.is_some());
@@ -245,12 +260,20 @@ fn connections(connections: &[Connection], room: Room) -> String {
             row.in_flight.to_string(),
             row.reactor.to_string(),
             digests.into(),
+            or_dash(row.tls.as_deref().map(cipher)),
+            if row.authenticated { "yes" } else { "-" }.into(),
         ];
         let known = network_view::connection(row.network.as_ref());
         cells.extend(known.into_iter().filter(|_| network));
         table.row(cells);
     }
     table.text("No host is connected.", room)
+}
+
+/// Returns the cipher of a suite: `AES_128_GCM` of `TLS_AES_128_GCM_SHA256`.
+fn cipher(suite: &str) -> &str {
+    let cipher = suite.strip_prefix("TLS_").and_then(|rest| rest.rsplit_once('_'));
+    cipher.map_or(suite, |(cipher, _)| cipher)
 }
 
 fn subsystems(subsystems: &[Subsystem], room: Room) -> String {
@@ -301,7 +324,11 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
         table.row(vec![
             // The name by which other commands know the listener.
             if is_rdma { format!("{RDMA_BEFORE}{}", row.address) } else { row.address.clone() },
-            if row.closed.is_some() { format!("{transport}, closed") } else { transport.clone() },
+            match (row.closed.is_some(), row.tls.as_str()) {
+                (true, _) => format!("{transport}, closed"),
+                (false, "allowed" | "required") => format!("{transport}, TLS {}", row.tls),
+                _ => transport.clone(),
+            },
             or_dash(row.advertise.as_ref()),
             serves,
             or_dash(row.class.as_ref()),
@@ -312,18 +339,33 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
 }
 
 fn hosts(subsystems: &[Hosts], room: Room) -> String {
-    let mut table = Table::new(&[("SUBSYSTEM", Left), ("HOST", Left), ("FROM", Left)]);
+    let columns = [("SUBSYSTEM", Left), ("HOST", Left), ("FROM", Left), ("MAY", Left)];
+    let mut table = Table::new(&columns);
     for row in subsystems {
         let any = String::from("any address");
         if row.allow_any_host {
-            table.row(vec![row.subsystem.clone(), "any host".into(), any.clone()]);
+            let may = may(&HostRights::default());
+            table.row(vec![row.subsystem.clone(), "any host".into(), any.clone(), may]);
         }
         for host in &row.hosts {
             let from = row.addresses.get(host).map_or(any.clone(), |from| from.join(", "));
-            table.row(vec![row.subsystem.clone(), host.clone(), from]);
+            let may = may(&row.rights.get(host).cloned().unwrap_or_default());
+            table.row(vec![row.subsystem.clone(), host.clone(), from, may]);
         }
     }
     table.text("No host may connect.", room)
+}
+
+/// Says what a host may do, in words.
+fn may(rights: &HostRights) -> String {
+    let HostRights { namespaces, read_only, max_class } = rights;
+    let what = if *read_only { "read" } else { "read and write" };
+    let to = namespaces.as_ref().map(|nsids| match nsids.is_empty() {
+        true => " no namespace".to_owned(),
+        false => format!(" {}", nsids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    });
+    let class = max_class.as_ref().map(|class| format!(", at most {class}"));
+    format!("{what}{}{}", to.unwrap_or_default(), class.unwrap_or_default())
 }
 
 fn resized(namespace: &NamespaceResized) -> String {
@@ -393,7 +435,9 @@ mod tests {
                              "out": {"limit": 4.75e9}, "in": {"limit": null}});
         let row = json!({"id": 72_057_594_037_927_937u64, "peer": "192.0.2.17:54321", "host": host,
                          "subsystem": "nqn.2026-01.com.example:disk2", "controller": 1, "queue": 1,
-                         "in_flight": 0, "reactor": 0, "digests": [true, true], "network": network});
+                         "in_flight": 0, "reactor": 0, "digests": [true, true],
+                         "tls": "TLS_AES_256_GCM_SHA384", "authenticated": true,
+                         "network": network});
         let request = Request { method: Method::Connections, params: json!({}) };
         for width in [80, 120, 160] {
             let seen = super::text(&request, &json!([row]), Some(width)).unwrap();
@@ -404,6 +448,8 @@ mod tests {
         }
         let whole = text(Method::Connections, &json!([row]));
         assert!(whole.contains(host) && whole.contains("header, data"), "{whole}");
+        let line: Vec<&str> = whole.lines().nth(1).unwrap().split_whitespace().collect();
+        assert!(line.join(" ").contains("header, data AES_256_GCM yes default"), "{whole}");
     }
 
     #[test]
@@ -419,7 +465,7 @@ mod tests {
                            "out": {"limit": 4.75e9}, "in": {"limit": null}});
         let with = text(Method::Connections, &json!([row(known), row(json!(null))]));
         let line: Vec<&str> = with.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(line.join(" "), "7 p h s 1 1 0 0 - default high dctcp 450 us 4.75 Gbit/s -");
+        assert_eq!(line.join(" "), "7 p h s 1 1 0 0 - - - default high dctcp 450 us 4.75 Gbit/s -");
         assert!(with.lines().nth(2).unwrap().ends_with('-'), "{with}");
     }
 
@@ -427,11 +473,14 @@ mod tests {
     fn hosts_are_listed_one_by_one() {
         let answer = json!([
             {"subsystem": "a", "allow_any_host": true, "hosts": []},
-            {"subsystem": "b", "allow_any_host": false, "hosts": ["h1", "h2"]},
+            {"subsystem": "b", "allow_any_host": false, "hosts": ["h1", "h2"],
+             "rights": {"h2": {"namespaces": [1, 3], "read_only": true, "max_class": "medium"}}},
         ]);
         let text = text(Method::HostList, &answer);
         assert_eq!(text.lines().count(), 4);
         assert!(text.contains("any host") && text.contains("h2"), "{text}");
+        assert!(text.lines().nth(2).is_some_and(|line| line.ends_with("read and write")), "{text}");
+        assert!(text.ends_with("read 1, 3, at most medium\n"), "{text}");
     }
 
     #[test]

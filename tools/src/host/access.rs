@@ -1,6 +1,9 @@
 //! The target and the name of an association's host, and the transport between them.
 
+use std::sync::Arc;
+
 use clap::ValueEnum;
+use fabric::host::authentication::Credentials;
 use serde::Serialize;
 use sluice_schema::RDMA_BEFORE;
 
@@ -17,6 +20,9 @@ pub(crate) struct Access {
     pub(crate) hostnqn: String,
     /// The ToS of the connections; `None` stands for the system's default.
     pub(crate) tos: Option<u8>,
+    /// What the host proves itself with.
+    #[serde(skip)]
+    pub(crate) credentials: Option<Arc<Credentials>>,
 }
 
 impl Access {

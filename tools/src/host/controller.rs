@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
 use fabric::Nanos;
+use fabric::host::authentication::{AuthError, MESSAGE_ROOM};
 use fabric::host::{
     self, Action, AdminCommand, HostError, IoConnector, NamespaceFacts, Settings, commands,
 };
@@ -13,6 +14,7 @@ use fabric::nvme::{Cqe, Sqe, Status};
 use fabric::tcp::HostParams;
 
 use super::access::Access;
+use super::authentication;
 use super::connection::{Connection, Reply};
 use super::queue_room::QueueRoom;
 
@@ -76,6 +78,7 @@ impl Controller {
             subsystem: access.nqn.clone(),
             host: access.hostnqn.clone(),
             host_id: host_id(&access.hostnqn),
+            credentials: access.credentials.clone(),
             keep_alive: KEEP_ALIVE,
             queues,
             weighted_round_robin: wrr,
@@ -105,6 +108,10 @@ impl Controller {
                 Action::Submit(AdminCommand { sqe, data, read_length }) => {
                     let reply = self.admin.execute(sqe, data, read_length)?;
                     self.host.answered(self.now(), &reply.cqe, reply.data);
+                }
+                Action::Work(work) => {
+                    let worked = authentication::carry_out(work)?;
+                    self.host.worked(self.now(), worked);
                 }
                 Action::Ended(Some(error)) => return Err(self.association.explain(error)),
                 other => return Ok(Some(other)),
@@ -178,11 +185,19 @@ impl Association {
         let (command, data) = connect.map_err(|error| self.explain(error))?;
         let facts = &self.connector.facts;
         let (cntlid, in_capsule_data) = (facts.cntlid, facts.in_capsule_data);
+        let messages = self.access.credentials.is_some().then_some(MESSAGE_ROOM);
+        let transfer = messages.map_or(transfer, |room| transfer.max(room));
         let room = QueueRoom { qid, cntlid, depth, transfer, in_capsule_data };
         let mut connection = Connection::connect(&self.access, self.params, room)?;
-        let status = connection.execute(command, Some(data), 0)?.cqe.status();
+        let cqe = connection.execute(command, Some(data), 0)?.cqe;
+        let status = cqe.status();
         if !status.is_success() {
             return Err(self.explain(HostError::Refused { qid, status }));
+        }
+        let begun = self.connector.authentication(qid, cqe.result.get());
+        if let Some(begun) = begun.map_err(|error| self.explain(error))? {
+            let proved = authentication::authenticate(&mut connection, begun)?;
+            proved.map_err(|why| self.explain(HostError::NotAuthenticated { qid, why }))?;
         }
         connection.begin_load(in_capsule_data, keeps_data)?;
         Ok(connection)
@@ -212,6 +227,9 @@ impl Association {
             HostError::QueueTooLong { most, .. } => {
                 anyhow::anyhow!("{error}: use --depth {most} and more --connections")
             }
+            HostError::NotAuthenticated { why: AuthError::NoSecret, .. } => anyhow::anyhow!(
+                "{address}, {nqn}: {error}: give the host's secret, --dhchap-secret FILE"
+            ),
             HostError::Inactive { .. } => anyhow::anyhow!("{error}: try another --nsid"),
             _ => anyhow::Error::new(error).context(format!("{address}, {nqn}")),
         }

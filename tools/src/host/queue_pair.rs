@@ -105,6 +105,7 @@ impl HostQueuePair {
             receives: u16::try_from(commands).unwrap_or(u16::MAX),
             receive_bytes: RESPONSE_BYTES,
             send_payloads: false,
+            flushes: false,
         };
         let completions = CompletionQueue::new(&device, sends + commands)
             .map_err(anyhow::Error::msg)

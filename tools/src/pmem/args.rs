@@ -88,6 +88,7 @@ impl GrantArgs {
             nqn: self.nqn.clone(),
             hostnqn: self.hostnqn.clone(),
             tos: None,
+            credentials: None,
         }
     }
 }

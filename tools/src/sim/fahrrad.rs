@@ -8,18 +8,23 @@ use std::fmt::Write as _;
 
 use arbitration::Nanos;
 use arbitration::reservation::{Broker, PerKib, Profile, ServiceTime};
+use sluice_sim::device::{Disk, disk};
+use units::nanos;
 
 use self::deadline::Deadline;
 use self::stages::{Stages, URGENT_SHARE};
 use self::workload::{DiskRequest, Stream, streams};
-use super::disk::{Disk, DiskGeometry};
+use super::claim::{Bound, Claim, Unit};
+use super::figure::{Made, Plot, Request};
+use super::plot::bars::{Bars, Series};
 use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 /// A point of the figure is the mean of 5 s.
 const WINDOW: u64 = 5 * SECOND;
-/// Windows of the figure: 500 s.
+/// Windows of the figure: 500 s; and those at reduced length.
 const WINDOWS: u64 = 100;
+const WINDOWS_QUICK: u64 = 20;
 /// The outstanding requests of the background stream.
 const BACKGROUND: u64 = 384;
 
@@ -91,10 +96,10 @@ impl Got {
 }
 
 /// Makes the disk's profile for the broker.
-fn profile(disk: &Disk) -> Profile {
-    let (mean, worst) = disk.profile();
+fn profile() -> Profile {
+    let (mean, worst) = disk::Settings::default().profile();
     // A track or two may be crossed on the way through a larger request.
-    let time = ServiceTime { mean: Nanos(mean), worst: Nanos(worst + 2_000_000) };
+    let time = ServiceTime { mean: Nanos(nanos(mean)), worst: Nanos(nanos(worst) + 2_000_000) };
     // 85 MB/s: the innermost track.
     let per_kib = PerKib { read: 12_000, write: 12_000 };
     Profile { read: time, write: time, per_kib, parallelism: 1, seeks: true }
@@ -112,7 +117,7 @@ fn reserved(profile: &Profile, streams: &[Stream]) -> Result<Stages, String> {
 
 /// Runs the streams on a disk for `windows` windows.
 fn simulate(mut scheduler: Scheduler, background: u64, windows: u64, seed: u64) -> Vec<Got> {
-    let mut disk = Disk::new(DiskGeometry::SATA_7200, seed);
+    let mut disk = Disk::sata_7200(seed);
     let mut random = Random::new(seed);
     let mut streams = streams(disk.sectors(), background);
     let mut got = vec![Got::default(); streams.len()];
@@ -143,48 +148,98 @@ fn simulate(mut scheduler: Scheduler, background: u64, windows: u64, seed: u64) 
 
 /// Runs the streams without reservations and with them.
 fn both(background: u64, windows: u64, seed: u64) -> Result<[Vec<Got>; 2], String> {
-    let disk = Disk::new(DiskGeometry::SATA_7200, seed);
-    let set = reserved(&profile(&disk), &streams(0, background))?;
+    let set = reserved(&profile(), &streams(0, background))?;
     let set = Scheduler::Fahrrad(Box::new(set));
     let plain = Scheduler::Deadline(Deadline::default());
     Ok([plain, set].map(|scheduler| simulate(scheduler, background, windows, seed)))
 }
 
-/// Makes the figure as a table.
-pub(super) fn figure(seed: u64) -> String {
-    let text = table(seed).and_then(|text| Ok(text + &by_background(seed)?));
-    text.unwrap_or_else(|refused| format!("{refused}\n"))
+/// Makes the figure.
+///
+/// # Errors
+///
+/// A reservation does not fit the disk.
+pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
+    let windows = if request.quick { WINDOWS_QUICK } else { WINDOWS };
+    let runs = both(BACKGROUND, windows, request.seed).map_err(anyhow::Error::msg)?;
+    let [linux, fahrrad] = &runs;
+    let failed = |got: &[Got], of: std::ops::Range<usize>| {
+        let failed = got.iter().take(of.end).skip(of.start).map(Got::failed);
+        failed.max().unwrap_or(0) as f64 / 1000.0
+    };
+    let media = 0..2;
+    let more = total(fahrrad) as f64 - total(linux) as f64;
+    let claims = vec![
+        Claim::new(
+            "Fahrrad: requests late or lost, any stream",
+            "guarantees met",
+            failed(fahrrad, 0..fahrrad.len()),
+            Unit::Percent,
+            Bound::AtMost(0.0),
+        ),
+        Claim::new(
+            "deadline scheduler: requests late or lost, media",
+            "not met",
+            failed(linux, media),
+            Unit::Percent,
+            Bound::AtLeast(0.2),
+        ),
+        Claim::new(
+            "Fahrrad: I/Os per second more than without",
+            "about 200",
+            more,
+            Unit::Count,
+            Bound::Within(200.0, 75.0),
+        ),
+    ];
+    let bar = |name: &str, got: &[Got]| Series {
+        name: name.to_owned(),
+        heights: got.iter().map(|got| got.mean() as f64).collect(),
+    };
+    let names = streams(0, 0);
+    let reserved = Series {
+        name: "reserved".to_owned(),
+        heights: names.iter().map(|stream| stream.reserves as f64).collect(),
+    };
+    let plot = Plot::Bars(Bars {
+        title: "I/Os per second of each stream".to_owned(),
+        groups: names.iter().map(|stream| stream.name.to_owned()).collect(),
+        series: vec![reserved, bar("deadline scheduler", linux), bar("Fahrrad", fahrrad)],
+    });
+    let title = table(&runs, windows) + &by_background(windows / 5, request.seed)?;
+    Ok(Made::of(&title, claims, [("fahrrad-3", plot)]))
 }
 
-fn table(seed: u64) -> Result<String, String> {
-    let [linux, fahrrad] = both(BACKGROUND, WINDOWS, seed)?;
+/// Writes what each stream had.
+fn table([linux, fahrrad]: &[Vec<Got>; 2], windows: u64) -> String {
     let mut text = format!(
-        "I/Os per second over 500 s: the mean, and the least of any 5 s; requests in 1000 that\n\
-         were late by the reservation, or lost because their buffer was full. The background\n\
-         stream has {BACKGROUND} requests outstanding.\n\n\
+        "Fahrrad, Fig. 3 (F3): I/Os per second over {} s: the mean, and the least of any 5 s; requests in \
+         1000 that were\nlate by the reservation, or lost because their buffer was full. The background \
+         stream has {BACKGROUND} requests\noutstanding.\n\n\
          {:21} |  deadline scheduler  |       Fahrrad\n\
          stream       reserved |   mean  least failed |   mean  least failed\n",
+        windows * WINDOW / SECOND,
         "",
     );
-    for (stream, got) in streams(0, 0).iter().zip(linux.iter().zip(&fahrrad)) {
+    for (stream, got) in streams(0, 0).iter().zip(linux.iter().zip(fahrrad)) {
         let [linux, fahrrad] = [got.0, got.1]
             .map(|got| format!("{:6} {:6} {:6}", got.mean(), got.least(), got.failed()));
         let _ = writeln!(text, "{:13}{:8} | {linux} | {fahrrad}", stream.name, stream.reserves);
     }
-    let [linux, fahrrad] = [linux, fahrrad].map(|got| total(&got));
+    let [linux, fahrrad] = [linux, fahrrad].map(|got| total(got));
     let _ = writeln!(text, "{:21} | {linux:6} {:13} | {fahrrad:6}", "total", "");
-    Ok(text)
+    text
 }
 
 /// Writes how the totals differ, by the outstanding requests of the background stream.
-fn by_background(seed: u64) -> Result<String, String> {
+fn by_background(windows: u64, seed: u64) -> anyhow::Result<String> {
     let mut text = String::from(
-        "\nThe source: all guarantees met, and about 200 I/Os per second more than Linux.\n\
-         Here, by the requests that the background stream has outstanding (with few, whoever\n\
-         promises nothing has the longer sweeps):\n",
+        "\nBy the requests that the background stream has outstanding (with few, whoever promises \
+         nothing has the longer\nsweeps):\n",
     );
     for background in [64, 128, 256, BACKGROUND, 512] {
-        let [linux, fahrrad] = both(background, WINDOWS / 5, seed)?.map(|got| total(&got));
+        let runs = both(background, windows, seed).map_err(anyhow::Error::msg)?;
+        let [linux, fahrrad] = runs.map(|got| total(&got));
         let more = i128::from(fahrrad) - i128::from(linux);
         let _ = writeln!(text, "{background:6}: {linux} and {fahrrad}, {more:+} per second");
     }

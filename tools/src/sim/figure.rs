@@ -4,44 +4,57 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use super::claim::{self, Claim};
 use super::plot::bars::{self, Bars};
 use super::plot::{self, Chart};
 
 /// A figure that can be reproduced.
 #[derive(Debug)]
 pub(super) struct Figure {
-    /// The name on the command line.
+    /// The name: the source, and the figure's number there.
     pub(super) name: &'static str,
     /// The description in one line.
     pub(super) about: &'static str,
-    /// How it is made.
-    pub(super) run: Run,
-}
-
-/// The ways to make a figure.
-#[derive(Debug)]
-pub(super) enum Run {
-    /// On a seed, as text: the source's numbers beside ours.
-    Text(fn(u64) -> anyhow::Result<String>),
-    /// On a seed and a scale, with plots and claims.
-    Claims(fn(Request) -> anyhow::Result<Made>),
+    /// The way to make it.
+    pub(super) run: fn(Request) -> anyhow::Result<Made>,
+    /// The time that it takes in seconds on one processor, roughly.
+    pub(super) weight: u32,
+    /// Whether the figure's capacities can be divided.
+    pub(super) scales: bool,
 }
 
 impl Figure {
-    /// Makes the figure. Without a scale it has the source's size.
+    /// Makes the figure.
     ///
     /// # Errors
     ///
     /// A model refuses its scenario, or a scale is given to a figure that has none.
-    pub(super) fn make(&self, seed: u64, scale: Option<u64>) -> anyhow::Result<Made> {
-        match (&self.run, scale) {
-            (Run::Text(run), None) => run(seed).map(Made::from),
-            (Run::Text(_), Some(_)) => {
-                anyhow::bail!("{} has no scale: leave --scale out", self.name)
-            }
-            (Run::Claims(run), scale) => run(Request { seed, scale: scale.unwrap_or(1) }),
-        }
+    pub(super) fn make(&self, length: &Length) -> anyhow::Result<Made> {
+        anyhow::ensure!(
+            self.scales || length.scale.is_none(),
+            "{} has no scale: leave --scale out",
+            self.name
+        );
+        (self.run)(Request {
+            seed: length.seed,
+            scale: length.scale.unwrap_or(if length.quick { QUICK_SCALE } else { 1 }),
+            quick: length.quick,
+        })
     }
+}
+
+/// The number by which capacities are divided at reduced length.
+const QUICK_SCALE: u64 = 8;
+
+/// The length of runs that a user asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Length {
+    /// The seed of all that is random.
+    pub(super) seed: u64,
+    /// The number by which capacities are divided, where it is given.
+    pub(super) scale: Option<u64>,
+    /// Whether runs are of reduced length.
+    pub(super) quick: bool,
 }
 
 /// What a figure is made with.
@@ -51,13 +64,17 @@ pub(super) struct Request {
     pub(super) seed: u64,
     /// The number by which capacities are divided.
     pub(super) scale: u64,
+    /// Whether runs are of reduced length.
+    pub(super) quick: bool,
 }
 
 /// A figure that was made.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    /// The source's numbers beside ours.
+    /// The text that is printed: the source's numbers beside ours, or a scenario's results.
     pub(super) text: String,
+    /// The numbers of the source beside ours; none for a user's own scenario.
+    pub(super) claims: Vec<Claim>,
     /// The plots, each with the name of its file.
     pub(super) plots: Vec<(String, Plot)>,
     /// The results that are neither the source's nor differ as it is declared, one on a line.
@@ -78,6 +95,26 @@ impl From<String> for Made {
 }
 
 impl Made {
+    /// Puts a figure together: its title with the text below it, its claims and its plots.
+    pub(super) fn of(
+        title: &str,
+        claims: Vec<Claim>,
+        plots: impl IntoIterator<Item = (&'static str, Plot)>,
+    ) -> Self {
+        let plots = plots.into_iter().map(|(name, plot)| (name.to_owned(), plot)).collect();
+        let text = format!("{}\n\n{}", title.trim_end(), claim::table(&claims));
+        Self { text, plots, off: claim::off(&claims), claims }
+    }
+
+    /// Adds another part of the same figure.
+    pub(super) fn with(mut self, other: Self) -> Self {
+        self.text = format!("{}\n{}", self.text, other.text);
+        self.claims.extend(other.claims);
+        self.plots.extend(other.plots);
+        self.off.extend(other.off);
+        self
+    }
+
     /// Writes the plots to a folder, which is made. Returns their paths.
     ///
     /// # Errors

@@ -1,73 +1,41 @@
-//! `sluice sim`: figures of the sources, reproduced on models with the libraries' code. The daemon
-//! runs the code of containers, reservations and admission. It does not run the controllers of
-//! QTCP, since the kernel keeps the windows (docs/sim.md).
+//! `sluice sim`: figures of the sources, reproduced on models with the libraries' code, and scenarios
+//! of a user's own.
 //!
-//! - [`intelliqos`]: containers on a disk; [`fahrrad`]: reservations on a disk.
-//! - [`fig8`], [`fig9`], [`fig10`], [`fig14`], [`fig15`]: QTCP on one bottleneck, on [`net`], a
-//!   network packet by packet.
-//! - [`haechi`]: Haechi's experiments, and the same on a data node of a user's own.
-//! - [`dtm`]: the discrete-time model on a user's scenario.
-//! - [`mod@figure`]: what a figure shows; [`plot`]: charts; [`disk`]: a hard disk.
+//! - [`figures`]: all figures by their names; [`repro`]: several of them, and docs/reproduction.md.
+//! - [`e2e`]: QTCP on one bottleneck, on [`net`], a network packet by packet; [`intelliqos`]:
+//!   containers on a disk; [`fahrrad`]: reservations on a disk; [`haechi`]: Haechi's experiments, and
+//!   the same on a data node of a user's own.
+//! - [`run`](mod@run): a scenario of a user's own, on the target that ships; [`predict`]: a load on a
+//!   configured target; [`profile`](mod@profile): the measured times of its devices, both by a
+//!   running [`daemon`] and its [`counts`]; [`dtm`]: the discrete-time
+//!   model on one. [`whole`]: whole targets, for figures.
+//! - [`mod@figure`]: what a figure shows; [`claim`]: a number of a source beside ours; [`plot`]:
+//!   charts; [`progress`]: how far a run is.
 
-mod disk;
+mod claim;
+mod counts;
+mod daemon;
 mod dtm;
+mod e2e;
 mod fahrrad;
-mod fig10;
-mod fig14;
-mod fig15;
-mod fig8;
-mod fig9;
 mod figure;
+mod figures;
 mod haechi;
 mod intelliqos;
 mod net;
 mod plot;
+mod predict;
+mod profile;
+mod progress;
+mod repro;
+mod run;
+mod whole;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
-use self::figure::{Figure, Made, Run};
-
-/// The figures of all sources but Haechi, which has its own.
-const FIGURES: &[Figure] = &[
-    Figure {
-        name: "fig2",
-        about: "two users of one disk: deadlines, batches and containers (intelliQoS, Figure 2)",
-        run: Run::Text(|seed| Ok(intelliqos::run(seed))),
-    },
-    Figure {
-        name: "fig3",
-        about: "reservations on a disk: two media streams, bursty transactions, a background stream",
-        run: Run::Text(|seed| Ok(fahrrad::figure(seed))),
-    },
-    Figure {
-        name: "fig8",
-        about: "QTCP: the discrete-time model beside the packet simulation (E3, Figure 8)",
-        run: Run::Text(fig8::run),
-    },
-    Figure {
-        name: "fig9",
-        about: "QTCP: how soon quality factors settle, for three round-trip times (E1, Figure 9)",
-        run: Run::Text(|seed| Ok(fig9::run(seed))),
-    },
-    Figure {
-        name: "fig10",
-        about: "QTCP and DCTCP: how soon flows that start later have their part (E4, Figure 10)",
-        run: Run::Text(|seed| Ok(fig10::run(seed))),
-    },
-    Figure {
-        name: "fig14",
-        about: "QTCP: flows that come and go, and DCTCP that interferes (E8, Figure 14)",
-        run: Run::Text(|seed| Ok(fig14::run(seed))),
-    },
-    Figure {
-        name: "fig15",
-        about: "DCTCP, D2TCP and QTCP: transfers that miss their deadlines (E9, Figure 15b)",
-        run: Run::Text(|seed| Ok(fig15::run(seed))),
-    },
-];
+use self::figure::{Length, Made};
+use crate::control::Options;
 
 /// Arguments of `sluice sim`.
 #[derive(Debug, clap::Args)]
@@ -84,14 +52,27 @@ pub(crate) struct Args {
     /// haechi-9 always has the paper's size.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=8))]
     scale: Option<u64>,
+    /// Make runs of reduced length.
+    #[arg(long)]
+    quick: bool,
     /// Write the figure's plots (SVG) to this folder.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }
 
-/// Models that run on a user's scenario.
+/// Several figures at once, and models that run on a user's scenario.
 #[derive(Debug, clap::Subcommand)]
 enum Model {
+    /// Run a scenario of your own: hosts, a network and devices around the target that ships.
+    Run(run::Args),
+    /// Predict what a load will have on a configured target, by class, host and session, beside what
+    /// the daemon measures.
+    Predict(predict::Args),
+    /// Measure the device of a running target's namespace by load on it, for predictions.
+    Profile(profile::Args),
+    /// Reproduce figures of the sources: each number beside ours, whether it holds or differs, and
+    /// why.
+    Repro(repro::Args),
     /// The discrete-time model of QTCP on one link: window, Q, throughput, queue and latency of
     /// each class over time.
     Dtm(dtm::Args),
@@ -105,11 +86,18 @@ enum Model {
 ///
 /// There is no such figure, a scenario cannot be run, a plot cannot be written, or a result is neither
 /// the source's nor differs as it is declared.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let (made, plot) = match (&args.model, &args.figure) {
+        (Some(Model::Run(args)), _) => (run::run(args)?, None),
+        (Some(Model::Predict(args)), _) => (predict::run(args, options)?, None),
+        (Some(Model::Profile(args)), _) => (profile::run(args, options)?, None),
+        (Some(Model::Repro(args)), _) => (repro::run(args)?, None),
         (Some(Model::Dtm(args)), _) => (dtm::run(args)?.into(), None),
         (Some(Model::Haechi(args)), _) => (haechi::variation::run(args)?, args.plot()),
-        (None, Some(name)) => (figure(name, args.seed, args.scale)?, args.plot.as_deref()),
+        (None, Some(name)) => {
+            let length = Length { seed: args.seed, scale: args.scale, quick: args.quick };
+            (figures::find(name)?.make(&length)?, args.plot.as_deref())
+        }
         (None, None) => (list().into(), None),
     };
     print!("{}", made.text);
@@ -125,20 +113,6 @@ fn conclude(made: &Made) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns all figures.
-fn figures() -> impl Iterator<Item = &'static Figure> {
-    FIGURES.iter().chain(haechi::FIGURES)
-}
-
-fn figure(name: &str, seed: u64, scale: Option<u64>) -> anyhow::Result<Made> {
-    let found = figures().find(|figure| figure.name == name);
-    let figure = found.with_context(|| {
-        let names: Vec<&str> = figures().map(|figure| figure.name).collect();
-        format!("there is no figure `{name}`: choose one of {}", names.join(", "))
-    })?;
-    figure.make(seed, scale)
-}
-
 /// Writes a figure's plots, and returns a line with their paths.
 fn draw(made: &Made, folder: &Path) -> anyhow::Result<String> {
     anyhow::ensure!(!made.plots.is_empty(), "this figure has no plots: leave --plot out");
@@ -149,11 +123,12 @@ fn draw(made: &Made, folder: &Path) -> anyhow::Result<String> {
 
 fn list() -> String {
     let mut text = String::new();
-    for figure in figures() {
+    for figure in figures::all() {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{:9} {}", figure.name, figure.about);
+        let _ = writeln!(text, "{:13} {}", figure.name, figure.about);
     }
-    text + "\n`sluice sim dtm SCENARIO.toml` and `sluice sim haechi` run scenarios of your own.\n"
+    text + "\n`sluice sim repro all` makes all of them. `sluice sim run SCENARIO.toml` runs a scenario of your \
+            own;\n`sluice sim predict LOAD.toml` predicts what a load has on your target; `sluice sim dtm SCENARIO.toml` and `sluice sim haechi` run models of parts.\n"
 }
 
 #[cfg(test)]
@@ -161,10 +136,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_that_is_not_there_names_those_that_are() {
-        let error = figure("fig0", 1, None).unwrap_err().to_string();
-        assert!(figures().all(|figure| error.contains(figure.name)), "{error}");
-        assert!(figures().all(|figure| list().contains(figure.about)));
+    fn all_figures_are_listed() {
+        assert!(figures::all().all(|figure| list().contains(figure.about)));
     }
 
     #[test]
@@ -176,8 +149,9 @@ mod tests {
 
     #[test]
     fn a_scale_and_plots_are_refused_where_there_are_none() {
-        let error = figure("fig2", 1, Some(2)).unwrap_err().to_string();
-        assert_eq!(error, "fig2 has no scale: leave --scale out");
+        let length = Length { seed: 1, scale: Some(2), quick: false };
+        let error = figures::find("intelliqos-2").unwrap().make(&length).unwrap_err().to_string();
+        assert_eq!(error, "intelliqos-2 has no scale: leave --scale out");
         let error = draw(&Made::from(String::new()), Path::new("/")).unwrap_err().to_string();
         assert!(error.contains("no plots"), "{error}");
     }

@@ -124,7 +124,7 @@ fn a_connected_queue_cannot_connect_again_and_data_must_be_whole() {
     assert_eq!(status_code(again.unwrap_err().status), status_code(Status::COMMAND_SEQUENCE_ERROR));
     assert_eq!(code(bench.admin(admin, &sqe)), status_code(Status::COMMAND_SEQUENCE_ERROR));
     let io = bench.io_queue(1, connected.controller.0);
-    let reply = bench.service.fabrics_on_io_queue(bench.now, io, &sqe);
+    let reply = bench.service.fabrics_on_io_queue(bench.now, io, &sqe, &[], &mut bench.out);
     assert_eq!(code(reply), status_code(Status::COMMAND_SEQUENCE_ERROR));
     let fresh = ConnectionId(1000);
     assert_eq!(bench.service.data_length(fresh, &sqe).host_to_controller, 1024);

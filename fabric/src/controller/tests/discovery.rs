@@ -5,7 +5,11 @@ use crate::fabrics::{DiscoveryEntry, DiscoveryHeader};
 use zerocopy::FromBytes;
 
 /// Returns the page as read in parts of `part` bytes: the header and the entries.
-fn read(bench: &mut Bench, admin: ConnectionId, part: u32) -> (u64, Vec<DiscoveryEntry>) {
+pub(super) fn read(
+    bench: &mut Bench,
+    admin: ConnectionId,
+    part: u32,
+) -> (u64, Vec<DiscoveryEntry>) {
     let mut page = Vec::new();
     let mut total = 1024;
     while page.len() < total {
@@ -24,7 +28,7 @@ fn read(bench: &mut Bench, admin: ConnectionId, part: u32) -> (u64, Vec<Discover
     (header.genctr.get(), entries.collect())
 }
 
-fn text(field: &[u8]) -> &str {
+pub(super) fn text(field: &[u8]) -> &str {
     let end = field.iter().position(|&b| b == 0).unwrap();
     std::str::from_utf8(&field[..end]).unwrap()
 }

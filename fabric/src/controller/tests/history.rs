@@ -170,6 +170,7 @@ impl Daemon {
                     self.closing.push(connection);
                 }
                 Action::Abort { ticket, .. } => self.aborts.push(ticket),
+                Action::Authenticate { .. } => panic!("no host has a secret"),
                 Action::TableChanged { controller } => {
                     let now = self.bench.service.namespaces(controller);
                     assert!(now.iter().is_sorted_by_key(|n| n.nsid));
@@ -266,7 +267,13 @@ impl Daemon {
                 let mut sqe = command(FABRICS, 1);
                 sqe.nsid = U32::new(fctype.into());
                 let id = self.pick(connection);
-                let reply = self.bench.service.fabrics_on_io_queue(self.bench.now, id, &sqe);
+                let reply = self.bench.service.fabrics_on_io_queue(
+                    self.bench.now,
+                    id,
+                    &sqe,
+                    &[],
+                    &mut self.bench.out,
+                );
                 assert_ne!(reply, Reply::Deferred);
             }
             Step::Disconnect { connection } => {

@@ -266,7 +266,10 @@ fn disconnect_frees_an_io_queue_and_is_not_for_admin_queues() {
     sqe.nsid = U32::new(u32::from(fabrics::DISCONNECT));
     let refused = bench.admin(admin, &sqe);
     assert_eq!(code(refused), status_code(Status::DISCONNECT_INVALID_QUEUE_TYPE));
-    assert_eq!(bench.service.fabrics_on_io_queue(bench.now, io, &sqe), Reply::OK);
+    assert_eq!(
+        bench.service.fabrics_on_io_queue(bench.now, io, &sqe, &[], &mut bench.out),
+        Reply::OK
+    );
     assert_eq!(bench.actions(), [close(io, CloseReason::Disconnected)]);
     bench.io_queue(1, connected.controller.0);
     bench.service.disconnected(bench.now, io);

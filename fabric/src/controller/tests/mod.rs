@@ -1,6 +1,7 @@
 //! Tests of the service as a whole, through the commands and answers of hosts.
 
 mod admin;
+mod channels;
 mod conformance;
 mod connect;
 mod discovery;
@@ -10,6 +11,7 @@ mod many;
 mod pages;
 mod ready;
 mod regions;
+mod rights;
 mod room;
 mod sources;
 mod transports;
@@ -121,6 +123,7 @@ pub(super) fn listener(id: ListenerId, discovery_only: bool) -> ListenerSpec {
         trsvcid: if discovery_only { "8009" } else { "4420" }.to_owned(),
         discovery_only,
         subsystems: None,
+        secure_channel: SecureChannel::Off,
     }
 }
 

@@ -424,7 +424,7 @@ fn fabrics_commands_of_the_admin_queue_are_refused_on_others() {
     let mut ask = |fctype: u8, format: u32| {
         let mut sqe = command(FABRICS, 1);
         (sqe.nsid, sqe.cdw10) = (U32::new(u32::from(fctype)), U32::new(format));
-        code(bench.service.fabrics_on_io_queue(bench.now, io, &sqe))
+        code(bench.service.fabrics_on_io_queue(bench.now, io, &sqe, &[], &mut bench.out))
     };
     let field = status_code(Status::INVALID_FIELD);
     assert_eq!(ask(fabrics::PROPERTY_GET, 0), field);

@@ -237,7 +237,7 @@ const ENDS: [(&str, End); 10] = [
     ("host removed", |b, _| b.service.remove_host(b.now, SUBSYSTEM, HOST).unwrap()),
     ("host bound to another address", |b, _| {
         let sources = ["192.0.2.0/24".parse::<ipnet::IpNet>().unwrap()].into_iter().collect();
-        let host = AllowedHost { nqn: HOST.to_owned(), sources };
+        let host = AllowedHost { sources, ..HOST.into() };
         b.service.set_host(b.now, SUBSYSTEM, host).unwrap();
     }),
     ("subsystem removed", |b, _| drop(b.service.remove_subsystem(b.now, SUBSYSTEM).unwrap())),

@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::controller::{AllowedHost, CloseReason, Sources};
+use crate::controller::{AllowedHost, CloseReason};
 
 const HOME: &str = "192.0.2.7";
 const ELSEWHERE: &str = "198.51.100.9";
 
 fn bound(host: &str, networks: &[&str]) -> AllowedHost {
     let sources = networks.iter().map(|text| text.parse::<ipnet::IpNet>().unwrap()).collect();
-    AllowedHost { nqn: host.to_owned(), sources }
+    AllowedHost { sources, ..host.into() }
 }
 
 impl Bench {
@@ -144,7 +144,7 @@ fn discovery_shows_a_subsystem_to_those_who_may_connect_from_where_they_are() {
     assert_eq!(told(&mut bench), [elsewhere], "nothing has changed for the other");
     assert!(bench.service.generation() > before);
     assert_eq!((bench.seen(home), bench.seen(elsewhere)), (all, less));
-    let any = AllowedHost { nqn: HOST.to_owned(), sources: Sources::default() };
+    let any = AllowedHost::from(HOST);
     bench.service.set_host(bench.now, SUBSYSTEM, any).unwrap();
     assert_eq!((bench.seen(home), bench.seen(elsewhere)), (all, all));
 }

@@ -13,7 +13,9 @@ use rdma_sys::{
 
 use super::error::{Error, has_ended};
 use super::extended::later_verb;
+use super::flush;
 use super::rate_limit::RateRange;
+use crate::rdma::placement::Placement;
 
 /// A device that the connection manager has open. While this lives, the device is not closed; others
 /// are not held, so that one that has gone leaves nothing behind.
@@ -69,6 +71,8 @@ pub struct DeviceLimits {
     pub writes_on_demand: bool,
     /// The rates that it can hold a queue pair to; `None` where it can hold none back.
     pub rates: Option<RateRange>,
+    /// Where FLUSHes of peers can have bytes placed; `None` where the device knows no FLUSH.
+    pub flushes: Option<Placement>,
 }
 
 /// The bit of what a device can do on demand for reliable connections that stands for RDMA WRITE.
@@ -140,13 +144,14 @@ impl Device {
     fn of(held: Held) -> Result<Self, Error> {
         let context = held.0;
         // SAFETY: the context is open.
-        let (attributes, on_demand, rates) = match unsafe { extended(context) } {
+        let (attributes, on_demand, rates, flushes) = match unsafe { extended(context) } {
             Some(all) => {
                 let on_demand = all.odp_caps.per_transport_caps.rc_odp_caps;
-                (all.orig_attr, on_demand, RateRange::of(all.packet_pacing_caps))
+                let flushes = flush::of_device(all.device_cap_flags_ex);
+                (all.orig_attr, on_demand, RateRange::of(all.packet_pacing_caps), flushes)
             }
             // SAFETY: as above.
-            None => (unsafe { plain(context) }?, 0, None),
+            None => (unsafe { plain(context) }?, 0, None, None),
         };
         // SAFETY: the context's device lives as long as the context; its name is a C string.
         let name = unsafe { CStr::from_ptr(ibv_get_device_name((*context.as_ptr()).device)) };
@@ -161,6 +166,7 @@ impl Device {
             parts: positive(attributes.max_sge),
             writes_on_demand: on_demand & ON_DEMAND_WRITE != 0,
             rates,
+            flushes,
         };
         let name = name.to_string_lossy().into();
         Ok(Self { held: Arc::new(held), name, limits })

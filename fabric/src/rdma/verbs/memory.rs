@@ -18,7 +18,7 @@ bitflags! {
     /// What a registration lets devices do with the memory, beside reading it for this machine's own
     /// work requests.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Access: u8 {
+    pub struct Access: u16 {
         /// This machine's own work requests write to it: RDMA READ, receive.
         const LOCAL_WRITE = 1;
         /// The peer's RDMA WRITE.
@@ -30,6 +30,10 @@ bitflags! {
         /// The device asks the system for a page when it needs one, and learns when the system takes it
         /// away. Without this, all pages of the memory stay where they are while it is registered.
         const ON_DEMAND = 64;
+        /// The peer's FLUSH to where all see it.
+        const FLUSH_GLOBAL = 256;
+        /// The peer's FLUSH to where it survives: the system allows it for persistent memory alone.
+        const FLUSH_PERSISTENT = 512;
     }
 }
 

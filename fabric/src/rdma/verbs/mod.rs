@@ -24,6 +24,7 @@ mod device;
 mod device_events;
 mod error;
 mod extended;
+mod flush;
 mod memory;
 mod one_sided;
 mod queue_pair;

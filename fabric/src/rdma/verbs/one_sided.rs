@@ -15,6 +15,7 @@ use super::queue_pair::{ActivePair, Done, QueuePair, QueuePairSize};
 use super::receive::ReceiveBuffer;
 use super::work::Work;
 use crate::queue::Remote;
+use crate::rdma::placement::Placement;
 
 /// The mark of an operation, by which its completion is recognised. Whoever posts it chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +66,15 @@ pub enum OneSidedWork {
         at: Remote,
         /// The buffer.
         from: Part,
+    },
+    /// Brings what was written before to a place.
+    Flush {
+        /// The place of the first byte.
+        at: Remote,
+        /// The number of bytes.
+        length: u32,
+        /// The place that the bytes are brought to.
+        placement: Placement,
     },
     /// Sends a message of up to 64 bytes, which the peer gets behind what was written before it.
     Send {
@@ -117,7 +127,7 @@ pub enum OneSidedEvent {
         /// Its mark.
         ticket: Ticket,
         /// The word that was read or that there was before; for a write, the word written, and 0 for a
-        /// range or a message.
+        /// range, a FLUSH or a message.
         result: Result<u64, Fault>,
         /// The buffer of a range.
         buffer: Option<Part>,
@@ -159,7 +169,8 @@ enum Kind {
     /// The word that was written.
     WritesWord(u64),
     Range,
-    Message,
+    /// A message, or a FLUSH: there is no buffer of the user's.
+    Bare,
 }
 
 /// A connection to memory of a peer, on the thread that uses it. Operations are posted and completed in
@@ -192,6 +203,7 @@ impl OneSided {
             receives: size.messages,
             receive_bytes: size.message_bytes,
             send_payloads: false,
+            flushes: true,
         };
         let pair = QueuePair::new(id, regions, &completions, pair_size)?.activate();
         let words = Part::several(regions, size.operations, WORD)?;
@@ -218,6 +230,12 @@ impl OneSided {
         self.under_way.len()
     }
 
+    /// Says whether FLUSHes can be posted; what the peer's device answers is for the peer to say.
+    #[must_use]
+    pub fn flushes(&self) -> bool {
+        self.pair.flushes()
+    }
+
     /// Posts an operation.
     ///
     /// # Errors
@@ -231,13 +249,18 @@ impl OneSided {
             | OneSidedWork::WriteWord { .. }
             | OneSidedWork::FetchAdd { .. }
             | OneSidedWork::CompareSwap { .. } => true,
+            OneSidedWork::Flush { at, length, placement } => {
+                self.pair.flush(at, length, placement).map_err(Unposted::Failed)?;
+                self.under_way.push_back((ticket, Kind::Bare));
+                return Ok(());
+            }
             OneSidedWork::Read { .. } | OneSidedWork::Write { .. } | OneSidedWork::Send { .. } => {
                 false
             }
         };
         let word = if has_word { self.words.pop() } else { None };
         let (kind, work) = match (work, word) {
-            (OneSidedWork::Send { bytes }, _) => (Kind::Message, Work::send(&bytes, None)),
+            (OneSidedWork::Send { bytes }, _) => (Kind::Bare, Work::send(&bytes, None)),
             (OneSidedWork::Read { at, into }, _) => (Kind::Range, Work::Read { into, remote: at }),
             (OneSidedWork::Write { at, from }, _) => {
                 (Kind::Range, Work::Write { payload: from, remote: at })
@@ -256,7 +279,9 @@ impl OneSided {
                 (Kind::ReadsWord, Work::CompareSwap { into, remote: at, expect, swap })
             }
             // There are as many buffers for words as operations.
-            (work, None) => return Err(Unposted::Full(work)),
+            (work @ OneSidedWork::Flush { .. }, _) | (work, None) => {
+                return Err(Unposted::Full(work));
+            }
         };
         match self.pair.post([work]) {
             Ok(()) => {
@@ -265,7 +290,7 @@ impl OneSided {
             }
             Err((error, refused)) => {
                 self.words.extend(refused.into_iter().filter_map(|work| match kind {
-                    Kind::Range | Kind::Message => None,
+                    Kind::Range | Kind::Bare => None,
                     Kind::ReadsWord | Kind::WritesWord(_) => buffer(work),
                 }));
                 Err(Unposted::Failed(error))
@@ -293,7 +318,7 @@ impl OneSided {
                         let word = match (kind, &buffer) {
                             (Kind::ReadsWord, Some(buffer)) => word_in(buffer),
                             (Kind::WritesWord(word), _) => word,
-                            (Kind::ReadsWord | Kind::Range | Kind::Message, _) => 0,
+                            (Kind::ReadsWord | Kind::Range | Kind::Bare, _) => 0,
                         };
                         if !matches!(kind, Kind::Range) {
                             words.extend(buffer.take());
@@ -341,6 +366,7 @@ fn buffer(work: Work<Part, Part>) -> Option<Part> {
             Some(into)
         }
         Work::Send { payload, .. } => payload,
+        Work::Flush { .. } => None,
     }
 }
 

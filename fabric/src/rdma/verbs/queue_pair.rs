@@ -15,10 +15,13 @@ use rdma_sys::{
 use super::completion::{Completion, CompletionQueue, Outcome, RawQueue};
 use super::connection::{ConnectionParams, Id};
 use super::error::Error;
+use super::flush::Flushes;
 use super::memory::{Access, Key, Region, Regions, Stable, StableMut};
 use super::rate_limit::RateLimit;
 use super::receive::{ReceiveBuffer, ReceiveMemory, Received};
 use super::work::{Work, WorkOrder};
+use crate::queue::Remote;
+use crate::rdma::placement::Placement;
 
 /// The size of a queue pair.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,8 @@ pub struct QueuePairSize {
     pub receive_bytes: usize,
     /// Whether SENDs have data behind their first bytes.
     pub send_payloads: bool,
+    /// Whether FLUSHes are posted, where device and library have them.
+    pub flushes: bool,
 }
 
 /// A completion, as its queue pair explains it.
@@ -69,6 +74,8 @@ struct Raw {
     queue: *mut ibv_qp,
     /// The limit that the device can keep.
     limit: Option<RateLimit>,
+    /// What FLUSHes are posted by, where it was asked for and the device has them.
+    flushes: Option<Flushes>,
     _completions: Arc<RawQueue>,
 }
 
@@ -87,6 +94,7 @@ impl Raw {
             return;
         }
         self.queue = null_mut();
+        self.flushes = None;
         if let Some(limit) = &self.limit {
             limit.end();
         }
@@ -219,16 +227,23 @@ impl QueuePair {
             max_inline_data: 64,
         };
         let domain = regions.domain();
-        // SAFETY: identifier, domain and completion queue live, and do so longer than the queue pair.
-        let answer = unsafe { rdma_create_qp(id.raw(), domain.raw(), &raw mut attributes) };
-        Error::check("rdma_create_qp", answer)?;
+        let flushes = match size.flushes && limits.flushes.is_some() {
+            // SAFETY: identifier, domain and completion queue live, and do so longer than the queue pair.
+            true => unsafe { Flushes::create(id.raw(), domain.raw(), &mut attributes) },
+            false => None,
+        };
+        if flushes.is_none() {
+            // SAFETY: as above.
+            let answer = unsafe { rdma_create_qp(id.raw(), domain.raw(), &raw mut attributes) };
+            Error::check("rdma_create_qp", answer)?;
+        }
         // SAFETY: the call has made the identifier's queue pair.
         let queue = unsafe { (*id.raw()).qp };
         // SAFETY: the queue pair lives.
         let number = unsafe { (*queue).qp_num };
         // SAFETY: `Raw` ends the limit before it destroys the queue pair.
         let limit = limits.rates.map(|range| unsafe { RateLimit::new(queue, range) });
-        let raw = Raw { id, queue, limit, _completions: shared };
+        let raw = Raw { id, queue, limit, flushes, _completions: shared };
         let receive = ReceiveMemory::new(size.receives, size.receive_bytes);
         let receive = receive.ok_or_else(Error::no_memory)?;
         let receive_region = Region::new(domain, receive.clone(), Access::LOCAL_WRITE)?;
@@ -466,11 +481,42 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         }
     }
 
+    /// Says whether FLUSHes can be posted: it was asked for, and device and library have them.
+    #[must_use]
+    pub fn flushes(&self) -> bool {
+        self.pair.raw.flushes.is_some()
+    }
+
+    /// Posts a FLUSH behind what was posted before, of `length` bytes of the peer's memory. It is over, as a
+    /// [`Work::Flush`], once what WRITEs before it wrote there is placed.
+    ///
+    /// # Errors
+    /// The device or library has no FLUSH, the device has failed, or has no room.
+    pub fn flush(
+        &mut self,
+        remote: Remote,
+        length: u32,
+        placement: Placement,
+    ) -> Result<(), Error> {
+        let number = self.pair.work_number(self.next_order().bits().into());
+        let none = || Error::returned("ibv_wr_flush", libc::EOPNOTSUPP);
+        let flushes = self.pair.raw.flushes.as_ref().ok_or_else(none)?;
+        // SAFETY: there is something to post by, and so a queue pair, which lives.
+        unsafe { flushes.post(number, remote, length, placement) }?;
+        let work = Work::Flush { remote, length, placement };
+        self.posted.push_back(Posted { work, ends: true, head: None, _key: None });
+        Ok(())
+    }
+
+    /// Returns the number of the work that is posted next.
+    fn next_order(&self) -> WorkOrder {
+        let posted = u32::try_from(self.posted.len()).unwrap_or(u32::MAX);
+        WorkOrder::of(self.first.bits().wrapping_add(posted))
+    }
+
     /// Makes the work request of a work, and keeps the work.
     fn prepare(&mut self, mut work: Work<P, B>) -> Result<(), (Error, Work<P, B>)> {
-        let order = WorkOrder::of(
-            self.first.bits().wrapping_add(u32::try_from(self.posted.len()).unwrap_or(u32::MAX)),
-        );
+        let order = self.next_order();
         // SAFETY: all zeroes are a work request, with null for what is not used.
         let mut request: ibv_send_wr = unsafe { std::mem::zeroed() };
         request.wr_id = self.pair.work_number(order.bits().into());
@@ -517,6 +563,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
                 request.wr.atomic.swap = *swap;
                 self.add_buffer(into.stable_bytes_mut(), &mut key)
             }
+            Work::Flush { .. } => Err(Error::returned("a FLUSH among other works", libc::EINVAL)),
         };
         if let Err(error) = prepared {
             self.list.parts.truncate(first_part);

@@ -1,6 +1,7 @@
 //! Work requests.
 
 use crate::queue::Remote;
+use crate::rdma::placement::Placement;
 
 /// A work request; `P` is data that it sends, `B` a buffer that it writes to.
 #[derive(Debug)]
@@ -59,6 +60,16 @@ pub enum Work<P, B> {
         expect: u64,
         /// The value to set.
         swap: u64,
+    },
+    /// RDMA FLUSH: it is over once what the WRITEs before it wrote there is placed. It is posted by itself,
+    /// by [`ActivePair::flush`](super::ActivePair::flush).
+    Flush {
+        /// The place of the first byte in the peer's memory.
+        remote: Remote,
+        /// The number of bytes.
+        length: u32,
+        /// The place that the bytes are brought to.
+        placement: Placement,
     },
 }
 

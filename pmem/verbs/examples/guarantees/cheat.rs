@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fabric::queue::Remote;
+use fabric::rdma::placement::Placement;
 use fabric::rdma::verbs::{Fault, OneSided, OneSidedEvent, OneSidedWork, Ticket};
 use pmem_verbs::connection::ConnectError;
 use pmem_verbs::private_data::{Keyed, Reject, Request, Rights, Secret};
@@ -54,6 +55,11 @@ fn access(address: SocketAddr, own: Request, kind: &str, stolen: &[u64]) {
         ("write", _) => OneSidedWork::Write { at: remote(accept.data, 0), from: buffer(64) },
         ("pool", _) => OneSidedWork::WriteWord { at: remote(accept.pool, 0), word: 1 << 40 },
         ("grant", _) => OneSidedWork::WriteWord { at: remote(accept.grant, 0), word: 1 << 20 },
+        ("flush", _) => OneSidedWork::Flush {
+            at: remote(accept.data, 0),
+            length: 64,
+            placement: Placement::Global,
+        },
         // The words of the next client lie behind its own.
         ("report", _) => OneSidedWork::WriteWord { at: remote(accept.report, 16), word: 1 },
         ("stolen", [at, key]) => {

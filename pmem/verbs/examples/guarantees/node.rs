@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabric::rdma::placement::Placement;
 use fabric::rdma::verbs::SharedMemory;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use pmem::capacity::Profile;
@@ -39,7 +40,8 @@ impl Grants for Granted {
         }
         let data = (self.data.clone() as Arc<_>, 0..LENGTH);
         let reservation = Tokens(*reserved);
-        Ok((key, Claim { data, rights: wanted.rights, reservation, limit: None }))
+        let flushes = Some(Placement::Global);
+        Ok((key, Claim { data, rights: wanted.rights, reservation, limit: None, flushes }))
     }
 }
 

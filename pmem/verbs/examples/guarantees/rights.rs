@@ -27,6 +27,8 @@ pub(crate) fn run(address: SocketAddr, number: u32) {
     for (place, byte) in written.bytes_mut().iter_mut().enumerate() {
         *byte = u8::try_from(place % 251).unwrap();
     }
+    // Other clients read this block meanwhile, and look at its beginning.
+    written.bytes_mut()[..8].copy_from_slice(&offset.to_ne_bytes());
     connection.provider.write(Ticket(1), offset, written).unwrap();
     let written = transferred(&mut connection, Ticket(1));
     let read_back = read(&mut connection, offset, before);
@@ -40,7 +42,11 @@ pub(crate) fn run(address: SocketAddr, number: u32) {
     // What was written is made to survive.
     let asked = Sync { ticket: 3, offset, length: BLOCK as u64 };
     connection.provider.sync(asked).unwrap();
-    assert!(synced(&mut connection, asked.ticket), "the data node makes it survive");
+    assert!(synced(&mut connection, asked.ticket), "it is made to survive");
+    match connection.provider.flushes() {
+        Some(placement) => println!("rights: synced by FLUSH ({placement:?})"),
+        None => println!("rights: synced by the data node"),
+    }
 
     // Words.
     let grant = word(&mut connection, Operation::Read { at: accept.grant.at }).unwrap();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use fabric::rdma::placement::Placement;
 use fabric::rdma::verbs::{
     ActivePair, Completion, CompletionQueue, ConnectRequest, ConnectionParams, Device, Done, Error,
     Memory, QueuePair, QueuePairSize, Token, Work,
@@ -39,12 +40,14 @@ pub struct Claim {
     pub reservation: Tokens,
     /// L_i, in tokens of a period.
     pub limit: Option<Tokens>,
+    /// The placement by which a FLUSH promises as much as the answer to a sync; `None` where none does.
+    pub flushes: Option<Placement>,
 }
 
 impl fmt::Debug for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { data: (_, part), rights, reservation, limit } = self;
-        write!(f, "Claim({part:?}, {rights:?}, {reservation} of {limit:?})")
+        let Self { data: (_, part), rights, reservation, limit, flushes } = self;
+        write!(f, "Claim({part:?}, {rights:?}, {reservation} of {limit:?}, {flushes:?})")
     }
 }
 
@@ -92,8 +95,8 @@ impl Client {
         completions: &CompletionQueue,
         terms: Terms,
     ) -> Result<Self, Unaccepted> {
-        let Claim { data, rights, reservation, limit } = claim;
-        let grant = Grant::new(device, words, number, data, rights);
+        let Claim { data, rights, reservation, limit, flushes } = claim;
+        let grant = Grant::new(device, words, number, data, (rights, flushes));
         let grant = grant.map_err(Unaccepted::Memory)?;
         let token = Token(number.into());
         let pair = accept(asked, token, &grant, completions, Terms { limit, ..terms });
@@ -173,6 +176,7 @@ pub(super) fn accept(
         receives: SYNCS,
         receive_bytes: Sync::LENGTH,
         send_payloads: false,
+        flushes: false,
     };
     let pair = QueuePair::new(asked.id, grant.regions(), completions, size)?;
     pair.accept(params, &grant.accept(terms).emit(), None)?;

@@ -1,7 +1,5 @@
 //! The machine below the core: what it is asked to do is kept until the scene does it.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arbitration::classify::{ConnectionClass, PolicyClass};
@@ -23,7 +21,7 @@ use sluice_core::heap::{HeapArena, HeapBuffer};
 use sluice_core::stats::{IoStats, PerReactor};
 use sluice_core::{
     Batch, DataPlace, Driver, End, Held, HeldBlocks, Job, Key, Notice, Origin, Policies, Started,
-    Tenancy, Tenant, TxData,
+    Tenancy, Tenant, TxData, WorkloadTable,
 };
 
 /// The block format of the device.
@@ -156,7 +154,7 @@ pub(crate) struct Machine {
     pub(crate) disk: Arc<Disk>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) classes: PerClass<IoStats>,
-    pub(crate) workloads: RefCell<HashMap<(String, u32, Class), Arc<PerReactor>>>,
+    pub(crate) workloads: WorkloadTable,
     pub(crate) receiving: Vec<(Key, Receiving)>,
     pub(crate) stopped: Vec<Key>,
     pub(crate) batches: Vec<(Key, Batch<Self>)>,
@@ -236,23 +234,15 @@ impl Driver for Machine {
         Some(&self.classes[class])
     }
 
-    fn workload_stats(
-        &self,
-        _: Nanos,
-        host: &str,
-        _: &str,
-        (nsid, class): (u32, Class),
-    ) -> Arc<PerReactor> {
-        let mut workloads = self.workloads.borrow_mut();
-        let new = || Arc::new(PerReactor::new(1));
-        Arc::clone(workloads.entry((host.to_owned(), nsid, class)).or_insert_with(new))
+    fn workload_stats(&self, _: Nanos, host: &str, _: &str, of: (u32, Class)) -> Arc<PerReactor> {
+        self.workloads.stats(host, of)
     }
 
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         use_it(&mut self.service)
     }
 
-    fn smart(&self) -> SmartCounters {
+    fn smart(&self, _devices: &[BackendId]) -> SmartCounters {
         SmartCounters::default()
     }
 

@@ -10,7 +10,7 @@ use arbitration::overload::RetryDelays;
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
-    Readiness, Service, ServiceConfig, SubsystemSpec, TransportType,
+    Readiness, SecureChannel, Service, ServiceConfig, SubsystemSpec, TransportType,
 };
 use fabric::host::commands;
 use fabric::nvme::{Sqe, Status};
@@ -18,7 +18,7 @@ use fabric::queue::{Either, Fetch};
 use fabric::rdma::wire::{QueueParams, TargetQueue};
 use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_core::heap::{HeapArena, HeapBuffer};
-use sluice_core::{Accepted, Batch, Core, DataPlace, Ended, Key, Settings, Started};
+use sluice_core::{Accepted, Batch, Core, DataPlace, Ended, Key, Settings, Started, WorkloadTable};
 use zerocopy::little_endian::U16;
 
 use crate::host::{Host, Sent};
@@ -90,7 +90,7 @@ impl Scene {
             disk: Arc::new(Disk::new(load.queued)),
             rules: Arc::new(Rules::new()),
             classes: Default::default(),
-            workloads: Default::default(),
+            workloads: WorkloadTable::new(1),
             receiving: Vec::new(),
             stopped: Vec::new(),
             batches: Vec::new(),
@@ -371,6 +371,7 @@ fn service() -> Service {
         trsvcid: "4420".to_owned(),
         discovery_only: false,
         subsystems: None,
+        secure_channel: SecureChannel::Off,
     };
     service.add_listener(Nanos(0), listener).expect("a listener");
     let namespace = Namespace {

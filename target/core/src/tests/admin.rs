@@ -156,6 +156,8 @@ fn the_health_log_tells_of_the_targets_counters() {
     assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
     // Host Read Commands, 79:64.
     assert_eq!(rig.data(0, cid)[64], 77);
+    // Host Write Commands, 95:80, stand for the devices that were asked for: those of what the host sees.
+    assert_eq!(rig.data(0, cid)[80], 2);
 }
 
 #[test]

@@ -27,6 +27,7 @@ use crate::origin::Origin;
 use crate::payload::TxData;
 use crate::policies::{Policies, Tenancy, Tenant};
 use crate::stats::{IoStats, PerReactor};
+use crate::workload_table::WorkloadTable;
 
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 512;
@@ -227,7 +228,7 @@ pub(super) struct Machine {
     pub(super) paced: Vec<Arc<Pacing>>,
     pub(super) classes: PerClass<IoStats>,
     /// The workloads, by host, namespace and class.
-    pub(super) workloads: RefCell<HashMap<(String, u32, Class), Arc<PerReactor>>>,
+    pub(super) workloads: WorkloadTable,
     pub(super) ops: Vec<Op>,
     /// Commands in devices, the oldest first.
     pub(super) launched: Vec<Job<Self>>,
@@ -310,24 +311,16 @@ impl Driver for Machine {
         Some(&self.classes[class])
     }
 
-    fn workload_stats(
-        &self,
-        _: Nanos,
-        host: &str,
-        _: &str,
-        (nsid, class): (u32, Class),
-    ) -> Arc<PerReactor> {
-        let key = (host.to_owned(), nsid, class);
-        let mut workloads = self.workloads.borrow_mut();
-        Arc::clone(workloads.entry(key).or_insert_with(|| Arc::new(PerReactor::new(1))))
+    fn workload_stats(&self, _: Nanos, host: &str, _: &str, of: (u32, Class)) -> Arc<PerReactor> {
+        self.workloads.stats(host, of)
     }
 
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         use_it(&mut self.service)
     }
 
-    fn smart(&self) -> SmartCounters {
-        self.smart
+    fn smart(&self, devices: &[BackendId]) -> SmartCounters {
+        SmartCounters { writes: devices.len() as u64, ..self.smart }
     }
 
     fn wake(&mut self, _: Reactors) {}

@@ -20,9 +20,7 @@ fn sums(of: &OpSnapshot) -> (u64, u64, u64) {
 
 /// Returns what was counted for the workload of the one host.
 fn workload(rig: &mut Rig, nsid: u32, class: Class) -> IoSnapshot {
-    let workloads = rig.core.driver().workloads.borrow();
-    let found = workloads.iter().find(|((_, of, its), _)| (*of, *its) == (nsid, class));
-    found.map(|(_, stats)| stats.get(0).unwrap().snapshot()).unwrap_or_default()
+    rig.core.driver().workloads.sum(|of, its| (of, its) == (nsid, class))
 }
 
 /// Returns what was counted of commands at their connection, device, class, session and workload.

@@ -13,6 +13,7 @@ mod network;
 mod parts;
 mod pressure;
 mod rig;
+mod rights;
 mod slices;
 mod timed;
 mod turns;

@@ -1,6 +1,5 @@
 //! A reactor and the hosts that are connected to it. Bytes are on their way for no time.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -14,7 +13,7 @@ use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
-    Readiness, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
+    Readiness, SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
 use fabric::fabrics::DISCOVERY_NQN;
 use fabric::host::commands;
@@ -34,6 +33,7 @@ use crate::heap::{HeapArena, HeapBuffer};
 use crate::key::Key;
 use crate::payload::TxData;
 use crate::stats::{IoStats, QueueStats};
+use crate::workload_table::WorkloadTable;
 
 pub(super) const NQN: &str = "nqn.2026-01.io.sluicegate:core";
 /// The most data that a command moves, in bytes.
@@ -150,6 +150,7 @@ fn service() -> Service {
         trsvcid: "4420".to_owned(),
         discovery_only: false,
         subsystems: None,
+        secure_channel: SecureChannel::Off,
     };
     service.add_listener(Nanos(0), listener).unwrap();
     for nsid in [MEMORY, DRIVE] {
@@ -206,7 +207,7 @@ impl Rig {
             network: plan.network,
             paced: Vec::new(),
             classes: PerClass::from_fn(|_| IoStats::default()),
-            workloads: RefCell::default(),
+            workloads: WorkloadTable::new(1),
             ops: Vec::new(),
             launched: Vec::new(),
             dscps: Vec::new(),

@@ -10,13 +10,15 @@ use arbitration::classify::{ConnectionClass, PolicyClass};
 use arbitration::settings::OrderSettings;
 use arbitration::{Class, PerClass, Reactors};
 use fabric::Nanos;
-use fabric::controller::{Action, BackendId, Refusal, Service, SmartCounters};
+use fabric::controller::{Action, BackendId, ConnectionId, Refusal, Service, SmartCounters};
+use fabric::dhchap::{RANDOM_BYTES, Random};
 use fabric::fabrics::{ConnectData, nqn_field};
 use fabric::queue::Fetch;
 use qtcp::pacing::Pacing;
-use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
+use sluice_core::stats::{IoStats, PerReactor};
 use sluice_core::{
     DataPlace, Driver, End, Job, Key, Notice, Origin, Policies, Started, Tenancy, Tenant,
+    WorkloadTable,
 };
 
 use zerocopy::FromBytes as _;
@@ -93,13 +95,11 @@ pub(crate) struct Shared {
     pub(crate) actions: RefCell<VecDeque<Action>>,
     pub(crate) rules: RefCell<Arc<Rules>>,
     pub(crate) disks: RefCell<HashMap<BackendId, Arc<Disk>>>,
-    pub(crate) workloads: RefCell<HashMap<(String, u32, Class), Arc<PerReactor>>>,
+    pub(crate) workloads: WorkloadTable,
     /// Hosts that may connect.
     pub(crate) access: RefCell<Access>,
     /// A Connect that was answered otherwise than the hosts that may connect say.
     pub(crate) wrong: RefCell<Option<String>>,
-    /// Number of reactors.
-    pub(crate) reactors: usize,
 }
 
 /// The hosts that may connect.
@@ -126,22 +126,12 @@ impl Shared {
         }
     }
 
-    /// Returns the statistics of a host's commands of a class to a namespace.
-    fn workload_stats(&self, host: &str, (nsid, class): (u32, Class)) -> Arc<PerReactor> {
-        let mut workloads = self.workloads.borrow_mut();
-        let new = || Arc::new(PerReactor::new(self.reactors));
-        Arc::clone(workloads.entry((host.to_owned(), nsid, class)).or_insert_with(new))
-    }
-
-    /// Sums up what the workloads of a class have done.
-    pub(crate) fn done_by_workloads(&self, class: Class) -> IoSnapshot {
-        let mut sum = IoSnapshot::default();
-        for ((.., of), stats) in self.workloads.borrow().iter() {
-            if *of == class {
-                stats.iter().for_each(|stats| sum.merge(&stats.snapshot()));
-            }
-        }
-        sum
+    /// Carries out the work of an authentication, on the spot.
+    pub(crate) fn authenticate(&self, connection: ConnectionId) {
+        self.with_service(|service| {
+            let work = service.authentication_work(connection);
+            service.authentication_worked(connection, work.map(|work| work.run(&unrandom())));
+        });
     }
 
     /// Does something with the service, and keeps what the service wants done.
@@ -153,6 +143,11 @@ impl Shared {
         }
         answer
     }
+}
+
+/// Returns what takes the place of random bytes: the same in each run.
+pub(crate) fn unrandom() -> Random {
+    Random::new([0x5a; RANDOM_BYTES])
 }
 
 /// One reactor's machine.
@@ -280,7 +275,7 @@ impl Driver for Sim {
     }
 
     fn workload_stats(&self, _: Nanos, host: &str, _: &str, of: (u32, Class)) -> Arc<PerReactor> {
-        self.shared.workload_stats(host, of)
+        self.shared.workloads.stats(host, of)
     }
 
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {
@@ -288,7 +283,7 @@ impl Driver for Sim {
         self.shared.with_service(use_it)
     }
 
-    fn smart(&self) -> SmartCounters {
+    fn smart(&self, _devices: &[BackendId]) -> SmartCounters {
         SmartCounters::default()
     }
 

@@ -37,7 +37,9 @@ pub(crate) enum Purpose {
         blocks: u32,
         write: u64,
     },
-    Other,
+    Other {
+        nsid: u32,
+    },
 }
 
 impl fmt::Display for Purpose {
@@ -50,7 +52,7 @@ impl fmt::Display for Purpose {
             Self::Write { nsid, lba, blocks, write } => {
                 write!(f, "write {write} of namespace {nsid}, block {lba}, {blocks} blocks")
             }
-            Self::Other => write!(f, "a command without effect"),
+            Self::Other { nsid } => write!(f, "a command of namespace {nsid} without effect"),
         }
     }
 }
@@ -204,6 +206,7 @@ fn settings(nqn: &str, number: u8, queues: u16, weighted_round_robin: bool) -> S
         subsystem: NQN.to_owned(),
         host: nqn.to_owned(),
         host_id: [number + 1; 16],
+        credentials: None,
         keep_alive: KEEP_ALIVE,
         queues,
         weighted_round_robin,

@@ -97,6 +97,15 @@ impl Oracle {
         }
     }
 
+    /// Takes back a write that was refused, and of which no block may ever be seen.
+    pub(crate) fn refuse(&mut self, nsid: u32, lba: u64, blocks: u32, write: u64) {
+        for lba in lba..lba + u64::from(blocks) {
+            if let Some(block) = self.blocks.get_mut(&(nsid, lba)) {
+                block.0.retain(|written| written.write != write);
+            }
+        }
+    }
+
     /// Checks the content that a read which began at `since` found in a block.
     pub(crate) fn check(
         &self,
@@ -150,6 +159,10 @@ mod tests {
         let late = oracle.step();
         assert!(oracle.check(1, 0, early, &holds(7)).is_ok(), "it began before");
         assert!(oracle.check(1, 0, late, &holds(7)).is_err());
+        assert!(oracle.check(1, 0, late, &holds(8)).is_ok());
+        let refused = oracle.begin(1, 0, 1, 9);
+        oracle.refuse(1, 0, 1, refused);
+        assert!(oracle.check(1, 0, late, &holds(9)).is_err());
         assert!(oracle.check(1, 0, late, &holds(8)).is_ok());
         let mut torn = holds(8);
         torn[8] = 9;

@@ -91,6 +91,8 @@ pub struct Scenario {
     pub(crate) latency: bool,
     /// Whether hosts are bound to addresses, which change.
     pub(crate) bound: bool,
+    /// Whether the rights of hosts change.
+    pub(crate) ruled: bool,
     /// Whether devices have heads that move.
     pub(crate) seeks: bool,
     /// Whether devices order commands by place.
@@ -179,6 +181,7 @@ impl Scenario {
             distances: Vec::new(),
             latency: false,
             bound: false,
+            ruled: false,
             seeks: false,
             by_place: seed.is_multiple_of(5),
             link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
@@ -346,6 +349,15 @@ impl Scenario {
         let random = Self::random(seed).without_faults();
         let hosts = random.hosts + 1;
         Self { bound: true, hosts, depth: 4, think_ns: 50_000_000, ..random }
+    }
+
+    /// Makes a world at random, in which nothing goes wrong, whose hosts may do now this and now that:
+    /// see other namespaces, only read, have no class above another one.
+    #[must_use]
+    pub fn ruled(seed: u64) -> Self {
+        let random = Self::random(seed).without_faults();
+        let (hosts, depth) = (random.hosts + 1, random.depth.min(8));
+        Self { ruled: true, hosts, depth, think_ns: 5_000_000, ..random }
     }
 
     /// Makes a world at random in which hosts of these classes always have more to do than their
@@ -527,6 +539,7 @@ impl Scenario {
             distances: Vec::new(),
             latency: false,
             bound: false,
+            ruled: false,
             seeks: false,
             by_place: false,
             link: None,

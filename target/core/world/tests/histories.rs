@@ -208,6 +208,21 @@ fn hosts_come_from_their_addresses_and_from_no_others() {
     }
 }
 
+#[test]
+fn hosts_do_what_they_may_and_no_more_while_their_rights_change() {
+    let (mut succeeded, mut forbidden) = (0, 0);
+    for seed in 0..40 {
+        for scenario in [Scenario::ruled(seed), Scenario::ruled(seed).over_rdma()] {
+            let outcome = hold(scenario);
+            assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
+            succeeded += outcome.succeeded;
+            forbidden += outcome.forbidden;
+        }
+    }
+    assert!(succeeded > 40_000, "{succeeded} commands were carried out");
+    assert!(forbidden > 4_000, "{forbidden} commands that write were refused");
+}
+
 fn beside(hostility: &[Hostility], seeds: Range<u64>) {
     for seed in seeds {
         hold(Scenario::hostile(seed, hostility));

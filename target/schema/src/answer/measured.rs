@@ -1,5 +1,7 @@
 //! Operations, and how long they took.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::target::Connection;
@@ -42,6 +44,10 @@ pub struct HostIo {
     pub subsystem: String,
     /// The operations.
     pub io: Io,
+    /// Commands that have a lower class than they asked for, since the host may have no higher one, by
+    /// the class that they asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub lowered: BTreeMap<String, u64>,
 }
 
 /// The operations of an I/O queue.

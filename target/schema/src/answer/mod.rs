@@ -11,9 +11,9 @@ mod qos;
 mod target;
 
 pub use changes::{
-    AnyHost, Changed, HostName, ListenerClass, ListenerLink, ListenerName, Name, NamespaceAdded,
-    NamespaceClass, NamespaceName, NamespaceResized, Nothing, Policy, Reloaded, SubsystemAdded,
-    SubsystemName,
+    AnyHost, Changed, Configuration, HostName, ListenerClass, ListenerLink, ListenerName, Name,
+    NamespaceAdded, NamespaceClass, NamespaceName, NamespaceResized, Nothing, Policy, Reloaded,
+    SubsystemAdded, SubsystemName,
 };
 pub use measured::{
     HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics, WorkloadIo,
@@ -24,9 +24,10 @@ pub use network::{
 };
 pub use pmem::{Pmem, PmemSettings, RegionClient, RegionRow, RegionSettings};
 pub use qos::{
-    ByClass, ClassTraffic, CreditUse, DeviceRow, MeanTimes, Qos, QosSettings, Reservation, Session,
-    SessionSettings, Traffic,
+    ByClass, ClassTraffic, CreditUse, DeviceProfile, DeviceRow, DeviceTimes, MeanTimes, Qos,
+    QosSettings, Reservation, Session, SessionSettings, Traffic,
 };
 pub use target::{
-    Availability, Connection, Hosts, Listener, Namespace, NamespaceRow, Reactor, Status, Subsystem,
+    Availability, Connection, HostRights, Hosts, Listener, Namespace, NamespaceRow, Reactor,
+    Status, Subsystem,
 };

@@ -136,6 +136,32 @@ pub struct DeviceRow {
     pub mean_ns: MeanTimes,
     /// The share of the device that is reserved, 0 to 1.
     pub reserved: f64,
+    /// The device's times, as measured and with what is configured instead; `None` until they are known.
+    pub profile: Option<DeviceProfile>,
+}
+
+/// The times of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceProfile {
+    /// Commands that the device carries out at the same time.
+    pub parallelism: u32,
+    /// Times of reads.
+    pub read: DeviceTimes,
+    /// Times of writes.
+    pub write: DeviceTimes,
+}
+
+/// Times in the device, in nanoseconds, of a command that does not wait there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceTimes {
+    /// The mean, of 4 KiB.
+    pub mean_ns: u64,
+    /// The longest of the last minute or two, of 4 KiB.
+    pub worst_ns: u64,
+    /// Time that each KiB beyond the first four adds.
+    pub per_kib_ns: u64,
 }
 
 /// Mean service times of 4 KiB commands in nanoseconds, as measured; 0 until they are known.

@@ -77,6 +77,9 @@ pub struct Subsystem {
     /// The addresses and networks of the hosts that may come from these only, by NQN.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub addresses: BTreeMap<String, Vec<String>>,
+    /// The rights of the hosts that have not all, by NQN.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rights: BTreeMap<String, HostRights>,
     /// The namespaces.
     pub namespaces: Vec<Namespace>,
 }
@@ -164,6 +167,8 @@ pub struct Listener {
     pub discovery_only: bool,
     /// NQNs of the subsystems that are served here; `None` means all.
     pub subsystems: Option<Vec<String>>,
+    /// `off`, `allowed` or `required`: whether connections are over TLS.
+    pub tls: String,
     /// The class's name.
     pub class: Option<String>,
     /// The link's name.
@@ -186,6 +191,21 @@ pub struct Hosts {
     /// The addresses and networks of the hosts that may come from these only, by NQN.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub addresses: BTreeMap<String, Vec<String>>,
+    /// The rights of the hosts that have not all, by NQN.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rights: BTreeMap<String, HostRights>,
+}
+
+/// What a host may do in a subsystem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostRights {
+    /// The namespaces that the host may see; `None` means all.
+    pub namespaces: Option<Vec<u32>>,
+    /// Whether the host may only read.
+    pub read_only: bool,
+    /// The highest class of the host; `None` means any.
+    pub max_class: Option<String>,
 }
 
 /// A connection (one queue pair of one controller) as it is now.
@@ -212,6 +232,10 @@ pub struct Connection {
     pub in_flight: u32,
     /// Whether the connection has header digests, and data digests.
     pub digests: (bool, bool),
+    /// The cipher suite of TLS; `None` where the connection is not over TLS.
+    pub tls: Option<String>,
+    /// Whether the host has proved on the connection, by a secret, that it is who it says.
+    pub authenticated: bool,
     /// The connection's state on the network; `None` where it is not known yet, or stage S6 is off.
     pub network: Option<ConnectionNetwork>,
 }

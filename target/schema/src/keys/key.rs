@@ -91,6 +91,7 @@ impl ConfigKey {
             Values::Size { .. } | Values::Other(_) => Shape::NumberOrText,
             Values::Words(words) => Shape::Word(words),
             Values::Nqns | Values::Networks => Shape::List,
+            Values::Nsids => Shape::Numbers,
             _ => Shape::Text,
         };
         Self { option: Some(Opt { long: "", value, help, shape, requires: "" }), ..self }

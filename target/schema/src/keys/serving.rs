@@ -61,6 +61,15 @@ pub const LISTENER: &[ConfigKey] = &[
     .shape(Shape::List)
     .long("subsystem"),
     key(
+        "tls",
+        Values::Words(&["off", "allowed", "required"]),
+        "`\"off\"`",
+        "Whether connections are over TLS 1.3 with a key of `host_keys` ([security](security.md)): with \
+         `\"allowed\"` those of hosts that have a key, with `\"required\"` all. For `tcp`, in builds \
+         with TLS.",
+    )
+    .option("", "Whether connections are over TLS"),
+    key(
         "class",
         Values::Words(&CLASSES),
         "none",
@@ -119,8 +128,39 @@ pub const HOST: &[ConfigKey] = &[
         Values::Networks,
         "any address",
         "The host may come from these addresses only: `[\"192.0.2.7\", \"198.51.100.0/24\", \
-         \"2001:db8::/32\"]`. It holds where `allow_any_host` is set, too.",
-    ),
+         \"2001:db8::/32\"]`.",
+    )
+    .option(
+        "NETWORK",
+        "Address or network that the host comes from; may be given more than once; any address \
+         where none was ever given",
+    )
+    .long("address"),
+    key(
+        "namespaces",
+        Values::Nsids,
+        "all",
+        "The host sees these namespaces only, of those that it may see: a namespace's own `hosts` \
+         holds as well. Namespaces that are not there yet may be named.",
+    )
+    .option("NSID,…", "Namespaces that the host sees, such as 1,3; all where none was ever given"),
+    key(
+        "read_only",
+        Values::Boolean,
+        "`false`",
+        "Whether the host may only read. It is told that its disks are write protected; its writes \
+         are refused.",
+    )
+    .option("", "Whether the host may only read"),
+    key(
+        "max_class",
+        Values::Words(&CLASSES),
+        "none",
+        "The highest class of the host: its commands and connections that name a higher one have \
+         this one. A policy may allow less.",
+    )
+    .option("CLASS", "Highest class of the host; none takes it back")
+    .shape(Shape::Name),
 ];
 
 /// The keys of `[[subsystem.namespace]]`.
@@ -249,7 +289,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
     key(
         "latency_target",
         Values::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
-        "`\"2 ms\"` for the window",
+        "`\"2 ms\"` for the window, `\"20 ms\"` for containers",
         "With `window = \"adaptive\"`: the latency that the device keeps. With `order = \
          \"containers\"`: the deadline of a single command.",
     )

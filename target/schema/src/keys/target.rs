@@ -14,7 +14,7 @@ pub const TARGET: &[ConfigKey] = &[
         "cores",
         Values::Other("list of CPU numbers that are online, each once"),
         "the first CPU",
-        "One reactor thread is pinned to each. Connections are spread over them.",
+        "One reactor thread is pinned to each, of at most 64. Connections are spread over them.",
     ),
     key(
         "poll",
@@ -41,7 +41,7 @@ pub const TARGET: &[ConfigKey] = &[
         "max_transfer",
         Values::Size { min: 4096, max: 16 << 20 },
         "`\"1 MiB\"`",
-        "The largest transfer of one command (MDTS).",
+        "The largest transfer of one command (MDTS); over RDMA 8 MiB at most.",
     )
     .with(", a power of two"),
     key(
@@ -129,7 +129,29 @@ pub const TARGET: &[ConfigKey] = &[
         "The file in which live changes are kept; its folder is created if it is missing. Without \
          this key live changes end with the daemon.",
     ),
+    key(
+        "host_keys",
+        Values::Path,
+        "none",
+        "The folder with the secrets and TLS keys of hosts: a file NAME.key of mode 0600 for each, as \
+         `sluice host key` writes it. A host that has a secret must prove that it knows it. \
+         systemd credentials with such names are read as well. `sluice reload` reads all again. \
+         See [security](security.md).",
+    ),
     key("control", Values::Path, "see below", "The control socket."),
+    key(
+        "control_group",
+        Values::Group,
+        "the daemon's own group",
+        "The group of the control socket: its members may use it, and root.",
+    ),
+    key(
+        "control_admins",
+        Values::Group,
+        "none",
+        "Where this is set, only this group's members, root and the daemon's own user may change \
+         anything by the control socket; others who may use it look.",
+    ),
     key(
         "metrics",
         Values::Address,

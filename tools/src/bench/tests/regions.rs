@@ -19,6 +19,7 @@ fn access(address: &str) -> Access {
         nqn: NQN.to_owned(),
         hostnqn: "nqn.host".to_owned(),
         tos: None,
+        credentials: None,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use pmem::experiments::{AGGREGATE, CHANGE, Distribution, Outcome, System, Testbed, fig16};
 
-use super::claim::{Bound, Claim, Unit};
-use super::show::{least, lines, made, testbed};
+use super::show::{least, lines, testbed};
+use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 
 /// A run of Fig. 16 to 19, in I/Os of a period at the paper's size.
@@ -132,7 +132,11 @@ pub(super) fn sixteen(request: Request) -> Made {
     }
     let title = "Haechi, Fig. 16 (H4): from period 15 on, background jobs take a ninth of the data node \
                  at most;\n80 % are reserved";
-    made(title, &claims, [("haechi-16a", throughput(&uniform)), ("haechi-16b", throughput(&zipf))])
+    Made::of(
+        title,
+        claims,
+        [("haechi-16a", throughput(&uniform)), ("haechi-16b", throughput(&zipf))],
+    )
 }
 
 /// Fig. 17: C1 in the runs of Fig. 16.
@@ -141,7 +145,7 @@ pub(super) fn seventeen(request: Request) -> Made {
     let (before, first) = (zipf.mean(0..1, 8..15), zipf.mean(0..1, 15..17));
     let last = zipf.mean(0..1, 27..35);
     let drop = uniform.mean(0..1, 20..35) / uniform.mean(0..1, 8..15);
-    let claims = [
+    let claims = vec![
         Claim::new(
             "uniform: C1 from period 20 on, of before",
             "drops",
@@ -179,9 +183,9 @@ pub(super) fn seventeen(request: Request) -> Made {
     ];
     let title =
         "Haechi, Fig. 17 (H4): C1, whose reservation is the largest, in the runs of Fig. 16";
-    made(
+    Made::of(
         title,
-        &claims,
+        claims,
         [("haechi-17a", first_client(&uniform)), ("haechi-17b", first_client(&zipf))],
     )
 }
@@ -232,7 +236,11 @@ pub(super) fn eighteen(request: Request) -> Made {
         );
     }
     let title = "Haechi, Fig. 18 (H4): background jobs until period 15; 80 % are reserved";
-    made(title, &claims, [("haechi-18a", throughput(&uniform)), ("haechi-18b", throughput(&zipf))])
+    Made::of(
+        title,
+        claims,
+        [("haechi-18a", throughput(&uniform)), ("haechi-18b", throughput(&zipf))],
+    )
 }
 
 /// Fig. 19: C1 in the runs of Fig. 18.
@@ -241,7 +249,7 @@ pub(super) fn nineteen(request: Request) -> Made {
     let gain = |run: &Run, clients: core::ops::Range<usize>| {
         run.mean(clients.clone(), 20..30) / run.mean(clients, 8..14)
     };
-    let claims = [
+    let claims = vec![
         uniform.keeps_reservation(),
         Claim::new(
             "uniform: C1 from period 20 on, of before",
@@ -278,9 +286,9 @@ pub(super) fn nineteen(request: Request) -> Made {
     ];
     let title =
         "Haechi, Fig. 19 (H4): C1, whose reservation is the largest, in the runs of Fig. 18";
-    made(
+    Made::of(
         title,
-        &claims,
+        claims,
         [("haechi-19a", first_client(&uniform)), ("haechi-19b", first_client(&zipf))],
     )
 }

@@ -1,9 +1,11 @@
 //! Fig. 13 to 15 (docs/sources.md, H5): bursts against a constant rate.
 
+use std::fmt::Write as _;
+
 use pmem::experiments::{AGGREGATE, Latencies, Outcome, fig13, fig15};
 
-use super::claim::{Bound, Claim, Unit};
-use super::show::{THIRTY, bars, by_client, in_30_s, least, made, most, testbed};
+use super::show::{THIRTY, bars, by_client, in_30_s, least, most, testbed};
+use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
 
 /// Runs the spike reservation in bursts and at a constant rate.
@@ -22,7 +24,7 @@ pub(super) fn thirteen(request: Request) -> Made {
     let first = |met: &[f64]| met.iter().take(3).copied().collect::<Vec<f64>>();
     let rest = |met: &[f64]| least(met.iter().skip(3).copied());
     let (part, whole) = (Unit::Percent, Bound::AtLeast(0.995));
-    let claims = [
+    let claims = vec![
         Claim::new(
             "bursts: C1 to C3, of their reservation",
             "not met",
@@ -47,14 +49,14 @@ pub(super) fn thirteen(request: Request) -> Made {
         &[("reserved", reserved), ("bursts", in_30_s(burst)), ("constant rate", in_30_s(constant))],
     );
     let title = "Haechi, Fig. 13 (H5): 285 K reserved for C1 to C3 and 80 K for the others (90 %)";
-    made(title, &claims, [("haechi-13", plot)])
+    Made::of(title, claims, [("haechi-13", plot)])
 }
 
 /// Fig. 14: the throughput of the runs of Fig. 13.
 pub(super) fn fourteen(request: Request) -> Made {
     let [burst, constant] = both(request).map(|outcome| outcome.total);
     let drop = |total: f64| 1.0 - total / AGGREGATE as f64;
-    let claims = [
+    let claims = vec![
         Claim::new(
             "bursts: throughput that is lost",
             "12.9 %",
@@ -73,7 +75,7 @@ pub(super) fn fourteen(request: Request) -> Made {
     let groups = ["bursts", "constant rate"].map(str::to_owned).to_vec();
     let plot = bars("thousand I/Os per second", groups, &[("Haechi", vec![burst, constant])]);
     let title = "Haechi, Fig. 14 (H5): throughput with the spike reservation, of 1570 K";
-    made(title, &claims, [("haechi-14", plot)])
+    Made::of(title, claims, [("haechi-14", plot)])
 }
 
 /// Fig. 15: the latencies of the runs of Fig. 13.
@@ -83,10 +85,17 @@ pub(super) fn fifteen(request: Request) -> Made {
     let (burst, constant) = (kinds(&burst), kinds(&constant));
     let names = ["mean", "99 %", "99.9 %"];
     let each = names.iter().zip(burst.iter().zip(&constant));
+    let mut title = "Haechi, Fig. 15 (H5): latencies with the spike reservation, from the start of an I/O to\n\
+                     its completion (the paper prints no numbers, and may count the wait for a token)"
+        .to_owned();
     let claims: Vec<Claim> = each
         .map(|(name, (burst, constant))| {
-            let what =
-                format!("{name}: {constant:.0} us at a constant rate, {burst:.0} us in bursts");
+            // Writing to a string does not fail.
+            let _ = write!(
+                title,
+                "\n{name}: {burst:.0} us in bursts, {constant:.0} us at a constant rate"
+            );
+            let what = format!("{name}: at a constant rate, of that in bursts");
             let less = Bound::AtMost(0.75);
             Claim::new(what, "far lower", constant / burst, Unit::Times, less)
         })
@@ -96,9 +105,7 @@ pub(super) fn fifteen(request: Request) -> Made {
     let groups = names.map(str::to_owned).to_vec();
     let series = [("bursts", nanos(burst)), ("constant rate", nanos(constant))];
     let plot = bars("latency of I/Os in us", groups, &series);
-    let title = "Haechi, Fig. 15 (H5): latencies with the spike reservation, from the start of an I/O to\n\
-                 its completion (the paper prints no numbers, and may count the wait for a token)";
-    made(title, &claims, [("haechi-15", plot)])
+    Made::of(&title, claims, [("haechi-15", plot)])
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use pmem::experiments::{
     AGGREGATE, CLIENTS, Distribution, LOCAL, Outcome, fig6, fig7, fig8, profile,
 };
 
-use super::claim::{Bound, Claim, Unit};
-use super::show::{by_client, least, lines, made, most, testbed};
+use super::show::{by_client, least, lines, most, testbed};
+use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
 
 /// Periods of the profile; the paper has 1000.
@@ -15,14 +15,15 @@ const PROFILED: usize = 20;
 pub(super) fn six(request: Request) -> Made {
     let alone = fig6(testbed(request));
     let near = Bound::Near(LOCAL as f64, 0.005);
-    let claims = [Claim::new("one client alone (C_L)", "around 400 K", alone, Unit::Kilo, near)];
+    let claims =
+        vec![Claim::new("one client alone (C_L)", "around 400 K", alone, Unit::Kilo, near)];
     let plot = by_client(
         "thousand I/Os per second of each client alone",
         &[("one-sided", vec![alone; CLIENTS])],
     );
     let title = "Haechi, Fig. 6 (H5): what a client alone does; ten clients that do not differ here.\n\
                  The paper's two-sided I/Os, which take the data node's processor, are not modelled.";
-    made(title, &claims, [("haechi-6", plot)])
+    Made::of(title, claims, [("haechi-6", plot)])
 }
 
 /// Fig. 7: the throughput of 1 to 10 clients together, and the profile of the data node.
@@ -61,7 +62,7 @@ pub(super) fn seven(request: Request) -> anyhow::Result<Made> {
     );
     let title =
         "Haechi, Fig. 7 (H5): what 1 to 10 clients do together, and the data node's profile";
-    Ok(made(title, &claims, [("haechi-7", plot)]))
+    Ok(Made::of(title, claims, [("haechi-7", plot)]))
 }
 
 /// Fig. 8: demands of 1580 K that are uniform or a spike, in bursts or at a constant rate.
@@ -72,7 +73,7 @@ pub(super) fn eight(request: Request) -> Made {
     let large = |outcome: &Outcome| least(outcome.means.iter().take(3).copied());
     let small = |outcome: &Outcome| least(outcome.means.iter().skip(3).copied());
     let all = |outcome: &Outcome| outcome.means.clone();
-    let claims = [
+    let claims = vec![
         kilo("(a) uniform bursts: least of the clients", 157e3, least(all(&uniform)), 0.01),
         kilo("(a) uniform bursts: most of the clients", 157e3, most(all(&uniform)), 0.01),
         kilo("(a) uniform bursts: all together", 1570e3, uniform.total, 0.005),
@@ -85,9 +86,9 @@ pub(super) fn eight(request: Request) -> Made {
     ];
     let title = "Haechi, Fig. 8 (H5): demands of 1580 K I/Os per second, without Haechi";
     let plot = |name, outcome: &Outcome| by_client(name, &[("completed", outcome.means.clone())]);
-    made(
+    Made::of(
         title,
-        &claims,
+        claims,
         [
             ("haechi-8a", plot("uniform demand with bursts: thousand I/Os", &uniform)),
             ("haechi-8b", plot("spike demand with bursts: thousand I/Os", &burst)),

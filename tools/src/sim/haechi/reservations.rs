@@ -2,8 +2,8 @@
 
 use pmem::experiments::{AGGREGATE, Distribution, Outcome, System, fig9, fig10};
 
-use super::claim::{Bound, Claim, Unit};
-use super::show::{THIRTY, bars, by_client, in_30_s, least, lines, made, most, short, testbed};
+use super::show::{THIRTY, bars, by_client, in_30_s, least, lines, most, short, testbed};
+use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
 
 /// The part of its reservation that a client may lack in a period: some I/Os are under way at its end.
@@ -30,7 +30,7 @@ pub(super) fn nine(request: Request) -> Made {
     let later = haechi_zipf.means.iter().zip(&bare_zipf.means).skip(4);
     let expense = most(later.map(|(haechi, bare)| haechi / bare));
     let none = Bound::AtMost(0.0);
-    let claims = [
+    let claims = vec![
         Claim::new(
             "uniform, Haechi: clients below their reservation",
             "0",
@@ -104,9 +104,9 @@ pub(super) fn nine(request: Request) -> Made {
         by_client(title, &series)
     };
     let title = "Haechi, Fig. 9 (H5): 90 % reserved, each client wants more, bursts";
-    made(
+    Made::of(
         title,
-        &claims,
+        claims,
         [
             ("haechi-9a", plot("uniform: thousand I/Os in 30 s", &bare, &haechi, None)),
             (
@@ -168,7 +168,7 @@ pub(super) fn ten(request: Request) -> Made {
     }
     let title = "Haechi, Fig. 10 (H2): C1 and C2 want half of what they have reserved (the paper does \
                  not say\nhow much of it), of 90 % that are reserved";
-    made(title, &claims, plots)
+    Made::of(title, claims, plots)
 }
 
 /// Fig. 11: the throughput of the runs of Fig. 10.
@@ -202,7 +202,7 @@ pub(super) fn eleven(request: Request) -> Made {
     let plot = bars("thousand I/Os per second where C1 and C2 want half", names, &series);
     let title =
         "Haechi, Fig. 11 (H2): throughput where C1 and C2 want half of what they have reserved";
-    made(title, &claims, [("haechi-11", plot)])
+    Made::of(title, claims, [("haechi-11", plot)])
 }
 
 /// Fig. 12: throughput where 50 to 90 % are reserved.
@@ -255,7 +255,7 @@ pub(super) fn twelve(request: Request) -> Made {
         vec![("uniform".to_owned(), uniform), ("Zipf".to_owned(), zipf)],
     );
     let title = "Haechi, Fig. 12 (H5): throughput where 50 to 90 % are reserved";
-    made(title, &claims, [("haechi-12", plot)])
+    Made::of(title, claims, [("haechi-12", plot)])
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use pmem::experiments::{Outcome, Testbed};
 
-use super::claim::{Claim, off, table};
-use crate::sim::figure::{Made, Plot, Request};
+use crate::sim::figure::{Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::plot::{Chart, Line};
 
@@ -13,16 +12,6 @@ pub(super) const THIRTY: f64 = 30.0;
 /// Returns the testbed that a figure asks for.
 pub(super) fn testbed(request: Request) -> Testbed {
     Testbed { scale: request.scale, seed: request.seed }
-}
-
-/// Puts a figure together: its title, its claims as a table, and its plots.
-pub(super) fn made(
-    title: &str,
-    claims: &[Claim],
-    plots: impl IntoIterator<Item = (&'static str, Plot)>,
-) -> Made {
-    let plots = plots.into_iter().map(|(name, plot)| (name.to_owned(), plot)).collect();
-    Made { text: format!("{title}\n\n{}", table(claims)), plots, off: off(claims) }
 }
 
 /// Makes a plot of bars with a group for each client. Heights are I/Os, shown in thousands.

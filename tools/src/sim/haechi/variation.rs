@@ -129,7 +129,7 @@ fn show(wanted: &Variation, outcome: &Outcome) -> Made {
         "thousand I/Os in a period",
         &[("reserved", outcome.reserved.clone()), ("completed", outcome.means.clone())],
     );
-    Made { text, plots: vec![("haechi".to_owned(), plot)], off }
+    Made { text, plots: vec![("haechi".to_owned(), plot)], off, ..Made::default() }
 }
 
 #[cfg(test)]

@@ -41,6 +41,19 @@ enum Event {
     Start { flow: u32, endless: bool },
     /// A flow ends, and leaves its class.
     Stop(u32),
+    /// A round trip ends in which the classes' throughput was counted.
+    Note,
+}
+
+/// What all flows of classes had since the last note.
+#[derive(Clone, Copy, Debug, Default)]
+struct Noted {
+    /// The time between two notes.
+    every: Time,
+    /// Bytes of payload that were acknowledged.
+    bytes: u64,
+    /// Whether one of them was in a packet that was marked.
+    marked: bool,
 }
 
 /// Links, flows and sources, and the time.
@@ -53,6 +66,7 @@ pub(crate) struct Network {
     flows: Vec<Sender>,
     sources: Vec<Source>,
     shares: Option<Shares>,
+    noted: Noted,
     record: Record,
 }
 
@@ -67,6 +81,7 @@ impl Network {
             flows: Vec::new(),
             sources: Vec::new(),
             shares: None,
+            noted: Noted::default(),
             record,
         }
     }
@@ -74,6 +89,16 @@ impl Network {
     /// Sets the shares of classes. The targets of flows follow as flows come and go.
     pub(crate) fn share(&mut self, shares: Shares) {
         self.shares = Some(shares);
+    }
+
+    /// Lets the classes find out how much of the capacity is left to them (Fig. 15a), with one lambda
+    /// for all flows, which is noted every `trip`.
+    pub(crate) fn detect(&mut self, trip: Time, sigma: f64, floor: f64) {
+        if let Some(shares) = &mut self.shares {
+            shares.detect(sigma, floor);
+            self.noted = Noted { every: trip.max(1), ..Noted::default() };
+            self.events.at(self.now + self.noted.every, Event::Note);
+        }
     }
 
     /// Adds a link. Returns its number.
@@ -128,6 +153,7 @@ impl Network {
             Event::Request(source) => self.request(source),
             Event::Start { flow, endless } => self.started(flow, endless),
             Event::Stop(flow) => self.stopped(flow),
+            Event::Note => self.note(),
         }
     }
 
@@ -172,6 +198,10 @@ impl Network {
     #[inline]
     fn acked(&mut self, number: u32) {
         let Some(flow) = self.flows.get_mut(number as usize) else { return };
+        if flow.setup().class.is_some() {
+            self.noted.bytes += u64::from(flow.setup().payload);
+            self.noted.marked |= flow.marked();
+        }
         let completed = flow.acknowledge(self.now);
         self.record.delivered(self.now, number as usize, flow.setup().payload);
         if let Some(request) = completed {
@@ -227,6 +257,19 @@ impl Network {
         if let (Some(class), Some(shares)) = (flow.setup().class, &mut self.shares) {
             shares.leave(class);
             self.set_target(class);
+        }
+    }
+
+    /// Notes what the classes had in the round trip that ends, and tells all flows their targets where
+    /// these have changed.
+    fn note(&mut self) {
+        let Noted { every, bytes, marked } = self.noted;
+        self.noted = Noted { every, ..Noted::default() };
+        self.events.at(self.now + every, Event::Note);
+        let Some(shares) = &mut self.shares else { return };
+        if shares.note(bytes as f64 / event::seconds(every), marked) {
+            let classes = shares.classes();
+            (0..classes).for_each(|class| self.set_target(class));
         }
     }
 

@@ -175,6 +175,12 @@ impl Sender {
         self.acks.push_back(packet);
     }
 
+    /// Tells whether the next acknowledgement is of a packet that was marked.
+    #[inline]
+    pub(crate) fn marked(&self) -> bool {
+        self.acks.front().is_some_and(|packet| packet.marked)
+    }
+
     /// Takes the next acknowledgement. Returns the transfer that it completes.
     #[inline]
     pub(crate) fn acknowledge(&mut self, now: Time) -> Option<Transfer> {

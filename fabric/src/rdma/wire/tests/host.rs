@@ -65,6 +65,18 @@ fn no_more_capsules_are_outstanding_than_the_target_has_room_for() {
 }
 
 #[test]
+fn a_command_keeps_its_fused_bits_and_has_a_key_only_for_data() {
+    let mut queue = queue();
+    assert!(!queue.has_posts());
+    queue.submit(Sqe { flags: 0b1000_0010, ..sqe(1) }, None, 0).unwrap();
+    let Some(HostPost::Capsule { sqe: sent, .. }) = queue.take_post() else { panic!() };
+    assert_eq!(sent.flags, 0b0100_0010, "an SGL, and the second of two");
+    let nothing = SglKind::Keyed { address: 0, length: 0, key: 0, invalidate: false };
+    assert_eq!(sent.sgl.decode(), nothing);
+    assert!(!queue.has_posts());
+}
+
+#[test]
 fn small_writes_go_in_their_capsules() {
     let mut queue = queue();
     queue.set_in_capsule_data(100);

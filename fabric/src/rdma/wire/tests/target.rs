@@ -160,7 +160,8 @@ fn e2_fetches_that_are_out_keep_to_a_bound_of_bytes() {
     let mut queue = Queue::new(QueueParams { reads: 9, max_read: 1 << 20, ..PARAMS });
     assert!(matches!(queue.next(&mut &[][..]), Ok(Some(Received::Initialized))));
     queue.set_queue(4, true);
-    queue.bound_fetches(Some(20_000));
+    // Two parts of it are no more than the bound.
+    queue.bound_fetches(Some(16_384));
     for cid in 0..3 {
         let (slot, _) = arrive(&mut queue, &keyed(cid, 30_000, false), &[]).unwrap();
         queue.fetch(slot, 30_000);
@@ -216,6 +217,7 @@ fn a_command_that_is_answered_before_its_data_was_fetched_needs_no_data() {
     let mut queue = queue();
     let (slot, _) = arrive(&mut queue, &keyed(5, 500, false), &[]).unwrap();
     queue.fetch(slot, 500);
+    assert_eq!(queue.in_flight(), 1);
     queue.complete(slot, 0, Status::ABORT_REQUESTED);
     assert!(queue.take_fetch().is_none(), "the host's memory is left alone");
     assert_eq!(posted(&queue.take_batch().unwrap()), [(0, 5, None)]);
@@ -271,6 +273,19 @@ fn the_place_of_data_is_checked() {
     assert_eq!(check(SglDescriptor::in_capsule(100), read, &none), bad_length);
     let of_tcp = check(SglDescriptor::transport(100), read, &none);
     assert_eq!(of_tcp, Err(Status::SGL_TYPE_INVALID.dnr()));
+    // PRPs have no meaning between machines; a command without data has neither.
+    let pages = Sqe { flags: 0, ..keyed(0, 100, false) };
+    let refused = Err(Status::INVALID_FIELD.dnr());
+    assert_eq!(queue.check_place(&pages, &write, &none), refused);
+    assert_eq!(queue.check_place(&pages, &Transfer::None, &none), Ok(()));
+}
+
+#[test]
+fn a_command_brings_data_where_its_capsule_is_longer_than_an_entry() {
+    let queue = queue();
+    let brings = |length| queue.brings_data(&&[vec![0; length]][..]);
+    assert_eq!([63, 64, 65].map(brings), [false, false, true]);
+    assert!(queue.fetches_into_buffers(), "an RDMA READ needs a place");
 }
 
 #[test]

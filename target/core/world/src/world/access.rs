@@ -65,8 +65,8 @@ impl World {
             None => access.listed.remove(&nqn),
         };
         let done = shared.with_service(|service| match (comes, known) {
-            (Some(_), None) => service.add_host(now, NQN, AllowedHost { nqn, sources }),
-            (Some(_), Some(_)) => service.set_host(now, NQN, AllowedHost { nqn, sources }),
+            (Some(_), None) => service.add_host(now, NQN, AllowedHost { sources, ..nqn.into() }),
+            (Some(_), Some(_)) => service.set_host(now, NQN, AllowedHost { sources, ..nqn.into() }),
             (None, Some(_)) => service.remove_host(now, NQN, &nqn),
             (None, None) => Ok(()),
         });

@@ -26,6 +26,9 @@ impl World {
         if self.scenario.bound && self.rng.u8(0..3) == 0 {
             return self.change_access();
         }
+        if self.scenario.ruled && self.rng.u8(0..3) == 0 {
+            return self.change_rights();
+        }
         let change = self.rng.u8(0..15);
         match change {
             0 => self.change_sessions(),

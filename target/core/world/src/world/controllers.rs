@@ -11,6 +11,7 @@ use units::Class;
 use zerocopy::little_endian::U32;
 
 use super::{ENTRIES, Event, World};
+use crate::driver::unrandom;
 use crate::host::{Phase, Purpose};
 use crate::scenario::Scenario;
 
@@ -32,6 +33,12 @@ impl World {
                     let event = sqe.opcode == opcode::admin::ASYNC_EVENT_REQUEST;
                     let purpose = if event { Purpose::Event } else { Purpose::Admin };
                     self.submit(host, 0, sqe, data, read_length, purpose);
+                }
+                Some(Action::Work(work)) => {
+                    let now = self.now;
+                    if let Some(host) = self.hosts.get_mut(host) {
+                        host.association.worked(now, work.run(&unrandom()));
+                    }
                 }
                 Some(Action::Ready) => self.is_ready(host),
                 Some(Action::Event(event)) if event.log == lid::CHANGED_NAMESPACES => {
@@ -151,10 +158,15 @@ impl World {
         }
     }
 
-    /// Tells hosts that use a subsystem that one of its namespaces has come, changed or gone.
+    /// Has the hosts that see a namespace be told that it has come, changed or gone.
     pub(super) fn namespace_changed(&mut self, nsid: u32) {
-        for host in self.hosts.iter_mut().filter(|host| host.phase == Phase::Up) {
-            host.untold.insert(nsid);
+        for index in 0..self.hosts.len() {
+            let shown = self.rights_of(index).show(nsid);
+            if let Some(host) = self.hosts.get_mut(index).filter(|host| host.phase == Phase::Up)
+                && shown
+            {
+                host.untold.insert(nsid);
+            }
         }
     }
 

@@ -168,6 +168,7 @@ impl World {
         self.trace(|| format!("host {host} queue {qid}: {status} for {}", outstanding.purpose));
         let failed = !status.is_success();
         let now = self.now;
+        self.check_rights(host, &outstanding, status);
         match outstanding.purpose {
             Purpose::Connect if failed => self.leave(host),
             Purpose::Connect => {
@@ -207,7 +208,7 @@ impl World {
                     self.oracle.acknowledge(nsid, lba, blocks, write, oldest);
                 }
             }
-            Purpose::Other => self.io_answered((host, qid), failed, outstanding.since),
+            Purpose::Other { .. } => self.io_answered((host, qid), failed, outstanding.since),
         }
     }
 
@@ -372,14 +373,21 @@ impl World {
             94..96 => {
                 let data = vec![1; bytes as usize];
                 let sqe = command(opcode::io::COMPARE);
-                self.submit(host, qid, sqe, Some(data), 0, Purpose::Other);
+                self.submit(host, qid, sqe, Some(data), 0, Purpose::Other { nsid });
             }
             96..98 => {
-                self.submit(host, qid, command(opcode::io::VERIFY), None, 0, Purpose::Other);
+                self.submit(
+                    host,
+                    qid,
+                    command(opcode::io::VERIFY),
+                    None,
+                    0,
+                    Purpose::Other { nsid },
+                );
             }
             _ => {
                 let sqe = Sqe { opcode: opcode::io::FLUSH, nsid: U32::new(nsid), ..Sqe::default() };
-                self.submit(host, qid, sqe, None, 0, Purpose::Other);
+                self.submit(host, qid, sqe, None, 0, Purpose::Other { nsid });
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Records of a drain that is under way, and of reservations in force.
+//! Records of a drain that is under way, of reservations in force, and of the rights of hosts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::reservation::{Admitted, Reserved};
 use fabric::Nanos;
-use fabric::controller::BackendId;
+use fabric::controller::{BackendId, HostRights};
 
 /// A drain that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -31,4 +31,15 @@ pub(super) struct Granted {
     pub(super) session: String,
     pub(super) admitted: Admitted,
     pub(super) reserved: Arc<Reserved>,
+}
+
+/// The rights of a host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    pub(super) rights: HostRights,
+    /// Time of their last change.
+    pub(super) since: Nanos,
+    /// Commands of the host that have had a class above its highest, once those are answered that
+    /// came before the change.
+    pub(super) above: Option<u64>,
 }

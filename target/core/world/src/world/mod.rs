@@ -13,6 +13,7 @@ mod link_shares;
 mod network;
 mod reactors;
 mod reserved;
+mod rights;
 mod sessions;
 mod shared_link;
 mod shares;
@@ -32,17 +33,19 @@ use arbitration::session::{RootSpec, Sessions};
 use arbitration::settings::OrderSettings;
 use fabric::Nanos;
 use fabric::controller::{
-    Action, AddressFamily, BackendId, ListenerId, ListenerSpec, Service, ServiceConfig,
-    SubsystemSpec, TransportType,
+    Action, AddressFamily, BackendId, ListenerId, ListenerSpec, SecureChannel, Service,
+    ServiceConfig, SubsystemSpec, TransportType,
 };
 use fabric::loopback::ToTarget;
 use fabric::queue::Fetch;
 use fastrand::Rng;
 use slab::Slab;
 use sluice_core::stats::{IoSnapshot, PerReactor};
-use sluice_core::{Core, DataPlace, Ended, Entrance, Job, Key, Settings, Tenant, Touched};
+use sluice_core::{
+    Core, DataPlace, Ended, Entrance, Job, Key, Settings, Tenant, Touched, WorkloadTable,
+};
 
-use self::kept::{Drain, Granted};
+use self::kept::{Drain, Granted, Held};
 use self::limits::Limits;
 use self::link_shares::LinkShares;
 use self::shared_link::{Paced, SharedLink};
@@ -83,6 +86,8 @@ pub struct Outcome {
     pub answered: u64,
     /// Answers with the status success.
     pub succeeded: u64,
+    /// Commands that would have written, and that their hosts might not send.
+    pub forbidden: u64,
     /// Bytes that were received straight into commands' buffers.
     pub placed: u64,
     /// Connections that hosts made.
@@ -204,6 +209,8 @@ pub struct World {
     crowds: u32,
     /// Time at which it changed last whether a host may connect, for each host.
     access_changed: Vec<Nanos>,
+    /// The rights of each host.
+    rights: Vec<Held>,
     oracle: Oracle,
     next_backend: u64,
     next_nsid: u32,
@@ -253,6 +260,7 @@ impl World {
             trsvcid: "4420".to_owned(),
             discovery_only: false,
             subsystems: None,
+            secure_channel: SecureChannel::Off,
         };
         let added = service.add_subsystem(now, spec).and(service.add_listener(now, listener));
         debug_assert!(added.is_ok(), "{added:?}");
@@ -281,10 +289,9 @@ impl World {
             actions: RefCell::default(),
             rules: RefCell::new(Arc::new(rules)),
             disks: RefCell::default(),
-            workloads: RefCell::default(),
+            workloads: WorkloadTable::new(scenario.reactors),
             access: RefCell::default(),
             wrong: RefCell::default(),
-            reactors: scenario.reactors,
         });
         let waiters = Arc::new(Waiters::new(scenario.reactors));
         let reactors = (0..scenario.reactors)
@@ -305,7 +312,7 @@ impl World {
                 let pools = (
                     HeapArena::new(bytes, largest),
                     HeapArena::new(
-                        (bytes / 8).max(in_capsule.max(4096) * 16),
+                        Settings::capsule_memory(bytes, in_capsule.max(4096)),
                         in_capsule.max(4096),
                     ),
                 );
@@ -343,6 +350,7 @@ impl World {
             rates_changed: 0,
             crowds: 0,
             access_changed: vec![now; scenario.hosts],
+            rights: vec![Held::default(); scenario.hosts],
             oracle: Oracle::default(),
             next_backend: 1,
             next_nsid: 1,
@@ -560,6 +568,10 @@ impl World {
 
     /// Checks that at the end nobody holds anything.
     fn check_end(&mut self) -> Result<(), Broken> {
+        (0..self.hosts.len()).for_each(|host| self.check_above(host));
+        if let Some(broken) = self.broken.take() {
+            return Err(broken);
+        }
         let broken = |at, what| Err(Broken { at, what });
         for session in self.sessions.iter() {
             let used = session.credits.used();
@@ -603,7 +615,7 @@ impl World {
             for one in &mut self.reactors {
                 done.merge(&one.core.driver().classes[class].snapshot());
             }
-            let by_workload = self.shared.done_by_workloads(class);
+            let by_workload = self.shared.workloads.sum(|_, of| of == class);
             let at = self.now;
             let broken = |what| Err(Broken { at, what });
             if by_workload != done {

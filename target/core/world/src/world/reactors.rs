@@ -387,6 +387,10 @@ impl World {
                 Action::Complete { connection, .. }
                 | Action::Close { connection, .. }
                 | Action::Abort { connection, .. } => connection,
+                Action::Authenticate { connection } => {
+                    self.shared.authenticate(connection);
+                    continue;
+                }
                 Action::TableChanged { .. } => continue,
             };
             self.put(Key::of(connection).0, Input::Act(action));

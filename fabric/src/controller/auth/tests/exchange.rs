@@ -1,0 +1,397 @@
+//! Tests of the state machine of one queue, message by message.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::controller::auth::{Authentication, Received, Sent};
+use crate::fabrics::{AuthFailure, AuthHeader, AuthKind, Concatenation};
+use crate::host::authentication::{AuthError, Next};
+
+const ROOM: usize = 4096;
+
+/// A target's side of a queue, and all that a host sends to it.
+struct Queue {
+    authentication: Authentication,
+    secrets: Option<Arc<HostSecrets>>,
+    agreed: Concatenation,
+    count: u8,
+}
+
+/// What the target did with a message.
+#[derive(Debug, PartialEq, Eq)]
+enum Took {
+    Going,
+    Proved,
+    GivenUp(AuthFailure),
+}
+
+impl Queue {
+    fn new(secrets: HostSecrets) -> Self {
+        let authentication = Authentication::new(NOW, true);
+        let agreed = Concatenation::None;
+        Self { authentication, secrets: Some(Arc::new(secrets)), agreed, count: 0 }
+    }
+
+    fn send(&mut self, message: &[u8]) -> Took {
+        match self.authentication.sent(NOW, message, self.secrets.as_ref(), NAMES, self.agreed) {
+            Sent::Taken => Took::Going,
+            Sent::Proved => Took::Proved,
+            Sent::GivenUp(why) => Took::GivenUp(why),
+            Sent::Work(work) => {
+                let worked = work.run(&random(&mut self.count));
+                // Sequence numbers are the same, so that challenges alone keep exchanges apart.
+                self.authentication.worked(worked, |_| 5, NAMES);
+                Took::Going
+            }
+        }
+    }
+
+    fn fetch(&mut self) -> (Received, Vec<u8>) {
+        let mut out = Vec::new();
+        let received = self.authentication.receive(ROOM, &mut out).unwrap();
+        (received, out)
+    }
+
+    /// Fetches a failure.
+    fn failure(&mut self) -> AuthFailure {
+        let (received, message) = self.fetch();
+        let (kind, _) = AuthHeader::read(&message).unwrap();
+        assert_eq!((kind, message.len()), (AuthKind::Failure1, 8));
+        assert_eq!(message[6], 1);
+        let why = AuthFailure::from_id(message[7]);
+        assert_eq!(received, Received::Failed(why));
+        assert!(!self.authentication.is_open());
+        why
+    }
+
+    /// Lets a host authenticate. Returns how it ends for the host, and every message.
+    fn run(&mut self, host: (host::Authentication, Vec<u8>)) -> (Result<(), AuthError>, Messages) {
+        let (mut host, first) = host;
+        let mut next = Next::Send(first);
+        let (mut sent, mut fetched) = (Vec::new(), Vec::new());
+        loop {
+            next = match next {
+                Next::Send(message) => {
+                    self.send(&message);
+                    sent.push(message);
+                    host.sent()
+                }
+                Next::Receive => {
+                    let (_, message) = self.fetch();
+                    fetched.push(message.clone());
+                    host.received(&message)
+                }
+                Next::Work(work) => host.worked(work.run(&random(&mut self.count))),
+                Next::Over(end) => return (end, Messages { sent, fetched }),
+            };
+        }
+    }
+}
+
+/// The messages of an exchange.
+#[derive(Debug)]
+struct Messages {
+    sent: Vec<Vec<u8>>,
+    fetched: Vec<Vec<u8>>,
+}
+
+#[test]
+fn every_hash_and_group_authenticates_one_way_and_both_ways() {
+    let groups = [Group::Null, Group::Ffdhe2048, Group::Ffdhe3072];
+    for (hash, group) in Hash::ALL.into_iter().flat_map(|hash| groups.map(|group| (hash, group))) {
+        for both in [false, true] {
+            let known = secrets(&[(5, Some(6))]);
+            let mut queue =
+                Queue::new(HostSecrets { hashes: vec![hash], groups: vec![group], ..known });
+            assert!(!queue.authentication.is_open());
+            let (end, messages) = queue.run(begin(credentials(5, both.then_some(6)), 77));
+            assert_eq!(end, Ok(()), "{hash:?} {group:?} {both}");
+            assert!(queue.authentication.is_open());
+            assert!(queue.authentication.until().is_none());
+            let challenge = &messages.fetched[0];
+            assert_eq!(challenge.len(), 16 + hash.length() + group.length());
+            assert_eq!((challenge[8], challenge[9]), (hash.id(), group.id()));
+            assert_eq!(messages.sent.len(), if both { 3 } else { 2 });
+            assert_eq!(messages.fetched[1].len(), if both { 16 + hash.length() } else { 16 });
+        }
+    }
+}
+
+#[test]
+fn a_wrong_secret_on_either_side_ends_with_the_reason() {
+    let both = || Queue::new(secrets(&[(5, Some(6))]));
+    let refused = Err(AuthError::Refused(AuthFailure::Failed));
+    let mut queue = both();
+    assert_eq!(queue.run(begin(credentials(9, None), 1)).0, refused);
+    assert!(!queue.authentication.is_open());
+    let mut queue = both();
+    let wrong = Err(AuthError::Controller(AuthFailure::Failed));
+    assert_eq!(queue.run(begin(credentials(5, Some(9)), 1)).0, wrong);
+    assert!(!queue.authentication.is_open(), "the host gave up before it was let in");
+    let mut one_way = Queue::new(secrets(&[(5, None)]));
+    assert_eq!(one_way.run(begin(credentials(5, Some(6)), 1)).0, refused, "no secret to prove");
+    let mut same = Queue::new(secrets(&[(5, Some(6))]));
+    assert_eq!(same.run(begin(credentials(6, None), 1)).0, refused, "the controller's is not ours");
+}
+
+#[test]
+fn while_secrets_are_exchanged_both_are_good_and_the_controller_answers_with_the_right_one() {
+    let pairs = [(5, Some(6)), (7, Some(9))];
+    for (own, controller) in [(5, 6), (7, 9)] {
+        let mut queue = Queue::new(secrets(&pairs));
+        assert_eq!(queue.run(begin(credentials(own, Some(controller)), 1)).0, Ok(()));
+    }
+    let mut crossed = Queue::new(secrets(&pairs));
+    assert!(crossed.run(begin(credentials(5, Some(9)), 1)).0.is_err());
+}
+
+#[test]
+fn the_target_chooses_what_it_likes_best_of_what_is_offered_and_takes_nothing_else() {
+    let known = || HostSecrets {
+        hashes: vec![Hash::Sha384, Hash::Sha256],
+        groups: vec![Group::Ffdhe3072, Group::Ffdhe2048],
+        ..secrets(&[(5, None)])
+    };
+    let offer = |hashes: &[Hash], groups: &[Group]| {
+        let credentials = Credentials {
+            hashes: hashes.to_vec(),
+            groups: groups.to_vec(),
+            ..credentials(5, None)
+        };
+        Queue::new(known()).run(begin(credentials, 1))
+    };
+    let (end, messages) = offer(&Hash::ALL, &Group::ALL);
+    assert_eq!(end, Ok(()));
+    assert_eq!(messages.fetched[0][8..10], [Hash::Sha384.id(), Group::Ffdhe3072.id()]);
+    let (end, messages) = offer(&[Hash::Sha256], &[Group::Null, Group::Ffdhe2048]);
+    assert_eq!(end, Ok(()));
+    assert_eq!(messages.fetched[0][8..10], [Hash::Sha256.id(), Group::Ffdhe2048.id()]);
+    // Somebody on the way, or the host, wants it weaker.
+    let refused = |why| Err(AuthError::Refused(why));
+    assert_eq!(offer(&Hash::ALL, &[Group::Null]).0, refused(AuthFailure::Group));
+    assert_eq!(offer(&[Hash::Sha512], &Group::ALL).0, refused(AuthFailure::Hash));
+    assert_eq!(offer(&[], &Group::ALL).0, refused(AuthFailure::Hash));
+    assert_eq!(offer(&Hash::ALL, &[]).0, refused(AuthFailure::Group));
+}
+
+#[test]
+fn a_negotiation_that_is_not_well_formed_is_refused_with_its_reason() {
+    let good = begin(credentials(5, None), 1).1;
+    type Bend = fn(&mut Vec<u8>);
+    let table: [(&str, Bend, AuthFailure); 9] = [
+        ("secure channel", |m| m[6] = 1, AuthFailure::Concatenation),
+        ("no protocol", |m| m[7] = 0, AuthFailure::Payload),
+        ("more protocols than there are", |m| m[7] = 2, AuthFailure::Payload),
+        ("other protocol", |m| m[8] = 2, AuthFailure::Protocol),
+        ("hashes beyond the list", |m| m[10] = 31, AuthFailure::Payload),
+        ("groups beyond the list", |m| m[11] = 31, AuthFailure::Payload),
+        ("cut", |m| m.truncate(71), AuthFailure::Payload),
+        ("longer", |m| m.push(0), AuthFailure::Payload),
+        ("not a message", |m| m[1] = 9, AuthFailure::Message),
+    ];
+    for (what, bend, why) in table {
+        let mut message = good.clone();
+        bend(&mut message);
+        let mut queue = Queue::new(secrets(&[(5, None)]));
+        assert_eq!(queue.send(&message), Took::Going, "{what}");
+        assert_eq!(queue.failure(), why, "{what}");
+    }
+    let mut unknown = Queue::new(secrets(&[(5, None)]));
+    unknown.secrets = None;
+    unknown.send(&good);
+    assert_eq!(unknown.failure(), AuthFailure::Protocol, "a host without secrets");
+    let mut queue = Queue::new(secrets(&[(5, None)]));
+    let mut two = good.clone();
+    two[7] = 2;
+    let protocol = two[8..].to_vec();
+    two[8] = 0x55;
+    two.extend(protocol);
+    queue.send(&two);
+    assert_eq!(queue.fetch().0, Received::Going, "the second protocol is the known one");
+}
+
+/// Returns a queue that waits for a reply, and the host's reply.
+fn replying(known: HostSecrets, own: Credentials) -> (Queue, Vec<u8>) {
+    let mut queue = Queue::new(known);
+    let (mut host, first) = begin(own, 5);
+    queue.send(&first);
+    host.sent();
+    let Next::Work(work) = host.received(&queue.fetch().1) else { panic!("no challenge") };
+    let Next::Send(reply) = host.worked(work.run(&random(&mut queue.count))) else {
+        panic!("no reply");
+    };
+    (queue, reply)
+}
+
+fn ffdhe2048() -> HostSecrets {
+    HostSecrets { groups: vec![Group::Ffdhe2048], ..secrets(&[(5, Some(6))]) }
+}
+
+#[test]
+fn a_reply_that_is_not_well_formed_is_refused_with_its_reason() {
+    type Bend = fn(&mut Vec<u8>);
+    let table: [(&str, Bend, AuthFailure); 11] = [
+        ("other transaction", |m| m[4] ^= 1, AuthFailure::Payload),
+        ("length of the hash", |m| m[6] = 48, AuthFailure::Payload),
+        ("challenge valid", |m| m[8] = 2, AuthFailure::Payload),
+        ("length of the value", |m| m[10] = 4, AuthFailure::Payload),
+        ("no sequence number", |m| m[12..16].fill(0), AuthFailure::Payload),
+        ("head alone", |m| m.truncate(16), AuthFailure::Payload),
+        ("no head", |m| m.truncate(8), AuthFailure::Payload),
+        ("a byte less", |m| m.truncate(m.len() - 1), AuthFailure::Payload),
+        ("a byte more", |m| m.push(0), AuthFailure::Payload),
+        ("value of one", |m| one(&mut m[16 + 64..]), AuthFailure::Group),
+        ("other response", |m| m[16] ^= 1, AuthFailure::Failed),
+    ];
+    fn one(value: &mut [u8]) {
+        value.fill(0);
+        *value.last_mut().unwrap() = 1;
+    }
+    for (what, bend, why) in table {
+        let (mut queue, mut reply) = replying(ffdhe2048(), credentials(5, Some(6)));
+        bend(&mut reply);
+        assert_eq!(queue.send(&reply), Took::Going, "{what}");
+        assert_eq!(queue.failure(), why, "{what}");
+    }
+    let (mut queue, reply) = replying(ffdhe2048(), credentials(5, Some(6)));
+    queue.send(&reply);
+    assert_eq!(queue.fetch().0, Received::Going, "the reply as it was is good");
+}
+
+#[test]
+fn a_recorded_exchange_opens_no_other_queue() {
+    let known = || HostSecrets { groups: vec![Group::Null], ..secrets(&[(5, None)]) };
+    let mut queue = Queue::new(known());
+    let (end, recorded) = queue.run(begin(credentials(5, None), 1));
+    assert_eq!(end, Ok(()));
+    // The queue's challenges are others, as its random bytes are.
+    let mut replayed = Queue::new(known());
+    replayed.count = 100;
+    replayed.send(&recorded.sent[0]);
+    assert_eq!(replayed.fetch().0, Received::Going);
+    replayed.send(&recorded.sent[1]);
+    assert_eq!(replayed.failure(), AuthFailure::Failed);
+}
+
+#[test]
+fn a_host_proves_itself_again_and_loses_the_queue_where_it_cannot() {
+    let mut queue = Queue::new(secrets(&[(5, Some(6))]));
+    assert_eq!(queue.run(begin(credentials(5, None), 1)).0, Ok(()));
+    queue.secrets = Some(Arc::new(secrets(&[(7, Some(9))])));
+    assert!(queue.authentication.is_open(), "a change of secrets closes nothing");
+    let (mut again, first) = begin(credentials(7, Some(9)), 2);
+    queue.send(&first);
+    assert!(queue.authentication.is_open(), "commands go on meanwhile");
+    assert!(queue.authentication.until().is_some(), "but not for ever");
+    again.sent();
+    queue.fetch();
+    let mut queue = Queue::new(secrets(&[(5, None)]));
+    assert_eq!(queue.run(begin(credentials(5, None), 1)).0, Ok(()));
+    assert_eq!(queue.run(begin(credentials(5, None), 2)).0, Ok(()));
+    let wrong = queue.run(begin(credentials(9, None), 3)).0;
+    assert_eq!(wrong, Err(AuthError::Refused(AuthFailure::Failed)));
+}
+
+#[test]
+fn a_host_that_gives_up_is_taken_at_its_word() {
+    let (mut queue, _) = replying(ffdhe2048(), credentials(5, Some(6)));
+    assert_eq!(queue.send(&[0, 0xf0, 0, 0, 5, 0, 1, 4]), Took::GivenUp(AuthFailure::Hash));
+    assert!(!queue.authentication.is_open());
+    assert!(!queue.authentication.is_under_way());
+}
+
+#[test]
+fn a_message_waits_for_enough_room() {
+    let mut queue = Queue::new(ffdhe2048());
+    queue.send(&begin(credentials(5, None), 1).1);
+    let mut out = Vec::new();
+    let least = 16 + 32 + 256;
+    assert!(queue.authentication.receive(least - 1, &mut out).is_err());
+    assert!(out.is_empty());
+    assert_eq!(queue.authentication.receive(least, &mut out), Ok(Received::Going));
+}
+
+#[test]
+fn a_message_while_work_is_under_way_ends_the_exchange() {
+    let mut queue = Queue::new(ffdhe2048());
+    let first = begin(credentials(5, None), 1).1;
+    let sent =
+        queue.authentication.sent(NOW, &first, queue.secrets.as_ref(), NAMES, Concatenation::None);
+    let Sent::Work(work) = sent else { panic!("{sent:?}") };
+    let again =
+        queue.authentication.sent(NOW, &first, queue.secrets.as_ref(), NAMES, Concatenation::None);
+    assert!(matches!(again, Sent::Taken), "no second piece of work: {again:?}");
+    queue.authentication.worked(work.run(&random(&mut 0)), |seed| seed, NAMES);
+    assert_eq!(queue.failure(), AuthFailure::Message);
+}
+
+/// A step of a host that does not know the secret.
+#[derive(Clone, Debug)]
+enum Move {
+    Send(Vec<u8>),
+    Fetch,
+    /// Sends one of a good host's messages, recorded elsewhere.
+    Replay(usize),
+    /// Begins properly, with another secret or none.
+    Negotiate(u16),
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let ids = prop::sample::select(&AuthKind::ALL[..]).prop_map(AuthKind::ids);
+    let message = (ids, 0u16..3, prop::collection::vec(any::<u8>(), 0..200)).prop_map(
+        |(ids, transaction, rest)| {
+            [&ids[..], &[0, 0], &transaction.to_le_bytes(), &rest[..]].concat()
+        },
+    );
+    let one = prop_oneof![
+        3 => message.prop_map(Move::Send),
+        1 => prop::collection::vec(any::<u8>(), 0..100).prop_map(Move::Send),
+        4 => Just(Move::Fetch),
+        2 => (0usize..3).prop_map(Move::Replay),
+        2 => (0u16..3).prop_map(Move::Negotiate),
+    ];
+    prop::collection::vec(one, 0..30)
+}
+
+proptest! {
+    #[test]
+    fn nothing_opens_a_queue_but_the_secret(moves in moves()) {
+        let known = || HostSecrets { groups: vec![Group::Null], ..secrets(&[(5, Some(6))]) };
+        let mut good = Queue::new(known());
+        good.count = 100;
+        let (end, recorded) = good.run(begin(credentials(5, Some(6)), 1));
+        prop_assert_eq!(end, Ok(()));
+        let mut queue = Queue::new(known());
+        for step in moves {
+            let took = match step {
+                Move::Send(message) => queue.send(&message),
+                Move::Replay(index) => queue.send(&recorded.sent[index]),
+                Move::Negotiate(transaction) => {
+                    queue.send(&begin(credentials(5, None), transaction).1)
+                }
+                Move::Fetch => {
+                    let mut out = Vec::new();
+                    let received = queue.authentication.receive(ROOM, &mut out).unwrap();
+                    prop_assert_ne!(received, Received::Proved);
+                    prop_assert!(AuthHeader::read(&out).is_some());
+                    Took::Going
+                }
+            };
+            prop_assert_ne!(took, Took::Proved);
+            prop_assert!(!queue.authentication.is_open());
+        }
+    }
+
+    #[test]
+    fn a_good_host_gets_in_whatever_the_other_end_draws(seed in any::<u8>(), both in any::<bool>()) {
+        let mut queue = Queue::new(HostSecrets {
+            groups: vec![Group::Null],
+            ..secrets(&[(5, Some(6))])
+        });
+        queue.count = seed;
+        let end = queue.run(begin(credentials(5, both.then_some(6)), u16::from(seed))).0;
+        prop_assert_eq!(end, Ok(()));
+    }
+}

@@ -1,0 +1,320 @@
+//! Tests of the service with hosts that have keys of TLS made, and come again with them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, PoisonError};
+
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
+
+use super::keyed_host::{Host, LINUX, OWN};
+use super::*;
+use crate::controller::tests::{
+    Bench, Connect, ENABLE, HOST, LISTENER as OFF, OTHER, SUBSYSTEM, code, command, identify,
+    listener, property_get, set_feature, status_code,
+};
+use crate::controller::{
+    Action, Connected, ConnectionId, GeneratedKey, GeneratedKeys, KeyNames, ListenerId,
+    ListenerSpec, Refusal, Reply, SecureChannel,
+};
+use crate::fabrics::{
+    AuthCommand, AuthFailure, AuthKind, Concatenation, FailureMessage, Success1Head,
+};
+use crate::nvme::opcode::{FABRICS, fabrics};
+use crate::nvme::{SglDescriptor, Sqe, Status};
+
+/// The keys that the service has kept, in their order.
+#[derive(Debug, Default)]
+struct Kept(Mutex<Vec<(String, String, GeneratedKey)>>);
+
+impl Kept {
+    fn all(&self) -> Vec<(String, String, GeneratedKey)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl GeneratedKeys for Kept {
+    fn keep(&self, _: Nanos, names: Names<'_>, key: GeneratedKey) {
+        let mut kept = self.0.lock().unwrap();
+        kept.push((names.host.to_owned(), names.subsystem.to_owned(), key));
+    }
+
+    fn forget(&self, host: &str, subsystem: Option<&str>) {
+        let mut kept = self.0.lock().unwrap();
+        kept.retain(|(h, s, _)| h != host || subsystem.is_some_and(|subsystem| s != subsystem));
+    }
+}
+
+/// Listeners on which hosts may use TLS, and on which they must.
+const ALLOWED: ListenerId = ListenerId(11);
+const REQUIRED: ListenerId = ListenerId(12);
+
+fn bench() -> (Bench, Arc<Kept>) {
+    let (mut bench, kept) = (Bench::new(), Arc::new(Kept::default()));
+    for (id, secure_channel) in
+        [(ALLOWED, SecureChannel::Allowed), (REQUIRED, SecureChannel::Required)]
+    {
+        let spec = ListenerSpec { secure_channel, ..listener(id, false) };
+        bench.service.add_listener(bench.now, spec).unwrap();
+    }
+    bench.service.set_generated_keys(Arc::clone(&kept) as Arc<dyn GeneratedKeys>);
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
+    (bench, kept)
+}
+
+/// Connects an admin queue through a listener; over TLS where there is a key, which was generated or
+/// not.
+fn connect(
+    bench: &mut Bench,
+    listener: ListenerId,
+    key: Option<bool>,
+) -> (ConnectionId, Connected) {
+    let (id, connected) = queue(bench, listener, key, (0, 0xffff));
+    (id, connected.unwrap())
+}
+
+fn queue(
+    bench: &mut Bench,
+    listener: ListenerId,
+    key: Option<bool>,
+    (qid, controller): (u16, u16),
+) -> (ConnectionId, Result<Connected, Refusal>) {
+    if let Some(generated) = key {
+        let (host, subsystem) = (HOST.to_owned(), SUBSYSTEM.to_owned());
+        let names = KeyNames { host, subsystem, generated };
+        bench.service.secured(ConnectionId(bench.connections + 1), names);
+    }
+    let connect = Connect { listener, ..Connect::new(SUBSYSTEM, qid, controller) };
+    let (id, connected) = connect.send(bench);
+    (id, connected.map_err(|rejected| rejected.reason))
+}
+
+fn send(bench: &mut Bench, id: ConnectionId, io: bool, message: &[u8]) {
+    let reply = fabrics_command(bench, id, io, fabrics::AUTHENTICATION_SEND, message);
+    if reply == Reply::Deferred {
+        bench.actions();
+        let work = bench.service.authentication_work(id).unwrap();
+        bench.service.authentication_worked(id, Some(work.run(&random(&mut 7))));
+        assert!(matches!(bench.actions()[..], [Action::Complete { .. }]));
+    } else {
+        assert_eq!(reply, Reply::OK);
+    }
+}
+
+fn fetch(bench: &mut Bench, id: ConnectionId, io: bool) -> Vec<u8> {
+    let room = [0; 4096];
+    let reply = fabrics_command(bench, id, io, fabrics::AUTHENTICATION_RECEIVE, &room);
+    assert_eq!(reply, Reply::OK);
+    bench.out.clone()
+}
+
+fn fabrics_command(
+    bench: &mut Bench,
+    id: ConnectionId,
+    io: bool,
+    fctype: u8,
+    data: &[u8],
+) -> Reply {
+    let length = u32::try_from(data.len()).unwrap();
+    let [cdw10, cdw11] = AuthCommand::dwords(length);
+    let sgl = SglDescriptor::transport(length);
+    let nsid = U32::new(u32::from(fctype));
+    let sqe = Sqe { nsid, cdw10, cdw11, sgl, ..command(FABRICS, 9) };
+    if io {
+        bench.service.fabrics_on_io_queue(bench.now, id, &sqe, data, &mut bench.out)
+    } else {
+        bench.admin_with(id, &sqe, data)
+    }
+}
+
+/// Lets a host have a key made on a queue. Returns its own, or how the target ended the exchange.
+fn exchange(bench: &mut Bench, id: ConnectionId, host: Host) -> Result<GeneratedKey, AuthFailure> {
+    exchange_on(bench, id, false, host)
+}
+
+fn exchange_on(
+    bench: &mut Bench,
+    id: ConnectionId,
+    io: bool,
+    host: Host,
+) -> Result<GeneratedKey, AuthFailure> {
+    send(bench, id, io, &host.negotiate());
+    let challenge = fetch(bench, id, io);
+    failure(&challenge)?;
+    let (reply, key) = host.reply(&challenge, NAMES);
+    send(bench, id, io, &reply);
+    let success = fetch(bench, id, io);
+    failure(&success)?;
+    let (head, _) = Success1Head::read_from_prefix(&success).unwrap();
+    assert_eq!(head.rvalid, 0, "the controller was asked for no proof");
+    Ok(key.unwrap())
+}
+
+fn failure(message: &[u8]) -> Result<(), AuthFailure> {
+    if message[..2] != AuthKind::Failure1.ids() {
+        return Ok(());
+    }
+    let (told, _) = FailureMessage::read_from_prefix(message).unwrap();
+    Err(AuthFailure::from_id(told.explanation))
+}
+
+#[test]
+fn a_key_is_made_where_a_listener_allows_tls_and_proves_its_host_on_every_queue() {
+    let (mut bench, kept) = bench();
+    let (plain, connected) = connect(&mut bench, ALLOWED, None);
+    assert!(connected.authentication);
+    let own = exchange(&mut bench, plain, LINUX).unwrap();
+    assert_eq!(kept.all(), [(HOST.to_owned(), SUBSYSTEM.to_owned(), own)]);
+    bench.service.disconnected(bench.now, plain);
+    for listener in [ALLOWED, REQUIRED] {
+        let (admin, connected) = connect(&mut bench, listener, Some(true));
+        assert!(!connected.authentication, "the key is the proof");
+        bench.set_cc(admin, ENABLE);
+        bench.ok(admin, &set_feature(7, 1 | 1 << 16));
+        let (io, joined) = queue(&mut bench, listener, Some(true), (1, connected.controller.0));
+        assert!(!joined.unwrap().authentication);
+        assert!(bench.service.is_authenticated(io));
+        let (_, plain) = queue(&mut bench, ALLOWED, None, (2, connected.controller.0));
+        assert_eq!(plain.unwrap_err(), Refusal::OnlyWithTls, "data would go beside TLS");
+    }
+    // A key that somebody has given to both ends proves nothing: the secret counts beside it.
+    let (admin, connected) = connect(&mut bench, ALLOWED, Some(false));
+    assert!(connected.authentication && !bench.service.is_authenticated(admin));
+}
+
+#[test]
+fn without_tls_with_a_given_key_and_on_io_queues_no_key_is_made() {
+    for (listener, key, host) in [
+        (OFF, None, LINUX),
+        (ALLOWED, Some(false), LINUX),
+        (ALLOWED, Some(false), Host::asking(Concatenation::Replace)),
+        (ALLOWED, Some(true), LINUX),
+        (REQUIRED, Some(true), LINUX),
+        (ALLOWED, None, Host::asking(Concatenation::Replace)),
+    ] {
+        let (mut bench, kept) = bench();
+        let (admin, _) = connect(&mut bench, listener, key);
+        let refused = exchange(&mut bench, admin, host);
+        assert_eq!(refused, Err(AuthFailure::Concatenation), "{listener:?} {key:?}");
+        assert!(kept.all().is_empty());
+    }
+    let (mut bench, kept) = bench();
+    for channel in [Concatenation::New, Concatenation::Replace] {
+        let (admin, connected) = connect(&mut bench, ALLOWED, Some(true));
+        bench.set_cc(admin, ENABLE);
+        bench.ok(admin, &set_feature(7, 1 | 1 << 16));
+        let number = (1, connected.controller.0);
+        let (io, joined) = queue(&mut bench, ALLOWED, Some(true), number);
+        joined.unwrap();
+        let refused = exchange_on(&mut bench, io, true, Host::asking(channel));
+        assert_eq!(refused, Err(AuthFailure::Concatenation));
+    }
+    assert!(kept.all().is_empty());
+    // Nobody keeps keys.
+    let mut bench = Bench::new();
+    let spec = ListenerSpec { secure_channel: SecureChannel::Allowed, ..listener(ALLOWED, false) };
+    bench.service.add_listener(bench.now, spec).unwrap();
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
+    let (admin, _) = connect(&mut bench, ALLOWED, None);
+    assert_eq!(exchange(&mut bench, admin, LINUX), Err(AuthFailure::Concatenation));
+}
+
+#[test]
+fn the_queue_on_which_a_key_was_made_carries_no_data() {
+    let (mut bench, _) = bench();
+    let (admin, connected) = connect(&mut bench, ALLOWED, None);
+    exchange(&mut bench, admin, LINUX).unwrap();
+    // CAP, of 8 bytes.
+    bench.ok(admin, &property_get(0, 1));
+    let required = status_code(Status::AUTHENTICATION_REQUIRED);
+    let mut enable = command(FABRICS, 3);
+    enable.nsid = U32::new(u32::from(fabrics::PROPERTY_SET));
+    assert_eq!(code(bench.admin(admin, &enable)), required, "the controller is not set up there");
+    for opcode in (0..=u8::MAX).filter(|opcode| *opcode != FABRICS) {
+        assert_eq!(code(bench.admin(admin, &command(opcode, 3))), required, "{opcode:#x}");
+    }
+    for key in [None, Some(true)] {
+        let number = (1, connected.controller.0);
+        let (_, refused) = queue(&mut bench, ALLOWED, key, number);
+        assert_eq!(refused.unwrap_err(), Refusal::NotEnabled);
+    }
+}
+
+#[test]
+fn a_key_is_replaced_over_tls_and_a_failure_to_do_so_ends_the_queue() {
+    let (mut bench, kept) = bench();
+    let (admin, _) = connect(&mut bench, ALLOWED, Some(true));
+    bench.set_cc(admin, ENABLE);
+    let own = exchange(&mut bench, admin, Host::asking(Concatenation::Replace)).unwrap();
+    assert_eq!(kept.all(), [(HOST.to_owned(), SUBSYSTEM.to_owned(), own)]);
+    bench.ok(admin, &identify(1, 0));
+    bench.ok(admin, &set_feature(7, 1 | 1 << 16));
+    let wrong = Host { own: 9, ..Host::asking(Concatenation::Replace) };
+    assert_eq!(exchange(&mut bench, admin, wrong), Err(AuthFailure::Failed));
+    assert!(!bench.service.is_authenticated(admin));
+    assert_eq!(kept.all().len(), 1);
+}
+
+#[test]
+fn keys_go_with_their_secret_and_with_their_host() {
+    let made = |subsystem| {
+        let (mut bench, kept) = bench();
+        let (plain, _) = connect(&mut bench, ALLOWED, None);
+        exchange(&mut bench, plain, LINUX).unwrap();
+        if let Some(subsystem) = subsystem {
+            kept.0.lock().unwrap()[0].1 = subsystem;
+        }
+        (bench, kept)
+    };
+    let both = secrets(&[(OWN, Some(6)), (7, None)]);
+    for (new, stays) in [
+        (Some(secrets(&[(OWN, Some(6))])), true),
+        (Some(both.clone()), true),
+        (Some(secrets(&[(7, None)])), false),
+        (None, false),
+    ] {
+        let (mut bench, kept) = made(None);
+        bench.service.set_host_secrets("nqn.other", None);
+        assert_eq!(kept.all().len(), 1, "another host's secrets");
+        bench.service.set_host_secrets(HOST, new);
+        assert_eq!(kept.all().len(), usize::from(stays));
+    }
+    let (mut bench, kept) = made(None);
+    bench.service.set_host_secrets(HOST, Some(both));
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(7, None)])));
+    assert!(kept.all().is_empty(), "at the end of an exchange of secrets");
+    for (subsystem, stays) in [(None, false), (Some(OTHER.to_owned()), true)] {
+        let (mut bench, kept) = made(subsystem);
+        bench.service.remove_host(bench.now, SUBSYSTEM, HOST).unwrap();
+        assert_eq!(kept.all().len(), usize::from(stays));
+    }
+}
+
+#[test]
+fn a_secret_that_goes_in_the_middle_of_an_exchange_leaves_no_key() {
+    let (mut bench, kept) = bench();
+    let (plain, _) = connect(&mut bench, ALLOWED, None);
+    send(&mut bench, plain, false, &LINUX.negotiate());
+    let challenge = fetch(&mut bench, plain, false);
+    send(&mut bench, plain, false, &LINUX.reply(&challenge, NAMES).0);
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(7, None)])));
+    assert_eq!(failure(&fetch(&mut bench, plain, false)), Ok(()));
+    assert!(kept.all().is_empty());
+}
+
+#[test]
+fn a_host_with_a_generated_key_does_not_wait_for_the_failures_of_others() {
+    let (mut bench, _) = bench();
+    let address: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
+    let come = |bench: &mut Bench, key| {
+        bench.service.accepted(ConnectionId(bench.connections + 1), address);
+        queue(bench, ALLOWED, key, (0, 0xffff))
+    };
+    for _ in 0..4 {
+        let (id, _) = come(&mut bench, None);
+        assert!(exchange(&mut bench, id, Host { own: 9, ..LINUX }).is_err());
+        bench.service.disconnected(bench.now, id);
+    }
+    assert_eq!(come(&mut bench, None).1.unwrap_err(), Refusal::TooManyTries);
+    assert_eq!(come(&mut bench, Some(false)).1.unwrap_err(), Refusal::TooManyTries);
+    assert!(come(&mut bench, Some(true)).1.is_ok());
+}

@@ -1,0 +1,428 @@
+//! Tests of the service with hosts that must prove themselves, on admin and I/O queues.
+
+use core::time::Duration;
+use std::net::{IpAddr, Ipv4Addr};
+
+use zerocopy::little_endian::U32;
+
+use super::*;
+use crate::controller::tests::{
+    Bench, Connect, ENABLE, HOST, SUBSYSTEM, code, command, identify, property_get, property_set,
+    set_feature, status_code,
+};
+use crate::controller::{Action, CloseReason, Connected, ConnectionId, Refusal, Reply};
+use crate::fabrics::{AUTHENTICATION_REQUIRED, AuthCommand, AuthKind};
+use crate::host::authentication::{AuthError, MESSAGE_ROOM, Next};
+use crate::nvme::opcode::{FABRICS, admin as op, fabrics};
+use crate::nvme::{SglDescriptor, Sqe, Status};
+
+const OWN: u8 = 5;
+
+/// Returns a service in which the host has a secret.
+fn bench() -> Bench {
+    let mut bench = Bench::new();
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
+    bench
+}
+
+fn auth(fctype: u8, length: u32) -> Sqe {
+    let [cdw10, cdw11] = AuthCommand::dwords(length);
+    let sgl = SglDescriptor::transport(length);
+    Sqe { nsid: U32::new(u32::from(fctype)), cdw10, cdw11, sgl, ..command(FABRICS, 9) }
+}
+
+/// The queues of a host: admin queues and I/O queues take commands by ways of their own.
+#[derive(Clone, Copy)]
+enum Queue {
+    Admin(ConnectionId),
+    Io(ConnectionId),
+}
+
+impl Queue {
+    fn connection(self) -> ConnectionId {
+        match self {
+            Self::Admin(id) | Self::Io(id) => id,
+        }
+    }
+
+    fn command(self, bench: &mut Bench, sqe: &Sqe, data: &[u8]) -> Reply {
+        match self {
+            Self::Admin(id) => bench.admin_with(id, sqe, data),
+            Self::Io(id) => {
+                bench.service.fabrics_on_io_queue(bench.now, id, sqe, data, &mut bench.out)
+            }
+        }
+    }
+
+    /// Sends a message; its work is done at once, and completes the command.
+    fn send(self, bench: &mut Bench, message: &[u8]) {
+        let length = u32::try_from(message.len()).unwrap();
+        let sqe = auth(fabrics::AUTHENTICATION_SEND, length);
+        let reply = self.command(bench, &sqe, message);
+        if reply == Reply::Deferred {
+            let connection = self.connection();
+            assert_eq!(bench.actions(), [Action::Authenticate { connection }]);
+            let work = bench.service.authentication_work(connection).unwrap();
+            assert!(bench.service.authentication_work(connection).is_none(), "once");
+            let worked = work.run(&random(&mut 7));
+            bench.service.authentication_worked(connection, Some(worked));
+            let done = Action::Complete { connection, cid: 9, result: 0, status: Status::SUCCESS };
+            assert_eq!(bench.actions(), [done]);
+        } else {
+            assert_eq!(reply, Reply::OK);
+        }
+    }
+
+    fn fetch(self, bench: &mut Bench) -> Vec<u8> {
+        let reply = self.command(bench, &auth(fabrics::AUTHENTICATION_RECEIVE, MESSAGE_ROOM), &[]);
+        assert_eq!(reply, Reply::OK);
+        assert_eq!(bench.out.len(), MESSAGE_ROOM as usize, "zeroes behind the message");
+        bench.out.clone()
+    }
+
+    fn authenticate(self, bench: &mut Bench, credentials: Credentials) -> Result<(), AuthError> {
+        let (mut host, first) = begin(credentials, 3);
+        let mut next = Next::Send(first);
+        loop {
+            next = match next {
+                Next::Send(message) => {
+                    self.send(bench, &message);
+                    host.sent()
+                }
+                Next::Receive => host.received(&self.fetch(bench)),
+                Next::Work(work) => host.worked(work.run(&random(&mut 40))),
+                Next::Over(end) => return end,
+            };
+        }
+    }
+}
+
+fn connect(bench: &mut Bench) -> (Queue, Connected) {
+    let (id, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(bench);
+    (Queue::Admin(id), connected.unwrap())
+}
+
+/// Connects from an address.
+fn connect_from(bench: &mut Bench, address: IpAddr) -> Result<Queue, Refusal> {
+    let next = ConnectionId(bench.connections + 1);
+    assert!(bench.service.accepted(next, address).is_none());
+    let (id, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(bench);
+    connected.map(|_| Queue::Admin(id)).map_err(|rejected| rejected.reason)
+}
+
+/// Returns an admin queue that has been proved and enabled.
+fn proved(bench: &mut Bench) -> (Queue, Connected) {
+    let (queue, connected) = connect(bench);
+    assert_eq!(queue.authenticate(bench, credentials(OWN, Some(6))), Ok(()));
+    bench.set_cc(queue.connection(), ENABLE);
+    (queue, connected)
+}
+
+fn address(last: u8) -> IpAddr {
+    Ipv4Addr::new(192, 0, 2, last).into()
+}
+
+fn close(queue: Queue) -> Action {
+    Action::Close { connection: queue.connection(), reason: CloseReason::NotAuthenticated }
+}
+
+#[test]
+fn connect_demands_the_proof_of_hosts_that_have_a_secret_and_of_no_others() {
+    let mut bench = bench();
+    let (_, connected) = connect(&mut bench);
+    assert!(connected.authentication);
+    assert_eq!(connected.result, AUTHENTICATION_REQUIRED | u64::from(connected.controller.0));
+    let discovery = bench.discovery(0, HOST);
+    assert!(bench.service.is_authenticated(discovery), "discovery opens nothing");
+    bench.service.set_host_secrets(HOST, None);
+    let (queue, connected) = connect(&mut bench);
+    assert!(!connected.authentication);
+    assert_eq!(connected.result & AUTHENTICATION_REQUIRED, 0);
+    assert!(!bench.service.has_proved(queue.connection()), "it has nothing to prove");
+    bench.set_cc(queue.connection(), ENABLE);
+    // It gets a secret, and begins to prove that it knows it, though it need not.
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
+    queue.send(&mut bench, &begin(credentials(OWN, None), 1).1);
+    let id = queue.connection();
+    assert!(bench.service.is_authenticated(id) && !bench.service.has_proved(id), "it has begun");
+}
+
+#[test]
+fn before_the_proof_nothing_is_answered_but_what_it_needs() {
+    let mut bench = bench();
+    let (queue, _) = connect(&mut bench);
+    let mut refused = |sqe: &Sqe| {
+        let reply = queue.command(&mut bench, sqe, &[0; 4096]);
+        assert!(bench.out.is_empty());
+        assert!(matches!(reply, Reply::Done { status, .. } if status.is_dnr()), "{sqe:?}");
+        code(reply) == status_code(Status::AUTHENTICATION_REQUIRED)
+    };
+    for opcode in 0..=u8::MAX {
+        if opcode != FABRICS {
+            assert!(refused(&command(opcode, 1)), "{opcode:#x}");
+        }
+    }
+    assert!(refused(&property_set(0x14, ENABLE)));
+    assert!(refused(&identify(1, 0)));
+    let mut other = command(FABRICS, 1);
+    other.nsid = U32::new(0x2a);
+    assert!(refused(&other));
+    bench.ok(queue.connection(), &property_get(0, 1));
+    assert!(!bench.service.is_authenticated(queue.connection()));
+    assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+    assert!(bench.service.is_authenticated(queue.connection()));
+    bench.set_cc(queue.connection(), ENABLE);
+    bench.ok(queue.connection(), &identify(1, 0));
+}
+
+#[test]
+fn each_queue_needs_a_proof_of_its_own() {
+    let mut bench = bench();
+    let (admin, connected) = proved(&mut bench);
+    bench.ok(admin.connection(), &set_feature(7, 1 | 1 << 16));
+    let connect = Connect::new(SUBSYSTEM, 1, connected.controller.0);
+    let (id, io) = connect.send(&mut bench);
+    assert!(io.unwrap().authentication, "the admin queue's proof does not count");
+    let io = Queue::Io(id);
+    assert!(!bench.service.is_authenticated(id) && !bench.service.has_proved(id));
+    assert_eq!(io.authenticate(&mut bench, credentials(OWN, Some(6))), Ok(()));
+    assert!(bench.service.is_authenticated(id) && bench.service.has_proved(id));
+    // Both again, while they are used.
+    for queue in [admin, io] {
+        assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+        assert!(bench.service.is_authenticated(queue.connection()));
+    }
+    // An I/O queue that fails ends alone, and its identifier is free.
+    assert!(io.authenticate(&mut bench, credentials(9, None)).is_err());
+    assert_eq!(bench.actions(), [close(io)]);
+    assert!(!bench.service.is_authenticated(id) && !bench.service.has_proved(id));
+    assert_eq!(bench.service.controllers().count(), 1);
+    bench.service.disconnected(bench.now, id);
+    assert!(connect.send(&mut bench).1.is_ok());
+}
+
+#[test]
+fn a_failed_proof_is_answered_and_then_ends_the_controller() {
+    for (own, controller) in [(9, None), (OWN, Some(9))] {
+        let mut bench = bench();
+        let (queue, _) = connect(&mut bench);
+        assert!(queue.authenticate(&mut bench, credentials(own, controller)).is_err());
+        assert_eq!(bench.actions(), [close(queue)]);
+        assert_eq!(bench.service.controllers().count(), 0);
+        let reply = bench.admin(queue.connection(), &property_get(0, 1));
+        assert_eq!(code(reply), status_code(Status::COMMAND_SEQUENCE_ERROR));
+        bench.service.disconnected(bench.now, queue.connection());
+        assert!(bench.actions().is_empty());
+    }
+}
+
+#[test]
+fn who_fails_waits_longer_each_time_and_keeps_no_other_address_waiting() {
+    let mut bench = bench();
+    let attack = |bench: &mut Bench| {
+        let queue = connect_from(bench, address(1))?;
+        assert!(queue.authenticate(bench, credentials(9, None)).is_err());
+        assert_eq!(bench.actions(), [close(queue)]);
+        bench.service.disconnected(bench.now, queue.connection());
+        Ok(())
+    };
+    for _ in 0..4 {
+        assert_eq!(attack(&mut bench), Ok(()));
+    }
+    assert_eq!(attack(&mut bench), Err(Refusal::TooManyTries));
+    let rejected = Connect::new(SUBSYSTEM, 0, 0xffff);
+    bench.service.accepted(ConnectionId(bench.connections + 1), address(1));
+    let rejected = rejected.send(&mut bench).1.unwrap_err();
+    assert_eq!(rejected.status, Status::CONNECT_CONTROLLER_BUSY, "later it may come again");
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(attack(&mut bench), Ok(()));
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(attack(&mut bench), Err(Refusal::TooManyTries), "twice as long");
+    let honest = connect_from(&mut bench, address(2)).unwrap();
+    assert_eq!(honest.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+    bench.pass(Duration::from_secs(1));
+    let repaired = connect_from(&mut bench, address(1)).unwrap();
+    assert_eq!(repaired.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+    assert_eq!(attack(&mut bench), Ok(()), "a proof makes the failures forgotten");
+}
+
+#[test]
+fn an_exchange_that_is_left_unfinished_counts_as_a_failure() {
+    let mut bench = bench();
+    for _ in 0..4 {
+        let queue = connect_from(&mut bench, address(1)).unwrap();
+        queue.send(&mut bench, &begin(credentials(OWN, None), 1).1);
+        bench.service.disconnected(bench.now, queue.connection());
+    }
+    assert_eq!(connect_from(&mut bench, address(1)).err(), Some(Refusal::TooManyTries));
+    // One that has not begun has cost nothing.
+    for _ in 0..9 {
+        let queue = connect_from(&mut bench, address(2)).unwrap();
+        bench.service.disconnected(bench.now, queue.connection());
+    }
+    assert!(connect_from(&mut bench, address(2)).is_ok());
+}
+
+#[test]
+fn who_has_no_secrets_has_no_failures() {
+    let mut bench = Bench::new();
+    for _ in 0..9 {
+        let queue = connect_from(&mut bench, address(1)).unwrap();
+        queue.send(&mut bench, &begin(credentials(OWN, None), 1).1);
+        bench.service.disconnected(bench.now, queue.connection());
+    }
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
+    assert!(connect_from(&mut bench, address(1)).is_ok());
+}
+
+#[test]
+fn who_has_proved_itself_is_not_closed_for_an_exchange_that_the_target_gave_up() {
+    let mut bench = bench();
+    let (queue, _) = proved(&mut bench);
+    let connection = queue.connection();
+    let first = begin(credentials(OWN, Some(6)), 5).1;
+    let sqe = auth(fabrics::AUTHENTICATION_SEND, u32::try_from(first.len()).unwrap());
+    assert_eq!(queue.command(&mut bench, &sqe, &first), Reply::Deferred);
+    bench.service.authentication_worked(connection, None);
+    bench.actions();
+    bench.pass(Duration::from_secs(61));
+    bench.service.tick(bench.now);
+    let closed = bench.actions().contains(&close(queue));
+    assert!(!closed && bench.service.is_authenticated(connection));
+}
+
+#[test]
+fn a_host_that_does_not_prove_itself_in_time_is_closed() {
+    let mut bench = bench();
+    let (idle, _) = connect(&mut bench);
+    let (begun, _) = connect(&mut bench);
+    begun.send(&mut bench, &begin(credentials(OWN, None), 1).1);
+    let (good, _) = proved(&mut bench);
+    bench.actions();
+    let at = bench.service.tick(bench.now).unwrap();
+    assert_eq!(at, bench.now + Duration::from_secs(60));
+    bench.now = Nanos(at.0 - 1);
+    bench.service.tick(bench.now);
+    assert!(bench.actions().is_empty());
+    bench.now = at;
+    assert!(bench.service.tick(bench.now).is_none_or(|next| next > at));
+    let mut closed = bench.actions();
+    closed.sort_by_key(|action| format!("{action:?}"));
+    assert_eq!(closed, [close(idle), close(begun)]);
+    assert!(bench.service.is_authenticated(good.connection()));
+    // One that was let in has the same time to prove itself again.
+    good.send(&mut bench, &begin(credentials(OWN, None), 2).1);
+    bench.pass(Duration::from_secs(60));
+    bench.service.tick(bench.now);
+    assert_eq!(bench.actions(), [close(good)]);
+}
+
+#[test]
+fn work_that_nobody_had_time_for_may_be_asked_for_again() {
+    let mut bench = bench();
+    let (queue, _) = connect(&mut bench);
+    let first = begin(credentials(OWN, None), 1).1;
+    let sqe = auth(fabrics::AUTHENTICATION_SEND, u32::try_from(first.len()).unwrap());
+    assert_eq!(queue.command(&mut bench, &sqe, &first), Reply::Deferred);
+    let connection = queue.connection();
+    bench.actions();
+    bench.service.authentication_worked(connection, None);
+    let status = Status::COMMAND_INTERRUPTED;
+    let interrupted = Action::Complete { connection, cid: 9, result: 0, status };
+    assert_eq!(bench.actions(), [interrupted]);
+    assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+}
+
+#[test]
+fn the_result_of_work_for_a_queue_that_has_ended_is_dropped() {
+    let mut bench = bench();
+    let (queue, _) = connect(&mut bench);
+    let first = begin(credentials(OWN, None), 1).1;
+    let sqe = auth(fabrics::AUTHENTICATION_SEND, u32::try_from(first.len()).unwrap());
+    queue.command(&mut bench, &sqe, &first);
+    let connection = queue.connection();
+    let work = bench.service.authentication_work(connection).unwrap();
+    bench.service.disconnected(bench.now, connection);
+    bench.actions();
+    bench.service.authentication_worked(connection, Some(work.run(&random(&mut 1))));
+    assert!(bench.actions().is_empty());
+    assert!(!bench.service.is_authenticated(connection));
+}
+
+#[test]
+fn a_command_that_is_not_one_of_dh_hmac_chap_is_refused() {
+    let mut bench = bench();
+    let (queue, _) = connect(&mut bench);
+    let first = begin(credentials(OWN, None), 1).1;
+    let length = u32::try_from(first.len()).unwrap();
+    let good = auth(fabrics::AUTHENTICATION_SEND, length);
+    let field = status_code(Status::INVALID_FIELD);
+    for byte in 1..4 {
+        let mut cdw10 = good.cdw10.to_bytes();
+        cdw10[byte] ^= 0x10;
+        let bad = Sqe { cdw10: cdw10.into(), ..good };
+        assert_eq!(code(queue.command(&mut bench, &bad, &first)), field, "byte {byte}");
+    }
+    for bad in [0, 4097] {
+        let bad = Sqe { cdw11: U32::new(bad), ..good };
+        assert_eq!(code(queue.command(&mut bench, &bad, &[0; 8192])), field);
+    }
+    let short = queue.command(&mut bench, &good, &first[..8]);
+    assert_eq!(code(short), status_code(Status::DATA_SGL_LENGTH_INVALID));
+    queue.send(&mut bench, &first);
+    let receive = auth(fabrics::AUTHENTICATION_RECEIVE, 16);
+    assert_eq!(code(queue.command(&mut bench, &receive, &[])), field, "no room for the challenge");
+    let sgl = SglDescriptor::transport(8);
+    let small = Sqe { sgl, ..auth(fabrics::AUTHENTICATION_RECEIVE, 4096) };
+    let length = status_code(Status::DATA_SGL_LENGTH_INVALID);
+    assert_eq!(code(queue.command(&mut bench, &small, &[])), length);
+    assert_eq!(queue.fetch(&mut bench)[..2], AuthKind::Challenge.ids());
+}
+
+#[test]
+fn a_host_without_a_secret_that_tries_is_told_and_goes_on() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let queue = Queue::Admin(admin);
+    let refused = queue.authenticate(&mut bench, credentials(OWN, None));
+    assert_eq!(refused, Err(AuthError::Refused(crate::fabrics::AuthFailure::Protocol)));
+    assert!(bench.actions().is_empty());
+    bench.ok(admin, &identify(1, 0));
+    let discovery = bench.discovery(0, HOST);
+    let reply = Queue::Admin(discovery).command(
+        &mut bench,
+        &auth(fabrics::AUTHENTICATION_RECEIVE, 64),
+        &[],
+    );
+    assert_eq!(code(reply), status_code(Status::INVALID_OPCODE));
+}
+
+#[test]
+fn secrets_that_change_count_for_queues_that_come_later() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    bench.ok(admin, &set_feature(7, 1 | 1 << 16));
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
+    bench.ok(admin, &identify(1, 0));
+    let connect = Connect::new(SUBSYSTEM, 1, connected.controller.0);
+    let (id, io) = connect.send(&mut bench);
+    assert!(io.unwrap().authentication);
+    assert_eq!(Queue::Io(id).authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+    // A queue that has connected with the old secret proves itself with the new one.
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(7, None)])));
+    assert!(bench.service.is_authenticated(id));
+    assert_eq!(Queue::Io(id).authenticate(&mut bench, credentials(7, None)), Ok(()));
+    assert_eq!(bench.service.host_secrets(HOST).unwrap().pairs.len(), 1);
+}
+
+#[test]
+fn an_event_request_before_the_proof_is_refused_and_after_it_is_held() {
+    let mut bench = bench();
+    let (queue, _) = connect(&mut bench);
+    let request = command(op::ASYNC_EVENT_REQUEST, 4);
+    let required = status_code(Status::AUTHENTICATION_REQUIRED);
+    assert_eq!(code(bench.admin(queue.connection(), &request)), required);
+    assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+    bench.set_cc(queue.connection(), ENABLE);
+    assert_eq!(bench.admin(queue.connection(), &request), Reply::Deferred);
+}

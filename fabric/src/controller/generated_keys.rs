@@ -1,0 +1,30 @@
+//! What the service asks of the one who keeps the TLS keys that authentications make (secure channel
+//! concatenation, NVMe base 2.1, section 8.3.4.5.9).
+//!
+//! The service has the exchange and its rules; who makes the handshakes has the keys.
+
+use core::fmt;
+
+use crate::Nanos;
+use crate::dhchap::proof::Names;
+use crate::tls_psk::TlsPsk;
+
+/// A key of TLS that an authentication has made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratedKey {
+    /// The identity by which the host names the key: `NVMe1Ghh HOST SUBSYSTEM DIGEST`.
+    pub identity: String,
+    /// The key.
+    pub psk: TlsPsk,
+}
+
+/// Who keeps generated keys. Both methods are called while the service is locked: they are quick, and
+/// never use the service.
+pub trait GeneratedKeys: fmt::Debug + Send + Sync {
+    /// Keeps a key for connections of the host to the subsystem, from now on and for a time that the
+    /// implementation bounds, as it does the number of keys.
+    fn keep(&self, now: Nanos, names: Names<'_>, key: GeneratedKey);
+
+    /// Forgets the keys of a host: those for one subsystem, or for all of them.
+    fn forget(&self, host: &str, subsystem: Option<&str>);
+}

@@ -1,0 +1,37 @@
+//! What a host that is connected may do: see namespaces, write to them, name classes.
+
+use std::collections::BTreeSet;
+
+use units::Class;
+
+/// The rights of a host in a subsystem. By default they are all that there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRights {
+    /// NSIDs of the namespaces that the host sees, whether they are there yet or not; `None`: all.
+    /// Of these it sees those that name no hosts, or name it.
+    pub namespaces: Option<BTreeSet<u32>>,
+    /// Whether the host may only read.
+    pub read_only: bool,
+    /// The highest class of the host's commands and connections; `None`: any.
+    pub max_class: Option<Class>,
+}
+
+impl HostRights {
+    /// Says whether they are all that there are.
+    #[must_use]
+    pub fn are_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Says whether the host may see a namespace.
+    #[must_use]
+    pub fn show(&self, nsid: u32) -> bool {
+        self.namespaces.as_ref().is_none_or(|nsids| nsids.contains(&nsid))
+    }
+
+    /// Returns the highest class of the host's commands.
+    #[must_use]
+    pub fn highest_class(&self) -> Class {
+        self.max_class.unwrap_or(Class::Urgent)
+    }
+}

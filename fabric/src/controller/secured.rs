@@ -1,0 +1,28 @@
+//! What the daemon tells the service of TLS: the connections that are over it, and the hosts that have
+//! keys.
+
+use std::sync::Arc;
+
+use super::{ConnectionId, GeneratedKeys, KeyNames, Service};
+
+impl Service {
+    /// Takes note that a connection that was accepted is over TLS, with a key for these names: a
+    /// Connect with others is refused.
+    pub fn secured(&mut self, connection: ConnectionId, names: KeyNames) {
+        self.channels.add(connection, names);
+    }
+
+    /// Has authentications make keys of TLS for hosts that ask for one, which `keys` keeps. Called at
+    /// most once, before hosts connect; without it such hosts are refused.
+    pub fn set_generated_keys(&mut self, keys: Arc<dyn GeneratedKeys>) {
+        self.gate.set_keys(keys);
+    }
+
+    /// Says whether a host has a TLS key. On a listener that allows TLS its connections must be over
+    /// TLS from now on; those that are connected stay, and hosts of discovery are told.
+    pub fn set_tls_key(&mut self, host: &str, has: bool) {
+        if self.channels.set_key(host, has) {
+            self.discovery_changed(|controller| controller.host() == host);
+        }
+    }
+}

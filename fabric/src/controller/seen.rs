@@ -1,0 +1,128 @@
+//! The namespaces that a host sees of a subsystem, as it may see them: a table that hosts with the
+//! same rights share where each sees all.
+
+use std::sync::Arc;
+
+use super::rights::HostRights;
+use super::service::Subsystem;
+use super::{
+    AllowedHost, BackendId, ConnectionId, ControllerId, Namespace, NamespaceTable, Service,
+};
+
+impl Subsystem {
+    /// Returns the rights of a host that may connect: those of its entry, or all.
+    pub(super) fn rights_of(&self, host: &str) -> HostRights {
+        rights_among(&self.spec.hosts, host)
+    }
+
+    /// Returns the namespaces that a host with these rights sees.
+    pub(super) fn table_for(&self, host: &str, rights: &HostRights) -> Arc<NamespaceTable> {
+        self.shared_table(rights).map_or_else(
+            || {
+                let all = self.tables(rights).iter();
+                let seen = all.filter(|n| n.visible_to(host) && rights.show(n.nsid));
+                Arc::new(NamespaceTable::new(seen.cloned()))
+            },
+            Arc::clone,
+        )
+    }
+
+    /// Returns the table of a host with these rights after a change of one namespace; `before` is what
+    /// it was. `None` where the host saw nothing of the namespace, and sees nothing.
+    pub(super) fn table_after(
+        &self,
+        nsid: u32,
+        host: &str,
+        rights: &HostRights,
+        before: &NamespaceTable,
+    ) -> Option<Arc<NamespaceTable>> {
+        let seen = self.tables(rights).get(nsid);
+        let seen = seen.filter(|n| n.visible_to(host) && rights.show(nsid));
+        if seen.is_none() && before.get(nsid).is_none() {
+            return None;
+        }
+        let shared = self.shared_table(rights).map(Arc::clone);
+        Some(shared.unwrap_or_else(|| Arc::new(before.with(nsid, seen.cloned()))))
+    }
+
+    /// Sets or clears a namespace in the tables.
+    pub(super) fn set_in_tables(&mut self, nsid: u32, namespace: Option<&Arc<Namespace>>) {
+        if let Some(protected) = self.protected.get_mut() {
+            let namespace = namespace.map(|namespace| Arc::new(namespace.protected()));
+            *protected = Arc::new(protected.with(nsid, namespace));
+        }
+        self.namespaces = Arc::new(self.namespaces.with(nsid, namespace.cloned()));
+    }
+
+    /// Returns all namespaces, as a host with these rights may use them. Those that are only read are
+    /// copied when the first host asks for them.
+    fn tables(&self, rights: &HostRights) -> &Arc<NamespaceTable> {
+        if !rights.read_only {
+            return &self.namespaces;
+        }
+        self.protected.get_or_init(|| {
+            let protected = self.namespaces.iter().map(|namespace| Arc::new(namespace.protected()));
+            Arc::new(NamespaceTable::new(protected))
+        })
+    }
+
+    /// Returns the table of all namespaces, where a host with these rights sees all.
+    fn shared_table(&self, rights: &HostRights) -> Option<&Arc<NamespaceTable>> {
+        let all = self.restricted == 0 && rights.namespaces.is_none();
+        all.then(|| self.tables(rights))
+    }
+}
+
+/// Returns the rights of a host that may connect where these hosts are listed.
+fn rights_among(hosts: &[AllowedHost], host: &str) -> HostRights {
+    let listed = hosts.iter().find(|known| known.nqn == host);
+    listed.map(|known| known.rights.clone()).unwrap_or_default()
+}
+
+impl Service {
+    /// Lists the devices of the namespaces that the host of an admin queue sees; nothing for a connection
+    /// that is none.
+    #[must_use]
+    pub fn devices_seen(&self, connection: ConnectionId) -> Vec<BackendId> {
+        let controller = self.admin_queue_of(connection).and_then(|id| self.controllers.get(&id));
+        let seen = controller.into_iter().flat_map(|controller| controller.table.iter());
+        seen.map(|namespace| namespace.backend).filter(|id| *id != BackendId::NONE).collect()
+    }
+
+    /// Returns the controllers of a subsystem whose hosts would lose something if it had these hosts:
+    /// those that [could not stay](Self::refused_by), and those that would see a namespace no more, or
+    /// could not write any more to one that they see.
+    #[must_use]
+    pub fn hurt_by(&self, nqn: &str, any: bool, hosts: &[AllowedHost]) -> Vec<ControllerId> {
+        let refused = self.refused_by(nqn, any, hosts);
+        let of = self.subsystems.get(nqn).into_iter().flat_map(|subsystem| &subsystem.controllers);
+        let loses = |id: &ControllerId| {
+            self.controllers.get(id).is_some_and(|controller| {
+                let rights = rights_among(hosts, controller.host());
+                let reads = rights.read_only && !controller.rights.read_only;
+                controller.table.iter().any(|n| reads || !rights.show(n.nsid))
+            })
+        };
+        of.copied().filter(|id| refused.contains(id) || loses(id)).collect()
+    }
+
+    /// Gives the controllers of a subsystem the rights that their hosts have now, and tells the hosts
+    /// of the namespaces that they see otherwise.
+    pub(super) fn settle_rights(&mut self, nqn: &str) {
+        let Some(subsystem) = self.subsystems.get(nqn) else { return };
+        for id in &subsystem.controllers {
+            let Some(controller) = self.controllers.get_mut(id) else { continue };
+            let rights = subsystem.rights_of(controller.host());
+            if rights == controller.rights {
+                continue;
+            }
+            let table = subsystem.table_for(controller.host(), &rights);
+            let changed = controller.table.differing(&table);
+            controller.shared.set_max_class(rights.highest_class());
+            (controller.table, controller.rights) = (table, rights);
+            controller.namespaces_changed(changed);
+            controller.pump_events(&mut self.actions);
+            self.tables_changed.insert(controller.id);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Tests of what hosts may do: which namespaces they see, and whether they may write to them, while
+//! this changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use core::sync::atomic::Ordering;
+use proptest::prelude::*;
+use units::Class;
+
+use super::*;
+use crate::controller::{AllowedHost, HostRights};
+
+/// The most namespaces of a subsystem here.
+const MOST: u32 = 6;
+
+fn allowed(host: &str, rights: &HostRights) -> AllowedHost {
+    AllowedHost { rights: rights.clone(), ..host.into() }
+}
+
+fn only(nsids: &[u32]) -> HostRights {
+    HostRights { namespaces: Some(nsids.iter().copied().collect()), ..HostRights::default() }
+}
+
+fn reader() -> HostRights {
+    HostRights { read_only: true, ..HostRights::default() }
+}
+
+/// Makes a service whose second subsystem any host may use, and lists none.
+fn bench() -> Bench {
+    let config = ServiceConfig { max_namespaces: MOST, ..ServiceConfig::default() };
+    let mut bench = Bench::with(config);
+    bench.service.remove_host(bench.now, OTHER, HOST).unwrap();
+    bench
+}
+
+/// A change of a subsystem that any host may use.
+#[derive(Clone, Debug)]
+enum Change {
+    /// Adds a namespace, or removes the one that is there; hosts at these bits see it, all where 0.
+    Namespace { nsid: u32, hosts: u8 },
+    /// Gives a namespace another size.
+    Resize { nsid: u32, blocks: u64 },
+    /// Gives a host an entry with these rights; `None` takes the entry away.
+    Rights { host: usize, rights: Option<HostRights> },
+}
+
+fn rights() -> impl Strategy<Value = HostRights> {
+    let nsids = prop::collection::btree_set(1..=MOST, 0..4);
+    let class = prop::option::of(prop::sample::select(Class::ALL.to_vec()));
+    (prop::option::of(nsids), any::<bool>(), class).prop_map(
+        |(namespaces, read_only, max_class)| HostRights { namespaces, read_only, max_class },
+    )
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => (1..=MOST, prop_oneof![2 => Just(0), 1 => 1..4u8])
+            .prop_map(|(nsid, hosts)| Change::Namespace { nsid, hosts }),
+        1 => (1..=MOST, 1..9u64).prop_map(|(nsid, blocks)| Change::Resize { nsid, blocks }),
+        3 => (0..2usize, prop::option::weighted(0.8, rights()))
+            .prop_map(|(host, rights)| Change::Rights { host, rights }),
+    ]
+}
+
+const HOSTS: [&str; 2] = [HOST, STRANGER];
+
+/// What there is, in the simplest form: each namespace's hosts and blocks, and each host's entry.
+#[derive(Default)]
+struct Model {
+    namespaces: BTreeMap<u32, (u8, u64)>,
+    rights: [Option<HostRights>; 2],
+}
+
+impl Model {
+    /// Returns what a host sees: for each namespace whether it is protected, and its blocks.
+    fn seen(&self, host: usize) -> BTreeMap<u32, (bool, u64)> {
+        let rights = self.rights[host].clone().unwrap_or_default();
+        let named = |hosts: u8| hosts == 0 || hosts >> host & 1 == 1;
+        let all = self.namespaces.iter();
+        let seen = all.filter(|(nsid, (hosts, _))| named(*hosts) && rights.show(**nsid));
+        seen.map(|(&nsid, &(_, blocks))| (nsid, (rights.read_only, blocks))).collect()
+    }
+
+    /// Makes a change here and in the service.
+    fn make(&mut self, bench: &mut Bench, change: Change) {
+        let (now, service) = (bench.now, &mut bench.service);
+        match change {
+            Change::Namespace { nsid, hosts } if !self.namespaces.contains_key(&nsid) => {
+                let names =
+                    |(at, host): (usize, &&str)| (hosts >> at & 1 == 1).then(|| (*host).to_owned());
+                let listed = HOSTS.iter().enumerate().filter_map(names).collect();
+                let tag = u8::try_from(nsid).unwrap();
+                let hosts_of = (hosts != 0).then_some(listed);
+                let added = Namespace { nsid, hosts: hosts_of, ..namespace(tag) };
+                service.add_namespace(now, OTHER, added).unwrap();
+                self.namespaces.insert(nsid, (hosts, 1000));
+            }
+            Change::Namespace { nsid, .. } => {
+                service.remove_namespace(now, OTHER, nsid).unwrap();
+                self.namespaces.remove(&nsid);
+            }
+            Change::Resize { nsid, blocks } => {
+                let known = self.namespaces.get_mut(&nsid).map(|known| known.1 = blocks);
+                let done = service.resize_namespace(now, OTHER, nsid, blocks);
+                assert_eq!(done.is_ok(), known.is_some());
+            }
+            Change::Rights { host, rights } => {
+                let name = HOSTS[host];
+                let before = std::mem::replace(&mut self.rights[host], rights.clone());
+                let done = match (&rights, before) {
+                    (Some(rights), None) => service.add_host(now, OTHER, allowed(name, rights)),
+                    (Some(rights), Some(_)) => service.set_host(now, OTHER, allowed(name, rights)),
+                    (None, Some(_)) => service.remove_host(now, OTHER, name),
+                    (None, None) => Ok(()),
+                };
+                done.unwrap();
+            }
+        }
+    }
+}
+
+/// A connected host with its admin queue.
+struct Connection {
+    host: usize,
+    admin: ConnectionId,
+    connected: Connected,
+    version: u64,
+}
+
+fn connect(bench: &mut Bench, host: usize) -> Connection {
+    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).host(HOSTS[host]).send(bench);
+    let connected = connected.unwrap();
+    bench.set_cc(admin, ENABLE);
+    // Namespace Attribute Notices.
+    bench.ok(admin, &set_feature(0x0b, 0x100));
+    Connection { host, admin, connected, version: 0 }
+}
+
+fn nsids(page: &[u8]) -> BTreeSet<u32> {
+    let all = page.chunks_exact(4).map(|nsid| u32::from_le_bytes(nsid.try_into().unwrap()));
+    all.take_while(|nsid| *nsid != 0).collect()
+}
+
+/// Checks that a host is shown what it may see, by every way that there is, and nothing else.
+fn check(bench: &mut Bench, of: &Connection, model: &Model) {
+    let seen = model.seen(of.host);
+    let table = bench.service.namespaces(of.connected.controller);
+    let shown = table
+        .iter()
+        .map(|n| (n.nsid, (n.features.contains(NamespaceFeatures::READ_ONLY), n.geometry.blocks)));
+    assert_eq!(shown.collect::<BTreeMap<_, _>>(), seen);
+    // The health log sums up these devices.
+    let backends: BTreeSet<_> = table.iter().map(|n| n.backend.0).collect();
+    let devices: BTreeSet<_> = bench.service.devices_seen(of.admin).iter().map(|id| id.0).collect();
+    assert_eq!(devices, backends);
+    for list in [0x02, 0x10] {
+        bench.ok(of.admin, &identify(list, 0));
+        assert_eq!(nsids(&bench.out), seen.keys().copied().collect());
+    }
+    for nsid in 1..=MOST {
+        let visible = seen.get(&nsid);
+        for (cns, nsattr) in [(0x00, 99), (0x11, 99), (0x08, 8)] {
+            bench.ok(of.admin, &identify(cns, nsid));
+            match visible {
+                Some((protected, _)) => assert_eq!(bench.out[nsattr], u8::from(*protected)),
+                None => assert!(bench.out.iter().all(|byte| *byte == 0), "nothing of {nsid}"),
+            }
+        }
+        let descriptors = bench.admin(of.admin, &identify(0x03, nsid));
+        match visible {
+            Some(_) => assert_eq!(descriptors, Reply::OK),
+            None => assert_eq!(code(descriptors), status_code(Status::INVALID_NAMESPACE)),
+        }
+        bench.ok(of.admin, &identify(0x12, nsid));
+        let count = u16::from_le_bytes([bench.out[0], bench.out[1]]);
+        let others = HOSTS.iter().enumerate().filter(|(at, _)| model.seen(*at).contains_key(&nsid));
+        let known = if visible.is_some() { others.count() } else { 0 };
+        assert_eq!(usize::from(count), known, "controllers with {nsid}");
+    }
+    let most = model.rights[of.host].as_ref().and_then(|rights| rights.max_class);
+    assert_eq!(of.connected.shared.max_class(), most.unwrap_or(Class::Urgent));
+}
+
+proptest! {
+    #[test]
+    fn a_host_sees_what_it_may_and_learns_of_each_change(
+        before in prop::collection::vec(change(), 0..6),
+        changes in prop::collection::vec(change(), 1..12),
+    ) {
+        let mut bench = bench();
+        let mut model = Model::default();
+        for change in before {
+            model.make(&mut bench, change);
+        }
+        let mut hosts = [connect(&mut bench, 0), connect(&mut bench, 1)];
+        bench.actions();
+        for change in changes {
+            let old = [model.seen(0), model.seen(1)];
+            let highest = |hosts: &[Connection; 2]| {
+                hosts.each_ref().map(|of| of.connected.shared.max_class())
+            };
+            let old_class = highest(&hosts);
+            let of_namespace = match &change {
+                Change::Resize { nsid, .. } => Some(*nsid),
+                _ => None,
+            };
+            for of in &mut hosts {
+                let request = command(op::ASYNC_EVENT_REQUEST, 31);
+                prop_assert_eq!(bench.admin(of.admin, &request), Reply::Deferred);
+                of.version = of.connected.shared.table_version.load(Ordering::Acquire);
+            }
+            model.make(&mut bench, change);
+            let told = bench.actions();
+            for (of, old) in hosts.iter().zip(old) {
+                let new = model.seen(of.host);
+                let all: BTreeSet<u32> = old.keys().chain(new.keys()).copied().collect();
+                let differ = |nsid: &u32| {
+                    old.get(nsid) != new.get(nsid) || of_namespace == Some(*nsid)
+                };
+                let differing: BTreeSet<u32> = all.into_iter().filter(differ).collect();
+                let event = told.iter().any(|action| matches!(
+                    action,
+                    Action::Complete { connection, result: 0x04_0002, .. } if *connection == of.admin
+                ));
+                prop_assert_eq!(event, !differing.is_empty(), "an event for {:?}", differing);
+                let changed_class = old_class[of.host] != of.connected.shared.max_class();
+                let version = of.connected.shared.table_version.load(Ordering::Acquire);
+                if event || changed_class {
+                    prop_assert!(version > of.version, "queues look again");
+                }
+                bench.ok(of.admin, &log(0x04, 4096, 0, false));
+                prop_assert_eq!(nsids(&bench.out), differing, "the Changed Namespace List");
+                if !event {
+                    // The request is taken back, so that the next one finds room.
+                    let mut abort = command(op::ABORT, 30);
+                    abort.cdw10 = U32::new(31 << 16);
+                    bench.ok(of.admin, &abort);
+                }
+            }
+            bench.actions();
+            for of in &hosts {
+                check(&mut bench, of, &model);
+            }
+        }
+        // What a host that connects now sees is what one sees that stayed.
+        for of in hosts {
+            let host = of.host;
+            bench.service.disconnected(bench.now, of.admin);
+            let again = connect(&mut bench, host);
+            check_alone(&bench, &again, &model);
+        }
+    }
+
+    #[test]
+    fn who_would_lose_something_is_known_before(
+        now in prop::collection::vec(change(), 0..10),
+        next in prop::option::of(rights()),
+        any in any::<bool>(),
+    ) {
+        let mut bench = bench();
+        let mut model = Model::default();
+        for change in now {
+            model.make(&mut bench, change);
+        }
+        let of = connect(&mut bench, 0);
+        let hosts: Vec<AllowedHost> = next.iter().map(|rights| allowed(HOST, rights)).collect();
+        let hurt = bench.service.hurt_by(OTHER, any, &hosts);
+        let old = model.seen(0);
+        model.rights[0] = next.clone();
+        let new = model.seen(0);
+        let writes = |seen: Option<&(bool, u64)>| seen.is_some_and(|(protected, _)| !protected);
+        let loses = old.keys().any(|nsid| {
+            !new.contains_key(nsid) || writes(old.get(nsid)) && !writes(new.get(nsid))
+        });
+        let expected = loses || next.is_none() && !any;
+        prop_assert_eq!(hurt == [of.connected.controller], expected, "{:?} to {:?}", old, new);
+    }
+}
+
+fn check_alone(bench: &Bench, of: &Connection, model: &Model) {
+    let table = bench.service.namespaces(of.connected.controller);
+    let shown: BTreeSet<u32> = table.iter().map(|n| n.nsid).collect();
+    assert_eq!(shown, model.seen(of.host).keys().copied().collect());
+}
+
+#[test]
+fn a_disk_is_read_only_for_one_host_and_not_for_another() {
+    let mut bench = bench();
+    bench.service.add_namespace(bench.now, OTHER, namespace(1)).unwrap();
+    bench.service.add_host(bench.now, OTHER, allowed(HOST, &reader())).unwrap();
+    let (read, write) = (connect(&mut bench, 0), connect(&mut bench, 1));
+    let protected = |bench: &mut Bench, of: &Connection| {
+        bench.ok(of.admin, &identify(0x00, 1));
+        bench.out[99] & 1 == 1
+    };
+    assert!(protected(&mut bench, &read));
+    assert!(!protected(&mut bench, &write));
+    bench.service.remove_host(bench.now, OTHER, HOST).unwrap();
+    assert!(!protected(&mut bench, &read), "without an entry it has the rights of any");
+}
+
+#[test]
+fn hosts_that_see_all_share_a_table() {
+    let mut bench = bench();
+    for tag in 1..=3 {
+        bench.service.add_namespace(bench.now, OTHER, namespace(tag)).unwrap();
+    }
+    bench.service.add_host(bench.now, OTHER, allowed(HOST, &reader())).unwrap();
+    let (one, other) = (connect(&mut bench, 0), connect(&mut bench, 0));
+    let table = |bench: &Bench, of: &Connection| bench.service.namespaces(of.connected.controller);
+    let shared = |bench: &Bench| std::sync::Arc::ptr_eq(&table(bench, &one), &table(bench, &other));
+    assert!(shared(&bench));
+    bench.service.resize_namespace(bench.now, OTHER, 2, 7).unwrap();
+    assert!(shared(&bench), "after a change too");
+    bench.service.set_host(bench.now, OTHER, allowed(HOST, &only(&[2, 9]))).unwrap();
+    assert_eq!(table(&bench, &one).iter().map(|n| n.nsid).collect::<Vec<_>>(), [2]);
+}

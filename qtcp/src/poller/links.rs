@@ -1,0 +1,137 @@
+//! The links of a target, each in both directions.
+
+use units::PerClass;
+
+use super::look::Both;
+use crate::Rate;
+use crate::class_split::LinkDirection;
+use crate::completions::LinkLoad;
+use crate::link::{self, ClassGoal, Rules};
+
+/// A direction of a link, seen from the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the target to hosts.
+    Out,
+    /// From hosts to the target.
+    Into,
+}
+
+/// The settings of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkSettings {
+    /// Name. No two links have the same.
+    pub name: String,
+    /// Capacity in bits per second; `None`: as much as was seen to go through.
+    pub capacity: Option<u64>,
+    /// The goal of each class. Rates are of [`payload`].
+    pub goals: PerClass<ClassGoal>,
+}
+
+/// A link, as it is configured.
+#[derive(Debug)]
+pub struct ConfiguredLink {
+    /// The settings.
+    pub settings: LinkSettings,
+    out: LinkDirection,
+    into: LinkDirection,
+}
+
+/// All links, the default one first.
+#[derive(Debug, Default)]
+pub struct Links(Vec<ConfiguredLink>);
+
+/// The part of a link's capacity that is payload: full Ethernet frames of IPv4 and TCP with time
+/// stamps (1448 of 1514 bytes), less what small packets take.
+const PAYLOAD: f64 = 0.95;
+
+/// Returns the rate of data that goes through a link that carries `bits` per second.
+#[must_use]
+pub fn payload(bits: u64) -> Rate {
+    #[expect(clippy::cast_precision_loss, reason = "bits per second of a link")]
+    Rate::from_bits(bits as f64).times(PAYLOAD)
+}
+
+impl Links {
+    /// Takes new settings, the default link's first; `writes` says whether hosts' data is paced. A link
+    /// that stays keeps its flows and its estimates.
+    pub fn configure(&mut self, links: &[LinkSettings], writes: bool) {
+        let mut before = std::mem::take(&mut self.0);
+        for link in links {
+            let kept = before.iter().position(|known| known.settings.name == link.name);
+            let mut known = match kept {
+                Some(index) => before.swap_remove(index),
+                None => ConfiguredLink::new(link),
+            };
+            known.settings = link.clone();
+            known.into.paced = writes;
+            for direction in [&mut known.out, &mut known.into] {
+                direction.link.configure(link.goals, link.capacity.map(payload));
+            }
+            self.0.push(known);
+        }
+    }
+
+    /// Returns the index of the link of a name; where no link has the name, the default link's.
+    #[must_use]
+    pub fn find(&self, name: Option<&str>) -> usize {
+        let named = |name| self.0.iter().position(|link| link.settings.name == name);
+        name.and_then(named).unwrap_or(0)
+    }
+
+    /// Returns the name of a link; `None` where the index is none's.
+    #[must_use]
+    pub fn name(&self, index: usize) -> Option<&str> {
+        Some(&self.0.get(index)?.settings.name)
+    }
+
+    /// Returns one direction of a link.
+    pub fn direction(&mut self, index: usize, direction: Direction) -> Option<&mut LinkDirection> {
+        debug_assert!(index < self.0.len(), "each connection has the index of a present link");
+        Some(self.0.get_mut(index)?.direction_mut(direction))
+    }
+
+    /// Returns what a link carries, in both directions.
+    #[must_use]
+    pub fn load(&self, index: usize) -> Both<LinkLoad> {
+        let Some(ConfiguredLink { out, into, .. }) = self.0.get(index) else {
+            return Both::default();
+        };
+        let load = |this: &LinkDirection, that: &LinkDirection| LinkLoad {
+            fastest: this.link.fastest(),
+            total: this.link.total(),
+            other: that.link.total(),
+        };
+        Both { out: load(out, into), into: load(into, out) }
+    }
+
+    /// Returns all links, the default one first.
+    pub fn iter(&self) -> impl Iterator<Item = &ConfiguredLink> {
+        self.0.iter()
+    }
+}
+
+impl ConfiguredLink {
+    fn new(settings: &LinkSettings) -> Self {
+        let capacity = settings.capacity.map(payload);
+        let link = || link::Link::new(settings.goals, capacity, Rules::default());
+        let direction = || LinkDirection::new(link());
+        Self { settings: settings.clone(), out: direction(), into: direction() }
+    }
+
+    /// Returns one direction.
+    #[must_use]
+    pub const fn direction(&self, direction: Direction) -> &LinkDirection {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::Into => &self.into,
+        }
+    }
+
+    const fn direction_mut(&mut self, direction: Direction) -> &mut LinkDirection {
+        match direction {
+            Direction::Out => &mut self.out,
+            Direction::Into => &mut self.into,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a look at a connection sees, and what it allows.
+
+use core::fmt;
+use core::hash::Hash;
+use core::time::Duration;
+
+use crate::completions::LinkLoad;
+use crate::lately::Lately;
+use crate::pacing::Pacing;
+use crate::{Nanos, Observation, Rate};
+
+/// A connection, as the poller reaches it: what it tells of the network, and where its limits are set.
+pub trait Watched: fmt::Debug {
+    /// The connection's name.
+    type Id: Copy + Eq + Hash + fmt::Debug;
+
+    /// Returns the connection's name.
+    fn id(&self) -> Self::Id;
+    /// Returns the state that its reactor and the poller share.
+    fn pacing(&self) -> &Pacing;
+    /// Makes the observations since the last look, on a link that carries so much. An interval of zero
+    /// counts nothing. Returns `None` where the connection is gone; its reactor reports that.
+    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<Seen>;
+    /// Sets limits.
+    fn allow(&mut self, allowed: &Allowed<'_>);
+    /// Lets little be handed over at once until it is known what the connection moves. The first look
+    /// after a rest measures nothing: the bytes before it have no rate.
+    fn rest(&mut self);
+    /// Lifts all limits.
+    fn lift(&mut self);
+}
+
+/// What a look has seen since the last one.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// What was sent.
+    pub out: Observation,
+    /// What was received.
+    pub into: Observation,
+    /// The round-trip time of the connection.
+    pub rtt: Duration,
+    /// Whether nothing behind the target holds data back: a class has more to send only if some of it
+    /// waits in the target.
+    pub idle: bool,
+}
+
+/// A value of each direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Both<T> {
+    /// The value of what the target sends.
+    pub out: T,
+    /// The value of what hosts send.
+    pub into: T,
+}
+
+/// What a connection may do from now on.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowed<'a> {
+    /// The present time.
+    pub now: Nanos,
+    /// The limits of its rates.
+    pub limits: Both<Option<Rate>>,
+    /// The rates that it has.
+    pub rates: Both<Rate>,
+    /// Whether classes that are never held back move data.
+    pub free: Both<bool>,
+    /// The round-trip time.
+    pub rtt: Duration,
+    /// What happened to it lately.
+    pub lately: &'a Lately,
+}

@@ -1,0 +1,236 @@
+//! The poller: what looks at every connection about once in a round trip, and limits the connection's
+//! rates of sending and of R2T. The daemon runs it in a thread beside the reactors, on sockets and
+//! queue pairs; a simulation runs it on connections of its own.
+//!
+//! - [`Watched`]: a connection; [`Seen`] is what a look at it has seen, [`Allowed`] what it may do.
+//! - [`Links`]: the links, and the goals of their classes.
+//! - [`SocketPath`]: the connection's way where it is a TCP socket; [`QueuePairPath`]: where it is a
+//!   queue pair.
+
+mod connection;
+mod links;
+mod look;
+mod queue_pair;
+mod socket;
+
+use core::cmp::Reverse;
+use core::time::Duration;
+use std::collections::{BinaryHeap, HashMap};
+
+use slab::Slab;
+use units::{Class, nanos};
+
+use self::connection::{LONGEST, RESTING};
+use crate::Nanos;
+use crate::link::Standing;
+
+pub use connection::PacedConnection;
+pub use links::{ConfiguredLink, Direction, LinkSettings, Links, payload};
+pub use look::{Allowed, Both, Seen, Watched};
+pub use queue_pair::{QueuePairMeters, QueuePairPath, QueuePairTraffic};
+pub use socket::{Socket, SocketPath};
+
+/// The CPU time of one look.
+const LOOK_COST: Duration = Duration::from_nanos(1500);
+/// The part of a core, as its inverse, that all looks together may take. With more connections the
+/// looks become rarer, down to one in the longest interval for each connection.
+const CORE_PART: u32 = 20;
+
+/// The settings of the stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Whether the stage acts.
+    pub enabled: bool,
+    /// Whether hosts' data is paced, by R2T.
+    pub writes: bool,
+    /// The links, the default one first.
+    pub links: Vec<LinkSettings>,
+}
+
+/// All connections that are paced, or would be if the stage were on.
+#[derive(Debug)]
+pub struct Poller<C: Watched> {
+    links: Links,
+    enabled: bool,
+    connections: Slab<PacedConnection<C>>,
+    /// The index of each connection in `connections`.
+    places: HashMap<C::Id, usize>,
+    /// The next looks: the time, the connection's index and its generation.
+    due: BinaryHeap<Reverse<(Nanos, usize, u32)>>,
+    generation: u32,
+    /// Connections that were looked at in the last round of the longest interval.
+    busy: u32,
+    busy_since: Nanos,
+    busy_next: u32,
+}
+
+/// The shortest time for which the poller rests before it looks again.
+pub const SHORTEST_REST: Duration = Duration::from_micros(50);
+
+impl<C: Watched> Default for Poller<C> {
+    fn default() -> Self {
+        Self {
+            links: Links::default(),
+            enabled: false,
+            connections: Slab::new(),
+            places: HashMap::new(),
+            due: BinaryHeap::new(),
+            generation: 0,
+            busy: 0,
+            busy_since: Nanos::ZERO,
+            busy_next: 0,
+        }
+    }
+}
+
+impl<C: Watched> Poller<C> {
+    /// Takes new settings; `link_of` finds each connection's link among them.
+    pub fn configure(&mut self, settings: &Settings, link_of: impl Fn(&Links, &C) -> usize) {
+        let begun = settings.enabled && !self.enabled;
+        self.enabled = settings.enabled;
+        let links = &mut self.links;
+        for (_, connection) in &mut self.connections {
+            connection.leave(links);
+            if !settings.enabled {
+                connection.lift_limits();
+            }
+        }
+        links.configure(&settings.links, settings.writes);
+        for (_, connection) in &mut self.connections {
+            connection.link = link_of(links, &connection.of);
+        }
+        if !self.enabled {
+            self.due.clear();
+        } else if begun {
+            let all = self.connections.iter();
+            self.due.extend(all.map(|(index, one)| Reverse((Nanos::ZERO, index, one.generation))));
+        }
+    }
+
+    /// Returns the links.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Adds a new connection, on the link of this index.
+    pub fn add(&mut self, now: Nanos, connection: C, link: usize) {
+        self.generation = self.generation.wrapping_add(1);
+        let id = connection.id();
+        let mut connection = PacedConnection::new(now, connection, self.generation, link);
+        if self.enabled {
+            connection.expect_traffic();
+        }
+        let index = self.connections.insert(connection);
+        if self.enabled {
+            self.due.push(Reverse((now, index, self.generation)));
+        }
+        self.places.insert(id, index);
+    }
+
+    /// Removes a connection that has ended.
+    pub fn remove(&mut self, id: C::Id) {
+        let place = self.places.remove(&id);
+        if let Some(mut connection) = place.and_then(|index| self.connections.try_remove(index)) {
+            connection.leave(&mut self.links);
+        }
+    }
+
+    /// Says whether there is nothing to look at: the stage is off, or there is no connection.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        !self.enabled || self.places.is_empty()
+    }
+
+    /// Looks at the connections whose time has come. Returns the time at which the next one is due.
+    pub fn poll(&mut self, now: Nanos) -> Option<Nanos> {
+        self.poll_with(now, |_| ())
+    }
+
+    /// Does the same, and shows each connection after the look at it.
+    pub fn poll_with(
+        &mut self,
+        now: Nanos,
+        mut looked: impl FnMut(&PacedConnection<C>),
+    ) -> Option<Nanos> {
+        while let Some(&Reverse((at, index, generation))) = self.due.peek() {
+            if at > now {
+                return Some(at);
+            }
+            self.due.pop();
+            let place = self.connections.get_mut(index);
+            let Some(connection) = place.filter(|one| one.generation == generation) else {
+                continue;
+            };
+            let wait = connection.look(now, &mut self.links);
+            looked(connection);
+            let at = if wait >= RESTING {
+                shared_wakeup(now + wait)
+            } else {
+                self.busy_next += 1;
+                now + wait.max(LOOK_COST * CORE_PART * self.busy).min(wait.max(LONGEST))
+            };
+            self.due.push(Reverse((at, index, generation)));
+            if now.since(self.busy_since) > LONGEST {
+                // The number of looks in one longest interval is at most one for each connection.
+                let known = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+                self.busy = self.busy_next.min(known);
+                (self.busy_since, self.busy_next) = (now, 0);
+            }
+        }
+        None
+    }
+
+    /// Returns a connection; `None` while the stage is off.
+    #[must_use]
+    pub fn connection(&self, id: C::Id) -> Option<&PacedConnection<C>> {
+        let connection = self.connections.get(*self.places.get(&id)?)?;
+        self.enabled.then_some(connection)
+    }
+
+    /// Sums up the connections that move data of a class on a link: their number, their rates added
+    /// up, and the means of their alpha and Q.
+    #[must_use]
+    pub fn class_standing(
+        &self,
+        link: usize,
+        class: Class,
+        direction: Direction,
+    ) -> (u32, Standing) {
+        let mut sum = Standing { quality: 0.0, ..Standing::default() };
+        let (mut flows, mut limited) = (0_u32, true);
+        let here = self.connections.iter().filter(|(_, connection)| connection.link == link);
+        for flow in here.map(|(_, connection)| &connection.flows(direction)[class]) {
+            if flow.id.is_none() {
+                continue;
+            }
+            flows += 1;
+            let standing = flow.standing;
+            sum.rate = sum.rate + standing.rate;
+            sum.alpha += standing.alpha;
+            sum.quality += standing.quality;
+            match standing.limit {
+                Some(limit) => sum.limit = Some(sum.limit.unwrap_or_default() + limit),
+                None => limited = false,
+            }
+        }
+        let count = f64::from(flows.max(1));
+        (sum.alpha, sum.quality) = (sum.alpha / count, sum.quality / count);
+        if flows == 0 {
+            sum.quality = 1.0;
+        }
+        sum.limit = sum.limit.filter(|_| limited);
+        (flows, sum)
+    }
+
+    /// Counts the looks that are planned, and the connections that there is memory for.
+    #[must_use]
+    pub fn held(&self) -> (usize, usize) {
+        (self.due.len(), self.connections.capacity())
+    }
+}
+
+/// Rounds the time of a look up, so that one wake-up serves all connections that rest.
+fn shared_wakeup(at: Nanos) -> Nanos {
+    Nanos(at.0.checked_next_multiple_of(nanos(RESTING)).unwrap_or(at.0))
+}

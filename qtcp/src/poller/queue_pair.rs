@@ -1,0 +1,171 @@
+//! The way of a queue pair's data (docs/sources.md, E2): its completions tell what has arrived and how
+//! long it took, and the target itself keeps to the limits.
+
+use std::sync::Arc;
+
+use super::look::{Allowed, Both, Seen};
+use crate::completions::{Completions, LEAST_WINDOW, LinkLoad, Meter, Posted, Sampler};
+use crate::pacing::{Answers, Pacing};
+use crate::{Nanos, Observation, Rate};
+
+/// What has become of a queue pair's work requests, in both directions.
+#[derive(Debug, Default)]
+pub struct QueuePairTraffic {
+    /// Of WRITEs, and of SENDs with them.
+    pub out: Completions,
+    /// Of READs.
+    pub into: Completions,
+}
+
+/// The meters by which whoever posts a queue pair's work requests fills its [`QueuePairTraffic`].
+#[derive(Debug, Default)]
+pub struct QueuePairMeters {
+    out: Meter,
+    into: Meter,
+    traffic: Arc<QueuePairTraffic>,
+}
+
+impl QueuePairMeters {
+    /// Returns what the meters tell.
+    #[must_use]
+    pub fn traffic(&self) -> Arc<QueuePairTraffic> {
+        Arc::clone(&self.traffic)
+    }
+
+    /// Takes note that WRITEs and SENDs of so many bytes are posted. Returns what
+    /// [`Self::complete_out`] takes when they are complete.
+    pub fn post_out(&mut self, now: Nanos, bytes: u64) -> Posted {
+        self.out.post(now, bytes)
+    }
+
+    /// Takes note that a READ of so many bytes is posted. Returns what [`Self::complete_into`] takes
+    /// when it is complete.
+    pub fn post_into(&mut self, now: Nanos, bytes: u64) -> Posted {
+        self.into.post(now, bytes)
+    }
+
+    /// Takes note that WRITEs and SENDs are complete.
+    pub fn complete_out(&mut self, now: Nanos, posted: Posted) {
+        self.out.complete(now, posted, &self.traffic.out);
+    }
+
+    /// Takes note that a READ is complete.
+    pub fn complete_into(&mut self, now: Nanos, posted: Posted) {
+        self.into.complete(now, posted, &self.traffic.into);
+    }
+}
+
+/// The way of a queue pair's data.
+#[derive(Debug)]
+pub struct QueuePairPath {
+    traffic: Arc<QueuePairTraffic>,
+    samplers: Both<Sampler>,
+    /// The notifications of congestion that the device had counted at the last look.
+    notified: Both<Option<u64>>,
+}
+
+impl QueuePairPath {
+    /// Makes the way of a queue pair whose packets have up to `mtu` bytes of data.
+    #[must_use]
+    pub fn new(traffic: Arc<QueuePairTraffic>, mtu: u32) -> Self {
+        let samplers = Both { out: Sampler::new(mtu), into: Sampler::new(mtu) };
+        Self { traffic, samplers, notified: Both::default() }
+    }
+
+    /// Takes the rate of data to which the device holds the queue pair from now on; `None`: to none.
+    pub fn held_to(&mut self, rate: Option<Rate>) {
+        self.samplers.out.held_to(rate);
+    }
+
+    /// Makes the observations since the last look. `notified` has what the device has counted, where it
+    /// counts congestion, in place of the time in queues: of what it sends, notifications; of what it
+    /// receives, marked packets.
+    pub fn look(
+        &mut self,
+        now: Nanos,
+        link: &Both<LinkLoad>,
+        notified: Option<Both<Option<u64>>>,
+    ) -> Seen {
+        let Self { traffic, samplers, notified: before } = self;
+        let mut out = samplers.out.sample(now, &traffic.out, &link.out);
+        let mut into = samplers.into.sample(now, &traffic.into, &link.into);
+        if let Some(counts) = notified {
+            count_marks(&mut out, &mut before.out, counts.out);
+            count_marks(&mut into, &mut before.into, counts.into);
+        }
+        Seen { out, into, rtt: out.rtt.max(into.rtt), idle: true }
+    }
+
+    /// Sets the rates, and what may be under way at them: a quarter more than what the connection moves
+    /// at its rate, or is allowed to. Of classes that are never held back, all that there is.
+    pub fn allow(&self, pacing: &Pacing, allowed: &Allowed<'_>) {
+        let Allowed { limits, rates, free, .. } = *allowed;
+        let most = |rate: Rate, limit: Option<Rate>| limit.map_or(rate, |limit| rate.max(limit));
+        let out = self.samplers.out.window(most(rates.out, limits.out));
+        let into = self.samplers.into.window(most(rates.into, limits.into));
+        pacing.set_out_rate(limits.out.map(Rate::whole));
+        pacing.set_held(limits.out.is_some());
+        pacing.hand_over(if free.out { Answers::All } else { Answers::Window(out) });
+        pacing.set_r2t_rate(limits.into.map(Rate::whole));
+        pacing.set_asked((!free.into).then_some(into));
+    }
+
+    /// Lets little be under way until it is known what the connection moves.
+    pub fn rest(&mut self, pacing: &Pacing) {
+        self.samplers.out.rest();
+        self.samplers.into.rest();
+        pacing.hand_over(Answers::Window(LEAST_WINDOW));
+        pacing.set_asked(Some(LEAST_WINDOW));
+    }
+
+    /// Lifts all limits.
+    pub fn lift(&self, pacing: &Pacing) {
+        pacing.set_out_rate(None);
+        pacing.set_held(false);
+        pacing.set_r2t_rate(None);
+        pacing.set_asked(None);
+        pacing.hand_over(Answers::All);
+    }
+}
+
+/// Marks as much of what was observed as the device has counted marks since the last look, in place of
+/// what the time in queues tells. The device counts those of all its queue pairs: which of them they
+/// were, nobody says.
+fn count_marks(seen: &mut Observation, before: &mut Option<u64>, now: Option<u64>) {
+    let Some(now) = now else { return };
+    let new = before.replace(now).map_or(0, |before| now.saturating_sub(before));
+    seen.marked = u32::try_from(new).unwrap_or(u32::MAX).min(seen.delivered);
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn e2_marks_that_a_device_counts_stand_in_place_of_time_in_queues() {
+        let observation = Observation {
+            interval: Duration::from_millis(5),
+            delivered: 100,
+            marked: 100,
+            bytes: 100_000,
+            rtt: Duration::from_millis(9),
+            mss: 1024,
+            app_limited: false,
+        };
+        let mut before = None;
+        for (counted, marked) in [
+            (Some(50), 0),
+            (Some(50), 0),
+            (Some(57), 7),
+            (Some(900), 100),
+            (None, 100),
+            (Some(3), 0),
+        ] {
+            let mut seen = observation;
+            count_marks(&mut seen, &mut before, counted);
+            assert_eq!(seen.marked, marked, "{counted:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What hosts may do, while this changes: which namespaces their commands reach, that a reader's
+//! commands write nothing, and that no command has a higher class than its host may have.
+
+use std::sync::Arc;
+
+use arbitration::{Class, PerClass};
+use fabric::controller::{AllowedHost, HostRights};
+use fabric::nvme::{Sqe, Status, opcode};
+use proptest::prelude::*;
+
+use super::machine::Rules;
+use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, io, read, write};
+
+/// The name of the first host.
+const HOST: &str = "nqn.2026-01.io:host1";
+
+/// Gives the first host these rights, of which it had others or none.
+fn allow(rig: &mut Rig, rights: HostRights) {
+    let (now, host) = (rig.now, AllowedHost { rights, ..HOST.into() });
+    let service = &mut rig.core.driver().service;
+    let known = service.set_host(now, NQN, host.clone());
+    known.or_else(|_| service.add_host(now, NQN, host)).unwrap();
+    rig.run();
+}
+
+fn reader() -> HostRights {
+    HostRights { read_only: true, ..HostRights::default() }
+}
+
+fn most(class: Class) -> HostRights {
+    HostRights { max_class: Some(class), ..HostRights::default() }
+}
+
+fn named(class: Class, sqe: Sqe) -> Sqe {
+    let bits = match class {
+        Class::Low => 0,
+        Class::Medium => 1,
+        Class::High => 2,
+        Class::Urgent => 3,
+    };
+    Sqe { cdw13: (bits << 8).into(), ..sqe }
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_a_reader_sends_writes(
+        commands in prop::collection::vec((any::<u8>(), 0u64..16, 1u32..64, any::<bool>()), 1..24),
+        known in prop::sample::select(vec![
+            opcode::io::WRITE, opcode::io::WRITE_ZEROES, opcode::io::DATASET_MANAGEMENT,
+        ]),
+        stages in any::<bool>(),
+    ) {
+        let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
+        for nsid in [MEMORY, DRIVE] {
+            rig.submit(1, write(nsid, 0, 80), Some(vec![7; 80 * 512]), 0);
+            while rig.end_oldest() {}
+        }
+        allow(&mut rig, reader());
+        for (any, lba, blocks, drive) in commands {
+            let nsid = if drive { DRIVE } else { MEMORY };
+            for opcode in [any, known] {
+                let data = (opcode & 0b11 == 1).then(|| vec![9; blocks as usize * 512]);
+                let length = if opcode & 0b11 == 2 { blocks * 512 } else { 0 };
+                // A command that changes blocks would need its deallocate bit in CDW11.
+                let sqe = match opcode {
+                    opcode::io::DATASET_MANAGEMENT => {
+                        Sqe { cdw10: 0.into(), cdw11: 4.into(), ..io(opcode, nsid, 0, 1) }
+                    }
+                    _ => io(opcode, nsid, lba, blocks),
+                };
+                let cid = rig.submit(1, sqe, data, length);
+                while rig.end_oldest() {}
+                let refused = rig.answer(1, cid) == Some(Status::WRITE_PROTECTED.dnr().more());
+                prop_assert!(refused || opcode != known, "{:?}", rig.answer(1, cid));
+            }
+        }
+        allow(&mut rig, HostRights::default());
+        for nsid in [MEMORY, DRIVE] {
+            let cid = rig.submit(1, read(nsid, 0, 80), None, 80 * 512);
+            while rig.end_oldest() {}
+            prop_assert!(rig.data(1, cid) == [7; 80 * 512], "what was written before stays");
+        }
+    }
+
+    #[test]
+    fn no_command_reaches_a_namespace_that_its_host_does_not_see(
+        opcodes in prop::collection::vec(any::<u8>(), 1..24),
+    ) {
+        let mut rig = Rig::new(&Plan::default());
+        allow(&mut rig, HostRights { namespaces: Some([MEMORY].into()), ..HostRights::default() });
+        for opcode in opcodes.into_iter().filter(|opcode| *opcode != opcode::FABRICS) {
+            let data = (opcode & 0b11 == 1).then(|| vec![9; 512]);
+            let length = if opcode & 0b11 == 2 { 512 } else { 0 };
+            let cid = rig.submit(1, io(opcode, DRIVE, 0, 1), data, length);
+            // The More bit says that the log has an entry, of which there are some in a second.
+            let status = rig.answer(1, cid).map(|status| status.bits() & 0x7ff);
+            prop_assert_eq!(status, Some(Status::INVALID_NAMESPACE.bits() & 0x7ff), "{}", opcode);
+        }
+        prop_assert!(!rig.end_oldest(), "the drive was given nothing");
+        prop_assert_eq!(rig.call(1, read(MEMORY, 0, 1), None, 512).0, Status::SUCCESS);
+    }
+
+    #[test]
+    fn a_command_has_the_class_that_it_names_up_to_the_highest_of_its_host(
+        steps in prop::collection::vec((0usize..4, 0usize..4, any::<bool>()), 1..12),
+        stages in any::<bool>(),
+    ) {
+        let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
+        let (mut expected, mut lowered) = (PerClass::from_fn(|_| 0), PerClass::from_fn(|_| 0));
+        for (named_class, highest, drive) in steps {
+            let (asked, highest) = (Class::ALL[named_class], Class::ALL[highest]);
+            allow(&mut rig, most(highest));
+            let nsid = if drive { DRIVE } else { MEMORY };
+            rig.submit(1, named(asked, read(nsid, 0, 1)), None, 512);
+            while rig.end_oldest() {}
+            expected[asked.min(highest)] += 1;
+            lowered[asked] += u64::from(asked > highest);
+        }
+        let counted = PerClass::from_fn(|class| {
+            rig.core.driver().classes[class].snapshot().read.ops
+        });
+        prop_assert_eq!(counted, expected);
+        let seen = rig.peers[1].stats.get().unwrap().snapshot();
+        prop_assert_eq!(seen.lowered, lowered);
+    }
+}
+
+#[test]
+fn commands_that_wait_have_the_class_that_their_host_may_have_when_their_turn_comes() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    for lba in 0..3 {
+        rig.submit(1, named(Class::High, read(DRIVE, lba, 1)), None, 512);
+    }
+    allow(&mut rig, most(Class::Low));
+    // Whatever arrives makes the queue look again.
+    rig.call(1, read(MEMORY, 0, 1), None, 512);
+    while rig.end_oldest() {}
+    let reads = |rig: &mut Rig, class| rig.core.driver().classes[class].snapshot().read.ops;
+    assert_eq!(reads(&mut rig, Class::High), 1, "the one that was in the drive");
+    assert_eq!(reads(&mut rig, Class::Low), 3);
+}
+
+#[test]
+fn a_connection_has_no_higher_class_than_its_host_may_have() {
+    let mut rig = Rig::new(&Plan::default());
+    let mut rules = Rules::clone(&rig.core.driver().rules);
+    rules.version = 2;
+    rules.class = Some(Class::High);
+    rules.dscp = PerClass { urgent: 46, high: 34, medium: 18, low: 8 };
+    rig.core.driver().rules = Arc::new(rules);
+    rig.run();
+    let marked = |rig: &mut Rig| {
+        rig.call(1, read(MEMORY, 0, 1), None, 512);
+        let dscps = std::mem::take(&mut rig.core.driver().dscps);
+        dscps.into_iter().map(|(_, dscp, _)| dscp).collect::<Vec<u8>>()
+    };
+    assert_eq!(marked(&mut rig), [34]);
+    allow(&mut rig, most(Class::Medium));
+    assert_eq!(marked(&mut rig), [18]);
+    allow(&mut rig, HostRights::default());
+    assert_eq!(marked(&mut rig), [34]);
+    assert_eq!(marked(&mut rig), []);
+}

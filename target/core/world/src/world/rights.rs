@@ -1,0 +1,135 @@
+//! Hosts whose rights change: none of their commands does what it may not, and each does what it may.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use arbitration::Class;
+use fabric::controller::{AllowedHost, HostRights};
+use fabric::nvme::Status;
+
+use super::World;
+use super::kept::Held;
+use crate::host::{NQN, Outstanding, Phase, Purpose};
+
+impl World {
+    /// Gives a host other rights. The last host keeps all.
+    pub(super) fn change_rights(&mut self) {
+        let others = self.hosts.len().saturating_sub(1);
+        if others == 0 {
+            return;
+        }
+        let index = self.rng.usize(0..others);
+        self.check_above(index);
+        let rights = match self.rng.u8(0..4) {
+            0 => HostRights::default(),
+            _ => HostRights {
+                namespaces: self.rng.bool().then(|| self.some_nsids()),
+                read_only: self.rng.bool(),
+                max_class: Class::ALL.get(self.rng.usize(0..5)).copied(),
+            },
+        };
+        let now = self.now;
+        let Some(nqn) = self.hosts.get(index).map(|host| host.nqn.clone()) else { return };
+        self.trace(|| format!("host {index} has {rights:?}"));
+        let host = AllowedHost { rights: rights.clone(), ..nqn.into() };
+        let shared = Rc::clone(&self.shared);
+        let done = shared.with_service(|service| {
+            let known = service.set_host(now, NQN, host.clone());
+            known.or_else(|_| service.add_host(now, NQN, host))
+        });
+        debug_assert!(done.is_ok(), "{done:?}");
+        let before = self.rights_of(index);
+        for nsid in self.namespaces.iter().map(|known| known.nsid) {
+            let differs = before.show(nsid) != rights.show(nsid);
+            if let Some(host) = self.hosts.get_mut(index).filter(|host| host.phase == Phase::Up)
+                && differs
+            {
+                host.untold.insert(nsid);
+            }
+        }
+        if let Some(held) = self.rights.get_mut(index) {
+            *held = Held { rights, since: now, above: None };
+        }
+    }
+
+    /// Returns the rights of a host.
+    pub(super) fn rights_of(&self, host: usize) -> HostRights {
+        self.rights.get(host).map(|held| held.rights.clone()).unwrap_or_default()
+    }
+
+    fn some_nsids(&mut self) -> BTreeSet<u32> {
+        // One of them may come later.
+        (1..=self.next_nsid).filter(|_| self.rng.bool()).collect()
+    }
+
+    /// Checks that a command which was answered has done what its host may, where that was the same
+    /// for all of the command's time.
+    pub(super) fn check_rights(&mut self, host: usize, answered: &Outstanding, status: Status) {
+        if !self.scenario.ruled {
+            return;
+        }
+        let Some(Held { rights, since, .. }) = self.rights.get(host) else { return };
+        if *since >= answered.asked {
+            return;
+        }
+        let (nsid, writes) = match answered.purpose {
+            Purpose::Read { nsid, .. } | Purpose::Other { nsid } => (nsid, false),
+            Purpose::Write { nsid, .. } => (nsid, true),
+            Purpose::Connect | Purpose::Admin | Purpose::Event => return,
+        };
+        let may = rights.show(nsid) && !(writes && rights.read_only);
+        let refused = [Status::WRITE_PROTECTED, Status::INVALID_NAMESPACE];
+        let refused = refused.into_iter().any(|refused| status.is(refused));
+        let known = self.namespaces.iter().any(|known| known.nsid == nsid);
+        if !may && !refused {
+            let what = format!("host {host} may not, and is answered {status}");
+            return self.breaks(format!("{what}: {}", answered.purpose));
+        }
+        if may && refused && known {
+            let what = format!("host {host} may, and is answered {status}");
+            return self.breaks(format!("{what}: {}", answered.purpose));
+        }
+        if let (false, Purpose::Write { nsid, lba, blocks, write }) = (may, &answered.purpose) {
+            self.oracle.refuse(*nsid, *lba, *blocks, *write);
+            self.outcome.forbidden += 1;
+        }
+        self.begin_above(host);
+    }
+
+    /// Notes how many commands of a host had a class above its highest, once each command was sent
+    /// after the last change.
+    fn begin_above(&mut self, host: usize) {
+        let Some(Held { rights, since, above: None }) = self.rights.get(host) else { return };
+        let queues = self.hosts.get(host).into_iter().flat_map(|host| host.queues.iter().flatten());
+        let mut sent = queues.flat_map(|queue| queue.outstanding.iter().flatten());
+        if sent.any(|one| one.asked <= *since) {
+            return;
+        }
+        let count = self.count_above(host, rights.highest_class());
+        if let Some(held) = self.rights.get_mut(host) {
+            held.above = Some(count);
+        }
+    }
+
+    /// Checks that no command of a host has had a class above its highest since that changed.
+    pub(super) fn check_above(&mut self, host: usize) {
+        let Some(Held { rights, since, above: Some(above) }) = self.rights.get(host) else {
+            return;
+        };
+        let count = self.count_above(host, rights.highest_class());
+        if count != *above {
+            let (more, highest) = (count.saturating_sub(*above), rights.highest_class());
+            let what = format!("{more} commands of host {host} had a class above {highest:?}");
+            self.breaks(format!("{what}, its highest one since {since:?}"));
+        }
+    }
+
+    fn count_above(&self, host: usize, highest: Class) -> u64 {
+        let Some(host) = self.hosts.get(host) else { return 0 };
+        let classes = Class::ALL.into_iter().filter(|class| *class > highest);
+        let workloads =
+            classes.flat_map(|class| (1..self.next_nsid).map(move |nsid| (nsid, class)));
+        let stats = workloads.map(|workload| self.shared.workloads.stats(&host.nqn, workload));
+        stats.map(|stats| stats.iter().map(|one| one.snapshot().operations()).sum::<u64>()).sum()
+    }
+}

@@ -1,0 +1,128 @@
+//! The TLS keys of hosts: those that they were given, and those that their authentications have made.
+//! What the identity of a given key names is derived when a host offers it: one look-up of the host,
+//! then some ten hashes for each of its keys, some tens of microseconds, however many hosts and
+//! subsystems there are.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use fabric::Nanos;
+use fabric::controller::{GeneratedKey, GeneratedKeys};
+use fabric::dhchap::proof::Names;
+use fabric::tls_psk::{ClientHello, ConfiguredPsk, Identity, IdentityKind, TlsPsk};
+
+use super::generated::GeneratedPsks;
+use crate::sync::lock;
+
+/// The keys of all hosts.
+#[derive(Debug, Default)]
+pub(crate) struct TlsKeys {
+    /// The keys that hosts were given, by their NQNs.
+    given: RwLock<HashMap<String, Arc<[ConfiguredPsk]>>>,
+    generated: Mutex<GeneratedPsks>,
+}
+
+impl GeneratedKeys for TlsKeys {
+    fn keep(&self, now: Nanos, names: Names<'_>, key: GeneratedKey) {
+        lock(&self.generated).keep(now, names, key);
+    }
+
+    fn forget(&self, host: &str, subsystem: Option<&str>) {
+        lock(&self.generated).forget(host, subsystem);
+    }
+}
+
+impl TlsKeys {
+    /// Sets the keys that a host was given; none takes them away.
+    pub(crate) fn set(&self, host: &str, keys: &[ConfiguredPsk]) {
+        let mut all = self.given.write().unwrap_or_else(PoisonError::into_inner);
+        if keys.is_empty() {
+            all.remove(host);
+        } else {
+            all.insert(host.to_owned(), keys.into());
+        }
+    }
+
+    /// Forgets the keys that authentications have made a long time before `now`.
+    pub(crate) fn forget_old(&self, now: Nanos) {
+        lock(&self.generated).forget_old(now);
+    }
+
+    fn of(&self, host: &str) -> Option<Arc<[ConfiguredPsk]>> {
+        self.given.read().unwrap_or_else(PoisonError::into_inner).get(host).map(Arc::clone)
+    }
+
+    /// Finds the key that a host means by an identity, which is number `index` in its ClientHello.
+    /// Where the identity names several, the ClientHello shows which of them the host has; without
+    /// one, the first counts.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nobody asks"))]
+    pub(crate) fn find(
+        &self,
+        now: Nanos,
+        identity: &[u8],
+        index: usize,
+        hello: Option<&[u8]>,
+    ) -> Option<TlsPsk> {
+        let identity = Identity::read(identity)?;
+        if matches!(identity.kind, IdentityKind::Generated(_)) {
+            return lock(&self.generated).find(now, &identity);
+        }
+        let mut candidates = identity.candidates(&self.of(identity.host)?);
+        if candidates.len() > 1
+            && let Some(hello) = hello.and_then(ClientHello::read)
+            && let Some(at) = candidates.iter().position(|psk| hello.shows(index, psk))
+        {
+            candidates.swap(0, at);
+        }
+        candidates.into_iter().next()
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod tests {
+    use fabric::tls_psk::{Layout, PskLength, Transform, generated_tls_psk};
+
+    use super::*;
+
+    const NOW: Nanos = Nanos(1);
+
+    #[test]
+    fn a_host_has_its_own_keys_until_they_are_taken_away() {
+        let (host, subsystem) = ("nqn.2026-01.io.x:h", "nqn.2026-01.io.x:s");
+        let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let keys = TlsKeys::default();
+        keys.set(host, std::slice::from_ref(&psk));
+        for layout in Layout::ALL {
+            let own = Identity::of(&psk, layout, (host, subsystem));
+            assert!(keys.find(NOW, own.as_bytes(), 0, None).is_some());
+            let other = Identity::of(&psk, layout, ("nqn.2026-01.io.x:o", subsystem));
+            assert!(keys.find(NOW, other.as_bytes(), 0, None).is_none());
+        }
+        assert!(keys.find(NOW, b"NVMe1R01", 0, None).is_none());
+        keys.set(host, &[]);
+        let own = Identity::of(&psk, Layout::Rfc8446, (host, subsystem));
+        assert!(keys.find(NOW, own.as_bytes(), 0, None).is_none());
+    }
+
+    #[test]
+    fn a_generated_key_is_found_beside_given_ones_until_it_is_forgotten() {
+        let names = Names { host: "nqn.2026-01.io.x:h", subsystem: "nqn.2026-01.io.x:s" };
+        let both = (names.host, names.subsystem);
+        let given = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let keys = TlsKeys::default();
+        keys.set(names.host, std::slice::from_ref(&given));
+        let (identity, psk) = generated_tls_psk(PskLength::Bytes48, &[2; 48], both);
+        assert!(keys.find(NOW, identity.as_bytes(), 0, None).is_none());
+        keys.keep(NOW, names, GeneratedKey { identity: identity.clone(), psk: psk.clone() });
+        let found = |now| keys.find(now, identity.as_bytes(), 0, None);
+        assert_eq!(found(NOW), Some(psk));
+        let old = Nanos(3_600_000_000_001);
+        assert_eq!(found(old), None);
+        let given = Identity::of(&given, Layout::Rfc8446, both);
+        assert!(keys.find(old, given.as_bytes(), 0, None).is_some());
+        keys.forget(names.host, Some(names.subsystem));
+        assert_eq!(found(NOW), None);
+        assert!(keys.find(NOW, given.as_bytes(), 0, None).is_some());
+    }
+}

@@ -1,0 +1,26 @@
+//! NVMe/TCP over TLS. A connection that came through a listener with TLS goes from the first reactor
+//! to a thread of its own, which makes the handshakes ([`run`]), and comes back as a socket that
+//! carries plain bytes: the kernel does the rest (kTLS).
+//!
+//! - `keys`: the hosts' keys, and which of them an identity names.
+//! - `generated`: those of them that authentications have made.
+//! - `waiting`: the handshakes that are under way, which are bounded.
+//! - `shared`: what the threads share.
+//! - `records`: why a connection is over, when what comes is no data.
+//! - `handshakes`: the thread; builds without TLS have `handshakes_without`.
+
+mod generated;
+#[cfg(feature = "tls")]
+mod handshakes;
+#[cfg(not(feature = "tls"))]
+#[path = "handshakes_without.rs"]
+mod handshakes;
+mod keys;
+mod records;
+mod shared;
+#[cfg(feature = "tls")]
+mod waiting;
+
+pub(crate) use handshakes::{refusal, run};
+pub(crate) use records::{End, why_over};
+pub(crate) use shared::{Channel, Incoming, TlsShared};

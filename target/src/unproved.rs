@@ -1,0 +1,156 @@
+//! Hosts whose TLS keys prove nothing: a subsystem of theirs is served without TLS, too, where a host
+//! without a secret is believed what it says.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use fabric::controller::SecureChannel;
+
+use crate::config::{Config, Listener, Subsystem, Transport};
+use crate::host_keys::HostKeys;
+use crate::words::list;
+
+/// The most hosts that one list of warnings names.
+const LINES: usize = 10;
+
+/// A host with a TLS key and no secret, in a subsystem that is served without TLS, too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unproved {
+    host: String,
+    subsystem: String,
+    /// The listeners without TLS.
+    listeners: Vec<String>,
+}
+
+impl fmt::Display for Unproved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, subsystem, listeners } = self;
+        write!(
+            f,
+            "the TLS key of host {host} proves nothing in subsystem {subsystem}, which is served \
+             without TLS, too ({}): give the host a secret (sluice host key set), or the subsystem \
+             no listener without TLS",
+            list(listeners)
+        )
+    }
+}
+
+/// Finds the hosts whose TLS keys prove nothing, by subsystem.
+pub(crate) fn find(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
+    let with_key_alone = |host: &str| {
+        keys.get(host).is_some_and(|file| !file.tls_keys.is_empty() && file.secrets.is_none())
+    };
+    let mut found = BTreeSet::new();
+    for subsystem in &config.subsystems {
+        let open = config.listeners.iter().filter(|listener| lets_in(listener, subsystem));
+        let listeners: Vec<String> = open.map(|open| open.endpoint().to_string()).collect();
+        if listeners.is_empty() {
+            continue;
+        }
+        let known = keys.keys().filter(|_| subsystem.allow_any_host);
+        let listed = subsystem.hosts.iter().map(|host| &host.nqn);
+        for host in known.chain(listed).filter(|host| with_key_alone(host)) {
+            let (host, subsystem) = (host.clone(), subsystem.nqn.clone());
+            found.insert(Unproved { host, subsystem, listeners: listeners.clone() });
+        }
+    }
+    found
+}
+
+/// Says whether a listener lets hosts with TLS keys into a subsystem without TLS.
+fn lets_in(listener: &Listener, subsystem: &Subsystem) -> bool {
+    let served = listener.subsystems.as_ref().is_none_or(|served| served.contains(&subsystem.nqn));
+    let without = listener.transport == Transport::Rdma || listener.tls == SecureChannel::Off;
+    served && without && !listener.discovery_only
+}
+
+/// Writes warnings, a line for each of the first hosts and one for the rest.
+pub(crate) fn lines<'a>(found: impl IntoIterator<Item = &'a Unproved>) -> Vec<String> {
+    let mut found = found.into_iter();
+    let mut lines: Vec<String> = found.by_ref().take(LINES).map(Unproved::to_string).collect();
+    let rest = found.count();
+    if rest > 0 {
+        lines.push(format!("the same holds for {rest} more hosts with TLS keys and no secret"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use fabric::dhchap::{HostSecrets, Secret, SecretPair};
+    use fabric::key_file::KeyFile;
+    use fabric::tls_psk::{ConfiguredPsk, PskLength, Transform};
+
+    use super::*;
+    use crate::config::tests::parse;
+
+    const OWN: &str = "nqn.2026-01.io.x:s";
+
+    fn keys(hosts: usize, key: bool, secret: bool) -> HostKeys {
+        let host = |n: usize| {
+            let name = format!("nqn.2026-01.io.x:h{n}");
+            let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+            let pair = SecretPair { host: Secret::generate(&[1; 64], None), controller: None };
+            let secrets = HostSecrets { pairs: vec![pair], hashes: vec![], groups: vec![] };
+            let file = KeyFile {
+                secrets: secret.then_some(secrets),
+                tls_keys: if key { vec![psk] } else { vec![] },
+                ..KeyFile::new(&name)
+            };
+            (name, file)
+        };
+        (0..hosts).map(host).collect()
+    }
+
+    #[test]
+    fn a_key_proves_nothing_where_its_host_gets_in_without_tls_and_without_a_secret() {
+        let listeners = [
+            ("", true),
+            ("tls = \"allowed\"", false),
+            ("tls = \"required\"", false),
+            ("transport = \"rdma\"", true),
+            ("discovery_only = true", false),
+            ("subsystems = [\"nqn.2026-01.io.x:other\"]", false),
+            ("subsystems = [\"nqn.2026-01.io.x:s\"]", true),
+        ];
+        let hosts = [
+            ("hosts = [\"nqn.2026-01.io.x:h0\"]", true),
+            ("allow_any_host = true", true),
+            ("hosts = [\"nqn.2026-01.io.x:h1\"]", false),
+        ];
+        for (listener, open) in listeners {
+            for (hosts, gets_in) in hosts {
+                let text = format!(
+                    "[[listener]]\naddress = \"10.0.0.1:4420\"\ntls = \"required\"\n\
+                     [[listener]]\naddress = \"10.0.0.1:4421\"\n{listener}\n\
+                     [[subsystem]]\nnqn = \"nqn.2026-01.io.x:other\"\n\
+                     [[subsystem]]\nnqn = \"{OWN}\"\n{hosts}\n"
+                );
+                let config = parse(&text).unwrap();
+                for (key, secret) in [(true, false), (true, true), (false, true)] {
+                    let found = find(&config, &keys(1, key, secret));
+                    let expected = open && gets_in && key && !secret;
+                    assert_eq!(found.len(), usize::from(expected), "{text} {key} {secret}");
+                    for line in lines(&found) {
+                        for part in ["host nqn.2026-01.io.x:h0 ", OWN, "10.0.0.1:4421)"] {
+                            assert!(line.contains(part), "{part}: {line}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn warnings_without_end_are_a_few_lines() {
+        let text = format!(
+            "[[listener]]\naddress = \"10.0.0.1:4420\"\n\
+             [[subsystem]]\nnqn = \"{OWN}\"\nallow_any_host = true\n"
+        );
+        let found = find(&parse(&text).unwrap(), &keys(500, true, false));
+        assert_eq!(found.len(), 500);
+        let lines = lines(&found);
+        assert_eq!(lines.len(), LINES + 1);
+        assert!(lines.last().unwrap().contains(" 490 more hosts"), "{lines:?}");
+    }
+}

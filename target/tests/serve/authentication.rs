@@ -1,0 +1,159 @@
+//! Hosts that must prove themselves, on real sockets.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use fabric::dhchap::{Group, Hash, HostSecrets, Secret, SecretPair};
+use fabric::fabrics::AuthFailure;
+use fabric::host::authentication::{AuthError, Credentials};
+use fabric::host::commands;
+use fabric::key_file::KeyFile;
+use fabric::nvme::identify::cns;
+use fabric::nvme::property::offset;
+use fabric::nvme::{Status, opcode};
+use hostile::{Failed, Identity, Queue};
+use sluiced::config::{QosConfig, TargetConfig};
+use sluiced::engine::Engine;
+use sluiced::runtime::Runtime;
+
+use super::client::{HOST, NQN, io, pattern};
+use super::{end, memory, namespace, serve};
+
+fn secret(tag: u8) -> Secret {
+    Secret::generate(&[tag; 64], Some(Hash::Sha256))
+}
+
+fn identity() -> Identity {
+    Identity { subsystem: NQN.to_owned(), host: HOST.to_owned(), host_id: [7; 16] }
+}
+
+fn secrets(own: u8) -> HostSecrets {
+    HostSecrets {
+        pairs: vec![SecretPair { host: secret(own), controller: Some(secret(99)) }],
+        hashes: vec![Hash::Sha384],
+        groups: vec![Group::Ffdhe2048],
+    }
+}
+
+/// Returns a target in which the host of these tests has a secret, in a file.
+fn target(folder: &Path) -> (Arc<Runtime>, SocketAddr) {
+    let file = KeyFile { secrets: Some(secrets(1)), ..KeyFile::new(HOST) };
+    let mut options = fs::OpenOptions::new();
+    let to = options.write(true).create_new(true).mode(0o600).open(folder.join("host.key"));
+    to.unwrap().write_all(file.text().as_bytes()).unwrap();
+    let settings = TargetConfig {
+        io_memory: 4 << 20,
+        host_keys: Some(folder.to_owned()),
+        ..TargetConfig::default()
+    };
+    serve(settings, QosConfig::default(), vec![namespace(memory())])
+}
+
+fn both_ways(own: u8) -> Credentials {
+    Credentials::new(secret(own), Some(secret(99)))
+}
+
+/// Returns an enabled controller that was proved with a secret: its admin queue and its identifier.
+fn controller(address: SocketAddr, own: u8) -> (Queue, u16) {
+    let (mut admin, id) = Queue::connect(address, &identity(), 0, 0xffff).unwrap();
+    assert_eq!(admin.authenticate(&both_ways(own), &identity()).unwrap(), Ok(()));
+    let enable = commands::property_set(offset::CC, commands::CC_ENABLE);
+    assert_eq!(admin.call(enable, None, 0).unwrap().status, Status::SUCCESS);
+    let status = commands::property_get(offset::CSTS, false);
+    while admin.call(status, None, 0).unwrap().result & 1 == 0 {}
+    let queues = commands::set_number_of_queues(4);
+    assert!(admin.call(queues, None, 0).unwrap().status.is_success());
+    (admin, id)
+}
+
+/// Returns the queues, by number, and whether the target shows that their host has proved itself.
+fn proved(runtime: &Runtime) -> Vec<(u16, bool)> {
+    let connections = runtime.connections();
+    let mut all: Vec<_> =
+        connections.iter().map(|one| (one.queue.unwrap(), one.authenticated)).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn each_queue_carries_nothing_before_its_host_has_proved_itself_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runtime, address) = target(folder.path());
+    let required = Status::AUTHENTICATION_REQUIRED.dnr();
+    let (mut admin, _) = Queue::connect(address, &identity(), 0, 0xffff).unwrap();
+    let identify = commands::identify(cns::CONTROLLER, 0);
+    assert_eq!(admin.call(identify, None, 4096).unwrap().status, required);
+    let enable = commands::property_set(offset::CC, commands::CC_ENABLE);
+    assert_eq!(admin.call(enable, None, 0).unwrap().status, required);
+
+    let (_admin, id) = controller(address, 1);
+    let (mut queue, _) = Queue::connect(address, &identity(), 1, id).unwrap();
+    let (read, write) = (io(opcode::io::READ, 0, 1), io(opcode::io::WRITE, 0, 1));
+    assert_eq!(queue.call(read, None, 4096).unwrap().status, required);
+    let blocks = io(opcode::io::WRITE, 0, 16);
+    for (sqe, data) in [(write, pattern(0, 1, 3)), (blocks, pattern(0, 16, 3))] {
+        let refused = queue.call(sqe, Some(data), 0).unwrap();
+        assert_eq!(refused.status, required, "with its data in the capsule, or asked for");
+    }
+    assert_eq!(
+        proved(&runtime),
+        [(0, false), (0, true), (1, false)],
+        "queues, and who is behind them"
+    );
+    assert_eq!(queue.authenticate(&both_ways(1), &identity()).unwrap(), Ok(()));
+    assert_eq!(proved(&runtime), [(0, false), (0, true), (1, true)]);
+    let first = queue.call(read, None, 4096).unwrap();
+    assert!(first.status.is_success() && first.data.iter().all(|byte| *byte == 0));
+    assert!(queue.call(write, Some(pattern(0, 1, 3)), 0).unwrap().status.is_success());
+    // Again, between commands, one way this time.
+    let again = Credentials::new(secret(1), None);
+    assert_eq!(queue.authenticate(&again, &identity()).unwrap(), Ok(()));
+    assert!(queue.call(read, None, 4096).unwrap().data == pattern(0, 1, 3));
+    end(&runtime);
+}
+
+#[test]
+fn a_host_with_another_secret_is_told_and_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runtime, address) = target(folder.path());
+    let (mut admin, _) = Queue::connect(address, &identity(), 0, 0xffff).unwrap();
+    let refused = admin.authenticate(&both_ways(2), &identity()).unwrap();
+    assert_eq!(refused, Err(Failed::Told(AuthError::Refused(AuthFailure::Failed))));
+    let get = commands::property_get(offset::CSTS, false);
+    let after = admin.call(get, None, 0);
+    assert!(after.is_err() || after.is_ok_and(|answer| !answer.status.is_success()));
+
+    let (mut admin, id) = controller(address, 1);
+    let (mut queue, _) = Queue::connect(address, &identity(), 1, id).unwrap();
+    let trusts = Credentials::new(secret(1), Some(secret(98)));
+    let told = queue.authenticate(&trusts, &identity()).unwrap();
+    assert_eq!(told, Err(Failed::Told(AuthError::Controller(AuthFailure::Failed))));
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).is_err(), "the queue has ended");
+    assert!(admin.call(get, None, 0).unwrap().status.is_success(), "alone");
+    end(&runtime);
+}
+
+#[test]
+fn secrets_that_are_exchanged_disconnect_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runtime, address) = target(folder.path());
+    let (_admin, id) = controller(address, 1);
+    let (mut queue, _) = Queue::connect(address, &identity(), 1, id).unwrap();
+    assert_eq!(queue.authenticate(&both_ways(1), &identity()).unwrap(), Ok(()));
+    let keys = runtime.read_host_keys().unwrap();
+    assert!(runtime.set_host_keys(keys.clone()).is_empty(), "the same as at the start");
+    let other = KeyFile { secrets: Some(secrets(2)), ..KeyFile::new(HOST) };
+    let other = [(HOST.to_owned(), other)].into();
+    let told = runtime.set_host_keys(other);
+    assert_eq!(told, [format!("host {HOST} has other secrets")]);
+    let read = io(opcode::io::READ, 0, 1);
+    assert!(queue.call(read, None, 4096).unwrap().status.is_success());
+    let (_other, _) = controller(address, 2);
+    assert_eq!(queue.authenticate(&both_ways(2), &identity()).unwrap(), Ok(()));
+    assert!(queue.call(read, None, 4096).unwrap().status.is_success());
+    end(&runtime);
+}

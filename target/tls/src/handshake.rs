@@ -1,0 +1,89 @@
+//! One handshake.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::outcome::{Established, TlsError};
+use crate::s2n::{Connection, Context, Step};
+
+/// What a handshake waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The peer's bytes.
+    Read,
+    /// Room in the socket.
+    Write,
+    /// Nothing: it is done.
+    Done,
+}
+
+/// A handshake under way on a socket that does not block.
+#[derive(Debug)]
+pub struct Handshake {
+    // Before the socket, which it uses.
+    connection: Connection,
+    socket: OwnedFd,
+}
+
+impl Handshake {
+    /// Begins a handshake on a socket that does not block.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn begin(context: &Context, socket: OwnedFd) -> Result<Self, TlsError> {
+        let connection = Connection::new(context, &socket)?;
+        Ok(Self { connection, socket })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn connection_for_tests(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Returns the socket.
+    #[must_use]
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Goes on as far as it can without waiting.
+    ///
+    /// # Errors
+    /// The handshake has failed: [`Self::refuse`] tells the peer.
+    pub fn go_on(&mut self) -> Result<Progress, TlsError> {
+        match self.connection.negotiate()? {
+            Step::Blocked { on_write: true } => Ok(Progress::Write),
+            Step::Blocked { on_write: false } => Ok(Progress::Read),
+            Step::Done => Ok(Progress::Done),
+        }
+    }
+
+    /// Has the kernel take over the records of a handshake that is done. Returns the socket, which
+    /// carries plain bytes from now on.
+    ///
+    /// # Errors
+    /// The kernel does not take over, or no key was used.
+    pub fn finish(mut self) -> Result<(OwnedFd, Established), TlsError> {
+        let established = self.connection.established()?;
+        self.connection.hand_over()?;
+        drop(self.connection);
+        Ok((self.socket, established))
+    }
+
+    /// Tells the peer that the handshake has failed, where it is early enough for an alert in the
+    /// clear, and closes the connection. An alert does not tell a host with another key from one
+    /// without a key.
+    pub fn refuse(self, error: &TlsError) {
+        const HANDSHAKE_FAILURE: u8 = 40;
+        const DECRYPT_ERROR: u8 = 51;
+        let alert = match error {
+            TlsError::Closed | TlsError::Alert(_) => return,
+            TlsError::Unknown(_) | TlsError::WrongKey(_) => DECRYPT_ERROR,
+            _ => HANDSHAKE_FAILURE,
+        };
+        if self.connection.has_sent_nothing() {
+            // The peer may be gone.
+            let _: io::Result<()> = crate::record::alert_in_the_clear(&self.socket, alert);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Tests of handshakes with a client of the same library, on a pair of sockets.
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::{Handshake, Progress};
+
+#[derive(Debug, Default)]
+struct Table(HashMap<Vec<u8>, (Vec<u8>, PskHash)>);
+
+impl Keys for Table {
+    fn find(&self, offered: Offered<'_>) -> Option<Psk> {
+        let hello = offered.hello.expect("the first ClientHello");
+        assert_eq!(hello[..2], [3, 3], "it begins with its version");
+        assert!(hello[2..34].iter().any(|byte| *byte != 0), "its random bytes are there");
+        let (secret, hash) = self.0.get(offered.identity)?;
+        Some(Psk { secret: secret.clone().into(), hash: *hash })
+    }
+}
+
+/// The client's end.
+struct Client {
+    connection: *mut sys::s2n_connection,
+    config: *mut sys::s2n_config,
+    _socket: OwnedFd,
+}
+
+impl Client {
+    fn new(socket: OwnedFd, key: Option<(&[u8], Psk)>) -> Self {
+        start().unwrap();
+        // SAFETY: the library has been started; what is made is freed by `drop`, before the socket.
+        unsafe {
+            let config = sys::s2n_config_new();
+            check(sys::s2n_config_set_cipher_preferences(config, POLICY.as_ptr())).unwrap();
+            check(sys::s2n_config_disable_x509_verification(config)).unwrap();
+            let connection = sys::s2n_connection_new(sys::s2n_mode::CLIENT);
+            check(sys::s2n_connection_set_config(connection, config)).unwrap();
+            let blinding = sys::s2n_blinding::SELF_SERVICE_BLINDING;
+            check(sys::s2n_connection_set_blinding(connection, blinding)).unwrap();
+            check(sys::s2n_connection_set_fd(connection, socket.as_raw_fd())).unwrap();
+            if let Some((identity, psk)) = key {
+                check(append(connection, identity, &psk)).unwrap();
+            }
+            Self { connection, config, _socket: socket }
+        }
+    }
+
+    /// Goes on; returns whether it is done.
+    fn go_on(&mut self) -> Result<bool, u8> {
+        let mut blocked = 0;
+        // SAFETY: the connection is valid.
+        unsafe {
+            if sys::s2n_negotiate(self.connection, &raw mut blocked) == 0 {
+                return Ok(true);
+            }
+            match sys::s2n_error_get_type(*sys::s2n_errno_location()).cast_unsigned() {
+                sys::s2n_error_type::BLOCKED => Ok(false),
+                _ => Err(u8::try_from(sys::s2n_connection_get_alert(self.connection)).unwrap_or(0)),
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // SAFETY: both are valid and used no more.
+        unsafe {
+            sys::s2n_connection_free(self.connection);
+            sys::s2n_config_free(self.config);
+        }
+    }
+}
+
+fn psk(byte: u8, hash: PskHash) -> Psk {
+    let length = if hash == PskHash::Sha256 { 32 } else { 48 };
+    Psk { secret: vec![byte; length].into(), hash }
+}
+
+/// Lets a client and a server shake hands. Returns what the server has settled, or its error and the
+/// alert that the client got.
+fn shake(
+    known: &[(&str, Psk)],
+    client: Option<(&str, Psk)>,
+) -> Result<Established, (TlsError, u8)> {
+    let table =
+        known.iter().map(|(id, psk)| (id.as_bytes().to_vec(), (psk.secret.to_vec(), psk.hash)));
+    let context = Context::new(Box::new(Table(table.collect()))).unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let client = client.as_ref().map(|(id, key)| (id.as_bytes(), psk(key.secret[0], key.hash)));
+    let mut client = Client::new(theirs.into(), client);
+    let mut server = Handshake::begin(&context, ours.into()).unwrap();
+    for _ in 0..20 {
+        let client_done = client.go_on();
+        match server.go_on() {
+            Ok(Progress::Done) => {
+                assert_eq!(client_done.or_else(|_| client.go_on()), Ok(true));
+                return server.connection_for_tests().established().map_err(|error| (error, 0));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                server.refuse(&error);
+                let alert = client.go_on().unwrap_err();
+                return Err((error, alert));
+            }
+        }
+    }
+    panic!("no end");
+}
+
+#[test]
+fn a_peer_with_a_key_of_either_hash_is_known_by_its_identity() {
+    for (hash, cipher) in
+        [(PskHash::Sha256, "TLS_AES_128_GCM_SHA256"), (PskHash::Sha384, "TLS_AES_256_GCM_SHA384")]
+    {
+        let known = [("one", psk(1, PskHash::Sha256)), ("own", psk(2, hash))];
+        let settled = shake(&known, Some(("own", psk(2, hash)))).unwrap();
+        assert_eq!((settled.identity, settled.cipher), (b"own".to_vec(), cipher));
+    }
+}
+
+#[test]
+fn a_peer_without_a_key_with_another_or_an_unknown_one_is_refused_and_told() {
+    let known = || [("own", psk(1, PskHash::Sha256))];
+    let (error, alert) = shake(&known(), None).unwrap_err();
+    assert!(matches!(error, TlsError::NoIdentity), "{error}");
+    assert_eq!(alert, 40);
+    let (error, alert) = shake(&known(), Some(("other", psk(1, PskHash::Sha256)))).unwrap_err();
+    assert!(matches!(&error, TlsError::Unknown(name) if name == "other"), "{error}");
+    assert_eq!(alert, 51);
+    let (error, alert) = shake(&known(), Some(("own", psk(2, PskHash::Sha256)))).unwrap_err();
+    assert!(matches!(&error, TlsError::WrongKey(name) if name == "own"), "{error}");
+    assert_eq!(alert, 51, "the same, so that nobody learns whose keys are here");
+}
+
+#[test]
+fn an_error_names_no_more_of_an_identity_than_names_have() {
+    let long = "x".repeat(20_000);
+    let (error, _) = shake(&[], Some((&long, psk(1, PskHash::Sha256)))).unwrap_err();
+    assert!(matches!(error, TlsError::Unknown(_)), "{error}");
+    assert!(error.to_string().len() < 1000, "a peer fills the log");
+}

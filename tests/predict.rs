@@ -1,0 +1,275 @@
+//! Predictions of `sluice sim predict` beside what the real daemon measures under the real load: in
+//! three scenarios whose configured limits, and not the machine, decide throughput and latency.
+//!
+//! A prediction is within 15 % of the throughput and 30 % of the 99th percentile of the latency of
+//! every host, as a ratio to what was measured in the same seconds.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::daemon;
+use serde_json::Value;
+
+const NQN: &str = "nqn.2026-01.io.sluicegate:predict";
+/// How far throughput and the 99th percentile may be off, as parts of what was measured.
+const THROUGHPUT: f64 = 0.15;
+const P99: f64 = 0.3;
+/// How long the load lasts: far longer than it takes to begin and to be watched.
+const LOAD: &str = "15s";
+/// How long it may take to begin.
+const BEGIN: Duration = Duration::from_secs(8);
+/// How long queues have to fill.
+const FILL: Duration = Duration::from_secs(1);
+
+/// The lock of the tests, which measure and therefore run one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A host's load: its name, its class or none, and the keys that `sluice bench` and a load's file have
+/// alike, as `KEY=VALUE`.
+type Load<'a> = (&'a str, Option<&'a str>, &'a str);
+
+/// A daemon with one listener, one namespace, and a folder for files.
+struct Target {
+    daemon: daemon::Daemon,
+    address: SocketAddr,
+    folder: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Target {
+    /// Starts a daemon: `qos` is what `[qos]` holds, `device` the settings of the namespace, `rest`
+    /// more tables.
+    fn start(qos: &str, device: &str, rest: &str) -> Result<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let [address] = daemon::free_addresses()?;
+        let text = format!(
+            "[qos]\n{qos}\n[[listener]]\naddress = \"{address}\"\n[[subsystem]]\nnqn = \"{NQN}\"\n\
+             allow_any_host = true\n[[subsystem.namespace]]\nnsid = 1\nbackend = \"null\"\n\
+             size = \"1 TiB\"\n{device}\n{rest}\n"
+        );
+        let daemon = daemon::Daemon::start("cores = [0]", &text)?;
+        Ok(Self { daemon, address, folder: tempfile::tempdir()?, _alone: alone })
+    }
+
+    /// Predicts what the loads have on the daemon, then puts them on it: a simulation beside the load
+    /// would take its processors. `more` are further arguments of the prediction.
+    fn predict(&self, loads: &[Load<'_>], more: &[&str]) -> Result<Figures> {
+        let path = self.folder.path().join("load.toml");
+        std::fs::write(&path, file(loads)?)?;
+        let path = path.to_string_lossy();
+        let arguments = [&["sim", "predict", &path][..], more].concat();
+        let predicted = self.daemon.sluice(&[&arguments[..], &["--time", "4s"]].concat())?;
+        let before = self.commands()?;
+        let mut bench = self.bench(loads)?;
+        let begun = self.wait(loads, &before);
+        // What is asked for is what the daemon measures: the simulation after it is as short as can be.
+        let beside = ["--beside", "3s", "--time", "1ms", "--warmup", "1ms"];
+        let measured = begun.and_then(|()| self.daemon.sluice(&[&arguments[..], &beside].concat()));
+        let ended = bench.try_wait()?;
+        let output = bench.wait_with_output()?;
+        let measured = measured?;
+        ensure!(output.status.success(), "sluice bench fails");
+        ensure!(ended.is_none(), "the load ended while it was watched");
+        Ok(Figures { predicted, measured, bench: serde_json::from_slice(&output.stdout)? })
+    }
+
+    /// Starts the hosts.
+    fn bench(&self, loads: &[Load<'_>]) -> Result<Child> {
+        let mut bench = Command::new(self.daemon.binaries().join("sluice"));
+        bench.args(["bench", "--json", "--nqn", NQN, "--time", LOAD, "--warmup", "500ms"]);
+        for (host, class, keys) in loads {
+            let class = class.map(|class| format!(",class={class}")).unwrap_or_default();
+            let address = self.address;
+            let host = format!("name={host},hostnqn=nqn.2026-01.io.x:{host},address={address}");
+            bench.args(["--job", &format!("{host},{keys}{class}")]);
+        }
+        bench.stdout(Stdio::piped()).spawn().context("cannot run sluice bench")
+    }
+
+    /// Waits until each host has commands that it had not `before`, and queues have filled.
+    fn wait(&self, loads: &[Load<'_>], before: &BTreeMap<String, u64>) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let now = self.commands()?;
+            let begun = |(host, ..): &Load<'_>| {
+                let host = format!("nqn.2026-01.io.x:{host}");
+                now.get(&host).copied() > before.get(&host).copied().or(Some(0))
+            };
+            if loads.iter().all(begun) {
+                std::thread::sleep(FILL);
+                return Ok(());
+            }
+            ensure!(start.elapsed() < BEGIN, "the load does not begin: {now:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Returns the commands of each host since the daemon's start.
+    fn commands(&self) -> Result<BTreeMap<String, u64>> {
+        let statistics = self.daemon.sluice(&["statistics"])?;
+        let mut commands = BTreeMap::new();
+        let workloads = statistics.get("workloads").and_then(Value::as_array);
+        for workload in workloads.context("no workloads")? {
+            let host = workload.get("host").and_then(Value::as_str).context("no host")?;
+            for kind in ["read", "write"] {
+                let done = workload.pointer(&format!("/io/{kind}/operations"));
+                let done = done.and_then(Value::as_u64).context("no operations")?;
+                *commands.entry(host.to_owned()).or_default() += done;
+            }
+        }
+        Ok(commands)
+    }
+
+    /// Predicts three times at most, until each host's figures are as near as they should be: a busy
+    /// machine takes time from hosts and daemon, but a wrong model is wrong each time.
+    fn check(&self, what: &str, loads: &[Load<'_>], more: &[&str]) -> Result<()> {
+        for attempt in 1..3 {
+            match self.predict(loads, more).and_then(|figures| compare(what, loads, &figures)) {
+                Ok(()) => return Ok(()),
+                Err(error) => println!("attempt {attempt}: {error:#}"),
+            }
+        }
+        compare(what, loads, &self.predict(loads, more)?)
+    }
+}
+
+/// Writes the file of loads.
+fn file(loads: &[Load<'_>]) -> Result<String> {
+    let mut text = String::new();
+    for (host, class, keys) in loads {
+        write!(text, "[[load]]\nhost = \"nqn.2026-01.io.x:{host}\"\nnamespace = \"{NQN}/1\"\n")?;
+        if let Some(class) = class {
+            writeln!(text, "class = \"{class}\"")?;
+        }
+        for pair in keys.split(',') {
+            let (key, value) = pair.split_once('=').context("KEY=VALUE")?;
+            match value.parse::<u64>() {
+                Ok(number) => writeln!(text, "{key} = {number}")?,
+                Err(_) => writeln!(text, "{key} = \"{value}\"")?,
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
+}
+
+/// A prediction, what the daemon has measured, and the report of the hosts.
+struct Figures {
+    predicted: Value,
+    measured: Value,
+    bench: Value,
+}
+
+/// Compares a prediction with what the daemon has measured in each host's class, and with what the
+/// hosts have seen.
+fn compare(what: &str, loads: &[Load<'_>], figures: &Figures) -> Result<()> {
+    let Figures { predicted, measured, bench } = figures;
+    let mut off = Vec::new();
+    for (place, (host, _, keys)) in loads.iter().enumerate() {
+        let of = |path: &str| number(predicted, &format!("/hosts/{place}/{path}"));
+        let was = |path: &str| number(measured, &format!("/hosts/{place}/measured/{path}"));
+        let seen = |path: &str| {
+            let (reads, writes) = ("reads", "writes");
+            let at = |kind| number(bench, &format!("/jobs/{place}/{kind}/{path}"));
+            if at(reads).is_nan() { at(writes) } else { at(reads) }
+        };
+        let pairs = [
+            ("I/Os", THROUGHPUT, of("predicted/iops"), was("iops")),
+            ("p99", P99, of("predicted/p99_ns"), was("p99_ns")),
+            ("I/Os of the host", THROUGHPUT, of("predicted/iops"), seen("iops")),
+            ("p99 at the host", P99, of("at_hosts/p99_ns"), seen("p99_ns")),
+        ];
+        // What an open load that is held back waits at its host grows for as long as it runs.
+        let compared = if keys.contains("rate=") { &pairs[..3] } else { &pairs[..] };
+        for (name, most, is, was) in compared {
+            println!("{what}: {host}: {name}: predicted {is:.0}, measured {was:.0}");
+            let near = (is / was - 1.0).abs() <= *most;
+            if !near {
+                off.push(format!("{host}: {name} {is:.0} for {was:.0}"));
+            }
+        }
+        let share = (of("predicted/share"), was("share"));
+        println!("{what}: {host}: share predicted {:.3}, measured {:.3}", share.0, share.1);
+    }
+    ensure!(off.is_empty(), "{what}: {}", off.join("; "));
+    Ok(())
+}
+
+/// The device's rate is 500 commands per second in all: far less than a busy machine can do, and its
+/// queues are longer than what such a machine may hold up a process.
+const SLOW: &str = "service_time = \"8 ms\"\nchannels = 4\n";
+
+#[test]
+fn three_classes_on_one_device_are_predicted() -> Result<()> {
+    let target = Target::start("window = 4", SLOW, "")?;
+    let loads = [
+        ("database", Some("high"), "depth=48,bs=4k"),
+        ("files", Some("medium"), "depth=32,bs=16k,rw=randwrite"),
+        ("backup", None, "depth=24,bs=64k,rw=read"),
+    ];
+    target.check("classes", &loads, &[])
+}
+
+/// The device is told by its measurement alone.
+#[test]
+fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured() -> Result<()> {
+    let sessions = format!(
+        "[[session]]\nname = \"promised\"\n\
+         reserve = {{ operations = 60, period = \"250 ms\", namespace = \"{NQN}/1\" }}\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
+    );
+    let target = Target::start("window = 8", SLOW, &sessions)?;
+    let profile = target.folder.path().join("device.toml");
+    let profile_path = profile.to_string_lossy();
+    let address = target.address.to_string();
+    let measure = ["sim", "profile", &format!("{NQN}/1"), "--address", &address];
+    let measure = [&measure[..], &["--time", "1500ms", "--write", &profile_path]].concat();
+    // A machine that is held up tells of fewer or more channels, at the same rate of all together.
+    let found = (0..3).any(|_| {
+        let output = run(&target.daemon, &measure).unwrap_or_else(|error| format!("{error:#}"));
+        println!("{output}");
+        let mut lines = output.lines();
+        let channels = lines.find_map(|line| line.trim().strip_prefix("parallelism = "));
+        channels.is_some_and(|channels| (3..=5).contains(&channels.parse().unwrap_or(0)))
+    });
+    ensure!(found, "the device's four channels are not told");
+    let loads = [
+        ("flood", Some("high"), "depth=32,bs=4k,connections=2"),
+        ("promised", None, "depth=32,bs=4k"),
+    ];
+    target.check("reservation", &loads, &["--device", &profile_path])
+}
+
+#[test]
+fn limits_with_an_open_load_are_predicted() -> Result<()> {
+    let sessions = "[[session]]\nname = \"capped\"\niops = 500\n\
+         [[session]]\nname = \"narrow\"\nbandwidth = \"20 MB\"\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:capped\"\nsession = \"capped\"\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:narrow\"\nsession = \"narrow\"\n";
+    let target = Target::start("", "", sessions)?;
+    // The first wants more than it may, at a rate of its own; the second as much as it can get.
+    let loads = [
+        ("capped", None, "depth=16,bs=4k,rate=800,arrivals=constant"),
+        ("narrow", Some("medium"), "depth=8,bs=64k,rw=randwrite"),
+    ];
+    target.check("limits", &loads, &[])
+}
+
+/// Runs `sluice` and returns what it prints.
+fn run(daemon: &daemon::Daemon, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(daemon.binaries().join("sluice"))
+        .args(arguments)
+        .env("SLUICEGATE_CONTROL", daemon.socket())
+        .output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(output.status.success(), "sluice {arguments:?}: {}", text(&output.stderr));
+    Ok(text(&output.stdout))
+}

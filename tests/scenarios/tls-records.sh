@@ -1,0 +1,50 @@
+#!/bin/bash
+# Peers with a key that send records of TLS which are not data, or are no records: each is closed with a
+# line that says why, and others lose nothing.
+. /run/scenarios/lib.sh
+. /run/scenarios/secrets-lib.sh
+boot
+secrets_boot
+listener $TARGET_IP:4420
+listener $TARGET_IP:4421
+echo 'tls = "required"' >>$CONFIG
+subsystem $T1 $HOST_NQN $OTHER_NQN
+namespace memory 64 4096
+key=$(sluice host key generate --tls)
+(umask 077 && printf '%s\n' "host $OTHER_NQN" "tls-key $key" >$KEYS/other.key)
+target_start
+
+logged() { grep -q "$1" /run/sluiced-$STARTS.log; }
+# sends CASE OUTCOME [LINE]: a peer sends it, and the log has a line about it.
+sends() {
+    local outcome
+    step "$1"
+    outcome=$(python3 /run/scenarios/tls-records.py $TARGET_IP 4421 $OTHER_NQN $T1 "$key" "$1" 2>&1) || true
+    same "what became of it" "$outcome" "$2"
+    [ -z "${3:-}" ] || eventually 5 logged "a connection over TLS is ended.*$3" || fail "no line about it"
+    sleep 1 # an address has one line of the log a second
+}
+
+eventually 5 logged "the TLS key of host $OTHER_NQN proves nothing in subsystem $T1" || fail "no warning"
+connect $T1 -i 1
+fio --eta=never --name=other --filename="$(disk $T1 1)" --rw=randrw --bs=16k --iodepth=4 --ioengine=libaio \
+    --direct=1 --verify=crc32c --time_based --runtime=26 --output=/tmp/other.out &
+fio=$!
+sends data answered
+sends empty answered
+sends key-update closed "changed its key"
+sends ticket closed "of type 22"
+sends alert closed "alert 80"
+sends close closed
+sends short-alert closed "of type 21"
+sends unknown closed "of type 99"
+sends no-type closed "changed on its way"
+sends bad-tag closed "changed on its way"
+sends too-long closed "impossible length"
+sends no-tls closed "is no record\|impossible length"
+sends data answered
+step "others"
+wait $fio || fail "fio: $(cat /tmp/other.out)"
+same "lines about connections over TLS" "$(grep -c 'a connection over TLS is ended' /run/sluiced-1.log)" 9
+disconnect $T1
+pass

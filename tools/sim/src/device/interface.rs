@@ -1,0 +1,47 @@
+//! What all devices have in common.
+
+use core::fmt::Debug;
+
+use units::{Class, Nanos};
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads.
+    Read,
+    /// Writes; what was written need not survive a loss of power when the request ends.
+    Write,
+    /// Lets everything survive that was written before, as far as requests have ended.
+    Flush,
+    /// Tells that the content is of no use any more.
+    Deallocate,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The caller's number of it, which the device tells when it ends.
+    pub id: u64,
+    /// What it does.
+    pub kind: Kind,
+    /// The first byte.
+    pub offset: u64,
+    /// The bytes; of no meaning for [`Kind::Flush`].
+    pub length: u64,
+    /// Its class, where the device has an order of classes.
+    pub class: Class,
+}
+
+/// A device on simulated time.
+pub trait Device: Debug {
+    /// Takes a request. What happens by `now` should have been handled before
+    /// ([`Self::advance`]).
+    fn submit(&mut self, now: Nanos, request: Request);
+
+    /// Returns the time at which something happens next.
+    fn next(&self) -> Option<Nanos>;
+
+    /// Handles everything up to `until`, and appends the times and numbers of requests that ended,
+    /// in order.
+    fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>);
+}

@@ -1,0 +1,463 @@
+//! A target, its hosts, its network and its devices, composed.
+//!
+//! - [`Plan`]: all of it, as a value.
+//! - [`Model`]: the order of all events.
+//! - [`Measured`]: what a run has shown.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use arbitration::classify::{Classifier, ConnectionClass, PolicyClass, class_of_dscp};
+use sluice_core::stats::IoSnapshot;
+use units::{Class, Nanos, nanos};
+
+use crate::connection::Connection;
+use crate::host::{self, Again, Host, Window, Wish};
+use crate::measured::since;
+use crate::network::{self, FlowSpec, Network, NodeId, Sender};
+use crate::others::Others;
+use crate::pair::QueuePair;
+use crate::target::{self, NQN, Target, missing_namespace};
+
+pub use crate::measured::{
+    DeviceMeasured, Done, FlowMeasured, HostMeasured, LoadMeasured, Measured, OtherMeasured,
+    QualityPoint, Way,
+};
+pub use crate::plan::{
+    Costs, DevicePlan, HostPlan, LinkPlan, LoadPlan, NamespacePlan, OtherPlan, Plan, PlanError,
+    QosPlan, ReservePlan, SessionPlan, StagePlan, TargetPlan, Transport,
+};
+
+/// An event of the model's own. Devices and the network have theirs.
+#[derive(Debug)]
+enum Event {
+    Target(target::Event),
+    /// A host connects.
+    Begin(usize),
+    /// A host's association has something to do.
+    Timer(usize),
+    /// A load of a host wants something.
+    Load(usize, usize),
+    /// A flow that has nothing to do with the target comes or goes.
+    Other(usize),
+    /// A host tries a command again.
+    Retry(usize, Again),
+}
+
+/// An event at its time. Events of one time happen in the order in which they were planned.
+#[derive(Debug)]
+struct Planned {
+    at: Nanos,
+    sequence: u64,
+    event: Event,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.sequence == other.sequence
+    }
+}
+
+impl Eq for Planned {}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+/// The ends of a host's connections.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    node: NodeId,
+    dscp: u8,
+    sender: Sender,
+    send_buffer: u64,
+    /// Of a host: what limits the target's end, and what carries its queues.
+    answers: Option<Sender>,
+    transport: Transport,
+}
+
+/// A target, its hosts, its network and its devices.
+#[derive(Debug)]
+pub struct Model {
+    now: Nanos,
+    sequence: u64,
+    events: BinaryHeap<Reverse<Planned>>,
+    network: Rc<RefCell<Network>>,
+    target: Target,
+    /// The target's end of all connections.
+    target_end: Ends,
+    hosts: Vec<Host>,
+    host_ends: Vec<Ends>,
+    connections: Vec<Connection>,
+    /// The connection of each flow, and whether the flow goes to the target.
+    flows: Vec<(usize, bool)>,
+    window: Window,
+    agenda: target::Agenda,
+    wishes: Vec<Wish>,
+    lost: Vec<(usize, String)>,
+    heard: Vec<network::Event>,
+    others: Others,
+    /// The NQN of each host, with the NSID and the class of each of its loads.
+    workloads: Vec<(String, Vec<(u32, Class)>)>,
+    /// The target's statistics of hosts at the end of the warm-up, by load.
+    before: Option<Vec<Vec<IoSnapshot>>>,
+}
+
+impl Model {
+    /// Makes a model in which nothing has happened yet.
+    ///
+    /// # Errors
+    /// The plan names what is not there, or its numbers are out of their ranges; the error says which,
+    /// and the remedy.
+    pub fn new(plan: Plan) -> Result<Self, PlanError> {
+        plan.check()?;
+        let Plan {
+            seed,
+            warmup,
+            duration,
+            interval,
+            topology,
+            target,
+            qos,
+            stage,
+            namespaces,
+            hosts,
+            others,
+            record_quality,
+        } = plan;
+        let network = Network::new(topology, seed)
+            .map_err(|error| PlanError::Settings(format!("the network: {error}")))?;
+        let network = Rc::new(RefCell::new(network));
+        let window = Window {
+            begin: Nanos(nanos(warmup)),
+            end: Nanos(nanos(warmup)).after(nanos(duration)),
+            interval,
+        };
+        let nqn = |host: &HostPlan| format!("nqn.2026-01.io.sluicegate:{}", host.name);
+        for host in &hosts {
+            for load in &host.loads {
+                if load.namespace >= namespaces.len() {
+                    let what = format!("a load of host {}", host.name);
+                    return Err(missing_namespace(what, load.namespace, namespaces.len()));
+                }
+            }
+        }
+        let known: Vec<target::Known<'_>> =
+            hosts.iter().map(|host| (nqn(host), host.class, host.session.as_deref())).collect();
+        let parts = (&target, &qos, &stage);
+        let made = Target::new(parts, namespaces, &known, &network, record_quality)?;
+        let target_end = Ends {
+            node: target.node,
+            dscp: 0,
+            sender: target.sender,
+            send_buffer: target.send_buffer,
+            answers: None,
+            transport: Transport::Tcp,
+        };
+        let mut model = Self {
+            now: Nanos(0),
+            sequence: 0,
+            events: BinaryHeap::new(),
+            network,
+            target: made,
+            target_end,
+            hosts: Vec::new(),
+            host_ends: Vec::new(),
+            connections: Vec::new(),
+            flows: Vec::new(),
+            window,
+            agenda: Vec::new(),
+            wishes: Vec::new(),
+            lost: Vec::new(),
+            heard: Vec::new(),
+            others: Others::new(others),
+            workloads: Vec::new(),
+            before: None,
+        };
+        for (number, host) in hosts.into_iter().enumerate() {
+            let classes: Vec<Class> =
+                host.loads.iter().map(|load| class_of(&qos, &host, load.class)).collect();
+            let HostPlan { node, dscp, sender, answers, transport, send_buffer, begins, .. } = host;
+            let ends = Ends { node, dscp, sender, send_buffer, answers, transport };
+            model.host_ends.push(ends);
+            let nsids = host
+                .loads
+                .iter()
+                .map(|load| u32::try_from(load.namespace).unwrap_or(u32::MAX).saturating_add(1));
+            model.workloads.push((nqn(&host), nsids.zip(classes.iter().copied()).collect()));
+            let names = (nqn(&host), NQN);
+            model.hosts.push(Host::new(number, names, host, &classes, window));
+            model.at(Nanos(nanos(begins)), Event::Begin(number));
+        }
+        for (at, index) in model.others.changes() {
+            model.at(at, Event::Other(index));
+        }
+        model.target(|target, around| target.begin(around));
+        Ok(model)
+    }
+
+    /// Returns the present time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Returns the end of the time that is measured.
+    #[must_use]
+    pub fn end(&self) -> Nanos {
+        self.window.end
+    }
+
+    /// Runs until a time. `progress` is told the time now and then.
+    pub fn run(&mut self, until: Nanos, progress: &mut dyn FnMut(Nanos)) {
+        /// Events between two calls of `progress`.
+        const OFTEN: u32 = 1 << 14;
+        let mut count = 0_u32;
+        loop {
+            let network = self.network.borrow().next();
+            let own = self.events.peek().map(|Reverse(planned)| planned.at);
+            let device = self.target.next();
+            let Some(at) = [network, own, device].into_iter().flatten().min() else { break };
+            if at > until {
+                break;
+            }
+            if at >= self.window.begin && self.before.is_none() {
+                self.before = Some(self.statistics());
+            }
+            self.now = self.now.max(at);
+            if network == Some(at) {
+                self.advance_network();
+            } else if device == Some(at) {
+                self.target(|target, around| target.advance(around));
+            } else if let Some(Reverse(planned)) = self.events.pop() {
+                self.happen(planned.event);
+            }
+            count = count.wrapping_add(1);
+            if count.is_multiple_of(OFTEN) {
+                progress(self.now);
+            }
+        }
+        self.now = self.now.max(until);
+        progress(self.now);
+    }
+
+    /// Returns what the run has shown so far.
+    #[must_use]
+    pub fn report(&self) -> Measured {
+        let time = self.now.min(self.window.end).since(self.window.begin);
+        let sum = |bytes: fn(&Connection) -> u64| self.connections.iter().map(bytes).sum();
+        Measured {
+            time,
+            interval: self.window.interval,
+            hosts: self.hosts.iter().map(Host::measured).collect(),
+            others: self.others.measured(),
+            statistics: self.counted(),
+            flows: self.target.flows(),
+            ports: self.network.borrow().counters().collect(),
+            devices: self.target.devices(),
+            bytes_to_hosts: sum(|connection| connection.down.read),
+            bytes_to_target: sum(|connection| connection.up.read),
+            unread_by_hosts: sum(|connection| connection.down.unread()),
+            unread_by_target: sum(|connection| connection.up.unread()),
+        }
+    }
+
+    /// Returns the target's statistics of each host's loads. Loads of one class at one namespace are
+    /// not told apart: the first has what they did.
+    fn statistics(&self) -> Vec<Vec<IoSnapshot>> {
+        let of = |(host, loads): &(String, Vec<(u32, Class)>)| {
+            let one = |(place, of): (usize, &(u32, Class))| {
+                let first = loads.iter().position(|other| other == of) == Some(place);
+                if first { self.target.workload(host, *of) } else { IoSnapshot::default() }
+            };
+            loads.iter().enumerate().map(one).collect()
+        };
+        self.workloads.iter().map(of).collect()
+    }
+
+    /// Returns what the target's statistics have counted since the end of the warm-up.
+    fn counted(&self) -> Vec<Vec<IoSnapshot>> {
+        let Some(before) = &self.before else { return Vec::new() };
+        let of_host = |(now, before): (Vec<IoSnapshot>, &Vec<IoSnapshot>)| {
+            now.iter().zip(before).map(|(now, before)| since(now, before)).collect()
+        };
+        self.statistics().into_iter().zip(before).map(of_host).collect()
+    }
+
+    fn at(&mut self, at: Nanos, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse(Planned { at, sequence: self.sequence, event }));
+    }
+
+    /// Lets the network go on up to the present time, and tells the ends what they hear.
+    fn advance_network(&mut self) {
+        let mut heard = std::mem::take(&mut self.heard);
+        self.network.borrow_mut().advance(self.now, &mut heard);
+        for event in heard.drain(..) {
+            if self.others.hear(event, &self.window) {
+                continue;
+            }
+            let place = usize::try_from(event.flow().0).unwrap_or(usize::MAX);
+            let Some(&(index, to_target)) = self.flows.get(place) else { continue };
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let (host, qid) = (connection.host, connection.qid);
+            match (event, to_target) {
+                (network::Event::Arrived { bytes, .. }, true) if connection.pair.is_some() => {
+                    self.target(|target, around| target.moved(index, bytes, around));
+                }
+                (network::Event::Arrived { bytes, .. }, true) => {
+                    connection.up.arrive(bytes);
+                    self.target(|target, around| target.heard(index, around));
+                }
+                (network::Event::Arrived { bytes, .. }, false) => {
+                    match &mut connection.pair {
+                        Some(pair) => {
+                            pair.arrive_down(bytes);
+                            connection.down.receive(bytes);
+                        }
+                        None => connection.down.arrive(bytes),
+                    }
+                    self.host(host, |host, around| host.hear(qid, around));
+                }
+                (network::Event::Writable { .. }, true) => {
+                    self.host(host, |host, around| host.pump(qid, around));
+                }
+                (network::Event::Writable { .. }, false) => {
+                    self.target(|target, around| target.go_on(index, around));
+                }
+                // A host's own memory is there for as long as a command is.
+                (network::Event::Acknowledged { .. }, true) => {}
+                (network::Event::Acknowledged { bytes, .. }, false) => {
+                    self.target(|target, around| target.acknowledged(index, bytes, around));
+                }
+            }
+        }
+        self.heard = heard;
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Target(event) => self.target(|target, around| target.happen(event, around)),
+            Event::Begin(host) => self.connect(host, 0),
+            Event::Timer(host) => self.host(host, Host::time),
+            Event::Load(host, load) => self.host(host, |host, around| host.load_due(load, around)),
+            Event::Other(index) => {
+                self.others.change(self.now, index, &mut self.network.borrow_mut());
+            }
+            Event::Retry(host, again) => {
+                self.host(host, |host, around| host.try_again(again, around));
+            }
+        }
+    }
+
+    /// Lets the target act, and plans what follows.
+    fn target(&mut self, act: impl FnOnce(&mut Target, &mut target::Around<'_>)) {
+        let mut around = target::Around {
+            now: self.now,
+            connections: &mut self.connections,
+            network: &self.network,
+            agenda: &mut self.agenda,
+            lost: &mut self.lost,
+        };
+        act(&mut self.target, &mut around);
+        let mut agenda = std::mem::take(&mut self.agenda);
+        for (at, event) in agenda.drain(..) {
+            self.at(at, Event::Target(event));
+        }
+        self.agenda = agenda;
+        for (index, why) in std::mem::take(&mut self.lost) {
+            let Some(connection) = self.connections.get(index) else { continue };
+            let (host, qid) = (connection.host, connection.qid);
+            if let Some(host) = self.hosts.get_mut(host) {
+                host.lose(qid, &why);
+            }
+        }
+    }
+
+    /// Lets a host act, and does what it wishes.
+    fn host(&mut self, number: usize, act: impl FnOnce(&mut Host, &mut host::Around<'_>)) {
+        let Some(host) = self.hosts.get_mut(number) else { return };
+        let mut network = self.network.borrow_mut();
+        let mut around = host::Around {
+            now: self.now,
+            connections: &mut self.connections,
+            network: &mut network,
+            wishes: &mut self.wishes,
+        };
+        act(host, &mut around);
+        drop(network);
+        let mut wishes = std::mem::take(&mut self.wishes);
+        for wish in wishes.drain(..) {
+            match wish {
+                Wish::Connect(qid) => self.connect(number, qid),
+                Wish::Timer(at) => self.at(at, Event::Timer(number)),
+                Wish::Load(load, at) => self.at(at, Event::Load(number, load)),
+                Wish::Retry(at, again) => self.at(at, Event::Retry(number, again)),
+            }
+        }
+        if self.wishes.is_empty() {
+            self.wishes = wishes;
+        }
+    }
+
+    /// Connects a queue of a host.
+    fn connect(&mut self, number: usize, qid: u16) {
+        let Some(host) = self.host_ends.get(number).copied() else { return };
+        let target = self.target_end;
+        let rdma = host.transport == Transport::Rdma;
+        let spec = |from: &Ends, to: &Ends, sender| FlowSpec {
+            from: from.node,
+            to: to.node,
+            dscp: from.dscp,
+            sender,
+            // What a queue pair has to send is in its posts.
+            send_buffer: if rdma { u64::MAX } else { from.send_buffer },
+            notsent_lowat: None,
+        };
+        let index = self.connections.len();
+        let mut network = self.network.borrow_mut();
+        let up = network.open(self.now, spec(&host, &target, host.sender));
+        let answers = host.answers.unwrap_or(target.sender);
+        let down = network.open(self.now, spec(&target, &host, answers));
+        drop(network);
+        for (flow, to_target) in [(up, true), (down, false)] {
+            let place = usize::try_from(flow.0).unwrap_or(usize::MAX);
+            if self.flows.len() <= place {
+                self.flows.resize(place.saturating_add(1), (usize::MAX, false));
+            }
+            if let Some(at) = self.flows.get_mut(place) {
+                *at = (index, to_target);
+            }
+        }
+        let reactor = self.target.place();
+        let mut connection = Connection::new((number, qid), host.dscp, reactor, (up, down));
+        connection.pair = rdma.then(|| Box::new(QueuePair::new()));
+        self.connections.push(connection);
+        self.target(|target, around| target.accept(index, around));
+        self.host(number, |host, around| host.attach(qid, index, around));
+    }
+}
+
+/// Returns the class that the target gives commands of a host that name `named`.
+fn class_of(qos: &QosPlan, host: &HostPlan, named: Option<Class>) -> Class {
+    let connection = ConnectionClass {
+        priority: host.priority.map_or(0, |class| u8::try_from(class.number()).unwrap_or(0)),
+        weighted: host.priority.is_some() && qos.wrr,
+        dscp: class_of_dscp(&qos.dscp, host.dscp),
+        listener: None,
+    };
+    let policy = PolicyClass { class: host.class, ..PolicyClass::default() };
+    // Low has no name in a command, and is inherited.
+    let named = named.filter(|class| *class != Class::Low);
+    Classifier::new(&connection, policy).class(Nanos(0), named)
+}

@@ -1,0 +1,48 @@
+//! A network, packet by packet: senders with windows and with rates, acknowledgements that queue,
+//! switches that share a buffer, mark, pause and lose.
+//!
+//! - [`topology`]: hosts, switches and links; [`Dumbbell`] and [`FatTree`] build usual ones.
+//! - [`Network`]: what runs on one. Flows are opened on it; it tells when something happens next,
+//!   and what the ends of flows hear.
+//! - [`Calendar`]: what happens next.
+//! - `window`, `rate`, `receiver`: the ends of a flow; `port`, `switch`: what packets pass.
+//!
+//! The content of streams stays with the caller: the network counts bytes.
+//!
+//! # What a packet costs
+//!
+//! Each port has one event in the calendar for what arrives next at its far end, and one for the
+//! end of what is being sent if something waits. A host's port asks its flows for packets, in turn,
+//! when it is free: what waits there are flows, as under the kernel's limit on what one socket has
+//! below it (TCP small queues) with a fair queue. So the calendar has as many events as there are
+//! ports and timers at the most, and a packet is kept once, where it is. Nothing is allocated for
+//! one: queues keep their room.
+
+mod calendar;
+mod engine;
+mod flow;
+mod node;
+mod packet;
+mod port;
+mod rate;
+mod receiver;
+mod route;
+mod stream;
+mod switch;
+mod time;
+pub mod topology;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use calendar::Calendar;
+pub use engine::{Network, Totals};
+pub use flow::{Event, FlowInfo, FlowSpec, Sender, URGENT};
+pub use node::{FlowId, NodeId, PortId};
+pub use port::PortCounters;
+pub use rate::RateControl;
+pub use topology::{
+    Dumbbell, FatTree, Link, Marking, Packets, Pause, Switch, Topology, TopologyError,
+};
+pub use window::Control;

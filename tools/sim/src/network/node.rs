@@ -1,0 +1,25 @@
+//! The names of what a network consists of.
+
+/// A host or a switch: the number of nodes of its topology that were added before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// A flow: the number of its slot, which another flow may have once this one is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// One direction of a link: the number by which it is counted ([`super::Network::counters`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+/// Finds what a number names.
+#[inline]
+pub(super) fn of<T>(table: &[T], number: u32) -> Option<&T> {
+    table.get(number as usize)
+}
+
+/// Finds what a number names, to be changed.
+#[inline]
+pub(super) fn of_mut<T>(table: &mut [T], number: u32) -> Option<&mut T> {
+    table.get_mut(number as usize)
+}

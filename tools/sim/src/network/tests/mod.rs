@@ -1,0 +1,157 @@
+//! Tests of whole networks.
+
+mod conservation;
+mod control;
+mod queueing;
+mod switches;
+mod topologies;
+
+use core::time::Duration;
+
+use units::Nanos;
+
+use super::{
+    Control, Dumbbell, Event, FlowId, FlowSpec, Link, Network, NodeId, Packets, Sender, Switch,
+    Topology,
+};
+
+/// 100 Gb/s and a delay in ns.
+const fn link(delay: u64) -> Link {
+    Link { rate: 100_000_000_000, delay: Duration::from_nanos(delay) }
+}
+
+/// Packets without what Ethernet adds, so that times are whole: 1500 bytes take 120 ns.
+const PLAIN: Packets = Packets { mtu: 1500, frame: 0 };
+
+/// A dumbbell of so many hosts on each side, whose middle link is as fast as those of the hosts.
+fn dumbbell(hosts: u32, delay: u64, switch: Switch) -> Topology {
+    let link = link(delay);
+    Dumbbell { left: hosts, right: hosts, edge: link, middle: link, switch, packets: PLAIN }.build()
+}
+
+/// A flow with a large send buffer.
+fn flow(from: u32, to: u32, sender: Sender) -> FlowSpec {
+    FlowSpec {
+        from: NodeId(from),
+        to: NodeId(to),
+        dscp: 0,
+        sender,
+        send_buffer: u64::MAX,
+        notsent_lowat: None,
+    }
+}
+
+/// A sender with this control.
+const fn window(control: Control) -> Sender {
+    Sender::Window { control }
+}
+
+/// Opens the flow and gives it so many bytes to send at the start.
+fn start(network: &mut Network, spec: FlowSpec, bytes: u64) -> FlowId {
+    let flow = network.open(Nanos::ZERO, spec);
+    network.write(Nanos::ZERO, flow, bytes);
+    flow
+}
+
+/// Runs until then. Returns the bytes that each flow's receiver got.
+fn run(network: &mut Network, until: u64, flows: &[FlowId]) -> Vec<u64> {
+    let mut got = vec![0; flows.len()];
+    let mut events = Vec::new();
+    network.advance(Nanos(until), &mut events);
+    for event in events {
+        if let Event::Arrived { flow, bytes, .. } = event
+            && let Some(at) = flows.iter().position(|known| *known == flow)
+        {
+            got[at] += bytes;
+        }
+    }
+    got
+}
+
+#[test]
+fn a_packet_takes_its_time_on_each_link_and_so_does_its_acknowledgement() {
+    let mut network = Network::new(dumbbell(1, 1000, Switch::default()), 1).unwrap();
+    let flow = start(&mut network, flow(0, 1, window(Control::Dctcp)), 1448);
+    let mut events = Vec::new();
+    network.advance(Nanos(u64::MAX / 2000), &mut events);
+    // Three links of 120 ns and 1 us; the 52 bytes of an acknowledgement take 4.16 ns.
+    assert_eq!(events, [Event::Arrived { at: Nanos(3360), flow, bytes: 1448 }]);
+    assert_eq!(network.info(flow).srtt, Duration::from_nanos(6372));
+    assert_eq!(network.info(flow).delivered, 1);
+    assert_eq!(network.next(), None, "nothing goes on for ever");
+}
+
+#[test]
+fn the_send_buffer_is_full_and_has_room_again() {
+    let mut network = Network::new(dumbbell(1, 1000, Switch::default()), 1).unwrap();
+    let spec = FlowSpec {
+        send_buffer: 30_000,
+        notsent_lowat: Some(10_000),
+        ..flow(0, 1, window(Control::Dctcp))
+    };
+    let flow = network.open(Nanos::ZERO, spec);
+    assert_eq!(network.room(flow), 10_000);
+    network.write(Nanos::ZERO, flow, 10_000);
+    assert!(network.room(flow) > 0, "a packet is being sent already");
+    network.write(Nanos::ZERO, flow, network.room(flow));
+    assert_eq!(network.room(flow), 0);
+    let mut events = Vec::new();
+    network.advance(Nanos(1_000_000), &mut events);
+    let writable = events.iter().filter(|event| matches!(event, Event::Writable { .. }));
+    assert_eq!(writable.count(), 1, "once");
+    assert_eq!((network.room(flow), network.info(flow).unsent), (10_000, 0));
+}
+
+#[test]
+fn a_flow_that_is_paced_has_its_rate() {
+    let mut network = Network::new(dumbbell(1, 1000, Switch::default()), 1).unwrap();
+    let flow = start(&mut network, flow(0, 1, window(Control::Dctcp)), 1 << 40);
+    network.set_pacing(Nanos::ZERO, flow, Some(1_000_000_000));
+    let got = run(&mut network, 10_000_000, &[flow]);
+    assert!(got[0].abs_diff(10_000_000) < 100_000, "{got:?}");
+    network.set_pacing(Nanos(10_000_000), flow, None);
+    let got = run(&mut network, 20_000_000, &[flow]);
+    assert!(got[0] > 100_000_000, "all of the link: {got:?}");
+}
+
+#[test]
+fn a_closed_flow_sends_nothing_and_its_number_is_used_again() {
+    let mut network = Network::new(dumbbell(1, 1000, Switch::default()), 1).unwrap();
+    let first = start(&mut network, flow(0, 1, window(Control::Dctcp)), 1 << 40);
+    let mut events = Vec::new();
+    network.advance(Nanos(50_000), &mut events);
+    network.close(Nanos(50_000), first);
+    let second = network.open(Nanos(50_000), flow(0, 1, window(Control::Dctcp)));
+    assert_ne!(first, second, "its packets are still on their way");
+    events.clear();
+    network.advance(Nanos(1_000_000_000), &mut events);
+    assert_eq!(events, [], "nobody hears of them");
+    let third = network.open(Nanos(1_000_000_000), flow(0, 1, window(Control::Dctcp)));
+    assert_eq!(first, third);
+    network.write(Nanos(1_000_000_000), third, 10);
+    network.advance(Nanos(2_000_000_000), &mut events);
+    assert!(
+        matches!(events[..], [Event::Arrived { bytes: 10, .. }]),
+        "from the beginning: {events:?}"
+    );
+}
+
+#[test]
+fn the_number_of_a_closed_flow_is_its_own_while_a_packet_has_it() {
+    // The packet is on its way for nine seconds, longer than any timer of its flow.
+    let mut network = Network::new(dumbbell(1, 3_000_000_000, Switch::default()), 1).unwrap();
+    let first = start(&mut network, flow(0, 1, window(Control::Dctcp)), 10);
+    network.close(Nanos(1), first);
+    let mut events = Vec::new();
+    network.advance(Nanos(5_000_000_000), &mut events);
+    let second = network.open(Nanos(5_000_000_000), flow(0, 1, window(Control::Dctcp)));
+    assert_ne!(first, second);
+    network.advance(Nanos::MAX, &mut events);
+    assert_eq!(events, []);
+    // Time has not run away.
+    let third = network.open(Nanos(10_000_000_000), flow(0, 1, window(Control::Dctcp)));
+    assert_eq!(first, third);
+    network.write(Nanos(10_000_000_000), third, 10);
+    network.advance(Nanos::MAX, &mut events);
+    assert!(matches!(events[..], [Event::Arrived { bytes: 10, .. }]), "{events:?}");
+}

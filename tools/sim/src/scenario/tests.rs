@@ -1,0 +1,231 @@
+use super::*;
+use crate::model::{HostPlan, NamespacePlan, Transport};
+use crate::network::{Control, RateControl, Sender};
+
+/// A scenario that is whole, with a place for more at its end.
+const WHOLE: &str = "\
+duration = '100 ms'
+[topology]
+kind = 'rack'
+rate = '25 Gbit/s'
+[[namespace]]
+device = 'memory'
+[[host]]
+name = 'web'
+count = 3
+class = 'high'
+[[host.load]]
+process = 'poisson'
+rate = 20000
+";
+
+/// Makes the scenario with all hosts over RDMA.
+fn over_rdma(more: &str) -> String {
+    format!("{}{more}", WHOLE.replace("count", "transport = 'rdma'\ncount"))
+}
+
+fn planned(text: &str) -> Result<Planned, String> {
+    let scenario = Scenario::parse(text).map_err(|error| error.to_string())?;
+    scenario.plan(1, Path::new("/nowhere")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn hosts_of_an_entry_are_alike_but_for_their_names_and_seeds() {
+    let Planned { mut plan, .. } = planned(WHOLE).unwrap();
+    let names: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!(names, ["web-1", "web-2", "web-3"]);
+    assert!(plan.hosts.iter().all(|host| host.dscp == 34 && host.loads.len() == 1));
+    let first =
+        |plan: &mut Plan, host: usize| plan.hosts[host].loads[0].source.next(units::Nanos(0));
+    assert_ne!(first(&mut plan, 0), first(&mut plan, 1));
+    assert_eq!(plan.warmup, Duration::from_millis(20), "a fifth of what is measured");
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let first = |seed| {
+        let scenario = Scenario::parse(WHOLE).unwrap();
+        let mut plan = scenario.plan(seed, Path::new("/nowhere")).unwrap().plan;
+        plan.hosts[2].loads[0].source.next(units::Nanos(0))
+    };
+    assert_eq!(first(7), first(7));
+    assert_ne!(first(7), first(8));
+}
+
+#[test]
+fn tables_of_the_daemon_are_spelled_as_there() {
+    let text = format!(
+        "{WHOLE}[qos]\nweights = [8, 4, 1]\nunit = 'bytes'\nburst = 'unlimited'\nwindow = 'adaptive'\n\
+         urgent_share = '30 %'\n[network]\ncapacity = '10 Gbit/s'\n\
+         classes = {{ high = {{ share = 5 }}, low = {{ latency = '2 ms' }}, medium = 'free' }}\n\
+         [[session]]\nname = 'gold'\noperations = '50 %'\niops = 5000\n\
+         reserve = {{ operations = 1000, period = '1 s' }}\n"
+    );
+    let Planned { plan, .. } = planned(&text).unwrap();
+    assert_eq!(plan.qos.order.weights.high, 8);
+    assert_eq!((plan.qos.order.burst, plan.qos.order.urgent_share), (u16::MAX, 30));
+    assert_eq!(plan.stage.link.capacity, Some(10_000_000_000));
+    assert_eq!(plan.stage.link.goals.high, qtcp::link::ClassGoal::Share(5.0));
+    assert_eq!(plan.stage.link.goals.medium, qtcp::link::ClassGoal::Free);
+    let [gold] = &plan.qos.sessions[..] else { panic!("one session") };
+    assert_eq!((gold.spec.operations, gold.reserve.unwrap().namespace), (Some(50), 0));
+}
+
+#[test]
+fn what_is_wrong_names_its_key_and_what_would_be_right() {
+    let with = |more: &str| format!("{WHOLE}{more}");
+    let load = |keys: &str| with(&format!("[[host]]\nname = 'b'\n[[host.load]]\n{keys}"));
+    for (text, key, says) in [
+        (with("[qos]\nwieghts = [1, 1, 1]"), "wieghts", "expected one of"),
+        (with("[qos]\nweights = [0, 1, 1]"), "qos.weights", "1 to 256"),
+        (with("[qos]\nburst = 3"), "qos.burst", "unlimited"),
+        (with("[qos]\nurgent_share = '95 %'"), "qos.urgent_share", "90 %"),
+        (with("[qos]\nwindow = 'wide'"), "qos.window", "adaptive"),
+        (with("[network]\ncapacity = 'much'"), "network.capacity", "25 Gbit/s"),
+        (
+            with("[network]\nclasses = { high = { share = 0 } }"),
+            "network.classes.high",
+            "share = 3",
+        ),
+        (with("[network]\nclasses = { high = 7 }"), "high", "{ share = 3 }"),
+        (with("[[session]]\nname = 's'\niops = 0"), "session s.iops", "2^40"),
+        (with("[[session]]\nname = 's'\nreserve = {}"), "session s.reserve", "one of"),
+        (load("process = 'poisson'"), "host b.load 1.rate", "20000"),
+        (load("process = 'often'"), "often", "on-off"),
+        (load("process = 'closed'\nrate = 5"), "host b.load 1.rate", "leave `rate` out"),
+        (load("process = 'closed'\ndepth = 0"), "host b.load 1.depth", "1 to 65536"),
+        (load("process = 'burst'\nrate = 5"), "host b.load 1.count", "at once"),
+        (load("process = 'on-off'\nrate = 5\non = '1 ms'"), "host b.load 1.off", "2 ms"),
+        (load("process = 'closed'\nsize = '4 MiB'"), "host b.load 1.size", "target.max_transfer"),
+        (load("process = 'closed'\nsize = 1000"), "host b.load 1", "multiple of 512"),
+        (load("process = 'closed'\nsize = { most = 4096 }"), "host b.load 1.size", "`mean`"),
+        (load("process = 'closed'\nnamespace = 2"), "host b.load 1.namespace", "[[namespace]]"),
+        (load("process = 'trace'\nformat = 'msr'"), "host b.load 1.file", "path"),
+        (load("process = 'trace'\nfile = 'x'"), "host b.load 1.format", "snia"),
+        (load("process = 'trace'\nfile = 'x'\nformat = 'msr'"), "host b.load 1", "/nowhere/x"),
+        (with("[[namespace]]\ndevice = 'profile'"), "namespace 2.profile", "parallelism = 8"),
+        (
+            with("[[namespace]]\ndevice = 'profile'\nprofile = { parallelism = 1, read = {} }"),
+            "namespace 2.profile.read",
+            "100 us",
+        ),
+        (
+            with("[[namespace]]\ndevice = 'pm'\nprofile = { parallelism = 1, read = {} }"),
+            "namespace 2.profile",
+            "leave it out",
+        ),
+        (
+            with("[[namespace]]\ndevice = 'disk'\ndisk = { rpm = 7 }"),
+            "namespace 2.disk.rpm",
+            "such as 7200",
+        ),
+        (
+            with("[[namespace]]\ndevice = 'disk'\nsize = '1 TB'"),
+            "namespace 2.size",
+            "or `cylinders` more",
+        ),
+        (
+            with("[[namespace]]\ndevice = 'ssd'\ndisk = { rpm = 5400 }"),
+            "namespace 2.disk",
+            "leave it out",
+        ),
+        (with("[[namespace]]\ndevice = 'pm'\nwindow = 0"), "namespace 2.window", "adaptive"),
+        (WHOLE.replace("'rack'", "'ring'"), "kind", "fat-tree"),
+        (WHOLE.replace("25 Gbit/s", "7 bit/s"), "rate", "1 kbit/s"),
+        (WHOLE.replace("'rack'", "'fat-tree'").replace("= 3", "= 99"), "host.count", "pods"),
+        (WHOLE.replace("'25 Gbit/s'", "'25 Gbit/s'\npods = 4"), "topology.pods", "leave it out"),
+        (WHOLE.replace("100 ms", "0 ms"), "duration", "1 h"),
+        (WHOLE.replace("[[namespace]]\ndevice = 'memory'\n", ""), "namespace", "[[namespace]]"),
+        (WHOLE.replace("count = 3", "count = 0"), "host", "[[host]]"),
+        (WHOLE.replace("count = 3", "count = 65537"), "host.count", "at most 65536"),
+        (
+            with("[[host]]\nname = 'b'\ncount = 4294967295").replace("= 3", "= 4294967295"),
+            "host.count",
+            "8589934590 in all",
+        ),
+        ("duration = '1 s'".to_owned(), "topology", "missing field"),
+        (WHOLE.replace("count", "transport = 'quic'\ncount"), "quic", "`tcp` or `rdma`"),
+        (with("[rdma]\ncontrol = 'line'"), "`rdma`", "transport = \"rdma\""),
+        (over_rdma("[tcp]\ncontrol = 'cubic'"), "`tcp`", "transport = \"tcp\""),
+        (over_rdma("[rdma]\ncontrol = 'dctcp'"), "dctcp", "`dcqcn` or `line`"),
+        (
+            over_rdma("").replace("'25 Gbit/s'", "'25 Gbit/s'\nthreshold = 0"),
+            "rdma.control",
+            "write \"line\", or a threshold",
+        ),
+        (
+            over_rdma("[target]\nrdma_in_capsule_data = '16 KiB'"),
+            "target.rdma_in_capsule_data",
+            "at most 8192",
+        ),
+        (
+            over_rdma("[target]\nrdma_in_capsule_data = '4 EiB'"),
+            "target.rdma_in_capsule_data",
+            "at most 8192",
+        ),
+    ] {
+        let error = planned(&text).unwrap_err();
+        assert!(error.contains(key) && error.contains(says), "{key}, {says}: {error}");
+    }
+}
+
+#[test]
+fn a_namespace_has_its_own_window_and_a_profile_tells_what_can_be_reserved() {
+    let text = format!(
+        "{WHOLE}[qos]\nwindow = 64\n[[namespace]]\ndevice = 'profile'\nwindow = 'off'\n\
+         profile = {{ parallelism = 4, read = {{ mean = '1 ms' }}, write = {{ mean = '2 ms' }} }}\n"
+    );
+    let Planned { plan, .. } = planned(&text).unwrap();
+    let [memory, device] = &plan.namespaces[..] else { panic!("two namespaces") };
+    assert_eq!(memory.rules.window, arbitration::settings::WindowRule::Fixed(64));
+    assert_eq!(device.rules.window, arbitration::settings::WindowRule::Off);
+    let (mean, worst) = (device.rules.profile.mean.unwrap(), device.rules.profile.worst.unwrap());
+    assert_eq!((mean.0, worst.0), (2_000_000, 2_250_000));
+    assert_eq!(device.rules.profile.parallelism, Some(4));
+}
+
+#[test]
+fn adapters_have_the_rates_of_their_own_cables_and_sockets_stay_as_they_are() {
+    let line = |host: &HostPlan| {
+        let of = |sender: Sender| match sender {
+            Sender::Rate { control: RateControl::Dcqcn(settings) } => settings.line.bits(),
+            other => panic!("{other:?} is not DCQCN"),
+        };
+        (of(host.sender), of(host.answers.unwrap()))
+    };
+    let tcp = "[[host]]\nname = 'tcp'\n[[host.load]]\nprocess = 'closed'\n";
+    let rate = |rate: &str| over_rdma(tcp).replace("'25 Gbit/s'", rate);
+    let Planned { plan, .. } = planned(&rate("'25 Gbit/s'\ntarget_rate = '40 Gbit/s'")).unwrap();
+    assert!(plan.hosts[..3].iter().all(|host| host.transport == Transport::Rdma));
+    assert_eq!(line(&plan.hosts[0]), (25e9, 40e9));
+    let socket = (plan.hosts[3].transport, plan.hosts[3].sender, plan.hosts[3].answers);
+    assert_eq!(socket, (Transport::Tcp, Sender::Window { control: Control::Dctcp }, None));
+    // All cables of a fat tree are alike.
+    let tree = rate("'25 Gbit/s'\ntarget_rate = '40 Gbit/s'").replace("rack", "fat-tree");
+    assert_eq!(line(&planned(&tree).unwrap().plan.hosts[0]), (25e9, 25e9));
+    // Where nothing reacts to marks, there need be none.
+    let text = format!("{}\n[rdma]\ncontrol = 'line'", rate("'25 Gbit/s'\nthreshold = 0"));
+    let Planned { plan, .. } = planned(&text).unwrap();
+    assert_eq!(plan.hosts[0].sender, Sender::Rate { control: RateControl::Line });
+    // The target takes no more data in capsules over RDMA than over TCP.
+    let text = over_rdma("[target]\nin_capsule_data = '1 KiB'");
+    assert_eq!(planned(&text).unwrap().plan.target.rdma_in_capsule_data, 1024);
+}
+
+#[test]
+fn a_disk_seeks_and_its_times_follow_from_its_properties() {
+    let text = format!(
+        "{WHOLE}[[namespace]]\ndevice = 'disk'\n[[namespace]]\ndevice = 'disk'\n\
+         disk = {{ rpm = 15000, seek_mean = '4 ms', seek_max = '9 ms' }}\nworst_time = '20 ms'\n"
+    );
+    let Planned { plan, .. } = planned(&text).unwrap();
+    let [_, plain, fast] = &plan.namespaces[..] else { panic!("three namespaces") };
+    let of = |namespace: &NamespacePlan| {
+        let profile = &namespace.rules.profile;
+        (profile.mean.unwrap().0, profile.worst.unwrap().0, profile.parallelism, profile.seeks)
+    };
+    // A mean seek, half the spread of settling, half a turn, and the overhead.
+    assert_eq!(of(plain), (12_866_666, 26_133_333, Some(1), true));
+    assert_eq!(of(fast), (6_200_000, 20_000_000, Some(1), true));
+    assert!(plain.blocks > 970_000_000, "500 GB: {} blocks", plain.blocks);
+}

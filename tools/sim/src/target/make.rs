@@ -1,0 +1,277 @@
+//! Makes a target of production parts from a plan.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arbitration::Sharing;
+use arbitration::arbiter::Waiters;
+use arbitration::credit::Caps;
+use arbitration::overload::RetryDelays;
+use arbitration::reservation::{Admitted, Broker, Reserved};
+use arbitration::session::{Reservation, RootSpec, Sessions};
+use fabric::controller::{
+    AddressFamily, BackendId, Geometry, ListenerSpec, Namespace, NamespaceFeatures, Readiness,
+    SecureChannel, Service, ServiceConfig, SubsystemSpec, TransportType,
+};
+use fabric::tcp::TargetParams;
+use sluice_core::heap::HeapArena;
+use sluice_core::stats::PerReactor;
+use sluice_core::{Core, Settings, Tenant};
+use units::{Class, Nanos};
+
+use super::disk::{Disk, FORMAT};
+use super::driver::{Machine, Shared};
+use super::pairs::PairParams;
+use super::reactor::{LISTENER, LISTENER_RDMA, Reactor};
+use super::rules::Rules;
+use crate::plan::{NamespacePlan, PlanError, QosPlan, SessionPlan, TargetPlan};
+
+/// NQN of the only subsystem.
+pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:sim";
+
+/// Operation credits of the root session, the daemon's default.
+pub(crate) const OPERATIONS: u32 = 65_536;
+/// Entries of an admin queue, the daemon's default.
+const ADMIN_ENTRIES: u16 = 128;
+
+/// A host, as policies know it: its NQN, the class of its commands, and its session.
+pub(crate) type Known<'a> = (String, Option<Class>, Option<&'a str>);
+
+/// What a target is made of.
+pub(super) type Parts = (Rc<Shared>, Vec<Reactor>, Vec<Arc<Disk>>);
+
+/// Makes the service, the reactors and the disks of a target.
+pub(super) fn make(
+    now: Nanos,
+    plan: &TargetPlan,
+    qos: &QosPlan,
+    namespaces: &[NamespacePlan],
+    devices: &[Option<usize>],
+    hosts: &[Known<'_>],
+) -> Result<Parts, PlanError> {
+    let disks = disks(plan, namespaces, devices);
+    let service = service(now, plan, qos, namespaces)?;
+    let sessions = sessions(now, plan, qos)?;
+    reserve(now, plan, qos, &sessions, &disks)?;
+    let rules = rules(plan, qos, namespaces, hosts, &sessions)?;
+    let table = (1..).map(BackendId).zip(disks.iter().cloned()).collect();
+    let shared = Rc::new(Shared::new(service, rules, table, plan.reactors));
+    let waiters = Arc::new(Waiters::new(plan.reactors));
+    let reactor = |number| {
+        let settings = Settings {
+            reactor: number,
+            reactors: plan.reactors,
+            max_transfer: plan.max_transfer,
+            in_capsule_data: plan.in_capsule_data,
+            direct_min: Settings::DIRECT_MIN,
+            zeroes_limit: ServiceConfig::default().zeroes_limit,
+            slice: Settings::SLICE,
+            receive_buffers: usize::from(Settings::RECEIVE_BUFFERS),
+            retry_delays: RetryDelays::DEFAULT,
+        };
+        let (largest, capsule) =
+            (plan.max_transfer as usize, plan.in_capsule_data.max(4096) as usize);
+        let capsules = Settings::capsule_memory(plan.io_memory, capsule);
+        let memory = (HeapArena::new(plan.io_memory, largest), HeapArena::new(capsules, capsule));
+        let machine = Machine::new(Rc::clone(&shared));
+        let core = Core::new(machine, settings, Arc::clone(&waiters), memory, now);
+        let params = TargetParams::for_transfers(plan.max_transfer);
+        let entries = (ADMIN_ENTRIES, plan.queue_depth);
+        let pairs = PairParams { entries, in_capsule_data: plan.rdma_in_capsule_data };
+        Reactor::new(number, core, (params, pairs), plan.costs)
+    };
+    let reactors = (0..plan.reactors).map(reactor).collect();
+    Ok((shared, reactors, disks))
+}
+
+fn disks(
+    plan: &TargetPlan,
+    namespaces: &[NamespacePlan],
+    devices: &[Option<usize>],
+) -> Vec<Arc<Disk>> {
+    let disk = |(namespace, device): (&NamespacePlan, &Option<usize>)| {
+        Arc::new(Disk::new(*device, namespace.blocks, namespace.rules, plan.reactors))
+    };
+    namespaces.iter().zip(devices).map(disk).collect()
+}
+
+/// Makes the subsystem with its namespaces.
+fn service(
+    now: Nanos,
+    plan: &TargetPlan,
+    qos: &QosPlan,
+    namespaces: &[NamespacePlan],
+) -> Result<Service, PlanError> {
+    let config = ServiceConfig {
+        max_transfer: plan.max_transfer,
+        in_capsule_data: plan.in_capsule_data,
+        rdma_in_capsule_data: plan.rdma_in_capsule_data,
+        queue_entries: plan.queue_depth,
+        admin_queue_entries: ADMIN_ENTRIES,
+        max_waiting: u32::MAX,
+        weighted_round_robin: qos.wrr,
+        ..ServiceConfig::default()
+    };
+    let refused = |why: String| PlanError::Settings(format!("the target: {why}"));
+    let mut service = Service::new(config).map_err(|error| refused(error.to_string()))?;
+    let subsystem = SubsystemSpec {
+        nqn: NQN.to_owned(),
+        serial: "SIM".to_owned(),
+        model: "Simulation".to_owned(),
+        allow_any_host: true,
+        hosts: Vec::new(),
+    };
+    service.add_subsystem(now, subsystem).map_err(|error| refused(error.to_string()))?;
+    for (id, transport) in [(LISTENER, TransportType::Tcp), (LISTENER_RDMA, TransportType::Rdma)] {
+        let listener = ListenerSpec {
+            id,
+            transport,
+            traddr: "10.255.255.254".to_owned(),
+            family: AddressFamily::Ipv4,
+            trsvcid: "4420".to_owned(),
+            discovery_only: false,
+            subsystems: None,
+            secure_channel: SecureChannel::Off,
+        };
+        service.add_listener(now, listener).map_err(|error| refused(error.to_string()))?;
+    }
+    for (nsid, plan) in (1_u32..).zip(namespaces) {
+        let namespace = Namespace {
+            nsid,
+            uuid: u128::from(nsid).to_be_bytes(),
+            nguid: [0; 16],
+            geometry: Geometry { format: FORMAT, blocks: plan.blocks },
+            features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
+            hosts: None,
+            backend: BackendId(u64::from(nsid)),
+            readiness: Readiness::Ready,
+            identify: None,
+            device: None,
+        };
+        let added = service.add_namespace(now, NQN, namespace);
+        added.map_err(|error| refused(error.to_string()))?;
+    }
+    Ok(service)
+}
+
+fn sessions(now: Nanos, plan: &TargetPlan, qos: &QosPlan) -> Result<Sessions, PlanError> {
+    let memory = plan.io_memory.saturating_mul(plan.reactors).div_ceil(1024);
+    let payload = u64::try_from(memory).unwrap_or(u64::MAX);
+    let usual = Caps { operations: OPERATIONS, payload };
+    let root =
+        RootSpec { caps: qos.caps.unwrap_or(usual), bounded: qos.caps.is_some(), queue: qos.queue };
+    let mut sessions = Sessions::shared(&root, Sharing::of(plan.reactors));
+    for session in &qos.sessions {
+        sessions.put(now, &session.spec)?;
+    }
+    Ok(sessions)
+}
+
+/// Admits the reservations, and puts them in force.
+fn reserve(
+    now: Nanos,
+    plan: &TargetPlan,
+    qos: &QosPlan,
+    sessions: &Sessions,
+    disks: &[Arc<Disk>],
+) -> Result<(), PlanError> {
+    let mut granted: Vec<Vec<(Admitted, Reservation)>> = disks.iter().map(|_| Vec::new()).collect();
+    let mut left = u64::try_from(plan.io_memory / 2).unwrap_or(u64::MAX);
+    for SessionPlan { spec, reserve } in &qos.sessions {
+        let Some(reserve) = reserve else { continue };
+        let what = || format!("the reservation of session {}", spec.name);
+        let place = disks.get(reserve.namespace).zip(granted.get_mut(reserve.namespace));
+        let Some((disk, granted)) = place else {
+            return Err(missing_namespace(what(), reserve.namespace, disks.len()));
+        };
+        let refused = |why: String| PlanError::Reservation {
+            session: spec.name.clone(),
+            terms: reserve.terms,
+            why,
+        };
+        if disk.device.is_none() {
+            let why = "its namespace is in memory, where commands never wait; reserve on a device";
+            return Err(refused(why.to_owned()));
+        }
+        let profile = disk.arbitrated().profile().ok_or_else(|| {
+            refused("the device's times are not known; give its mean and worst time".to_owned())
+        })?;
+        let already: Vec<Admitted> = granted.iter().map(|(admitted, _)| *admitted).collect();
+        let urgent = qos.order.urgent_share;
+        let admitted = Broker::admit(&profile, &already, urgent, &reserve.terms)
+            .map_err(|refusal| refused(refusal.to_string()))?;
+        let Some(session) = sessions.named(&spec.name) else { continue };
+        if reserve.terms.buffers > 1 {
+            let bytes = admitted.translation.buffer_bytes;
+            Broker::check_buffers(&admitted, left)
+                .map_err(|refusal| refused(refusal.to_string()))?;
+            left = left.saturating_sub(bytes);
+            session.set_aside(bytes);
+        }
+        let in_set = disk.arbitrated().is_bounded();
+        let reserved = Arc::new(Reserved::new(now, &admitted).in_set(in_set));
+        let session = Arc::clone(session);
+        granted.push((admitted, Reservation { session, reserved }));
+    }
+    for (disk, granted) in disks.iter().zip(granted) {
+        if qos.enabled && !granted.is_empty() {
+            disk.arbitrated().reserve(granted.into_iter().map(|(_, one)| one).collect());
+        }
+    }
+    Ok(())
+}
+
+fn rules(
+    plan: &TargetPlan,
+    qos: &QosPlan,
+    namespaces: &[NamespacePlan],
+    hosts: &[Known<'_>],
+    sessions: &Sessions,
+) -> Result<Rules, PlanError> {
+    let stats = || Arc::new(PerReactor::new(plan.reactors));
+    let root = Tenant { session: Arc::clone(sessions.root()), stats: stats() };
+    let mut tenants: HashMap<&str, Tenant> = HashMap::new();
+    let mut known = HashMap::new();
+    for (nqn, class, session) in hosts {
+        let tenant = match session {
+            None => root.clone(),
+            Some(name) => {
+                let session = sessions.named(name).ok_or_else(|| PlanError::Missing {
+                    what: format!("host {nqn}"),
+                    kind: "session",
+                    named: (*name).to_owned(),
+                    known: names(qos),
+                })?;
+                let new = || Tenant { session: Arc::clone(session), stats: stats() };
+                tenants.entry(name).or_insert_with(new).clone()
+            }
+        };
+        known.insert(nqn.clone(), (*class, tenant));
+    }
+    Ok(Rules {
+        enabled: qos.enabled,
+        order: qos.order,
+        queue: qos.queue,
+        mark: qos.mark,
+        dscp: qos.dscp,
+        hosts: known,
+        root,
+        flush_is_output: namespaces.iter().map(|one| one.flush_is_output).collect(),
+    })
+}
+
+/// Lists the sessions that there are.
+fn names(qos: &QosPlan) -> String {
+    let names: Vec<&str> = qos.sessions.iter().map(|session| session.spec.name.as_str()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Makes the error of something that names a namespace which is not there.
+pub(crate) fn missing_namespace(what: String, index: usize, namespaces: usize) -> PlanError {
+    let known = match namespaces.checked_sub(1) {
+        None => "none".to_owned(),
+        Some(last) => format!("0 to {last}"),
+    };
+    PlanError::Missing { what, kind: "namespace", named: index.to_string(), known }
+}

@@ -1,0 +1,133 @@
+//! Classes share a congested link (docs/sources.md, E7): the daemon's stage, on simulated sockets.
+//!
+//! The source offers 90, 60 and 30 Gb/s on a link of 100 Gb/s: with DCTCP the classes get about 33,
+//! 33 and 30, with its controller 48, 31 and 17.
+#![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use sluice_sim::model::{DevicePlan, Measured, NamespacePlan, OtherPlan, Way};
+use sluice_sim::network::{Dumbbell, Link, Packets, Switch};
+use units::Class;
+
+/// Runs three hosts of High, Medium and Low that offer so many tenths of a link.
+fn three(write: bool, enabled: bool, link: u64) -> Measured {
+    let mut plan = plan(3, link, 9000);
+    three_classes(&mut plan);
+    plan.stage.enabled = enabled;
+    plan.record_quality = true;
+    plan.target.reactors = 3;
+    plan.target.io_memory = 256 << 20;
+    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
+    (plan.warmup, plan.duration) = (Duration::from_millis(1500), Duration::from_millis(500));
+    for (host, tenths) in [9.0, 6.0, 3.0].into_iter().enumerate() {
+        plan.hosts[host].queues = 4;
+        let bits = link as f64 / 10.0 * tenths;
+        load(&mut plan, host, Steady::new(write, 128 << 10, bits));
+    }
+    run(plan)
+}
+
+/// Returns what each host has, in Gb/s of a link of 100 Gb/s.
+fn gigabits(measured: &Measured, link: u64) -> Vec<f64> {
+    let seconds = measured.time.as_secs_f64();
+    let scale = 100.0 / link as f64;
+    bytes(measured).into_iter().map(|bytes| bytes * 8.0 / seconds * scale).collect()
+}
+
+/// Checks what classes get of a link with the stage and without it.
+fn shares(write: bool, link: u64) {
+    let with = gigabits(&three(write, true, link), link);
+    let without = gigabits(&three(write, false, link), link);
+    eprintln!("write: {write}, with the stage {with:.1?}, without it {without:.1?}");
+    assert_parts(&with, &[3.0, 2.0, 1.0], 0.12);
+    assert!(with.iter().sum::<f64>() > 85.0, "{with:.1?}: the link is used");
+    for one in &without {
+        assert!((27.0..37.0).contains(one), "{without:.1?}: about equal, as with DCTCP alone");
+    }
+}
+
+#[test]
+fn e7_reads_share_a_congested_link_three_to_two_to_one() {
+    shares(false, 10 * GIGABIT);
+}
+
+#[test]
+fn e7_writes_share_a_congested_link_three_to_two_to_one() {
+    shares(true, 10 * GIGABIT);
+}
+
+#[test]
+#[ignore = "10 times as many packets: some minutes"]
+fn e7_a_link_of_100_gigabits_is_shared_as_one_of_10() {
+    shares(false, 100 * GIGABIT);
+    shares(true, 100 * GIGABIT);
+}
+
+#[test]
+fn e12_urgent_answers_pass_bulk_where_switches_know_them() {
+    let p99 = |class: Option<Class>| {
+        let mut plan = plan(4, 10 * GIGABIT, 1500);
+        let link = |rate| Link { rate, delay: Duration::from_micros(10) };
+        let (edge, middle) = (link(40 * GIGABIT), link(10 * GIGABIT));
+        let (switch, packets) =
+            (Switch { priority: true, ..Switch::default() }, Packets::default());
+        plan.topology = Dumbbell { left: 1, right: 4, edge, middle, switch, packets }.build();
+        plan.target.reactors = 4;
+        plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
+        for bulk in 1..4 {
+            load(&mut plan, bulk, Closed::new(false, 128 << 10, 32));
+        }
+        // The target marks the answers by the class, and the host what it sends.
+        plan.hosts[0].class = class;
+        plan.hosts[0].dscp = class.map_or(0, |class| plan.qos.dscp[class]);
+        load(&mut plan, 0, Steady::new(false, 4096, 4096.0 * 8.0 * 5000.0));
+        let measured = run(plan);
+        measured.hosts[0].loads[0].read.latency.value_at_quantile(0.99)
+    };
+    let (urgent, low) = (p99(Some(Class::Urgent)), p99(None));
+    // There and back over three links, and packets that are being sent.
+    assert!(urgent < 75_000, "{urgent} ns");
+    assert!(low > 2 * urgent, "{low} ns beside {urgent} ns");
+}
+
+#[test]
+fn the_quality_of_flows_is_recorded() {
+    let measured = three(false, true, 10 * GIGABIT);
+    for (host, class) in [Class::High, Class::Medium, Class::Low].into_iter().enumerate() {
+        let flow = measured.flows.iter().find(|flow| flow.host == host && flow.way == Way::Out);
+        let looks = &flow.map(|flow| &flow.looks[..]).unwrap_or_default();
+        assert!(looks.len() > 100, "{} looks", looks.len());
+        assert!(looks.iter().all(|look| look.class == class));
+        let kept = looks.iter().filter(|look| look.quality > 0.9).count();
+        assert!(kept * 2 > looks.len(), "of {} looks {kept} have nearly their target", looks.len());
+    }
+}
+
+#[test]
+fn e8_flows_of_others_have_their_part_while_they_are_there() {
+    let mut plan = plan(2, 10 * GIGABIT, 9000);
+    plan.stage.enabled = false;
+    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
+    load(&mut plan, 0, Closed::new(true, 128 << 10, 64));
+    let (from, to) = (plan.hosts[1].node, plan.target.node);
+    let [begins, ends] = [100, 400].map(Duration::from_millis);
+    plan.duration = Duration::from_millis(450);
+    plan.others.push(OtherPlan { name: "backup".into(), from, to, sender: DCTCP, begins, ends });
+    let measured = run(plan);
+    // The warm-up takes 50 ms, an interval 10.
+    let series = |of: &[u64], range: std::ops::Range<usize>| {
+        range.map(|at| of.get(at).copied().unwrap_or(0)).sum::<u64>() as f64 * 8.0 / 1e7
+    };
+    let (other, own) = (&measured.others[0].series, &measured.hosts[0].loads[0].series);
+    assert_eq!(series(other, 0..5) + series(other, 36..45), 0.0, "{other:?}");
+    let (others, beside) = (series(other, 25..34) / 9.0, series(own, 25..34) / 9.0);
+    assert!((2.0..8.0).contains(&others), "{others} Gb/s of 10");
+    assert!((8.5..10.0).contains(&(others + beside)), "{others} {beside}: the link is full");
+    for alone in [series(own, 1..5) / 4.0, series(own, 37..45) / 8.0] {
+        assert!(alone > 8.5, "{alone} Gb/s without others");
+    }
+}

@@ -1,0 +1,45 @@
+//! Scenarios with hosts over both transports.
+#![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
+
+mod common;
+
+use std::path::Path;
+
+use common::*;
+use sluice_sim::model::Measured;
+use sluice_sim::scenario::{Outcome, Scenario};
+
+/// One host over RDMA, two over TCP: High, Medium and Low, which write.
+const MIXED: &str = include_str!("../../scenarios/transports.toml");
+
+/// Runs a scenario with a seed. Returns what was measured, and the report of it.
+fn measure(text: &str, seed: u64) -> (Measured, String) {
+    let scenario = Scenario::parse(text).expect("a scenario");
+    let measured = run(scenario.plan(seed, Path::new(".")).expect("a plan").plan);
+    let report = Outcome::of(&scenario, &measured).report(&scenario, seed).text();
+    (measured, report)
+}
+
+#[test]
+fn e11_classes_share_a_link_over_both_transports() {
+    for reads in ["\"0 %\"", "\"100 %\""] {
+        let (measured, _) = measure(&MIXED.replace("\"0 %\"", reads), 1);
+        assert_parts(&bytes(&measured), &[3.0, 2.0, 1.0], 0.12);
+    }
+}
+
+#[test]
+fn e11_without_the_stage_the_host_over_rdma_has_next_to_nothing() {
+    let text = MIXED.replace("[network]", "[network]\nenabled = false").replace("800 ms", "100 ms");
+    let of = parts(&bytes(&measure(&text, 1).0));
+    // DCTCP leaves DCQCN next to nothing, whatever its class.
+    assert!(of[0] < 0.1, "{of:.3?}");
+}
+
+#[test]
+fn a_run_over_both_transports_is_the_same_each_time() {
+    let short = MIXED.replace("\"800 ms\"", "\"50 ms\"").replace("\"300 ms\"", "\"20 ms\"");
+    let (_, first) = measure(&short, 7);
+    assert_eq!(measure(&short, 7).1, first);
+    assert_ne!(measure(&short.replace("\"rdma\"", "\"tcp\""), 7).1, first, "the transport counts");
+}

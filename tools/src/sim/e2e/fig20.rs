@@ -1,0 +1,139 @@
+//! Fig. 20 and 21 (docs/sources.md, E12): how long accesses to persistent memory take beside three classes
+//! that congest the link, with switches that send Urgent first and without, and what they cost the
+//! classes. Whole targets: the [runs](super::pm).
+
+use std::fmt::Write as _;
+
+use super::fig23::TURNS;
+use super::pm::{LAWS, Law, Run, latency, rates};
+use super::{CLASSES, series};
+use crate::sim::claim::{Bound, Claim, Unit};
+use crate::sim::figure::{Made, Plot, Request};
+use crate::sim::net::bottleneck::{SHARES, part};
+use crate::sim::plot::bars::{Bars, Series};
+
+/// The scenario of the figures.
+pub(super) const SCENARIO: &str = include_str!("../../../scenarios/e2e-20.toml");
+
+const WAYS: [(&str, bool); 2] = [("reads", false), ("writes", true)];
+
+/// Makes Fig. 20: latencies of persistent memory.
+///
+/// # Errors
+///
+/// A run cannot be made.
+pub(super) fn latencies(request: Request) -> anyhow::Result<Made> {
+    let mut title =
+        "End-to-end QoS, Fig. 20 (E12): accesses to persistent memory over RDMA, beside High, \
+         Medium and Low with 90, 60\nand 30 Gb/s on a link of 100. p50, p90 and p99 in us:\n"
+            .to_owned();
+    let (mut claims, mut plots) = (Vec::new(), Vec::new());
+    for ((way, writes), file) in WAYS.into_iter().zip(["e2e-20a", "e2e-20b"]) {
+        let mut bars = Vec::new();
+        for (name, law) in LAWS {
+            let run = Run { scenario: SCENARIO, writes, first: true, law, pm: 3.0 };
+            let first = latency(&run.measure(request)?)?;
+            let in_turn = latency(&Run { first: false, ..run }.measure(request)?)?;
+            let [with, without] = [first, in_turn].map(|of| of.percentiles);
+            _ = writeln!(
+                title,
+                "{way}, {name}: {} with Urgent first, {} without",
+                series(&with),
+                series(&without)
+            );
+            let us = Unit::Of(1, "us");
+            let what = format!("{name}, {way}");
+            for (percent, ours) in [("50", with[0]), ("99", with[2])] {
+                let of = format!("{what}, Urgent first: {percent} %");
+                let claim = Claim::new(of, "3..4 us", ours, us, Bound::Between(3.0, 4.0));
+                claims.push(claim.known(Bound::Between(4.0, 4.8), TURNS));
+            }
+            let of = format!("{what}, in turn: mean");
+            let claim = Claim::new(of, "> 20 us", in_turn.mean, us, Bound::AtLeast(20.0));
+            claims.push(claim.known(Bound::Near(16.8, 0.2), THRESHOLD));
+            let better = 1.0 - first.mean / in_turn.mean;
+            let of = format!("{what}: shorter with Urgent first");
+            claims.push(Claim::new(of, "82 %", better, Unit::Percent, Bound::Within(0.82, 0.05)));
+            for (kind, heights) in [("Urgent first", with), ("in turn", without)] {
+                bars.push(Series { name: format!("{name}, {kind}"), heights: heights.to_vec() });
+            }
+        }
+        let groups = ["50 %", "90 %", "99 %"].map(str::to_owned).to_vec();
+        let title = format!("us that an access to persistent memory takes, beside {way}");
+        plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
+    }
+    Ok(Made::of(&title, claims, plots))
+}
+
+/// Makes Fig. 21: the classes of storage beside persistent memory.
+///
+/// # Errors
+///
+/// A run cannot be made.
+pub(super) fn classes(request: Request) -> anyhow::Result<Made> {
+    let mut title =
+        "End-to-end QoS, Fig. 21 (E12): what High, Medium and Low have of a link of 100 Gb/s, \
+         beside persistent memory (3 Gb/s)\nand alone, in Gb/s:\n"
+            .to_owned();
+    let (mut claims, mut plots) = (Vec::new(), Vec::new());
+    for ((way, writes), file) in WAYS.into_iter().zip(["e2e-21a", "e2e-21b"]) {
+        let mut bars = Vec::new();
+        for (name, law) in LAWS {
+            let run = Run { scenario: SCENARIO, writes, first: true, law, pm: 3.0 };
+            let beside = rates(&run.measure(request)?);
+            let alone = rates(&Run { pm: 0.0, ..run }.measure(request)?);
+            _ = writeln!(
+                title,
+                "{way}, {name}: {} beside, {} alone",
+                series(&beside),
+                series(&alone)
+            );
+            let what = format!("{name}, {way}");
+            claims.extend(parts(&what, law, &beside));
+            let costs = (alone.iter().sum::<f64>() - beside.iter().sum::<f64>()) / 3.0;
+            let of = format!("{what}: what PM costs each class");
+            let (unit, bound) = (Unit::Of(1, "Gb/s"), Bound::Within(1.0, 0.2));
+            let claim = Claim::new(of, "about 1 Gb/s", costs, unit, bound);
+            claims.push(claim.known(Bound::Near(1.3, 0.2), THIRD));
+            for (kind, heights) in [("beside PM", beside), ("alone", alone)] {
+                bars.push(Series { name: format!("{name}, {kind}"), heights: heights.to_vec() });
+            }
+        }
+        let (groups, title) = (CLASSES.map(str::to_owned).to_vec(), format!("Gb/s of {way}"));
+        plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
+    }
+    Ok(Made::of(&title, claims, plots))
+}
+
+/// The reason why accesses wait for less than the source's.
+const THRESHOLD: &str = "Congestion control holds the queue at the threshold: 140 packets, which take 17 us of the \
+    link. The source's Fig. 23 has 17 to 23 us for the same.";
+
+/// The reason why persistent memory costs what it does.
+const THIRD: &str = "The source does not say how much persistent memory has: 3 Gb/s were chosen, of which a third for \
+    each class is about 1 Gb/s by construction. Each block of 512 bytes has headers beside.";
+
+/// The reason why Low has more than its part.
+const PACKETS: &str = "By Eq. 5 every flow grows by the same packet a round trip, which is more of a small window \
+    than of a large one: see e2e-9.";
+
+/// Claims that classes have their parts of what all have.
+pub(super) fn parts(what: &str, law: Law, rates: &[f64; 3]) -> Vec<Claim> {
+    let total: f64 = rates.iter().sum();
+    let each = CLASSES.iter().zip(rates).zip(SHARES);
+    let claim = |((class, rate), share): ((&&str, &f64), f64)| {
+        let part = part(share);
+        let claim = Claim::new(
+            format!("{what}: {class}, of what all have"),
+            format!("{:.1} %", part * 100.0),
+            rate / total,
+            Unit::Percent,
+            Bound::Near(part, 0.1),
+        );
+        match law {
+            Law::Daemon => claim,
+            Law::Printed => claim.known(Bound::Near(part, 0.25), PACKETS),
+        }
+    };
+    each.map(claim).collect()
+}
