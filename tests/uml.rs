@@ -117,8 +117,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots and runs `tests/scenarios/SCRIPT.sh ARGUMENTS` until the machine powers off. One
-    /// machine runs at a time: the scenarios have time limits, and a test machine few cores.
+    /// Boots and runs `tests/scenarios/SCRIPT.sh ARGUMENTS` until the machine powers off. A scenario
+    /// that measures says so in a line `# alone: WHY`, and then no other machine runs beside it.
     ///
     /// # Errors
     /// The files beside the log could not be written, or the kernel could not be started.
@@ -126,7 +126,9 @@ impl Machine {
         let folder = crate::root().join("build/e2e");
         fs::create_dir_all(&folder)?;
         let turn = File::create(folder.join(".lock"))?;
-        turn.lock().context("waiting for the machine before")?;
+        let alone = !words_of(script, "alone")?.is_empty();
+        if alone { turn.lock() } else { turn.lock_shared() }
+            .context("waiting for the machine before")?;
         let over = (self.transport == Transport::Rdma).then_some("rdma");
         let name = over.into_iter().chain([script]).chain(arguments.iter().copied());
         let name = name.collect::<Vec<_>>().join("-");
@@ -196,8 +198,8 @@ impl Machine {
     }
 }
 
-/// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`;
-/// for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at `/run/SCRIPT`.
+/// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`; why
+/// it runs alone for `alone`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at `/run/SCRIPT`.
 fn words_of(script: &str, what: &str) -> Result<Vec<String>> {
     let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));
     let text =

@@ -2,6 +2,7 @@
 # qos-classes.sh model|passthrough: three connections of a real host with a class each, named in each
 # of the ways there are, share a device that is slower than their load by the weights 3:2:1. The
 # device is the daemon's model of one, or a real NVMe namespace that the kernel's driver serves.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
 qos_boot

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A host with 16 connections at depth 128 beside another at depth 1, on one device: what the second
 # one gets with quality of service off and on.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
 qos_boot

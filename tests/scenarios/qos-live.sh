@@ -1,6 +1,7 @@
 #!/bin/bash
 # Weights, a limit, a listener's class and a policy change under load: each shows at once, and hosts
 # see no error. The answers' DSCP follows the class.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
 qos_boot

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Far more than a session may have: hosts are held back and told to retry later, and no I/O
 # error reaches them; the target's memory does not grow.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
 qos_boot

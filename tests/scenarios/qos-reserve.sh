@@ -1,6 +1,7 @@
 #!/bin/bash
 # A reservation is kept in every second while another host of a higher class floods the device; one
 # that does not fit is refused, with what is left and what would fit.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
 qos_boot

@@ -3,6 +3,7 @@
 # a link that is slower than what they ask for. They read and write at once, over one connection each or
 # over queues of their own for writes, and each direction is shared; or they read, the third one over three
 # connections.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 # A third of the link of other scenarios: it stays the bottleneck on a machine that is busy. Over RDMA
 # both directions of 75 Mbit/s are more than such a machine carries; with much less, queue pairs give up.

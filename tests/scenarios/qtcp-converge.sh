@@ -1,6 +1,7 @@
 #!/bin/bash
 # qtcp-converge.sh read|write: two hosts, of class Medium and Low, fill a link; one of class High
 # comes and goes. How long it takes until each has its share.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot

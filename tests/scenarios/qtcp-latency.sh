@@ -1,6 +1,7 @@
 #!/bin/bash
 # A host that reads 4 KiB at a time and waits for each, beside two that fill the link with large
 # reads: the latency that it sees alone, with plain dctcp, and with a latency to keep.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 DELAY= # three packets, 0.5 ms of the link, are an answer
 . /run/scenarios/qtcp-lib.sh

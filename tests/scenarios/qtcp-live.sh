@@ -4,6 +4,7 @@
 # or more, and 15 % of a part, or 20 % of a rate, may be missing. How exactly parts are kept is for
 # qtcp-shares.sh and qtcp's own tests: a machine that stands still for tens of milliseconds looks like
 # a link that is not full.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot

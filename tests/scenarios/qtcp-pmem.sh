@@ -3,6 +3,7 @@
 # one-sided RDMA, whose packets have Urgent's DSCP both ways, and two hosts that read all they can by TCP.
 # Alone; beside the bulk on a router with one queue; beside it with a queue for DSCP 46 that is served first,
 # and the network's part of quality of service on.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 RDMA_HOSTS="1"
 . /run/scenarios/qtcp-lib.sh

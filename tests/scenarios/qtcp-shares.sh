@@ -4,6 +4,7 @@
 # without the network's part, 3:2:1 with it, and no less together. On machines that give this kernel
 # little CPU time shares are off by more than the law itself leaves: they are held within 12 %, and 20 %
 # where hosts run cubic. qtcp's own tests hold them within 5 %.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 # A third of the link of other scenarios: it stays the bottleneck on a machine that is busy. Hosts without
 # ECN keep the faster link: at 25 Mbit/s a full queue of 300,000 bytes takes a tenth of a second.

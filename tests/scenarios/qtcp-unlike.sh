@@ -2,6 +2,7 @@
 # qtcp-unlike.sh ways|rate: three unlike hosts read over a link that is slower than what they ask for,
 # each as its class says: 5:3:2 with round trips of 0, 3 and 8 ms beside the queue; or two with equal
 # weights beside one with a rate.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 # A third of the link of other scenarios: it stays the bottleneck on a machine that is busy.
 LINK=25 THRESHOLD=24000 DELAY=

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Urgent is not held back, and its packets carry its DSCP: beside High and Low on a full link its host
 # has as much as with plain dctcp, and the others share the rest.
+# alone: it measures what each host gets
 # kernel: nvme_core.multipath=N ncpus=1
 . /run/scenarios/qtcp-lib.sh
 qtcp_boot

@@ -3,6 +3,7 @@
 # a data node as processes of their own, real engines, a real monitor, real fetch-and-add. The data node's
 # link is the capacity that they share, slow enough that nobody waits for a processor; rates are compared with
 # what it carried in the same boot.
+# alone: it measures what each host gets
 # mount: build-tlstools
 . /run/scenarios/lib.sh
 boot

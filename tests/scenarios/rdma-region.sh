@@ -3,6 +3,7 @@
 # by an admin command, clients use them by one-sided RDMA, reservations are kept beside clients that cheat,
 # die and come back, and a grant ends with what it belongs to. The target's link is the capacity that they
 # share; rates are compared with what it carried in the same boot.
+# alone: it measures what each host gets
 . /run/scenarios/lib.sh
 boot
 NODE=$TARGET_IP:4430
