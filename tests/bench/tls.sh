@@ -9,5 +9,6 @@ rounds=${2:-5} seconds=${3:-2}
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/uml.sh"
 tools=$("$(dirname "$0")/../lab/build-tlstools")
+export UML_CPUS=${UML_CPUS:-1}
 inside "$binaries" bench-tls tcp $((120 + rounds * (90 + seconds * 16))) \
     inside-tls.sh "$tools/sid/bin" "$rounds" "$seconds"

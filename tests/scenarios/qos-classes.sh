@@ -88,16 +88,7 @@ three "the host's NQN" "$high" "$medium" "$low"
 step "classes by each command"
 # The same host on the same connection: CDW13 bits 9:8.
 c=$(attach 4420 "${same_host[@]}")
-before=$(classes_done)
-codes=(0x300 0x200 0x100)
-for i in 0 1 2; do
-    for ((n = 0; n <= i; n++)); do
-        nvme io-passthru "/dev/ng${c#nvme}n1" -o 2 -n 1 -l 4096 --cdw13=${codes[i]} -r -b >/tmp/out 2>/tmp/err ||
-            fail "a read with CDW13 ${codes[i]}: $(cat /tmp/err)"
-    done
-done
-# Low is for what the kernel itself reads of a new disk, too.
-same "commands of urgent, high and medium" "$(since "$before" "$(classes_done)" | cut -d' ' -f1-3)" "1 2 3"
+commands_have_classes "$c"
 # loop: 20 processes for each class.
 loop() {
     local codes=(0x200 0x100 0x000) processes=() process before n i

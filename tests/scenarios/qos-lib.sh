@@ -187,6 +187,21 @@ classes_done() { qos 'map { done(class($_)) } qw(urgent high medium low)'; }
 # since BEFORE AFTER: prints the differences of two lists of numbers.
 since() { perl -e 'my ($a, $b) = map { [split] } @ARGV; print join(" ", map { $b->[$_] - $a->[$_] } 0 .. $#$b), "\n"' "$1" "$2"; }
 
+# commands_have_classes CONTROLLER: reads once as Urgent, twice as High and three times as Medium on one
+# connection, by bits 9:8 of CDW13, and asks for these numbers in what the daemon counted.
+commands_have_classes() {
+    local before codes=(0x300 0x200 0x100) i n
+    before=$(classes_done)
+    for i in 0 1 2; do
+        for ((n = 0; n <= i; n++)); do
+            nvme io-passthru "/dev/ng${1#nvme}n1" -o 2 -n 1 -l 4096 --cdw13=${codes[i]} -r -b >/tmp/out 2>/tmp/err ||
+                fail "a read with CDW13 ${codes[i]}: $(cat /tmp/err)"
+        done
+    done
+    # Low is for what the kernel itself reads of a new disk, too.
+    same "commands of urgent, high and medium" "$(since "$before" "$(classes_done)" | cut -d' ' -f1-3)" "1 2 3"
+}
+
 # dscp PORT [NETWORK_NAMESPACE]: prints the DSCP of most packets that come from PORT in two seconds. Packets
 # of RDMA (RoCE version 2) name a queue pair in place of a port: those of the connections to PORT.
 dscp() {

@@ -2,6 +2,7 @@
 # Hosts that connect over TLS with a key: both ciphers, both ways of derivation, the keys of Debian 13's
 # tools and of the newest; keys that are wrong or missing; plain connections; both with DH-HMAC-CHAP; a
 # killed target; and classes over TLS.
+# alone: it measures what classes get over TLS
 # kernel: nvme_core.multipath=N
 # mount: build-tlstools
 . /run/scenarios/qos-lib.sh
@@ -191,4 +192,6 @@ load() {
 }
 three_times load "${hosts[@]}"
 detach "${hosts[@]}"
+over_tls $REQUIRED
+commands_have_classes "$(controller $T1)"
 pass
