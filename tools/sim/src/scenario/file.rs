@@ -53,6 +53,8 @@ pub(super) struct Topology {
     pub(super) threshold: Option<u32>,
     pub(super) urgent_first: Option<bool>,
     pub(super) urgent_buffer: Option<Bytes>,
+    pub(super) pause: Option<Bytes>,
+    pub(super) resume: Option<Bytes>,
     pub(super) loss: Option<Part>,
 }
 

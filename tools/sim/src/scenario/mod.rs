@@ -26,7 +26,7 @@ use self::file::File;
 
 pub use error::ScenarioError;
 pub use file::ClassName;
-pub use outcome::{Outcome, Row, spread};
+pub use outcome::{Outcome, Row, Switches, spread};
 pub use profile::DeviceProfile;
 
 /// A scenario that was read.

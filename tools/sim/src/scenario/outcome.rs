@@ -9,6 +9,7 @@ use units::{Class, nanos};
 
 use super::Scenario;
 use crate::model::{Done, LoadMeasured, Measured};
+use crate::network::PortCounters;
 use crate::report::{Axis, Chart, Column, Kind, Report, Series, Table};
 
 /// What the hosts of one entry had in one class.
@@ -47,6 +48,34 @@ pub struct Outcome {
     interval: f64,
     /// The Q of each class over time: the mean of its connections.
     quality: Vec<(Class, Vec<(f64, f64)>)>,
+    /// What switches have done to packets, warm-up included.
+    pub switches: Switches,
+}
+
+/// What the switches and adapters of a network have done to packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Packets that were marked (ECN).
+    pub marked: u64,
+    /// Packets that found no room in a buffer.
+    pub dropped: u64,
+    /// Packets that were lost at random, as the scenario has it.
+    pub lost: u64,
+    /// How often a sender was paused (priority flow control).
+    pub pauses: u64,
+}
+
+impl Switches {
+    fn of(measured: &Measured) -> Self {
+        let sum =
+            |of: fn(&PortCounters) -> u64| measured.ports.iter().map(|(_, port)| of(port)).sum();
+        Self {
+            marked: sum(|port| port.marked),
+            dropped: sum(|port| port.dropped),
+            lost: sum(|port| port.lost),
+            pauses: sum(|port| port.pauses),
+        }
+    }
 }
 
 impl Row {
@@ -146,6 +175,7 @@ impl Outcome {
             seconds: measured.time.as_secs_f64(),
             interval: measured.interval.as_secs_f64(),
             quality: quality(measured, super::plan::warmup(&scenario.file)),
+            switches: Switches::of(measured),
         }
     }
 
@@ -172,11 +202,16 @@ impl Outcome {
             self.rows.iter().map(|row| row.hosts).sum::<u32>(),
             self.seconds
         );
+        let Switches { marked, dropped, lost, pauses } = self.switches;
+        let network = format!(
+            "Packets on the network, warm-up included: {marked} marked, {dropped} without room, {lost} lost \
+             at random; senders were paused {pauses} times."
+        );
         let mut charts = vec![self.over_time(), self.latencies()];
         charts.extend(self.qualities());
         Report {
             title: title.to_owned(),
-            about: vec![about],
+            about: vec![about, network],
             tables: vec![self.table()],
             charts,
             scenario: scenario.text.clone(),

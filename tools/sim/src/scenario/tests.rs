@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{HostPlan, NamespacePlan, Transport};
+use crate::model::{HostPlan, Model, NamespacePlan, Transport};
 use crate::network::{Control, RateControl, Sender};
 
 /// A scenario that is whole, with a place for more at its end.
@@ -154,6 +154,21 @@ fn what_is_wrong_names_its_key_and_what_would_be_right() {
             "write \"line\", or a threshold",
         ),
         (
+            WHOLE.replace("'rack'", "'rack'\nresume = '10 kB'"),
+            "topology.resume",
+            "give `pause`, too",
+        ),
+        (
+            WHOLE.replace("'rack'", "'rack'\npause = '10 kB'\nresume = '20 kB'"),
+            "`resume`",
+            "at most 10000",
+        ),
+        (
+            WHOLE.replace("'rack'", "'rack'\npause = '100 kB'\nbuffer = '200 kB'"),
+            "`buffer`",
+            "`pause` lower",
+        ),
+        (
             over_rdma("[target]\nrdma_in_capsule_data = '16 KiB'"),
             "target.rdma_in_capsule_data",
             "at most 8192",
@@ -228,4 +243,32 @@ fn a_disk_seeks_and_its_times_follow_from_its_properties() {
     assert_eq!(of(plain), (12_866_666, 26_133_333, Some(1), true));
     assert_eq!(of(fast), (6_200_000, 20_000_000, Some(1), true));
     assert!(plain.blocks > 970_000_000, "500 GB: {} blocks", plain.blocks);
+}
+
+/// Runs a scenario, and returns what became of packets and whether hosts were served.
+fn switches(text: &str) -> (Switches, u64) {
+    let scenario = Scenario::parse(text).unwrap();
+    let mut model = Model::new(planned(text).unwrap().plan).unwrap();
+    let end = model.end();
+    model.run(end, &mut |_| {});
+    let outcome = Outcome::of(&scenario, &model.report());
+    (outcome.switches, outcome.rows.iter().map(|row| row.bytes).sum())
+}
+
+#[test]
+fn a_switch_that_pauses_loses_nothing_where_another_does() {
+    // Eight hosts write at once over cables as fast as the target's, into a small buffer that marks late.
+    let text = |keys: &str| {
+        format!(
+            "duration = '20 ms'\n[topology]\nkind = 'rack'\nrate = '25 Gbit/s'\nbuffer = '600 kB'\n\
+             threshold = 0\n{keys}\n[tcp]\ncontrol = 'reno'\n[[namespace]]\ndevice = 'memory'\n\
+             [[host]]\nname = 'writer'\ncount = 8\n[[host.load]]\nprocess = 'closed'\ndepth = 16\n\
+             size = '128 KiB'\nreads = '0 %'\n"
+        )
+    };
+    let (without, _) = switches(&text(""));
+    let (with, bytes) = switches(&text("pause = '30 kB'"));
+    assert!(without.dropped > 0 && without.pauses == 0, "{without:?}");
+    assert!(with.dropped == 0 && with.pauses > 0, "{with:?}");
+    assert!(bytes > 10_000_000, "the target is served all the same: {bytes} bytes");
 }

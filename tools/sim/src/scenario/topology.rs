@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::error::{ScenarioError, value};
 use super::file::{File, TopologyKind};
 use super::value::Bits;
-use crate::network::{FatTree, Link, Marking, NodeId, Packets, Switch, Topology};
+use crate::network::{FatTree, Link, Marking, NodeId, Packets, Pause, Switch, Topology};
 
 /// Makes the topology. Returns it with the nodes of hosts and of the target.
 pub(super) fn topology(
@@ -26,6 +26,10 @@ pub(super) fn topology(
         },
         priority: of.urgent_first.unwrap_or(false),
         reserved: of.urgent_buffer.map_or(0, |buffer| buffer.0),
+        pause: of.pause.map(|pause| Pause {
+            pause: pause.0,
+            resume: of.resume.map_or(pause.0 / 2, |resume| resume.0),
+        }),
         loss: of.loss.map_or(0.0, |loss| loss.0),
         ..default
     };
@@ -35,6 +39,9 @@ pub(super) fn topology(
     }
     if of.kind != TopologyKind::FatTree && of.pods.is_some() {
         return Err(value("topology.pods", "given", "only a fat tree has them: leave it out"));
+    }
+    if of.pause.is_none() && of.resume.is_some() {
+        return Err(value("topology.resume", "given", "only pauses end there: give `pause`, too"));
     }
     let mut nodes: Vec<NodeId>;
     let target;
