@@ -6,8 +6,9 @@
 //! - `generated`: those of them that authentications have made.
 //! - `waiting`: the handshakes that are under way, which are bounded.
 //! - `shared`: what the threads share.
-//! - `records`: why a connection is over, when what comes is no data.
-//! - `handshakes`: the thread; builds without TLS have `handshakes_without`.
+//! - `records`: what comes that is not data: a new key, or why a connection is over.
+//! - `handshakes`: the thread; builds without TLS have `handshakes_without`, and
+//!   `records_without`.
 
 mod generated;
 #[cfg(feature = "tls")]
@@ -16,11 +17,15 @@ mod handshakes;
 #[path = "handshakes_without.rs"]
 mod handshakes;
 mod keys;
+#[cfg(feature = "tls")]
+mod records;
+#[cfg(not(feature = "tls"))]
+#[path = "records_without.rs"]
 mod records;
 mod shared;
 #[cfg(feature = "tls")]
 mod waiting;
 
 pub(crate) use handshakes::{refusal, run};
-pub(crate) use records::{End, why_over};
-pub(crate) use shared::{Channel, Incoming, TlsShared};
+pub(crate) use records::Session;
+pub(crate) use shared::{Came, Channel, End, Incoming, TlsShared};
