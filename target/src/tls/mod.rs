@@ -6,10 +6,11 @@
 //! - `generated`: those of them that authentications have made.
 //! - `waiting`: the handshakes that are under way, which are bounded.
 //! - `shared`: what the threads share.
-//! - `records`: what comes that is not data: a new key, or why a connection is over.
+//! - `came`, `records`: what comes that is not data: a new key, or why a connection is over.
 //! - `handshakes`: the thread; builds without TLS have `handshakes_without`, and
 //!   `records_without`.
 
+mod came;
 mod generated;
 #[cfg(feature = "tls")]
 mod handshakes;
@@ -26,6 +27,7 @@ mod shared;
 #[cfg(feature = "tls")]
 mod waiting;
 
+pub(crate) use came::{Came, End};
 pub(crate) use handshakes::{refusal, run};
 pub(crate) use records::Session;
-pub(crate) use shared::{Came, Channel, End, Incoming, TlsShared};
+pub(crate) use shared::{Channel, Incoming, TlsShared};

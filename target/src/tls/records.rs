@@ -8,7 +8,7 @@ use fabric::Nanos;
 use sluice_tls::TrafficSecrets;
 use sluice_tls::record::{self, Record};
 
-use super::shared::{Came, End};
+use super::came::{Came, End};
 use crate::line_bound::{Bucket, Rate};
 
 /// The KeyUpdates that a peer may send at once, and the time for one more. A key of AES-GCM is good

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use fabric::Nanos;
 
-use super::shared::Came;
+use super::came::Came;
 
 /// What a connection over TLS has beside its socket; none is over TLS here.
 #[derive(Debug)]
