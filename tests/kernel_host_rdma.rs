@@ -14,6 +14,11 @@ fn a_host_connects_identifies_and_resets() -> Result<()> {
 }
 
 #[test]
+fn a_host_does_what_it_may_and_no_more() -> Result<()> {
+    scenario("host-access", &[])
+}
+
+#[test]
 fn namespaces_change_while_a_host_is_connected() -> Result<()> {
     scenario("live", &[])
 }

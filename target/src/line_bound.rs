@@ -20,23 +20,27 @@ const SOURCES_MAX: usize = 1024;
 /// The least time between two lines about lines that were left out.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// A rate of lines.
+/// A rate of what others may cause.
 #[derive(Clone, Copy, Debug)]
-struct Rate {
-    burst: u32,
-    each: Duration,
+pub(crate) struct Rate {
+    /// How often at once.
+    pub(crate) burst: u32,
+    /// The time for once more.
+    pub(crate) each: Duration,
 }
 
-/// A token bucket for the lines of one source: the time at which the bucket is full again.
+/// A token bucket of one source: the time at which the bucket is full again.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket(Nanos);
+pub(crate) struct Bucket(Nanos);
 
 impl Bucket {
-    fn has_one(self, now: Nanos, rate: Rate) -> bool {
+    /// Says whether once more is within the rate.
+    pub(crate) fn has_one(self, now: Nanos, rate: Rate) -> bool {
         self.0.since(now) <= rate.each * (rate.burst - 1)
     }
 
-    fn take_one(&mut self, now: Nanos, rate: Rate) {
+    /// Counts once.
+    pub(crate) fn take_one(&mut self, now: Nanos, rate: Rate) {
         self.0 = self.0.max(now) + rate.each;
     }
 }

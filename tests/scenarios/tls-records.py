@@ -4,12 +4,13 @@
 usage: tls-records.py ADDRESS PORT HOSTNQN SUBNQN KEY CASE
 
 openssl makes the handshake through a socket of this program, which takes over when it is done: the
-kernel (kTLS) writes the records. Prints what became of the connection: "closed" or "answered".
-KEY is in the interchange format, for SHA-256. Times are in seconds.
+kernel (kTLS) writes the records. Prints what became of the connection: "closed", "answered", or
+"verified" where what was written was read again. KEY is in the interchange format, for SHA-256. Times are in seconds.
 """
 
 import base64
 import hmac
+import os
 import re
 import select
 import socket
@@ -19,7 +20,8 @@ import sys
 import tempfile
 import time
 
-TCP_ULP, SOL_TLS, TLS_TX, TLS_SET_RECORD_TYPE = 31, 282, 1, 1
+TCP_ULP, SOL_TLS, TLS_TX, TLS_RX = 31, 282, 1, 2
+TLS_SET_RECORD_TYPE, TLS_GET_RECORD_TYPE = 1, 2
 ALERT, HANDSHAKE, DATA = 21, 22, 23
 TIME = 10
 
@@ -60,19 +62,19 @@ def records(pending):
 
 
 def logged(log):
-    """Waits until openssl has logged the secret, which it does behind Finished."""
+    """Waits until openssl has logged the secrets, which it does behind Finished."""
     text = ""
     for _ in range(TIME * 20):
         text += log.read()
-        found = re.search(r"^CLIENT_TRAFFIC_SECRET_0 \w+ (\w+)\n", text, re.MULTILINE)
-        if found:
-            return bytes.fromhex(found[1])
+        found = dict(re.findall(r"^(CLIENT|SERVER)_TRAFFIC_SECRET_0 \w+ (\w+)\n", text, re.MULTILINE))
+        if len(found) == 2:
+            return bytes.fromhex(found["CLIENT"]), bytes.fromhex(found["SERVER"])
         time.sleep(0.05)
     sys.exit("openssl has logged no key")
 
 
 def shake(target, identity, key):
-    """Has openssl shake hands with the target. Returns the secret by which the client sends."""
+    """Has openssl shake hands with the target. Returns the secrets by which both send."""
     inside = socket.create_server(("127.0.0.1", 0))
     with tempfile.NamedTemporaryFile("r") as log:
         command = ["openssl", "s_client", "-connect", "127.0.0.1:%d" % inside.getsockname()[1]]
@@ -109,8 +111,10 @@ class Peer:
 
     def __init__(self, address, names, key):
         self.socket = socket.create_connection(address, TIME)
-        self.secret = shake(self.socket, *psk(key, *names))
+        self.names = names
+        self.secrets = dict(zip((TLS_TX, TLS_RX), shake(self.socket, *psk(key, *names))))
         self.kernel = False
+        self.came, self.updates, self.asked = bytearray(), 0, False
 
     def raw(self, data):
         """Sends bytes as they are."""
@@ -119,18 +123,63 @@ class Peer:
     def record(self, kind, data):
         """Sends a record."""
         if not self.kernel:
-            key, iv = expand(self.secret, b"key", b"", 16), expand(self.secret, b"iv", b"", 12)
-            info = struct.pack("=HH", 0x0304, 51) + iv[4:] + key + iv[:4] + bytes(8)
             self.socket.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tls")
-            self.socket.setsockopt(SOL_TLS, TLS_TX, info)
             self.kernel = True
-        self.socket.sendmsg([data], [(SOL_TLS, TLS_SET_RECORD_TYPE, bytes([kind]))])
+            self.use(TLS_TX)
+            self.use(TLS_RX)
+        sent = 0
+        while sent < len(data):
+            sent += self.socket.sendmsg([data[sent:]], [(SOL_TLS, TLS_SET_RECORD_TYPE, bytes([kind]))])
+
+    def use(self, way):
+        """Has the kernel use the secret of one way from the next record on."""
+        secret = self.secrets[way]
+        key, iv = expand(secret, b"key", b"", 16), expand(secret, b"iv", b"", 12)
+        info = struct.pack("=HH", 0x0304, 51) + iv[4:] + key + iv[:4] + bytes(8)
+        self.socket.setsockopt(SOL_TLS, way, info)
+
+    def follow(self, way):
+        """Goes on with the secret that follows (RFC 8446, section 7.2)."""
+        self.secrets[way] = expand(self.secrets[way], b"traffic upd", b"", 32)
+        self.use(way)
+
+    def update(self, requested):
+        """Sends a KeyUpdate, and then with the next key."""
+        self.record(HANDSHAKE, bytes([24, 0, 0, 1, requested]))
+        self.follow(TLS_TX)
+        self.asked |= bool(requested)
+
+    def receive(self):
+        """Receives one record or more. Returns false at the end of the connection."""
+        data, control, _, _ = self.socket.recvmsg(65536, socket.CMSG_SPACE(1))
+        kinds = [body[0] for level, kind, body in control if (level, kind) == (SOL_TLS, TLS_GET_RECORD_TYPE)]
+        if kinds == [HANDSHAKE]:
+            assert data == bytes([24, 0, 0, 1, 0]), data
+            assert self.asked, "a KeyUpdate for which nobody has asked"
+            self.follow(TLS_RX)
+            self.asked, self.updates = False, self.updates + 1
+        elif data:
+            assert kinds == [DATA], kinds
+            assert not self.asked, "data came before the KeyUpdate that it asked for"
+            self.came += data
+        return bool(data)
+
+    def take(self, count):
+        """Waits for so many bytes and takes them."""
+        while len(self.came) < count:
+            assert self.receive(), "it was closed"
+        taken = bytes(self.came[:count])
+        del self.came[:count]
+        return taken
 
     def outcome(self):
         """Waits for the end of the connection, or an answer."""
         try:
-            return "answered" if self.socket.recv(65536) else "closed"
-        except ConnectionResetError:
+            while not self.came:
+                if not self.receive():
+                    return "closed"
+            return "answered"
+        except (ConnectionResetError, BrokenPipeError):
             return "closed"
 
 
@@ -145,10 +194,110 @@ def empty(peer):
     peer.record(DATA, ICREQ)
 
 
+# PDUs (section 3.6.2), opcodes, and the descriptors for data in a capsule and data that is asked for.
+COMMAND, RESPONSE, H2C, C2H, R2T = 4, 5, 6, 7, 9
+WRITE, READ, FABRICS = 1, 2, 0x7F
+IN_CAPSULE, ASKED_FOR = 1, 0x5A
+
+
+class Queue(Peer):
+    """A queue of a host, which has one command under way."""
+
+    def __init__(self, number, controller=0xFFFF):
+        super().__init__((address, int(port)), (host, subsystem), key)
+        self.record(DATA, ICREQ)
+        assert self.take(128)[0] == 1, "no ICResp"
+        names = subsystem.encode().ljust(256, b"\0") + host.encode().ljust(256, b"\0")
+        data = bytes(range(1, 17)) + struct.pack("<H", controller) + bytes(238) + names + bytes(256)
+        fields = struct.pack("<HHHBxI", 0, number, 31, 0, 0)
+        self.controller, _ = self.run(FABRICS, 1, fields, data, inside=True)
+
+    def pdu(self, kind, header, data=b"", flags=0):
+        length = 8 + len(header)
+        return struct.pack("<BBBBI", kind, flags, length, length if data else 0, length + len(data)) + header + data
+
+    def run(self, opcode, word1, fields, data=b"", inside=False, length=0, meanwhile=None):
+        """Runs a command. Returns the first word of its result, and the data that it reads."""
+        count = len(data) or length
+        descriptor = struct.pack("<QI3xB", 0, count, IN_CAPSULE if inside else ASKED_FOR)
+        command = struct.pack("<BBHI", opcode, 0x40, 7, word1) + bytes(16) + descriptor + fields.ljust(24, b"\0")
+        self.record(DATA, self.pdu(COMMAND, command, data if inside else b""))
+        read = bytearray()
+        while True:
+            kind, flags, header, _, whole = struct.unpack("<BBBBI", self.take(8))
+            rest = self.take(header - 8)
+            body = self.take(whole - header)
+            if kind == RESPONSE:
+                result, status = struct.unpack("<I10xH", rest)
+                assert status >> 1 == 0, "status %#x" % (status >> 1)
+                return result & 0xFFFF, bytes(read)
+            if kind == C2H:
+                read += body
+                if flags & 8:
+                    return 0, bytes(read)
+                continue
+            assert kind == R2T, kind
+            tag, start, size = struct.unpack("<2xHII4x", rest)
+            pdu = self.pdu(H2C, struct.pack("<HHII4x", 7, tag, start, size), data[start : start + size], 4)
+            middle = len(pdu) // 2
+            self.record(DATA, pdu[:middle])
+            if meanwhile:
+                meanwhile()
+            self.record(DATA, pdu[middle:])
+
+
+def enabled():
+    """Returns an admin queue whose controller is enabled."""
+    admin = Queue(0)
+    admin.run(FABRICS, 0, struct.pack("<BxxxIQ", 0, 0x14, 0x460001))
+    for _ in range(TIME * 20):
+        status, _ = admin.run(FABRICS, 4, struct.pack("<BxxxI", 0, 0x1C))
+        if status & 1:
+            return admin
+        time.sleep(0.05)
+    sys.exit("the controller is not ready")
+
+
+def changing_keys():
+    """Writes and reads with keys that change in the middle of data and between commands."""
+    admin = enabled()
+    queue = Queue(1, admin.controller)
+    asked = 0
+    for turn, requested in enumerate([0, 0, 1, 1, 0, 1]):
+        data, blocks = os.urandom(65536), struct.pack("<QI", turn * 16, 15)
+        queue.run(WRITE, 1, blocks, data, meanwhile=lambda: queue.update(requested))
+        queue.update(requested)
+        if requested and turn == 5:
+            queue.update(requested)  # one answer is for both
+        _, read = queue.run(READ, 1, blocks, length=65536)
+        assert read == data, "other data was read in turn %d" % turn
+        asked += 2 * requested
+        admin.update(requested)
+        admin.run(FABRICS, 4, struct.pack("<BxxxI", 0, 0x1C))
+    assert (queue.updates, admin.updates) == (asked, asked // 2), (queue.updates, admin.updates, asked)
+    return "verified"
+
+
+def endless(peer):
+    try:
+        for _ in range(200):
+            peer.update(1)
+    except (ConnectionResetError, BrokenPipeError):
+        pass
+
+
+def key_update(peer):
+    peer.update(0)
+    peer.record(DATA, ICREQ)
+
+
 CASES = {
     "data": lambda peer: peer.record(DATA, ICREQ),
     "empty": empty,
-    "key-update": lambda peer: peer.record(HANDSHAKE, bytes([24, 0, 0, 1, 0])),
+    "key-update": key_update,
+    "wrong-key-update": lambda peer: peer.record(HANDSHAKE, bytes([24, 0, 0, 1, 2])),
+    "wrong-key": lambda peer: peer.record(HANDSHAKE, bytes([24, 0, 0, 1, 0])) or peer.record(DATA, ICREQ),
+    "endless": endless,
     "ticket": lambda peer: peer.record(HANDSHAKE, bytes([4, 0, 0, 5]) + b"hello"),
     "alert": lambda peer: peer.record(ALERT, bytes([2, 80])),
     "close": lambda peer: peer.record(ALERT, bytes([1, 0])),
@@ -161,6 +310,9 @@ CASES = {
 }
 
 address, port, host, subsystem, key, case = sys.argv[1:]
+if case == "changing-keys":
+    print(changing_keys())
+    sys.exit()
 peer = Peer((address, int(port)), (host, subsystem), key)
 CASES[case](peer)
 print(peer.outcome())

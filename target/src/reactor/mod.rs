@@ -41,7 +41,7 @@ use receive::Received;
 use ring::{Completion, RecvBuffers, Ring, RingSize};
 use ring_error::RingError;
 use tag::Tag;
-use uring::{Uring, lost};
+use uring::Uring;
 
 use crate::backend;
 use crate::config::{Endpoint, Poll, ZEROES_LIMIT};
@@ -296,8 +296,8 @@ impl Reactor {
             Some(Tag::Receive(key)) => self.received(key, &completion),
             Some(Tag::ReceiveOnce(key)) => self.received_once(key, &completion),
             Some(Tag::Send(key)) => {
-                if let Some(batch) = self.core.driver().send_ended(key, completion.result) {
-                    let lost = (completion.result < 0).then(|| lost(completion.result));
+                let ended = self.core.driver().send_ended(key, completion.result);
+                if let Some((batch, lost)) = ended {
                     self.core.sent(key, Either::Left(batch), lost);
                 }
             }
@@ -331,7 +331,7 @@ impl Reactor {
             return;
         } else if completion.result != -libc::ECANCELED {
             // The end of the stream (0), an error of the socket, or what TLS has beside data.
-            gone = Some(self.core.driver().why_over(key, completion.result));
+            gone = self.core.driver().why_over(key, completion.result);
         }
         if !completion.more() {
             self.core.receive_ended(key, gone);
@@ -351,8 +351,14 @@ impl Reactor {
             }
         } else {
             // The end of the stream, an error of the socket, or what TLS has beside data.
-            let over = self.core.driver().why_over(key, result);
-            self.core.receive_ended(key, Some(over));
+            match self.core.driver().why_over(key, result) {
+                Some(over) => self.core.receive_ended(key, Some(over)),
+                None => {
+                    let Received { place, rest, .. } = received;
+                    self.core.received_once(key, place, 0, Either::Left(&[]));
+                    self.core.driver().keep(key, rest);
+                }
+            }
         }
     }
 
@@ -468,7 +474,7 @@ impl Reactor {
             return true;
         }
         let shared = &self.shared;
-        if channel == Channel::Unknown {
+        if matches!(channel, Channel::Unknown) {
             match shared.tls.channel(incoming.listener) {
                 Some(SecureChannel::Off) => {}
                 Some(_) => {
@@ -513,8 +519,8 @@ impl Reactor {
         });
         self.core.driver().add(key, Some(socket), (peer, local), listener);
         self.register(key, (peer, local.map(Endpoint::tcp)), stats, in_flight);
-        if let Channel::Tls { names, cipher } = channel {
-            self.core.driver().is_over_tls(key);
+        if let Channel::Tls { names, cipher, session } = channel {
+            self.core.driver().is_over_tls(key, session);
             let id = key.id(self.reactor);
             self.shared.connections.update(id, |state| state.tls = Some(cipher.to_owned()));
             self.shared.with_service(|service| service.secured(id, names));

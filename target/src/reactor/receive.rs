@@ -65,6 +65,9 @@ pub(super) struct Receiving {
     idle: Option<Message>,
     /// Whether the last receive has left nothing in the socket.
     emptied: bool,
+    /// Whether that is not known: over TLS the kernel does not say it, and takes a socket in which a
+    /// KeyUpdate waits for one that has nothing.
+    unknown: bool,
     /// The receive that is in the ring.
     active: Option<(Message, Option<DataPlace>)>,
 }
@@ -74,6 +77,11 @@ pub(super) struct Receiving {
 unsafe impl Send for Receiving {}
 
 impl Receiving {
+    /// Has each receive try the socket before it waits for something to come.
+    pub(super) fn try_first(&mut self) {
+        self.unknown = true;
+    }
+
     /// Receives into `place`, as far as there is one, and then beside it. There must be no receive
     /// in the ring.
     #[inline]
@@ -105,7 +113,7 @@ impl Receiving {
     pub(super) fn ended(&mut self, completion: &Completion) -> Option<Received> {
         let (message, mut place) = self.active.take()?;
         let bytes = usize::try_from(completion.result).unwrap_or(0);
-        self.emptied = bytes > 0 && !completion.left_more();
+        self.emptied = bytes > 0 && !completion.left_more() && !self.unknown;
         let placed = place.as_mut().map_or(0, |place| place.bytes_mut().len()).min(bytes);
         Some(Received { place, placed, rest: Rest { message, length: bytes - placed } })
     }

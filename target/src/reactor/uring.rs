@@ -33,12 +33,16 @@ use crate::hosts::Host;
 use crate::network::{NewConnection, Path, SocketPath};
 use crate::qos::{Asker, Snapshot};
 use crate::shared::Shared;
+use crate::socket;
+use crate::tls::{Came, End as TlsEnd, Session};
 use crate::workloads::WorkloadKey;
-use crate::{socket, tls};
 
 /// The target's end of a queue: over TCP, or over RDMA.
 pub(super) type QueueEnd =
     Either<TargetConnection<TxData<Buffer>>, TargetQueue<TxData<Buffer>, Capsule>>;
+
+/// A batch that is over, and why its connection is.
+type SendEnded = (Batch<TxData<Buffer>>, Option<Cow<'static, str>>);
 
 /// The ring of one reactor, and what is on it.
 #[derive(Debug)]
@@ -72,14 +76,14 @@ struct Link {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// Whether the kernel sends and receives records of TLS.
-    tls: bool,
+    /// What there is beside it where the kernel sends and receives records of TLS.
+    tls: Option<Box<Session>>,
     receiving: Receiving,
     sending: Sending,
 }
 
 /// Says why a connection is over after a receive or send that ended with `result`: 0 or less.
-pub(super) fn lost(result: i32) -> Cow<'static, str> {
+fn lost(result: i32) -> Cow<'static, str> {
     match result.checked_neg() {
         Some(0) | None => "it closed the connection".into(),
         Some(error) => {
@@ -107,7 +111,7 @@ impl Uring {
             self.links.resize_with(index + 1, || None);
         }
         let (receiving, sending) = (Receiving::default(), Sending::default());
-        let socket = fd.map(|fd| Socket { fd, tls: false, receiving, sending });
+        let socket = fd.map(|fd| Socket { fd, tls: None, receiving, sending });
         let generation = key.generation;
         if let Some(place) = self.links.get_mut(index) {
             *place = Some(Link { generation, peer, local, listener, socket });
@@ -115,28 +119,41 @@ impl Uring {
     }
 
     /// Notes that a connection is over TLS, before anything is sent or received.
-    pub(super) fn is_over_tls(&mut self, key: Key) {
+    pub(super) fn is_over_tls(&mut self, key: Key, session: Box<Session>) {
         if let Some(socket) = self.socket_mut(key) {
-            socket.tls = true;
+            socket.tls = Some(session);
             socket.sending.send_what_fits();
+            socket.receiving.try_first();
         }
     }
 
-    /// Says why a connection is over after a receive that ended with `result`, 0 or less. What a peer
-    /// over TLS has done wrong is logged.
-    pub(super) fn why_over(&self, key: Key, result: i32) -> Cow<'static, str> {
-        let socket = self.link(key).and_then(|link| link.socket.as_ref());
-        let Some(socket) = socket.filter(|socket| socket.tls) else { return lost(result) };
-        match tls::why_over(&socket.fd, result.saturating_neg()) {
-            tls::End::Closed => lost(0),
-            tls::End::Lost => lost(result),
-            tls::End::Fault(why) => {
-                if let Some(peer) = self.peer_to_log(key) {
-                    tracing::warn!(%peer, %why, "a connection over TLS is ended");
+    /// Says why a connection is over after a receive that ended with `result`, 0 or less; `None`: a
+    /// new key has come over TLS, and more may be received. What a peer over TLS has done wrong is
+    /// logged.
+    pub(super) fn why_over(&mut self, key: Key, result: i32) -> Option<Cow<'static, str>> {
+        let now = self.shared.clock.now();
+        let Some(Socket { fd, tls: Some(session), sending, .. }) = self.socket_mut(key) else {
+            return Some(lost(result));
+        };
+        match session.came(now, fd, result.saturating_neg()) {
+            Came::KeyUpdate { requested } => {
+                if requested {
+                    sending.change_key();
                 }
-                why
+                None
             }
+            Came::Over(TlsEnd::Closed) => Some(lost(0)),
+            Came::Over(TlsEnd::Lost) => Some(lost(result)),
+            Came::Over(TlsEnd::Fault(why)) => Some(self.ended_over_tls(key, why)),
         }
+    }
+
+    /// Logs why a connection over TLS is over.
+    fn ended_over_tls(&self, key: Key, why: Cow<'static, str>) -> Cow<'static, str> {
+        if let Some(peer) = self.peer_to_log(key) {
+            tracing::warn!(%peer, %why, "a connection over TLS is ended");
+        }
+        why
     }
 
     fn link(&self, key: Key) -> Option<&Link> {
@@ -171,13 +188,29 @@ impl Uring {
         link?.socket.as_mut()
     }
 
-    /// Takes the completion of a send. Returns the batch, if it is over.
-    pub(super) fn send_ended(&mut self, key: Key, result: i32) -> Option<Batch<TxData<Buffer>>> {
+    /// Takes the completion of a send. Returns the batch, if it is over, and why the connection is,
+    /// where not all of the batch was sent.
+    pub(super) fn send_ended(&mut self, key: Key, result: i32) -> Option<SendEnded> {
         self.ring.send_ended();
         let Self { links, ring, .. } = self;
         let socket = links.get_mut(key.index as usize)?.as_mut()?.socket.as_mut()?;
-        let tag = Tag::Send(key).encode();
-        socket.sending.ended(result, socket.fd.as_raw_fd(), tag, ring)
+        let (fd, tag) = (socket.fd.as_raw_fd(), Tag::Send(key).encode());
+        let (Some(sent), Some(session)) = (socket.sending.key_changed(result), &mut socket.tls)
+        else {
+            let batch = socket.sending.ended(result, fd, tag, ring)?;
+            return Some((batch, (result < 0).then(|| lost(result))));
+        };
+        let why = match sent {
+            true => session.update_sending(&socket.fd).err(),
+            false if result < 0 => Some(lost(result).into_owned()),
+            false => Some("a part of a record was sent".to_owned()),
+        };
+        let Some(why) = why else {
+            socket.sending.submit(fd, tag, ring);
+            return None;
+        };
+        let batch = socket.sending.give_up()?;
+        Some((batch, Some(self.ended_over_tls(key, why.into()))))
     }
 
     /// Takes the completion of a receive of one message.

@@ -17,6 +17,7 @@ use sluice_tls::record;
 use sluice_tls::{Context, Handshake, Keys, Offered, Progress, Psk, PskHash, TlsError};
 
 use super::keys::TlsKeys;
+use super::records::Session;
 use super::shared::{Channel, Incoming};
 use super::waiting::Waiting;
 use crate::clock::Clock;
@@ -226,9 +227,10 @@ fn advance(shared: &Shared, context: Option<&Context>, pending: &mut Pending) {
         Ok(Progress::Done) => match handshake.finish() {
             Ok((socket, established)) => match names(&established.identity) {
                 Some(names) => {
-                    let cipher = established.cipher;
+                    let (cipher, secrets) = (established.cipher, established.secrets);
                     tracing::debug!(%peer, host = names.host, cipher, "a connection is over TLS");
-                    serve(shared, pending, socket, Channel::Tls { names, cipher });
+                    let session = Box::new(Session::new(secrets));
+                    serve(shared, pending, socket, Channel::Tls { names, cipher, session });
                 }
                 None => refuse(shared, peer, &"its identity has no names"),
             },

@@ -6,9 +6,11 @@
 //! - `generated`: those of them that authentications have made.
 //! - `waiting`: the handshakes that are under way, which are bounded.
 //! - `shared`: what the threads share.
-//! - `records`: why a connection is over, when what comes is no data.
-//! - `handshakes`: the thread; builds without TLS have `handshakes_without`.
+//! - `came`, `records`: what comes that is not data: a new key, or why a connection is over.
+//! - `handshakes`: the thread; builds without TLS have `handshakes_without`, and
+//!   `records_without`.
 
+mod came;
 mod generated;
 #[cfg(feature = "tls")]
 mod handshakes;
@@ -16,11 +18,16 @@ mod handshakes;
 #[path = "handshakes_without.rs"]
 mod handshakes;
 mod keys;
+#[cfg(feature = "tls")]
+mod records;
+#[cfg(not(feature = "tls"))]
+#[path = "records_without.rs"]
 mod records;
 mod shared;
 #[cfg(feature = "tls")]
 mod waiting;
 
+pub(crate) use came::{Came, End};
 pub(crate) use handshakes::{refusal, run};
-pub(crate) use records::{End, why_over};
+pub(crate) use records::Session;
 pub(crate) use shared::{Channel, Incoming, TlsShared};

@@ -1,58 +1,81 @@
-//! The end of a connection over TLS whose receive has failed: the kernel takes data out of records, and
-//! leaves others to the program.
+//! What a connection over TLS has that is not data: the kernel takes data out of records, and leaves
+//! others to the program, by a receive that fails.
 
-use std::borrow::Cow;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-#[cfg(feature = "tls")]
+use fabric::Nanos;
+use sluice_tls::TrafficSecrets;
 use sluice_tls::record::{self, Record};
 
-/// Why a connection over TLS is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The peer has closed it (close_notify).
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "no record says so"))]
-    Closed,
-    /// The peer has done what no host does, in words.
-    Fault(Cow<'static, str>),
-    /// The socket has failed.
-    Lost,
+use super::came::{Came, End};
+use crate::line_bound::{Bucket, Rate};
+
+/// The KeyUpdates that a peer may send at once, and the time for one more. A key of AES-GCM is good
+/// for some 24 million records (RFC 8446, section 5.5): no host needs one each second.
+const UPDATES: Rate = Rate { burst: 16, each: Duration::from_secs(1) };
+
+/// What a connection over TLS has beside its socket.
+#[derive(Debug)]
+pub(crate) struct Session {
+    secrets: TrafficSecrets,
+    updates: Bucket,
 }
 
-/// Says why a connection over TLS is over, of which a receive has failed with the error number `errno`.
-///
-/// No record but data is taken: the keys of a connection are not changed in the middle of it, and
-/// whoever sends another record has lost its connection, however many it sends.
-pub(crate) fn why_over(socket: &OwnedFd, errno: i32) -> End {
-    match errno {
-        libc::EIO => of_record(socket),
-        libc::EBADMSG => End::Fault("a record of TLS was changed on its way".into()),
-        libc::EMSGSIZE => End::Fault("a record of TLS has an impossible length".into()),
-        libc::EINVAL => End::Fault("what came is no record of TLS".into()),
-        _ => End::Lost,
+impl Session {
+    pub(super) fn new(secrets: TrafficSecrets) -> Self {
+        Self { secrets, updates: Bucket::default() }
     }
-}
 
-/// Takes the record that is not data, and says how it ends the connection.
-#[cfg(feature = "tls")]
-fn of_record(socket: &OwnedFd) -> End {
-    match record::take(socket) {
-        Ok(Record::Alert(0)) => End::Closed,
-        Ok(Record::Alert(alert)) => End::Fault(format!("it ended TLS with alert {alert}").into()),
-        Ok(Record::KeyUpdate) => End::Fault(
-            "it changed its key in the middle of the connection, which is not supported".into(),
-        ),
-        Ok(Record::Other(kind)) => End::Fault(
-            format!("it sent a record of TLS of type {kind}, which no host sends").into(),
-        ),
-        Err(_) => End::Lost,
+    /// Says what has come, or why the connection is over, where a receive has failed with the error
+    /// number `errno`.
+    ///
+    /// Beside data, a new key of the peer is taken. Whoever sends another record has lost its
+    /// connection, however many it sends.
+    pub(crate) fn came(&mut self, now: Nanos, socket: &OwnedFd, errno: i32) -> Came {
+        Came::Over(match errno {
+            libc::EIO => match record::take(socket) {
+                Ok(Record::KeyUpdate { requested }) => match self.update_receiving(now, socket) {
+                    Ok(()) => return Came::KeyUpdate { requested },
+                    Err(why) => End::Fault(why.into()),
+                },
+                Ok(Record::Alert(0)) => End::Closed,
+                Ok(Record::Alert(alert)) => {
+                    End::Fault(format!("it ended TLS with alert {alert}").into())
+                }
+                Ok(Record::Other(kind)) => End::Fault(
+                    format!("it sent a record of TLS of type {kind}, which no host sends").into(),
+                ),
+                Err(_) => End::Lost,
+            },
+            libc::EBADMSG => End::Fault("a record of TLS was changed on its way".into()),
+            libc::EMSGSIZE => End::Fault("a record of TLS has an impossible length".into()),
+            libc::EINVAL => End::Fault("what came is no record of TLS".into()),
+            _ => End::Lost,
+        })
     }
-}
 
-/// Says how a record that is not data ends a connection; none is over TLS here.
-#[cfg(not(feature = "tls"))]
-fn of_record(_: &OwnedFd) -> End {
-    End::Lost
+    /// Receives with the peer's next key, unless it changes its key too often.
+    fn update_receiving(&mut self, now: Nanos, socket: &OwnedFd) -> Result<(), String> {
+        if !self.updates.has_one(now, UPDATES) {
+            return Err("it changes its key without end".to_owned());
+        }
+        self.updates.take_one(now, UPDATES);
+        self.secrets.update_receiving(socket).map_err(|error| {
+            format!(
+                "it changed its key, which the kernel does not follow before Linux 6.14: {error}"
+            )
+        })
+    }
+
+    /// Sends with the next key.
+    pub(crate) fn update_sending(&mut self, socket: &OwnedFd) -> Result<(), String> {
+        self.secrets.update_sending(socket).map_err(|error| {
+            format!(
+                "it wanted a new key, which the kernel does not take before Linux 6.14: {error}"
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -61,16 +84,36 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn whatever_a_receive_fails_with_ends_the_connection() {
+    fn session() -> (Session, OwnedFd) {
         let (one, _other) = UnixStream::pair().unwrap();
-        let socket: OwnedFd = one.into();
+        (Session::new(TrafficSecrets::for_tests()), one.into())
+    }
+
+    #[test]
+    fn what_a_receive_fails_with_beside_a_record_ends_the_connection() {
+        let (mut session, socket) = session();
         for errno in [libc::EBADMSG, libc::EMSGSIZE, libc::EINVAL] {
-            assert!(matches!(why_over(&socket, errno), End::Fault(_)), "{errno}");
+            let came = session.came(Nanos(1), &socket, errno);
+            assert!(matches!(came, Came::Over(End::Fault(_))), "{errno}");
         }
         // The last one has no record behind it.
         for errno in [libc::ECONNRESET, libc::EIO] {
-            assert_eq!(why_over(&socket, errno), End::Lost);
+            assert_eq!(session.came(Nanos(1), &socket, errno), Came::Over(End::Lost));
         }
+    }
+
+    #[test]
+    fn who_changes_its_key_without_end_is_told_from_a_kernel_that_does_not_follow() {
+        let (mut session, socket) = session();
+        // This socket is not over TLS: each try fails in the kernel, and is counted.
+        let mut why = |now| session.update_receiving(Nanos(now), &socket).unwrap_err();
+        for _ in 0..UPDATES.burst {
+            let why = why(1);
+            assert!(why.contains("before Linux 6.14"), "{why}");
+        }
+        assert_eq!(why(1), "it changes its key without end");
+        let later = 1 + 1_000_000_000;
+        assert!(why(later).contains("before Linux 6.14"), "one more each second");
+        assert_eq!(why(later), "it changes its key without end");
     }
 }

@@ -10,13 +10,14 @@ use fabric::controller::{KeyNames, ListenerId, SecureChannel};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::keys::TlsKeys;
+use super::records::Session;
 use crate::sync::lock;
 
 /// The connections that may wait for the thread to look at them.
 const ARRIVALS: usize = 64;
 
 /// Whether a connection is over TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Channel {
     /// It is not known yet.
     Unknown,
@@ -25,7 +26,7 @@ pub(crate) enum Channel {
     Plain,
     /// It is, with a key for these names and a cipher suite.
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "none is"))]
-    Tls { names: KeyNames, cipher: &'static str },
+    Tls { names: KeyNames, cipher: &'static str, session: Box<Session> },
 }
 
 /// A connection that was accepted.

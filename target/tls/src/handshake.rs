@@ -36,8 +36,8 @@ impl Handshake {
     }
 
     #[cfg(test)]
-    pub(crate) fn connection_for_tests(&self) -> &Connection {
-        &self.connection
+    pub(crate) fn connection_for_tests(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 
     /// Returns the socket.

@@ -4,17 +4,21 @@
 //! [`Handshake`] makes the handshake with s2n-tls, step by step and without waiting; what is left is an
 //! ordinary socket that carries the plain bytes. The program brings the keys ([`Keys`]) and asks for
 //! one only, that which the peer names. Records that are not data, which the kernel leaves to the
-//! program, are taken with [`record::take`].
+//! program, are taken with [`record::take`]; where a peer changes its key, [`TrafficSecrets`] have the
+//! next one.
 //!
-//! No tickets are sent and no keys updated: the Linux kernel's NVMe host takes nothing but data.
+//! No tickets are sent, and no keys updated unless the peer asks for it: the Linux kernel's NVMe host
+//! takes nothing but data.
 
 mod handshake;
 mod keys;
 mod outcome;
 pub mod record;
 mod s2n;
+mod traffic;
 
 pub use handshake::{Handshake, Progress};
 pub use keys::{Keys, Offered, Psk, PskHash};
 pub use outcome::{Established, TlsError};
 pub use s2n::Context;
+pub use traffic::TrafficSecrets;

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::traffic::TrafficSecrets;
+
 /// What a handshake has settled.
 #[derive(Debug)]
 pub struct Established {
@@ -9,6 +11,8 @@ pub struct Established {
     pub identity: Vec<u8>,
     /// The cipher suite's name.
     pub cipher: &'static str,
+    /// The secrets by which both ends send.
+    pub secrets: TrafficSecrets,
 }
 
 /// The error of a handshake.

@@ -30,7 +30,10 @@ pub enum Record {
     /// An alert: close_notify (0), or an error.
     Alert(u8),
     /// The peer changes the key by which it sends.
-    KeyUpdate,
+    KeyUpdate {
+        /// Whether it wants the other end to do so too, before that sends data again.
+        requested: bool,
+    },
     /// Another record, which no peer may send once it is connected: its type (RFC 8446, section B.1).
     Other(u8),
 }
@@ -66,7 +69,9 @@ pub fn take(socket: &OwnedFd) -> io::Result<Record> {
     let bytes = bytes.get(..length).unwrap_or_default();
     Ok(match (kind, bytes) {
         (Some(TlsGetRecordType::Alert), [_, description]) => Record::Alert(*description),
-        (Some(TlsGetRecordType::Handshake), [KEY_UPDATE, ..]) => Record::KeyUpdate,
+        (Some(TlsGetRecordType::Handshake), [KEY_UPDATE, 0, 0, 1, requested @ (0 | 1)]) => {
+            Record::KeyUpdate { requested: *requested == 1 }
+        }
         (Some(TlsGetRecordType::Alert), _) => Record::Other(ALERT),
         (Some(TlsGetRecordType::Handshake), _) => Record::Other(HANDSHAKE),
         (Some(TlsGetRecordType::ChangeCipherSpec), _) => Record::Other(CHANGE_CIPHER_SPEC),

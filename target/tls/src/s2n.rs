@@ -9,6 +9,7 @@ use s2n_tls_sys as sys;
 
 use crate::keys::{Keys, Offered, Psk, PskHash};
 use crate::outcome::{Established, TlsError};
+use crate::traffic::{Secret, TrafficSecrets};
 
 /// The security policy of the library: TLS 1.3 with AES-GCM before all else.
 const POLICY: &CStr = c"default_tls13";
@@ -122,6 +123,7 @@ impl Context {
             check(sys::s2n_config_set_psk_mode(config, sys::s2n_psk_mode::EXTERNAL))?;
             check(sys::s2n_config_set_psk_selection_callback(config, Some(select), keys))?;
             check(sys::s2n_config_ktls_enable_unsafe_tls13(config))?;
+            check(sys::s2n_config_set_key_log_cb(config, Some(keep), ptr::null_mut()))?;
         }
         Ok(context)
     }
@@ -142,6 +144,35 @@ struct Seen {
     offered: Option<Vec<u8>>,
     /// Whether a key was found.
     found: bool,
+    /// The secrets by which the client and the server send.
+    secrets: [Option<Secret>; 2],
+}
+
+/// Keeps the secrets by which data is sent. The library has them told in the form of NSS's key log
+/// only; it clears the line itself.
+unsafe extern "C" fn keep(
+    _: *mut c_void,
+    connection: *mut sys::s2n_connection,
+    line: *mut u8,
+    length: usize,
+) -> c_int {
+    const LABELS: [&[u8]; 2] = [b"CLIENT_TRAFFIC_SECRET_0", b"SERVER_TRAFFIC_SECRET_0"];
+    // SAFETY: the line is valid during the call, and the connection's own is its `Seen`, as in
+    // `select`.
+    let (line, seen) = unsafe {
+        let seen = sys::s2n_connection_get_ctx(connection).cast::<Seen>();
+        (std::slice::from_raw_parts(line, length), seen.as_mut())
+    };
+    let mut words = line.split(|byte| *byte == b' ');
+    let (label, secret) = (words.next(), words.nth(1));
+    if let (Some(seen), Some(secret)) = (seen, secret) {
+        for (place, of) in seen.secrets.iter_mut().zip(LABELS) {
+            if label == Some(of) {
+                *place = Secret::of_hex(secret);
+            }
+        }
+    }
+    0
 }
 
 /// Chooses the key of a connection: the first one that is offered and known. Only this one is given
@@ -349,7 +380,7 @@ impl Connection {
     }
 
     /// Returns what a handshake that is done has settled.
-    pub(crate) fn established(&self) -> Result<Established, TlsError> {
+    pub(crate) fn established(&mut self) -> Result<Established, TlsError> {
         let own = self.connection.as_ptr();
         // SAFETY: the connection is valid, and the identity has room for as many bytes as is said.
         let (version, identity, cipher) = unsafe {
@@ -364,7 +395,18 @@ impl Connection {
         if version != TLS13 || identity.is_empty() || !self.seen().found {
             return Err(TlsError::NoIdentity);
         }
-        Ok(Established { identity, cipher })
+        let hash = match cipher {
+            "TLS_AES_128_GCM_SHA256" => PskHash::Sha256,
+            "TLS_AES_256_GCM_SHA384" => PskHash::Sha384,
+            other => return Err(TlsError::Kernel(other.to_owned())),
+        };
+        // SAFETY: it is valid until `drop`, and the callbacks, which use it too, are not running.
+        let secrets = std::mem::take(unsafe { &mut self.seen.as_mut().secrets });
+        let [Some(client), Some(server)] = secrets else {
+            return Err(TlsError::Library("it told no secrets".to_owned()));
+        };
+        let secrets = TrafficSecrets::new(hash, client, server);
+        Ok(Established { identity, cipher, secrets })
     }
 
     /// Has the kernel take over the records, both ways.

@@ -1,0 +1,28 @@
+//! What comes on a connection over TLS that is not data.
+
+use std::borrow::Cow;
+
+/// What has come on a connection over TLS when a receive has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nothing comes"))]
+pub(crate) enum Came {
+    /// The peer sends with a new key, by which is received from now on.
+    KeyUpdate {
+        /// Whether it wants data to come with a new key too.
+        requested: bool,
+    },
+    /// Nothing more: the connection is over.
+    Over(End),
+}
+
+/// Why a connection over TLS is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "none is over TLS"))]
+pub(crate) enum End {
+    /// The peer has closed it (close_notify).
+    Closed,
+    /// The peer has done what no host does, in words.
+    Fault(Cow<'static, str>),
+    /// The socket has failed.
+    Lost,
+}
