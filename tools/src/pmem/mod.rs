@@ -3,7 +3,8 @@
 //! - [`demo`]: what reservations are worth, without any device.
 //! - [`args`]: the command line. [`grant`]: how a region is got, and for how long.
 //! - [`plan`]: the part of a region that is moved; `region_io`: how; [`transfer`]: the same by RDMA;
-//!   `connect`: the connection to a region's data node, for `sluice bench` too.
+//!   [`written`]: what a write has done; `connect`: the connection to a region's data node, for
+//!   `sluice bench` too.
 
 mod args;
 #[cfg(feature = "rdma")]
@@ -18,6 +19,7 @@ mod transfer;
 #[cfg(not(feature = "rdma"))]
 #[path = "transfer_without.rs"]
 mod transfer;
+mod written;
 
 use std::io::{Write as _, stderr, stdin, stdout};
 
@@ -28,6 +30,7 @@ use serde_json::json;
 
 use args::{CommandArgs, GrantArgs, TransferArgs};
 use grant::Granted;
+use written::FlushedBy;
 
 use crate::control::print;
 
@@ -43,10 +46,11 @@ pub(crate) enum Action {
     ///
     /// The flush reads the last bytes back, on the same connection behind all writes: a device has a write
     /// acknowledged before its bytes are in memory, and answers this read only when all bytes before it have
-    /// left it. Then it has the data node write its caches back, or wait for the file. So with exit status 0
-    /// all bytes are where every reader of the region sees them, and survive what the line that is printed
-    /// says: nothing; the end of the daemon; or a power cut. With any other status a part may have been
-    /// written.
+    /// left it. Then the data node's RDMA device places them where they survive, by RDMA FLUSH, where devices
+    /// and libraries have that and it promises as much; else the data node writes its caches back, or waits
+    /// for the file. So with exit status 0 all bytes are where every reader of the region sees them, and
+    /// survive what the line that is printed says: nothing; the end of the daemon; or a power cut. It says,
+    /// too, what flushed them. With any other status a part may have been written.
     Write(Box<TransferArgs>),
     /// Print the command by which the NVMe host of this machine asks for a region, for --grant.
     Command(CommandArgs),
@@ -86,15 +90,23 @@ fn write(args: &TransferArgs, as_json: bool) -> anyhow::Result<()> {
     let (name, plan) = (args.from.region, args.plan());
     let granted = granted(&args.from, RegionRights::ReadWrite)?;
     let survives = grant::survives(granted.grant.survives);
-    let bytes = granted.hold(|grant| transfer::write(name, grant, &plan, &mut stdin().lock()))?;
-    let offset = plan.offset;
+    let written = granted.hold(|grant| transfer::write(name, grant, &plan, &mut stdin().lock()))?;
+    let (offset, bytes) = (plan.offset, written.bytes);
+    let flushed_by = written.flushed_by.map(FlushedBy::words);
     print(&if as_json {
-        let region = name.as_str();
-        let wrote =
-            json!({ "region": region, "offset": offset, "bytes": bytes, "survives": survives });
+        let wrote = json!({
+            "region": name.as_str(),
+            "offset": offset,
+            "bytes": bytes,
+            "flushed_by": flushed_by,
+            "survives": survives,
+        });
         format!("{wrote:#}\n")
     } else {
-        format!("wrote {bytes} bytes to {name} at offset {offset}, flushed; survives {survives}\n")
+        let by = flushed_by.map_or_else(String::new, |by| format!(" by {by}"));
+        format!(
+            "wrote {bytes} bytes to {name} at offset {offset}, flushed{by}; survives {survives}\n"
+        )
     });
     Ok(())
 }

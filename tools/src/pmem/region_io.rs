@@ -6,6 +6,7 @@ use std::ops::Range;
 use anyhow::{Context as _, ensure};
 
 use super::plan::{Plan, fill, piece, pieces};
+use super::written::{FlushedBy, Written};
 
 /// Bytes that a flush reads back, at the most.
 const READ_BACK: usize = 64;
@@ -44,9 +45,9 @@ pub(crate) trait RegionIo {
         buffer: Self::Buffer,
     ) -> anyhow::Result<Option<Self::Buffer>>;
 
-    /// Has the data node make bytes survive that were written before, as far as the region's kind lets them,
-    /// and waits for it.
-    fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<()>;
+    /// Makes bytes survive that were written before, as far as the region's kind lets them, and waits for it.
+    /// Returns what has done it.
+    fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<FlushedBy>;
 
     /// Waits until something has happened, or for some time.
     fn wait(&mut self) -> anyhow::Result<()>;
@@ -81,7 +82,7 @@ pub(crate) fn read<R: RegionIo>(
     Ok(length)
 }
 
-/// Writes an input to a part of a region, and flushes it. Returns the number of bytes.
+/// Writes an input to a part of a region, and flushes it.
 ///
 /// # Errors
 ///
@@ -91,7 +92,7 @@ pub(crate) fn write<R: RegionIo>(
     region: &mut R,
     plan: &Plan,
     input: &mut dyn Read,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Written> {
     let part = plan.part(region.length())?;
     let (mut at, mut ended, mut last) = (part.start, false, Vec::new());
     let spare = region.buffers(plan.depth, plan.bs)?;
@@ -125,20 +126,25 @@ pub(crate) fn write<R: RegionIo>(
     };
     let outcome = carry_out(region, Kind::Write, spare, next, over)
         .and_then(|()| flush(region, part.start..at, &last));
-    outcome.with_context(|| format!("{written} bytes were written, and not flushed"))?;
+    let flushed_by =
+        outcome.with_context(|| format!("{written} bytes were written, and not flushed"))?;
     ensure!(
         at < part.end || plan.length.is_some() || fill(input, &mut [0])? == 0,
         "the input is longer than what was left of the region: {written} bytes were written, and flushed"
     );
-    Ok(written)
+    Ok(Written { bytes: written, flushed_by })
 }
 
 /// Reads the last bytes back of a part that was written: the READ comes behind all WRITEs on the same queue
-/// pair, and a device answers it only when what they have written has left the device. Then has the data
-/// node make the part survive.
-fn flush<R: RegionIo>(region: &mut R, part: Range<u64>, last: &[u8]) -> anyhow::Result<()> {
+/// pair, and a device answers it only when what they have written has left the device. Then makes the part
+/// survive. Returns what has done that; `None` where there are no bytes.
+fn flush<R: RegionIo>(
+    region: &mut R,
+    part: Range<u64>,
+    last: &[u8],
+) -> anyhow::Result<Option<FlushedBy>> {
     if last.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let mut place = Some(part.end.saturating_sub(last.len().try_into()?));
     let next = |_: &R, buffer| Ok(place.take().map(|offset| (offset, buffer)));
@@ -151,13 +157,13 @@ fn flush<R: RegionIo>(region: &mut R, part: Range<u64>, last: &[u8]) -> anyhow::
     };
     let spare = vec![of_length(region, last.len())?];
     carry_out(region, Kind::Read, spare, next, same)?;
-    let mut at = part.start;
+    let (mut at, mut by) = (part.start, None);
     while at < part.end {
         let length = (part.end - at).min(SYNCED);
-        region.sync(at, length)?;
+        by = Some(region.sync(at, length)?);
         at += length;
     }
-    Ok(())
+    Ok(by)
 }
 
 /// Makes one buffer, for what is shorter than others.
@@ -298,11 +304,11 @@ mod tests {
             Ok(None)
         }
 
-        fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<()> {
+        fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<FlushedBy> {
             assert!(self.under_way.is_empty() && self.over.is_empty(), "it is the last");
             anyhow::ensure!(!self.broken, "the medium has failed");
             self.synced.push(offset..offset + length);
-            Ok(())
+            Ok(FlushedBy::DataNode)
         }
 
         fn wait(&mut self) -> anyhow::Result<()> {
@@ -351,7 +357,8 @@ mod tests {
             let input = bytes(length);
             let plan = plan(offset as u64, None, bs, depth);
             let written = write(&mut region, &plan, &mut input.as_slice()).unwrap();
-            prop_assert_eq!(written, length as u64);
+            let flushed_by = (length > 0).then_some(FlushedBy::DataNode);
+            prop_assert_eq!(written, Written { bytes: length as u64, flushed_by });
             prop_assert!(region.data[offset..offset + length] == input);
             prop_assert!(region.data[..offset].iter().all(|byte| *byte == 0));
             prop_assert!(region.data[offset + length..].iter().all(|byte| *byte == 0));
@@ -398,7 +405,7 @@ mod tests {
         }
         let mut region = InMemory::new(100, 7);
         let part = plan(10, Some(20), 64, 2);
-        assert_eq!(write(&mut region, &part, &mut bytes(130).as_slice()).unwrap(), 20);
+        assert_eq!(write(&mut region, &part, &mut bytes(130).as_slice()).unwrap().bytes, 20);
         assert_eq!(region.data[10..30], bytes(20));
         assert_eq!(region.data[30..], [0; 70]);
     }
@@ -417,9 +424,9 @@ mod tests {
         let mut region = InMemory::new(100, 7);
         region.meddler = Some(99);
         let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(99).as_slice());
-        assert_eq!(outcome.unwrap(), 99, "the byte behind is another's");
+        assert_eq!(outcome.unwrap().bytes, 99, "the byte behind is another's");
         let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(100).as_slice());
-        assert_eq!(outcome.unwrap(), 100, "the same byte was written");
+        assert_eq!(outcome.unwrap().bytes, 100, "the same byte was written");
         region.meddler = Some(1);
         let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(100).as_slice());
         let text = format!("{:#}", outcome.unwrap_err());

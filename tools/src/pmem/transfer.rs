@@ -13,6 +13,7 @@ use pmem_verbs::gate::Pace;
 use super::connect;
 use super::plan::Plan;
 use super::region_io::{self, Kind, RegionIo};
+use super::written::{FlushedBy, Written};
 
 /// The longest wait for something to happen.
 const WAIT: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ pub(crate) fn read(
     region_io::read(&mut open(name, grant, plan)?, plan, output)
 }
 
-/// Writes an input to a part of a region, and flushes it. Returns the number of bytes.
+/// Writes an input to a part of a region, and flushes it.
 ///
 /// # Errors
 ///
@@ -51,7 +52,7 @@ pub(crate) fn write(
     grant: &RegionGrant,
     plan: &Plan,
     input: &mut dyn Read,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Written> {
     region_io::write(&mut open(name, grant, plan)?, plan, input)
 }
 
@@ -90,7 +91,8 @@ impl RegionIo for Client {
         })
     }
 
-    fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<()> {
+    fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<FlushedBy> {
+        let by = self.flushes().map_or(FlushedBy::DataNode, FlushedBy::Flush);
         while !Self::sync(self, offset, length)? {
             Self::wait(self, WAIT)?;
         }
@@ -102,7 +104,7 @@ impl RegionIo for Client {
                     "the data node cannot make the bytes survive: its log says why, for instance that \
                      its medium has failed"
                 );
-                return Ok(());
+                return Ok(by);
             }
         }
     }

@@ -6,6 +6,7 @@ use anyhow::bail;
 use fabric::nvme::region::{RegionGrant, RegionName};
 
 use super::plan::Plan;
+use super::written::Written;
 
 /// Refuses to use regions.
 pub(crate) fn check() -> anyhow::Result<()> {
@@ -28,6 +29,6 @@ pub(crate) fn write(
     _: &RegionGrant,
     _: &Plan,
     _: &mut dyn Read,
-) -> anyhow::Result<u64> {
-    check().map(|()| 0)
+) -> anyhow::Result<Written> {
+    check().map(|()| Written { bytes: 0, flushed_by: None })
 }
