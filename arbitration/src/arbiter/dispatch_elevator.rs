@@ -60,16 +60,24 @@ impl<T: Copy> Arbiter<T> {
         id: EntryId,
         (set, charge): (Option<CreditSetId>, Option<Charge>),
     ) {
-        let Self { devices, entries, order, .. } = self;
+        let Self { devices, entries, flows, order, .. } = self;
         let Some(queue) = devices.kept_mut(device) else { return };
         let Some(elevator) = queue.elevator.as_mut() else {
             debug_assert!(false, "a device that orders commands has an elevator");
             return;
         };
-        let Entry { write, bytes, .. } = *entries.at(id);
+        let Entry { flow, write, bytes, .. } = *entries.at(id);
+        // What goes on a reservation has until the end of its period, however long it has waited: the set
+        // is done by then in any order. By its arrival a backlog would be served in the order in which it
+        // came, with a seek for each command, and never be made up for.
+        let until = charge.filter(|charge| !charge.has_deadline()).and_then(|_| {
+            let reserved = queue.sessions.reservation_over(flows.at(flow).session)?;
+            Some(reserved.next_period(now))
+        });
         queue.device.set.join(write, bytes);
         entries.enter_elevator(id, |entry, located| {
             let due = elevator.deadline(order, next.class, entry.entered);
+            let due = until.map_or(due, |until| until.max(due));
             let blocks = (located.lba, located.blocks);
             let number = elevator.insert(now, (id, next.leaf), blocks, due)?;
             Some(Held { number, set, charge })

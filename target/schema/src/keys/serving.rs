@@ -291,7 +291,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         Values::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"` for the window, `\"20 ms\"` for containers",
         "With `window = \"adaptive\"`: the latency that the device keeps. With `order = \
-         \"containers\"`: the deadline of a single command.",
+         \"containers\"`: the deadline of a single command; one that goes on a reservation has until the \
+         end of the reservation's period, if that is later.",
     )
     .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
     key(
