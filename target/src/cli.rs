@@ -11,7 +11,7 @@ use crate::config::{
     Backend, Config, ConfigErrors, Machine, Namespace, Pmem, RegionConfig, SecureChannel,
     format_size,
 };
-use crate::preflight;
+use crate::preflight::{self, Findings};
 
 /// Exit status: the file is valid, and this machine has what it asks for.
 const VALID: u8 = 0;
@@ -101,15 +101,14 @@ fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut i
     match Config::load_for(file, &machine) {
         Ok(config) => {
             let _ = write!(out, "{}: valid\n{}", file.display(), summary(&config));
-            let warnings = if offline { Vec::new() } else { preflight::warnings(&config) };
-            for warning in &warnings {
+            let found = if offline { Findings::default() } else { preflight::look(&config) };
+            for warning in &found.warnings {
                 let _ = writeln!(errors, "{}: warning: {warning}", file.display());
             }
-            let lacking = if offline { Vec::new() } else { preflight::lacking(&config) };
-            for lack in &lacking {
+            for lack in &found.lacks {
                 let _ = writeln!(errors, "{}: on this machine: {lack}", file.display());
             }
-            if lacking.is_empty() { VALID } else { LACKING }
+            if found.lacks.is_empty() { VALID } else { LACKING }
         }
         Err(found) => {
             let count = found.errors.len();

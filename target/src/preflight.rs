@@ -17,11 +17,21 @@ use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
 use crate::{access, rdma, socket, tls, unproved};
 
+/// What was found on this machine, one sentence each.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// What it lacks: a start fails.
+    pub lacks: Vec<String>,
+    /// What is dubious about the configuration with the secrets and keys of hosts that it has: a start
+    /// succeeds all the same.
+    pub warnings: Vec<String>,
+}
+
 /// Returns what this machine lacks, one sentence each. Without any, a start should succeed.
 /// Addresses, files and devices of a Sluicegate daemon that answers on the configuration's control
 /// socket do not count as taken.
 #[must_use]
-pub fn lacking(config: &Config) -> Vec<String> {
+pub fn look(config: &Config) -> Findings {
     let own = |path: &PathBuf| OwnFile { path: path.clone(), what: "the state file" };
     let mut found = Found {
         claims: Claims::new(config.target.state.iter().map(own).collect()),
@@ -36,9 +46,10 @@ pub fn lacking(config: &Config) -> Vec<String> {
     if let Some(state) = &config.target.state {
         found.state(state);
     }
-    if let Err(error) = crate::host_keys::read(config.target.host_keys.as_deref()) {
+    let keys = crate::host_keys::read(config.target.host_keys.as_deref()).unwrap_or_else(|error| {
         found.lacks.push(format!("secrets of hosts: {error}"));
-    }
+        Default::default()
+    });
     for endpoint in config.listeners.iter().map(Listener::endpoint) {
         match endpoint.transport {
             Transport::Tcp => found.address(endpoint.address),
@@ -70,16 +81,7 @@ pub fn lacking(config: &Config) -> Vec<String> {
             found.lacks.push(format!("{name}: {why}"));
         }
     }
-    found.lacks
-}
-
-/// Returns what is dubious about a configuration with the secrets and keys of hosts that this machine
-/// has, one sentence each. A start succeeds all the same.
-#[must_use]
-pub fn warnings(config: &Config) -> Vec<String> {
-    // What cannot be read is a lack.
-    let keys = crate::host_keys::read(config.target.host_keys.as_deref()).unwrap_or_default();
-    unproved::lines(&unproved::find(config, &keys))
+    Findings { lacks: found.lacks, warnings: unproved::lines(&unproved::find(config, &keys)) }
 }
 
 /// The addresses, files and devices of a Sluicegate daemon that runs already.

@@ -38,6 +38,10 @@ impl Place {
     }
 }
 
+fn lacking(config: &Config) -> Vec<String> {
+    look(config).lacks
+}
+
 fn one(config: &Config) -> String {
     let lacks = lacking(config);
     assert_eq!(lacks.len(), 1, "{lacks:?}");
