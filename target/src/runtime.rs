@@ -35,7 +35,7 @@ mod keeper;
 mod listeners;
 mod namespaces;
 mod recovery;
-mod settings;
+pub(crate) mod settings;
 mod shown;
 mod subsystems;
 mod table;

@@ -76,6 +76,26 @@ impl<S> Entrance<S> {
         self.take(address)
     }
 
+    /// Takes the connections out for which `goes` holds.
+    pub fn take_those(&mut self, goes: impl Fn(&S) -> bool) -> Vec<S> {
+        let mut gone = Vec::new();
+        self.by_address.retain(|_, own| {
+            for connection in std::mem::take(own) {
+                if goes(&connection) {
+                    gone.push(connection);
+                } else {
+                    own.push_back(connection);
+                }
+            }
+            !own.is_empty()
+        });
+        if !gone.is_empty() {
+            self.waiting -= gone.len();
+            self.turns.retain(|address| self.by_address.contains_key(address));
+        }
+        gone
+    }
+
     /// Says whether no connection waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -142,6 +162,23 @@ mod tests {
         assert_eq!(rest.len(), WAITING, "all others are served");
         assert_eq!(rest.iter().filter(|n| **n < few).count(), few as usize);
         assert!(entrance.turns.is_empty() && entrance.by_address.is_empty());
+    }
+
+    #[test]
+    fn some_are_taken_out_and_others_keep_their_turns() {
+        let mut entrance = Entrance::default();
+        for (n, from) in [(10, 1), (11, 1), (20, 2), (31, 3), (30, 3), (40, 4)] {
+            entrance.come(address(from), n);
+        }
+        assert!(entrance.take_those(|_| false).is_empty());
+        let mut gone = entrance.take_those(|n| [11, 20, 31].contains(n));
+        gone.sort_unstable();
+        assert_eq!(gone, [11, 20, 31]);
+        // Who has lost all has no turn until it comes again, and then the last one.
+        entrance.come(address(2), 21);
+        let turns: Vec<_> = (0..4).flat_map(|_| served(&mut entrance)).collect();
+        assert_eq!(turns, [10, 30, 40, 21]);
+        assert!(entrance.is_empty() && entrance.turns.is_empty());
     }
 
     #[test]

@@ -63,6 +63,8 @@ const RECEIVED_MAX: usize = 1 << 20;
 /// Accepts of one listener that are in the ring, and those of all that go there in a turn.
 const ACCEPTS: usize = 16;
 const TURNS_ACCEPTS: usize = 4;
+/// The time for which a connection over TLS waits for room, as long as its handshake may take.
+const TLS_WAIT: Duration = Duration::from_secs(10);
 /// Time after which a reactor with connections at its entrance looks again for room.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Turns without work, one after the other, after which a reactor that polls lets other threads of its CPU run.
@@ -108,8 +110,14 @@ struct Listening {
     ending: bool,
 }
 
-/// A connection that was accepted and is not served yet, and whether it is over TLS.
-type Arrived = (Incoming, Channel);
+/// A connection that was accepted and is not served yet.
+#[derive(Debug)]
+struct Arrived {
+    incoming: Incoming,
+    channel: Channel,
+    /// When it is closed if it is not served before; `None`: it waits for as long as it likes.
+    until: Option<Nanos>,
+}
 
 impl Reactor {
     /// Makes reactor number `reactor`, on the thread that is to run it; the kernel's workers for
@@ -420,16 +428,35 @@ impl Reactor {
     fn accepted_socket(&mut self, listener: ListenerId, socket: OwnedFd) {
         self.shared.events.accepted.fetch_add(1, Ordering::Relaxed);
         match socket::peer(&socket) {
-            Ok(peer) => self.arrived((Incoming { socket, listener, peer }, Channel::Unknown)),
+            Ok(peer) => self.arrived(Incoming { socket, listener, peer }, Channel::Unknown),
             Err(error) => tracing::debug!(%error, "a connection was gone before it was served"),
         }
     }
 
-    /// Lets a connection wait until it is served.
-    fn arrived(&mut self, arrived: Arrived) {
-        let address = arrived.0.peer.ip();
-        if let Some((peer, (refused, _))) = self.entrance.come(address, arrived) {
-            self.crowded_out(refused.socket, peer);
+    /// Lets a connection wait until it is served; one over TLS for a bounded time, since its key may be
+    /// taken away meanwhile.
+    fn arrived(&mut self, incoming: Incoming, channel: Channel) {
+        let address = incoming.peer.ip();
+        let over_tls = matches!(channel, Channel::Tls { .. });
+        let until = over_tls.then(|| self.core.now() + TLS_WAIT);
+        let arrived = Arrived { incoming, channel, until };
+        if let Some((peer, refused)) = self.entrance.come(address, arrived) {
+            self.crowded_out(refused.incoming.socket, peer);
+        }
+    }
+
+    /// Closes the connections for which there was no room in time.
+    fn close_late(&mut self) {
+        let now = self.core.now();
+        let late = |arrived: &Arrived| arrived.until.is_some_and(|until| until <= now);
+        for Arrived { incoming: Incoming { socket, peer, .. }, .. } in
+            self.entrance.take_those(late)
+        {
+            self.core.driver().ring.close(socket, Tag::Close.encode());
+            self.shared.events.tls_refused.fetch_add(1, Ordering::Relaxed);
+            if self.shared.may_log(peer.ip()) {
+                tracing::warn!(%peer, "a connection over TLS was closed: there was no room in 10 s");
+            }
         }
     }
 
@@ -468,7 +495,7 @@ impl Reactor {
     /// Gives a new connection to the reactor that has the least to do; first to the thread of
     /// handshakes, where it may be over TLS. Returns false where that has too much to do: then the
     /// connection waits again.
-    fn distribute(&mut self, (incoming, channel): Arrived) -> bool {
+    fn distribute(&mut self, Arrived { incoming, channel, .. }: Arrived) -> bool {
         if let Err(error) = socket::prepare(&incoming.socket) {
             tracing::debug!(%error, "a connection was gone before it was served");
             return true;
@@ -480,7 +507,7 @@ impl Reactor {
                 Some(_) => {
                     let Some(incoming) = shared.tls.begin(incoming) else { return true };
                     // The entrance decides whose connections wait, and whose go.
-                    self.arrived((incoming, Channel::Unknown));
+                    self.arrived(incoming, Channel::Unknown);
                     return false;
                 }
                 None => {
@@ -585,7 +612,7 @@ impl Reactor {
             Message::Serve { socket, listener, peer, channel } => {
                 self.serve(socket, listener, peer, channel);
             }
-            Message::Arrived { incoming, channel } => self.arrived((incoming, channel)),
+            Message::Arrived { incoming, channel } => self.arrived(incoming, channel),
             #[cfg(feature = "rdma")]
             Message::QueuePair(new) => self.serve_queue_pair(*new),
             #[cfg(feature = "rdma")]
@@ -637,6 +664,9 @@ impl Reactor {
         for listener in std::mem::take(&mut self.accept_backoff) {
             self.accept(listener);
         }
+        if !self.entrance.is_empty() {
+            self.close_late();
+        }
     }
 
     fn account(&self) {
@@ -649,3 +679,7 @@ impl Reactor {
         gauges.buffer_total.store(total as u64, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod tests;

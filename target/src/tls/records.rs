@@ -23,7 +23,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(secrets: TrafficSecrets) -> Self {
+    pub(crate) fn new(secrets: TrafficSecrets) -> Self {
         Self { secrets, updates: Bucket::default() }
     }
 
