@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{
-    Action, AddressFamily, ConnectionId, GeneratedKey, GeneratedKeys, ListenerId, ListenerSpec,
-    Reply, SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
+    Action, AddressFamily, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, ListenerId,
+    ListenerSpec, Reply, SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters,
+    SubsystemSpec, TransportType,
 };
 use fabric::dhchap::proof::Names;
 use fabric::dhchap::{Group, Hash, HostSecrets, RANDOM_BYTES, Random, Secret, SecretPair};
@@ -66,11 +67,11 @@ fn secret(tag: u8) -> Secret {
 struct NoKeys;
 
 impl GeneratedKeys for NoKeys {
-    fn keep(&self, _: Nanos, names: Names<'_>, _: GeneratedKey) {
+    fn keep(&self, _: Nanos, names: Names<'_>, _: GeneratedKey, _: SecretNumber) {
         assert_ne!(names.host, HOST, "a key was made without a proof");
     }
 
-    fn forget(&self, _: &str, _: Option<&str>) {}
+    fn forget(&self, _: &str, _: Forgotten<'_>) {}
 }
 
 struct Bench {

@@ -18,13 +18,28 @@ pub struct GeneratedKey {
     pub psk: TlsPsk,
 }
 
+/// The number of a secret of a host: no other secret of the host has had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecretNumber(pub u64);
+
+/// The keys of a host that are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten<'a> {
+    /// All of them.
+    All,
+    /// Those for one subsystem.
+    Subsystem(&'a str),
+    /// Those that the host has had made by a proof of one secret.
+    Secret(SecretNumber),
+}
+
 /// Who keeps generated keys. Both methods are called while the service is locked: they are quick, and
 /// never use the service.
 pub trait GeneratedKeys: fmt::Debug + Send + Sync {
-    /// Keeps a key for connections of the host to the subsystem, from now on and for a time that the
-    /// implementation bounds, as it does the number of keys.
-    fn keep(&self, now: Nanos, names: Names<'_>, key: GeneratedKey);
+    /// Keeps a key, made by a proof of a secret, for connections of the host to the subsystem, from now
+    /// on and for a time that the implementation bounds, as it does the number of keys.
+    fn keep(&self, now: Nanos, names: Names<'_>, key: GeneratedKey, secret: SecretNumber);
 
-    /// Forgets the keys of a host: those for one subsystem, or for all of them.
-    fn forget(&self, host: &str, subsystem: Option<&str>);
+    /// Forgets keys of a host.
+    fn forget(&self, host: &str, which: Forgotten<'_>);
 }

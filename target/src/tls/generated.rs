@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::GeneratedKey;
+use fabric::controller::{Forgotten, GeneratedKey, SecretNumber};
 use fabric::dhchap::proof::Names;
 use fabric::tls_psk::{Identity, TlsPsk};
 
@@ -17,11 +17,12 @@ const MOST_OF_PAIR: usize = 16;
 /// Keys in all.
 const MOST: usize = 4096;
 
-/// A key, and until when it is good.
+/// A key, the secret by which it was made, and until when it is good.
 #[derive(Debug)]
 struct Kept {
     subsystem: String,
     key: GeneratedKey,
+    secret: SecretNumber,
     until: Nanos,
 }
 
@@ -35,7 +36,13 @@ pub(super) struct GeneratedPsks {
 impl GeneratedPsks {
     /// Keeps a key. Where its host has too many for the subsystem its oldest one goes; where there are
     /// too many in all, the oldest one of the host that has the most.
-    pub(super) fn keep(&mut self, now: Nanos, names: Names<'_>, key: GeneratedKey) {
+    pub(super) fn keep(
+        &mut self,
+        now: Nanos,
+        names: Names<'_>,
+        key: GeneratedKey,
+        secret: SecretNumber,
+    ) {
         self.forget_old(now);
         let of_host = self.hosts.entry(names.host.to_owned()).or_default();
         let of_pair = |kept: &Kept| kept.subsystem == names.subsystem;
@@ -45,7 +52,7 @@ impl GeneratedPsks {
             of_host.remove(oldest);
         }
         let subsystem = names.subsystem.to_owned();
-        of_host.push(Kept { subsystem, key, until: now + LIFE });
+        of_host.push(Kept { subsystem, key, secret, until: now + LIFE });
         if self.count() > MOST
             && let Some(most) = self.hosts.values_mut().max_by_key(|of_host| of_host.len())
         {
@@ -63,9 +70,13 @@ impl GeneratedPsks {
         self.hosts.get(identity.host)?.iter().find(named).map(|kept| kept.key.psk.clone())
     }
 
-    /// Forgets the keys of a host: those for one subsystem, or for all of them.
-    pub(super) fn forget(&mut self, host: &str, subsystem: Option<&str>) {
-        let stays = |kept: &Kept| subsystem.is_some_and(|subsystem| kept.subsystem != subsystem);
+    /// Forgets keys of a host.
+    pub(super) fn forget(&mut self, host: &str, which: Forgotten<'_>) {
+        let stays = |kept: &Kept| match which {
+            Forgotten::All => false,
+            Forgotten::Subsystem(subsystem) => kept.subsystem != subsystem,
+            Forgotten::Secret(secret) => kept.secret != secret,
+        };
         if let Some(of_host) = self.hosts.get_mut(host) {
             of_host.retain(stays);
             if of_host.is_empty() {
@@ -115,9 +126,9 @@ mod tests {
         let mut psks = GeneratedPsks::default();
         let (own, other) = (key(names, 1), key(names, 2));
         assert!(!has(&psks, at(5), &own));
-        psks.keep(at(5), names, own.clone());
+        psks.keep(at(5), names, own.clone(), SecretNumber(1));
         assert!(has(&psks, at(5), &own) && !has(&psks, at(5), &other));
-        psks.keep(at(100), names, other.clone());
+        psks.keep(at(100), names, other.clone(), SecretNumber(1));
         assert!(has(&psks, at(3604), &own), "a later one takes nothing away");
         assert!(!has(&psks, at(3605), &own) && has(&psks, at(3605), &other));
         psks.forget_old(at(3604));
@@ -137,14 +148,25 @@ mod tests {
         let pairs = [names(a, SUBSYSTEM), names(a, other), names(b, SUBSYSTEM), names(b, other)];
         let keys = pairs.map(|pair| key(pair, 1));
         for (pair, key) in pairs.into_iter().zip(&keys) {
-            psks.keep(at(1), pair, key.clone());
+            psks.keep(at(1), pair, key.clone(), SecretNumber(1));
         }
         let found = |psks: &GeneratedPsks| keys.each_ref().map(|key| has(psks, at(1), key));
-        psks.forget(a, Some(SUBSYSTEM));
+        psks.forget(a, Forgotten::Subsystem(SUBSYSTEM));
         assert_eq!(found(&psks), [false, true, true, true]);
-        psks.forget(b, None);
-        psks.forget("nqn.2026-01.io.x:c", None);
+        psks.forget(b, Forgotten::All);
+        psks.forget("nqn.2026-01.io.x:c", Forgotten::All);
         assert_eq!(found(&psks), [false, true, false, false]);
+    }
+
+    #[test]
+    fn keys_made_by_one_secret_of_a_host_are_forgotten_and_those_of_another_stay() {
+        let names = Names { host: "nqn.2026-01.io.x:h", subsystem: SUBSYSTEM };
+        let mut psks = GeneratedPsks::default();
+        let (one, other) = (key(names, 1), key(names, 2));
+        psks.keep(at(1), names, one.clone(), SecretNumber(1));
+        psks.keep(at(1), names, other.clone(), SecretNumber(2));
+        psks.forget(names.host, Forgotten::Secret(SecretNumber(1)));
+        assert!(!has(&psks, at(1), &one) && has(&psks, at(1), &other));
     }
 
     #[test]
@@ -152,11 +174,11 @@ mod tests {
         let mut psks = GeneratedPsks::default();
         let quiet = Names { host: "nqn.2026-01.io.x:quiet", subsystem: SUBSYSTEM };
         let of_quiet = key(quiet, 0);
-        psks.keep(at(1), quiet, of_quiet.clone());
+        psks.keep(at(1), quiet, of_quiet.clone(), SecretNumber(1));
         let pair = Names { host: "nqn.2026-01.io.x:one", subsystem: SUBSYSTEM };
         let of_one: Vec<_> = (0..20).map(|tag| key(pair, tag)).collect();
         for key in &of_one {
-            psks.keep(at(2), pair, key.clone());
+            psks.keep(at(2), pair, key.clone(), SecretNumber(1));
         }
         let found = of_one.iter().map(|key| has(&psks, at(2), key));
         assert!(found.eq((0..20).map(|tag| tag >= 4)), "the oldest ones have gone");
@@ -165,7 +187,7 @@ mod tests {
             let subsystem = format!("{SUBSYSTEM}{n}");
             let names = Names { host: "nqn.2026-01.io.x:many", subsystem: &subsystem };
             for tag in 0..16 {
-                psks.keep(at(3), names, key(names, tag));
+                psks.keep(at(3), names, key(names, tag), SecretNumber(1));
                 assert!(psks.count() <= MOST);
             }
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fabric::Nanos;
-use fabric::controller::{GeneratedKey, GeneratedKeys};
+use fabric::controller::{Forgotten, GeneratedKey, GeneratedKeys, SecretNumber};
 use fabric::dhchap::proof::Names;
 use fabric::tls_psk::{ClientHello, ConfiguredPsk, Identity, IdentityKind, TlsPsk};
 
@@ -23,12 +23,12 @@ pub(crate) struct TlsKeys {
 }
 
 impl GeneratedKeys for TlsKeys {
-    fn keep(&self, now: Nanos, names: Names<'_>, key: GeneratedKey) {
-        lock(&self.generated).keep(now, names, key);
+    fn keep(&self, now: Nanos, names: Names<'_>, key: GeneratedKey, secret: SecretNumber) {
+        lock(&self.generated).keep(now, names, key, secret);
     }
 
-    fn forget(&self, host: &str, subsystem: Option<&str>) {
-        lock(&self.generated).forget(host, subsystem);
+    fn forget(&self, host: &str, which: Forgotten<'_>) {
+        lock(&self.generated).forget(host, which);
     }
 }
 
@@ -114,14 +114,20 @@ mod tests {
         keys.set(names.host, std::slice::from_ref(&given));
         let (identity, psk) = generated_tls_psk(PskLength::Bytes48, &[2; 48], both);
         assert!(keys.find(NOW, identity.as_bytes(), 0, None).is_none());
-        keys.keep(NOW, names, GeneratedKey { identity: identity.clone(), psk: psk.clone() });
+        let key = GeneratedKey { identity: identity.clone(), psk: psk.clone() };
+        keys.keep(NOW, names, key.clone(), SecretNumber(1));
         let found = |now| keys.find(now, identity.as_bytes(), 0, None);
         assert_eq!(found(NOW), Some(psk));
         let old = Nanos(3_600_000_000_001);
         assert_eq!(found(old), None);
+        keys.forget_old(Nanos(old.0 - 1));
+        assert!(found(NOW).is_some());
+        keys.forget_old(old);
+        assert_eq!(found(NOW), None, "it is in memory no more");
         let given = Identity::of(&given, Layout::Rfc8446, both);
         assert!(keys.find(old, given.as_bytes(), 0, None).is_some());
-        keys.forget(names.host, Some(names.subsystem));
+        keys.keep(NOW, names, key, SecretNumber(1));
+        keys.forget(names.host, Forgotten::Subsystem(names.subsystem));
         assert_eq!(found(NOW), None);
         assert!(keys.find(NOW, given.as_bytes(), 0, None).is_some());
     }

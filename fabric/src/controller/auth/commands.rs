@@ -17,7 +17,7 @@ use crate::nvme::{Sqe, Status};
 impl Service {
     /// Sets the secrets of a host: on each queue that it connects from now on, of any subsystem, it
     /// must prove that it knows one. `None` takes them away. Queues that are connected stay as they
-    /// are. Keys of TLS that the host has had made are forgotten, unless all of its secrets stay good.
+    /// are. Keys of TLS that the host has had made by a secret that it has no more are forgotten.
     pub fn set_host_secrets(&mut self, host: &str, secrets: Option<HostSecrets>) {
         self.gate.set(host, secrets);
     }

@@ -162,12 +162,12 @@ impl Authentication {
     }
 
     /// Returns the key that an exchange has made, once; there is one only after the host has proved
-    /// itself. `secrets` are the host's now: where that of the exchange is not among them any more,
-    /// there is none.
-    pub fn take_key(&mut self, secrets: Option<&HostSecrets>) -> Option<GeneratedKey> {
+    /// itself. Beside it comes the place of its secret among those that the host has now, `secrets`:
+    /// where it is not among them any more, there is no key.
+    pub fn take_key(&mut self, secrets: Option<&HostSecrets>) -> Option<(GeneratedKey, usize)> {
         let Made { key, secret } = self.key.take()?;
-        let good = secrets?.pairs.iter().any(|pair| pair.host == secret);
-        good.then_some(key)
+        let place = secrets?.pairs.iter().position(|pair| pair.host == secret)?;
+        Some((key, place))
     }
 
     /// Takes a message of Authentication Send. `secrets` are the host's now; an exchange that has

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::super::generated_keys::GeneratedKeys;
+use super::super::generated_keys::{Forgotten, GeneratedKeys, SecretNumber};
 use super::super::ids::ConnectionId;
 use super::super::types::ControllerShared;
 use super::exchange::{Authentication, Received, Sent};
 use super::tries::Tries;
 use crate::Nanos;
 use crate::dhchap::proof::Names;
-use crate::dhchap::{HostSecrets, Work, Worked};
+use crate::dhchap::{HostSecrets, Secret, SecretPair, Work, Worked};
 use crate::fabrics::Concatenation;
 use crate::nvme::Status;
 
@@ -34,10 +34,28 @@ struct Pending {
     work: Option<Work>,
 }
 
+/// The secrets of a host.
+#[derive(Debug)]
+struct Known {
+    secrets: Arc<HostSecrets>,
+    /// The number of the host's secret of each pair.
+    numbers: Vec<SecretNumber>,
+}
+
+impl Known {
+    /// Returns the number of a secret of the host.
+    fn number(&self, secret: &Secret) -> Option<SecretNumber> {
+        let place = self.secrets.pairs.iter().position(|pair| pair.host == *secret)?;
+        self.numbers.get(place).copied()
+    }
+}
+
 /// All queues with an authentication, and the hosts' secrets.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Gate {
-    secrets: HashMap<String, Arc<HostSecrets>>,
+    secrets: HashMap<String, Known>,
+    /// The number that a secret got last.
+    last_number: u64,
     queues: HashMap<ConnectionId, Guarded>,
     tries: Tries,
     /// The sequence number that was used last.
@@ -52,21 +70,25 @@ fn names(controller: &ControllerShared) -> Names<'_> {
 }
 
 impl Gate {
-    /// Sets the secrets of a host, or takes them away. Unless those that the host had are among them,
-    /// the keys that it has had made go.
+    /// Sets the secrets of a host, or takes them away. The keys that the host has had made by a secret
+    /// that is not among them go.
     pub(in crate::controller) fn set(&mut self, host: &str, secrets: Option<HostSecrets>) {
-        let old = self.secrets.get(host);
-        let kept = old.is_some_and(|old| {
-            let has = |pair| secrets.as_ref().is_some_and(|new| new.pairs.contains(pair));
-            old.pairs.iter().all(has)
-        });
-        if !kept {
-            self.forget_keys(host, None);
-        }
-        match secrets {
-            Some(secrets) => self.secrets.insert(host.to_owned(), Arc::new(secrets)),
-            None => self.secrets.remove(host),
+        let old = self.secrets.remove(host);
+        let Some(secrets) = secrets else { return self.forget_keys(host, Forgotten::All) };
+        let number = |pair: &SecretPair| {
+            old.as_ref().and_then(|old| old.number(&pair.host)).unwrap_or_else(|| {
+                self.last_number = self.last_number.wrapping_add(1);
+                SecretNumber(self.last_number)
+            })
         };
+        let numbers: Vec<_> = secrets.pairs.iter().map(number).collect();
+        for gone in old.iter().flat_map(|old| &old.numbers) {
+            if !numbers.contains(gone) {
+                self.forget_keys(host, Forgotten::Secret(*gone));
+            }
+        }
+        let known = Known { secrets: Arc::new(secrets), numbers };
+        self.secrets.insert(host.to_owned(), known);
     }
 
     /// Sets who keeps the keys that exchanges make.
@@ -79,16 +101,16 @@ impl Gate {
         self.keys.is_some()
     }
 
-    /// Forgets the keys that a host has had made: those for one subsystem, or for all of them.
-    pub(in crate::controller) fn forget_keys(&self, host: &str, subsystem: Option<&str>) {
+    /// Forgets keys that a host has had made.
+    pub(in crate::controller) fn forget_keys(&self, host: &str, which: Forgotten<'_>) {
         if let Some(keys) = &self.keys {
-            keys.forget(host, subsystem);
+            keys.forget(host, which);
         }
     }
 
     /// Returns the secrets of a host.
     pub(in crate::controller) fn secrets(&self, host: &str) -> Option<&Arc<HostSecrets>> {
-        self.secrets.get(host)
+        self.secrets.get(host).map(|known| &known.secrets)
     }
 
     /// Says whether a host at an address has failed so often that it has to wait.
@@ -164,7 +186,7 @@ impl Gate {
         (cid, message): (u16, &[u8]),
         agreed: Concatenation,
     ) -> Answer {
-        let secrets = self.secrets.get(&controller.host_nqn).cloned();
+        let secrets = self.secrets(&controller.host_nqn).cloned();
         let queue = self.guard(now, connection, controller, address, false);
         let names = names(controller);
         match queue.authentication.sent(now, message, secrets.as_ref(), names, agreed) {
@@ -218,11 +240,14 @@ impl Gate {
         (controller, address): (&Arc<ControllerShared>, Option<IpAddr>),
     ) {
         self.tries.proved(&controller.host_nqn, address);
-        let secrets = self.secrets.get(&controller.host_nqn).map(Arc::as_ref);
+        let known = self.secrets.get(&controller.host_nqn);
         let queue = self.queues.get_mut(&connection);
-        let key = queue.and_then(|queue| queue.authentication.take_key(secrets));
-        if let (Some(keys), Some(key)) = (&self.keys, key) {
-            keys.keep(now, names(controller), key);
+        let secrets = known.map(|known| known.secrets.as_ref());
+        let made = queue.and_then(|queue| queue.authentication.take_key(secrets));
+        if let (Some(keys), Some(known), Some((key, place))) = (&self.keys, known, made)
+            && let Some(number) = known.numbers.get(place)
+        {
+            keys.keep(now, names(controller), key, *number);
         }
     }
 

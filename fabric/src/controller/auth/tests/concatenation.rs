@@ -64,7 +64,7 @@ impl Queue {
 
     fn key(&mut self) -> Option<GeneratedKey> {
         let secrets = Arc::clone(&self.secrets);
-        self.authentication.take_key(Some(&secrets))
+        self.authentication.take_key(Some(&secrets)).map(|(key, _)| key)
     }
 }
 

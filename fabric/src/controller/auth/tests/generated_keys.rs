@@ -13,8 +13,8 @@ use crate::controller::tests::{
     listener, property_get, set_feature, status_code,
 };
 use crate::controller::{
-    Action, Connected, ConnectionId, GeneratedKey, GeneratedKeys, KeyNames, ListenerId,
-    ListenerSpec, Refusal, Reply, SecureChannel,
+    Action, Connected, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, KeyNames, ListenerId,
+    ListenerSpec, Refusal, Reply, SecretNumber, SecureChannel,
 };
 use crate::fabrics::{
     AuthCommand, AuthFailure, AuthKind, Concatenation, FailureMessage, Success1Head,
@@ -24,23 +24,38 @@ use crate::nvme::{SglDescriptor, Sqe, Status};
 
 /// The keys that the service has kept, in their order.
 #[derive(Debug, Default)]
-struct Kept(Mutex<Vec<(String, String, GeneratedKey)>>);
+struct Kept(Mutex<Vec<One>>);
+
+#[derive(Debug)]
+struct One {
+    host: String,
+    subsystem: String,
+    key: GeneratedKey,
+    secret: SecretNumber,
+}
 
 impl Kept {
     fn all(&self) -> Vec<(String, String, GeneratedKey)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = |one: &One| (one.host.clone(), one.subsystem.clone(), one.key.clone());
+        kept.iter().map(names).collect()
     }
 }
 
 impl GeneratedKeys for Kept {
-    fn keep(&self, _: Nanos, names: Names<'_>, key: GeneratedKey) {
+    fn keep(&self, _: Nanos, names: Names<'_>, key: GeneratedKey, secret: SecretNumber) {
         let mut kept = self.0.lock().unwrap();
-        kept.push((names.host.to_owned(), names.subsystem.to_owned(), key));
+        let (host, subsystem) = (names.host.to_owned(), names.subsystem.to_owned());
+        kept.push(One { host, subsystem, key, secret });
     }
 
-    fn forget(&self, host: &str, subsystem: Option<&str>) {
-        let mut kept = self.0.lock().unwrap();
-        kept.retain(|(h, s, _)| h != host || subsystem.is_some_and(|subsystem| s != subsystem));
+    fn forget(&self, host: &str, which: Forgotten<'_>) {
+        let goes = |one: &One| match which {
+            Forgotten::All => true,
+            Forgotten::Subsystem(subsystem) => one.subsystem == subsystem,
+            Forgotten::Secret(secret) => one.secret == secret,
+        };
+        self.0.lock().unwrap().retain(|one| one.host != host || !goes(one));
     }
 }
 
@@ -261,7 +276,7 @@ fn keys_go_with_their_secret_and_with_their_host() {
         let (plain, _) = connect(&mut bench, ALLOWED, None);
         exchange(&mut bench, plain, LINUX).unwrap();
         if let Some(subsystem) = subsystem {
-            kept.0.lock().unwrap()[0].1 = subsystem;
+            kept.0.lock().unwrap()[0].subsystem = subsystem;
         }
         (bench, kept)
     };
@@ -287,6 +302,34 @@ fn keys_go_with_their_secret_and_with_their_host() {
         bench.service.remove_host(bench.now, SUBSYSTEM, HOST).unwrap();
         assert_eq!(kept.all().len(), usize::from(stays));
     }
+}
+
+#[test]
+fn only_the_keys_go_that_were_made_by_the_secret_that_goes() {
+    let (mut bench, kept) = bench();
+    let both = |order: [u8; 2]| secrets(&order.map(|secret| (secret, None)));
+    let made = |bench: &mut Bench, own| {
+        let (plain, _) = connect(bench, ALLOWED, None);
+        let key = exchange(bench, plain, Host { own, ..LINUX }).unwrap();
+        bench.service.disconnected(bench.now, plain);
+        key
+    };
+    let keys = |kept: &Kept| kept.all().into_iter().map(|(_, _, key)| key).collect::<Vec<_>>();
+    bench.service.set_host_secrets(HOST, Some(both([OWN, 7])));
+    let (old, new) = (made(&mut bench, OWN), made(&mut bench, 7));
+    // Neither their order nor the controller's secret counts.
+    bench.service.set_host_secrets(HOST, Some(both([7, OWN])));
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(7, Some(6)), (OWN, None)])));
+    assert_eq!(keys(&kept), [old, new.clone()]);
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(7, None)])));
+    assert_eq!(keys(&kept), [new]);
+    // A secret that comes in the place of one that has gone is another one.
+    bench.service.set_host_secrets(HOST, Some(both([8, 7])));
+    let third = made(&mut bench, 8);
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(8, None)])));
+    assert_eq!(keys(&kept), [third]);
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(9, None)])));
+    assert!(kept.all().is_empty());
 }
 
 #[test]
