@@ -194,7 +194,8 @@ commands_have_classes() {
     before=$(classes_done)
     for i in 0 1 2; do
         for ((n = 0; n <= i; n++)); do
-            nvme io-passthru "/dev/ng${1#nvme}n1" -o 2 -n 1 -l 4096 --cdw13=${codes[i]} -r -b >/tmp/out 2>/tmp/err ||
+            nvme io-passthru "/dev/ng${1#nvme}n1" --opcode=2 --namespace-id=1 --data-len=4096 \
+                --cdw13=${codes[i]} --read --raw-binary >/tmp/out 2>/tmp/err ||
                 fail "a read with CDW13 ${codes[i]}: $(cat /tmp/err)"
         done
     done

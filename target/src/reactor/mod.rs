@@ -680,5 +680,6 @@ impl Reactor {
     }
 }
 
-#[cfg(all(test, feature = "tls"))]
+#[cfg(test)]
+#[cfg(feature = "tls")]
 mod tests;
