@@ -100,8 +100,8 @@ const LIMITS: &str = "The daemon limits rates, and cannot give a flow more than 
 
 /// The reason why the classes have not all back.
 const NOT_BACK: &str = "The daemon holds classes to parts of what it takes the link to carry. Flows of others lower that, \
-    and in the 0.8 s after they have left (0.5 s at reduced length) it has not risen again: classes have their \
-    ratio, and a fifth of the link is not used.";
+    and after they have left it does not rise again while single marks come every few milliseconds, as they do here: \
+    classes have their ratio, and a fifth of the link is not used.";
 
 /// The reason why classes are off their parts at reduced length.
 const SETTLING: &str =
