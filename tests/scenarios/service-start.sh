@@ -1,5 +1,6 @@
 #!/bin/bash
 # The unit as it is shipped: the service starts as a user of its own, and a host uses it.
+# alone: a whole system boots, with time limits of its own
 . /run/scenarios/lib.sh
 boot
 configure </dev/null
