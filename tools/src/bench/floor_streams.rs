@@ -182,20 +182,23 @@ mod tests {
     #[test]
     fn exchanges_flow_in_both_directions_at_any_depth() {
         for (write, depth, blocking) in [(false, 1, true), (true, 8, false)] {
-            let floor = Floor {
+            // A machine that is busy with other things takes its time.
+            let mut times = [30_u64, 300, 3000, 30_000].into_iter().map(Duration::from_millis);
+            let floor = |time| Floor {
                 transport: Transport::Tcp,
                 address: None,
                 bs: 4096,
                 depth,
                 write,
-                time: Duration::from_millis(30),
+                time,
                 core: None,
                 server_core: None,
                 blocking,
                 answers: false,
                 json: false,
             };
-            assert!(measure(&floor, sizes(write, 4096)).unwrap().count() > 0);
+            let exchanged = |time| measure(&floor(time), sizes(write, 4096)).unwrap().count();
+            assert!(times.any(|time| exchanged(time) > 0));
         }
     }
 }

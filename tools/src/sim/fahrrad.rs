@@ -179,7 +179,7 @@ pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
     let more = total(fahrrad) as f64 - total(linux) as f64;
     let claims = vec![
         Claim::new(
-            &format!("Fahrrad: requests late or lost, any stream, worst of {seeds} seeds"),
+            "Fahrrad: requests late or lost, any stream, worst of all seeds",
             "guarantees met",
             worst,
             Unit::Percent,
