@@ -27,7 +27,7 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
-/// Returns what this machine lacks, one sentence each. Without any, a start should succeed.
+/// Looks at this machine. Where it lacks nothing, a start should succeed.
 /// Addresses, files and devices of a Sluicegate daemon that answers on the configuration's control
 /// socket do not count as taken.
 #[must_use]

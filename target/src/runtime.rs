@@ -35,7 +35,7 @@ mod keeper;
 mod listeners;
 mod namespaces;
 mod recovery;
-pub(crate) mod settings;
+mod settings;
 mod shown;
 mod subsystems;
 mod table;

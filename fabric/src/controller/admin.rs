@@ -11,7 +11,9 @@ use super::{
     SmartCounters,
 };
 use crate::Nanos;
-use crate::fabrics::{AUTH_MESSAGE_MAX, AuthCommand, CONNECT_DATA_BYTES, PropertyGet, PropertySet};
+use crate::fabrics::{
+    AUTH_MESSAGE_MAX, AuthCommand, CONNECT_DATA_BYTES, PropertyGet, PropertySet, fctype,
+};
 use crate::nvme::feature::{GetFeature, SetFeature};
 use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand};
 use crate::nvme::log::GetLogPage;
@@ -388,10 +390,4 @@ impl Service {
     pub fn event_request_limit() -> usize {
         usize::from(events::AERL) + 1
     }
-}
-
-/// Reads FCTYPE, byte 4 of a Fabrics command.
-fn fctype(sqe: &Sqe) -> u8 {
-    let [fctype, ..] = sqe.nsid.to_bytes();
-    fctype
 }

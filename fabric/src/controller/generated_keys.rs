@@ -33,6 +33,18 @@ pub enum Forgotten<'a> {
     Secret(SecretNumber),
 }
 
+impl Forgotten<'_> {
+    /// Says whether a key is among them that was made for a subsystem by a proof of a secret.
+    #[must_use]
+    pub fn has(&self, subsystem: &str, secret: SecretNumber) -> bool {
+        match *self {
+            Self::All => true,
+            Self::Subsystem(of) => of == subsystem,
+            Self::Secret(of) => of == secret,
+        }
+    }
+}
+
 /// Who keeps generated keys. Both methods are called while the service is locked: they are quick, and
 /// never use the service.
 pub trait GeneratedKeys: fmt::Debug + Send + Sync {

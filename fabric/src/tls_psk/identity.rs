@@ -1,7 +1,7 @@
 //! The identities of PSKs (NVMe/TCP transport 1.0, section 3.6.1.3): by them a host says which PSK it
 //! means.
 
-use super::configured::{ConfiguredPsk, PskLength, Transform};
+use super::configured::{ConfiguredPsk, PskLength};
 use super::derive::{Layout, TlsPsk, context, digest, retained, secret};
 
 /// The kind of an identity.
@@ -97,11 +97,5 @@ impl<'a> Identity<'a> {
         let length = psk.length();
         let digest = digest(length, &retained(psk, layout, host), (host, subsystem));
         format!("NVMe1R{:02} {host} {subsystem} {digest}", length.hash().id())
-    }
-
-    /// Says whether a PSK has the same identity by both layouts.
-    #[must_use]
-    pub fn is_ambiguous(psk: &ConfiguredPsk) -> bool {
-        psk.transform() == Transform::None
     }
 }

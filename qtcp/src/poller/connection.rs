@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use units::PerClass;
 
-use super::links::{Direction, Links};
-use super::look::{Allowed, Both, Seen, Watched};
+use super::links::Links;
+use super::look::{Allowed, Both, Direction, Seen, Watched};
 use crate::class_split::{ClassFlow, ClassSplit, REST, moves};
 use crate::lately::Lately;
 use crate::{Nanos, Observation, Rate};
@@ -103,18 +103,12 @@ impl<C: Watched> PacedConnection<C> {
 
     /// Returns the flows of the connection's classes in one direction.
     pub const fn flows(&self, direction: Direction) -> &PerClass<ClassFlow> {
-        match direction {
-            Direction::Out => &self.flows.out,
-            Direction::Into => &self.flows.into,
-        }
+        self.flows.of(direction)
     }
 
     /// Returns the limit of all classes together in one direction.
     pub const fn limit(&self, direction: Direction) -> Option<Rate> {
-        match direction {
-            Direction::Out => self.limits.out,
-            Direction::Into => self.limits.into,
-        }
+        *self.limits.of(direction)
     }
 
     /// Takes the connection's flows off their link.

@@ -2,20 +2,11 @@
 
 use units::PerClass;
 
-use super::look::Both;
+use super::look::{Both, Direction};
 use crate::Rate;
 use crate::class_split::LinkDirection;
 use crate::completions::LinkLoad;
 use crate::link::{self, ClassGoal, Rules};
-
-/// A direction of a link, seen from the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the target to hosts.
-    Out,
-    /// From hosts to the target.
-    Into,
-}
 
 /// The settings of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +24,7 @@ pub struct LinkSettings {
 pub struct ConfiguredLink {
     /// The settings.
     pub settings: LinkSettings,
-    out: LinkDirection,
-    into: LinkDirection,
+    directions: Both<LinkDirection>,
 }
 
 /// All links, the default one first.
@@ -64,8 +54,9 @@ impl Links {
                 None => ConfiguredLink::new(link),
             };
             known.settings = link.clone();
-            known.into.paced = writes;
-            for direction in [&mut known.out, &mut known.into] {
+            let Both { out, into } = &mut known.directions;
+            into.paced = writes;
+            for direction in [out, into] {
                 direction.link.configure(link.goals, link.capacity.map(payload));
             }
             self.0.push(known);
@@ -88,15 +79,14 @@ impl Links {
     /// Returns one direction of a link.
     pub fn direction(&mut self, index: usize, direction: Direction) -> Option<&mut LinkDirection> {
         debug_assert!(index < self.0.len(), "each connection has the index of a present link");
-        Some(self.0.get_mut(index)?.direction_mut(direction))
+        Some(self.0.get_mut(index)?.directions.of_mut(direction))
     }
 
     /// Returns what a link carries, in both directions.
     #[must_use]
     pub fn load(&self, index: usize) -> Both<LinkLoad> {
-        let Some(ConfiguredLink { out, into, .. }) = self.0.get(index) else {
-            return Both::default();
-        };
+        let Some(link) = self.0.get(index) else { return Both::default() };
+        let Both { out, into } = &link.directions;
         let load = |this: &LinkDirection, that: &LinkDirection| LinkLoad {
             fastest: this.link.fastest(),
             total: this.link.total(),
@@ -116,22 +106,13 @@ impl ConfiguredLink {
         let capacity = settings.capacity.map(payload);
         let link = || link::Link::new(settings.goals, capacity, Rules::default());
         let direction = || LinkDirection::new(link());
-        Self { settings: settings.clone(), out: direction(), into: direction() }
+        let directions = Both { out: direction(), into: direction() };
+        Self { settings: settings.clone(), directions }
     }
 
     /// Returns one direction.
     #[must_use]
     pub const fn direction(&self, direction: Direction) -> &LinkDirection {
-        match direction {
-            Direction::Out => &self.out,
-            Direction::Into => &self.into,
-        }
-    }
-
-    const fn direction_mut(&mut self, direction: Direction) -> &mut LinkDirection {
-        match direction {
-            Direction::Out => &mut self.out,
-            Direction::Into => &mut self.into,
-        }
+        self.directions.of(direction)
     }
 }

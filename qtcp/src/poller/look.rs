@@ -44,6 +44,15 @@ pub struct Seen {
     pub idle: bool,
 }
 
+/// A direction of a link, seen from the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the target to hosts.
+    Out,
+    /// From hosts to the target.
+    Into,
+}
+
 /// A value of each direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Both<T> {
@@ -51,6 +60,24 @@ pub struct Both<T> {
     pub out: T,
     /// The value of what hosts send.
     pub into: T,
+}
+
+impl<T> Both<T> {
+    /// Returns the value of one direction.
+    pub const fn of(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::Into => &self.into,
+        }
+    }
+
+    /// Returns the value of one direction, to change it.
+    pub const fn of_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Out => &mut self.out,
+            Direction::Into => &mut self.into,
+        }
+    }
 }
 
 /// What a connection may do from now on.

@@ -25,8 +25,8 @@ use crate::Nanos;
 use crate::link::Standing;
 
 pub use connection::PacedConnection;
-pub use links::{ConfiguredLink, Direction, LinkSettings, Links, payload};
-pub use look::{Allowed, Both, Seen, Watched};
+pub use links::{ConfiguredLink, LinkSettings, Links, payload};
+pub use look::{Allowed, Both, Direction, Seen, Watched};
 pub use queue_pair::{QueuePairMeters, QueuePairPath, QueuePairTraffic};
 pub use socket::{Socket, SocketPath};
 

@@ -32,24 +32,24 @@ impl QueuePairMeters {
         Arc::clone(&self.traffic)
     }
 
-    /// Takes note that WRITEs and SENDs of so many bytes are posted. Returns what
+    /// Counts WRITEs and SENDs of `bytes` bytes as posted. Returns what
     /// [`Self::complete_out`] takes when they are complete.
     pub fn post_out(&mut self, now: Nanos, bytes: u64) -> Posted {
         self.out.post(now, bytes)
     }
 
-    /// Takes note that a READ of so many bytes is posted. Returns what [`Self::complete_into`] takes
-    /// when it is complete.
+    /// Counts a READ of `bytes` bytes as posted. Returns what [`Self::complete_into`] takes when it
+    /// is complete.
     pub fn post_into(&mut self, now: Nanos, bytes: u64) -> Posted {
         self.into.post(now, bytes)
     }
 
-    /// Takes note that WRITEs and SENDs are complete.
+    /// Counts WRITEs and SENDs as complete.
     pub fn complete_out(&mut self, now: Nanos, posted: Posted) {
         self.out.complete(now, posted, &self.traffic.out);
     }
 
-    /// Takes note that a READ is complete.
+    /// Counts a READ as complete.
     pub fn complete_into(&mut self, now: Nanos, posted: Posted) {
         self.into.complete(now, posted, &self.traffic.into);
     }

@@ -80,13 +80,10 @@ impl<S> Entrance<S> {
     pub fn take_those(&mut self, goes: impl Fn(&S) -> bool) -> Vec<S> {
         let mut gone = Vec::new();
         self.by_address.retain(|_, own| {
-            for connection in std::mem::take(own) {
-                if goes(&connection) {
-                    gone.push(connection);
-                } else {
-                    own.push_back(connection);
-                }
-            }
+            let (out, stay): (VecDeque<S>, VecDeque<S>) =
+                std::mem::take(own).into_iter().partition(|connection| goes(connection));
+            *own = stay;
+            gone.extend(out);
             !own.is_empty()
         });
         if !gone.is_empty() {

@@ -49,7 +49,7 @@ use crate::connections::Registered;
 use crate::engine::ConnectionState;
 use crate::gauges::ReactorGauges;
 use crate::shared::Shared;
-use crate::tls::{Channel, Incoming};
+use crate::tls::{self, Channel, Incoming};
 use crate::{socket, threads};
 
 /// Number of submission queue entries of a ring.
@@ -350,23 +350,15 @@ impl Reactor {
         let result = completion.result;
         let Some(received) = self.core.driver().receive_ended(key, completion) else { return };
         let passes = result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED);
-        if passes {
-            let Received { place, placed, rest } = received;
-            let again = self.core.received_once(key, place, placed, Either::Left(rest.bytes()));
-            self.core.driver().keep(key, rest);
-            if again && completion.left_more() {
-                self.ahead += usize::try_from(result).unwrap_or(0);
-            }
-        } else {
-            // The end of the stream, an error of the socket, or what TLS has beside data.
-            match self.core.driver().why_over(key, result) {
-                Some(over) => self.core.receive_ended(key, Some(over)),
-                None => {
-                    let Received { place, rest, .. } = received;
-                    self.core.received_once(key, place, 0, Either::Left(&[]));
-                    self.core.driver().keep(key, rest);
-                }
-            }
+        // The end of the stream, an error of the socket, or what TLS has beside data.
+        if !passes && let Some(over) = self.core.driver().why_over(key, result) {
+            return self.core.receive_ended(key, Some(over));
+        }
+        let Received { place, placed, rest } = received;
+        let again = self.core.received_once(key, place, placed, Either::Left(rest.bytes()));
+        self.core.driver().keep(key, rest);
+        if again && completion.left_more() {
+            self.ahead += usize::try_from(result).unwrap_or(0);
         }
     }
 
@@ -453,10 +445,7 @@ impl Reactor {
             self.entrance.take_those(late)
         {
             self.core.driver().ring.close(socket, Tag::Close.encode());
-            self.shared.events.tls_refused.fetch_add(1, Ordering::Relaxed);
-            if self.shared.may_log(peer.ip()) {
-                tracing::warn!(%peer, "a connection over TLS was closed: there was no room in 10 s");
-            }
+            tls::refuse(&self.shared, peer, &"there was no room for it within 10 s");
         }
     }
 

@@ -23,13 +23,11 @@ struct RecordType {
 
 impl RecordType {
     const HANDSHAKE: u8 = 22;
-    /// `TLS_SET_RECORD_TYPE` of linux/tls.h.
-    const SET: i32 = 1;
 
     fn handshake() -> Self {
         // The length without what the alignment adds, as the kernel wants it.
         let length = std::mem::offset_of!(Self, kind) + 1;
-        let (cmsg_level, cmsg_type) = (libc::SOL_TLS, Self::SET);
+        let (cmsg_level, cmsg_type) = (libc::SOL_TLS, libc::TLS_SET_RECORD_TYPE);
         let header = libc::cmsghdr { cmsg_len: length, cmsg_level, cmsg_type };
         Self { header, kind: Self::HANDSHAKE }
     }
@@ -79,7 +77,7 @@ pub(super) struct Sending {
     key_update: Option<Box<KeyUpdate>>,
 }
 
-// SAFETY: the pointers in `header` and `runs` are only ever read by the kernel, during a send
+// SAFETY: the pointers in `header`, `runs` and `key_update` are only ever read by the kernel, during a send
 // that ends before they are changed; a socket stays on its reactor's thread.
 unsafe impl Send for Sending {}
 

@@ -3,12 +3,11 @@
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 
-use fabric::controller::{KeyNames, Service};
+use fabric::controller::{KeyNames, Service, ServiceConfig};
 use sluice_tls::TrafficSecrets;
 
 use super::*;
 use crate::config::Config;
-use crate::runtime::settings;
 use crate::tls::Session;
 
 fn over_tls() -> Channel {
@@ -45,7 +44,7 @@ fn closed(reactor: &mut Reactor, at: Duration, mut peer: &UnixStream) -> bool {
 #[test]
 fn who_is_over_tls_waits_for_room_for_a_bounded_time() {
     let config = Config::embedded().unwrap();
-    let service = Service::new(settings::service(&config)).unwrap();
+    let service = Service::new(ServiceConfig::default()).unwrap();
     let shared = Arc::new(Shared::new(&config, service).unwrap());
     let mut reactor = Reactor::new(Arc::clone(&shared), 0, &[]).unwrap();
     // Others have all room.

@@ -11,7 +11,7 @@ use fabric::controller::ServiceConfig;
 use crate::config::{self, Config, Namespace, Qos};
 
 /// Returns the service's settings.
-pub(crate) fn service(config: &Config) -> ServiceConfig {
+pub(super) fn service(config: &Config) -> ServiceConfig {
     let (target, qos) = (&config.target, &config.qos.general);
     ServiceConfig {
         max_transfer: target.max_transfer,

@@ -72,11 +72,7 @@ impl GeneratedPsks {
 
     /// Forgets keys of a host.
     pub(super) fn forget(&mut self, host: &str, which: Forgotten<'_>) {
-        let stays = |kept: &Kept| match which {
-            Forgotten::All => false,
-            Forgotten::Subsystem(subsystem) => kept.subsystem != subsystem,
-            Forgotten::Secret(secret) => kept.secret != secret,
-        };
+        let stays = |kept: &Kept| !which.has(&kept.subsystem, kept.secret);
         if let Some(of_host) = self.hosts.get_mut(host) {
             of_host.retain(stays);
             if of_host.is_empty() {

@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fabric::controller::{KeyNames, ListenerId, SecureChannel};
@@ -18,6 +17,7 @@ use sluice_tls::{Context, Handshake, Keys, Offered, Progress, Psk, PskHash, TlsE
 
 use super::keys::TlsKeys;
 use super::records::Session;
+use super::refused::refuse;
 use super::shared::{Channel, Incoming};
 use super::waiting::Waiting;
 use crate::clock::Clock;
@@ -90,7 +90,7 @@ impl Pending {
 
 /// Makes handshakes until `over` holds: the body of their thread.
 pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
-    let mut thread = Thread { shared, context: None, waiting: Waiting::default() };
+    let mut thread = Thread { shared, waiting: Waiting::default(), context: None };
     while !over() {
         if let Err(error) = thread.turn() {
             tracing::error!(%error, "the thread of TLS handshakes cannot wait");
@@ -101,16 +101,10 @@ pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
 
 struct Thread<'a> {
     shared: &'a Shared,
-    /// The library's part, once a connection has come. It is dropped after the handshakes, which are
-    /// in `waiting`: `Drop` sees to that.
-    context: Option<Context>,
+    // Before the context, which the handshakes in it use.
     waiting: Waiting<Pending>,
-}
-
-impl Drop for Thread<'_> {
-    fn drop(&mut self) {
-        self.waiting = Waiting::default();
-    }
+    /// The library's part, once a connection has come.
+    context: Option<Context>,
 }
 
 impl Thread<'_> {
@@ -260,14 +254,6 @@ fn serve(shared: &Shared, pending: &Pending, socket: OwnedFd, channel: Channel) 
     }
     if let Some(mailbox) = shared.mailbox(0) {
         mailbox.post(Message::Arrived { incoming: Incoming { socket, listener, peer }, channel });
-    }
-}
-
-/// Notes that a connection was closed before it was served.
-fn refuse(shared: &Shared, peer: SocketAddr, why: &dyn std::fmt::Display) {
-    shared.events.tls_refused.fetch_add(1, Ordering::Relaxed);
-    if shared.may_log(peer.ip()) {
-        tracing::warn!(%peer, %why, "a connection was refused where TLS is in use");
     }
 }
 

@@ -6,6 +6,7 @@
 //! - `generated`: those of them that authentications have made.
 //! - `waiting`: the handshakes that are under way, which are bounded.
 //! - `shared`: what the threads share.
+//! - `refused`: what is noted of a connection that is not served.
 //! - `came`, `records`: what comes that is not data: a new key, or why a connection is over.
 //! - `handshakes`: the thread; builds without TLS have `handshakes_without`, and
 //!   `records_without`.
@@ -23,6 +24,7 @@ mod records;
 #[cfg(not(feature = "tls"))]
 #[path = "records_without.rs"]
 mod records;
+mod refused;
 mod shared;
 #[cfg(feature = "tls")]
 mod waiting;
@@ -30,4 +32,5 @@ mod waiting;
 pub(crate) use came::{Came, End};
 pub(crate) use handshakes::{refusal, run};
 pub(crate) use records::Session;
+pub(crate) use refused::refuse;
 pub(crate) use shared::{Channel, Incoming, TlsShared};

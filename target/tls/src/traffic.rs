@@ -1,13 +1,13 @@
 //! The secrets of a connection whose records the kernel has taken over, and the keys that follow from
 //! them when a peer changes its own (KeyUpdate: RFC 8446, sections 4.6.3 and 7.2). The derivation is
-//! that of aws-lc, the library below s2n-tls, which sends no KeyUpdate of its own over kTLS.
+//! that of aws-lc, the library below s2n-tls, which changes keys only inside its own sends and receives.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use aws_lc_rs::hkdf::{self, KeyType, Prk};
-use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{TcpTlsRx, TcpTlsTx, TlsCryptoInfo};
+use nix::sys::socket::{SetSockOpt, setsockopt};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::keys::PskHash;
@@ -71,6 +71,20 @@ impl Secret {
         Ok(Self(next))
     }
 
+    /// Takes the secret that follows, and gives the kernel its key.
+    fn update(
+        &mut self,
+        hash: PskHash,
+        socket: &OwnedFd,
+        option: impl SetSockOpt<Val = TlsCryptoInfo>,
+    ) -> io::Result<()> {
+        *self = self.next(hash)?;
+        let mut crypto = self.crypto(hash)?;
+        let result = setsockopt(socket, option, &crypto);
+        clear(&mut crypto);
+        Ok(result?)
+    }
+
     /// Computes key and IV, for records from the first one on.
     fn crypto(&self, hash: PskHash) -> io::Result<TlsCryptoInfo> {
         let mut bytes = Zeroizing::new([0; IV]);
@@ -112,7 +126,8 @@ impl TrafficSecrets {
         Self { hash, receiving, sending }
     }
 
-    /// Makes secrets that nobody else has.
+    /// Makes secrets for tests: everybody knows them.
+    #[doc(hidden)]
     #[must_use]
     pub fn for_tests() -> Self {
         let secret = |byte| Secret(Zeroizing::new(vec![byte; 32]));
@@ -124,12 +139,7 @@ impl TrafficSecrets {
     /// # Errors
     /// The kernel does not take it: before Linux 6.14, EBUSY.
     pub fn update_receiving(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        let next = self.receiving.next(self.hash)?;
-        let mut crypto = next.crypto(self.hash)?;
-        let result = setsockopt(socket, TcpTlsRx, &crypto);
-        clear(&mut crypto);
-        self.receiving = next;
-        Ok(result?)
+        self.receiving.update(self.hash, socket, TcpTlsRx)
     }
 
     /// Has the kernel send with the key that follows, after a KeyUpdate was sent.
@@ -137,12 +147,7 @@ impl TrafficSecrets {
     /// # Errors
     /// The kernel does not take it: before Linux 6.14, EBUSY.
     pub fn update_sending(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        let next = self.sending.next(self.hash)?;
-        let mut crypto = next.crypto(self.hash)?;
-        let result = setsockopt(socket, TcpTlsTx, &crypto);
-        clear(&mut crypto);
-        self.sending = next;
-        Ok(result?)
+        self.sending.update(self.hash, socket, TcpTlsTx)
     }
 }
 

@@ -5,8 +5,6 @@
 //! - [`Measured`]: what a run has shown.
 
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use arbitration::classify::{Classifier, ConnectionClass, PolicyClass, class_of_dscp};
@@ -16,7 +14,7 @@ use units::{Class, Nanos, nanos};
 use crate::connection::Connection;
 use crate::host::{self, Again, Host, Window, Wish};
 use crate::measured::since;
-use crate::network::{self, FlowSpec, Network, NodeId, Sender};
+use crate::network::{self, Calendar, FlowSpec, Network, NodeId, Sender};
 use crate::others::Others;
 use crate::pair::QueuePair;
 use crate::target::{self, NQN, Target, missing_namespace};
@@ -46,34 +44,6 @@ enum Event {
     Retry(usize, Again),
 }
 
-/// An event at its time. Events of one time happen in the order in which they were planned.
-#[derive(Debug)]
-struct Planned {
-    at: Nanos,
-    sequence: u64,
-    event: Event,
-}
-
-impl PartialEq for Planned {
-    fn eq(&self, other: &Self) -> bool {
-        self.sequence == other.sequence
-    }
-}
-
-impl Eq for Planned {}
-
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Planned {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
-    }
-}
-
 /// The ends of a host's connections.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
@@ -90,8 +60,7 @@ struct Ends {
 #[derive(Debug)]
 pub struct Model {
     now: Nanos,
-    sequence: u64,
-    events: BinaryHeap<Reverse<Planned>>,
+    events: Calendar<Event>,
     network: Rc<RefCell<Network>>,
     target: Target,
     /// The target's end of all connections.
@@ -166,8 +135,7 @@ impl Model {
         };
         let mut model = Self {
             now: Nanos(0),
-            sequence: 0,
-            events: BinaryHeap::new(),
+            events: Calendar::new(),
             network,
             target: made,
             target_end,
@@ -225,7 +193,7 @@ impl Model {
         let mut count = 0_u32;
         loop {
             let network = self.network.borrow().next();
-            let own = self.events.peek().map(|Reverse(planned)| planned.at);
+            let own = self.events.next().map(Nanos);
             let device = self.target.next();
             let Some(at) = [network, own, device].into_iter().flatten().min() else { break };
             if at > until {
@@ -239,8 +207,8 @@ impl Model {
                 self.advance_network();
             } else if device == Some(at) {
                 self.target(|target, around| target.advance(around));
-            } else if let Some(Reverse(planned)) = self.events.pop() {
-                self.happen(planned.event);
+            } else if let Some((_, event)) = self.events.take(at.0) {
+                self.happen(event);
             }
             count = count.wrapping_add(1);
             if count.is_multiple_of(OFTEN) {
@@ -295,8 +263,7 @@ impl Model {
     }
 
     fn at(&mut self, at: Nanos, event: Event) {
-        self.sequence += 1;
-        self.events.push(Reverse(Planned { at, sequence: self.sequence, event }));
+        self.events.add(at.0, event);
     }
 
     /// Lets the network go on up to the present time, and tells the ends what they hear.

@@ -10,7 +10,7 @@ use super::super::{
 use super::gate::Answer;
 use crate::Nanos;
 use crate::dhchap::{HostSecrets, Work, Worked};
-use crate::fabrics::{AUTH_MESSAGE_MAX, AuthCommand, Concatenation};
+use crate::fabrics::{AUTH_MESSAGE_MAX, AuthCommand, Concatenation, fctype};
 use crate::nvme::opcode::{FABRICS, fabrics};
 use crate::nvme::{Sqe, Status};
 
@@ -63,7 +63,6 @@ impl Service {
     /// Says whether a queue may be sent a command now: all of them once its host has proved itself,
     /// and before that those without which it could not.
     pub(in crate::controller) fn admits(&self, connection: ConnectionId, sqe: &Sqe) -> bool {
-        let [fctype, ..] = sqe.nsid.to_bytes();
         let before = [
             fabrics::AUTHENTICATION_SEND,
             fabrics::AUTHENTICATION_RECEIVE,
@@ -71,7 +70,7 @@ impl Service {
             fabrics::CONNECT,
             fabrics::DISCONNECT,
         ];
-        if sqe.opcode == FABRICS && before.contains(&fctype) {
+        if sqe.opcode == FABRICS && before.contains(&fctype(sqe)) {
             return true;
         }
         // A queue on which a key was made is left for one with TLS: nothing else goes in the clear.
@@ -112,8 +111,7 @@ impl Service {
             return Reply::failed(Status::INVALID_FIELD.dnr());
         }
         let peer = (&shared, attachment.address);
-        let [fctype, ..] = sqe.nsid.to_bytes();
-        let answer = if fctype == fabrics::AUTHENTICATION_SEND {
+        let answer = if fctype(sqe) == fabrics::AUTHENTICATION_SEND {
             let length = usize::try_from(command.length).unwrap_or(usize::MAX);
             if command.length > AUTH_MESSAGE_MAX {
                 return Reply::failed(Status::INVALID_FIELD.dnr());

@@ -162,12 +162,14 @@ impl Authentication {
     }
 
     /// Returns the key that an exchange has made, once; there is one only after the host has proved
-    /// itself. Beside it comes the place of its secret among those that the host has now, `secrets`:
-    /// where it is not among them any more, there is no key.
-    pub fn take_key(&mut self, secrets: Option<&HostSecrets>) -> Option<(GeneratedKey, usize)> {
+    /// itself. Beside it comes what `find` finds of the secret by which it did: where that finds nothing,
+    /// the host does not have the secret any more, and there is no key.
+    pub fn take_key<T>(
+        &mut self,
+        find: impl FnOnce(&Secret) -> Option<T>,
+    ) -> Option<(GeneratedKey, T)> {
         let Made { key, secret } = self.key.take()?;
-        let place = secrets?.pairs.iter().position(|pair| pair.host == secret)?;
-        Some((key, place))
+        Some((key, find(&secret)?))
     }
 
     /// Takes a message of Authentication Send. `secrets` are the host's now; an exchange that has

@@ -242,12 +242,10 @@ impl Gate {
         self.tries.proved(&controller.host_nqn, address);
         let known = self.secrets.get(&controller.host_nqn);
         let queue = self.queues.get_mut(&connection);
-        let secrets = known.map(|known| known.secrets.as_ref());
-        let made = queue.and_then(|queue| queue.authentication.take_key(secrets));
-        if let (Some(keys), Some(known), Some((key, place))) = (&self.keys, known, made)
-            && let Some(number) = known.numbers.get(place)
-        {
-            keys.keep(now, names(controller), key, *number);
+        let number = |secret: &Secret| known?.number(secret);
+        let made = queue.and_then(|queue| queue.authentication.take_key(number));
+        if let (Some(keys), Some((key, number))) = (&self.keys, made) {
+            keys.keep(now, names(controller), key, number);
         }
     }
 

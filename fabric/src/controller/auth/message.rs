@@ -90,7 +90,8 @@ pub(super) struct Reply {
 ///
 /// # Errors
 /// A length is not that of the hash or of the group, or the message has more or fewer bytes than its fields
-/// say. Where no key is to be made, the challenge has sequence number 0; where one is, there is no challenge.
+/// say; or the host's challenge has sequence number 0 though no key is to be made; or a key is to be made, and
+/// there is no challenge.
 pub(super) fn reply(message: &[u8], choice: Choice) -> Result<Reply, AuthFailure> {
     let Choice { hash, group, channel } = choice;
     let (head, rest) = ReplyHead::ref_from_prefix(message).map_err(|_| AuthFailure::Payload)?;

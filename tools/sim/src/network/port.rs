@@ -51,8 +51,6 @@ pub(super) struct Port {
     frame: u32,
     /// Whether Urgent goes first.
     priority: bool,
-    from: NodeId,
-    to: NodeId,
     queues: PerQueue<VecDeque<Packet>>,
     /// Bytes that wait.
     queued: PerQueue<u64>,
@@ -85,8 +83,6 @@ impl Port {
             delay: units::nanos(link.delay).saturating_mul(NANO),
             frame,
             priority,
-            from,
-            to,
             queues: PerQueue::default(),
             queued: PerQueue::default(),
             flying: VecDeque::new(),
@@ -118,13 +114,13 @@ impl Port {
     /// Returns the node that sends.
     #[inline]
     pub(super) const fn from(&self) -> NodeId {
-        self.from
+        self.counters.from
     }
 
     /// Returns the node at the far end.
     #[inline]
     pub(super) const fn to(&self) -> NodeId {
-        self.to
+        self.counters.to
     }
 
     /// Returns the queue for packets of Urgent, or for others.

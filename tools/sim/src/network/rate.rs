@@ -173,8 +173,7 @@ impl RateSender {
     #[inline]
     fn not_before(&self) -> Picos {
         let Some((at, bytes)) = self.last else { return 0 };
-        let decided = self.control.as_ref().map(|control| control.rate().bytes());
-        let rate = match (decided, self.limit) {
+        let rate = match (self.rate(), self.limit) {
             (Some(rate), Some(limit)) => rate.min(limit),
             (Some(rate), None) | (None, Some(rate)) => rate,
             (None, None) => return 0,

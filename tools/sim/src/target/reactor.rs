@@ -119,12 +119,7 @@ impl Reactor {
         index: usize,
         connection: &mut Connection,
     ) -> Option<Nanos> {
-        if connection.listed || !connection.has_input() {
-            return None;
-        }
-        connection.listed = true;
-        self.ready.push_back(index);
-        self.plan(now)
+        if enlist(&mut self.ready, index, connection) { self.plan(now) } else { None }
     }
 
     /// Plans a turn at a time, or as soon as it may be. Returns its time, where no turn was planned as
@@ -144,7 +139,7 @@ impl Reactor {
     }
 
     /// Takes a turn. Returns the time at which the turn is over: then [`Self::take_ops`] has what it
-    /// wants done, and a turn may follow at the time that [`Self::idle_until`] tells.
+    /// wants done, and a turn may follow at the time that [`Self::planned`] tells.
     pub(crate) fn turn(
         &mut self,
         now: Nanos,
@@ -353,12 +348,8 @@ impl Reactor {
             }
             self.apply_receives(connections);
         }
-        if let Some(connection) = connections.get_mut(index)
-            && !connection.listed
-            && connection.has_input()
-        {
-            connection.listed = true;
-            self.ready.push_back(index);
+        if let Some(connection) = connections.get_mut(index) {
+            enlist(&mut self.ready, index, connection);
         }
         received
     }
@@ -383,11 +374,19 @@ impl Reactor {
                     (connection.receive, connection.stopping) = (how, false);
                 }
             }
-            if !connection.listed && connection.has_input() {
-                connection.listed = true;
-                self.ready.push_back(index);
-            }
+            enlist(&mut self.ready, index, connection);
         }
         self.core.driver().receives = receives;
     }
+}
+
+/// Puts a connection with input on the list of those that are ready, unless it is there. Says whether it was
+/// put there.
+fn enlist(ready: &mut VecDeque<usize>, index: usize, connection: &mut Connection) -> bool {
+    if connection.listed || !connection.has_input() {
+        return false;
+    }
+    connection.listed = true;
+    ready.push_back(index);
+    true
 }

@@ -111,30 +111,24 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             "normal",
             normal.as_str(),
             "e2e-15b-normal-target",
-            ["5..8 %", "about 0 %"],
+            [("5..8 %", Bound::Between(0.05, 0.08)), ("about 0 %", Bound::AtMost(0.005))],
             Bound::Between(0.033, 0.077),
         ),
         (
             "stressed",
             SCENARIO,
             "e2e-15b-stressed-target",
-            ["30..65 %", "15..18 %"],
+            [("30..65 %", Bound::Between(0.3, 0.65)), ("15..18 %", Bound::Between(0.15, 0.18))],
             Bound::Between(0.05, 0.084),
         ),
     ];
     for (situation, scenario, file, sources, known) in situations {
         let mut bars = Vec::new();
-        for ((name, daemon), source) in
+        for ((name, daemon), (source, bound)) in
             [("DCTCP", false), ("the daemon", true)].into_iter().zip(sources)
         {
             let of = Misses::over_seeds(scenario, daemon, request, |_| ())?;
             _ = writeln!(title, "{situation}, {name}: {}", of.text());
-            let bound = match source {
-                "5..8 %" => Bound::Between(0.05, 0.08),
-                "30..65 %" => Bound::Between(0.3, 0.65),
-                "15..18 %" => Bound::Between(0.15, 0.18),
-                _ => Bound::AtMost(0.005),
-            };
             let what = format!("whole target, {situation}, {name}: a class's transfers that miss");
             let claim = Claim::new(what, source, of.mean(), Unit::Percent, bound);
             claims.push(claim.known(known, LIMITS));

@@ -104,7 +104,7 @@ pub(super) fn mixed(request: Request) -> anyhow::Result<Made> {
 }
 
 /// Claims that classes have their parts of what all have.
-fn parts(name: &str, rates: &[f64]) -> Vec<Claim> {
+pub(super) fn parts(name: &str, rates: &[f64]) -> Vec<Claim> {
     let total: f64 = rates.iter().sum();
     let each = CLASSES.iter().zip(rates).zip(SHARES);
     let claim = |((class, rate), share): ((&&str, &f64), f64)| {

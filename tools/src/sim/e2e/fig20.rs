@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use super::fig12;
 use super::fig23::TURNS;
 use super::pm::{LAWS, Law, Run, latency, rates};
 use super::{CLASSES, series};
@@ -119,21 +120,10 @@ const PACKETS: &str = "By Eq. 5 every flow grows by the same packet a round trip
 
 /// Claims that classes have their parts of what all have.
 pub(super) fn parts(what: &str, law: Law, rates: &[f64; 3]) -> Vec<Claim> {
-    let total: f64 = rates.iter().sum();
-    let each = CLASSES.iter().zip(rates).zip(SHARES);
-    let claim = |((class, rate), share): ((&&str, &f64), f64)| {
-        let part = part(share);
-        let claim = Claim::new(
-            format!("{what}: {class}, of what all have"),
-            format!("{:.1} %", part * 100.0),
-            rate / total,
-            Unit::Percent,
-            Bound::Near(part, 0.1),
-        );
-        match law {
-            Law::Daemon => claim,
-            Law::Printed => claim.known(Bound::Near(part, 0.25), PACKETS),
-        }
+    let claims = fig12::parts(what, rates).into_iter().zip(SHARES);
+    let of = |(claim, share): (Claim, f64)| match law {
+        Law::Daemon => claim,
+        Law::Printed => claim.known(Bound::Near(part(share), 0.25), PACKETS),
     };
-    each.map(claim).collect()
+    claims.map(of).collect()
 }

@@ -284,7 +284,7 @@ fn a_host_proves_itself_again_and_loses_the_queue_where_it_cannot() {
     let (mut again, first) = begin(credentials(7, Some(9)), 2);
     queue.send(&first);
     assert!(queue.authentication.is_open(), "commands go on meanwhile");
-    assert!(queue.authentication.until().is_some(), "but not for ever");
+    assert!(queue.authentication.until().is_some(), "the exchange has an end");
     again.sent();
     queue.fetch();
     let mut queue = Queue::new(secrets(&[(5, None)]));

@@ -50,11 +50,7 @@ impl GeneratedKeys for Kept {
     }
 
     fn forget(&self, host: &str, which: Forgotten<'_>) {
-        let goes = |one: &One| match which {
-            Forgotten::All => true,
-            Forgotten::Subsystem(subsystem) => one.subsystem == subsystem,
-            Forgotten::Secret(secret) => one.secret == secret,
-        };
+        let goes = |one: &One| which.has(&one.subsystem, one.secret);
         self.0.lock().unwrap().retain(|one| one.host != host || !goes(one));
     }
 }

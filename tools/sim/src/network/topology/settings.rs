@@ -47,12 +47,6 @@ impl Packets {
         bytes
     }
 
-    /// Returns the bytes of an acknowledgement of TCP, as an IP packet.
-    #[must_use]
-    pub const fn acknowledgement(self) -> u32 {
-        TCP_HEADERS
-    }
-
     pub(super) fn check(self) -> Result<(), TopologyError> {
         let range = "576 to 65000 bytes, and 1500 or 9000 on most networks";
         require(

@@ -4,7 +4,7 @@
 //! Left out are what only measures a link before it is full (HyStart), and CUBIC's and Reno's
 //! undoing of reductions that turn out to have been for nothing.
 
-use super::quality::QualityFactor;
+use super::quality::{LEAST, QualityFactor};
 use crate::network::time::{Picos, SECOND};
 
 /// The congestion control of a sender with a window.
@@ -41,8 +41,6 @@ impl Control {
     }
 }
 
-/// The least window after a reduction, in packets.
-const LEAST: u32 = 2;
 /// The gain of DCTCP as a shift: 1/16.
 const SHIFT: u32 = 4;
 /// Alpha of DCTCP where everything is marked.

@@ -10,8 +10,8 @@ use crate::network::time::{NANO, Picos};
 
 /// The part of the old value in the smoothed throughput (gamma of Eq. 1), as in `qtcp::control`.
 const GAMMA: f64 = 0.5;
-/// The least window in packets.
-const LEAST: u32 = 2;
+/// The least window after a reduction, in packets.
+pub(super) const LEAST: u32 = 2;
 
 /// The quality factor of a flow.
 #[derive(Clone, Copy, Debug)]
