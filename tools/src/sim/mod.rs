@@ -5,8 +5,8 @@
 //! - [`e2e`]: QTCP on one bottleneck, on [`net`], a network packet by packet; [`intelliqos`]:
 //!   containers on a disk; [`fahrrad`]: reservations on a disk; [`haechi`]: Haechi's experiments, and
 //!   the same on a data node of a user's own.
-//! - [`run`](mod@run): a scenario of a user's own, on the target that ships; [`predict`]: a load on a
-//!   configured target; [`profile`](mod@profile): the measured times of its devices, both by a
+//! - [`run`](mod@run): a scenario of a user's own, on the target that ships, or of a [`part`] of the
+//!   system; [`predict`]: a load on a configured target; [`profile`](mod@profile): the measured times of its devices, both by a
 //!   running [`daemon`] and its [`counts`]; [`dtm`]: the discrete-time
 //!   model on one. [`whole`]: whole targets, for figures.
 //! - [`mod@figure`]: what a figure shows; [`claim`]: a number of a source beside ours; [`plot`]:
@@ -23,6 +23,7 @@ mod figures;
 mod haechi;
 mod intelliqos;
 mod net;
+mod part;
 mod plot;
 mod predict;
 mod profile;

@@ -11,6 +11,7 @@ use sluice_sim::scenario::{Outcome, Planned, Scenario, spread};
 use units::{Nanos, nanos};
 
 use super::figure::Made;
+use super::part;
 use super::progress::Progress;
 
 /// Arguments of `sluice sim run`.
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     /// Random seed: the same seed gives the same numbers. Without it the scenario's counts.
     #[arg(long)]
     seed: Option<u64>,
-    /// Run so many seeds, on all processors: the mean and the spread are shown too.
+    /// Run this number of seeds, on all processors, and show the mean and the spread, too.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
     /// Write the tables (CSV) to this folder.
@@ -45,6 +46,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
     let of = || format!("in the scenario {}", path.display());
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    if let Some(part) = part::read(&text).with_context(of)? {
+        ensure!(args.seeds == 1, "--seeds: only a whole target has a spread: leave it out");
+        let mut report = part.run(args.seed).with_context(of)?;
+        report.scenario = text;
+        return Ok((report.text() + &write(&report, args)?).into());
+    }
     let scenario = Scenario::parse(&text).with_context(of)?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let first = args.seed.unwrap_or(scenario.seed());

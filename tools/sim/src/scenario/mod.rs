@@ -14,7 +14,7 @@ mod profile;
 mod qos;
 mod topology;
 mod transport;
-mod value;
+pub mod value;
 
 use std::path::Path;
 use std::time::Duration;

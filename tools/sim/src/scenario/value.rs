@@ -9,27 +9,27 @@ use crate::rounding::whole;
 /// A time: `"500 us"`, `"2 s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Time(pub(super) Duration);
+pub struct Time(pub Duration);
 
 /// Bytes: `"64 KiB"`, `"12 MB"`, or a plain number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "NumberOrText")]
-pub(super) struct Bytes(pub(super) u64);
+pub struct Bytes(pub u64);
 
 /// Bits per second: `"25 Gbit/s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Bits(pub(super) u64);
+pub struct Bits(pub u64);
 
 /// A part of a whole, 0.0 to 1.0: `"70 %"`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Part(pub(super) f64);
+pub struct Part(pub f64);
 
 /// The rate of a load: I/Os per second (`20000`), or bits per second of data (`"8 Gbit/s"`).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "NumberOrText")]
-pub(super) enum LoadRate {
+pub enum LoadRate {
     /// Accesses per second.
     Accesses(f64),
     /// Bits of data per second.

@@ -1,0 +1,114 @@
+//! Scenarios of parts of the system: a figure that is not about a whole target names by the key `model`
+//! what it is about.
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use sluice_sim::report::Report;
+
+/// A kind of scenario that is not of a whole target.
+#[derive(Debug)]
+pub(super) struct Kind {
+    /// The value of the key `model`.
+    name: &'static str,
+    /// Reads a scenario, and finds what is wrong with it.
+    read: fn(&str) -> anyhow::Result<Box<dyn Part>>,
+}
+
+/// A scenario of a part of the system, as it was read.
+pub(super) trait Part {
+    /// Runs the scenario with a seed; without one, with the scenario's.
+    ///
+    /// # Errors
+    ///
+    /// The model refuses what the scenario describes.
+    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report>;
+}
+
+/// All kinds.
+const KINDS: &[Kind] = &[];
+
+/// What every scenario may have.
+#[derive(Debug, Deserialize)]
+struct Peek {
+    model: Option<String>,
+}
+
+/// Reads a scenario of a part. Returns none for one of a whole target, which has no key `model`, and for
+/// what is no TOML, of which the reader of whole targets tells what is wrong.
+///
+/// # Errors
+///
+/// There is no such model, or the scenario is wrong.
+pub(super) fn read(text: &str) -> anyhow::Result<Option<Box<dyn Part>>> {
+    let Ok(Peek { model: Some(name) }) = toml::from_str(text) else { return Ok(None) };
+    let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        bail!(
+            "`model` is \"{name}\": choose one of {}, or leave it out for a whole target",
+            names.join(", ")
+        );
+    };
+    (kind.read)(text).map(Some).with_context(|| format!("a scenario with model = \"{name}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use sluice_sim::scenario::Scenario;
+
+    use super::*;
+    use crate::sim::figures;
+
+    /// The figures that have no scenario file yet.
+    const WITHOUT: &[&str] = &[
+        "e2e-8",
+        "e2e-9",
+        "e2e-10",
+        "e2e-17",
+        "e2e-21",
+        "e2e-22",
+        "e2e-23",
+        "fahrrad-3",
+        "intelliqos-2",
+        "haechi-6",
+        "haechi-7",
+        "haechi-8",
+        "haechi-9",
+        "haechi-10",
+        "haechi-11",
+        "haechi-12",
+        "haechi-13",
+        "haechi-14",
+        "haechi-15",
+        "haechi-16",
+        "haechi-17",
+        "haechi-18",
+        "haechi-19",
+    ];
+
+    #[test]
+    fn every_figure_has_a_scenario_of_its_name() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        for figure in figures::all().filter(|figure| !WITHOUT.contains(&figure.name)) {
+            let path = folder.join(format!("{}.toml", figure.name));
+            let text = std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            if read(&text).unwrap_or_else(|error| panic!("{}: {error:#}", figure.name)).is_none() {
+                let scenario = Scenario::parse(&text)
+                    .unwrap_or_else(|error| panic!("{}: {error}", figure.name));
+                scenario
+                    .plan(1, &folder)
+                    .unwrap_or_else(|error| panic!("{}: {error}", figure.name));
+            }
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_not_there_is_refused_and_none_is_a_whole_target() {
+        let error = read("model = 'weather'").err().unwrap().to_string();
+        assert!(error.contains("\"weather\"") && error.contains("whole target"), "{error}");
+        assert!(read("title = 'a rack'").unwrap().is_none());
+        assert!(read("no TOML").unwrap().is_none());
+    }
+}
