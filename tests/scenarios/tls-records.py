@@ -5,7 +5,8 @@ usage: tls-records.py ADDRESS PORT HOSTNQN SUBNQN KEY CASE
 
 openssl makes the handshake through a socket of this program, which takes over when it is done: the
 kernel (kTLS) writes the records. Prints what became of the connection: "closed", "answered", or
-"verified" where what was written was read again. KEY is in the interchange format, for SHA-256. Times are in seconds.
+"verified" where what was written was read again. KEY is in the interchange format; its hash decides the
+cipher suite. Times are in seconds.
 """
 
 import base64
@@ -26,27 +27,50 @@ ALERT, HANDSHAKE, DATA = 21, 22, 23
 TIME = 10
 
 
-def expand(secret, label, context, length):
-    """HKDF-Expand-Label of RFC 8446, section 7.1, of one block of SHA-256."""
-    label = b"tls13 " + label
-    info = struct.pack(">HB", length, len(label)) + label + bytes([len(context)]) + context
-    return hmac.new(secret, info + b"\x01", "sha256").digest()[:length]
+class Suite:
+    """A cipher suite: its number, hash and keys, and what the kernel calls its cipher."""
+
+    def __init__(self, number, hash, size, key, kernel):
+        self.number, self.hash, self.size, self.key, self.kernel = number, hash, size, key, kernel
+
+    def expand(self, secret, label, context, length):
+        """HKDF-Expand-Label of RFC 8446, section 7.1, of one block."""
+        label = b"tls13 " + label
+        info = struct.pack(">HB", length, len(label)) + label + bytes([len(context)]) + context
+        return hmac.new(secret, info + b"\x01", self.hash).digest()[:length]
+
+    def extract(self, key):
+        return hmac.new(bytes(self.size), key, self.hash).digest()
+
+    def psk(self, key, host, subsystem):
+        """Derives the identity and the key of TLS as the NVMe/TCP specification 1.1 does, section 3.6.1."""
+        host, subsystem, hash = host.encode(), subsystem.encode(), key.split(":")[1].encode()
+        configured = base64.b64decode(key.split(":")[2])[:-4]
+        retained = self.expand(self.extract(configured), b"HostNQN", host, self.size)
+        names = host + b" " + subsystem
+        digest = hmac.new(retained, names + b" NVMe-over-Fabrics", self.hash).digest()
+        digest = base64.b64encode(digest)
+        identity = b"NVMe1R%s %s %s" % (hash, names, digest)
+        tls = self.expand(self.extract(retained), b"nvme-tls-psk", hash + b" " + digest, self.size)
+        return identity.decode(), tls
 
 
-def extract(key):
-    return hmac.new(bytes(32), key, "sha256").digest()
+# By the hash that a key in the interchange format names: TLS_AES_128_GCM_SHA256 and TLS_AES_256_GCM_SHA384.
+SUITES = {"01": Suite(0x1301, "sha256", 32, 16, 51), "02": Suite(0x1302, "sha384", 48, 32, 52)}
 
 
-def psk(key, host, subsystem):
-    """Derives the identity and the key of TLS as the NVMe/TCP specification 1.1 does, section 3.6.1."""
-    host, subsystem = host.encode(), subsystem.encode()
-    configured = base64.b64decode(key.split(":")[2])[:-4]
-    retained = expand(extract(configured), b"HostNQN", host, 32)
-    names = host + b" " + subsystem
-    digest = hmac.new(retained, names + b" NVMe-over-Fabrics", "sha256").digest()
-    digest = base64.b64encode(digest)
-    identity = b"NVMe1R01 " + names + b" " + digest
-    return identity.decode(), expand(extract(retained), b"nvme-tls-psk", b"01 " + digest, 32)
+def session(suite, key):
+    """Makes a session of openssl's, which alone tells it the cipher suite of a key: SSL_SESSION in DER."""
+
+    def tagged(tag, data):
+        length = [len(data)] if len(data) < 128 else [0x81, len(data)]
+        return bytes([tag, *length]) + data
+
+    number, octets = (lambda data: tagged(2, data)), (lambda data: tagged(4, data))
+    fields = number(b"\x01") + number(b"\x03\x04") + octets(struct.pack(">H", suite.number)) + octets(b"") + octets(key)
+    name = "SSL SESSION PARAMETERS"
+    text = base64.encodebytes(tagged(0x30, fields)).decode()
+    return "-----BEGIN %s-----\n%s-----END %s-----\n" % (name, text, name)
 
 
 def records(pending):
@@ -73,12 +97,14 @@ def logged(log):
     sys.exit("openssl has logged no key")
 
 
-def shake(target, identity, key):
+def shake(target, suite, identity, key):
     """Has openssl shake hands with the target. Returns the secrets by which both send."""
     inside = socket.create_server(("127.0.0.1", 0))
-    with tempfile.NamedTemporaryFile("r") as log:
+    with tempfile.NamedTemporaryFile("r") as log, tempfile.NamedTemporaryFile("w") as saved:
+        saved.write(session(suite, key))
+        saved.flush()
         command = ["openssl", "s_client", "-connect", "127.0.0.1:%d" % inside.getsockname()[1]]
-        command += ["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256", "-psk", key.hex()]
+        command += ["-tls1_3", "-psk_session", saved.name]
         command += ["-psk_identity", identity, "-keylogfile", log.name, "-quiet"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         client = subprocess.Popen(command, stdin=subprocess.PIPE, **quiet)
@@ -112,7 +138,9 @@ class Peer:
     def __init__(self, address, names, key):
         self.socket = socket.create_connection(address, TIME)
         self.names = names
-        self.secrets = dict(zip((TLS_TX, TLS_RX), shake(self.socket, *psk(key, *names))))
+        self.suite = SUITES[key.split(":")[1]]
+        secrets = shake(self.socket, self.suite, *self.suite.psk(key, *names))
+        self.secrets = dict(zip((TLS_TX, TLS_RX), secrets))
         self.kernel = False
         self.came, self.updates, self.asked = bytearray(), 0, False
 
@@ -133,14 +161,14 @@ class Peer:
 
     def use(self, way):
         """Has the kernel use the secret of one way from the next record on."""
-        secret = self.secrets[way]
-        key, iv = expand(secret, b"key", b"", 16), expand(secret, b"iv", b"", 12)
-        info = struct.pack("=HH", 0x0304, 51) + iv[4:] + key + iv[:4] + bytes(8)
+        suite, secret = self.suite, self.secrets[way]
+        key, iv = suite.expand(secret, b"key", b"", suite.key), suite.expand(secret, b"iv", b"", 12)
+        info = struct.pack("=HH", 0x0304, suite.kernel) + iv[4:] + key + iv[:4] + bytes(8)
         self.socket.setsockopt(SOL_TLS, way, info)
 
     def follow(self, way):
         """Goes on with the secret that follows (RFC 8446, section 7.2)."""
-        self.secrets[way] = expand(self.secrets[way], b"traffic upd", b"", 32)
+        self.secrets[way] = self.suite.expand(self.secrets[way], b"traffic upd", b"", self.suite.size)
         self.use(way)
 
     def update(self, requested):

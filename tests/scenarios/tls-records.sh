@@ -10,12 +10,13 @@ listener $TARGET_IP:4421
 echo 'tls = "required"' >>$CONFIG
 subsystem $T1 $HOST_NQN $OTHER_NQN
 namespace memory 64 4096
-key=$(sluice host key generate --tls)
-(umask 077 && printf '%s\n' "host $OTHER_NQN" "tls-key $key" >$KEYS/other.key)
+aes_128=$(sluice host key generate --tls) aes_256=$(sluice host key generate --tls --hash sha384)
+(umask 077 && printf '%s\n' "host $OTHER_NQN" "tls-key $aes_128" "tls-key $aes_256" >$KEYS/other.key)
 target_start
 
 logged() { grep -q "$1" /run/sluiced-$STARTS.log; }
-# sends CASE OUTCOME [LINE]: a peer sends it, and the log has a line about it.
+# sends CASE OUTCOME [LINE]: a peer with $key sends it, and the log has a line about it.
+key=$aes_128
 sends() {
     local outcome
     step "$1"
@@ -34,6 +35,7 @@ sends data answered
 sends empty answered
 sends key-update answered
 sends changing-keys verified
+key=$aes_256 sends changing-keys verified
 sends wrong-key-update closed "of type 22"
 sends wrong-key closed "changed on its way"
 sends endless closed "changes its key without end"
