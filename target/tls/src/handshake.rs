@@ -1,7 +1,9 @@
 //! One handshake.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::outcome::{Established, TlsError};
 use crate::s2n::{Connection, Context, Step};
@@ -62,10 +64,12 @@ impl Handshake {
     /// carries plain bytes from now on.
     ///
     /// # Errors
-    /// The kernel does not take over, or no key was used.
+    /// The kernel does not take over, no key was used, or the peer is gone.
     pub fn finish(mut self) -> Result<(OwnedFd, Established), TlsError> {
         let established = self.connection.established()?;
-        self.connection.hand_over()?;
+        // The kernel takes over no connection that its peer has closed, and does not say why.
+        let gone = |error| if hung_up(&self.socket) { TlsError::Closed } else { error };
+        self.connection.hand_over().map_err(gone)?;
         drop(self.connection);
         Ok((self.socket, established))
     }
@@ -86,4 +90,11 @@ impl Handshake {
             let _: io::Result<()> = crate::record::alert_in_the_clear(&self.socket, alert);
         }
     }
+}
+
+/// Tells whether the peer has closed the connection, or its way to here.
+fn hung_up(socket: &OwnedFd) -> bool {
+    let end = PollFlags::from_bits_retain(libc::POLLRDHUP);
+    let found = poll(&mut [PollFd::new(socket.as_fd(), end)], PollTimeout::ZERO);
+    matches!(found, Ok(1..))
 }

@@ -83,6 +83,16 @@ fn shake(
     known: &[(&str, Psk)],
     client: Option<(&str, Psk)>,
 ) -> Result<Established, (TlsError, u8)> {
+    let (mut server, _client) = shaken(known, client)?;
+    server.connection_for_tests().established().map_err(|error| (error, 0))
+}
+
+/// Lets a client and a server shake hands. Returns both ends, or the server's error and the alert that the
+/// client got.
+fn shaken(
+    known: &[(&str, Psk)],
+    client: Option<(&str, Psk)>,
+) -> Result<(Handshake, Client), (TlsError, u8)> {
     let table =
         known.iter().map(|(id, psk)| (id.as_bytes().to_vec(), (psk.secret.to_vec(), psk.hash)));
     let context = Context::new(Box::new(Table(table.collect()))).unwrap();
@@ -97,7 +107,7 @@ fn shake(
         match server.go_on() {
             Ok(Progress::Done) => {
                 assert_eq!(client_done.or_else(|_| client.go_on()), Ok(true));
-                return server.connection_for_tests().established().map_err(|error| (error, 0));
+                return Ok((server, client));
             }
             Ok(_) => {}
             Err(error) => {
@@ -133,6 +143,21 @@ fn a_peer_without_a_key_with_another_or_an_unknown_one_is_refused_and_told() {
     let (error, alert) = shake(&known(), Some(("own", psk(2, PskHash::Sha256)))).unwrap_err();
     assert!(matches!(&error, TlsError::WrongKey(name) if name == "own"), "{error}");
     assert_eq!(alert, 51, "the same, so that nobody learns whose keys are here");
+}
+
+#[test]
+fn a_peer_that_is_gone_when_the_kernel_would_take_over_is_told_from_a_kernel_that_does_not() {
+    let shaken = || {
+        shaken(&[("own", psk(1, PskHash::Sha256))], Some(("own", psk(1, PskHash::Sha256)))).unwrap()
+    };
+    // No kernel takes over from a pair of sockets of this machine.
+    let (server, _client) = shaken();
+    let error = server.finish().unwrap_err();
+    assert!(matches!(error, TlsError::Kernel(_)), "{error}");
+    let (server, client) = shaken();
+    drop(client);
+    let error = server.finish().unwrap_err();
+    assert!(matches!(error, TlsError::Closed), "{error}");
 }
 
 #[test]
