@@ -200,9 +200,11 @@ impl Uring {
             let batch = socket.sending.ended(result, fd, tag, ring)?;
             return Some((batch, (result < 0).then(|| lost(result))));
         };
+        if result < 0 {
+            return Some((socket.sending.give_up()?, Some(lost(result))));
+        }
         let why = match sent {
             true => session.update_sending(&socket.fd).err(),
-            false if result < 0 => Some(lost(result).into_owned()),
             false => Some("a part of a record was sent".to_owned()),
         };
         let Some(why) = why else {

@@ -216,8 +216,11 @@ fn adapters_have_the_rates_of_their_own_cables_and_sockets_stay_as_they_are() {
     let socket = (plan.hosts[3].transport, plan.hosts[3].sender, plan.hosts[3].answers);
     assert_eq!(socket, (Transport::Tcp, Sender::Window { control: Control::Dctcp }, None));
     // All cables of a fat tree are alike.
-    let tree = rate("'25 Gbit/s'\ntarget_rate = '40 Gbit/s'").replace("rack", "fat-tree");
+    let tree = rate("'25 Gbit/s'").replace("rack", "fat-tree");
     assert_eq!(line(&planned(&tree).unwrap().plan.hosts[0]), (25e9, 25e9));
+    let tree = rate("'25 Gbit/s'\ntarget_rate = '40 Gbit/s'").replace("rack", "fat-tree");
+    let error = planned(&tree).unwrap_err().to_string();
+    assert!(error.contains("`topology.target_rate`") && error.contains("leave it out"), "{error}");
     // Where nothing reacts to marks, there need be none.
     let text = format!("{}\n[rdma]\ncontrol = 'line'", rate("'25 Gbit/s'\nthreshold = 0"));
     let Planned { plan, .. } = planned(&text).unwrap();

@@ -40,6 +40,10 @@ pub(super) fn topology(
     if of.kind != TopologyKind::FatTree && of.pods.is_some() {
         return Err(value("topology.pods", "given", "only a fat tree has them: leave it out"));
     }
+    if of.kind == TopologyKind::FatTree && of.target_rate.is_some() {
+        let must = "all cables of a fat tree are alike: leave it out";
+        return Err(value("topology.target_rate", "given", must));
+    }
     if of.pause.is_none() && of.resume.is_some() {
         return Err(value("topology.resume", "given", "only pauses end there: give `pause`, too"));
     }

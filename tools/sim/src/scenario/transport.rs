@@ -1,7 +1,7 @@
 //! The transports of hosts: what limits sockets and queue pairs at both ends.
 
 use super::error::{ScenarioError, value};
-use super::file::{File, RdmaControl, TcpControl, TopologyKind, TransportName};
+use super::file::{File, RdmaControl, TcpControl, TransportName};
 use super::value::Bits;
 use crate::model::Transport;
 use crate::network::{Control, RateControl, Sender};
@@ -49,10 +49,7 @@ impl Transports {
             },
         };
         let of = &file.topology;
-        let target = match of.kind {
-            TopologyKind::FatTree => of.rate,
-            TopologyKind::Rack | TopologyKind::Dumbbell => of.target_rate.unwrap_or(of.rate),
-        };
+        let target = of.target_rate.unwrap_or(of.rate);
         Ok(Self { sockets: sockets(file), pairs: pair(of.rate), answers: pair(target) })
     }
 
