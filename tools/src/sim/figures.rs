@@ -17,7 +17,7 @@ const DISKS: &[Figure] = &[
     Figure {
         name: "intelliqos-2",
         about: "two users of one disk: deadlines, batches and containers (I3)",
-        run: |request| Ok(intelliqos::run(request)),
+        run: intelliqos::run,
         weight: 5,
         scales: false,
     },

@@ -21,194 +21,32 @@
 //! are past, so that the head would go back to running between the files. Ours count them from the
 //! container's beginning, and what a stream got ahead of its promise is to its credit until the
 //! next output ([`arbitration::container`]).
+//!
+//! [`setup`]: a scenario of such readers, as TOML; [`readers`]: its run; [`show`]: what it shows.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod readers;
+mod setup;
+mod show;
+
 use std::fmt::Write as _;
 
-use arbitration::Nanos;
-use arbitration::container::{DiskSet, Scheduler, SetRequest};
-use sluice_sim::device::Disk;
+use arbitration::container::Scheduler;
 
+use self::readers::{Seen, simulate};
 use super::claim::{Bound, Claim, Unit};
 use super::figure::{Made, Plot, Request};
 use super::plot::{Chart, Line};
-use crate::random::Random;
 
-/// Requests that each reader has in flight.
-const DEPTH: u32 = 100;
-/// Time allowed for a request, ns: that of 50 requests in a second.
-const LATENCY: u64 = 20_000_000;
-/// The promised throughput in KiB/s.
-const PROMISED: u64 = 200;
-/// A request, in sectors and in KiB.
-const SECTORS: u32 = 8;
-const KIB: u64 = 4;
-/// Requests that fit into a file.
-const FILE: u64 = (128 << 20) / (KIB << 10);
-/// The first sectors of the files.
-const FILES: [u64; 2] = [200_000_000, 200_000_000 + (32 << 30) / 512];
-/// The time between two requests when the readers start, and from a completion until the reader has
-/// sent another; ns, half of it random.
-const PACE: u64 = 50_000;
-const THINK: u64 = 200_000;
-/// Outputs that are left out while the scheduler learns, and those that count.
-const LEARNING: usize = 10;
-const COUNTED: usize = 250;
+pub(super) use self::setup::Setup;
+pub(super) use self::show::report;
 
-/// The outputs that one reader's user saw with one scheduler.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    /// The requests done between one output and the next.
-    done: Vec<u64>,
-    outputs_per_second: u64,
-}
+const SCENARIO: &str = include_str!("../../scenarios/intelliqos-2.toml");
 
-impl Seen {
-    /// Computes the mean throughput in KiB/s.
-    fn mean(&self) -> f64 {
-        let sum: u64 = self.done.iter().sum();
-        (sum * self.outputs_per_second * KIB) as f64 / self.done.len().max(1) as f64
-    }
-
-    /// Computes the throughput of the worst output in KiB/s.
-    fn worst(&self) -> u64 {
-        self.done.iter().min().map_or(0, |done| done * self.outputs_per_second * KIB)
-    }
-
-    /// Computes the share of outputs with less than was promised, in per cent.
-    fn violations(&self) -> f64 {
-        let short = |done: &&u64| **done * self.outputs_per_second * KIB < PROMISED;
-        let short = self.done.iter().filter(short).count();
-        100.0 * short as f64 / self.done.len().max(1) as f64
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    Sent(u32),
-    Done(u32),
-    Output(u32),
-}
-
-/// Two readers, the scheduler and the disk.
-struct Run {
-    disk: Disk,
-    set: DiskSet,
-    random: Random,
-    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
-    /// The number of events so far, which orders events of the same time.
-    made: u64,
-    /// The request in the disk: its place, and its start.
-    serving: Option<Nanos>,
-    places: Vec<u64>,
-    interval: u64,
-    done: [u64; 2],
-    seen: [Vec<u64>; 2],
-}
-
-impl Run {
-    fn new(scheduler: Scheduler, outputs_per_second: u64, seed: u64) -> Self {
-        let requests = usize::try_from(DEPTH * 2).unwrap_or(usize::MAX);
-        let mut run = Self {
-            disk: Disk::sata_7200(seed),
-            set: DiskSet::new(scheduler, requests, 2),
-            random: Random::new(!seed),
-            events: BinaryHeap::new(),
-            made: 0,
-            serving: None,
-            places: vec![0; requests],
-            interval: 1_000_000_000 / outputs_per_second,
-            done: [0; 2],
-            seen: [Vec::new(), Vec::new()],
-        };
-        for id in 0..DEPTH * 2 {
-            let at = u64::from(id / 2) * PACE + run.random.below(PACE);
-            run.at(Nanos(at), Event::Sent(id));
-        }
-        run.at(Nanos(run.interval), Event::Output(0));
-        run.at(Nanos(run.interval + run.interval / 4), Event::Output(1));
-        run
-    }
-
-    fn at(&mut self, time: Nanos, event: Event) {
-        self.made += 1;
-        self.events.push(Reverse((time, self.made, event)));
-    }
-
-    /// Runs until both users have seen enough outputs.
-    fn go(mut self) -> [Vec<u64>; 2] {
-        while self.seen.iter().any(|seen| seen.len() < LEARNING + COUNTED) {
-            let Some(Reverse((now, _, event))) = self.events.pop() else { break };
-            match event {
-                Event::Sent(id) => self.sent(now, id),
-                Event::Done(id) => self.finished(now, id),
-                Event::Output(reader) => self.output(now, reader),
-            }
-            self.serve(now);
-        }
-        self.seen
-    }
-
-    /// Takes a request in; even numbers are the first reader's, odd ones the second's.
-    fn sent(&mut self, now: Nanos, id: u32) {
-        let [first, second] = FILES;
-        let file = if id.is_multiple_of(2) { first } else { second };
-        let lba = file + self.random.below(FILE) * u64::from(SECTORS);
-        if let Some(place) = self.places.get_mut(id as usize) {
-            *place = lba;
-        }
-        let deadline = now.after(LATENCY);
-        self.set.insert(now, SetRequest { id, stream: id % 2, lba, blocks: SECTORS, deadline });
-    }
-
-    fn finished(&mut self, now: Nanos, id: u32) {
-        if let Some(done) = self.done.get_mut((id % 2) as usize) {
-            *done += 1;
-        }
-        if let Some(since) = self.serving.take() {
-            self.set.completed(now.ns_since(since));
-        }
-        let next = now.after(THINK / 2 + self.random.below(THINK / 2));
-        self.at(next, Event::Sent(id));
-    }
-
-    fn output(&mut self, now: Nanos, reader: u32) {
-        let index = reader as usize;
-        if let (Some(seen), Some(done)) = (self.seen.get_mut(index), self.done.get_mut(index)) {
-            seen.push(std::mem::take(done));
-        }
-        self.set.output(now, reader);
-        self.at(now.after(self.interval), Event::Output(reader));
-    }
-
-    fn serve(&mut self, now: Nanos) {
-        if self.serving.is_some() {
-            return;
-        }
-        let Some(id) = self.set.pick(now) else { return };
-        let lba = self.places.get(id as usize).copied().unwrap_or(0);
-        let time = self.disk.service(now, lba, SECTORS, false);
-        self.serving = Some(now);
-        self.at(now.after(time), Event::Done(id));
-    }
-}
-
-/// Runs both readers on a disk. Returns the outputs that both users see.
-fn simulate(scheduler: Scheduler, outputs_per_second: u64, seed: u64) -> [Seen; 2] {
-    Run::new(scheduler, outputs_per_second, seed).go().map(|done| Seen {
-        done: done.into_iter().skip(LEARNING).take(COUNTED).collect(),
-        outputs_per_second,
-    })
-}
-
-/// Computes the mean of both in KiB/s, the worst output of either, and violations of both in per
-/// cent.
-fn both(seen: &[Seen; 2]) -> (f64, u64, f64) {
-    let [first, second] = seen;
-    let mean = f64::midpoint(first.mean(), second.mean());
-    let violations = f64::midpoint(first.violations(), second.violations());
-    (mean, first.worst().min(second.worst()), violations)
+/// Computes the mean of all in KiB/s, the worst output of any, and violations of all in per cent.
+fn all_of(seen: &[Seen]) -> (f64, f64, f64) {
+    let mean = |of: fn(&Seen) -> f64| seen.iter().map(of).sum::<f64>() / seen.len().max(1) as f64;
+    let worst = seen.iter().map(Seen::worst).fold(f64::INFINITY, f64::min);
+    (mean(Seen::mean), worst, mean(Seen::violations))
 }
 
 /// The schedulers.
@@ -228,7 +66,7 @@ struct Stages {
     /// The mean throughput in KiB/s.
     means: [f64; 3],
     /// The throughput of the worst output in KiB/s.
-    worst: [u64; 3],
+    worst: [f64; 3],
     /// The share of outputs below what was promised, in per cent.
     below: [f64; 3],
     /// The throughput that the first reader's outputs told, by their number.
@@ -236,23 +74,23 @@ struct Stages {
 }
 
 impl Stages {
-    fn new(scheduler: Scheduler, seed: u64) -> Self {
+    fn new(setup: &Setup, scheduler: Scheduler, seed: u64) -> anyhow::Result<Self> {
         let mut line = Vec::new();
-        let stages = STAGES.map(|outputs| {
-            let seen = simulate(scheduler, outputs, seed);
-            let [first, _] = &seen;
-            let told = first.done.iter().map(|done| (done * outputs * KIB) as f64);
-            for throughput in told {
-                line.push((line.len() as f64, throughput));
+        let [first, second, third] = STAGES.map(|outputs_per_second| {
+            let setup = Setup { scheduler, outputs_per_second, ..setup.clone() };
+            let seen = simulate(&setup, seed)?;
+            for told in seen.first().iter().flat_map(|first| &first.told) {
+                line.push((line.len() as f64, *told as f64 / 1024.0));
             }
-            both(&seen)
+            anyhow::Ok(all_of(&seen))
         });
-        Self {
+        let stages = [first?, second?, third?];
+        Ok(Self {
             means: stages.map(|(mean, _, _)| mean),
             worst: stages.map(|(_, worst, _)| worst),
             below: stages.map(|(_, _, below)| below),
             line,
-        }
+        })
     }
 
     /// Computes the largest gain over other stages, as a part.
@@ -279,8 +117,15 @@ const SEEKS: &str = "It runs from one file to the other and back for two request
     the 7200 turns a minute alone.";
 
 /// Makes the figure.
-pub(crate) fn run(request: Request) -> Made {
-    let all = SCHEDULERS.map(|(_, scheduler)| Stages::new(scheduler, request.seed));
+///
+/// # Errors
+///
+/// The scenario is wrong.
+pub(super) fn run(request: Request) -> anyhow::Result<Made> {
+    let setup = Setup::parse(SCENARIO)?;
+    let [vanilla, eight, sixteen, containers] =
+        SCHEDULERS.map(|(_, scheduler)| Stages::new(&setup, scheduler, request.seed));
+    let all = [vanilla?, eight?, sixteen?, containers?];
     let mut title = String::from(
         "intelliQoS, Fig. 2 (I3): what two users see of a disk: 50 requests of 4 KiB in a second are \
          promised to each, 200 KiB/s.\n\n\
@@ -291,8 +136,10 @@ pub(crate) fn run(request: Request) -> Made {
             let at = of.means.iter().zip(of.worst.iter().zip(of.below)).nth(stage);
             let Some((mean, (worst, below))) = at else { continue };
             // Writing to a string does not fail.
-            let _ =
-                writeln!(title, "{outputs:>5}/s  {name:15} {mean:>6.0} {worst:>6} {below:>14.1} %");
+            let _ = writeln!(
+                title,
+                "{outputs:>5}/s  {name:15} {mean:>6.0} {worst:>6.0} {below:>14.1} %"
+            );
         }
     }
     let claims = claims(&all);
@@ -305,7 +152,7 @@ pub(crate) fn run(request: Request) -> Made {
         x: "outputs",
         lines: SCHEDULERS.into_iter().zip(all).map(line).collect(),
     };
-    Made::of(&title, claims, [("intelliqos-2", Plot::Lines(chart))])
+    Ok(Made::of(&title, claims, [("intelliqos-2", Plot::Lines(chart))]))
 }
 
 fn claims([vanilla, eight, sixteen, containers]: &[Stages; 4]) -> Vec<Claim> {
@@ -378,10 +225,18 @@ fn claims([vanilla, eight, sixteen, containers]: &[Stages; 4]) -> Vec<Claim> {
 mod tests {
     use super::*;
 
+    /// The promised throughput in KiB/s.
+    const PROMISED: f64 = 200.0;
+
+    fn of(scheduler: Scheduler, outputs_per_second: u64, seed: u64) -> Vec<Seen> {
+        let setup = Setup::parse(SCENARIO).unwrap();
+        simulate(&Setup { scheduler, outputs_per_second, ..setup }, seed).unwrap()
+    }
+
     #[test]
     fn i3_containers_beat_vanilla_by_half_and_no_user_sees_it() {
         for outputs in [1, 2, 5] {
-            let of = |scheduler| both(&simulate(scheduler, outputs, 1));
+            let of = |scheduler| all_of(&of(scheduler, outputs, 1));
             let (vanilla, worst, short) = of(Scheduler::Vanilla);
             assert!(vanilla > 220.0 && vanilla < 300.0, "{vanilla}: a little above 200");
             assert!(worst >= PROMISED && short == 0.0, "vanilla at {outputs}: {worst}");
@@ -396,19 +251,19 @@ mod tests {
     fn i3_batches_are_quick_and_users_who_look_often_see_it() {
         let mut before = 0.0;
         for outputs in [1, 2, 5] {
-            let of = |scheduler| both(&simulate(scheduler, outputs, 1));
+            let of = |scheduler| all_of(&of(scheduler, outputs, 1));
             let ((eight, _, short), (sixteen, worst, shorter)) =
                 (of(Scheduler::Batch(8)), of(Scheduler::Batch(16)));
             assert!(eight > 420.0 && sixteen > eight, "{eight}, {sixteen}");
             assert!(short > 5.0 && shorter > short && short > before, "{short}, {shorter}");
-            assert!(worst < PROMISED / 4, "{worst}: and by how much");
+            assert!(worst < PROMISED / 4.0, "{worst}: and by how much");
             before = short;
         }
     }
 
     #[test]
     fn the_seed_decides_everything() {
-        let of = |seed| simulate(Scheduler::Containers, 5, seed);
+        let of = |seed| of(Scheduler::Containers, 5, seed);
         assert_eq!(of(3), of(3));
         assert_ne!(of(3), of(4));
     }

@@ -5,6 +5,8 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use sluice_sim::report::Report;
 
+use super::{fahrrad, intelliqos};
+
 /// A kind of scenario that is not of a whole target.
 #[derive(Debug)]
 pub(super) struct Kind {
@@ -25,7 +27,22 @@ pub(super) trait Part {
 }
 
 /// All kinds.
-const KINDS: &[Kind] = &[];
+const KINDS: &[Kind] = &[
+    Kind { name: "disk-reservations", read: |text| Ok(Box::new(fahrrad::Setup::parse(text)?)) },
+    Kind { name: "disk-containers", read: |text| Ok(Box::new(intelliqos::Setup::parse(text)?)) },
+];
+
+impl Part for fahrrad::Setup {
+    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
+        fahrrad::report(self, seed.unwrap_or(self.seed))
+    }
+}
+
+impl Part for intelliqos::Setup {
+    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
+        intelliqos::report(self, seed.unwrap_or(self.seed))
+    }
+}
 
 /// What every scenario may have.
 #[derive(Debug, Deserialize)]
@@ -69,8 +86,6 @@ mod tests {
         "e2e-21",
         "e2e-22",
         "e2e-23",
-        "fahrrad-3",
-        "intelliqos-2",
         "haechi-6",
         "haechi-7",
         "haechi-8",

@@ -103,25 +103,7 @@ fn hard_disk(of: &Namespace, number: usize, seed: u64) -> Result<Disk, ScenarioE
 
 /// Makes the properties of a hard disk.
 fn geometry(of: &Namespace) -> disk::Settings {
-    let (of, source) = (of.disk.clone().unwrap_or_default(), disk::Settings::default());
-    let time = |given: Option<Time>, before: Duration| given.map_or(before, |time| time.0);
-    let ahead = of.read_ahead.map(|bytes| u32::try_from(bytes.0 / 512).unwrap_or(u32::MAX));
-    disk::Settings {
-        rpm: of.rpm.unwrap_or(source.rpm),
-        cylinders: of.cylinders.unwrap_or(source.cylinders),
-        heads: of.heads.unwrap_or(source.heads),
-        outer_sectors: of.outer_sectors.unwrap_or(source.outer_sectors),
-        inner_sectors: of.inner_sectors.unwrap_or(source.inner_sectors),
-        zones: of.zones.unwrap_or(source.zones),
-        seek_min: time(of.seek_min, source.seek_min),
-        seek_mean: time(of.seek_mean, source.seek_mean),
-        seek_max: time(of.seek_max, source.seek_max),
-        head_switch: time(of.head_switch, source.head_switch),
-        write_settle: time(of.write_settle, source.write_settle),
-        settle_spread: time(of.settle_spread, source.settle_spread),
-        overhead: time(of.overhead, source.overhead),
-        read_ahead: ahead.unwrap_or(source.read_ahead),
-    }
+    of.disk.clone().unwrap_or_default().settings()
 }
 
 /// Makes the properties of a drive.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use units::Class;
 
+use super::disk::DiskGeometry;
 use super::error::{ScenarioError, value};
 use super::profile::DeviceProfile;
 use super::value::{Bits, Bytes, LoadRate, Part, Time};
@@ -269,7 +270,7 @@ pub(super) struct Namespace {
     pub(super) device: DeviceKind,
     pub(super) size: Option<Bytes>,
     pub(super) ssd: Option<Ssd>,
-    pub(super) disk: Option<Disk>,
+    pub(super) disk: Option<DiskGeometry>,
     pub(super) pm: Option<Pm>,
     pub(super) profile: Option<DeviceProfile>,
     pub(super) window: Option<Window>,
@@ -327,26 +328,6 @@ pub(super) enum ChipOrder {
     Arrival,
     /// By class, with the weights of `[qos]`.
     Classes,
-}
-
-/// `disk`: the properties of a hard disk.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Disk {
-    pub(super) rpm: Option<u32>,
-    pub(super) cylinders: Option<u32>,
-    pub(super) heads: Option<u32>,
-    pub(super) outer_sectors: Option<u32>,
-    pub(super) inner_sectors: Option<u32>,
-    pub(super) zones: Option<u32>,
-    pub(super) seek_min: Option<Time>,
-    pub(super) seek_mean: Option<Time>,
-    pub(super) seek_max: Option<Time>,
-    pub(super) head_switch: Option<Time>,
-    pub(super) write_settle: Option<Time>,
-    pub(super) settle_spread: Option<Time>,
-    pub(super) overhead: Option<Time>,
-    pub(super) read_ahead: Option<Bytes>,
 }
 
 /// `pm`: the properties of persistent memory.

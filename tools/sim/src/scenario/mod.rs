@@ -5,6 +5,7 @@
 //! key, with what would be right.
 
 mod device;
+mod disk;
 mod error;
 mod file;
 mod loads;
@@ -24,6 +25,7 @@ use crate::model::Plan;
 
 use self::file::File;
 
+pub use disk::DiskGeometry;
 pub use error::ScenarioError;
 pub use file::ClassName;
 pub use outcome::{Outcome, Row, Switches, spread};

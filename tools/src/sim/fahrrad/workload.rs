@@ -1,8 +1,12 @@
-//! The streams of the figure.
+//! The streams.
+
+use std::ops::Range;
 
 use arbitration::Nanos;
 use arbitration::reservation::{Budget, Locality, Terms};
+use serde::Deserialize;
 
+use super::super::disk::SECTOR;
 use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
@@ -17,35 +21,46 @@ pub(super) struct DiskRequest {
 }
 
 /// The arrivals of requests.
-#[derive(Clone, Copy, Debug)]
-enum Arrivals {
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(tag = "process", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Arrivals {
     /// A number of requests each second, evenly. A request that finds `room` others waiting is
     /// lost: a recorder's buffer is full.
-    Even { per_second: u64, room: u64 },
-    /// Bursts of a number of requests, at a number of random moments in 100 s.
-    Bursts { size: u64, per_100_s: u64 },
+    Constant { rate: u64, room: Option<u64> },
+    /// `count` requests at random moments, so that they are this number each second in the mean.
+    Burst { rate: u64, count: u64 },
     /// A request whenever fewer than this number are outstanding.
-    Outstanding(u64),
+    Closed { depth: u64 },
+}
+
+impl Arrivals {
+    /// Returns the requests per second, where they do not wait for others.
+    pub(super) const fn rate(self) -> u64 {
+        match self {
+            Self::Constant { rate, .. } | Self::Burst { rate, .. } => rate,
+            Self::Closed { .. } => 0,
+        }
+    }
 }
 
 /// The places of requests.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// Places one after the other from here on.
-    Sequential(u64),
-    /// Random places from the first to the second.
-    Random(u64, u64),
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Places one after the other, and from the start of the area again.
+    Sequential { next: u64, area: Range<u64> },
+    /// Random places.
+    Random(Range<u64>),
 }
 
 /// A stream of reads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Stream {
-    pub(super) name: &'static str,
-    /// The requests that the stream reserves for each second.
+    pub(super) name: String,
+    /// The requests that the stream reserves for each second; 0: it reserves nothing.
     pub(super) reserves: u64,
     /// The sectors of a request.
     pub(super) blocks: u32,
-    arrivals: Arrivals,
+    pub(super) arrivals: Arrivals,
     place: Place,
     /// The time of the next requests.
     next: Nanos,
@@ -57,15 +72,27 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Makes the terms that the stream asks the broker for.
-    pub(super) fn terms(&self) -> Terms {
+    /// Makes a stream before its first request.
+    pub(super) const fn new(
+        name: String,
+        reserves: u64,
+        blocks: u32,
+        arrivals: Arrivals,
+        place: Place,
+    ) -> Self {
+        let (next, due) = (Nanos::ZERO, (0, 0));
+        Self { name, reserves, blocks, arrivals, place, next, outstanding: 0, due, lost: 0 }
+    }
+
+    /// Makes the terms that the stream asks the broker for; `None`: it asks for nothing.
+    pub(super) fn terms(&self) -> Option<Terms> {
         let locality = match self.place {
-            Place::Sequential(_) => Locality::Sequential,
-            Place::Random(..) => Locality::Random,
+            Place::Sequential { .. } => Locality::Sequential,
+            Place::Random(_) => Locality::Random,
         };
-        let request_bytes = self.blocks.saturating_mul(512);
+        let request_bytes = self.blocks.saturating_mul(SECTOR);
         let terms = Terms::of(Budget::Operations(self.reserves), Nanos(SECOND));
-        Terms { request_bytes, locality, ..terms }
+        (self.reserves > 0).then_some(Terms { request_bytes, locality, ..terms })
     }
 
     /// Hands all requests that have come by `now` to `take`.
@@ -76,24 +103,25 @@ impl Stream {
         mut take: impl FnMut(DiskRequest),
     ) {
         match self.arrivals {
-            Arrivals::Even { per_second, room } => {
+            Arrivals::Constant { rate, room } => {
                 while self.next <= now {
-                    self.next = self.next.after(SECOND / per_second.max(1));
-                    if self.outstanding < room {
+                    self.next = self.next.after(SECOND / rate.max(1));
+                    if room.is_none_or(|room| self.outstanding < room) {
                         take(self.request(now, random));
                     } else {
                         self.lost += 1;
                     }
                 }
             }
-            Arrivals::Bursts { size, per_100_s } => {
+            Arrivals::Burst { rate, count } => {
                 while self.next <= now {
-                    self.next = self.next.after(random.below(200 * SECOND / per_100_s.max(1)));
-                    (0..size).for_each(|_| take(self.request(now, random)));
+                    let most = 2 * count * SECOND / rate.max(1);
+                    self.next = self.next.after(random.below(most));
+                    (0..count).for_each(|_| take(self.request(now, random)));
                 }
             }
-            Arrivals::Outstanding(count) => {
-                while self.outstanding < count {
+            Arrivals::Closed { depth } => {
+                while self.outstanding < depth {
                     take(self.request(now, random));
                 }
             }
@@ -103,7 +131,7 @@ impl Stream {
     /// Returns when the next requests come, if not at a completion.
     pub(super) fn next(&self) -> Nanos {
         match self.arrivals {
-            Arrivals::Outstanding(_) => Nanos::MAX,
+            Arrivals::Closed { .. } => Nanos::MAX,
             _ => self.next,
         }
     }
@@ -111,20 +139,25 @@ impl Stream {
     fn request(&mut self, now: Nanos, random: &mut Random) -> DiskRequest {
         self.outstanding += 1;
         let due = self.next_due(now);
+        let blocks = u64::from(self.blocks);
         let position = match &mut self.place {
-            Place::Sequential(next) => {
-                let position = *next;
-                *next += u64::from(self.blocks);
+            Place::Sequential { next, area } => {
+                let position = if *next + blocks > area.end { area.start } else { *next };
+                *next = position + blocks;
                 position
             }
-            Place::Random(from, to) => *from + random.below(to.saturating_sub(*from)),
+            Place::Random(area) => area.start + random.below(area.end.saturating_sub(area.start)),
         };
         DiskRequest { due, position }
     }
 
     /// Computes when the next request is due by the reservation, in ns. The requests that wait at
-    /// the beginning of a second are served in that second, as many as are reserved.
+    /// the beginning of a second are served in that second, as many as are reserved. Without a reservation
+    /// no request is due.
     fn next_due(&mut self, now: Nanos) -> u64 {
+        if self.reserves == 0 {
+            return u64::MAX;
+        }
         let (last, count) = self.due;
         let next = if count < self.reserves { last } else { last + 1 }.max(now.0 / SECOND + 2);
         self.due = (next, if next == last { count + 1 } else { 1 });
@@ -132,30 +165,18 @@ impl Stream {
     }
 }
 
-/// Makes two media streams, transactions that come in bursts, and a backup or rebuild in the
-/// background that has `background` requests outstanding, on a disk of `sectors` sectors.
-pub(super) fn streams(sectors: u64, background: u64) -> [Stream; 4] {
-    let stream = |name, reserves, blocks, arrivals, place| Stream {
-        name,
-        reserves,
-        blocks,
-        arrivals,
-        place,
-        next: Nanos::ZERO,
-        outstanding: 0,
-        due: (0, 0),
-        lost: 0,
-    };
-    // Each has buffers for two periods.
-    let even = |per_second| Arrivals::Even { per_second, room: 2 * per_second };
-    let bursts = Arrivals::Bursts { size: 100, per_100_s: 20 };
-    let (first, second) = (sectors / 10, sectors / 5 * 3);
-    let tables = Place::Random(sectors / 4, sectors / 2);
-    let backlog = Arrivals::Outstanding(background);
-    [
-        stream("media 1", 400, 64, even(400), Place::Sequential(first)),
-        stream("media 2", 200, 64, even(200), Place::Sequential(second)),
-        stream("transactions", 20, 8, bursts, tables),
-        stream("background", 10, 8, backlog, Place::Random(0, sectors)),
-    ]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequential_stream_begins_its_area_again_and_without_a_reservation_nothing_is_due() {
+        let place = Place::Sequential { next: 100, area: 100..125 };
+        let arrivals = Arrivals::Closed { depth: 5 };
+        let mut stream = Stream::new("media".to_owned(), 0, 10, arrivals, place);
+        let mut requests = Vec::new();
+        stream.arrive(Nanos::ZERO, &mut Random::new(1), |request| requests.push(request));
+        let request = |position| DiskRequest { due: u64::MAX, position };
+        assert_eq!(requests, [100, 110, 100, 110, 100].map(request));
+    }
 }

@@ -1,0 +1,213 @@
+//! A scenario of readers of a disk whose users see outputs, as TOML.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use arbitration::container::Scheduler;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use sluice_sim::device::disk;
+use sluice_sim::scenario::DiskGeometry;
+use sluice_sim::scenario::value::{Bytes, Time};
+use units::nanos;
+
+use super::super::disk::{Area, blocks, first_seed, four_kib, names, properties, within};
+
+/// The longest time of a reader's.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "model")]
+    _model: IgnoredAny,
+    #[serde(default)]
+    title: String,
+    #[serde(default = "first_seed")]
+    seed: u64,
+    #[serde(default)]
+    scheduler: SchedulerName,
+    batch: Option<u32>,
+    outputs: u32,
+    #[serde(default)]
+    learning: usize,
+    counted: usize,
+    #[serde(default)]
+    disk: DiskGeometry,
+    #[serde(default, rename = "stream")]
+    streams: Vec<Entry>,
+}
+
+/// The scheduler of the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SchedulerName {
+    #[default]
+    Containers,
+    Batches,
+    Vanilla,
+}
+
+/// A `[[stream]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    #[serde(default = "depth")]
+    depth: u32,
+    #[serde(default = "nothing")]
+    pace: Time,
+    #[serde(default = "nothing")]
+    think: Time,
+    #[serde(default = "four_kib")]
+    size: Bytes,
+    #[serde(default)]
+    area: Area,
+    latency: Time,
+    promised: Bytes,
+}
+
+const fn depth() -> u32 {
+    32
+}
+
+const fn nothing() -> Time {
+    Time(Duration::ZERO)
+}
+
+/// A scenario that was read.
+#[derive(Clone, Debug)]
+pub(in crate::sim) struct Setup {
+    pub(super) title: String,
+    pub(in crate::sim) seed: u64,
+    pub(super) scheduler: Scheduler,
+    pub(super) disk: disk::Settings,
+    /// The outputs that each user sees in a second.
+    pub(super) outputs_per_second: u64,
+    /// The outputs that are left out while the scheduler learns, and those that count.
+    pub(super) learning: usize,
+    pub(super) counted: usize,
+    pub(super) streams: Vec<Stream>,
+}
+
+/// A reader of random blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub(super) name: String,
+    /// The requests in flight.
+    pub(super) depth: u32,
+    /// The time between two requests when the reader starts, ns.
+    pub(super) pace: u64,
+    /// The time from a completion until the reader has sent another request, ns, half of it random.
+    pub(super) think: u64,
+    /// The sectors of a request.
+    pub(super) blocks: u32,
+    /// The sectors of its file.
+    pub(super) area: Range<u64>,
+    /// The time allowed for a request, ns.
+    pub(super) latency: u64,
+    /// The promised throughput, bytes per second.
+    pub(super) promised: u64,
+}
+
+impl Setup {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    ///
+    /// A key or a value is wrong.
+    pub(in crate::sim) fn parse(text: &str) -> anyhow::Result<Self> {
+        let file: File = toml::from_str(text)?;
+        let (disk, sectors) = properties(&file.disk)?;
+        let scheduler = match (file.scheduler, file.batch) {
+            (SchedulerName::Containers, None) => Scheduler::Containers,
+            (SchedulerName::Vanilla, None) => Scheduler::Vanilla,
+            (SchedulerName::Batches, size) => {
+                let size = size.unwrap_or(8);
+                within("batch", &size, &(1..=65_536))?;
+                Scheduler::Batch(size)
+            }
+            (_, Some(size)) => {
+                anyhow::bail!(
+                    "`batch` is {size}: it is for `scheduler = \"batches\"`: leave it out"
+                )
+            }
+        };
+        within("outputs", &file.outputs, &(1..=1000))?;
+        within("learning", &file.learning, &(0..=100_000))?;
+        within("counted", &file.counted, &(1..=100_000))?;
+        names(file.streams.iter().map(|stream| stream.name.as_str()))?;
+        let entries = file.streams.into_iter().zip(1..);
+        let streams = entries.map(|(entry, number)| entry.stream(number, sectors));
+        Ok(Self {
+            title: file.title,
+            seed: file.seed,
+            scheduler,
+            disk,
+            outputs_per_second: file.outputs.into(),
+            learning: file.learning,
+            counted: file.counted,
+            streams: streams.collect::<anyhow::Result<_>>()?,
+        })
+    }
+}
+
+impl Entry {
+    /// Makes the stream, on a disk of so many sectors.
+    fn stream(self, number: usize, disk: u64) -> anyhow::Result<Stream> {
+        let at = format!("stream {number}");
+        within(&format!("{at}.depth"), &self.depth, &(1..=4096))?;
+        for (key, time) in [("pace", self.pace), ("think", self.think), ("latency", self.latency)] {
+            within(&format!("{at}.{key}"), &time.0, &(Duration::ZERO..=LONGEST))?;
+        }
+        let blocks = blocks(&at, self.size)?;
+        Ok(Stream {
+            depth: self.depth,
+            pace: nanos(self.pace.0),
+            think: nanos(self.think.0),
+            blocks,
+            area: self.area.sectors(&at, blocks, disk)?,
+            latency: nanos(self.latency.0),
+            promised: self.promised.0,
+            name: self.name,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = include_str!("../../../scenarios/intelliqos-2.toml");
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        Setup::parse(SCENARIO).unwrap();
+        for (from, to, key, says) in [
+            ("\"containers\" ", "\"fair\" ", "scheduler", "`batches`"),
+            ("\"containers\" ", "\"vanilla\"\nbatch = 8", "`batch`", "leave it out"),
+            ("\"containers\" ", "\"batches\"\nbatch = 0", "`batch`", "1 to 65536"),
+            ("outputs = 1 ", "outputs = 0", "`outputs`", "1 to 1000"),
+            ("outputs = 1 ", "prints = 1", "prints", "`outputs`"),
+            ("learning = 10 ", "learning = 100_001", "`learning`", "0 to 100000"),
+            ("counted = 250", "counted = 0", "`counted`", "1 to 100000"),
+            ("\"second\"", "\"first\"", "`stream 2.name`", "of its own"),
+            ("depth = 100 ", "depth = 5000", "`stream 1.depth`", "1 to 4096"),
+            ("\"50 us\"", "\"2 h\"", "`stream 1.pace`", "3600s"),
+            ("\"200 us\"", "\"2 h\"", "`stream 1.think`", "3600s"),
+            ("\"20 ms\"", "\"2 h\"", "`stream 1.latency`", "3600s"),
+            ("latency = \"20 ms\"", "", "latency", "missing"),
+            ("\"4 KiB\"", "0", "`stream 1.size`", "512"),
+            ("\"128 MiB\"", "\"1 KiB\"", "`stream 1.area`", "leave room"),
+            ("\"102.4 GB\"", "\"600 GB\"", "`stream 1.area`", "where the disk does"),
+            ("\"200 KiB\"", "\"fast\"", "promised", "\"64 KiB\""),
+            ("\n[[stream]]", "\n[disk]\nrpm = 3\n[[stream]]", "[disk]: `rpm`", "1000 to 30000"),
+        ] {
+            assert!(SCENARIO.contains(from), "{from}");
+            let error = Setup::parse(&SCENARIO.replacen(from, to, 1)).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.contains(key) && error.contains(says), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a scenario's run shows.
+
+use arbitration::container::Scheduler;
+use sluice_sim::report::{Axis, Chart, Column, Kind, Report, Series, Table};
+
+use super::readers::{Seen, simulate};
+use super::setup::{Setup, Stream};
+
+/// Runs a scenario with a seed, and makes the report.
+///
+/// # Errors
+///
+/// The disk cannot be.
+pub(in crate::sim) fn report(setup: &Setup, seed: u64) -> anyhow::Result<Report> {
+    let seen = simulate(setup, seed)?;
+    let scheduler = match setup.scheduler {
+        Scheduler::Containers => "containers".to_owned(),
+        Scheduler::Vanilla => "vanilla".to_owned(),
+        Scheduler::Batch(size) => format!("batches of {size}"),
+    };
+    let row = |(stream, seen): (&Stream, &Seen)| {
+        vec![
+            stream.name.clone(),
+            format!("{:.0}", stream.promised as f64 / 1024.0),
+            format!("{:.0}", seen.mean()),
+            format!("{:.0}", seen.worst()),
+            format!("{:.1}", seen.violations()),
+        ]
+    };
+    let line = |(stream, seen): (&Stream, &Seen)| Series {
+        name: stream.name.clone(),
+        points: (1_u32..)
+            .zip(&seen.told)
+            .map(|(at, told)| (f64::from(at), *told as f64 / 1024.0))
+            .collect(),
+    };
+    let columns = [
+        ("stream", ""),
+        ("promised", "KiB/s"),
+        ("mean", "KiB/s"),
+        ("worst output", "KiB/s"),
+        ("outputs below", "%"),
+    ];
+    let streams = || setup.streams.iter().zip(&seen);
+    Ok(Report {
+        title: setup.title.clone(),
+        about: vec![format!(
+            "{} outputs of each stream, {} in a second, seed {seed}, with the scheduler: {scheduler}.",
+            setup.counted, setup.outputs_per_second
+        )],
+        tables: vec![Table {
+            title: "What the user of each stream sees".to_owned(),
+            file: "streams".to_owned(),
+            columns: columns.map(|(name, unit)| Column::new(name, unit)).to_vec(),
+            names: 1,
+            rows: streams().map(row).collect(),
+            note: "an output tells what was read since the one before it".to_owned(),
+        }],
+        charts: vec![Chart {
+            title: "Throughput that outputs tell".to_owned(),
+            file: "streams".to_owned(),
+            x: Axis::linear("outputs"),
+            y: Axis::linear("throughput, KiB/s"),
+            kind: Kind::Lines(streams().map(line).collect()),
+        }],
+        scenario: String::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = include_str!("../../../scenarios/intelliqos-2.toml");
+
+    /// Runs the figure's scenario, shortened, with changes; returns the numbers of each stream's row.
+    fn rows(changes: &[(&str, &str)]) -> Vec<Vec<f64>> {
+        let mut text = SCENARIO.replace("counted = 250", "counted = 40");
+        for (from, to) in changes {
+            assert!(text.contains(from), "{from}");
+            text = text.replacen(from, to, 1);
+        }
+        let report = report(&Setup::parse(&text).unwrap(), 1).unwrap();
+        let [table] = &report.tables[..] else { panic!("one table: {report:?}") };
+        assert!(matches!(&report.charts[..], [Chart { kind: Kind::Lines(lines), .. }]
+            if lines.iter().all(|line| line.points.len() == 40)));
+        let numbers = |row: &Vec<String>| row[1..].iter().map(|of| of.parse().unwrap()).collect();
+        table.rows.iter().map(numbers).collect()
+    }
+
+    #[test]
+    fn containers_keep_the_promise_and_batches_do_not() {
+        for row in rows(&[]) {
+            assert!(
+                row[0] == 200.0 && row[1] > 300.0 && row[2] >= 200.0 && row[3] == 0.0,
+                "{row:?}"
+            );
+        }
+        let batches = rows(&[("\"containers\" ", "\"batches\"\nbatch = 16\n")]);
+        assert!(batches.iter().all(|row| row[2] < 200.0 && row[3] > 0.0), "{batches:?}");
+    }
+
+    #[test]
+    fn each_key_changes_the_run() {
+        let before = rows(&[]);
+        for change in [
+            ("\"containers\" ", "\"vanilla\" "),
+            ("\"containers\" ", "\"batches\" "),
+            ("outputs = 1 ", "outputs = 5 "),
+            ("learning = 10 ", "learning = 0 "),
+            ("depth = 100 ", "depth = 10 "),
+            ("\"50 us\"", "\"5 ms\""),
+            ("\"200 us\"", "\"200 ms\""),
+            ("\"4 KiB\"", "\"8 KiB\""),
+            ("\"102.4 GB\"", "\"10.24 GB\""),
+            ("\"20 ms\"", "\"40 ms\""),
+            ("\"200 KiB\"", "\"800 KiB\""),
+            ("\n[[stream]]", "\n[disk]\nseek_min = '100 us'\n[[stream]]"),
+        ] {
+            assert_ne!(rows(&[change]), before, "{change:?}");
+        }
+        assert_eq!(rows(&[]), before, "the same each time");
+    }
+
+    #[test]
+    fn no_extreme_of_any_key_ends_in_anything_but_a_report() {
+        for change in [
+            ("depth = 100 ", "depth = 4096 "),
+            ("\"50 us\"", "\"1 h\""),
+            ("\"200 us\"", "\"1 h\""),
+            ("think = \"200 us\"", ""),
+            ("\"4 KiB\"", "\"16 MiB\""),
+            ("area = { from = \"102.4 GB\", span = \"128 MiB\" }", ""),
+            ("\"20 ms\"", "\"0 s\""),
+            ("\"200 KiB\"", "\"16 EiB\""),
+        ] {
+            rows(&[change]);
+        }
+    }
+}
