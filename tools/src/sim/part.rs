@@ -5,7 +5,7 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use sluice_sim::report::Report;
 
-use super::{fahrrad, intelliqos};
+use super::{fahrrad, haechi, intelliqos};
 
 /// A kind of scenario that is not of a whole target.
 #[derive(Debug)]
@@ -28,9 +28,16 @@ pub(super) trait Part {
 
 /// All kinds.
 const KINDS: &[Kind] = &[
+    Kind { name: "haechi", read: |text| Ok(Box::new(haechi::scenario::read(text)?)) },
     Kind { name: "disk-reservations", read: |text| Ok(Box::new(fahrrad::Setup::parse(text)?)) },
     Kind { name: "disk-containers", read: |text| Ok(Box::new(intelliqos::Setup::parse(text)?)) },
 ];
+
+impl Part for haechi::scenario::Scenario {
+    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
+        self.run(seed)
+    }
+}
 
 impl Part for fahrrad::Setup {
     fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
@@ -86,20 +93,6 @@ mod tests {
         "e2e-21",
         "e2e-22",
         "e2e-23",
-        "haechi-6",
-        "haechi-7",
-        "haechi-8",
-        "haechi-9",
-        "haechi-10",
-        "haechi-11",
-        "haechi-12",
-        "haechi-13",
-        "haechi-14",
-        "haechi-15",
-        "haechi-16",
-        "haechi-17",
-        "haechi-18",
-        "haechi-19",
     ];
 
     #[test]

@@ -1,65 +1,35 @@
 //! Fig. 16 to 19 (docs/sources.md, H4): the capacity as it is estimated while it changes.
 
-use pmem::experiments::{AGGREGATE, CHANGE, Distribution, Outcome, System, Testbed, fig16};
+use pmem::experiments::{AGGREGATE, Outcome};
 
-use super::show::{least, lines, testbed};
+use super::scenario;
+use super::show::{least, lines, run, uniform};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 
-/// A run of Fig. 16 to 19, in I/Os of a period at the paper's size.
-#[derive(Debug)]
-struct Run {
-    testbed: Testbed,
-    outcome: Outcome,
+/// The period in which congestion begins or ends in the figures' scenarios.
+const CHANGE: usize = 15;
+
+/// Returns what C1 has reserved.
+fn reserved(run: &Outcome) -> f64 {
+    run.reserved.first().copied().unwrap_or_default()
 }
 
-impl Run {
-    fn new(request: Request, distribution: Distribution, congested: bool) -> Self {
-        let testbed = testbed(request);
-        let outcome = fig16(testbed, distribution, System::Haechi, congested);
-        Self { testbed, outcome }
-    }
-
-    /// Returns the capacity that was estimated for each period.
-    fn estimates(&self) -> Vec<f64> {
-        let periods = self.outcome.record.periods.iter();
-        periods.map(|period| self.testbed.up(period.capacity.0 as f64)).collect()
-    }
-
-    /// Returns the I/Os of some clients in each period, without those of the background.
-    fn done(&self, clients: core::ops::Range<usize>) -> Vec<f64> {
-        let periods = self.outcome.record.periods.iter();
-        let sum = |all: &[u64]| all.iter().skip(clients.start).take(clients.len()).sum::<u64>();
-        periods.map(|period| self.testbed.up(sum(&period.completed) as f64)).collect()
-    }
-
-    /// Returns the mean of I/Os of some clients in some periods.
-    fn mean(&self, clients: core::ops::Range<usize>, periods: core::ops::Range<usize>) -> f64 {
-        let count = periods.len().max(1) as f64;
-        self.done(clients).iter().skip(periods.start).take(periods.len()).sum::<f64>() / count
-    }
-
-    /// Returns what C1 has reserved.
-    fn reserved(&self) -> f64 {
-        self.outcome.reserved.first().copied().unwrap_or_default()
-    }
-
-    /// Claims of a uniform run that C1 has its reservation in each period but the first.
-    fn keeps_reservation(&self) -> Claim {
-        Claim::new(
-            "uniform: least of C1, of its reservation",
-            "met",
-            least(self.done(0..1).into_iter().skip(1)) / self.reserved(),
-            Unit::Percent,
-            Bound::AtLeast(1.0),
-        )
-    }
+/// Claims of a uniform run that C1 has its reservation in each period but the first.
+fn keeps_reservation(run: &Outcome) -> Claim {
+    Claim::new(
+        "uniform: least of C1, of its reservation",
+        "met",
+        least(run.completed(0..1).into_iter().skip(1)) / reserved(run),
+        Unit::Percent,
+        Bound::AtLeast(1.0),
+    )
 }
 
-/// Runs both distributions; background jobs come in the middle, or go.
-fn both(request: Request, congested: bool) -> [Run; 2] {
-    [Distribution::Uniform, Distribution::Zipf]
-        .map(|distribution| Run::new(request, distribution, congested))
+/// Runs a scenario with equal reservations, and as it is, with Zipf's.
+fn both(scenario: &str, request: Request) -> anyhow::Result<[Outcome; 2]> {
+    let set_up = scenario::read(scenario)?.experiment;
+    Ok([run(&uniform(&set_up), request)?, run(&set_up, request)?])
 }
 
 /// Counts the steps from one number to the next in which they do not fall.
@@ -74,33 +44,38 @@ fn over_time(name: &str, numbers: &[f64]) -> (String, Vec<(f64, f64)>) {
 }
 
 /// Makes the plot of throughput and estimate.
-fn throughput(run: &Run) -> Plot {
+fn throughput(run: &Outcome) -> Plot {
     lines(
         "all clients: thousand I/Os in a period",
         "period",
         vec![
-            over_time("completed", &run.done(0..10)),
+            over_time("completed", &run.completed(0..10)),
             over_time("estimated capacity", &run.estimates()),
         ],
     )
 }
 
 /// Makes the plot of C1.
-fn first_client(run: &Run) -> Plot {
-    let done = run.done(0..1);
+fn first_client(run: &Outcome) -> Plot {
+    let done = run.completed(0..1);
     lines(
         "C1: thousand I/Os in a period",
         "period",
         vec![
-            over_time("reserved", &vec![run.reserved(); done.len()]),
+            over_time("reserved", &vec![reserved(run); done.len()]),
             over_time("completed", &done),
         ],
     )
 }
 
 /// Fig. 16: congestion begins.
-pub(super) fn sixteen(request: Request) -> Made {
-    let [uniform, zipf] = both(request, true);
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn sixteen(request: Request) -> anyhow::Result<Made> {
+    let scenario = include_str!("../../../scenarios/haechi-16.toml");
+    let [uniform, zipf] = both(scenario, request)?;
     let mut claims = Vec::new();
     for (name, run) in [("uniform", &uniform), ("Zipf", &zipf)] {
         let (before, after) = (run.mean(0..10, 8..15), run.mean(0..10, 20..35));
@@ -132,16 +107,21 @@ pub(super) fn sixteen(request: Request) -> Made {
     }
     let title = "Haechi, Fig. 16 (H4): from period 15 on, background jobs take a ninth of the data node \
                  at most;\n80 % are reserved";
-    Made::of(
+    Ok(Made::of(
         title,
         claims,
         [("haechi-16a", throughput(&uniform)), ("haechi-16b", throughput(&zipf))],
-    )
+    ))
 }
 
 /// Fig. 17: C1 in the runs of Fig. 16.
-pub(super) fn seventeen(request: Request) -> Made {
-    let [uniform, zipf] = both(request, true);
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn seventeen(request: Request) -> anyhow::Result<Made> {
+    let scenario = include_str!("../../../scenarios/haechi-17.toml");
+    let [uniform, zipf] = both(scenario, request)?;
     let (before, first) = (zipf.mean(0..1, 8..15), zipf.mean(0..1, 15..17));
     let last = zipf.mean(0..1, 27..35);
     let drop = uniform.mean(0..1, 20..35) / uniform.mean(0..1, 8..15);
@@ -153,7 +133,7 @@ pub(super) fn seventeen(request: Request) -> Made {
             Unit::Percent,
             Bound::AtMost(0.96),
         ),
-        uniform.keeps_reservation(),
+        keeps_reservation(&uniform),
         Claim::new(
             "Zipf: C1 when congestion begins, of before",
             "drops",
@@ -171,7 +151,7 @@ pub(super) fn seventeen(request: Request) -> Made {
         Claim::new(
             "Zipf: C1 from period 27 on, of its reservation",
             "met",
-            last / zipf.reserved(),
+            last / reserved(&zipf),
             Unit::Percent,
             Bound::AtLeast(1.0),
         )
@@ -183,16 +163,21 @@ pub(super) fn seventeen(request: Request) -> Made {
     ];
     let title =
         "Haechi, Fig. 17 (H4): C1, whose reservation is the largest, in the runs of Fig. 16";
-    Made::of(
+    Ok(Made::of(
         title,
         claims,
         [("haechi-17a", first_client(&uniform)), ("haechi-17b", first_client(&zipf))],
-    )
+    ))
 }
 
 /// Fig. 18: congestion ends.
-pub(super) fn eighteen(request: Request) -> Made {
-    let [uniform, zipf] = both(request, false);
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn eighteen(request: Request) -> anyhow::Result<Made> {
+    let scenario = include_str!("../../../scenarios/haechi-18.toml");
+    let [uniform, zipf] = both(scenario, request)?;
     let mut claims = Vec::new();
     for (name, run) in [("uniform", &uniform), ("Zipf", &zipf)] {
         let estimates = run.estimates();
@@ -236,21 +221,26 @@ pub(super) fn eighteen(request: Request) -> Made {
         );
     }
     let title = "Haechi, Fig. 18 (H4): background jobs until period 15; 80 % are reserved";
-    Made::of(
+    Ok(Made::of(
         title,
         claims,
         [("haechi-18a", throughput(&uniform)), ("haechi-18b", throughput(&zipf))],
-    )
+    ))
 }
 
 /// Fig. 19: C1 in the runs of Fig. 18.
-pub(super) fn nineteen(request: Request) -> Made {
-    let [uniform, zipf] = both(request, false);
-    let gain = |run: &Run, clients: core::ops::Range<usize>| {
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn nineteen(request: Request) -> anyhow::Result<Made> {
+    let scenario = include_str!("../../../scenarios/haechi-19.toml");
+    let [uniform, zipf] = both(scenario, request)?;
+    let gain = |run: &Outcome, clients: core::ops::Range<usize>| {
         run.mean(clients.clone(), 20..30) / run.mean(clients, 8..14)
     };
     let claims = vec![
-        uniform.keeps_reservation(),
+        keeps_reservation(&uniform),
         Claim::new(
             "uniform: C1 from period 20 on, of before",
             "more",
@@ -275,7 +265,7 @@ pub(super) fn nineteen(request: Request) -> Made {
         Claim::new(
             "Zipf: C1 before congestion ends, of its reservation",
             "met",
-            zipf.mean(0..1, 8..14) / zipf.reserved(),
+            zipf.mean(0..1, 8..14) / reserved(&zipf),
             Unit::Percent,
             Bound::AtLeast(1.0),
         )
@@ -286,11 +276,11 @@ pub(super) fn nineteen(request: Request) -> Made {
     ];
     let title =
         "Haechi, Fig. 19 (H4): C1, whose reservation is the largest, in the runs of Fig. 18";
-    Made::of(
+    Ok(Made::of(
         title,
         claims,
         [("haechi-19a", first_client(&uniform)), ("haechi-19b", first_client(&zipf))],
-    )
+    ))
 }
 
 #[cfg(test)]

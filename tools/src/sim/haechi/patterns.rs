@@ -2,20 +2,27 @@
 
 use std::fmt::Write as _;
 
-use pmem::experiments::{AGGREGATE, Latencies, Outcome, fig13, fig15};
+use pmem::experiments::{AGGREGATE, Latencies, Outcome};
 
-use super::show::{THIRTY, bars, by_client, in_30_s, least, most, testbed};
+use super::scenario;
+use super::show::{THIRTY, bars, by_client, in_30_s, least, most, paced, run};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
 
-/// Runs the spike reservation in bursts and at a constant rate.
-fn both(request: Request) -> [Outcome; 2] {
-    [false, true].map(|constant| fig13(testbed(request), constant))
+/// Runs a scenario in bursts and at a constant rate.
+fn both(scenario: &str, request: Request) -> anyhow::Result<[Outcome; 2]> {
+    let set_up = scenario::read(scenario)?.experiment;
+    Ok([run(&paced(&set_up, false), request)?, run(&paced(&set_up, true), request)?])
 }
 
 /// Fig. 13: what clients have of the spike reservation.
-pub(super) fn thirteen(request: Request) -> Made {
-    let outcomes = both(request);
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn thirteen(request: Request) -> anyhow::Result<Made> {
+    let scenario = include_str!("../../../scenarios/haechi-13.toml");
+    let outcomes = both(scenario, request)?;
     let met = |outcome: &Outcome| -> Vec<f64> {
         let each = outcome.means.iter().zip(&outcome.reserved);
         each.map(|(mean, reserved)| mean / reserved).collect()
@@ -49,12 +56,17 @@ pub(super) fn thirteen(request: Request) -> Made {
         &[("reserved", reserved), ("bursts", in_30_s(burst)), ("constant rate", in_30_s(constant))],
     );
     let title = "Haechi, Fig. 13 (H5): 285 K reserved for C1 to C3 and 80 K for the others (90 %)";
-    Made::of(title, claims, [("haechi-13", plot)])
+    Ok(Made::of(title, claims, [("haechi-13", plot)]))
 }
 
 /// Fig. 14: the throughput of the runs of Fig. 13.
-pub(super) fn fourteen(request: Request) -> Made {
-    let [burst, constant] = both(request).map(|outcome| outcome.total);
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn fourteen(request: Request) -> anyhow::Result<Made> {
+    let scenario = include_str!("../../../scenarios/haechi-14.toml");
+    let [burst, constant] = both(scenario, request)?.map(|outcome| outcome.total);
     let drop = |total: f64| 1.0 - total / AGGREGATE as f64;
     let claims = vec![
         Claim::new(
@@ -75,12 +87,17 @@ pub(super) fn fourteen(request: Request) -> Made {
     let groups = ["bursts", "constant rate"].map(str::to_owned).to_vec();
     let plot = bars("thousand I/Os per second", groups, &[("Haechi", vec![burst, constant])]);
     let title = "Haechi, Fig. 14 (H5): throughput with the spike reservation, of 1570 K";
-    Made::of(title, claims, [("haechi-14", plot)])
+    Ok(Made::of(title, claims, [("haechi-14", plot)]))
 }
 
 /// Fig. 15: the latencies of the runs of Fig. 13.
-pub(super) fn fifteen(request: Request) -> Made {
-    let [burst, constant] = both(request).map(|outcome| fig15(&outcome));
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn fifteen(request: Request) -> anyhow::Result<Made> {
+    let scenario = include_str!("../../../scenarios/haechi-15.toml");
+    let [burst, constant] = both(scenario, request)?.map(|outcome| outcome.latencies());
     let kinds = |of: &Latencies| [of.mean, of.p99, of.p999].map(|time| time.as_secs_f64() * 1e6);
     let (burst, constant) = (kinds(&burst), kinds(&constant));
     let names = ["mean", "99 %", "99.9 %"];
@@ -105,7 +122,7 @@ pub(super) fn fifteen(request: Request) -> Made {
     let groups = names.map(str::to_owned).to_vec();
     let series = [("bursts", nanos(burst)), ("constant rate", nanos(constant))];
     let plot = bars("latency of I/Os in us", groups, &series);
-    Made::of(&title, claims, [("haechi-15", plot)])
+    Ok(Made::of(&title, claims, [("haechi-15", plot)]))
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Fig. 6 to 8 (docs/sources.md, H5): the system without Haechi.
 
-use pmem::experiments::{
-    AGGREGATE, CLIENTS, Distribution, LOCAL, Outcome, fig6, fig7, fig8, profile,
-};
+use pmem::experiments::{AGGREGATE, CLIENTS, Demand, Experiment, LOCAL, Outcome};
 
-use super::show::{by_client, least, lines, most, testbed};
+use super::scenario;
+use super::show::{by_client, least, lines, most, paced, run};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
 
@@ -12,8 +11,13 @@ use crate::sim::figure::{Made, Request};
 const PROFILED: usize = 20;
 
 /// Fig. 6: the throughput of each client alone.
-pub(super) fn six(request: Request) -> Made {
-    let alone = fig6(testbed(request));
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn six(request: Request) -> anyhow::Result<Made> {
+    let set_up = scenario::read(include_str!("../../../scenarios/haechi-6.toml"))?.experiment;
+    let alone = run(&set_up, request)?.total;
     let near = Bound::Near(LOCAL as f64, 0.005);
     let claims =
         vec![Claim::new("one client alone (C_L)", "around 400 K", alone, Unit::Kilo, near)];
@@ -23,17 +27,21 @@ pub(super) fn six(request: Request) -> Made {
     );
     let title = "Haechi, Fig. 6 (H5): what a client alone does; ten clients that do not differ here.\n\
                  The paper's two-sided I/Os, which take the data node's processor, are not modelled.";
-    Made::of(title, claims, [("haechi-6", plot)])
+    Ok(Made::of(title, claims, [("haechi-6", plot)]))
 }
 
 /// Fig. 7: the throughput of 1 to 10 clients together, and the profile of the data node.
 ///
 /// # Errors
 ///
-/// The profile has too few periods.
+/// The scenario is refused.
 pub(super) fn seven(request: Request) -> anyhow::Result<Made> {
-    let testbed = testbed(request);
-    let totals = fig7(testbed);
+    let set_up = scenario::read(include_str!("../../../scenarios/haechi-7.toml"))?.experiment;
+    let mut totals = Vec::new();
+    for count in 1..=set_up.clients.len() {
+        let clients = set_up.clients.iter().copied().take(count).collect();
+        totals.push(run(&Experiment { clients, ..set_up.clone() }, request)?.total);
+    }
     let mut claims: Vec<Claim> = (1_u32..)
         .zip(&totals)
         .map(|(clients, total)| {
@@ -47,7 +55,8 @@ pub(super) fn seven(request: Request) -> anyhow::Result<Made> {
             Claim::new(what, paper, *total, Unit::Kilo, Bound::Near(expected, 0.005))
         })
         .collect();
-    let profile = profile(testbed, PROFILED)?;
+    let long = run(&Experiment { periods: PROFILED, ..set_up }, request)?;
+    let (profile, testbed) = (long.profile()?, long.testbed);
     let mean = testbed.up(profile.mean.0 as f64);
     let near = Bound::Near(AGGREGATE as f64, 0.005);
     claims.push(Claim::new("profiled mean (C_G)", "1570 K", mean, Unit::Kilo, near));
@@ -66,10 +75,14 @@ pub(super) fn seven(request: Request) -> anyhow::Result<Made> {
 }
 
 /// Fig. 8: demands of 1580 K that are uniform or a spike, in bursts or at a constant rate.
-pub(super) fn eight(request: Request) -> Made {
-    let run = |distribution, constant| fig8(testbed(request), distribution, constant);
-    let uniform = run(Distribution::Uniform, false);
-    let (burst, constant) = (run(Distribution::Spike, false), run(Distribution::Spike, true));
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn eight(request: Request) -> anyhow::Result<Made> {
+    let set_up = scenario::read(include_str!("../../../scenarios/haechi-8.toml"))?.experiment;
+    let uniform = run(&equal(&set_up), request)?;
+    let (burst, constant) = (run(&set_up, request)?, run(&paced(&set_up, true), request)?);
     let large = |outcome: &Outcome| least(outcome.means.iter().take(3).copied());
     let small = |outcome: &Outcome| least(outcome.means.iter().skip(3).copied());
     let all = |outcome: &Outcome| outcome.means.clone();
@@ -86,7 +99,7 @@ pub(super) fn eight(request: Request) -> Made {
     ];
     let title = "Haechi, Fig. 8 (H5): demands of 1580 K I/Os per second, without Haechi";
     let plot = |name, outcome: &Outcome| by_client(name, &[("completed", outcome.means.clone())]);
-    Made::of(
+    Ok(Made::of(
         title,
         claims,
         [
@@ -94,7 +107,18 @@ pub(super) fn eight(request: Request) -> Made {
             ("haechi-8b", plot("spike demand with bursts: thousand I/Os", &burst)),
             ("haechi-8c", plot("spike demand at a constant rate: thousand I/Os", &constant)),
         ],
-    )
+    ))
+}
+
+/// Makes the demands of all clients equal, with the same sum.
+fn equal(set_up: &Experiment) -> Experiment {
+    let requests = set_up.requests();
+    let count = u64::try_from(requests.len()).unwrap_or(u64::MAX).max(1);
+    let mut set_up = set_up.clone();
+    for client in &mut set_up.clients {
+        client.demand = Demand::Ios(requests.iter().sum::<u64>() / count);
+    }
+    set_up
 }
 
 /// Makes a claim of a number of I/Os.
@@ -111,7 +135,7 @@ mod tests {
     #[test]
     fn h5_haechi_6_to_8_are_the_papers() {
         holds(six, &["one client alone (C_L)", "400.0 K"]);
-        holds(|request| seven(request).unwrap(), &["10 clients together", "profiled mean"]);
+        holds(seven, &["10 clients together", "profiled mean"]);
         holds(eight, &["(b) spike of bursts: all together", "1380 K"]);
     }
 }

@@ -1,8 +1,11 @@
 //! Fig. 9 to 12 (docs/sources.md, H2, H5): reservations, and tokens that are converted.
 
-use pmem::experiments::{AGGREGATE, Distribution, Outcome, System, fig9, fig10};
+use pmem::experiments::{AGGREGATE, Experiment, Outcome, System};
 
-use super::show::{THIRTY, bars, by_client, in_30_s, least, lines, most, short, testbed};
+use super::scenario;
+use super::show::{
+    THIRTY, bars, by_client, in_30_s, least, lines, most, run, short, uniform, with,
+};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
 
@@ -19,12 +22,18 @@ const OUT_OF_REACH: &str = "\
 
 /// Fig. 9: all clients want more than they have reserved (90 %). Always at the paper's size: the overhead
 /// counts for what it is there, and a window of 1 is as much less than the others.
-pub(super) fn nine(request: Request) -> Made {
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn nine(request: Request) -> anyhow::Result<Made> {
     let request = Request { scale: 1, ..request };
-    let run = |distribution, system| fig9(testbed(request), distribution, 90, system);
-    let [bare, haechi] = [System::Bare, System::Haechi].map(|of| run(Distribution::Uniform, of));
-    let zipf = [System::Bare, System::Haechi, System::LowPriority];
-    let [bare_zipf, haechi_zipf, low] = zipf.map(|of| run(Distribution::Zipf, of));
+    let zipf = scenario::read(include_str!("../../../scenarios/haechi-9.toml"))?.experiment;
+    let equal = uniform(&zipf);
+    let run = |set_up, system| run(&with(set_up, system), request);
+    let (bare, haechi) = (run(&equal, System::Bare)?, run(&equal, System::Haechi)?);
+    let (bare_zipf, haechi_zipf) = (run(&zipf, System::Bare)?, run(&zipf, System::Haechi)?);
+    let low = run(&zipf, System::LowPriority)?;
     let first = |outcome: &Outcome| outcome.means.first().copied().unwrap_or_default() * THIRTY;
     let cost = |with: &Outcome, without: &Outcome| 1.0 - with.total / without.total;
     let later = haechi_zipf.means.iter().zip(&bare_zipf.means).skip(4);
@@ -104,7 +113,7 @@ pub(super) fn nine(request: Request) -> Made {
         by_client(title, &series)
     };
     let title = "Haechi, Fig. 9 (H5): 90 % reserved, each client wants more, bursts";
-    Made::of(
+    Ok(Made::of(
         title,
         claims,
         [
@@ -114,24 +123,32 @@ pub(super) fn nine(request: Request) -> Made {
                 plot("Zipf: thousand I/Os in 30 s", &bare_zipf, &haechi_zipf, Some(&low)),
             ),
         ],
-    )
+    ))
 }
 
-/// The distributions of Fig. 10 to 12.
-const BOTH: [(&str, Distribution); 2] =
-    [("uniform", Distribution::Uniform), ("Zipf", Distribution::Zipf)];
+/// The names of the distributions of Fig. 10 and 11.
+const BOTH: [&str; 2] = ["uniform", "Zipf"];
 
-/// Runs Fig. 10 and 11: the bare system, Basic Haechi and Haechi.
-fn insufficient(request: Request, distribution: Distribution) -> [Outcome; 3] {
-    [System::Bare, System::Basic, System::Haechi]
-        .map(|system| fig10(testbed(request), distribution, system))
+/// Runs the scenario of Fig. 10 or 11, of each distribution the bare system, Basic Haechi and Haechi.
+fn insufficient(scenario: &str, request: Request) -> anyhow::Result<[[Outcome; 3]; 2]> {
+    let zipf = scenario::read(scenario)?.experiment;
+    let of = |set_up: &Experiment| -> anyhow::Result<[Outcome; 3]> {
+        let run = |system| run(&with(set_up, system), request);
+        Ok([run(System::Bare)?, run(System::Basic)?, run(System::Haechi)?])
+    };
+    Ok([of(&uniform(&zipf))?, of(&zipf)?])
 }
 
 /// Fig. 10: C1 and C2 want half of what they have reserved.
-pub(super) fn ten(request: Request) -> Made {
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn ten(request: Request) -> anyhow::Result<Made> {
+    let outcomes = insufficient(include_str!("../../../scenarios/haechi-10.toml"), request)?;
     let (mut claims, mut plots) = (Vec::new(), Vec::new());
-    for ((name, distribution), file) in BOTH.into_iter().zip(["haechi-10a", "haechi-10b"]) {
-        let [_, basic, haechi] = insufficient(request, distribution);
+    let files = ["haechi-10a", "haechi-10b"];
+    for ((name, [_, basic, haechi]), file) in BOTH.into_iter().zip(outcomes).zip(files) {
         let gain =
             haechi.means.iter().zip(&basic.means).map(|(haechi, basic)| haechi / basic - 1.0);
         let gain: Vec<f64> = gain.collect();
@@ -168,15 +185,19 @@ pub(super) fn ten(request: Request) -> Made {
     }
     let title = "Haechi, Fig. 10 (H2): C1 and C2 want half of what they have reserved (the paper does \
                  not say\nhow much of it), of 90 % that are reserved";
-    Made::of(title, claims, plots)
+    Ok(Made::of(title, claims, plots))
 }
 
 /// Fig. 11: the throughput of the runs of Fig. 10.
-pub(super) fn eleven(request: Request) -> Made {
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn eleven(request: Request) -> anyhow::Result<Made> {
+    let outcomes = insufficient(include_str!("../../../scenarios/haechi-11.toml"), request)?;
     let mut claims = Vec::new();
     let mut heights = [Vec::new(), Vec::new(), Vec::new()];
-    for (name, distribution) in BOTH {
-        let outcomes = insufficient(request, distribution);
+    for (name, outcomes) in BOTH.into_iter().zip(outcomes) {
         let [bare, basic, haechi] = outcomes.each_ref().map(|outcome| outcome.total);
         claims.push(Claim::new(
             format!("{name}: Haechi, of the bare system"),
@@ -196,25 +217,28 @@ pub(super) fn eleven(request: Request) -> Made {
             column.push(total);
         }
     }
-    let names = BOTH.map(|(name, _)| name.to_owned()).to_vec();
+    let names = BOTH.map(str::to_owned).to_vec();
     let [basic, haechi, bare] = heights;
     let series = [("Basic Haechi", basic), ("Haechi", haechi), ("bare system", bare)];
     let plot = bars("thousand I/Os per second where C1 and C2 want half", names, &series);
     let title =
         "Haechi, Fig. 11 (H2): throughput where C1 and C2 want half of what they have reserved";
-    Made::of(title, claims, [("haechi-11", plot)])
+    Ok(Made::of(title, claims, [("haechi-11", plot)]))
 }
 
 /// Fig. 12: throughput where 50 to 90 % are reserved.
-pub(super) fn twelve(request: Request) -> Made {
+///
+/// # Errors
+///
+/// The scenario is refused.
+pub(super) fn twelve(request: Request) -> anyhow::Result<Made> {
+    let set_up = scenario::read(include_str!("../../../scenarios/haechi-12.toml"))?.experiment;
     let percents = [50_u32, 60, 70, 80, 90];
-    let run = |distribution, percent: u32| {
-        fig9(testbed(request), distribution, percent.into(), System::Haechi)
-    };
     let mut claims = Vec::new();
     let mut totals = [Vec::new(), Vec::new()];
     for percent in percents {
-        let [uniform, zipf] = BOTH.map(|(_, distribution)| run(distribution, percent));
+        let zipf = Experiment { reserved: f64::from(percent) / 100.0, ..set_up.clone() };
+        let (uniform, zipf) = (run(&uniform(&zipf), request)?, run(&zipf, request)?);
         claims.push(Claim::new(
             format!("{percent} % reserved, uniform: throughput"),
             "1570 K",
@@ -255,7 +279,7 @@ pub(super) fn twelve(request: Request) -> Made {
         vec![("uniform".to_owned(), uniform), ("Zipf".to_owned(), zipf)],
     );
     let title = "Haechi, Fig. 12 (H5): throughput where 50 to 90 % are reserved";
-    Made::of(title, claims, [("haechi-12", plot)])
+    Ok(Made::of(title, claims, [("haechi-12", plot)]))
 }
 
 #[cfg(test)]

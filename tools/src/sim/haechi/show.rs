@@ -1,6 +1,6 @@
 //! What the figures of Haechi have in common.
 
-use pmem::experiments::{Outcome, Testbed};
+use pmem::experiments::{Distribution, Experiment, Outcome, System, Testbed, measure};
 
 use crate::sim::figure::{Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
@@ -9,9 +9,53 @@ use crate::sim::plot::{Chart, Line};
 /// Seconds of the paper's figures that show what clients did in 30 periods of a second.
 pub(super) const THIRTY: f64 = 30.0;
 
-/// Returns the testbed that a figure asks for.
-pub(super) fn testbed(request: Request) -> Testbed {
-    Testbed { scale: request.scale, seed: request.seed }
+/// Runs a set-up at the size and with the seed that a figure asks for.
+///
+/// # Errors
+///
+/// The set-up is refused.
+pub(super) fn run(set_up: &Experiment, request: Request) -> anyhow::Result<Outcome> {
+    Ok(measure(set_up, Testbed { scale: request.scale, seed: request.seed })?)
+}
+
+/// Sets another system.
+pub(super) fn with(set_up: &Experiment, system: System) -> Experiment {
+    Experiment { system, ..set_up.clone() }
+}
+
+/// Makes reservations equal.
+pub(super) fn uniform(set_up: &Experiment) -> Experiment {
+    Experiment { distribution: Distribution::UNIFORM, ..set_up.clone() }
+}
+
+/// Makes clients ask at a constant rate, or in bursts.
+pub(super) fn paced(set_up: &Experiment, constant: bool) -> Experiment {
+    let mut set_up = set_up.clone();
+    for client in &mut set_up.clients {
+        client.constant = constant;
+    }
+    set_up
+}
+
+/// Says of each client whether its reservation, if it has one, was met in each measured period.
+pub(super) fn verdicts(outcome: &Outcome) -> Vec<&'static str> {
+    let (missed, named) = (outcome.missed(), outcome.out_of_reach());
+    let wanted = outcome.experiment.requests();
+    let each = wanted.iter().zip(&outcome.reserved).enumerate();
+    let verdict = |(client, (wanted, reserved)): (usize, (&u64, &f64))| {
+        if *reserved == 0.0 {
+            "none"
+        } else if !missed.contains(&client) {
+            "met"
+        } else if (*wanted as f64) < *reserved {
+            "wants less"
+        } else if named.contains(&client) {
+            "missed; the monitor names it: out of its reach"
+        } else {
+            "missed"
+        }
+    };
+    each.map(verdict).collect()
 }
 
 /// Makes a plot of bars with a group for each client. Heights are I/Os, shown in thousands.

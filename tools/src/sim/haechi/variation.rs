@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ValueEnum;
-use pmem::experiments::{Outcome, System, Testbed, Variation, variation};
+use pmem::experiments::{Client, Distribution, Experiment, Outcome, System, Testbed, measure};
 
-use super::show::by_client;
+use super::scenario::SystemName;
+use super::show::{by_client, verdicts};
 use crate::bench::time;
 use crate::sim::figure::Made;
 
@@ -16,14 +16,14 @@ use crate::sim::figure::Made;
 pub(crate) struct Args {
     /// The number of clients.
     #[arg(long, default_value_t = 10)]
-    clients: usize,
+    clients: u16,
     /// The exponent of Zipf's law, by which the reservations of five groups of clients differ; 0 for
     /// equal ones.
     #[arg(long, default_value_t = 0.6)]
     exponent: f64,
     /// The part of the data node's 1570 K I/Os per second that is reserved, in percent.
     #[arg(long, default_value_t = 90)]
-    reserved: u64,
+    reserved: u32,
     /// Length of a period.
     #[arg(long, default_value = "1s", value_parser = time)]
     period: Duration,
@@ -31,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long)]
     constant: bool,
     /// The system.
-    #[arg(long, value_enum, default_value_t = Which::Haechi)]
-    system: Which,
+    #[arg(long, value_enum, default_value_t = SystemName::Haechi)]
+    system: SystemName,
     /// The number of periods that are measured, behind one that is not.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     periods: u16,
@@ -47,83 +47,67 @@ pub(crate) struct Args {
     plot: Option<PathBuf>,
 }
 
-/// The systems to choose from.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Which {
-    /// Clients without engines.
-    Bare,
-    /// Haechi without token conversion.
-    Basic,
-    /// Haechi.
-    Haechi,
-    /// Haechi where I/Os with global tokens have a window of 1.
-    LowPriority,
-}
-
 impl Args {
     /// Returns the folder for the plot.
     pub(crate) fn plot(&self) -> Option<&Path> {
         self.plot.as_deref()
     }
+
+    /// Makes the set-up: the paper's Experiment 2A but for what is asked for.
+    fn experiment(&self) -> Experiment {
+        let client = Client { constant: self.constant, ..Client::EAGER };
+        Experiment {
+            system: self.system.into(),
+            clients: vec![client; self.clients.into()],
+            reserved: f64::from(self.reserved) / 100.0,
+            distribution: Distribution::Zipf(self.exponent),
+            period: self.period,
+            periods: self.periods.into(),
+            ..Experiment::default()
+        }
+    }
+
+    fn testbed(&self) -> Testbed {
+        Testbed { scale: self.scale, seed: self.seed }
+    }
 }
 
-/// Runs the variation. A client of Haechi that misses its reservation, and that the monitor does not
-/// name as one that cannot have it, is not as expected.
+/// Runs it. A client of Haechi that misses its reservation, and that the monitor does not name as one
+/// that cannot have it, is not as expected.
 ///
 /// # Errors
 ///
 /// Settings are out of range, or a reservation is not admitted.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
-    let wanted = Variation {
-        clients: args.clients,
-        exponent: args.exponent,
-        percent: args.reserved,
-        period: args.period,
-        constant: args.constant,
-    };
-    let system = match args.system {
-        Which::Bare => System::Bare,
-        Which::Basic => System::Basic,
-        Which::Haechi => System::Haechi,
-        Which::LowPriority => System::LowPriority,
-    };
-    let testbed = Testbed { scale: args.scale, seed: args.seed };
-    let outcome = variation(testbed, &wanted, system, args.periods.into())?;
-    Ok(show(&wanted, &outcome))
+    Ok(show(args, &measure(&args.experiment(), args.testbed())?))
 }
 
-fn show(wanted: &Variation, outcome: &Outcome) -> Made {
-    let (missed, named) = (outcome.missed(), outcome.out_of_reach());
+fn show(args: &Args, outcome: &Outcome) -> Made {
     let mut text = format!(
         "{} clients, {} % reserved with exponent {}, periods of {:?}, {}; I/Os of a period\n\n\
          client   reserved       mean      least\n",
-        wanted.clients,
-        wanted.percent,
-        wanted.exponent,
-        wanted.period,
-        if wanted.constant { "constant rate" } else { "bursts" },
+        args.clients,
+        args.reserved,
+        args.exponent,
+        args.period,
+        if args.constant { "constant rate" } else { "bursts" },
     );
     let mut off = Vec::new();
-    let rows = outcome.reserved.iter().zip(outcome.means.iter().zip(&outcome.least)).enumerate();
-    for (client, (reserved, (mean, least))) in rows {
-        let name = format!("C{}", client + 1);
-        let verdict = match (missed.contains(&client), named.contains(&client)) {
-            (false, _) => "met",
-            (true, true) => "missed; the monitor names it: out of its reach",
-            (true, false) => "missed",
-        };
+    let rows = outcome.reserved.iter().zip(outcome.means.iter().zip(&outcome.least));
+    for (client, ((reserved, (mean, least)), verdict)) in (1..).zip(rows.zip(verdicts(outcome))) {
+        let name = format!("C{client}");
         _ = writeln!(text, "{name:6} {reserved:>10.0} {mean:>10.0} {least:>10.0}  {verdict}");
-        if verdict == "missed" && outcome.system != System::Bare {
+        if verdict == "missed" && outcome.experiment.system != System::Bare {
             off.push(format!("{name} had {least:.0} of {reserved:.0} I/Os and is not named"));
         }
     }
-    let seconds = wanted.period.as_secs_f64();
+    let seconds = args.period.as_secs_f64();
     _ = writeln!(
         text,
         "\n{:.1} K I/Os per second in all; {} of {} reservations met",
         outcome.total / seconds / 1e3,
-        wanted.clients.saturating_sub(missed.len()),
-        wanted.clients,
+        outcome.reserved.len().saturating_sub(outcome.missed().len()),
+        args.clients,
     );
     let plot = by_client(
         "thousand I/Os in a period",
@@ -170,17 +154,9 @@ mod tests {
     fn a_client_that_is_short_and_not_named_is_not_as_expected() {
         let line = "--exponent 0.9 --reserved 60 --period 500ms --periods 1 --scale 16";
         let args = Command::parse_from(["sim"].into_iter().chain(line.split(' '))).args;
-        let wanted = Variation {
-            clients: args.clients,
-            exponent: args.exponent,
-            percent: args.reserved,
-            period: args.period,
-            constant: false,
-        };
-        let testbed = Testbed { scale: args.scale, seed: 1 };
-        let mut outcome = variation(testbed, &wanted, System::Haechi, 1).unwrap();
+        let mut outcome = measure(&args.experiment(), args.testbed()).unwrap();
         outcome.record.findings.clear();
-        let made = show(&wanted, &outcome);
+        let made = show(&args, &outcome);
         assert_eq!(made.off.len(), 2, "{:?}", made.off);
     }
 

@@ -1,0 +1,155 @@
+//! What an experiment has shown.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::experiment::{Experiment, ExperimentError, Testbed};
+use crate::capacity::{Profile, ProfileError};
+use crate::monitor::Finding;
+use crate::simulation::{Record, run};
+use crate::token::Tokens;
+
+/// The result of an experiment, in I/Os of a period at full size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// The size and the seed of the simulation.
+    pub testbed: Testbed,
+    /// R_i of each client.
+    pub reserved: Vec<f64>,
+    /// The mean of each client's I/Os in the measured periods.
+    pub means: Vec<f64>,
+    /// The least of each client's I/Os in a measured period.
+    pub least: Vec<f64>,
+    /// The mean of the I/Os of all clients together, without those of the background.
+    pub total: f64,
+    /// Operations on words for each I/O.
+    pub words: f64,
+    /// What was recorded, as it was simulated.
+    pub record: Record,
+}
+
+/// Latencies of I/Os, from the start of each to its completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// The mean.
+    pub mean: Duration,
+    /// What 99 % do not exceed.
+    pub p99: Duration,
+    /// What 99.9 % do not exceed.
+    pub p999: Duration,
+}
+
+/// Runs an experiment.
+///
+/// # Errors
+///
+/// [`ExperimentError`] for settings that are out of range, and for reservations that are not
+/// admitted.
+pub fn measure(experiment: &Experiment, testbed: Testbed) -> Result<Outcome, ExperimentError> {
+    experiment.check()?;
+    let Experiment { warmup, periods, .. } = *experiment;
+    let clients = experiment.clients.len();
+    let record = run(experiment.setup(testbed), warmup.saturating_add(periods));
+    let all = record.mean_total(usize::MAX, 0) * record.periods.len() as f64;
+    Ok(Outcome {
+        experiment: experiment.clone(),
+        testbed,
+        reserved: experiment.reservations().iter().map(|reserved| *reserved as f64).collect(),
+        means: (0..clients).map(|client| testbed.up(record.mean(client, warmup))).collect(),
+        least: (0..clients).map(|client| testbed.up(record.least(client, warmup) as f64)).collect(),
+        total: testbed.up(record.mean_total(clients, warmup)),
+        words: record.words as f64 / all.max(1.0),
+        record,
+    })
+}
+
+impl Outcome {
+    /// Tells whether a client had its reservation in each measured period, but for a part of it.
+    #[must_use]
+    pub fn keeps(&self, client: usize, tolerance: f64) -> bool {
+        let reserved = self.reserved.get(client).copied().unwrap_or_default();
+        self.least.get(client).is_some_and(|least| *least >= reserved * (1.0 - tolerance))
+    }
+
+    /// Lists the clients that did not have their reservation in some measured period, but for the
+    /// I/Os that were under way at its end.
+    #[must_use]
+    pub fn missed(&self) -> Vec<usize> {
+        let window = self.experiment.window as f64;
+        let each = self.least.iter().zip(&self.reserved).enumerate();
+        let less = each.filter(|(_, (least, reserved))| *least + window < **reserved);
+        less.map(|(client, _)| client).collect()
+    }
+
+    /// Lists the clients whose reservations the monitor has found to be out of reach (Definition 2 of
+    /// the paper: what the data node left them is more than one client can do), in order, each once.
+    #[must_use]
+    pub fn out_of_reach(&self) -> Vec<usize> {
+        let findings = self.record.findings.iter();
+        let named = findings.filter_map(|(_, finding)| match finding {
+            Finding::OutOfReach { client, .. } => usize::try_from(client.0).ok(),
+            _ => None,
+        });
+        let mut named: Vec<usize> = named.collect();
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+
+    /// Returns the capacity that was estimated for each period, of those before the measured ones too;
+    /// 0 without a monitor.
+    #[must_use]
+    pub fn estimates(&self) -> Vec<f64> {
+        let periods = self.record.periods.iter();
+        periods.map(|period| self.testbed.up(period.capacity.0 as f64)).collect()
+    }
+
+    /// Returns the I/Os that some clients completed together in each period, of those before the
+    /// measured ones too.
+    #[must_use]
+    pub fn completed(&self, clients: Range<usize>) -> Vec<f64> {
+        let periods = self.record.periods.iter();
+        let sum = |all: &[u64]| all.iter().skip(clients.start).take(clients.len()).sum::<u64>();
+        periods.map(|period| self.testbed.up(sum(&period.completed) as f64)).collect()
+    }
+
+    /// Computes the mean of [`Self::completed`] in some periods.
+    #[must_use]
+    pub fn mean(&self, clients: Range<usize>, periods: Range<usize>) -> f64 {
+        let count = periods.len().max(1) as f64;
+        let completed = self.completed(clients);
+        completed.iter().skip(periods.start).take(periods.len()).sum::<f64>() / count
+    }
+
+    /// Computes a profile of the data node from the measured periods, in which all clients have to be
+    /// backlogged (the paper: 1000 periods). It is of the simulation's size.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError`] for fewer than two periods.
+    pub fn profile(&self) -> Result<Profile, ProfileError> {
+        let periods = self.record.periods.iter().skip(self.experiment.warmup);
+        let samples: Vec<Tokens> = periods.map(|period| Tokens(period.total())).collect();
+        Profile::of(&samples)
+    }
+
+    /// Computes the latencies, where they were kept, of all periods.
+    #[must_use]
+    pub fn latencies(&self) -> Latencies {
+        let mut all = self.record.latencies.clone();
+        all.sort_unstable();
+        let part = |share: f64| {
+            let place = usize::try_from(Tokens::rounded(all.len() as f64 * share).0);
+            place.ok().and_then(|place| all.get(place.min(all.len().saturating_sub(1)))).copied()
+        };
+        let sum: Duration = all.iter().sum();
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX).max(1);
+        Latencies {
+            mean: sum / count,
+            p99: part(0.99).unwrap_or_default(),
+            p999: part(0.999).unwrap_or_default(),
+        }
+    }
+}

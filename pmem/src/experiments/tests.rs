@@ -1,0 +1,413 @@
+//! The paper's experiments and others, with what they show.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::capacity::ProfileError;
+use crate::monitor::Finding;
+
+const SMALL: Testbed = Testbed::scaled(8);
+const SMALLER: Testbed = Testbed::scaled(16);
+const PAPER: Testbed = Testbed::scaled(1);
+const UNIFORM: Distribution = Distribution::UNIFORM;
+const ZIPF: Distribution = Distribution::Zipf(0.6);
+
+/// Tells whether a number is as expected, but for a part of it.
+fn near(number: f64, expected: f64, tolerance: f64) -> bool {
+    (number - expected).abs() <= expected * tolerance
+}
+
+fn run(testbed: Testbed, experiment: Experiment) -> Outcome {
+    measure(&experiment, testbed).unwrap()
+}
+
+/// Experiment Set 1: clients without engines.
+fn bare(clients: Vec<Client>) -> Experiment {
+    Experiment { system: System::Bare, reserved: 0.0, clients, ..Experiment::default() }
+}
+
+/// Experiment 2A and 2C: each client wants its reservation and the initial global tokens.
+fn eager(distribution: Distribution, percent: u32, system: System) -> Experiment {
+    let reserved = f64::from(percent) / 100.0;
+    Experiment { distribution, reserved, system, ..Experiment::default() }
+}
+
+/// The spike of Experiment 1C and Experiment Set 3.
+fn spike(constant: bool) -> Vec<Client> {
+    let client = |part: f64, ios| Client { part, demand: Demand::Ios(ios), constant };
+    [vec![client(285.0, 340_000); 3], vec![client(80.0, 80_000); 7]].concat()
+}
+
+/// Experiment Set 3.
+fn reserved_spike(constant: bool) -> Outcome {
+    let experiment = Experiment {
+        clients: spike(constant),
+        distribution: Distribution::Parts,
+        periods: 4,
+        latencies: true,
+        ..Experiment::default()
+    };
+    run(SMALL, experiment)
+}
+
+/// Experiment Set 4: background jobs from period 15 on, or until then.
+fn congested(distribution: Distribution, periods: Range<usize>) -> Outcome {
+    let experiment = Experiment {
+        node: DataNode { sigma: 90_000, ..DataNode::default() },
+        background: Some(Background { from: periods.start, until: periods.end, window: 8 }),
+        warmup: 0,
+        periods: 35,
+        ..eager(distribution, 80, System::Haechi)
+    };
+    run(SMALL, experiment)
+}
+
+/// Returns the mean I/Os of some clients in some periods.
+fn mean(outcome: &Outcome, clients: Range<usize>, periods: &[usize]) -> f64 {
+    let completed = outcome.completed(clients);
+    periods.iter().map(|period| completed[*period]).sum::<f64>() / periods.len() as f64
+}
+
+#[test]
+fn distributions_are_those_of_the_paper() {
+    assert_eq!(eager(UNIFORM, 90, System::Haechi).reservations(), [141_300; CLIENTS]);
+    let zipf = eager(ZIPF, 90, System::Haechi).reservations();
+    assert!((7_000_000..7_100_000).contains(&(zipf[0] * 30)), "7080K in 30 s: {zipf:?}");
+    assert_eq!(zipf[0], zipf[1]);
+    let distribution = Distribution::Parts;
+    let reserved = (3 * 285_000 + 7 * 80_000) as f64 / AGGREGATE as f64;
+    let clients = spike(false);
+    let spike = Experiment { clients, distribution, reserved, ..Experiment::default() };
+    assert_eq!((spike.reservations()[2], spike.reservations()[3]), (285_000, 80_000));
+}
+
+#[test]
+fn h5_fig6_a_client_alone_does_400k() {
+    assert!(near(run(SMALL, bare(vec![Client::EAGER])).total, LOCAL as f64, 0.005));
+}
+
+#[test]
+fn h5_fig7_four_clients_saturate_the_data_node() {
+    for clients in 1..=CLIENTS {
+        let total = run(SMALL, bare(vec![Client::EAGER; clients])).total;
+        let expected = (clients as u64 * LOCAL).min(AGGREGATE) as f64;
+        assert!(near(total, expected, 0.005), "{clients} clients: {total}");
+    }
+}
+
+#[test]
+fn h5_fig8_bursts_of_a_spike_leave_the_data_node_idle_and_a_constant_rate_does_not() {
+    let equal = Client { demand: Demand::Ios(158_000), ..Client::EAGER };
+    let uniform = run(SMALL, bare(vec![equal; CLIENTS]));
+    assert!(uniform.means.iter().all(|mean| near(*mean, 157e3, 0.005)), "{uniform:?}");
+    let [burst, constant] = [false, true].map(|constant| run(SMALL, bare(spike(constant))));
+    assert!(burst.means[..3].iter().all(|mean| near(*mean, 278e3, 0.01)), "{burst:?}");
+    assert!(near(burst.total, 1380e3, 0.02), "{}", burst.total);
+    assert!(constant.means[..3].iter().all(|mean| near(*mean, 332e3, 0.03)), "{constant:?}");
+    assert!(near(constant.total, 1564e3, 0.01), "{}", constant.total);
+}
+
+#[test]
+fn h4_a_profile_of_the_node_is_its_capacity() {
+    let clients = vec![Client::EAGER; CLIENTS];
+    let of = |periods| {
+        let experiment = Experiment { periods, ..bare(clients.clone()) };
+        run(Testbed::scaled(80), experiment).profile()
+    };
+    let profile = of(100).unwrap();
+    assert!(near(profile.mean.0 as f64 * 80.0, AGGREGATE as f64, 0.005), "{profile:?}");
+    assert!(profile.sigma > 0.0 && profile.sigma < profile.mean.0 as f64 / 100.0);
+    assert_eq!(of(1), Err(ProfileError::TooFew(1)));
+}
+
+#[test]
+fn h5_fig9_uniform_reservations_are_met_at_less_than_a_thousandth() {
+    let bare = run(PAPER, eager(UNIFORM, 90, System::Bare));
+    let haechi = run(PAPER, eager(UNIFORM, 90, System::Haechi));
+    for client in 0..10 {
+        assert!(haechi.keeps(client, 0.0) && bare.keeps(client, 0.0), "{:?}", haechi.least);
+        assert!(near(haechi.means[client], 157e3, 0.005), "{:?}", haechi.means);
+    }
+    let cost = 1.0 - haechi.total / bare.total;
+    assert!(cost < 0.001, "{cost}: {} of {}", haechi.total, bare.total);
+    assert!(haechi.words < 0.002, "operations on words for each I/O: {}", haechi.words);
+}
+
+#[test]
+fn h5_fig9_zipf_reservations_are_met_by_low_priority_and_not_by_the_bare_system() {
+    let bare = run(SMALL, eager(ZIPF, 90, System::Bare));
+    assert!(near(bare.means[0] * 30.0, 4742e3, 0.01), "{:?}", bare.means);
+    let haechi = run(PAPER, eager(ZIPF, 90, System::LowPriority));
+    assert!(near(haechi.means[0] * 30.0, 7080e3, 0.005), "{:?}", haechi.means);
+    for client in 0..10 {
+        assert!(haechi.keeps(client, 0.005), "{client}: {:?}", haechi.least);
+    }
+    for client in 4..10 {
+        assert!(haechi.means[client] < bare.means[client], "at the expense of C5 to C10");
+    }
+}
+
+#[test]
+fn h5_fig9_zipf_reservations_are_out_of_reach_of_the_protocol_as_printed() {
+    let haechi = run(SMALL, eager(ZIPF, 90, System::Haechi));
+    assert!(near(haechi.means[0], 196e3, 0.01), "not 236K: {:?}", haechi.means);
+    for client in 2..10 {
+        assert!(haechi.keeps(client, 0.001), "{client}: {:?}", haechi.least);
+    }
+    let findings = haechi.record.findings.iter();
+    let named = findings.filter_map(|(_, finding)| match finding {
+        Finding::OutOfReach { client, .. } => Some(client.0),
+        _ => None,
+    });
+    let periods = haechi.record.periods.len();
+    let named: Vec<u32> = named.collect();
+    assert_eq!(named, [0, 1].repeat(periods), "C1 and C2 are named in each period");
+}
+
+#[test]
+fn h2_fig10_converted_tokens_are_used_by_the_others() {
+    let half = Client { demand: Demand::Part(0.5), ..Client::EAGER };
+    let clients = [vec![half; 2], vec![Client::EAGER; 8]].concat();
+    for distribution in [UNIFORM, ZIPF] {
+        let [bare, basic, haechi] = [System::Bare, System::Basic, System::Haechi].map(|system| {
+            let clients = clients.clone();
+            run(SMALL, Experiment { clients, ..eager(distribution, 90, system) })
+        });
+        for client in 2..10 {
+            assert!(haechi.keeps(client, 0.001), "{distribution:?} {:?}", haechi.least);
+            assert!(haechi.means[client] > 1.05 * basic.means[client], "{distribution:?}");
+        }
+        // Fig. 11.
+        assert!(near(haechi.total, bare.total, 0.001), "{distribution:?} {}", haechi.total);
+        assert!(basic.total < 0.92 * bare.total, "{distribution:?} {}", basic.total);
+    }
+}
+
+#[test]
+fn h5_fig12_throughput_falls_where_much_is_reserved_unevenly() {
+    let mut before = f64::MAX;
+    for percent in [50, 60, 70, 80, 90] {
+        let uniform = run(SMALL, eager(UNIFORM, percent, System::Haechi));
+        assert!(near(uniform.total, AGGREGATE as f64, 0.001), "{percent}: {}", uniform.total);
+        assert!((0..10).all(|client| uniform.keeps(client, 0.0)), "{percent}");
+        let zipf = run(SMALL, eager(ZIPF, percent, System::Haechi));
+        assert!(zipf.total <= before * 1.0001, "{percent}: {} after {before}", zipf.total);
+        // Above 60 % the reservation of C1 and C2 exceeds an equal part of the node.
+        let met = if percent > 60 { 2 } else { 0 };
+        assert!((met..10).all(|client| zipf.keeps(client, 0.001)), "{percent}");
+        before = zipf.total;
+    }
+    assert!(before < 0.96 * AGGREGATE as f64, "{before}");
+    let low = run(SMALL, eager(ZIPF, 80, System::LowPriority));
+    assert!((0..10).all(|client| low.keeps(client, 0.0)), "{:?}", low.least);
+    assert!(near(low.total, AGGREGATE as f64, 0.001), "{}", low.total);
+}
+
+#[test]
+fn h5_fig13_bursts_of_a_spike_miss_reservations_and_a_constant_rate_exceeds_them() {
+    let [burst, constant] = [false, true].map(reserved_spike);
+    for client in 0..3 {
+        assert!(burst.means[client] < 0.98 * burst.reserved[client], "{:?}", burst.means);
+        assert!(constant.keeps(client, 0.0), "{:?}", constant.least);
+        assert!(constant.means[client] > 1.1 * constant.reserved[client]);
+    }
+    for client in 3..10 {
+        assert!(burst.keeps(client, 0.005) && constant.keeps(client, 0.005));
+    }
+    let drop = |outcome: &Outcome| 1.0 - outcome.total / AGGREGATE as f64;
+    assert!((drop(&burst) - 0.129).abs() < 0.02, "Fig. 14: 12.9 %, {}", drop(&burst));
+    assert!((drop(&constant) - 0.007).abs() < 0.01, "Fig. 14: 0.7 %, {}", drop(&constant));
+}
+
+#[test]
+fn h5_fig15_a_constant_rate_waits_less() {
+    let [burst, constant] = [false, true].map(|constant| reserved_spike(constant).latencies());
+    assert!(constant.mean < burst.mean * 3 / 4, "{constant:?} {burst:?}");
+    assert!(constant.p99 < burst.p99 * 3 / 4, "{constant:?} {burst:?}");
+    assert!(constant.p999 < burst.p999 * 3 / 4, "{constant:?} {burst:?}");
+}
+
+#[test]
+fn h4_fig16_the_estimate_follows_a_node_that_gets_slower() {
+    let uniform = congested(UNIFORM, 15..usize::MAX);
+    let before = mean(&uniform, 0..10, &[10, 11, 12]);
+    let after = mean(&uniform, 0..10, &[20, 25, 30]);
+    assert!(near(before, 1570e3, 0.005) && near(after, 1395e3, 0.01), "{before} {after}");
+    let estimates = uniform.estimates();
+    assert!(estimates[16..=20].is_sorted_by(|a, b| a > b), "it falls gradually: {estimates:?}");
+    assert!(near(estimates[21], after, 0.02), "{}", estimates[21]);
+    assert!(uniform.keeps(0, 0.0), "Fig. 17a: {:?}", uniform.least);
+}
+
+#[test]
+fn h4_fig17_a_large_reservation_gains_as_the_estimate_falls() {
+    let zipf = congested(ZIPF, 15..usize::MAX);
+    let c1 = |periods: &[usize]| mean(&zipf, 0..1, periods);
+    let (first, last) = (c1(&[15, 16]), c1(&[28, 30, 32, 34]));
+    assert!(first < c1(&[10, 12, 14]) * 0.97, "it loses when congestion begins: {first}");
+    assert!(last > first * 1.03, "and gains: {first} {last}");
+    let rising: Vec<f64> = (15..=20).map(|period| c1(&[period])).collect();
+    assert!(rising.is_sorted(), "gradually: {rising:?}");
+    let small = mean(&zipf, 9..10, &[15]) - mean(&zipf, 9..10, &[30]);
+    assert!(small > 0.0, "from those with small reservations");
+    assert!(zipf.keeps(9, 0.0), "who keep their own");
+}
+
+#[test]
+fn h4_fig18_the_estimate_follows_a_node_that_gets_faster() {
+    let uniform = congested(UNIFORM, 0..15);
+    let estimates = &uniform.estimates()[16..=26];
+    assert!(estimates.is_sorted(), "{estimates:?}");
+    let steps = estimates.windows(2).all(|two| near(two[1] - two[0], 15_700.0, 0.01));
+    assert!(steps, "by an increment each: {estimates:?}");
+    assert!(near(mean(&uniform, 0..10, &[25, 30]), 1570e3, 0.005));
+    assert!(uniform.keeps(0, 0.0), "Fig. 19a: {:?}", uniform.least);
+}
+
+#[test]
+fn h4_fig19_what_is_added_goes_to_small_reservations() {
+    let zipf = congested(ZIPF, 0..15);
+    let gain = |clients: Range<usize>| {
+        mean(&zipf, clients.clone(), &[20, 22, 24]) / mean(&zipf, clients, &[8, 10, 12])
+    };
+    assert!(near(gain(0..1), 1.0, 0.03), "C1: {}", gain(0..1));
+    assert!(gain(8..10) > 1.15, "C9, C10: {}", gain(8..10));
+}
+
+#[test]
+fn h5_guarantees_hold_at_other_exponents_client_counts_and_periods() {
+    for (clients, exponent, millis, percent) in [
+        (4, 0.0, 1000, 95),
+        (7, 0.3, 250, 80),
+        (10, 0.9, 500, 60),
+        (25, 1.2, 1000, 60),
+        (100, 0.6, 2000, 80),
+        (100, 0.0, 1000, 95),
+    ] {
+        let wanted = |system| Experiment {
+            clients: vec![Client::EAGER; clients],
+            period: Duration::from_millis(millis),
+            periods: 2,
+            ..eager(Distribution::Zipf(exponent), percent, system)
+        };
+        let printed = run(SMALLER, wanted(System::Haechi));
+        let least = &printed.least;
+        assert_eq!(printed.missed(), printed.out_of_reach(), "{clients} {exponent}: {least:?}");
+        let low = run(SMALLER, wanted(System::LowPriority));
+        assert_eq!(low.missed(), [] as [usize; 0], "{clients} {exponent}: {:?}", low.least);
+    }
+}
+
+#[test]
+fn h5_the_bare_system_misses_what_haechi_keeps() {
+    let of = |system| Experiment {
+        clients: vec![Client { constant: true, ..Client::EAGER }; CLIENTS],
+        periods: 2,
+        ..eager(Distribution::Zipf(0.9), 60, system)
+    };
+    assert_eq!(run(SMALLER, of(System::Bare)).missed(), [0, 1]);
+    assert_eq!(run(SMALLER, of(System::LowPriority)).missed(), [] as [usize; 0]);
+}
+
+#[test]
+fn the_seed_decides_everything() {
+    let period = Duration::from_millis(50);
+    let wanted = Experiment { period, ..eager(ZIPF, 90, System::Haechi) };
+    let of = |seed| measure(&wanted, Testbed { seed, ..SMALLER }).unwrap();
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1).record, of(2).record);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_what_can() {
+    let refused = |wanted: Experiment| measure(&wanted, SMALLER).unwrap_err().to_string();
+    let paper = Experiment::default;
+    let text = refused(Experiment { clients: Vec::new(), ..paper() });
+    assert_eq!(text, "`clients` is 0: give 1 to 1000");
+    for exponent in [-0.1, f64::NAN, f64::INFINITY] {
+        let distribution = Distribution::Zipf(exponent);
+        let text = refused(Experiment { distribution, ..paper() });
+        assert!(text.starts_with("`exponent` is ") && text.contains("give 0"), "{text}");
+    }
+    let text = refused(Experiment { period: Duration::from_millis(9), ..paper() });
+    assert_eq!(text, "`period` is 9ms: give 10ms to 60s");
+    let text = refused(Experiment { reserved: 1.3, ..paper() });
+    assert_eq!(text, "`reserved` is 130 %: give \"0 %\" to \"100 %\" of the capacity");
+    let clients = vec![Client::EAGER; 5];
+    let distribution = Distribution::Zipf(3.0);
+    let text = refused(Experiment { clients, distribution, ..paper() });
+    let start = "`reserved`: client C1 is not admitted: a reservation of 1";
+    assert!(text.starts_with(start) && text.contains("give at most 400000"), "{text}");
+    let node = DataNode { local: 2_000_000, ..DataNode::default() };
+    let text = refused(Experiment { node, period: Duration::from_secs(60), ..paper() });
+    assert!(text.starts_with("`local` is 2000000: ") && text.contains("`period`"), "{text}");
+    let background = Some(Background { from: 3, until: 3, window: 8 });
+    let text = refused(Experiment { background, ..paper() });
+    assert!(text.starts_with("`until` is 3: "), "{text}");
+    let text = refused(Experiment { latencies: true, periods: 1000, ..paper() });
+    assert!(text.starts_with("`latencies` is true: ") && text.contains("`periods`"), "{text}");
+}
+
+fn any_experiment() -> impl Strategy<Value = Experiment> {
+    let node = (1000_u64..5_000_000, 1000_u64..5_000_000, 0_u8..=100, 1_u64..2000, 0_u64..1000);
+    let node = node.prop_map(|(aggregate, local, jitter, batch, sigma)| {
+        let history = 1;
+        DataNode { aggregate, local, jitter, batch, sigma, history, ..DataNode::default() }
+    });
+    let demand = prop_oneof![
+        Just(Demand::All),
+        (0.0..=1.0).prop_map(Demand::Part),
+        (0_u64..100_000).prop_map(Demand::Ios),
+    ];
+    let client = (0.001..1000.0, demand, any::<bool>())
+        .prop_map(|(part, demand, constant)| Client { part, demand, constant });
+    let systems = [System::Bare, System::Basic, System::Haechi, System::LowPriority];
+    let distribution =
+        prop_oneof![Just(Distribution::Parts), (0.0..=10.0).prop_map(Distribution::Zipf)];
+    let rest = (0.0..=1.0, 1_u64..100, 0_usize..3, 1_usize..3, any::<bool>());
+    (
+        node,
+        prop::collection::vec(client, 1..13),
+        prop::sample::select(systems.to_vec()),
+        distribution,
+        rest,
+    )
+        .prop_map(|(node, clients, system, distribution, rest)| {
+            let (reserved, window, warmup, periods, latencies) = rest;
+            let background = latencies.then_some(Background { from: 1, until: 2, window });
+            let period = Duration::from_millis(10);
+            Experiment {
+                node,
+                system,
+                clients,
+                reserved,
+                distribution,
+                window,
+                period,
+                warmup,
+                periods,
+                background,
+                latencies,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_not_refused_is_measured_in_each_period(
+        experiment in any_experiment(), scale in 1_u64..=100,
+    ) {
+        let sum: u64 = experiment.reservations().iter().sum();
+        prop_assert!(sum <= experiment.capacity(), "no more than there is");
+        if experiment.check().is_ok() {
+            let outcome = measure(&experiment, Testbed { scale, seed: 1 }).unwrap();
+            prop_assert_eq!(outcome.means.len(), experiment.clients.len());
+            prop_assert_eq!(outcome.estimates().len(), experiment.warmup + experiment.periods);
+        }
+    }
+}
