@@ -355,8 +355,10 @@ fn period_table(outcome: &Outcome) -> Table {
     let each = estimates.iter().zip(all.iter().zip(&first)).enumerate();
     let mut rows = Vec::new();
     for (period, (estimate, (all, first))) in each {
-        let numbers = [estimate, all, first].map(|number| format!("{number:.0}"));
-        rows.push([vec![period.to_string()], numbers.to_vec()].concat());
+        let [estimate, all, first] = [estimate, all, first].map(|number| format!("{number:.0}"));
+        let bare = outcome.experiment.system == System::Bare;
+        let estimate = if bare { "-".to_owned() } else { estimate };
+        rows.push(vec![period.to_string(), estimate, all, first]);
     }
     Table {
         title: "Periods".to_owned(),
@@ -398,7 +400,10 @@ fn charts(outcome: &Outcome) -> Vec<Chart> {
     let bars = vec![heights("reserved", &outcome.reserved), heights("completed", &outcome.means)];
     let [estimates, all, first] = over_time(outcome);
     let reserved = outcome.reserved.first().map_or(Vec::new(), |of| vec![*of; first.len()]);
-    let all = vec![line("completed", &all), line("estimated capacity", &estimates)];
+    let mut all = vec![line("completed", &all)];
+    if outcome.experiment.system != System::Bare {
+        all.push(line("estimated capacity", &estimates));
+    }
     let first = vec![line("completed", &first), line("reserved", &reserved)];
     vec![
         chart("Clients", "clients", "client", Kind::Bars { groups, series: bars }),
