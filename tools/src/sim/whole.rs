@@ -104,7 +104,9 @@ pub(super) struct Latency {
 }
 
 /// The percentiles of [`Latency`].
-pub(super) const PERCENTILES: [f64; 3] = [50.0, 90.0, 99.0];
+const PERCENTILES: [f64; 3] = [50.0, 90.0, 99.0];
+/// Their names.
+pub(super) const PERCENTS: [&str; 3] = ["50 %", "90 %", "99 %"];
 
 /// Computes the latencies of the hosts of an entry, and which part took longer than `late`.
 ///

@@ -16,7 +16,7 @@ use crate::sim::whole;
 /// The scenario: the stressed situation.
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-15.toml");
 /// The deadlines of High, Medium and Low in ms.
-const LATE: [u64; 3] = [5, 6, 8];
+pub(super) const LATE: [u64; 3] = [5, 6, 8];
 
 /// Returns the scenario in the normal situation: High and Medium are 10 and 20 % of the load.
 fn normal() -> anyhow::Result<String> {

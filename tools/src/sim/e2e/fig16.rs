@@ -11,20 +11,21 @@ use std::time::Duration;
 use sluice_sim::model::Plan;
 use units::Class;
 
-use super::pm::with;
+use super::pm::{GOODPUT, with};
 use super::series;
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{SHARES, part};
 use crate::sim::plot::bars::{Bars, Series};
-use crate::sim::whole::{self, Latency};
+use crate::sim::whole::{self, Latency, PERCENTS};
 
-/// The scenario of the figures.
-const SCENARIO: &str = include_str!("../../../scenarios/e2e-16.toml");
+/// The scenarios of the figures.
+const COORDINATED: &str = include_str!("../../../scenarios/e2e-16.toml");
+const TAILS: &str = include_str!("../../../scenarios/e2e-17.toml");
 
 const APPS: [&str; 3] = ["App1", "App2", "App3"];
-/// The data of TCP that 100 Gb/s carry, in Gb/s.
-const GOODPUT: f64 = 100.0 * 1448.0 / 1538.0;
+/// The time that is measured at reduced length.
+const QUICK: Duration = Duration::from_millis(80);
 
 /// What the network does about classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,31 +44,26 @@ struct Latencies {
     drives: [Latency; 3],
 }
 
-/// Returns the scenario. Its drives would be full of garbage in half a second, which takes a real one far longer: they
-/// have four times as many blocks here.
-fn scenario() -> anyhow::Result<String> {
-    with(SCENARIO, "blocks = 64", "blocks = 256")
-}
-
-/// Returns the time that is measured. An episode takes 1 to 5 s in the source.
-fn length(request: Request) -> Duration {
-    Duration::from_millis(if request.quick { 80 } else { 380 })
+/// Sets the time that is measured at reduced length. An episode takes 1 to 5 s in the source.
+fn shorten(plan: &mut Plan, request: Request) {
+    if request.quick {
+        plan.duration = QUICK;
+    }
 }
 
 /// Runs the storage end alone: over a network that takes no time, without its stage.
 fn storage(request: Request) -> anyhow::Result<[Latency; 3]> {
-    let scenario = with(&scenario()?, "rate = \"100 Gbit/s\"", "rate = \"1000 Gbit/s\"")?;
+    let scenario = with(TAILS, "rate = \"100 Gbit/s\"", "rate = \"1000 Gbit/s\"")?;
     let scenario = with(&scenario, "delay = \"2 us\"", "delay = \"0 ns\"")?;
-    let measured =
-        whole::measure(&scenario, false, request, |plan| plan.duration = length(request))?;
+    let measured = whole::measure(&scenario, false, request, |plan| shorten(plan, request))?;
     let [one, two, three] = APPS.map(|app| whole::latency(&measured, app, Duration::ZERO));
     Ok([one?, two?, three?])
 }
 
-/// Runs the scenario; where `agree` is false, the target's classes are the other way round.
-fn latencies(law: Law, agree: bool, request: Request) -> anyhow::Result<Latencies> {
+/// Runs a scenario; where `agree` is false, the target's classes are the other way round.
+fn latencies(scenario: &str, law: Law, agree: bool, request: Request) -> anyhow::Result<Latencies> {
     let change = |plan: &mut Plan| {
-        plan.duration = length(request);
+        shorten(plan, request);
         if law == Law::Printed {
             for (app, share) in APPS.iter().zip(SHARES) {
                 whole::by_eq_5(plan, app, GOODPUT * part(share));
@@ -81,7 +77,7 @@ fn latencies(law: Law, agree: bool, request: Request) -> anyhow::Result<Latencie
             }
         }
     };
-    let measured = whole::measure(&scenario()?, law == Law::Daemon, request, change)?;
+    let measured = whole::measure(scenario, law == Law::Daemon, request, change)?;
     let [one, two, three] = APPS.map(|app| whole::latency(&measured, app, Duration::ZERO));
     let [first, second, third] = APPS.map(|app| whole::in_device(&measured, app));
     Ok(Latencies { whole: [one?, two?, three?], drives: [first?, second?, third?] })
@@ -93,9 +89,9 @@ fn latencies(law: Law, agree: bool, request: Request) -> anyhow::Result<Latencie
 ///
 /// A run cannot be made.
 pub(super) fn coordinated(request: Request) -> anyhow::Result<Made> {
-    let apart = latencies(Law::Printed, false, request)?.whole;
-    let printed = latencies(Law::Printed, true, request)?.whole;
-    let daemon = latencies(Law::Daemon, true, request)?.whole;
+    let apart = latencies(COORDINATED, Law::Printed, false, request)?.whole;
+    let printed = latencies(COORDINATED, Law::Printed, true, request)?.whole;
+    let daemon = latencies(COORDINATED, Law::Daemon, true, request)?.whole;
     let mut claims = Vec::new();
     let ratio = |one: Latency, other: Latency| one.mean / other.mean;
     let [one, two, three] = apart;
@@ -148,7 +144,6 @@ pub(super) fn tails(request: Request) -> anyhow::Result<Made> {
          ms:\n"
             .to_owned();
     let (mut claims, mut plots) = (Vec::new(), Vec::new());
-    let percents = ["50 %", "90 %", "99 %"];
     let alone = alone.map(|of| of.percentiles.map(|us| us / 1e3));
     let [high, medium, low] = alone;
     _ = writeln!(
@@ -159,13 +154,13 @@ pub(super) fn tails(request: Request) -> anyhow::Result<Made> {
         series(&low)
     );
     claims.extend(end(alone, request));
-    plots.push(("e2e-17a", tails_of("the storage end alone", percents, alone)));
+    plots.push(("e2e-17a", tails_of("the storage end alone", alone)));
     for ((name, law), file) in laws.into_iter().zip(["e2e-17b", "e2e-17c", "e2e-17c-eq-5"]) {
-        let run = latencies(law, true, request)?;
+        let run = latencies(TAILS, law, true, request)?;
         let of = run.whole.map(|of| of.percentiles.map(|us| us / 1e3));
         let [high, medium, low] = of;
         _ = writeln!(title, "{name}: {} | {} | {}", series(&high), series(&medium), series(&low));
-        for (place, percent) in percents.iter().enumerate() {
+        for (place, percent) in PERCENTS.iter().enumerate() {
             let at = |of: [f64; 3]| of.get(place).copied().unwrap_or(f64::NAN);
             let what = format!("{name}, {percent}");
             let of_medium = at(high) / at(medium);
@@ -205,7 +200,7 @@ pub(super) fn tails(request: Request) -> anyhow::Result<Made> {
             let claim = Claim::new(what, "12 x", low / high, Unit::Times, Bound::Near(12.0, 0.2));
             claims.push(claim.known(Bound::Between(0.5, 1.1), BUFFER));
         }
-        plots.push((file, tails_of(name, percents, of)));
+        plots.push((file, tails_of(name, of)));
     }
     Ok(Made::of(&title, claims, plots))
 }
@@ -233,10 +228,10 @@ fn end([high, medium, low]: [[f64; 3]; 3], request: Request) -> Vec<Claim> {
 }
 
 /// Draws percentiles of High, Medium and Low in ms.
-fn tails_of(name: &str, percents: [&str; 3], [high, medium, low]: [[f64; 3]; 3]) -> Plot {
+fn tails_of(name: &str, [high, medium, low]: [[f64; 3]; 3]) -> Plot {
     let bars = [("High", high), ("Medium", medium), ("Low", low)];
     let series = bars.map(|(name, of)| Series { name: name.to_owned(), heights: of.to_vec() });
-    let groups = percents.map(str::to_owned).to_vec();
+    let groups = PERCENTS.map(str::to_owned).to_vec();
     let title = format!("ms that a write takes, {name}");
     Plot::Bars(Bars { title, groups, series: series.into() })
 }
@@ -273,7 +268,8 @@ mod tests {
     #[test]
     fn e10_classes_that_both_ends_agree_on_have_their_order() {
         let request = Request { seed: 2, scale: 1, quick: true };
-        let means = |law| latencies(law, true, request).unwrap().whole.map(|of| of.mean);
+        let means =
+            |law| latencies(COORDINATED, law, true, request).unwrap().whole.map(|of| of.mean);
         let [one, two, three] = means(Law::Daemon);
         assert!(one < 0.7 * two && two < 0.7 * three, "{one} {two} {three} us");
         let dctcp = means(Law::Dctcp);

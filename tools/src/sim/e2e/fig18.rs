@@ -12,7 +12,7 @@ use std::time::Duration;
 use sluice_sim::model::Plan;
 use sluice_sim::network::{Marking, RateControl};
 
-use super::deadlines::Misses;
+use super::deadlines::{LATE, Misses};
 use super::{CLASSES, series};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
@@ -29,8 +29,7 @@ const RATIOS: &str = include_str!("../../../scenarios/e2e-19.toml");
 const LINK: u64 = 100_000_000_000;
 /// The data that the link carries, in Gb/s.
 const GOODPUT: f64 = 94.0;
-/// The deadlines of High, Medium and Low in ms, and the mean transfer in Gbit.
-const LATE: [u64; 3] = [5, 6, 8];
+/// The mean transfer in Gbit.
 const MEAN: f64 = 0.016;
 
 /// Computes which parts of the transfers of High, Medium and Low miss their deadlines over RDMA.

@@ -12,9 +12,11 @@ use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{SHARES, part};
 use crate::sim::plot::bars::{Bars, Series};
+use crate::sim::whole::PERCENTS;
 
-/// The scenario of the figures.
-pub(super) const SCENARIO: &str = include_str!("../../../scenarios/e2e-20.toml");
+/// The scenarios of the figures.
+const LATENCIES: &str = include_str!("../../../scenarios/e2e-20.toml");
+const CLASSES_BESIDE: &str = include_str!("../../../scenarios/e2e-21.toml");
 
 const WAYS: [(&str, bool); 2] = [("reads", false), ("writes", true)];
 
@@ -32,7 +34,7 @@ pub(super) fn latencies(request: Request) -> anyhow::Result<Made> {
     for ((way, writes), file) in WAYS.into_iter().zip(["e2e-20a", "e2e-20b"]) {
         let mut bars = Vec::new();
         for (name, law) in LAWS {
-            let run = Run { scenario: SCENARIO, writes, first: true, law, pm: 3.0 };
+            let run = Run { scenario: LATENCIES, writes, first: true, law, pm: 3.0 };
             let first = latency(&run.measure(request)?)?;
             let in_turn = latency(&Run { first: false, ..run }.measure(request)?)?;
             let [with, without] = [first, in_turn].map(|of| of.percentiles);
@@ -59,7 +61,7 @@ pub(super) fn latencies(request: Request) -> anyhow::Result<Made> {
                 bars.push(Series { name: format!("{name}, {kind}"), heights: heights.to_vec() });
             }
         }
-        let groups = ["50 %", "90 %", "99 %"].map(str::to_owned).to_vec();
+        let groups = PERCENTS.map(str::to_owned).to_vec();
         let title = format!("us that an access to persistent memory takes, beside {way}");
         plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
     }
@@ -80,7 +82,7 @@ pub(super) fn classes(request: Request) -> anyhow::Result<Made> {
     for ((way, writes), file) in WAYS.into_iter().zip(["e2e-21a", "e2e-21b"]) {
         let mut bars = Vec::new();
         for (name, law) in LAWS {
-            let run = Run { scenario: SCENARIO, writes, first: true, law, pm: 3.0 };
+            let run = Run { scenario: CLASSES_BESIDE, writes, first: true, law, pm: 3.0 };
             let beside = rates(&run.measure(request)?);
             let alone = rates(&Run { pm: 0.0, ..run }.measure(request)?);
             _ = writeln!(

@@ -3,20 +3,16 @@
 
 use std::fmt::Write as _;
 
-use super::fig20::{SCENARIO, parts};
-use super::pm::{LAWS, Run, rates, with};
+use super::fig20::parts;
+use super::pm::{LAWS, Run, rates};
 use super::{CLASSES, series};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
 
-/// Returns the scenario with twelve hosts, four of each class, which have the loads of three.
-fn incast() -> anyhow::Result<String> {
-    let scenario = with(SCENARIO, "queues = 4", "count = 4\nqueues = 1")?;
-    let scenario = with(&scenario, "\"90 Gbit/s\"", "\"22.5 Gbit/s\"")?;
-    let scenario = with(&scenario, "\"60 Gbit/s\"", "\"15 Gbit/s\"")?;
-    with(&scenario, "\"30 Gbit/s\"", "\"7.5 Gbit/s\"")
-}
+/// The scenarios of the figure. In the second one twelve hosts, four of each class, have the loads of three.
+const INTENSITIES: &str = include_str!("../../../scenarios/e2e-22.toml");
+const INCAST: &str = include_str!("../../../scenarios/e2e-22b.toml");
 
 /// Makes Fig. 22.
 ///
@@ -28,15 +24,14 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         "End-to-end QoS, Fig. 22 (E12): what High, Medium and Low have of a link of 100 Gb/s, \
          beside more persistent memory,\nin Gb/s:\n"
             .to_owned();
-    let incast = incast()?;
     let cases = [
-        ("PM 10 %", SCENARIO, 10.0, "e2e-22a"),
-        ("PM 15 %", SCENARIO, 15.0, "e2e-22a-15"),
-        ("1:12, PM 10 %", &incast, 10.0, "e2e-22b"),
-        ("1:12, PM 20 %", &incast, 20.0, "e2e-22b-20"),
+        ("PM 10 %", INTENSITIES, 10.0, "e2e-22a", None),
+        ("PM 15 %", INTENSITIES, 15.0, "e2e-22a-15", None),
+        ("1:12, PM 10 %", INCAST, 10.0, "e2e-22b", Some(87.0)),
+        ("1:12, PM 20 %", INCAST, 20.0, "e2e-22b-20", None),
     ];
     let (mut claims, mut plots) = (Vec::new(), Vec::new());
-    for (case, scenario, pm, file) in cases {
+    for (case, scenario, pm, file, all) in cases {
         let mut bars = Vec::new();
         for (name, law) in LAWS {
             let run = Run { scenario, writes: false, first: true, law, pm };
@@ -44,10 +39,11 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             _ = writeln!(title, "{case}, {name}: {}", series(&rates));
             let what = format!("{case}, {name}");
             claims.extend(parts(&what, law, &rates));
-            if file == "e2e-22b" {
-                let (all, unit) = (rates.iter().sum(), Unit::Of(1, "Gb/s"));
+            if let Some(source) = all {
+                let (ours, unit) = (rates.iter().sum(), Unit::Of(1, "Gb/s"));
                 let of = format!("{what}: all of storage");
-                let claim = Claim::new(of, "87 Gb/s", all, unit, Bound::Near(87.0, 0.05));
+                let bound = Bound::Near(source, 0.05);
+                let claim = Claim::new(of, format!("{source} Gb/s"), ours, unit, bound);
                 claims.push(claim.known(Bound::Near(81.5, 0.1), SMALL));
             }
             bars.push(Series { name: name.to_owned(), heights: rates.to_vec() });

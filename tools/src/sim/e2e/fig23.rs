@@ -4,46 +4,19 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use sluice_sim::network::RateControl;
-
 use super::pm::with;
 use super::series;
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
-use crate::sim::whole::{self, Latency};
+use crate::sim::whole::{self, Latency, PERCENTS};
 
-/// The writes of Fig. 16 and 17, beside which persistent memory is.
-const WRITES: &str = include_str!("../../../scenarios/e2e-16.toml");
+/// The scenario of the figure: the writes of Fig. 16 and 17, with the cables of Fig. 20. Longer ones leave no room
+/// for an access of 3 to 4 us.
+const SCENARIO: &str = include_str!("../../../scenarios/e2e-23.toml");
 
-/// Persistent memory, at the target and of a host.
-const PM: &str = r#"
-[[namespace]]
-device = "pm"               # 300 to 800 ns
-
-[[host]]
-name = "PM"
-class = "urgent"
-[[host.load]]
-process = "poisson"
-namespace = 11
-rate = "3 Gbit/s"
-reads = "0 %"
-size = "512 B"              # 128 or 256 bytes in the source; a block of NVMe has 512 at the least
-"#;
-
-/// The applications of [`WRITES`], and their classes.
+/// The applications of [`SCENARIO`], and their classes.
 const APPS: [(&str, &str); 3] = [("App1", "High"), ("App2", "Medium"), ("App3", "Low")];
-
-/// Returns the scenario. Cables are those of Fig. 20: the longer ones of Fig. 16 leave no room for an access of
-/// 3 to 4 us.
-fn scenario(first: bool) -> anyhow::Result<String> {
-    let cables = format!(
-        "target_rate = \"400 Gbit/s\"\nbetween = \"100 Gbit/s\"\ndelay = \"200 ns\"\n\
-         urgent_first = {first}\nurgent_buffer = \"256 KB\""
-    );
-    Ok(with(WRITES, "delay = \"2 us\"", &cables)? + PM)
-}
 
 /// The latencies of persistent memory, and of High, Medium and Low.
 struct Latencies {
@@ -52,9 +25,8 @@ struct Latencies {
 }
 
 fn latencies(first: bool, request: Request) -> anyhow::Result<Latencies> {
-    let measured = whole::measure(&scenario(first)?, true, request, |plan| {
-        whole::over_rdma(plan, "PM", RateControl::Line);
-    })?;
+    let scenario = with(SCENARIO, "urgent_first = true", &format!("urgent_first = {first}"))?;
+    let measured = whole::measure(&scenario, true, request, |_| ())?;
     let of = |name| whole::latency(&measured, name, Duration::ZERO);
     let [high, medium, low] = APPS.map(|(app, _)| of(app));
     Ok(Latencies { pm: of("PM")?, classes: [high?, medium?, low?] })
@@ -70,14 +42,13 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let in_turn = latencies(false, request)?;
     let mut claims = Vec::new();
     let us = Unit::Of(1, "us");
-    let percents = ["50 %", "90 %", "99 %"];
-    for (percent, ours) in percents.iter().zip(first.pm.percentiles) {
+    for (percent, ours) in PERCENTS.iter().zip(first.pm.percentiles) {
         let of = format!("PM, Urgent first: {percent}");
         let claim = Claim::new(of, "3..4 us", ours, us, Bound::Between(3.0, 4.0));
         claims.push(claim.known(Bound::Between(4.0, 4.8), TURNS));
     }
     let known = [16.0, 21.2, 27.5];
-    for ((percent, ours), known) in percents.iter().zip(in_turn.pm.percentiles).zip(known) {
+    for ((percent, ours), known) in PERCENTS.iter().zip(in_turn.pm.percentiles).zip(known) {
         let of = format!("PM, in turn: {percent}");
         let claim = Claim::new(of, "17..23 us", ours, us, Bound::Between(17.0, 23.0));
         claims.push(claim.known(Bound::Near(known, 0.2), QUEUES));
@@ -124,14 +95,14 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             _ = writeln!(title, "{kind}: {class} {}", series(&latency.percentiles));
             bars.push(Series { name: (*class).to_owned(), heights });
         }
-        let groups = percents.map(str::to_owned).to_vec();
+        let groups = PERCENTS.map(str::to_owned).to_vec();
         let title = format!("ms that a write takes, {kind}");
         plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
     }
     let bars = [("Urgent first", &first), ("in turn", &in_turn)]
         .map(|(name, of)| Series { name: name.to_owned(), heights: of.pm.percentiles.to_vec() });
     let title_of_pm = "us that an access to persistent memory takes".to_owned();
-    let groups = percents.map(str::to_owned).to_vec();
+    let groups = PERCENTS.map(str::to_owned).to_vec();
     let chart = Bars { title: title_of_pm, groups, series: bars.into() };
     plots.push(("e2e-23a", Plot::Bars(chart)));
     Ok(Made::of(&title, claims, plots))

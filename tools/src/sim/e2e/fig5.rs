@@ -15,7 +15,7 @@ use super::series;
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
-use crate::sim::whole::{self, Latency};
+use crate::sim::whole::{self, Latency, PERCENTS};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-5.toml");
@@ -53,9 +53,8 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let there = alone(SCENARIO, "Drive", request)?.whole;
     let pm = alone(SCENARIO, "PM", request)?;
     let us = Unit::Of(1, "us");
-    let percents = ["50 %", "90 %", "99 %"];
     let mut claims = Vec::new();
-    for (percent, ours) in percents.iter().zip(here.percentiles) {
+    for (percent, ours) in PERCENTS.iter().zip(here.percentiles) {
         let what = format!("(a) a drive, here: {percent}");
         claims.push(Claim::new(what, "40..90 us", ours, us, Bound::Between(40.0, 90.0)));
     }
@@ -66,7 +65,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let mean = pm.device.mean;
     let claim = Claim::new(what, "< 0.9 us", mean, Unit::Of(2, "us"), Bound::AtMost(0.9));
     claims.push(claim.known(Bound::Within(1.2, 0.1), NOTICED));
-    for (percent, ours) in percents.iter().zip(pm.whole.percentiles) {
+    for (percent, ours) in PERCENTS.iter().zip(pm.whole.percentiles) {
         let what = format!("(b) persistent memory, over the network: {percent}");
         let claim = Claim::new(what, "3..4 us", ours, us, Bound::Between(3.0, 4.0));
         claims.push(claim.known(Bound::Between(4.0, 4.8), TURNS));
@@ -83,7 +82,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     for (name, of) in &rows {
         _ = writeln!(title, "{name}: {}; mean {:.2}", series(&of.percentiles), of.mean);
     }
-    let groups = || percents.map(str::to_owned).to_vec();
+    let groups = || PERCENTS.map(str::to_owned).to_vec();
     let bars = |some: &[(&str, Latency)], title: &str| {
         let one = |(name, of): &(&str, Latency)| Series {
             name: (*name).to_owned(),

@@ -7,9 +7,8 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use sluice_sim::model::{Measured, Plan};
-use sluice_sim::network::RateControl;
 
 use super::CLASSES;
 use crate::sim::figure::Request;
@@ -17,7 +16,7 @@ use crate::sim::net::bottleneck::{SHARES, part};
 use crate::sim::whole::{self, Latency};
 
 /// The data of TCP that 100 Gb/s carry, in Gb/s.
-const GOODPUT: f64 = 100.0 * 1448.0 / 1538.0;
+pub(super) const GOODPUT: f64 = 100.0 * 1448.0 / 1538.0;
 
 /// The controllers that figures have side by side.
 pub(super) const LAWS: [(&str, Law); 2] =
@@ -53,14 +52,12 @@ impl Run<'_> {
         let scenario = with(self.scenario, "reads = \"100 %\"", &format!("reads = \"{reads}\""))?;
         let first = format!("urgent_first = {}", self.first);
         let scenario = with(&scenario, "urgent_first = true", &first)?;
-        let rate = format!("rate = \"{} Gbit/s\"", self.pm.max(0.001));
-        let scenario = with(&scenario, "rate = \"3 Gbit/s\"", &rate)?;
+        let scenario = accessing(&scenario, self.pm.max(0.001))?;
         let daemon = self.law == Law::Daemon;
         whole::measure(&scenario, daemon, request, |plan| self.change(plan))
     }
 
     fn change(&self, plan: &mut Plan) {
-        whole::over_rdma(plan, "PM", RateControl::Line);
         if self.law == Law::Printed {
             plan.warmup = Duration::from_millis(20);
             for (class, share) in CLASSES.iter().zip(SHARES) {
@@ -78,6 +75,13 @@ impl Run<'_> {
 pub(super) fn with(scenario: &str, part: &str, by: &str) -> anyhow::Result<String> {
     ensure!(scenario.contains(part), "the scenario has no {part}");
     Ok(scenario.replace(part, by))
+}
+
+/// Gives persistent memory, whose host is the last of a scenario, other accesses in Gb/s.
+fn accessing(scenario: &str, pm: f64) -> anyhow::Result<String> {
+    let (before, rate) = scenario.rsplit_once("rate = \"").context("the last host has no rate")?;
+    let (_, after) = rate.split_once('"').context("a rate ends")?;
+    Ok(format!("{before}rate = \"{pm} Gbit/s\"{after}"))
 }
 
 /// Computes the latencies of persistent memory.
