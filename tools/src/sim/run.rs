@@ -199,6 +199,39 @@ mod tests {
     }
 
     #[test]
+    fn scenarios_of_figures_run_by_themselves() {
+        let apps = &["App1", "App2", "App3"][..];
+        let classes = &["High", "Medium", "Low"][..];
+        let folder = tempfile::tempdir().unwrap();
+        for (name, hosts, more) in [
+            ("e2e-8.toml", classes, &[][..]),
+            ("e2e-9.toml", classes, &[]),
+            ("e2e-10.toml", classes, &[]),
+            ("e2e-16.toml", apps, &[]),
+            ("e2e-17.toml", apps, &[]),
+            ("e2e-20.toml", classes, &["PM"]),
+            ("e2e-21.toml", classes, &["PM"]),
+            ("e2e-22.toml", classes, &["PM"]),
+            ("e2e-22b.toml", classes, &["PM"]),
+            ("e2e-23.toml", apps, &["PM"]),
+        ] {
+            let text = std::fs::read_to_string(shipped(name)).unwrap();
+            let brief = |line: &str| match line.split(" = ").next() {
+                Some("duration") => "duration = '4 ms'\n".to_owned(),
+                Some("warmup") => "warmup = '4 ms'\n".to_owned(),
+                Some("counted") => "counted = 50\n".to_owned(),
+                _ => format!("{line}\n"),
+            };
+            let path = folder.path().join(name);
+            std::fs::write(&path, text.lines().map(brief).collect::<String>()).unwrap();
+            let shown = run(&args(path)).unwrap_or_else(|error| panic!("{name}: {error:#}")).text;
+            for host in hosts.iter().chain(more) {
+                assert!(shown.lines().any(|line| line.starts_with(host)), "{name}: {shown}");
+            }
+        }
+    }
+
+    #[test]
     fn several_seeds_have_a_mean_and_each_is_what_it_is_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = shortened("urgent.toml", folder.path());

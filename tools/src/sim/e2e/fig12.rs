@@ -32,7 +32,7 @@ const HEADROOM: &str = "The daemon takes 95 % of the capacity for payload, and h
 pub(super) fn writes(request: Request) -> anyhow::Result<Made> {
     let dctcp = whole::run(WRITES, false, request)?.writes;
     let daemon = whole::run(WRITES, true, request)?.writes;
-    let printed = fig8::rates(request).to_vec();
+    let printed = fig8::rates(request)?.to_vec();
     let mut claims = Vec::new();
     for (name, rates, source) in [("DCTCP", &dctcp, DCTCP), ("the daemon", &daemon, QTCP)] {
         for ((class, ours), source) in CLASSES.iter().zip(rates).zip(source) {

@@ -4,18 +4,16 @@ use std::ops::Range;
 
 use qtcp::control::interference::{FLOOR, SIGMA};
 
-use super::fig9::{self, BY_TARGET, PAST, PRINTED, VARIANTS, Variant};
+use super::fig9::{BY_TARGET, PAST, PRINTED, VARIANTS, Variant};
 use crate::random::Random;
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::Network;
 use crate::sim::net::bottleneck::{Bottleneck, Law, SHARES, part};
-use crate::sim::net::event::{MICRO, MILLI, Time};
+use crate::sim::net::event::{MILLI, Time};
 use crate::sim::net::record::Record;
 use crate::sim::plot::{Chart, Line};
 
-/// The round-trip time of all runs.
-const RTT: Time = 98 * MICRO;
 /// Flows of an application.
 const FLOWS: u32 = 5;
 /// The times of a run.
@@ -102,7 +100,7 @@ impl Intermittent {
             for flow in flows.clone() {
                 let [begins, ends] =
                     [phases.start, phases.end].map(|phase| Time::from(phase) * times.phase);
-                network.start(flow, true, begins + random.below(RTT));
+                network.start(flow, true, begins + random.below(bottleneck.rtt));
                 network.stop(flow, ends);
             }
             flows
@@ -185,12 +183,11 @@ struct Interfered {
 }
 
 impl Interfered {
-    fn new(variant: &Variant, detection: Detection, times: Times, seed: u64) -> Self {
-        let bottleneck = fig9::varied(RTT, variant);
+    fn new(bottleneck: &Bottleneck, detection: Detection, times: Times, seed: u64) -> Self {
         let law = if detection == Detection::Each { Law::Interference } else { Law::Qtcp };
         let mut network = bottleneck.network(Record::new(times.ends, MILLI));
         if detection == Detection::All {
-            network.detect(RTT, SIGMA, FLOOR);
+            network.detect(bottleneck.rtt, SIGMA, FLOOR);
         }
         let mut random = Random::new(seed);
         let flows = [Some(0), Some(1), Some(2), None].map(|class| {
@@ -198,7 +195,7 @@ impl Interfered {
             let flows = bottleneck.flows(&mut network, law, class, FLOWS, None);
             for flow in flows.clone() {
                 let start = if class.is_some() { 0 } else { times.enters };
-                network.start(flow, true, start + random.below(RTT));
+                network.start(flow, true, start + random.below(bottleneck.rtt));
                 if class.is_none() {
                     network.stop(flow, times.leaves);
                 }
@@ -273,18 +270,22 @@ const RATIO: &str = "Q only takes from flows that are above their targets. Besid
     is kept to within 6 %.";
 
 /// Makes the figure.
-pub(super) fn run(request: Request) -> Made {
+///
+/// # Errors
+///
+/// The scenario is wrong.
+pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let times = Times::of(request);
     let (mut claims, mut plots) = (Vec::new(), Vec::new());
     for (variant, file) in VARIANTS.iter().zip(["e2e-14a-printed", "e2e-14a-by-target"]) {
-        let bottleneck = fig9::varied(RTT, variant);
+        let bottleneck = variant.bottleneck()?;
         let run = Intermittent::new(&bottleneck, times, request.seed);
         let known = (variant.name == PRINTED.name).then_some((Bound::Between(0.09, 0.13), PAST));
         claims.extend(phases(variant.name, run.deviations(&bottleneck), known));
         plots.push((file, run.plot()));
     }
     for Beside { name, detection, variant, known } in BESIDE {
-        let run = Interfered::new(variant, detection, times, request.seed);
+        let run = Interfered::new(&variant.bottleneck()?, detection, times, request.seed);
         let [backs, comes, ratio] = beside(name, run.rates());
         let ratio = match known {
             Some((least, most)) => ratio.known(Bound::Between(least, most), RATIO),
@@ -307,7 +308,7 @@ pub(super) fn run(request: Request) -> Made {
         times.enters / MILLI,
         times.leaves / MILLI
     );
-    Made::of(&title, claims, plots)
+    Ok(Made::of(&title, claims, plots))
 }
 
 /// Makes the claims of Fig. 14a, with what is known of a class that is further off than it should be.
@@ -367,7 +368,7 @@ mod tests {
     #[test]
     fn e8_applications_of_a_class_share_its_target_and_leave_others_alone() {
         for (variant, bound) in [(PRINTED, 0.125), (BY_TARGET, 0.05)] {
-            let bottleneck = fig9::varied(RTT, &variant);
+            let bottleneck = variant.bottleneck().unwrap();
             let run = Intermittent::new(&bottleneck, LONG, 1);
             let (class, application) = run.deviations(&bottleneck);
             assert!(class < bound && application < 0.08, "{class} {application}");
@@ -376,7 +377,7 @@ mod tests {
 
     /// Returns the rates beside DCTCP of a run of Eq. 5 as printed.
     fn printed(detection: Detection) -> [[f64; 4]; 3] {
-        Interfered::new(&PRINTED, detection, LONG, 1).rates()
+        Interfered::new(&PRINTED.bottleneck().unwrap(), detection, LONG, 1).rates()
     }
 
     #[test]
@@ -406,7 +407,8 @@ mod tests {
 
     #[test]
     fn e8_with_growth_by_target_classes_keep_their_ratio_beside_dctcp() {
-        let [before, beside, after] = Interfered::new(&BY_TARGET, Detection::None, LONG, 1).rates();
+        let [before, beside, after] =
+            Interfered::new(&BY_TARGET.bottleneck().unwrap(), Detection::None, LONG, 1).rates();
         for rates in [before, beside, after] {
             assert!(rates.iter().sum::<f64>() > 94.0, "the link is used");
             assert!(deviation(rates) < 0.05, "{rates:?}");

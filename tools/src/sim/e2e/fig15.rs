@@ -38,11 +38,11 @@ use std::ops::Range;
 use qtcp::Rate;
 use qtcp::control::dctcp::{Growth, Settings};
 
-use super::{CLASSES, fig9};
+use super::CLASSES;
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::Network;
-use crate::sim::net::bottleneck::{Bottleneck, LINK, Law, offer};
+use crate::sim::net::bottleneck::{Bottleneck, LINK, Law, offer, settings};
 use crate::sim::net::event::{MICRO, MILLI, Time};
 use crate::sim::net::record::Record;
 use crate::sim::net::sender::Deadline;
@@ -104,7 +104,7 @@ impl Transfers {
 }
 
 fn bottleneck() -> Bottleneck {
-    let settings = Settings { gamma: 0.5, growth: Growth::Quality, ..fig9::settings() };
+    let settings = Settings { gamma: 0.5, growth: Growth::Quality, ..settings() };
     let (rtt, shares) = (98 * MICRO, Vec::new());
     Bottleneck { rate: LINK, threshold: 140, rtt, shares, targets: 1.0, settings }
 }

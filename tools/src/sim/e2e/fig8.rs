@@ -2,62 +2,54 @@
 
 use std::time::Duration;
 
-use qtcp::control::dctcp::Settings;
 use qtcp::dtm::{self, Model};
 
-use super::fig9;
 use super::{CLASSES, series};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
-use crate::sim::net::bottleneck::{Bottleneck, Law, OFFERED, PAYLOAD, SHARES, WIRE, part};
-use crate::sim::net::event::{MICRO, seconds};
-use crate::sim::net::record::Record;
+use crate::sim::net::bottleneck::{PAYLOAD, SHARES, WIRE, part};
+use crate::sim::net::event::seconds;
+use crate::sim::net::scenario::{Class, Scenario};
 use crate::sim::plot::bars::{Bars, Series};
 
-/// The round-trip time at which the threshold of 140 packets is the source's 0.17 C d.
-const RTT: u64 = 98 * MICRO;
-/// The flows of each class. With more, windows are smaller, and the packets of one window, which
-/// come one after the other, are marked together: the model marks all alike.
-const FLOWS: u32 = 5;
-/// Round trips left out at the start.
-const WARM: u64 = 100;
-/// Round trips that are counted, and those at reduced length.
-const COUNTED: u64 = 1000;
+/// The scenario of the figure.
+const SCENARIO: &str = include_str!("../../../scenarios/e2e-8.toml");
+/// Round trips that are counted at reduced length.
 const COUNTED_QUICK: u64 = 400;
 
 /// Gigabits per second of High, Medium and Low.
 pub(super) type Rates = [f64; 3];
 
-/// Makes the bottleneck of the source's runs. Rates are not smoothed, as the model has no
-/// smoothing.
-fn bottleneck() -> Bottleneck {
-    let bottleneck = fig9::bottleneck(RTT);
-    Bottleneck { settings: Settings { gamma: 0.0, ..bottleneck.settings }, ..bottleneck }
+/// Reads the scenario.
+fn scenario(quick: bool) -> anyhow::Result<Scenario> {
+    let mut scenario = Scenario::parse(SCENARIO)?;
+    if quick {
+        scenario.counted = COUNTED_QUICK;
+    }
+    Ok(scenario)
 }
 
 /// Runs the packet simulation. Returns its rates, and the events that it took.
-fn packets(bottleneck: &Bottleneck, counted: u64, seed: u64) -> (Rates, u64) {
-    let (from, end) = (WARM * RTT, (WARM + counted) * RTT);
-    let (mut network, classes) = bottleneck.offered(Law::Qtcp, FLOWS, Record::new(end, RTT), seed);
-    network.run(end);
-    let rates = classes.map(|flows| network.record().rates(flows, from, end) / 1e9);
-    (rates, network.handled())
+fn packets(scenario: &Scenario, seed: u64) -> (Rates, u64) {
+    let (from, end) = (scenario.warm * scenario.bottleneck.rtt, scenario.end());
+    let run = scenario.simulate(seed);
+    ([0, 1, 2].map(|class| run.rate(class, from, end) / 1e9), run.network.handled())
 }
 
 /// Runs the packet simulation for another figure: rates of High, Medium and Low with Eq. 5 as printed.
-pub(super) fn rates(request: Request) -> Rates {
-    packets(&bottleneck(), COUNTED_QUICK, request.seed).0
+pub(super) fn rates(request: Request) -> anyhow::Result<Rates> {
+    Ok(packets(&scenario(true)?, request.seed).0)
 }
 
 /// Runs the model. Returns its rates.
-fn model(bottleneck: &Bottleneck, counted: u64, seed: u64) -> anyhow::Result<Rates> {
-    let mut model = Model::new(setup(bottleneck, seed))?;
+fn model(scenario: &Scenario, seed: u64) -> anyhow::Result<Rates> {
+    let mut model = Model::new(setup(scenario, seed))?;
     let mut carried = [0.0; 3];
     let mut time = 0.0;
-    for slot in 0..WARM + counted {
+    for slot in 0..scenario.warm + scenario.counted {
         let before = model.time();
         model.step();
-        if slot < WARM {
+        if slot < scenario.warm {
             continue;
         }
         let length = model.time() - before;
@@ -70,18 +62,20 @@ fn model(bottleneck: &Bottleneck, counted: u64, seed: u64) -> anyhow::Result<Rat
 }
 
 /// Makes the same scenario for the model.
-fn setup(bottleneck: &Bottleneck, seed: u64) -> dtm::Setup {
+fn setup(scenario: &Scenario, seed: u64) -> dtm::Setup {
+    let bottleneck = &scenario.bottleneck;
     let settings = &bottleneck.settings;
-    let class =
-        |(share, (bits, size)): (f64, (f64, crate::sim::net::traffic::Size))| dtm::ModelClass {
-            goal: dtm::Goal::Share(share),
-            flows: FLOWS,
-            delay: Duration::from_secs_f64(seconds(bottleneck.rtt) / 2.0),
-            arrivals: dtm::Arrivals::Poisson {
+    let class = |(class, share): (&Class, &f64)| dtm::ModelClass {
+        goal: dtm::Goal::Share(*share),
+        flows: class.flows,
+        delay: Duration::from_secs_f64(seconds(bottleneck.rtt) / 2.0),
+        arrivals: class.offered.map_or(dtm::Arrivals::Saturated, |(bits, size)| {
+            dtm::Arrivals::Poisson {
                 rate: bits / 8.0 / f64::from(WIRE),
                 burst: (size.mean() / f64::from(PAYLOAD)).max(1.0),
-            },
-        };
+            }
+        }),
+    };
     dtm::Setup {
         capacity: bottleneck.rate as f64 / 8.0 / f64::from(WIRE),
         threshold: bottleneck.threshold as f64,
@@ -89,7 +83,7 @@ fn setup(bottleneck: &Bottleneck, seed: u64) -> dtm::Setup {
         epsilon: settings.epsilon,
         limits: settings.limits,
         seed,
-        classes: SHARES.into_iter().zip(OFFERED).map(class).collect(),
+        classes: scenario.classes.iter().zip(&bottleneck.shares).map(class).collect(),
     }
 }
 
@@ -99,10 +93,9 @@ fn setup(bottleneck: &Bottleneck, seed: u64) -> dtm::Setup {
 ///
 /// The model refuses the scenario.
 pub(super) fn run(request: Request) -> anyhow::Result<Made> {
-    let bottleneck = bottleneck();
-    let counted = if request.quick { COUNTED_QUICK } else { COUNTED };
-    let (packets, events) = packets(&bottleneck, counted, request.seed);
-    let model = model(&bottleneck, counted, request.seed)?;
+    let scenario = scenario(request.quick)?;
+    let (packets, events) = packets(&scenario, request.seed);
+    let model = model(&scenario, request.seed)?;
     let part_of = |rates: &Rates, class: usize| {
         rates.get(class).copied().unwrap_or_default() / rates.iter().sum::<f64>()
     };
@@ -130,13 +123,14 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let title = format!(
         "End-to-end QoS, Fig. 8 (E3): the discrete-time model beside packets; offered 90, 60 and 30 \
          Gb/s on 100, K = 140\npackets, RTT 98 us, Eq. 5 as printed. Gb/s of payload: model {}, packets \
-         {}.\n{} round trips, of which the first {WARM} are left out; {events} events",
+         {}.\n{} round trips, of which the first {} are left out; {events} events",
         series(&model),
         series(&packets),
-        WARM + counted
+        scenario.warm + scenario.counted,
+        scenario.warm
     );
     let bar = |name: &str, rates: &Rates| Series { name: name.to_owned(), heights: rates.to_vec() };
-    let target = SHARES.map(|share| bottleneck.goodput() * part(share) / 1e9);
+    let target = [0, 1, 2].map(|class| scenario.bottleneck.target(class) / 1e9);
     let plot = Plot::Bars(Bars {
         title: "carried throughput, Gb/s of payload".to_owned(),
         groups: CLASSES.map(str::to_owned).to_vec(),
@@ -151,13 +145,13 @@ mod tests {
 
     #[test]
     fn e3_model_and_packets_agree_and_keep_the_ratios() {
-        let bottleneck = bottleneck();
+        let scenario = scenario(false).unwrap();
         for seed in 1..4 {
-            let (packets, _) = packets(&bottleneck, COUNTED, seed);
-            let model = model(&bottleneck, COUNTED, seed).unwrap();
+            let (packets, _) = packets(&scenario, seed);
+            let model = model(&scenario, seed).unwrap();
             for rates in [packets, model] {
                 let total: f64 = rates.iter().sum();
-                assert!(total > 0.98 * bottleneck.goodput() / 1e9, "{rates:?}");
+                assert!(total > 0.98 * scenario.bottleneck.goodput() / 1e9, "{rates:?}");
                 for (rate, share) in rates.iter().zip(SHARES) {
                     let off = rate / total / part(share) - 1.0;
                     assert!(off.abs() < 0.05, "seed {seed}: {rates:?}");

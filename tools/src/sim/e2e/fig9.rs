@@ -11,25 +11,19 @@
 //! there is a law whose targets are parts of what it carries with that law ([`BY_TARGET`]).
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
-use qtcp::control::dctcp::{Growth, Settings};
+use qtcp::control::dctcp::Growth;
 
 use super::CLASSES;
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
-use crate::sim::net::Network;
-use crate::sim::net::bottleneck::{Bottleneck, LINK, Law, SHARES, part};
-use crate::sim::net::event::{MICRO, Time};
-use crate::sim::net::record::Record;
+use crate::sim::net::bottleneck::Bottleneck;
+use crate::sim::net::event::MICRO;
+use crate::sim::net::scenario::{Run, Scenario};
 use crate::sim::plot::{Chart, Line};
 
-/// Flows of each class. The source's classes send to ten servers; flows recover from the end of
-/// slow start a packet a round trip each, so more settle sooner, and with smaller windows further
-/// from their targets: at 25 us a window of Low is three packets, and one more is a third of it.
-pub(super) const FLOWS: u32 = 7;
-/// The round trips of each run.
-const ROUND_TRIPS: u64 = 200;
+/// The scenario of the figure.
+const SCENARIO: &str = include_str!("../../../scenarios/e2e-9.toml");
 /// The round trips over which a quality factor is averaged.
 const WINDOW: u64 = 10;
 /// The distance from its mean within which Q counts as settled.
@@ -42,38 +36,50 @@ const CASES: [(u64, &str); 3] = [(25, "50"), (62, "30..40"), (98, "30..40")];
 #[derive(Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
-    growth: Growth,
-    /// The sum of targets, as a part of the payload that the link can carry.
-    targets: f64,
+    /// Whether growth is by target, whose targets are [`TARGETS`] of the payload that the link can carry; else
+    /// both are as the scenario has them.
+    by_target: bool,
 }
 
-/// The variant of Eq. 5 as printed.
-pub(super) const PRINTED: Variant = Variant { name: "Eq. 5", growth: Growth::Packet, targets: 1.0 };
+/// The sum of targets with growth by target, which uses 98.7 % of the link and more.
+const TARGETS: f64 = 0.975;
 
-/// The variant with growth by target, which uses 98.7 % of the link and more.
-pub(super) const BY_TARGET: Variant =
-    Variant { name: "by target", growth: Growth::Target, targets: 0.975 };
+/// The variant of Eq. 5 as printed.
+pub(super) const PRINTED: Variant = Variant { name: "Eq. 5", by_target: false };
+
+/// The variant with growth by target.
+pub(super) const BY_TARGET: Variant = Variant { name: "by target", by_target: true };
 
 /// Both variants.
 pub(super) const VARIANTS: [Variant; 2] = [PRINTED, BY_TARGET];
 
-/// Makes the bottleneck of the source's runs, with Eq. 5 as printed.
-pub(super) fn bottleneck(rtt: Time) -> Bottleneck {
-    varied(rtt, &PRINTED)
+impl Variant {
+    /// Reads a scenario, and makes this variant of it.
+    pub(super) fn of(&self, text: &str) -> anyhow::Result<Scenario> {
+        let mut scenario = Scenario::parse(text)?;
+        if self.by_target {
+            scenario.bottleneck.settings.growth = Growth::Target;
+            scenario.bottleneck.targets = TARGETS;
+        }
+        Ok(scenario)
+    }
+
+    /// Makes the figure's scenario with another round-trip time.
+    fn scenario(&self, micros: u64) -> anyhow::Result<Scenario> {
+        let mut scenario = self.of(SCENARIO)?;
+        scenario.bottleneck.rtt = micros * MICRO;
+        Ok(scenario)
+    }
+
+    /// Makes the figure's bottleneck.
+    pub(super) fn bottleneck(&self) -> anyhow::Result<Bottleneck> {
+        Ok(self.of(SCENARIO)?.bottleneck)
+    }
 }
 
-/// Makes the bottleneck of the source's runs.
-pub(super) fn varied(rtt: Time, variant: &Variant) -> Bottleneck {
-    let settings = Settings { growth: variant.growth, ..settings() };
-    let (shares, targets) = (SHARES.to_vec(), variant.targets);
-    Bottleneck { rate: LINK, threshold: 140, rtt, shares, targets, settings }
-}
-
-/// Makes settings with RFC 8257's gain, not the half of the source's text after Eq. (3): with a
-/// half, each congestion costs a quarter of the windows, and the link is used to nine tenths. Flows
-/// start without a history of marks.
-pub(super) fn settings() -> Settings {
-    Settings { initial_alpha: 0.0, gamma: 0.125, ..Settings::default() }
+/// Counts the flows of each class, which are equally many.
+pub(super) fn flows(scenario: &Scenario) -> u32 {
+    scenario.classes.first().map_or(0, |class| class.flows)
 }
 
 /// Counts the runs whose mean is shown: as many as there are round trips in 980 us, so that equally
@@ -95,30 +101,18 @@ struct Course {
 }
 
 /// Runs one round-trip time.
-fn courses(variant: &Variant, micros: u64, Request { seed, quick, .. }: Request) -> [Course; 3] {
-    let bottleneck = varied(micros * MICRO, variant);
-    let (rtt, end) = (bottleneck.rtt, bottleneck.rtt * ROUND_TRIPS);
-    let outcomes: Vec<_> = (0..runs(micros, quick))
-        .map(|run| {
-            let record = Record::new(end, rtt);
-            let (mut network, classes) =
-                bottleneck.offered(Law::Qtcp, FLOWS, record, seed.wrapping_add(run));
-            network.run(end);
-            (network, classes)
-        })
-        .collect();
-    let mut class = 0..;
-    SHARES.map(|share| {
-        let target = bottleneck.shared() * part(share);
-        let class: usize = class.next().unwrap_or(0);
+fn courses(scenario: &Scenario, micros: u64, Request { seed, quick, .. }: Request) -> [Course; 3] {
+    let rtt = scenario.bottleneck.rtt;
+    let simulate = |run| scenario.simulate(seed.wrapping_add(run));
+    let outcomes: Vec<Run> = (0..runs(micros, quick)).map(simulate).collect();
+    [0, 1, 2].map(|class| {
+        let target = scenario.bottleneck.target(class);
         let rate = |from: u64, until: u64| {
-            let of_run = |(network, classes): &(Network, [Range<u32>; 3])| {
-                let flows = classes.get(class).cloned().unwrap_or_default();
-                network.record().rates(flows, from * rtt, until * rtt)
-            };
+            let of_run = |run: &Run| run.rate(class, from * rtt, until * rtt);
             outcomes.iter().map(of_run).sum::<f64>() / outcomes.len() as f64
         };
-        course(&|from, until| target / rate(from, until), limit(micros))
+        let trips = scenario.warm + scenario.counted;
+        course(&|from, until| target / rate(from, until), limit(micros), trips)
     })
 }
 
@@ -127,10 +121,10 @@ const fn limit(micros: u64) -> u64 {
     if micros < 50 { 50 } else { 40 }
 }
 
-fn course(quality: &dyn Fn(u64, u64) -> f64, limit: u64) -> Course {
-    let starts = || 0..=ROUND_TRIPS - WINDOW;
+fn course(quality: &dyn Fn(u64, u64) -> f64, limit: u64, trips: u64) -> Course {
+    let starts = || 0..=trips.saturating_sub(WINDOW);
     let series: Vec<f64> = starts().map(|from| quality(from, from + WINDOW)).collect();
-    let mean = quality(limit, ROUND_TRIPS);
+    let mean = quality(limit, trips);
     let outside = series.iter().rposition(|q| (q - mean).abs() > BAND);
     let first = starts().nth(outside.map_or(0, |at| at + 1));
     let after = starts().zip(&series).filter(|&(from, _)| from + WINDOW / 2 >= limit);
@@ -154,18 +148,16 @@ struct OneRun {
 }
 
 /// Runs one round-trip time once.
-fn one_run(variant: &Variant, micros: u64, seed: u64) -> OneRun {
-    let bottleneck = varied(micros * MICRO, variant);
-    let (rtt, end) = (bottleneck.rtt, bottleneck.rtt * ROUND_TRIPS);
-    let record = Record::new(end, rtt);
-    let (mut network, classes) = bottleneck.offered(Law::Qtcp, FLOWS, record, seed);
-    network.run(end);
+fn one_run(scenario: &Scenario, micros: u64, seed: u64) -> OneRun {
+    let bottleneck = &scenario.bottleneck;
+    let (rtt, trips) = (bottleneck.rtt, scenario.warm + scenario.counted);
+    let ran = scenario.simulate(seed);
     // As a controller computes it: the rate of each round trip, smoothed.
     let course = |flow: u32, target: f64| -> Vec<f64> {
         let mut smoothed: Option<f64> = None;
         let gamma = bottleneck.settings.gamma;
-        let qualities = (0..ROUND_TRIPS).map(|trip| {
-            let rate = network.record().rate(flow as usize, trip * rtt, (trip + 1) * rtt);
+        let qualities = (0..trips).map(|trip| {
+            let rate = ran.network.record().rate(flow as usize, trip * rtt, (trip + 1) * rtt);
             let rate = smoothed.map_or(rate, |before| gamma * before + (1.0 - gamma) * rate);
             smoothed = Some(rate);
             target / rate.max(1.0)
@@ -179,17 +171,18 @@ fn one_run(variant: &Variant, micros: u64, seed: u64) -> OneRun {
         inside as f64 / after.len().max(1) as f64
     };
     let mut run = OneRun { class: [0.0; 3], flow: [0.0; 3], lines: Vec::new() };
-    let each = classes.iter().zip(SHARES).zip(&mut run.class).zip(&mut run.flow).zip(CLASSES);
-    for ((((flows, share), of_class), of_flow), name) in each {
-        let target = bottleneck.shared() * part(share);
+    let each = ran.classes.iter().enumerate().zip(&mut run.class).zip(&mut run.flow).zip(CLASSES);
+    for ((((class, flows), of_class), of_flow), name) in each {
+        let target = bottleneck.target(class);
+        let count = flows.len().max(1) as f64;
         let over_ten = |from: u64| {
             let until = (from + WINDOW) * rtt;
-            target / network.record().rates(flows.clone(), from * rtt, until).max(1.0)
+            target / ran.rate(class, from * rtt, until).max(1.0)
         };
-        *of_class = within(&(0..=ROUND_TRIPS - WINDOW).map(over_ten).collect::<Vec<f64>>());
-        let of_each = |flow| course(flow, target / f64::from(FLOWS));
+        *of_class = within(&(0..=trips.saturating_sub(WINDOW)).map(over_ten).collect::<Vec<f64>>());
+        let of_each = |flow| course(flow, target / count);
         let courses: Vec<Vec<f64>> = flows.clone().map(of_each).collect();
-        *of_flow = courses.iter().map(|course| within(course)).sum::<f64>() / f64::from(FLOWS);
+        *of_flow = courses.iter().map(|course| within(course)).sum::<f64>() / count;
         let first = courses.into_iter().next().unwrap_or_default();
         let points =
             (0_u32..).map(f64::from).zip(first.into_iter().map(|quality| quality.min(3.0)));
@@ -209,20 +202,26 @@ const ONE_RUN: &str = "A flow's window is a few packets at 25 us and some dozens
     than the source's band is wide, even over ten round trips. What is stable is the mean.";
 
 /// Makes the figure.
-pub(super) fn run(request: Request) -> Made {
+///
+/// # Errors
+///
+/// The scenario is wrong.
+pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let (mut claims, mut plots) = (Vec::new(), Vec::new());
     let mut title = format!(
         "End-to-end QoS, Fig. 9 (E1): the quality factors of High, Medium and Low, offered 90, 60 and \
-         30 Gb/s on 100.\n{FLOWS} flows a class, K = 140 packets. In the mean: Q of a class over \
+         30 Gb/s on 100.\n{} flows a class, K = 140 packets. In the mean: Q of a class over \
          {WINDOW} round trips and dozens of runs, which has\nsettled once it stays within {BAND} of \
          its mean. In one run: the part of round trips afterwards in which Q is in 0.95..1, of a class \
          over {WINDOW} round\ntrips, and of a flow in each.\n\n\
-         growth     RTT    class   settles after   Q, in the mean     in one run: class, flow\n"
+         growth     RTT    class   settles after   Q, in the mean     in one run: class, flow\n",
+        flows(&Scenario::parse(SCENARIO)?)
     );
     for (variant, names) in VARIANTS.iter().zip(PLOTS) {
         for ((micros, expected), file) in CASES.into_iter().zip(names) {
-            let courses = courses(variant, micros, request);
-            let run = one_run(variant, micros, request.seed);
+            let scenario = variant.scenario(micros)?;
+            let courses = courses(&scenario, micros, request);
+            let run = one_run(&scenario, micros, request.seed);
             let within = run.class.iter().zip(run.flow);
             for ((class, course), (of_class, of_flow)) in CLASSES.iter().zip(&courses).zip(within) {
                 let settled = course.settled.map_or("never".to_owned(), |at| format!("{at} RTTs"));
@@ -242,7 +241,7 @@ pub(super) fn run(request: Request) -> Made {
             plots.push((file, Plot::Lines(Chart { title, x, lines: run.lines })));
         }
     }
-    Made::of(&title, claims, plots)
+    Ok(Made::of(&title, claims, plots))
 }
 
 /// The files of the plots: one for each variant and round-trip time.
@@ -274,30 +273,26 @@ fn mean_claims(
             let (unit, bound) = (Unit::Of(3, ""), Bound::Between(0.95, 1.0));
             let what = format!("{at}, in the mean: {which} Q of a class");
             let claim = Claim::new(what, "0.95..1", ours, unit, bound);
-            if variant.growth == Growth::Packet {
-                claim.known(Bound::Between(0.9, 1.06), PAST)
-            } else {
-                claim
-            }
+            if variant.by_target { claim } else { claim.known(Bound::Between(0.9, 1.06), PAST) }
         });
     vec![settled, least, most]
 }
 
 /// Returns in which part of one run's round trips Q of the worst class and of the best is known to be in 0.95..1.
-fn known_of_one_run(growth: Growth, micros: u64) -> [f64; 2] {
-    match (growth, micros) {
-        (Growth::Packet, ..50) => [0.206, 0.355],
-        (Growth::Packet, 50..80) => [0.053, 0.636],
-        (Growth::Packet, _) => [0.132, 0.57],
-        (_, ..50) => [0.497, 0.752],
-        (_, 50..80) => [0.894, 1.0],
-        _ => [0.364, 0.808],
+fn known_of_one_run(by_target: bool, micros: u64) -> [f64; 2] {
+    match (by_target, micros) {
+        (false, ..50) => [0.206, 0.355],
+        (false, 50..80) => [0.053, 0.636],
+        (false, _) => [0.132, 0.57],
+        (true, ..50) => [0.497, 0.752],
+        (true, 50..80) => [0.894, 1.0],
+        (true, _) => [0.364, 0.808],
     }
 }
 
 /// Claims of the Q of classes in one run.
 fn one_run_claims(variant: &Variant, micros: u64, run: &OneRun) -> [Claim; 2] {
-    let [worst, best] = known_of_one_run(variant.growth, micros);
+    let [worst, best] = known_of_one_run(variant.by_target, micros);
     let extremes = [("worst", worst, f64::min as fn(f64, f64) -> f64), ("best", best, f64::max)];
     extremes.map(|(which, known, of)| {
         let ours = run.class.into_iter().reduce(of).unwrap_or(f64::NAN);
@@ -319,7 +314,7 @@ mod tests {
             // At 25 us a window of Low is three packets, and a packet more each round trip takes
             // it further past its target than elsewhere.
             let least = if micros < 50 { 0.9 } else { 0.93 };
-            let courses = courses(&PRINTED, micros, REQUEST);
+            let courses = courses(&PRINTED.scenario(micros).unwrap(), micros, REQUEST);
             for course in &courses {
                 assert!(course.settled.unwrap() <= limit(micros), "{micros} us: {course:.2?}");
                 assert!((least..1.06).contains(&course.mean), "{micros} us: {}", course.mean);
@@ -332,7 +327,7 @@ mod tests {
     #[test]
     fn e1_with_growth_by_target_quality_settles_in_time_to_where_the_source_has_it() {
         for (micros, _) in CASES {
-            for course in courses(&BY_TARGET, micros, REQUEST) {
+            for course in courses(&BY_TARGET.scenario(micros).unwrap(), micros, REQUEST) {
                 assert!(course.settled.unwrap() <= limit(micros), "{micros} us: {course:.2?}");
                 assert!((0.95..1.0).contains(&course.mean), "{micros} us: {course:.3?}");
                 // Over ten round trips, which are sixty packets of a flow of Low at 25 us.

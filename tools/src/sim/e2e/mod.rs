@@ -53,14 +53,14 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "e2e-9",
         about: "QTCP: how soon quality factors settle, for three round-trip times (E1)",
-        run: |request| Ok(fig9::run(request)),
+        run: fig9::run,
         weight: 10,
         scales: false,
     },
     Figure {
         name: "e2e-10",
         about: "QTCP and DCTCP: how soon flows that start later have their part (E4)",
-        run: |request| Ok(fig10::run(request)),
+        run: fig10::run,
         weight: 10,
         scales: false,
     },
@@ -81,7 +81,7 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "e2e-14",
         about: "QTCP: flows that come and go, and DCTCP that interferes (E8)",
-        run: |request| Ok(fig14::run(request).with(adapting::run(request)?)),
+        run: |request| Ok(fig14::run(request)?.with(adapting::run(request)?)),
         weight: 10,
         scales: false,
     },

@@ -6,6 +6,7 @@ use qtcp::control::dctcp::Settings;
 use qtcp::control::interference::{FLOOR, InterferenceQtcp, Lambda, SIGMA};
 use qtcp::control::{D2tcp, Dctcp, Qtcp};
 use qtcp::{Controller, Rate};
+use serde::Deserialize;
 
 use super::Network;
 use super::event::Time;
@@ -24,7 +25,8 @@ pub(crate) const PAYLOAD: u32 = 1448;
 pub(crate) const LINK: u64 = 100_000_000_000;
 
 /// The law that decides the windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Law {
     /// DCTCP: equal parts.
     Dctcp,
@@ -34,6 +36,18 @@ pub(crate) enum Law {
     Interference,
     /// D2TCP: by deadlines.
     D2tcp,
+}
+
+impl Law {
+    /// Returns the name for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Dctcp => "DCTCP",
+            Self::Qtcp => "QTCP",
+            Self::Interference => "QTCP with Fig. 15a",
+            Self::D2tcp => "D2TCP",
+        }
+    }
 }
 
 /// The bottleneck.
@@ -62,6 +76,12 @@ impl Bottleneck {
     /// Computes the sum of all classes' targets, in bits of payload per second.
     pub(crate) fn shared(&self) -> f64 {
         self.goodput() * self.targets
+    }
+
+    /// Computes the target of a class in bits of payload per second: all its flows together.
+    pub(crate) fn target(&self, class: usize) -> f64 {
+        let share = self.shares.get(class).copied().unwrap_or_default();
+        self.shared() * (share / self.shares.iter().sum::<f64>())
     }
 
     /// Makes the controller of a new flow.
@@ -112,27 +132,13 @@ impl Bottleneck {
         }
         numbers
     }
+}
 
-    /// Makes a network with `count` flows of each of the three classes, which together offer what
-    /// [`OFFERED`] says from the start. Returns the classes' flows.
-    pub(crate) fn offered(
-        &self,
-        law: Law,
-        count: u32,
-        record: Record,
-        seed: u64,
-    ) -> (Network, [Range<u32>; 3]) {
-        let mut network = self.network(record);
-        let mut seeds = seed.wrapping_mul(3)..;
-        let mut class = 0..;
-        let classes = OFFERED.map(|(bits, size)| {
-            let flows = self.flows(&mut network, law, class.next(), count, None);
-            flows.clone().for_each(|flow| network.start(flow, false, 0));
-            network.source(offer(bits, size, flows.clone()), seeds.next().unwrap_or(seed), 0);
-            flows
-        });
-        (network, classes)
-    }
+/// Makes settings with RFC 8257's gain, not the half of the source's text after Eq. (3): with a
+/// half, each congestion costs a quarter of the windows, and the link is used to nine tenths. Flows
+/// start without a history of marks.
+pub(crate) fn settings() -> Settings {
+    Settings { initial_alpha: 0.0, gamma: 0.125, ..Settings::default() }
 }
 
 /// The shares of High, Medium and Low.
@@ -142,16 +148,6 @@ pub(crate) const SHARES: [f64; 3] = [3.0, 2.0, 1.0];
 pub(crate) fn part(share: f64) -> f64 {
     share / SHARES.iter().sum::<f64>()
 }
-
-/// Makes a size in blocks of 4 KiB.
-const fn blocks(least: u64, most: u64) -> Size {
-    Size::Blocks { least, most, bytes: 4096 }
-}
-
-/// The load of the three classes in the source's runs (its section 4.3.3 and Fig. 11a): a rate on
-/// the wire in bits per second, and request sizes.
-pub(crate) const OFFERED: [(f64, Size); 3] =
-    [(90e9, blocks(17, 98)), (60e9, blocks(13, 75)), (30e9, blocks(5, 30))];
 
 /// Makes a source that offers `bits` per second on the wire to these flows.
 pub(crate) fn offer(bits: f64, size: Size, flows: Range<u32>) -> SourceSetup {

@@ -4,6 +4,7 @@
 //! - [`port`]: the queue of an output port, and its link; [`sender`]: a sender and its controller.
 //! - [`traffic`]: sources of requests; [`shares`]: the targets of classes.
 //! - [`record`]: the measurements of a run.
+//! - [`bottleneck`]: classes on one link; [`scenario`]: the same as a file.
 //!
 //! A packet costs two events on each link of its route (it has been sent, it has arrived; the last
 //! arrival is its acknowledgement). Nothing is allocated for one: queues keep their room.
@@ -12,6 +13,7 @@ pub(crate) mod bottleneck;
 pub(crate) mod event;
 pub(crate) mod port;
 pub(crate) mod record;
+pub(crate) mod scenario;
 pub(crate) mod sender;
 pub(crate) mod shares;
 pub(crate) mod traffic;

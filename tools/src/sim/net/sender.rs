@@ -188,7 +188,7 @@ impl Sender {
         self.acked += 1;
         self.round.delivered += 1;
         self.round.marked += u32::from(packet.marked);
-        self.round.latencies += now - packet.sent;
+        self.round.latencies = self.round.latencies.saturating_add(now - packet.sent);
         // The rest of a round that the data ended in is shorter than a round trip, and no measure.
         let ended = self.acked >= self.round.last || self.acked == self.sent && self.round.whole;
         if ended {
