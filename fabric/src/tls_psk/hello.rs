@@ -54,6 +54,17 @@ impl ClientHello {
     }
 }
 
+/// Chooses among the PSKs that an identity, which is number `index` in a ClientHello, may mean. Where
+/// there are several, the ClientHello without its header shows which of them the host has; without one,
+/// and where it shows none, the first counts.
+#[must_use]
+pub fn choose(candidates: Vec<TlsPsk>, index: usize, hello: Option<&[u8]>) -> Option<TlsPsk> {
+    let hello = hello.filter(|_| candidates.len() > 1).and_then(ClientHello::read);
+    let shown = |psk: &TlsPsk| hello.as_ref().is_some_and(|hello| hello.shows(index, psk));
+    let at = candidates.iter().position(shown).unwrap_or(0);
+    candidates.into_iter().nth(at)
+}
+
 /// A part of a message, from its start.
 struct Reader<'a>(&'a [u8]);
 

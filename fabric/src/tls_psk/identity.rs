@@ -1,6 +1,8 @@
 //! The identities of PSKs (NVMe/TCP transport 1.0, section 3.6.1.3): by them a host says which PSK it
 //! means.
 
+use zeroize::Zeroizing;
+
 use super::configured::{ConfiguredPsk, PskLength};
 use super::derive::{Layout, TlsPsk, context, digest, retained, secret};
 
@@ -71,6 +73,17 @@ impl<'a> Identity<'a> {
             }
         }
         found
+    }
+
+    /// Takes a secret that was derived for this identity elsewhere, as nvme-cli puts it into a keyring
+    /// of the kernel. `None` where it is not as long as the hash, and for a generated PSK, which the
+    /// target has made itself.
+    #[must_use]
+    pub fn derived(&self, secret: Zeroizing<Vec<u8>>) -> Option<TlsPsk> {
+        let length = self.length;
+        let retained = !matches!(self.kind, IdentityKind::Generated(_));
+        let whole = secret.len() == length.hash().length();
+        (retained && whole).then_some(TlsPsk { secret, length })
     }
 
     /// Derives the PSK of this identity of a configured one; `None` where it has another identity.

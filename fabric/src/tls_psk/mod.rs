@@ -4,7 +4,8 @@
 //! *retained* PSK of it, which belongs to one host, and of that the [`TlsPsk`] for one subsystem: the
 //! secret, and the identity by which the host names it in its ClientHello. The target has the hosts'
 //! configured PSKs alone: an [`Identity`] says which host and subsystem are meant, and what it names
-//! is derived when it is asked for ([`Identity::candidates`]).
+//! is derived when it is asked for ([`Identity::candidates`]). What was derived elsewhere may stand
+//! beside it ([`Identity::derived`]), and the ClientHello tells them apart ([`choose`]).
 //!
 //! Two ways of derivation are in use ([`Layout`]). A DH-HMAC-CHAP exchange makes a *generated* PSK
 //! ([`generated`]), of which both ends derive as of a retained one.
@@ -16,7 +17,7 @@ mod identity;
 
 pub use configured::{ConfiguredPsk, PskError, PskLength, Transform};
 pub use derive::{Layout, TlsPsk, generated, generated_tls_psk};
-pub use hello::ClientHello;
+pub use hello::{ClientHello, choose};
 pub use identity::{Identity, IdentityKind};
 
 #[cfg(test)]

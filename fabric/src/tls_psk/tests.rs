@@ -149,6 +149,27 @@ proptest! {
 }
 
 #[test]
+fn a_derived_secret_counts_for_a_retained_psk_and_is_as_long_as_its_hash() {
+    for (form, right) in [
+        ("NVMe0R01", Some(32)),
+        ("NVMe0R02", Some(48)),
+        ("NVMe1R01", Some(32)),
+        ("NVMe1R02", Some(48)),
+        ("NVMe1G01", None),
+        ("NVMe1G02", None),
+    ] {
+        let digest = if form.starts_with("NVMe1") { " digest" } else { "" };
+        let text = format!("{form} {HOST} {SUBSYSTEM}{digest}");
+        let identity = Identity::read(text.as_bytes()).unwrap();
+        for count in [0, 31, 32, 33, 47, 48, 49, 64] {
+            let derived = identity.derived(vec![7; count].into());
+            assert_eq!(derived.is_some(), right == Some(count), "{text}: {count} bytes");
+            assert!(derived.is_none_or(|psk| psk.secret[..] == vec![7; count]));
+        }
+    }
+}
+
+#[test]
 fn other_texts_are_no_identities() {
     for text in [
         "",
@@ -217,4 +238,19 @@ fn a_client_hello_shows_the_psk_that_it_was_made_with_and_no_other() {
         changed.pop();
         assert!(ClientHello::read(&changed).is_none());
     }
+}
+
+#[test]
+fn the_client_hello_chooses_and_without_one_the_first_counts() {
+    let psk = |tag| TlsPsk { secret: vec![tag; 32].into(), length: PskLength::Bytes32 };
+    let all = vec![psk(1), psk(2), psk(3)];
+    for own in &all {
+        let body = hello(own);
+        assert_eq!(choose(all.clone(), 0, Some(&body)).as_ref(), Some(own));
+        assert_eq!(choose(all.clone(), 1, Some(&body)), Some(psk(1)), "no binder of that number");
+        assert_eq!(choose(vec![psk(9)], 0, Some(&body)), Some(psk(9)), "the handshake will tell");
+    }
+    assert_eq!(choose(all.clone(), 0, None), Some(psk(1)));
+    assert_eq!(choose(all, 0, Some(b"no ClientHello")), Some(psk(1)));
+    assert_eq!(choose(vec![], 0, Some(&hello(&psk(1)))), None);
 }
