@@ -29,6 +29,11 @@ fn a_host_connects_over_tls() -> Result<()> {
 }
 
 #[test]
+fn a_host_connects_over_tls_with_a_key_of_the_kernels_keyring() -> Result<()> {
+    scenario("tls-keyring", &[])
+}
+
+#[test]
 fn a_peer_over_tls_that_sends_no_data_is_closed_and_others_lose_nothing() -> Result<()> {
     scenario("tls-records", &[])
 }

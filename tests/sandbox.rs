@@ -188,6 +188,15 @@ fn the_daemon_runs_with_the_system_calls_of_its_unit() -> Result<()> {
 }
 
 #[test]
+fn the_unit_lets_keys_be_looked_up_in_the_kernels_keyring() -> Result<()> {
+    let calls = allowed()?;
+    for call in [Sysno::keyctl, Sysno::request_key] {
+        ensure!(calls.contains(&i64::from(call.id())), "{call} is refused");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_filter_without_io_uring_is_named() -> Result<()> {
     let daemon = Daemon::new()?;
     let mut calls = allowed()?;

@@ -266,3 +266,14 @@ fn the_groups_of_the_control_socket_are_there() {
     let said = one(&place.config("control_admins = \"no-such-group\"", ""));
     assert!(said.contains("control_admins") && said.contains("no such group"), "{said}");
 }
+
+#[test]
+fn a_keyring_that_is_not_there_keeps_no_daemon_from_starting() {
+    let place = Place::new();
+    let config = place.config("keyring = \"sluicegate-tests-have-none\"", "");
+    none(&config);
+    let warnings = look(&config).warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("in the keyring sluicegate-tests-have-none are "), "{warnings:?}");
+    assert!(look(&place.config("", "")).warnings.is_empty());
+}

@@ -83,7 +83,7 @@ impl Shared {
         if pmem.is_wanted() {
             service.set_region_grants(Arc::clone(&pmem) as Arc<_>);
         }
-        let tls = TlsShared::new()?;
+        let tls = TlsShared::new(settings.keyring.as_deref())?;
         service.set_generated_keys(Arc::clone(tls.keys()) as Arc<_>);
         Ok(Self {
             qos: QosShared::new(&config.qos, reactors, memory),

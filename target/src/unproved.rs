@@ -57,6 +57,26 @@ pub(crate) fn find(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
     found
 }
 
+/// Says where the keys of a keyring of the kernel prove nothing: which hosts have some is not known
+/// before they come.
+pub(crate) fn keyring(config: &Config) -> Option<String> {
+    let name = config.target.keyring.as_ref()?;
+    let open = |listener: &&Listener| {
+        let must = listener.transport == Transport::Tcp && listener.tls == SecureChannel::Required;
+        !must && !listener.discovery_only
+    };
+    let open = config.listeners.iter().filter(open);
+    let listeners: Vec<String> = open.map(|open| open.endpoint().to_string()).collect();
+    (!listeners.is_empty()).then(|| {
+        format!(
+            "a host that has its TLS key in the keyring {name} alone, and no secret, is believed \
+             without it where TLS is not required ({}): give such hosts secrets (sluice host key \
+             set), or their subsystems no such listener",
+            list(&listeners)
+        )
+    })
+}
+
 /// Says whether a listener lets hosts with TLS keys into a subsystem without TLS.
 fn lets_in(listener: &Listener, subsystem: &Subsystem) -> bool {
     let served = listener.subsystems.as_ref().is_none_or(|served| served.contains(&subsystem.nqn));
@@ -138,6 +158,25 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn keys_of_a_keyring_prove_nothing_where_tls_is_not_required() {
+        for (listener, open) in [
+            ("", true),
+            ("tls = \"allowed\"", true),
+            ("tls = \"required\"", false),
+            ("transport = \"rdma\"", true),
+            ("discovery_only = true", false),
+        ] {
+            let text = format!("[[listener]]\naddress = \"10.0.0.1:4420\"\n{listener}\n");
+            assert_eq!(keyring(&parse(&text).unwrap()), None, "no keyring");
+            let text = format!("[target]\nkeyring = \".nvme\"\n{text}");
+            let said = keyring(&parse(&text).unwrap());
+            assert_eq!(said.is_some(), open, "{text}");
+            let names = |said: String| said.contains(".nvme") && said.contains("10.0.0.1:4420)");
+            assert!(said.is_none_or(names));
         }
     }
 

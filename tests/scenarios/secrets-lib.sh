@@ -13,9 +13,9 @@ secrets_boot() {
 keys() { (umask 077 && printf '%s\n' "host $HOST_NQN" "$@" >$KEYS/host.key); }
 reload() { expect "reload" sluice reload; }
 
-# start_tlshd FOLDER: starts the tlshd of a folder of tools, as process TLSHD.
+# start_tlshd FOLDER [KEYRING]: starts the tlshd of a folder of tools, as process TLSHD.
 start_tlshd() {
-    printf '%s\n' '[debug]' loglevel=1 tls=0 nl=0 '[authenticate]' keyrings=.nvme \
+    printf '%s\n' '[debug]' loglevel=1 tls=0 nl=0 '[authenticate]' "keyrings=${2:-.nvme}" \
         '[authenticate.client]' '[authenticate.server]' >/tmp/tlshd.conf
     "$1/tlshd" -s -c /tmp/tlshd.conf >/tmp/tlshd.log 2>&1 &
     TLSHD=$!

@@ -67,6 +67,8 @@ pub enum Values {
     Region,
     /// Names of groups of this machine.
     Group,
+    /// Names of keyrings of the kernel.
+    Keyring,
     /// Values with a reader of their own, in the words of docs/configuration.md.
     Other(&'static str),
 }
@@ -115,6 +117,7 @@ impl Values {
             Self::AnyLink => "name of a `[[link]]`, or `\"default\"`".into(),
             Self::Region => "name of a `[[region]]`".into(),
             Self::Group => "name of a group of this machine".into(),
+            Self::Keyring => "name of a keyring of the kernel".into(),
             Self::Other(words) => words.into(),
         }
     }

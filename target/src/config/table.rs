@@ -423,6 +423,7 @@ impl Field for String {
         match of {
             Values::Nqn => values::nqn(node),
             Values::Group => values::group(node),
+            Values::Keyring => values::keyring(node),
             other => mismatch(other),
         }
     }

@@ -66,6 +66,8 @@ pub struct TargetConfig {
     /// `host_keys`: folder with the secrets of hosts; `None` means that there are none but systemd
     /// credentials.
     pub host_keys: Option<PathBuf>,
+    /// `keyring`: the kernel's keyring that has TLS keys of hosts, beside their files; `None`: none has.
+    pub keyring: Option<String>,
     /// `control`: path of the control socket.
     pub control: PathBuf,
     /// `control_group`: the group whose members may use the control socket; `None`: the daemon's own.
@@ -98,6 +100,7 @@ table! { TargetConfig, TARGET;
     "retry_delays" => field(retry_delays),
     "state" => field(state),
     "host_keys" => field(host_keys),
+    "keyring" => field(keyring),
     "control" => field(control),
     "control_group" => field(control_group),
     "control_admins" => field(control_admins),
@@ -126,6 +129,7 @@ impl Default for TargetConfig {
             retry_delays: RetryDelays::DEFAULT,
             state: None,
             host_keys: None,
+            keyring: None,
             control: PathBuf::from("/run/sluicegate/control.sock"),
             control_group: None,
             control_admins: None,

@@ -54,6 +54,20 @@ pub(crate) fn group(node: &Node) -> Read<String> {
     Err(Wrong::new(message, "write a name that `getent group` lists"))
 }
 
+/// The longest name of a keyring, of those that anybody would choose.
+const KEYRING_MAX: usize = 64;
+
+/// Reads the name of a keyring of the kernel.
+pub(crate) fn keyring(node: &Node) -> Read<String> {
+    let text = string(node, "a name", "the name of a keyring: \".nvme\"")?;
+    let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if (1..=KEYRING_MAX).contains(&text.len()) && text.chars().all(right) {
+        return Ok(text.into());
+    }
+    let message = format!("is \"{}\", not the name of a keyring", quoted(text));
+    Err(Wrong::new(message, "write \".nvme\", into which nvme-cli puts keys"))
+}
+
 /// Reads a whole number from `min` to `max`.
 pub(crate) fn integer<T: TryFrom<i128>>(min: i128, max: i128) -> impl Fn(&Node) -> Read<T> {
     move |node| {

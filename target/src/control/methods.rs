@@ -178,6 +178,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         | Values::Nqns
         | Values::Nsids
         | Values::Group
+        | Values::Keyring
         | Values::Other(_) => mismatch(values)?,
     })
 }

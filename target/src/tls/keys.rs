@@ -1,24 +1,34 @@
-//! The TLS keys of hosts: those that they were given, and those that their authentications have made.
-//! What the identity of a given key names is derived when a host offers it: one look-up of the host,
+//! The TLS keys of hosts: those that they were given, by files or a keyring of the kernel, and those that
+//! their authentications have made. What the identity of a given key names is derived when a host offers it: one look-up of the host,
 //! then some ten hashes for each of its keys, some tens of microseconds, however many hosts and
 //! subsystems there are.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fabric::Nanos;
 use fabric::controller::{Forgotten, GeneratedKey, GeneratedKeys, SecretNumber};
 use fabric::dhchap::proof::Names;
-use fabric::tls_psk::{ClientHello, ConfiguredPsk, Identity, IdentityKind, TlsPsk};
+use fabric::tls_psk::{ConfiguredPsk, Identity, IdentityKind, TlsPsk, choose};
+use zeroize::Zeroizing;
 
 use super::generated::GeneratedPsks;
 use crate::sync::lock;
 
+/// Keys that were derived elsewhere: those of a keyring of the kernel.
+pub(super) trait DerivedKeys: fmt::Debug + Send + Sync {
+    /// Finds the secret of an identity. It is called during a handshake, each time, so that what is
+    /// changed there counts from the next one on.
+    fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>>;
+}
+
 /// The keys of all hosts.
 #[derive(Debug, Default)]
 pub(crate) struct TlsKeys {
-    /// The keys that hosts were given, by their NQNs.
+    /// The keys that hosts were given by files, by their NQNs.
     given: RwLock<HashMap<String, Arc<[ConfiguredPsk]>>>,
+    derived: Option<Box<dyn DerivedKeys>>,
     generated: Mutex<GeneratedPsks>,
 }
 
@@ -33,7 +43,12 @@ impl GeneratedKeys for TlsKeys {
 }
 
 impl TlsKeys {
-    /// Sets the keys that a host was given; none takes them away.
+    /// Makes the keys, which are those that were derived elsewhere, if any, as long as no others come.
+    pub(super) fn new(derived: Option<Box<dyn DerivedKeys>>) -> Self {
+        Self { derived, ..Self::default() }
+    }
+
+    /// Sets the keys that a host was given by files; none takes them away.
     pub(crate) fn set(&self, host: &str, keys: &[ConfiguredPsk]) {
         let mut all = self.given.write().unwrap_or_else(PoisonError::into_inner);
         if keys.is_empty() {
@@ -54,7 +69,7 @@ impl TlsKeys {
 
     /// Finds the key that a host means by an identity, which is number `index` in its ClientHello.
     /// Where the identity names several, the ClientHello shows which of them the host has; without
-    /// one, the first counts.
+    /// one, the first counts: that of a file before that of the keyring.
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nobody asks"))]
     pub(crate) fn find(
         &self,
@@ -67,14 +82,11 @@ impl TlsKeys {
         if matches!(identity.kind, IdentityKind::Generated(_)) {
             return lock(&self.generated).find(now, &identity);
         }
-        let mut candidates = identity.candidates(&self.of(identity.host)?);
-        if candidates.len() > 1
-            && let Some(hello) = hello.and_then(ClientHello::read)
-            && let Some(at) = candidates.iter().position(|psk| hello.shows(index, psk))
-        {
-            candidates.swap(0, at);
-        }
-        candidates.into_iter().next()
+        let of_files = self.of(identity.host);
+        let mut candidates = of_files.map_or_else(Vec::new, |own| identity.candidates(&own));
+        let derived = self.derived.as_ref().and_then(|keys| keys.find(identity.text));
+        candidates.extend(derived.and_then(|secret| identity.derived(secret)));
+        choose(candidates, index, hello)
     }
 }
 
@@ -103,6 +115,63 @@ mod tests {
         keys.set(host, &[]);
         let own = Identity::of(&psk, Layout::Rfc8446, (host, subsystem));
         assert!(keys.find(NOW, own.as_bytes(), 0, None).is_none());
+    }
+
+    /// Stands in for a keyring: secrets by their descriptions.
+    #[derive(Debug, Default)]
+    struct Ring(Mutex<HashMap<String, Vec<u8>>>);
+
+    impl DerivedKeys for Arc<Ring> {
+        fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>> {
+            lock(&self.0).get(identity).cloned().map(Zeroizing::new)
+        }
+    }
+
+    impl Ring {
+        fn put(&self, identity: &str, secret: &[u8]) {
+            lock(&self.0).insert(identity.to_owned(), secret.to_vec());
+        }
+    }
+
+    #[test]
+    fn a_key_of_the_keyring_is_found_by_its_whole_identity_and_at_each_time_anew() {
+        let ring = Arc::new(Ring::default());
+        let keys = TlsKeys::new(Some(Box::new(Arc::clone(&ring))));
+        let found = |identity: &str| keys.find(NOW, identity.as_bytes(), 0, None);
+        let secret = |identity: &str| found(identity).map(|psk| psk.secret.to_vec());
+        for (form, count) in [("NVMe0R01", 32), ("NVMe0R02", 48), ("NVMe1R01", 32)] {
+            let end = if form.starts_with("NVMe1") { " digest=" } else { "" };
+            let identity = format!("{form} nqn.2026-01.io.x:h nqn.2026-01.io.x:s{end}");
+            assert_eq!(found(&identity), None);
+            ring.put(&identity, &vec![1; count]);
+            assert_eq!(secret(&identity), Some(vec![1; count]));
+            assert_eq!(found(&identity.replace("x:h", "x:o")), None, "another host");
+            ring.put(&identity, &vec![2; count]);
+            assert_eq!(secret(&identity), Some(vec![2; count]), "it was exchanged");
+            ring.put(&identity, &vec![2; count - 1]);
+            assert_eq!(found(&identity), None, "it is too short");
+        }
+        // The machine's own connections as a host have such keys in the same keyring.
+        let generated = "NVMe1G01 nqn.2026-01.io.x:h nqn.2026-01.io.x:s digest=";
+        ring.put(generated, &[1; 32]);
+        assert_eq!(found(generated), None);
+    }
+
+    #[test]
+    fn a_key_of_a_file_stands_before_that_of_the_keyring() {
+        let names = ("nqn.2026-01.io.x:h", "nqn.2026-01.io.x:s");
+        let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let ring = Arc::new(Ring::default());
+        let keys = TlsKeys::new(Some(Box::new(Arc::clone(&ring))));
+        let identity = Identity::of(&psk, Layout::Rfc8446, names);
+        let found = || keys.find(NOW, identity.as_bytes(), 0, None).map(|psk| psk.secret.to_vec());
+        ring.put(&identity, &[7; 32]);
+        assert_eq!(found(), Some(vec![7; 32]));
+        keys.set(names.0, std::slice::from_ref(&psk));
+        let of_file = Identity::read(identity.as_bytes()).unwrap().candidates(&[psk]);
+        assert_eq!(found(), Some(of_file[0].secret.to_vec()));
+        keys.set(names.0, &[]);
+        assert_eq!(found(), Some(vec![7; 32]), "another source has it still");
     }
 
     #[test]

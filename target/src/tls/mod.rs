@@ -3,13 +3,14 @@
 //! carries plain bytes: the kernel does the rest (kTLS).
 //!
 //! - `keys`: the hosts' keys, and which of them an identity names.
+//! - `keyring`: those of them that are in a keyring of the kernel.
 //! - `generated`: those of them that authentications have made.
 //! - `waiting`: the handshakes that are under way, which are bounded.
 //! - `shared`: what the threads share.
 //! - `refused`: what is noted of a connection that is not served.
 //! - `came`, `records`: what comes that is not data: a new key, or why a connection is over.
-//! - `handshakes`: the thread; builds without TLS have `handshakes_without`, and
-//!   `records_without`.
+//! - `handshakes`: the thread; builds without TLS have `handshakes_without`,
+//!   `records_without` and `keyring_without`.
 
 mod came;
 mod generated;
@@ -18,6 +19,11 @@ mod handshakes;
 #[cfg(not(feature = "tls"))]
 #[path = "handshakes_without.rs"]
 mod handshakes;
+#[cfg(feature = "tls")]
+mod keyring;
+#[cfg(not(feature = "tls"))]
+#[path = "keyring_without.rs"]
+mod keyring;
 mod keys;
 #[cfg(feature = "tls")]
 mod records;
@@ -31,6 +37,7 @@ mod waiting;
 
 pub(crate) use came::{Came, End};
 pub(crate) use handshakes::{refusal, run};
+pub(crate) use keyring::doubt as keyring_doubt;
 pub(crate) use records::Session;
 pub(crate) use refused::refuse;
 pub(crate) use shared::{Channel, Incoming, TlsShared};

@@ -48,14 +48,14 @@ pub(crate) struct TlsShared {
 }
 
 impl TlsShared {
-    /// Makes the state without listeners and keys.
+    /// Makes the state without listeners, and without keys but those of a keyring of the kernel.
     ///
     /// # Errors
     /// No file descriptor is left.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(keyring: Option<&str>) -> io::Result<Self> {
         Ok(Self {
             listeners: Mutex::default(),
-            keys: Arc::default(),
+            keys: Arc::new(TlsKeys::new(keyring.and_then(super::keyring::open))),
             arrivals: Mutex::default(),
             wake_up: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
         })

@@ -5,12 +5,13 @@
 //! ordinary socket that carries the plain bytes. The program brings the keys ([`Keys`]) and asks for
 //! one only, that which the peer names. Records that are not data, which the kernel leaves to the
 //! program, are taken with [`record::take`]; where a peer changes its key, [`TrafficSecrets`] have the
-//! next one.
+//! next one. Keys that an administrator has put into a keyring of the kernel are found with [`Keyring`].
 //!
 //! No tickets are sent, and no keys updated unless the peer asks for it: the Linux kernel's NVMe host
 //! takes nothing but data.
 
 mod handshake;
+mod keyring;
 mod keys;
 mod outcome;
 pub mod record;
@@ -18,6 +19,7 @@ mod s2n;
 mod traffic;
 
 pub use handshake::{Handshake, Progress};
+pub use keyring::{Keyring, KeyringError};
 pub use keys::{Keys, Offered, Psk, PskHash};
 pub use outcome::{Established, TlsError};
 pub use s2n::Context;

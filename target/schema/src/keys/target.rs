@@ -138,6 +138,14 @@ pub const TARGET: &[ConfigKey] = &[
          systemd credentials with such names are read as well. `sluice reload` reads all again. \
          See [security](security.md).",
     ),
+    key(
+        "keyring",
+        Values::Keyring,
+        "none",
+        "The keyring of the kernel in which TLS keys of hosts are looked up at each handshake, beside \
+         those of `host_keys`: `\".nvme\"`, into which nvme-cli puts them \
+         ([security](security.md#keys-in-the-kernels-keyring)).",
+    ),
     key("control", Values::Path, "see below", "The control socket."),
     key(
         "control_group",

@@ -1,0 +1,314 @@
+//! Keys in a keyring of the Linux kernel, where nvme-cli puts them: of type `psk`, with the identity as
+//! their description, and the secret of TLS as what they hold. The one module that asks the kernel for
+//! keys.
+//!
+//! Such a key may be read by who *possesses* it, whoever that is: who reaches it by links of keyrings from
+//! one of its own. So the keyring is linked into that of the calling thread, as `tlshd` links it into its
+//! session's. That takes the right to do so, which root has, or a link from a keyring that the process
+//! has already, such as its user's.
+
+use std::ffi::{CStr, CString};
+use std::io;
+
+use nix::errno::Errno;
+use nix::unistd::geteuid;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// The type of a keyring.
+const KEYRING: &CStr = c"keyring";
+/// The type of the keys: the module nvme-keyring has it.
+const PSK: &CStr = c"psk";
+/// The most bytes of a secret, more than any hash has.
+const SECRET_MAX: usize = 64;
+/// The longest description of a key in bytes, with NUL behind it.
+const DESCRIPTION_ALONE_MAX: usize = 4096;
+/// The most bytes of a key's description with what the kernel says before it.
+const DESCRIPTION_MAX: usize = 8192;
+/// The most keys that are looked at one by one.
+const KEYS_MAX: usize = 16384;
+
+/// The number of a key in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Serial(i32);
+
+/// The keyring of the calling thread, which the kernel makes when something is linked into it.
+const OF_THREAD: Serial = Serial(libc::KEY_SPEC_THREAD_KEYRING);
+/// The keyring of the user of this process.
+const OF_USER: Serial = Serial(libc::KEY_SPEC_USER_KEYRING);
+
+/// The error of a keyring that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum KeyringError {
+    /// It is not there, or root alone sees it.
+    #[error("there is no keyring {name}{hint}", hint = hint(name, *user))]
+    Missing {
+        /// Its name.
+        name: String,
+        /// The user of this process.
+        user: u32,
+    },
+    /// It may not be used.
+    #[error(
+        "user {user} may not use the keyring {name}: root must link it into that user's keyring \
+         (docs/security.md), or the system call keyctl is not allowed"
+    )]
+    Denied {
+        /// Its name.
+        name: String,
+        /// The user of this process.
+        user: u32,
+    },
+    /// The kernel has another error.
+    #[error("the keyring {name} cannot be used: {errno}")]
+    Failed {
+        /// Its name.
+        name: String,
+        /// The error.
+        errno: Errno,
+    },
+}
+
+/// Returns the rest of a sentence that begins with a keyring's being missing.
+fn hint(name: &str, user: u32) -> String {
+    let made = if name == ".nvme" {
+        ": `modprobe nvme-keyring` makes it (Linux 6.7 with CONFIG_NVME_KEYRING)"
+    } else {
+        " of this user or of root"
+    };
+    let seen = if user == 0 {
+        String::new()
+    } else {
+        format!(
+            "; where it is there, root must link it into the keyring of user {user} \
+             (docs/security.md)"
+        )
+    };
+    format!("{made}{seen}")
+}
+
+/// Asks the kernel about keys. The last arguments are 0 where an operation takes fewer.
+///
+/// # Safety
+/// What the arguments point to must be as the operation wants it: NUL behind texts, and as much room as
+/// is said.
+unsafe fn keyctl(operation: u32, arguments: [libc::c_ulong; 4]) -> Result<usize, Errno> {
+    let [first, second, third, fourth] = arguments;
+    let operation = libc::c_ulong::from(operation);
+    // SAFETY: the caller's.
+    let result =
+        unsafe { libc::syscall(libc::SYS_keyctl, operation, first, second, third, fourth) };
+    Errno::result(result).map(|result| usize::try_from(result).unwrap_or_default())
+}
+
+impl Serial {
+    fn of(number: usize) -> Result<Self, Errno> {
+        i32::try_from(number).map(Self).map_err(|_| Errno::EOVERFLOW)
+    }
+
+    /// Returns it as an argument, whose sign the kernel takes from the lower half.
+    fn argument(self) -> libc::c_ulong {
+        libc::c_ulong::from(self.0.cast_unsigned())
+    }
+
+    /// Finds a keyring among those of this process, and those that are linked there.
+    fn own(name: &CStr) -> Result<Self, Errno> {
+        let none = std::ptr::null::<libc::c_char>();
+        // SAFETY: both texts end with NUL; without a text for it, the kernel starts no program to make
+        // the key.
+        let result = unsafe {
+            libc::syscall(libc::SYS_request_key, KEYRING.as_ptr(), name.as_ptr(), none, 0)
+        };
+        Errno::result(result)
+            .and_then(|number| Self::of(usize::try_from(number).unwrap_or_default()))
+    }
+
+    /// Links it into another keyring, where it takes the place of one with its name.
+    fn link(self, into: Self) -> Result<(), Errno> {
+        // SAFETY: numbers only.
+        unsafe { keyctl(libc::KEYCTL_LINK, [self.argument(), into.argument(), 0, 0]) }?;
+        Ok(())
+    }
+
+    /// Finds a key in a keyring. The keys of nvme-keyring are found by the beginning of their
+    /// description, too.
+    fn search(self, kind: &CStr, description: &CStr) -> Result<Self, Errno> {
+        let (kind, description) = (kind.as_ptr().addr(), description.as_ptr().addr());
+        let arguments = [self.argument(), kind as libc::c_ulong, description as libc::c_ulong, 0];
+        // SAFETY: both texts end with NUL.
+        Self::of(unsafe { keyctl(libc::KEYCTL_SEARCH, arguments) }?)
+    }
+
+    /// Has the kernel fill a buffer with what an operation tells of the key, and returns how much that
+    /// is in bytes. Where it is more than there is room for, the buffer has nothing of it, or a part.
+    fn told(self, operation: u32, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let (at, room) = (buffer.as_mut_ptr().addr(), buffer.len());
+        let arguments = [self.argument(), at as libc::c_ulong, room as libc::c_ulong, 0];
+        // SAFETY: the buffer has the room that is said, and both operations write no more.
+        unsafe { keyctl(operation, arguments) }
+    }
+
+    /// Reads what the kernel says of the key: its type, owner and description.
+    fn described(self) -> Result<Described, Errno> {
+        let mut buffer = vec![0; DESCRIPTION_MAX];
+        let length = self.told(libc::KEYCTL_DESCRIBE, &mut buffer)?;
+        buffer.get(..length).and_then(Described::read).ok_or(Errno::EBADMSG)
+    }
+
+    /// Reads a secret; `None` where it is longer than any.
+    fn secret(self) -> Result<Option<Zeroizing<Vec<u8>>>, Errno> {
+        let mut buffer = Zeroizing::new(vec![0; SECRET_MAX]);
+        let length = self.told(libc::KEYCTL_READ, &mut buffer)?;
+        Ok((length <= SECRET_MAX).then(|| {
+            buffer.truncate(length);
+            buffer
+        }))
+    }
+
+    /// Reads which keys a keyring has, of which more than a number are left out.
+    fn keys(self) -> Result<Vec<Self>, Errno> {
+        const EACH: usize = size_of::<i32>();
+        let mut buffer = vec![0; KEYS_MAX * EACH];
+        let length = self.told(libc::KEYCTL_READ, &mut buffer)?;
+        let (numbers, _) = buffer.get(..length).unwrap_or(&buffer).as_chunks::<EACH>();
+        Ok(numbers.iter().map(|number| Self(i32::from_ne_bytes(*number))).collect())
+    }
+}
+
+/// What the kernel says of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Described {
+    kind: String,
+    owner: u32,
+    description: String,
+}
+
+impl Described {
+    /// Reads the kernel's line, `type;uid;gid;permissions;description` with NUL behind it.
+    fn read(line: &[u8]) -> Option<Self> {
+        let text = CStr::from_bytes_with_nul(line).ok()?.to_str().ok()?;
+        let mut parts = text.splitn(5, ';');
+        let (kind, owner) = (parts.next()?, parts.next()?);
+        let (_, _, description) = (parts.next()?, parts.next()?, parts.next()?);
+        let owner = owner.parse().ok()?;
+        Some(Self { kind: kind.to_owned(), owner, description: description.to_owned() })
+    }
+}
+
+/// Finds the keyrings of a name in `/proc/keys` that one of these users owns and that may be used.
+/// (Others could make one to have their own keys taken.)
+fn listed(text: &str, name: &str, owners: [u32; 2]) -> Option<Serial> {
+    text.lines().find_map(|line| {
+        // Number, flags, uses, time, permissions, uid, gid, type, and the description.
+        let mut words = line.split_ascii_whitespace();
+        let (number, flags) = (words.next()?, words.next()?);
+        let time = words.nth(1)?;
+        let owner: u32 = words.nth(1)?.parse().ok()?;
+        let (kind, description) = (words.nth(1)?, words.next()?);
+        // Made, and neither revoked nor dead nor too old.
+        let is_good = flags.starts_with("I--") && time != "expd";
+        let is_it = kind == "keyring" && description.strip_suffix(':') == Some(name);
+        (is_good && is_it && owners.contains(&owner)).then_some(())?;
+        u32::from_str_radix(number, 16).ok().map(|number| Serial(number.cast_signed()))
+    })
+}
+
+/// A keyring of the kernel, by its name. Nothing is kept of it: each look-up finds it and the key anew.
+#[derive(Clone, Debug)]
+pub struct Keyring {
+    name: CString,
+}
+
+impl Keyring {
+    /// Names a keyring; `None` where no keyring can have the name.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        CString::new(name).ok().map(|name| Self { name })
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.to_str().unwrap_or_default()
+    }
+
+    /// Sees to it that the calling thread may use the keyring.
+    ///
+    /// # Errors
+    /// It is not there, or may not be used.
+    pub fn check(&self) -> Result<(), KeyringError> {
+        self.reach().map(drop)
+    }
+
+    /// Finds the secret of a key of type `psk` by its whole description. A key that was revoked or is
+    /// too old is not there.
+    ///
+    /// # Errors
+    /// The keyring is not there, or may not be used.
+    pub fn find(&self, description: &str) -> Result<Option<Zeroizing<Vec<u8>>>, KeyringError> {
+        let wanted = CString::new(description).ok();
+        let fits = |wanted: &CString| wanted.count_bytes() < DESCRIPTION_ALONE_MAX;
+        let Some(wanted) = wanted.filter(fits) else { return Ok(None) };
+        let keyring = self.reach()?;
+        let is_it = |key: Serial| match key.described() {
+            Ok(found) => {
+                found.kind.as_bytes() == PSK.to_bytes() && found.description == description
+            }
+            Err(_) => false,
+        };
+        let found = match keyring.search(PSK, &wanted) {
+            Ok(key) if is_it(key) => key,
+            // One whose description only begins so: the right one may be behind it.
+            Ok(_) => {
+                let keys = keyring.keys().map_err(|errno| self.error(errno))?;
+                let Some(key) = keys.into_iter().find(|key| is_it(*key)) else { return Ok(None) };
+                key
+            }
+            Err(errno) if is_gone(errno) => return Ok(None),
+            Err(errno) => return Err(self.error(errno)),
+        };
+        match found.secret() {
+            Err(errno) if is_gone(errno) => Ok(None),
+            secret => secret.map_err(|errno| self.error(errno)),
+        }
+    }
+
+    /// Finds the keyring and links it into that of the calling thread.
+    fn reach(&self) -> Result<Serial, KeyringError> {
+        let user = geteuid().as_raw();
+        let owners = [0, user];
+        // What root has linked into the user's keyring is found below. The user may have none.
+        let _: Result<(), Errno> = OF_USER.link(OF_THREAD);
+        let trusted =
+            |key: &Serial| key.described().is_ok_and(|found| owners.contains(&found.owner));
+        let found = match Serial::own(&self.name) {
+            Ok(key) if trusted(&key) => Some(key),
+            Err(errno @ (Errno::EPERM | Errno::ENOSYS)) => return Err(self.error(errno)),
+            _ => None,
+        };
+        let listed = || {
+            let keys: io::Result<String> = std::fs::read_to_string("/proc/keys");
+            keys.ok().and_then(|keys| listed(&keys, self.name(), owners))
+        };
+        let found = found.or_else(listed).ok_or_else(|| self.error(Errno::ENOKEY))?;
+        found.link(OF_THREAD).map_err(|errno| self.error(errno))?;
+        Ok(found)
+    }
+
+    fn error(&self, errno: Errno) -> KeyringError {
+        let (name, user) = (self.name().to_owned(), geteuid().as_raw());
+        match errno {
+            Errno::EACCES | Errno::EPERM => KeyringError::Denied { name, user },
+            errno if is_gone(errno) => KeyringError::Missing { name, user },
+            errno => KeyringError::Failed { name, errno },
+        }
+    }
+}
+
+/// Says whether an error tells that a key is not there, or is good no more.
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOKEY | Errno::EKEYREVOKED | Errno::EKEYEXPIRED | Errno::EKEYREJECTED)
+}
+
+#[cfg(test)]
+mod tests;
