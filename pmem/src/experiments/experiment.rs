@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 const SHORTEST: Duration = Duration::from_millis(10);
 /// The longest period.
 const LONGEST: Duration = Duration::from_secs(60);
-/// The least capacity in I/Os per second, of which a scale leaves enough.
+/// The least capacity in I/Os per second.
 const LEAST_CAPACITY: u64 = 1000;
 /// The greatest capacity in I/Os per second: 10 ns for each.
 const MOST_CAPACITY: u64 = 100_000_000;
@@ -37,6 +37,8 @@ const MOST_CAPACITY: u64 = 100_000_000;
 const MOST_REPORTED: u64 = (1 << 26) - 1;
 /// The most periods of a simulation.
 const MOST_PERIODS: usize = 10_000;
+/// The most I/Os of a simulation, behind its scale: half an hour or so.
+const MOST_IOS: u64 = 2_000_000_000;
 /// The most I/Os whose latencies are kept, of 16 bytes each.
 const MOST_LATENCIES: u64 = 100_000_000;
 
@@ -265,11 +267,8 @@ fn ensure(
     is: impl ToString,
     must: impl Into<String>,
 ) -> Result<(), ExperimentError> {
-    let error = || ExperimentError::Value {
-        what: format!("`{what}`"),
-        is: is.to_string(),
-        must: must.into(),
-    };
+    let error =
+        || ExperimentError::Value { what: what.to_owned(), is: is.to_string(), must: must.into() };
     if right { Ok(()) } else { Err(error()) }
 }
 
@@ -328,25 +327,25 @@ impl Experiment {
         self.check_node()?;
         let clients = self.clients.len();
         let must = format!("give 1 to {MOST_CLIENTS}");
-        ensure((1..=MOST_CLIENTS).contains(&clients), "clients", clients, must)?;
+        ensure((1..=MOST_CLIENTS).contains(&clients), "`clients`", clients, must)?;
         let percent = format!("{} %", self.reserved * 100.0);
         let right = (0.0..=1.0).contains(&self.reserved);
-        ensure(right, "reserved", percent, "give \"0 %\" to \"100 %\" of the capacity")?;
+        ensure(right, "`reserved`", percent, "give \"0 %\" to \"100 %\" of the capacity")?;
         if let Distribution::Zipf(exponent) = self.distribution {
             let must = format!("give 0 (equal parts) to {MOST_EXPONENT}");
-            ensure((0.0..=MOST_EXPONENT).contains(&exponent), "exponent", exponent, must)?;
+            ensure((0.0..=MOST_EXPONENT).contains(&exponent), "`exponent`", exponent, must)?;
         }
         let right = (1..=65_536).contains(&self.window);
-        ensure(right, "window", self.window, "give 1 to 65536 I/Os")?;
+        ensure(right, "`window`", self.window, "give 1 to 65536 I/Os")?;
         let right = self.warmup <= MOST_PERIODS;
-        ensure(right, "warmup", self.warmup, format!("give at most {MOST_PERIODS} periods"))?;
+        ensure(right, "`warmup`", self.warmup, format!("give at most {MOST_PERIODS} periods"))?;
         let right = (1..=MOST_PERIODS).contains(&self.periods);
-        ensure(right, "periods", self.periods, format!("give 1 to {MOST_PERIODS}"))?;
+        ensure(right, "`periods`", self.periods, format!("give 1 to {MOST_PERIODS}"))?;
         if let Some(Background { from, until, window }) = self.background {
             let must = format!("give a period behind `from`, {from}, or leave it out");
-            ensure(until > from, "until", until, must)?;
+            ensure(until > from, "`until`", until, must)?;
             let right = (1..=65_536).contains(&window);
-            ensure(right, "window` in `[background]", window, "give 1 to 65536 I/Os")?;
+            ensure(right, "`window` in `[background]`", window, "give 1 to 65536 I/Os")?;
         }
         self.check_clients()?;
         let periods = u64::try_from(self.periods.saturating_add(self.warmup)).unwrap_or(u64::MAX);
@@ -355,7 +354,7 @@ impl Experiment {
             "of the {kept} I/Os of all periods at most {MOST_LATENCIES} can be kept: take fewer \
              `periods`, or leave it out"
         );
-        ensure(!self.latencies || kept <= MOST_LATENCIES, "latencies", true, must)
+        ensure(!self.latencies || kept <= MOST_LATENCIES, "`latencies`", true, must)
     }
 
     /// Checks what is set of the data node, and the period.
@@ -363,30 +362,30 @@ impl Experiment {
         let node = &self.node;
         let capacities = LEAST_CAPACITY..=MOST_CAPACITY;
         let must = format!("give {LEAST_CAPACITY} to {MOST_CAPACITY} I/Os per second");
-        ensure(capacities.contains(&node.aggregate), "aggregate", node.aggregate, &must)?;
-        ensure(capacities.contains(&node.local), "local", node.local, &must)?;
+        ensure(capacities.contains(&node.aggregate), "`aggregate`", node.aggregate, &must)?;
+        ensure(capacities.contains(&node.local), "`local`", node.local, &must)?;
         let (period, must) = (self.period, format!("give {SHORTEST:?} to {LONGEST:?}"));
-        ensure((SHORTEST..=LONGEST).contains(&period), "period", format!("{period:?}"), must)?;
+        ensure((SHORTEST..=LONGEST).contains(&period), "`period`", format!("{period:?}"), must)?;
         let most = Iops(node.local).in_time(period).0;
         let must = format!(
             "that is {most} I/Os of a client in a period, and a report can tell of {MOST_REPORTED}: \
              give less, or a shorter `period`"
         );
-        ensure(most <= MOST_REPORTED, "local", node.local, must)?;
+        ensure(most <= MOST_REPORTED, "`local`", node.local, must)?;
         let must = "give at most \"1 ms\"";
-        let times = [("word", node.word), ("travel", node.travel)];
+        let times = [("`word`", node.word), ("`travel`", node.travel)];
         for (what, time) in times {
             ensure(time <= Duration::from_millis(1), what, format!("{time:?}"), must)?;
         }
-        ensure(node.jitter <= 100, "jitter", node.jitter, "give \"0 %\" to \"100 %\"")?;
+        ensure(node.jitter <= 100, "`jitter`", node.jitter, "give \"0 %\" to \"100 %\"")?;
         let right = (1..=1_000_000).contains(&node.batch);
-        ensure(right, "batch", node.batch, "give 1 to 1000000 tokens")?;
+        ensure(right, "`batch`", node.batch, "give 1 to 1000000 tokens")?;
         let must = "give no more than the data node does in a period";
-        ensure(node.sigma <= self.capacity(), "sigma", node.sigma, must)?;
+        ensure(node.sigma <= self.capacity(), "`sigma`", node.sigma, must)?;
         let right = (0.0..=1.0).contains(&node.increment);
-        ensure(right, "increment", node.increment, "give \"0 %\" to \"100 %\" of the capacity")?;
+        ensure(right, "`increment`", node.increment, "give \"0 %\" to \"100 %\" of the capacity")?;
         let right = (1..=1000).contains(&node.history);
-        ensure(right, "history", node.history, "give 1 to 1000 periods")
+        ensure(right, "`history`", node.history, "give 1 to 1000 periods")
     }
 
     /// Checks what clients want and what they have reserved.
@@ -395,8 +394,8 @@ impl Experiment {
         for (number, client) in (1..).zip(&self.clients) {
             let right = client.part > 0.0 && client.part <= 1e9;
             let must = "give more than 0 and at most 1000000000";
-            ensure(right, &format!("part` of client `C{number}"), client.part, must)?;
-            let what = format!("requests` of client `C{number}");
+            ensure(right, &format!("`part` of client C{number}"), client.part, must)?;
+            let what = format!("`requests` of client C{number}");
             match client.demand {
                 Demand::All => (),
                 Demand::Part(part) => {
@@ -420,6 +419,26 @@ impl Experiment {
             admitted += Tokens(wanted);
         }
         Ok(())
+    }
+
+    /// Checks that a scale leaves something of each reservation, and no more I/Os than can be simulated.
+    pub(super) fn check_scale(&self, testbed: Testbed) -> Result<(), ExperimentError> {
+        let least = self.reservations().into_iter().filter(|reserved| *reserved > 0).min();
+        let right = least.is_none_or(|least| testbed.down(least) > 0);
+        let must = format!(
+            "that leaves nothing of a reservation of {} I/Os in a period: give less",
+            least.unwrap_or_default()
+        );
+        let right = right && testbed.down(self.capacity()) > 0;
+        ensure(right, "`scale`", testbed.scale, must)?;
+        let periods = self.periods.saturating_add(self.warmup);
+        let all = u64::try_from(periods).unwrap_or(u64::MAX);
+        let ios = testbed.down(self.capacity()).saturating_mul(all);
+        let must = format!(
+            "these are {ios} I/Os at this `scale`, and {MOST_IOS} can be simulated: give fewer \
+             periods, or a greater scale"
+        );
+        ensure(ios <= MOST_IOS, "`periods`", periods, must)
     }
 
     /// Makes what is simulated.
@@ -452,7 +471,7 @@ impl Experiment {
             clients,
             faults: Faults::default(),
             monitor_down: None,
-            latencies: self.latencies,
+            latencies: if self.latencies { self.clients.len() } else { 0 },
             seed: testbed.seed,
         }
     }

@@ -26,7 +26,9 @@ pub struct Outcome {
     pub total: f64,
     /// Operations on words for each I/O.
     pub words: f64,
-    /// What was recorded, as it was simulated.
+    /// The latencies of the clients' I/Os in all periods, where they were to be kept.
+    pub latencies: Latencies,
+    /// What was recorded, as it was simulated, but for the latencies.
     pub record: Record,
 }
 
@@ -45,13 +47,15 @@ pub struct Latencies {
 ///
 /// # Errors
 ///
-/// [`ExperimentError`] for settings that are out of range, and for reservations that are not
-/// admitted.
+/// [`ExperimentError`] for settings that are out of range, for reservations that are not admitted, and for
+/// a scale that leaves nothing of them.
 pub fn measure(experiment: &Experiment, testbed: Testbed) -> Result<Outcome, ExperimentError> {
     experiment.check()?;
+    experiment.check_scale(testbed)?;
     let Experiment { warmup, periods, .. } = *experiment;
     let clients = experiment.clients.len();
-    let record = run(experiment.setup(testbed), warmup.saturating_add(periods));
+    let mut record = run(experiment.setup(testbed), warmup.saturating_add(periods));
+    let latencies = Latencies::of(core::mem::take(&mut record.latencies));
     let all = record.mean_total(usize::MAX, 0) * record.periods.len() as f64;
     Ok(Outcome {
         experiment: experiment.clone(),
@@ -61,6 +65,7 @@ pub fn measure(experiment: &Experiment, testbed: Testbed) -> Result<Outcome, Exp
         least: (0..clients).map(|client| testbed.up(record.least(client, warmup) as f64)).collect(),
         total: testbed.up(record.mean_total(clients, warmup)),
         words: record.words as f64 / all.max(1.0),
+        latencies,
         record,
     })
 }
@@ -74,12 +79,13 @@ impl Outcome {
     }
 
     /// Lists the clients that did not have their reservation in some measured period, but for the
-    /// I/Os that were under way at its end.
+    /// I/Os that were under way at its end: a window, and a tenth of the reservation at most.
     #[must_use]
     pub fn missed(&self) -> Vec<usize> {
         let window = self.experiment.window as f64;
         let each = self.least.iter().zip(&self.reserved).enumerate();
-        let less = each.filter(|(_, (least, reserved))| *least + window < **reserved);
+        let less = each
+            .filter(|(_, (least, reserved))| *least + window.min(**reserved / 10.0) < **reserved);
         less.map(|(client, _)| client).collect()
     }
 
@@ -134,11 +140,11 @@ impl Outcome {
         let samples: Vec<Tokens> = periods.map(|period| Tokens(period.total())).collect();
         Profile::of(&samples)
     }
+}
 
-    /// Computes the latencies, where they were kept, of all periods.
-    #[must_use]
-    pub fn latencies(&self) -> Latencies {
-        let mut all = self.record.latencies.clone();
+impl Latencies {
+    /// Computes them of the latencies of I/Os.
+    fn of(mut all: Vec<Duration>) -> Self {
         all.sort_unstable();
         let part = |share: f64| {
             let place = usize::try_from(Tokens::rounded(all.len() as f64 * share).0);
@@ -146,7 +152,7 @@ impl Outcome {
         };
         let sum: Duration = all.iter().sum();
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX).max(1);
-        Latencies {
+        Self {
             mean: sum / count,
             p99: part(0.99).unwrap_or_default(),
             p999: part(0.999).unwrap_or_default(),

@@ -123,8 +123,8 @@ pub struct Setup {
     pub faults: Faults,
     /// Times between which there is no monitor.
     pub monitor_down: Option<(Nanos, Nanos)>,
-    /// Whether to keep the latency of each I/O.
-    pub latencies: bool,
+    /// The number of clients, the first ones, of whose I/Os each latency is kept.
+    pub latencies: usize,
     /// The seed of all that is random.
     pub seed: u64,
 }

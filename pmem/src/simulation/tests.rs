@@ -52,7 +52,7 @@ fn system(local: u64, clients: Vec<ClientSetup>) -> Setup {
         clients,
         faults: Faults::default(),
         monitor_down: None,
-        latencies: false,
+        latencies: 0,
         seed: 7,
     }
 }
@@ -90,6 +90,21 @@ fn the_same_setup_runs_in_the_same_way() {
     let setup = Setup { faults, ..system(40_000, backlogged(&EVEN)) };
     assert_eq!(run(setup.clone(), 5), run(setup.clone(), 5));
     assert_ne!(run(setup.clone(), 5), run(Setup { seed: 8, ..setup }, 5));
+}
+
+#[test]
+fn latencies_are_kept_of_the_clients_that_are_asked_for() {
+    let kept = |clients| {
+        let setup = Setup { latencies: clients, ..system(40_000, backlogged(&EVEN)) };
+        let record = run(setup, 3);
+        let done = record.periods.iter().flat_map(|period| period.completed.iter().take(clients));
+        (record.latencies.len() as u64, done.sum::<u64>())
+    };
+    for clients in 0..=4 {
+        let (kept, done) = kept(clients);
+        let under_way = u64::from(WINDOW) * clients as u64;
+        assert!(done <= kept && kept <= done + under_way, "{clients}: {kept} of {done}");
+    }
 }
 
 #[test]

@@ -360,7 +360,7 @@ impl World {
                 continue;
             }
             client.io_completed();
-            if self.setup.latencies {
+            if index < self.setup.latencies {
                 let latency = now.since(Nanos(completion.ticket.0 & !IO));
                 self.record.latencies.push(latency);
             }

@@ -105,7 +105,7 @@ fn setup(tenants: &[Tenant], kind: Kind, seed: u64) -> Setup {
         clients: tenants.iter().map(client).collect(),
         faults: Faults::default(),
         monitor_down: None,
-        latencies: false,
+        latencies: 0,
         seed,
     }
 }

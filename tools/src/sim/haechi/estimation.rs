@@ -8,14 +8,14 @@ use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 
 /// The period in which congestion begins or ends in the figures' scenarios.
-const CHANGE: usize = 15;
+pub(super) const CHANGE: usize = 15;
 
 /// Returns what C1 has reserved.
 fn reserved(run: &Outcome) -> f64 {
     run.reserved.first().copied().unwrap_or_default()
 }
 
-/// Claims of a uniform run that C1 has its reservation in each period but the first.
+/// Makes the claim of a uniform run that C1 has its reservation in each period but the first.
 fn keeps_reservation(run: &Outcome) -> Claim {
     Claim::new(
         "uniform: least of C1, of its reservation",
@@ -68,7 +68,7 @@ fn first_client(run: &Outcome) -> Plot {
     )
 }
 
-/// Fig. 16: congestion begins.
+/// Makes Fig. 16: congestion begins.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub(super) fn sixteen(request: Request) -> anyhow::Result<Made> {
     ))
 }
 
-/// Fig. 17: C1 in the runs of Fig. 16.
+/// Makes Fig. 17: C1 in the runs of Fig. 16.
 ///
 /// # Errors
 ///
@@ -170,7 +170,7 @@ pub(super) fn seventeen(request: Request) -> anyhow::Result<Made> {
     ))
 }
 
-/// Fig. 18: congestion ends.
+/// Makes Fig. 18: congestion ends.
 ///
 /// # Errors
 ///
@@ -228,7 +228,7 @@ pub(super) fn eighteen(request: Request) -> anyhow::Result<Made> {
     ))
 }
 
-/// Fig. 19: C1 in the runs of Fig. 18.
+/// Makes Fig. 19: C1 in the runs of Fig. 18.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ fn both(scenario: &str, request: Request) -> anyhow::Result<[Outcome; 2]> {
     Ok([run(&paced(&set_up, false), request)?, run(&paced(&set_up, true), request)?])
 }
 
-/// Fig. 13: what clients have of the spike reservation.
+/// Makes Fig. 13: what clients have of the spike reservation.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub(super) fn thirteen(request: Request) -> anyhow::Result<Made> {
     Ok(Made::of(title, claims, [("haechi-13", plot)]))
 }
 
-/// Fig. 14: the throughput of the runs of Fig. 13.
+/// Makes Fig. 14: the throughput of the runs of Fig. 13.
 ///
 /// # Errors
 ///
@@ -90,14 +90,14 @@ pub(super) fn fourteen(request: Request) -> anyhow::Result<Made> {
     Ok(Made::of(title, claims, [("haechi-14", plot)]))
 }
 
-/// Fig. 15: the latencies of the runs of Fig. 13.
+/// Makes Fig. 15: the latencies of the runs of Fig. 13.
 ///
 /// # Errors
 ///
 /// The scenario is refused.
 pub(super) fn fifteen(request: Request) -> anyhow::Result<Made> {
     let scenario = include_str!("../../../scenarios/haechi-15.toml");
-    let [burst, constant] = both(scenario, request)?.map(|outcome| outcome.latencies());
+    let [burst, constant] = both(scenario, request)?.map(|outcome| outcome.latencies);
     let kinds = |of: &Latencies| [of.mean, of.p99, of.p999].map(|time| time.as_secs_f64() * 1e6);
     let (burst, constant) = (kinds(&burst), kinds(&constant));
     let names = ["mean", "99 %", "99.9 %"];

@@ -10,7 +10,7 @@ use crate::sim::figure::{Made, Request};
 /// Periods of the profile; the paper has 1000.
 const PROFILED: usize = 20;
 
-/// Fig. 6: the throughput of each client alone.
+/// Makes Fig. 6: the throughput of each client alone.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub(super) fn six(request: Request) -> anyhow::Result<Made> {
     Ok(Made::of(title, claims, [("haechi-6", plot)]))
 }
 
-/// Fig. 7: the throughput of 1 to 10 clients together, and the profile of the data node.
+/// Makes Fig. 7: the throughput of 1 to 10 clients together, and the profile of the data node.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub(super) fn seven(request: Request) -> anyhow::Result<Made> {
     Ok(Made::of(title, claims, [("haechi-7", plot)]))
 }
 
-/// Fig. 8: demands of 1580 K that are uniform or a spike, in bursts or at a constant rate.
+/// Makes Fig. 8: demands of 1580 K that are uniform or a spike, in bursts or at a constant rate.
 ///
 /// # Errors
 ///
