@@ -1,9 +1,9 @@
-//! Scenarios of parts of the system: a figure that is not about a whole target names by the key `model`
-//! what it is about.
+//! Scenarios of parts of the system: a scenario that is not of a whole target names by the key `model` what it
+//! is of.
 
-use anyhow::{Context as _, bail};
-use serde::Deserialize;
+use anyhow::{Context as _, anyhow, bail};
 use sluice_sim::report::Report;
+use sluice_sim::scenario::ScenarioError;
 
 use super::net::scenario as packets;
 use super::{fahrrad, haechi, intelliqos};
@@ -59,10 +59,9 @@ impl Part for intelliqos::Setup {
     }
 }
 
-/// What every scenario may have.
-#[derive(Debug, Deserialize)]
-struct Peek {
-    model: Option<String>,
+/// Returns the names of all kinds, as an error shows them.
+fn names() -> String {
+    KINDS.iter().map(|kind| format!("\"{}\"", kind.name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Reads a scenario of a part. Returns none for one of a whole target, which has no key `model`, and for
@@ -72,15 +71,26 @@ struct Peek {
 ///
 /// There is no such model, or the scenario is wrong.
 pub(super) fn read(text: &str) -> anyhow::Result<Option<Box<dyn Part>>> {
-    let Ok(Peek { model: Some(name) }) = toml::from_str(text) else { return Ok(None) };
-    let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
-        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        bail!(
-            "`model` is \"{name}\": choose one of {}, or leave it out for a whole target",
-            names.join(", ")
-        );
+    let Ok(file) = text.parse::<toml::Table>() else { return Ok(None) };
+    let Some(model) = file.get("model") else { return Ok(None) };
+    let Some(kind) = KINDS.iter().find(|kind| model.as_str() == Some(kind.name)) else {
+        bail!("`model` is {model}: choose one of {}, or leave it out for a whole target", names());
     };
-    (kind.read)(text).map(Some).with_context(|| format!("a scenario with model = \"{name}\""))
+    (kind.read)(text).map(Some).with_context(|| format!("a scenario with model = {model}"))
+}
+
+/// Adds to what the reader of whole targets finds wrong with a scenario what else a scenario can be. What is
+/// no TOML is no other one either.
+pub(super) fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
+    if text.parse::<toml::Table>().is_err() {
+        return error.into();
+    }
+    anyhow!(
+        "{}\nWithout a key `model` a scenario is of a whole target. Parts of the system have one: {}. A scenario \
+         of the discrete-time model is for `sluice sim dtm`.",
+        error.to_string().trim_end(),
+        names()
+    )
 }
 
 #[cfg(test)]
@@ -113,6 +123,10 @@ mod tests {
     fn a_model_that_is_not_there_is_refused_and_none_is_a_whole_target() {
         let error = read("model = 'weather'").err().unwrap().to_string();
         assert!(error.contains("\"weather\"") && error.contains("whole target"), "{error}");
+        for wrong in ["3", "[]", "{ name = 'packets' }", "''"] {
+            let error = read(&format!("model = {wrong}")).err().unwrap().to_string();
+            assert!(error.contains("choose one of \"packets\", \"haechi\""), "{wrong}: {error}");
+        }
         assert!(read("title = 'a rack'").unwrap().is_none());
         assert!(read("no TOML").unwrap().is_none());
     }

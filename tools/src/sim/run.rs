@@ -47,12 +47,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the scenario {}", path.display()))?;
     if let Some(part) = part::read(&text).with_context(of)? {
-        ensure!(args.seeds == 1, "--seeds: only a whole target has a spread: leave it out");
+        ensure!(
+            args.seeds == 1,
+            "--seeds is for scenarios of whole targets: leave it out, or give --seed"
+        );
         let mut report = part.run(args.seed).with_context(of)?;
         report.scenario = text;
         return Ok((report.text() + &write(&report, args)?).into());
     }
-    let scenario = Scenario::parse(&text).with_context(of)?;
+    let scenario =
+        Scenario::parse(&text).map_err(|error| part::hint(&text, error)).with_context(of)?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let first = args.seed.unwrap_or(scenario.seed());
     let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|more| first.wrapping_add(more)).collect();
@@ -249,6 +253,13 @@ mod tests {
     fn what_is_wrong_with_a_scenario_is_told_with_its_file() {
         let error = format!("{:#}", run(&args("/nowhere/none.toml".into())).unwrap_err());
         assert!(error.contains("/nowhere/none.toml"), "{error}");
+        let error = format!("{:#}", run(&args(shipped("congestion.toml"))).unwrap_err());
+        for says in ["congestion.toml", "`class`", "sluice sim dtm", "`model`", "\"packets\""] {
+            assert!(error.contains(says), "{says}: {error}");
+        }
+        let several = Args { seeds: 2, ..args(shipped("e2e-9.toml")) };
+        let error = format!("{:#}", run(&several).unwrap_err());
+        assert!(error.contains("leave it out, or give --seed"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let path = shortened("urgent.toml", folder.path());
         let text = std::fs::read_to_string(&path).unwrap();
