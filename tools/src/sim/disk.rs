@@ -1,14 +1,17 @@
-//! What the scenarios of streams on one hard disk have in common: places on it, and values in their range.
+//! What the scenarios of streams on one hard disk have in common: places on it, what bounds a run, and what it
+//! shows.
 
-use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 use sluice_sim::device::{Disk, disk};
+use sluice_sim::report::{Axis, Chart, Column, Kind, Report, Series, Table};
 use sluice_sim::scenario::DiskGeometry;
 use sluice_sim::scenario::value::{Bytes, Part};
+
+use super::scenario;
 
 /// The bytes of a sector.
 pub(super) const SECTOR: u32 = 512;
@@ -16,6 +19,8 @@ pub(super) const SECTOR: u32 = 512;
 const LARGEST: u64 = 16 << 20;
 /// The most streams.
 const STREAMS: usize = 16;
+/// The most requests that closed streams may have served in a run, which takes minutes then.
+const SERVED: f64 = 1e8;
 
 /// A length on the disk.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -70,11 +75,6 @@ impl Area {
     }
 }
 
-/// Returns the seed of a scenario that names none.
-pub(super) const fn first_seed() -> u64 {
-    1
-}
-
 /// Returns the size of requests unless a scenario says so.
 pub(super) const fn four_kib() -> Bytes {
     Bytes(4096)
@@ -110,27 +110,73 @@ pub(super) fn blocks(at: &str, size: Bytes) -> anyhow::Result<u32> {
 pub(super) fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> anyhow::Result<()> {
     let count = names.len();
     ensure!((1..=STREAMS).contains(&count), "there are {count} [[stream]]: write 1 to {STREAMS}");
-    let mut seen = BTreeSet::new();
-    for (name, number) in names.zip(1..) {
-        ensure!(
-            !name.is_empty() && seen.insert(name),
-            "`stream {number}.name` is \"{name}\": give each stream a name of its own"
-        );
-    }
-    Ok(())
+    scenario::names("stream", names)
 }
 
-/// Checks that a value is in its range.
+/// Checks that a disk cannot serve too many requests of closed streams in a run. `sectors` are those of a
+/// request of each such stream, and `less` tells what makes the run shorter.
 ///
 /// # Errors
 ///
-/// It is not; the error tells the key and the range.
-pub(super) fn within<T: PartialOrd + Debug>(
-    key: &str,
-    value: &T,
-    range: &RangeInclusive<T>,
+/// It can.
+pub(super) fn bounded(
+    disk: &disk::Settings,
+    sectors: impl Iterator<Item = u32>,
+    length: Duration,
+    less: &str,
 ) -> anyhow::Result<()> {
-    let (least, most) = (range.start(), range.end());
-    ensure!(range.contains(value), "`{key}` is {value:?}: write {least:?} to {most:?}");
+    let Some(fewest) = sectors.min() else { return Ok(()) };
+    let least = disk.fastest(fewest).max(Duration::from_nanos(1));
+    let served = length.as_secs_f64() / least.as_secs_f64();
+    ensure!(
+        served <= SERVED,
+        "the disk can serve {served:.0} requests in the run, which is {length:?} long: {less}, so that they are \
+         at most {SERVED:.0}"
+    );
     Ok(())
+}
+
+/// What a run shows: a table with a row of each stream, and a chart with a line of each.
+#[derive(Debug)]
+pub(super) struct Shown<'a> {
+    /// The scenario's title, and a line about the run.
+    pub(super) title: &'a str,
+    pub(super) about: String,
+    /// The table's title, its columns with their units, its rows, and the note below it.
+    pub(super) table: &'a str,
+    pub(super) columns: &'a [(&'a str, &'a str)],
+    pub(super) rows: Vec<Vec<String>>,
+    pub(super) note: String,
+    /// The chart's title, its axes and its lines.
+    pub(super) chart: &'a str,
+    pub(super) axes: [&'a str; 2],
+    pub(super) lines: Vec<Series<(f64, f64)>>,
+}
+
+impl Shown<'_> {
+    /// Makes the report.
+    pub(super) fn report(self) -> Report {
+        let [x, y] = self.axes.map(Axis::linear);
+        let columns = self.columns.iter().map(|(name, unit)| Column::new(*name, *unit)).collect();
+        Report {
+            title: self.title.to_owned(),
+            about: vec![self.about],
+            tables: vec![Table {
+                title: self.table.to_owned(),
+                file: "streams".to_owned(),
+                columns,
+                names: 1,
+                rows: self.rows,
+                note: self.note,
+            }],
+            charts: vec![Chart {
+                title: self.chart.to_owned(),
+                file: "streams".to_owned(),
+                x,
+                y,
+                kind: Kind::Lines(self.lines),
+            }],
+            scenario: String::new(),
+        }
+    }
 }

@@ -32,7 +32,7 @@ const SEEDS_QUICK: u64 = 4;
 
 /// Runs the streams with a scheduler.
 fn with(setup: &Setup, scheduler: SchedulerName, seed: u64) -> anyhow::Result<Vec<Got>> {
-    simulate(&Setup { scheduler, ..setup.clone() }, seed)
+    simulate(&Setup { scheduler, ..setup.clone() }, seed, &mut |_| ())
 }
 
 /// Runs the streams without reservations and with them.
@@ -166,7 +166,7 @@ mod tests {
     fn f3_a_stream_that_falls_behind_catches_up() {
         // Seed 4 has a moment in which media 1 is behind by more than the device's latency target.
         for seed in [4, 9, 16] {
-            let got = simulate(&setup(100, 384), seed).expect("all reservations fit");
+            let got = simulate(&setup(100, 384), seed, &mut |_| ()).expect("all reservations fit");
             assert!(got.iter().all(|got| got.failed() <= 1 && got.lost == 0), "{seed}: {got:?}");
             assert!(total(&got) > 640, "the disk is used: {got:?}");
         }

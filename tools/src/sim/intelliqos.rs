@@ -78,7 +78,7 @@ impl Stages {
         let mut line = Vec::new();
         let [first, second, third] = STAGES.map(|outputs_per_second| {
             let setup = Setup { scheduler, outputs_per_second, ..setup.clone() };
-            let seen = simulate(&setup, seed)?;
+            let seen = simulate(&setup, seed, &mut |_| ())?;
             for told in seen.first().iter().flat_map(|first| &first.told) {
                 line.push((line.len() as f64, *told as f64 / 1024.0));
             }
@@ -230,7 +230,7 @@ mod tests {
 
     fn of(scheduler: Scheduler, outputs_per_second: u64, seed: u64) -> Vec<Seen> {
         let setup = Setup::parse(SCENARIO).unwrap();
-        simulate(&Setup { scheduler, outputs_per_second, ..setup }, seed).unwrap()
+        simulate(&Setup { scheduler, outputs_per_second, ..setup }, seed, &mut |_| ()).unwrap()
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! - [`figures`]: all figures by their names; [`repro`]: several of them, and docs/reproduction.md.
 //! - [`e2e`]: QTCP on one bottleneck, on [`net`], a network packet by packet; [`intelliqos`]:
 //!   containers on a disk; [`fahrrad`]: reservations on a disk; [`haechi`]: Haechi's experiments, and
-//!   the same on a data node of a user's own. [`disk`]: what scenarios of one disk have in common.
+//!   the same on a data node of a user's own. [`disk`]: what scenarios of one disk have in common;
+//!   [`scenario`]: what all of these have.
 //! - [`run`](mod@run): a scenario of a user's own, on the target that ships, or of a [`part`] of the
 //!   system; [`predict`]: a load on a configured target; [`profile`](mod@profile): the measured times of its devices, both by a
 //!   running [`daemon`] and its [`counts`]; [`dtm`]: the discrete-time
@@ -31,6 +32,7 @@ mod profile;
 mod progress;
 mod repro;
 mod run;
+mod scenario;
 mod whole;
 
 use std::fmt::Write as _;

@@ -19,12 +19,13 @@ pub(super) struct Kind {
 
 /// A scenario of a part of the system, as it was read.
 pub(super) trait Part {
-    /// Runs the scenario with a seed; without one, with the scenario's.
+    /// Runs the scenario with a seed; without one, with the scenario's. `progress` hears the part of the run
+    /// that is done, where the model can tell.
     ///
     /// # Errors
     ///
     /// The model refuses what the scenario describes.
-    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report>;
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report>;
 }
 
 /// All kinds.
@@ -36,26 +37,26 @@ const KINDS: &[Kind] = &[
 ];
 
 impl Part for packets::Scenario {
-    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
-        Ok(self.report(seed.unwrap_or(self.seed)))
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
+        Ok(self.report(seed.unwrap_or(self.seed), progress))
     }
 }
 
 impl Part for haechi::scenario::Scenario {
-    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
+    fn run(&self, seed: Option<u64>, _: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
         self.run(seed)
     }
 }
 
 impl Part for fahrrad::Setup {
-    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
-        fahrrad::report(self, seed.unwrap_or(self.seed))
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
+        fahrrad::report(self, seed.unwrap_or(self.seed), progress)
     }
 }
 
 impl Part for intelliqos::Setup {
-    fn run(&self, seed: Option<u64>) -> anyhow::Result<Report> {
-        intelliqos::report(self, seed.unwrap_or(self.seed))
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
+        intelliqos::report(self, seed.unwrap_or(self.seed), progress)
     }
 }
 
@@ -101,6 +102,7 @@ mod tests {
 
     use super::*;
     use crate::sim::figures;
+    use crate::sim::scenario::changed;
 
     #[test]
     fn every_figure_has_a_scenario_of_its_name() {
@@ -116,6 +118,47 @@ mod tests {
                     .plan(1, &folder)
                     .unwrap_or_else(|error| panic!("{}: {error}", figure.name));
             }
+        }
+    }
+
+    /// Runs a scenario. Returns what it shows, after a look at what its progress was.
+    fn run(text: &str, seed: Option<u64>) -> Report {
+        let mut parts = Vec::new();
+        let part = read(text).unwrap().unwrap();
+        let report = part.run(seed, &mut |done| parts.push(done)).unwrap();
+        assert!(parts.len() > 5 && parts.is_sorted(), "{parts:?}");
+        assert_eq!(parts.last(), Some(&1.0), "all of it is done");
+        report
+    }
+
+    #[test]
+    fn each_has_a_seed_and_a_title_of_its_own_or_one_in_words() {
+        for (text, short, title) in [
+            (
+                include_str!("../../scenarios/e2e-8.toml"),
+                ("counted = 1000", "counted = 50"),
+                "Classes on one link, packet by packet",
+            ),
+            (
+                include_str!("../../scenarios/fahrrad-3.toml"),
+                ("windows = 100", "windows = 8"),
+                "Streams on one disk",
+            ),
+            (
+                include_str!("../../scenarios/intelliqos-2.toml"),
+                ("counted = 250", "counted = 40"),
+                "What users see of one disk",
+            ),
+        ] {
+            let text = changed(text, &[short]);
+            let (first, second) = (run(&text, None), format!("seed = 2\n{text}"));
+            assert_eq!(run(&second, Some(1)), first, "the seed of the command goes before");
+            let second = run(&second, None);
+            assert_eq!(second, run(&text, Some(2)));
+            assert_ne!(second.tables, first.tables, "{title}");
+            let line = text.lines().find(|line| line.starts_with("title = ")).unwrap();
+            assert_eq!(line, format!("title = \"{}\"", first.title));
+            assert_eq!(run(&text.replace(line, ""), None).title, title);
         }
     }
 

@@ -51,7 +51,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
             args.seeds == 1,
             "--seeds is for scenarios of whole targets: leave it out, or give --seed"
         );
-        let mut report = part.run(args.seed).with_context(of)?;
+        let mut progress = Progress::begin();
+        let mut report =
+            part.run(args.seed, &mut |done| progress.show(done, "")).with_context(of)?;
         report.scenario = text;
         return Ok((report.text() + &write(&report, args)?).into());
     }

@@ -10,7 +10,8 @@ use sluice_sim::scenario::DiskGeometry;
 use sluice_sim::scenario::value::{Bytes, Time};
 use units::nanos;
 
-use super::super::disk::{Area, blocks, first_seed, four_kib, names, properties, within};
+use super::super::disk::{Area, blocks, bounded, four_kib, names, properties};
+use super::super::scenario::{first_seed, time_within, within};
 use super::stages::Stages;
 use super::workload::{Arrivals, Place, Stream};
 
@@ -25,7 +26,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 struct File {
     #[serde(rename = "model")]
     _model: IgnoredAny,
-    #[serde(default)]
+    #[serde(default = "title")]
     title: String,
     #[serde(default = "first_seed")]
     seed: u64,
@@ -37,6 +38,10 @@ struct File {
     disk: DiskGeometry,
     #[serde(default, rename = "stream")]
     streams: Vec<Entry>,
+}
+
+fn title() -> String {
+    "Streams on one disk".to_owned()
 }
 
 /// The scheduler of the disk.
@@ -108,8 +113,8 @@ impl Setup {
     pub(in crate::sim) fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
         let (disk, sectors) = properties(&file.disk)?;
-        within("window", &file.window.0, &(Duration::from_millis(1)..=LONGEST))?;
-        within("windows", &file.windows, &(1..=100_000))?;
+        time_within("window", file.window, Duration::from_millis(1)..=LONGEST)?;
+        within("windows", file.windows, 1..=100_000, "")?;
         let length = file.window.0.saturating_mul(file.windows);
         ensure!(
             length <= LONGEST,
@@ -127,6 +132,10 @@ impl Setup {
             "the streams send {sent:.0} requests in the run: write less for `rate` or `windows`, so that they \
              are at most {REQUESTS:.0}"
         );
+        let closed =
+            streams.iter().filter(|stream| matches!(stream.arrivals, Arrivals::Closed { .. }));
+        let less = "write less for `windows` or `window`, or more for `size`";
+        bounded(&disk, closed.map(|stream| stream.blocks), length, less)?;
         if file.scheduler == SchedulerName::Reservations {
             Stages::new(&disk, &streams)?;
         }
@@ -165,7 +174,7 @@ impl Entry {
     fn stream(self, number: usize, disk: u64) -> anyhow::Result<Stream> {
         let at = format!("stream {number}");
         let check = |key: &str, value: u64, most: u64| {
-            within(&format!("{at}.arrivals.{key}"), &value, &(1..=most))
+            within(&format!("{at}.arrivals.{key}"), value, 1..=most, "")
         };
         match self.arrivals {
             Arrivals::Constant { rate, room } => {
@@ -176,9 +185,11 @@ impl Entry {
                 check("rate", rate, 1_000_000)?;
                 check("count", count, 65_536)?;
             }
-            Arrivals::Closed { depth } => check("depth", depth, 65_536)?,
+            Arrivals::Closed { depth } => {
+                check("depth", depth, 65_536)?;
+            }
         }
-        within(&format!("{at}.reserves"), &self.reserves, &(0..=1_000_000))?;
+        within(&format!("{at}.reserves"), self.reserves, 0..=1_000_000, "")?;
         let blocks = blocks(&at, self.size)?;
         let area = self.area.sectors(&at, blocks, disk)?;
         let place = match self.places {
@@ -192,18 +203,19 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::scenario::refused;
 
     const SCENARIO: &str = include_str!("../../../scenarios/fahrrad-3.toml");
 
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
-        Setup::parse(SCENARIO).unwrap();
-        for (from, to, key, says) in [
+        let cases = [
             ("\"5 s\"", "\"5 moons\"", "window", "\"2 s\""),
-            ("\"5 s\"", "\"0 s\"", "`window`", "1ms"),
+            ("\"5 s\"", "\"0 s\"", "`window`", "0.001 to 86400 s"),
             ("windows = 100", "windows = 0", "`windows`", "1 to 100000"),
             ("windows = 100", "windows = 20_000", "`windows`", "at most 86400s"),
             ("windows = 100", "windows = 17_000", "`rate`", "at most 10000000"),
+            ("windows = 100", "windows = 3000", "or more for `size`", "at most 100000000"),
             ("windows = 100", "window_count = 9", "window_count", "`windows`"),
             ("\"reservations\"\n", "\"fair\"\n", "scheduler", "`deadline`"),
             ("\"media 2\"", "\"media 1\"", "`stream 2.name`", "of its own"),
@@ -223,12 +235,8 @@ mod tests {
             ("from = \"25 %\"", "from = \"far\"", "area", "\"25 %\""),
             ("span = \"25 %\"", "span = 0", "`stream 3.area`", "leave room"),
             ("\n[[stream]]", "\n[disk]\nrpm = 3\n[[stream]]", "[disk]: `rpm`", "1000 to 30000"),
-        ] {
-            assert!(SCENARIO.contains(from), "{from}");
-            let error = Setup::parse(&SCENARIO.replacen(from, to, 1)).unwrap_err();
-            let error = format!("{error:#}");
-            assert!(error.contains(key) && error.contains(says), "{to}: {error}");
-        }
+        ];
+        refused(SCENARIO, Setup::parse, &cases);
         let none = SCENARIO.split("[[stream]]").next().unwrap();
         assert!(Setup::parse(none).unwrap_err().to_string().contains("write 1 to 16"));
     }

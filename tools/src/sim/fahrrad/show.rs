@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use sluice_sim::report::{Axis, Chart, Column, Kind, Report, Series, Table};
+use sluice_sim::report::{Report, Series};
 
+use super::super::disk::Shown;
 use super::setup::Setup;
 use super::simulation::{Got, simulate, total};
 use super::workload::Stream;
 
-/// Runs a scenario with a seed, and makes the report.
+/// Runs a scenario with a seed, and makes the report. `progress` hears the part of the run that is done.
 ///
 /// # Errors
 ///
 /// A reservation does not fit the disk.
-pub(in crate::sim) fn report(setup: &Setup, seed: u64) -> anyhow::Result<Report> {
-    let got = simulate(setup, seed)?;
+pub(in crate::sim) fn report(
+    setup: &Setup,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+) -> anyhow::Result<Report> {
+    let got = simulate(setup, seed, progress)?;
     let window = Duration::from_nanos(setup.window);
     let row = |(stream, got): (&Stream, &Got)| {
         let numbers = [stream.reserves, got.mean(), got.least(), got.late, got.lost];
@@ -39,50 +44,42 @@ pub(in crate::sim) fn report(setup: &Setup, seed: u64) -> anyhow::Result<Report>
         ("lost", ""),
     ];
     let streams = || setup.streams.iter().zip(&got);
-    Ok(Report {
-        title: setup.title.clone(),
-        about: vec![format!(
+    let shown = Shown {
+        title: &setup.title,
+        about: format!(
             "One disk for {} windows of {window:?}, seed {seed}, with the scheduler \"{}\".",
             setup.windows,
             setup.scheduler.name()
-        )],
-        tables: vec![Table {
-            title: "Requests of each stream".to_owned(),
-            file: "streams".to_owned(),
-            columns: columns.map(|(name, unit)| Column::new(name, unit)).to_vec(),
-            names: 1,
-            rows: streams().map(row).collect(),
-            note: format!(
-                "{} in a second together; late is what was served after it was due by the reservation, lost \
-                 what found `room` others waiting",
-                total(&got)
-            ),
-        }],
-        charts: vec![Chart {
-            title: "Requests per second".to_owned(),
-            file: "streams".to_owned(),
-            x: Axis::linear("time, s"),
-            y: Axis::linear("requests per second"),
-            kind: Kind::Lines(streams().map(line).collect()),
-        }],
-        scenario: String::new(),
-    })
+        ),
+        table: "Requests of each stream",
+        columns: &columns,
+        rows: streams().map(row).collect(),
+        note: format!(
+            "{} in a second together; late is what was served after it was due by the reservation, lost \
+             what found `room` others waiting",
+            total(&got)
+        ),
+        chart: "Requests per second",
+        axes: ["time, s", "requests per second"],
+        lines: streams().map(line).collect(),
+    };
+    Ok(shown.report())
 }
 
 #[cfg(test)]
 mod tests {
+    use sluice_sim::report::{Chart, Kind};
+
     use super::*;
+    use crate::sim::scenario::changed;
 
     const SCENARIO: &str = include_str!("../../../scenarios/fahrrad-3.toml");
 
     /// Runs the figure's scenario, shortened, with changes; returns the cells of each stream's row.
     fn rows(changes: &[(&str, &str)]) -> Vec<Vec<u64>> {
-        let mut text = SCENARIO.replace("windows = 100", "windows = 8");
-        for (from, to) in changes {
-            assert!(text.contains(from), "{from}");
-            text = text.replacen(from, to, 1);
-        }
-        let report = report(&Setup::parse(&text).unwrap(), 1).unwrap();
+        let short = changed(SCENARIO, &[("windows = 100", "windows = 8")]);
+        let setup = Setup::parse(&changed(&short, changes)).unwrap();
+        let report = report(&setup, 1, &mut |_| ()).unwrap();
         let [table] = &report.tables[..] else { panic!("one table: {report:?}") };
         assert!(matches!(&report.charts[..], [Chart { kind: Kind::Lines(lines), .. }]
             if lines.iter().all(|line| line.points.len() == 8)));
@@ -100,7 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn each_key_changes_the_run() {
+    fn each_key_changes_what_streams_get() {
+        // What is reserved, which comes first, only says what the scenario does.
+        let results = |changes: &[(&str, &str)]| -> Vec<Vec<u64>> {
+            rows(changes).into_iter().map(|row| row[1..].to_vec()).collect()
+        };
         let before = rows(&[]);
         for change in [
             ("reserves = 20", "reserves = 10"),
@@ -116,7 +117,7 @@ mod tests {
         ] {
             // So much of the disk is not reserved that what is random or larger fits, too.
             let room = ("reserves = 400", "reserves = 10");
-            assert_ne!(rows(&[room, change]), rows(&[room]), "{change:?}");
+            assert_ne!(results(&[room, change]), results(&[room]), "{change:?}");
         }
         // What finds `room` others waiting is lost.
         let deadline = ("\"reservations\"\n", "\"deadline\"\n");

@@ -82,12 +82,16 @@ impl Got {
     }
 }
 
-/// Runs the streams of a scenario on its disk.
+/// Runs the streams of a scenario on its disk. `progress` hears the part of the run that is done.
 ///
 /// # Errors
 ///
 /// A reservation does not fit the disk.
-pub(super) fn simulate(setup: &Setup, seed: u64) -> anyhow::Result<Vec<Got>> {
+pub(super) fn simulate(
+    setup: &Setup,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+) -> anyhow::Result<Vec<Got>> {
     let mut scheduler = match setup.scheduler {
         SchedulerName::Reservations => {
             Scheduler::Fahrrad(Box::new(Stages::new(&setup.disk, &setup.streams)?))
@@ -120,6 +124,7 @@ pub(super) fn simulate(setup: &Setup, seed: u64) -> anyhow::Result<Vec<Got>> {
                 got.count(now.0 > request.due);
             }
         }
+        progress(window as f64 / setup.windows as f64);
     }
     got.iter_mut().zip(&streams).for_each(|(got, stream)| got.lost = stream.lost);
     Ok(got)

@@ -126,14 +126,18 @@ impl<'a> Run<'a> {
         self.events.push(Reverse((time, self.made, event)));
     }
 
-    /// Runs until all users have seen enough outputs.
-    fn go(mut self, outputs: usize) -> Vec<Reader<'a>> {
+    /// Runs until all users have seen enough outputs. `progress` hears the part of the run that is done.
+    fn go(mut self, outputs: usize, progress: &mut dyn FnMut(f64)) -> Vec<Reader<'a>> {
         while self.readers.iter().any(|reader| reader.seen.len() < outputs) {
             let Some(Reverse((now, _, event))) = self.events.pop() else { break };
             match event {
                 Event::Sent(id) => self.sent(now, id),
                 Event::Done(id) => self.finished(now, id),
-                Event::Output(reader) => self.output(now, reader),
+                Event::Output(reader) => {
+                    self.output(now, reader);
+                    let fewest = self.readers.iter().map(|reader| reader.seen.len()).min();
+                    progress(fewest.unwrap_or(0) as f64 / outputs.max(1) as f64);
+                }
             }
             self.serve(now);
         }
@@ -191,13 +195,19 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs the readers of a scenario on its disk. Returns the outputs that the user of each sees.
+/// Runs the readers of a scenario on its disk. Returns the outputs that the user of each sees. `progress`
+/// hears the part of the run that is done.
 ///
 /// # Errors
 ///
 /// The disk cannot be.
-pub(super) fn simulate(setup: &Setup, seed: u64) -> anyhow::Result<Vec<Seen>> {
-    let readers = Run::new(setup, seed)?.go(setup.learning.saturating_add(setup.counted));
+pub(super) fn simulate(
+    setup: &Setup,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+) -> anyhow::Result<Vec<Seen>> {
+    let outputs = setup.learning.saturating_add(setup.counted);
+    let readers = Run::new(setup, seed)?.go(outputs, progress);
     let seen = readers.into_iter().map(|Reader { stream, seen, .. }| {
         let each = setup.outputs_per_second * u64::from(stream.blocks) * u64::from(SECTOR);
         let told = seen.into_iter().skip(setup.learning).take(setup.counted);

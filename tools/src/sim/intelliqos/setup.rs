@@ -11,7 +11,8 @@ use sluice_sim::scenario::DiskGeometry;
 use sluice_sim::scenario::value::{Bytes, Time};
 use units::nanos;
 
-use super::super::disk::{Area, blocks, first_seed, four_kib, names, properties, within};
+use super::super::disk::{Area, blocks, bounded, four_kib, names, properties};
+use super::super::scenario::{first_seed, time_within, within};
 
 /// The longest time of a reader's.
 const LONGEST: Duration = Duration::from_hours(1);
@@ -22,7 +23,7 @@ const LONGEST: Duration = Duration::from_hours(1);
 struct File {
     #[serde(rename = "model")]
     _model: IgnoredAny,
-    #[serde(default)]
+    #[serde(default = "title")]
     title: String,
     #[serde(default = "first_seed")]
     seed: u64,
@@ -37,6 +38,10 @@ struct File {
     disk: DiskGeometry,
     #[serde(default, rename = "stream")]
     streams: Vec<Entry>,
+}
+
+fn title() -> String {
+    "What users see of one disk".to_owned()
 }
 
 /// The scheduler of the disk.
@@ -125,7 +130,7 @@ impl Setup {
             (SchedulerName::Vanilla, None) => Scheduler::Vanilla,
             (SchedulerName::Batches, size) => {
                 let size = size.unwrap_or(8);
-                within("batch", &size, &(1..=65_536))?;
+                within("batch", size, 1..=65_536, "")?;
                 Scheduler::Batch(size)
             }
             (_, Some(size)) => {
@@ -134,12 +139,17 @@ impl Setup {
                 )
             }
         };
-        within("outputs", &file.outputs, &(1..=1000))?;
-        within("learning", &file.learning, &(0..=100_000))?;
-        within("counted", &file.counted, &(1..=100_000))?;
+        within("outputs", file.outputs, 1..=1000, "")?;
+        within("learning", file.learning, 0..=100_000, "")?;
+        within("counted", file.counted, 1..=100_000, "")?;
         names(file.streams.iter().map(|stream| stream.name.as_str()))?;
         let entries = file.streams.into_iter().zip(1..);
         let streams = entries.map(|(entry, number)| entry.stream(number, sectors));
+        let streams = streams.collect::<anyhow::Result<Vec<_>>>()?;
+        let outputs = file.learning.saturating_add(file.counted) as f64;
+        let length = Duration::from_secs_f64(outputs / f64::from(file.outputs));
+        let less = "write less for `learning` or `counted`, or more for `outputs` or `size`";
+        bounded(&disk, streams.iter().map(|stream| stream.blocks), length, less)?;
         Ok(Self {
             title: file.title,
             seed: file.seed,
@@ -148,7 +158,7 @@ impl Setup {
             outputs_per_second: file.outputs.into(),
             learning: file.learning,
             counted: file.counted,
-            streams: streams.collect::<anyhow::Result<_>>()?,
+            streams,
         })
     }
 }
@@ -157,9 +167,9 @@ impl Entry {
     /// Makes the stream, on a disk of so many sectors.
     fn stream(self, number: usize, disk: u64) -> anyhow::Result<Stream> {
         let at = format!("stream {number}");
-        within(&format!("{at}.depth"), &self.depth, &(1..=4096))?;
+        within(&format!("{at}.depth"), self.depth, 1..=4096, "")?;
         for (key, time) in [("pace", self.pace), ("think", self.think), ("latency", self.latency)] {
-            within(&format!("{at}.{key}"), &time.0, &(Duration::ZERO..=LONGEST))?;
+            time_within(&format!("{at}.{key}"), time, Duration::ZERO..=LONGEST)?;
         }
         let blocks = blocks(&at, self.size)?;
         Ok(Stream {
@@ -178,13 +188,13 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::scenario::refused;
 
     const SCENARIO: &str = include_str!("../../../scenarios/intelliqos-2.toml");
 
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
-        Setup::parse(SCENARIO).unwrap();
-        for (from, to, key, says) in [
+        let cases = [
             ("\"containers\" ", "\"fair\" ", "scheduler", "`batches`"),
             ("\"containers\" ", "\"vanilla\"\nbatch = 8", "`batch`", "leave it out"),
             ("\"containers\" ", "\"batches\"\nbatch = 0", "`batch`", "1 to 65536"),
@@ -192,22 +202,19 @@ mod tests {
             ("outputs = 1 ", "prints = 1", "prints", "`outputs`"),
             ("learning = 10 ", "learning = 100_001", "`learning`", "0 to 100000"),
             ("counted = 250", "counted = 0", "`counted`", "1 to 100000"),
+            ("counted = 250", "counted = 100_000", "`counted`, or more for", "at most 100000000"),
             ("\"second\"", "\"first\"", "`stream 2.name`", "of its own"),
             ("depth = 100 ", "depth = 5000", "`stream 1.depth`", "1 to 4096"),
-            ("\"50 us\"", "\"2 h\"", "`stream 1.pace`", "3600s"),
-            ("\"200 us\"", "\"2 h\"", "`stream 1.think`", "3600s"),
-            ("\"20 ms\"", "\"2 h\"", "`stream 1.latency`", "3600s"),
+            ("\"50 us\"", "\"2 h\"", "`stream 1.pace`", "0 to 3600 s"),
+            ("\"200 us\"", "\"2 h\"", "`stream 1.think`", "0 to 3600 s"),
+            ("\"20 ms\"", "\"2 h\"", "`stream 1.latency`", "0 to 3600 s"),
             ("latency = \"20 ms\"", "", "latency", "missing"),
             ("\"4 KiB\"", "0", "`stream 1.size`", "512"),
             ("\"128 MiB\"", "\"1 KiB\"", "`stream 1.area`", "leave room"),
             ("\"102.4 GB\"", "\"600 GB\"", "`stream 1.area`", "where the disk does"),
             ("\"200 KiB\"", "\"fast\"", "promised", "\"64 KiB\""),
             ("\n[[stream]]", "\n[disk]\nrpm = 3\n[[stream]]", "[disk]: `rpm`", "1000 to 30000"),
-        ] {
-            assert!(SCENARIO.contains(from), "{from}");
-            let error = Setup::parse(&SCENARIO.replacen(from, to, 1)).unwrap_err();
-            let error = format!("{error:#}");
-            assert!(error.contains(key) && error.contains(says), "{to}: {error}");
-        }
+        ];
+        refused(SCENARIO, Setup::parse, &cases);
     }
 }

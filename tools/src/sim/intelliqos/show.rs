@@ -1,18 +1,23 @@
 //! What a scenario's run shows.
 
 use arbitration::container::Scheduler;
-use sluice_sim::report::{Axis, Chart, Column, Kind, Report, Series, Table};
+use sluice_sim::report::{Report, Series};
 
+use super::super::disk::Shown;
 use super::readers::{Seen, simulate};
 use super::setup::{Setup, Stream};
 
-/// Runs a scenario with a seed, and makes the report.
+/// Runs a scenario with a seed, and makes the report. `progress` hears the part of the run that is done.
 ///
 /// # Errors
 ///
 /// The disk cannot be.
-pub(in crate::sim) fn report(setup: &Setup, seed: u64) -> anyhow::Result<Report> {
-    let seen = simulate(setup, seed)?;
+pub(in crate::sim) fn report(
+    setup: &Setup,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+) -> anyhow::Result<Report> {
+    let seen = simulate(setup, seed, progress)?;
     let scheduler = match setup.scheduler {
         Scheduler::Containers => "containers".to_owned(),
         Scheduler::Vanilla => "vanilla".to_owned(),
@@ -42,45 +47,37 @@ pub(in crate::sim) fn report(setup: &Setup, seed: u64) -> anyhow::Result<Report>
         ("outputs below", "%"),
     ];
     let streams = || setup.streams.iter().zip(&seen);
-    Ok(Report {
-        title: setup.title.clone(),
-        about: vec![format!(
+    let shown = Shown {
+        title: &setup.title,
+        about: format!(
             "{} outputs of each stream, {} in a second, seed {seed}, with the scheduler: {scheduler}.",
             setup.counted, setup.outputs_per_second
-        )],
-        tables: vec![Table {
-            title: "What the user of each stream sees".to_owned(),
-            file: "streams".to_owned(),
-            columns: columns.map(|(name, unit)| Column::new(name, unit)).to_vec(),
-            names: 1,
-            rows: streams().map(row).collect(),
-            note: "an output tells what was read since the one before it".to_owned(),
-        }],
-        charts: vec![Chart {
-            title: "Throughput that outputs tell".to_owned(),
-            file: "streams".to_owned(),
-            x: Axis::linear("outputs"),
-            y: Axis::linear("throughput, KiB/s"),
-            kind: Kind::Lines(streams().map(line).collect()),
-        }],
-        scenario: String::new(),
-    })
+        ),
+        table: "What the user of each stream sees",
+        columns: &columns,
+        rows: streams().map(row).collect(),
+        note: "an output tells what was read since the one before it".to_owned(),
+        chart: "Throughput that outputs tell",
+        axes: ["outputs", "throughput, KiB/s"],
+        lines: streams().map(line).collect(),
+    };
+    Ok(shown.report())
 }
 
 #[cfg(test)]
 mod tests {
+    use sluice_sim::report::{Chart, Kind};
+
     use super::*;
+    use crate::sim::scenario::changed;
 
     const SCENARIO: &str = include_str!("../../../scenarios/intelliqos-2.toml");
 
     /// Runs the figure's scenario, shortened, with changes; returns the numbers of each stream's row.
     fn rows(changes: &[(&str, &str)]) -> Vec<Vec<f64>> {
-        let mut text = SCENARIO.replace("counted = 250", "counted = 40");
-        for (from, to) in changes {
-            assert!(text.contains(from), "{from}");
-            text = text.replacen(from, to, 1);
-        }
-        let report = report(&Setup::parse(&text).unwrap(), 1).unwrap();
+        let short = changed(SCENARIO, &[("counted = 250", "counted = 40")]);
+        let setup = Setup::parse(&changed(&short, changes)).unwrap();
+        let report = report(&setup, 1, &mut |_| ()).unwrap();
         let [table] = &report.tables[..] else { panic!("one table: {report:?}") };
         assert!(matches!(&report.charts[..], [Chart { kind: Kind::Lines(lines), .. }]
             if lines.iter().all(|line| line.points.len() == 40)));
@@ -101,7 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn each_key_changes_the_run() {
+    fn each_key_changes_what_users_see() {
+        // What is promised, which comes first, only says what the scenario does.
+        let rows = |changes: &[(&str, &str)]| -> Vec<Vec<f64>> {
+            rows(changes).into_iter().map(|row| row[1..].to_vec()).collect()
+        };
         let before = rows(&[]);
         for change in [
             ("\"containers\" ", "\"vanilla\" "),

@@ -1,7 +1,6 @@
 //! Scenarios of QTCP on one bottleneck, packet by packet: `model = "packets"`.
 
-use std::fmt::Display;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
@@ -18,15 +17,17 @@ use super::event::{Time, from_seconds, seconds};
 use super::record::Record;
 use super::traffic::Size;
 use crate::random::Random;
+use crate::sim::scenario::{first_seed, names, within};
 
 /// Bytes of a block, in which requests are counted.
 const BLOCK: u64 = 4096;
 /// The round trips over which charts have a mean.
 const WINDOW: u64 = 10;
-/// The most round trips and flows of a run, and the most packets that its link and its sources have: a run
-/// takes minutes and some gigabytes then.
+/// The most round trips of a run.
 const TRIPS: u64 = 10_000;
+/// The most flows of all classes.
 const FLOWS: u32 = 1000;
+/// The most packets that the link and its sources have in a run, which takes minutes and some gigabytes then.
 const PACKETS: f64 = 1e8;
 
 /// The file.
@@ -35,9 +36,9 @@ const PACKETS: f64 = 1e8;
 struct File {
     #[serde(rename = "model")]
     _model: IgnoredAny,
-    #[serde(default)]
+    #[serde(default = "title")]
     title: String,
-    #[serde(default = "seed")]
+    #[serde(default = "first_seed")]
     seed: u64,
     #[serde(default = "warm")]
     warm: u64,
@@ -55,8 +56,8 @@ struct File {
     classes: Vec<Entry>,
 }
 
-const fn seed() -> u64 {
-    1
+fn title() -> String {
+    "Classes on one link, packet by packet".to_owned()
 }
 
 const fn warm() -> u64 {
@@ -196,19 +197,7 @@ impl Run {
     }
 }
 
-/// Finds that a value is in its range.
-fn within<T: PartialOrd + Display>(
-    key: &str,
-    value: T,
-    range: RangeInclusive<T>,
-    unit: &str,
-) -> anyhow::Result<T> {
-    let (least, most) = (range.start(), range.end());
-    ensure!(range.contains(&value), "`{key}` is {value}{unit}: write {least} to {most}{unit}");
-    Ok(value)
-}
-
-/// Finds that a rate is in its range.
+/// Checks that a rate is in its range.
 fn rate(key: &str, Bits(bits): Bits) -> anyhow::Result<u64> {
     within(key, bits as f64 / 1e6, 1.0..=1e6, " Mbit/s")?;
     Ok(bits)
@@ -228,6 +217,7 @@ impl Scenario {
         let micros = file.link.round_trip.0.as_secs_f64() * 1e6;
         within("link.round_trip", micros, 1.0..=1e6, " us")?;
         let threshold = within("link.threshold", file.link.threshold, 1..=1_000_000, " packets")?;
+        names("class", file.classes.iter().map(|of| of.name.as_str()))?;
         let classes: Vec<Class> =
             file.classes.iter().map(|of| class(of, warm + counted)).collect::<Result<_, _>>()?;
         let flows = classes.iter().fold(0, |sum: u32, class| sum.saturating_add(class.flows));
@@ -260,6 +250,11 @@ impl Scenario {
 
     /// Runs the scenario with a seed.
     pub(crate) fn simulate(&self, seed: u64) -> Run {
+        self.run(seed, &mut |_| ())
+    }
+
+    /// Runs the scenario with a seed. `progress` hears the part of the run that is done.
+    fn run(&self, seed: u64, progress: &mut dyn FnMut(f64)) -> Run {
         let rtt = self.bottleneck.rtt;
         let mut network = self.bottleneck.network(Record::new(self.end(), rtt));
         let mut random = Random::new(seed);
@@ -282,7 +277,11 @@ impl Scenario {
             source = source.wrapping_add(1);
             classes.push(flows);
         }
-        network.run(self.end());
+        let trips = self.warm + self.counted;
+        for trip in 1..=trips {
+            network.run(trip * rtt);
+            progress(trip as f64 / trips as f64);
+        }
         Run { network, classes }
     }
 
@@ -315,7 +314,7 @@ impl Scenario {
             columns: columns.map(|(name, unit)| Column::new(name, unit)).into(),
             names: 1,
             rows: self.classes.iter().enumerate().map(row).collect(),
-            note: "Q: what a class is to have, of what it has".to_owned(),
+            note: "Q of a class: its target, divided by what it carried".to_owned(),
         }
     }
 
@@ -349,9 +348,10 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Runs the scenario with a seed, and shows what classes had.
-    pub(crate) fn report(&self, seed: u64) -> Report {
-        let run = self.simulate(seed);
+    /// Runs the scenario with a seed, and shows what classes had. `progress` hears the part of the run that is
+    /// done.
+    pub(crate) fn report(&self, seed: u64, progress: &mut dyn FnMut(f64)) -> Report {
+        let run = self.run(seed, progress);
         let Bottleneck { rate, threshold, rtt, .. } = &self.bottleneck;
         let about = format!(
             "{} packet by packet on one link of {} Gbit/s, K = {threshold} packets, round trip {} us; {} round \
@@ -453,7 +453,7 @@ mod tests {
 
     fn shown(text: &str) -> Vec<Vec<String>> {
         let scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
-        scenario.report(scenario.seed).tables.remove(0).rows
+        scenario.report(scenario.seed, &mut |_| ()).tables.remove(0).rows
     }
 
     /// Returns the text with a key in a table of it, before its other keys; the first table is the file.
@@ -465,10 +465,16 @@ mod tests {
         }
     }
 
+    /// Returns what classes carried, and their parts of all. The other columns follow from keys, at least in
+    /// part.
+    fn carried(text: &str) -> Vec<Vec<String>> {
+        shown(text).into_iter().map(|row| row[2..4].to_vec()).collect()
+    }
+
     #[test]
-    fn each_key_changes_the_run() {
-        let before = shown(TEXT);
-        assert_eq!(before, shown(TEXT), "the same each time");
+    fn each_key_changes_what_classes_carry() {
+        let before = carried(TEXT);
+        assert_eq!(before, carried(TEXT), "the same each time");
         for (table, line) in [
             ("", "seed = 2"),
             ("", "law = 'dctcp'"),
@@ -486,7 +492,7 @@ mod tests {
             ("control", "initial_window = 40"),
             ("control", "max_window = 30"),
         ] {
-            assert_ne!(before, shown(&with(table, line)), "{line}");
+            assert_ne!(before, carried(&with(table, line)), "{line}");
         }
         for (old, new) in [
             ("warm = 0", "warm = 30"),
@@ -498,9 +504,8 @@ mod tests {
             ("'9 Gbit/s'", "'8 Gbit/s'"),
             ("least = 17", "least = 16"),
             ("most = 98", "most = 99"),
-            ("'Low'", "'Lower'"),
         ] {
-            assert_ne!(before, shown(&TEXT.replace(old, new)), "{new}");
+            assert_ne!(before, carried(&TEXT.replace(old, new)), "{new}");
         }
     }
 
@@ -544,6 +549,8 @@ mod tests {
             ("most = 98", "most = 98000", "`class High.blocks.most` is 98000: write 1 to 65536"),
             ("share = 3", "share = -3", "`class High.share` is -3: write 0.001 to 1000000"),
             ("share = 3", "", "missing field `share`"),
+            ("'Low'", "'High'", "`class 2.name` is \"High\": give each class a name of its own"),
+            ("'High'", "''", "`class 1.name` is \"\": give each class a name of its own"),
             ("flows = 2", "flows = 0", "`class High.flows` is 0: write 1 to 1000"),
             (
                 "flows = 2",
@@ -567,9 +574,9 @@ mod tests {
         let slow = "model = 'packets'\nwarm = 0\ncounted = 10000
             [link]\nrate = '1 Mbit/s'\nround_trip = '1 s'\nthreshold = 1000000
             [control]\ngain = 0.001\ngamma = 0.999\nepsilon = 1\ninitial_window = 10000
-            [[class]]\nname = ''\nshare = 1e6\nrate = '1 Mbit/s'\nbegins = 9999
+            [[class]]\nname = 'a'\nshare = 1e6\nrate = '1 Mbit/s'\nbegins = 9999
             blocks = { least = 65536, most = 65536 }
-            [[class]]\nname = ''\nshare = 0.001\nflows = 2";
+            [[class]]\nname = 'b'\nshare = 0.001\nflows = 2";
         let fast = "model = 'packets'\nseed = 18446744073709551615\nwarm = 0\ncounted = 5
             [link]\nrate = '1 Tbit/s'\nround_trip = '1 us'\nthreshold = 1
             [control]\nmax_window = 1\ninitial_window = 1\ngrowth = 'target'
@@ -591,13 +598,17 @@ mod tests {
     fn e1_the_table_and_the_charts_show_the_shares() {
         let text =
             TEXT.replace("counted = 300", "counted = 1000").replace("warm = 0", "warm = 100");
-        let report = Scenario::parse(&text).unwrap().report(3);
+        let report = Scenario::parse(&text).unwrap().report(3, &mut |_| ());
         assert!(report.about[0].contains("seed 3"), "{:?}", report.about);
         let number = |row: usize, column: usize| -> f64 {
             report.tables[0].rows[row][column].parse().unwrap()
         };
         // Two flows of High and one of Low, which has a third of what they have.
         assert!((number(0, 3) - 75.0).abs() < 4.0, "{:?}", report.tables[0].rows);
+        assert_eq!(
+            report.tables[0].rows.iter().map(|row| &row[0]).collect::<Vec<_>>(),
+            ["High", "Low"]
+        );
         for row in [0, 1] {
             assert!((number(row, 1) / number(row, 2) - number(row, 4)).abs() < 0.002);
         }

@@ -103,6 +103,14 @@ impl Settings {
         (mean, worst + turn)
     }
 
+    /// Computes a time in which no command of so many sectors ends: it waits for none, has an outermost track,
+    /// and the disk has read it before.
+    #[must_use]
+    pub fn fastest(&self, sectors: u32) -> Duration {
+        let sector = self.revolution() / u64::from(self.outer_sectors.max(1));
+        self.overhead + Duration::from_nanos(u64::from(sectors) * sector / 2)
+    }
+
     /// Checks the properties.
     ///
     /// # Errors

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 use units::Class;
 
@@ -43,6 +45,33 @@ fn it_is_as_large_and_as_fast_as_its_maker_says() {
     }
     let rate = 1000 * 2048 * 512 * 1000 / (now.ns_since(start) / MS);
     assert!((115_000_000..140_000_000).contains(&rate), "{rate} bytes per second at the edge");
+}
+
+#[test]
+fn no_command_is_faster_than_the_fastest() {
+    let quick = Settings {
+        seek_min: Duration::ZERO,
+        head_switch: Duration::ZERO,
+        settle_spread: Duration::ZERO,
+        overhead: Duration::ZERO,
+        ..Settings::default()
+    };
+    for settings in [Settings::default(), quick] {
+        let fastest = nanos(settings.fastest(8));
+        let mut disk = Disk::new(settings, 2).unwrap();
+        let (mut random, mut now, mut place, mut least) =
+            (Random::new(5), Nanos::ZERO, 0, u64::MAX);
+        for _ in 0..20_000 {
+            // Most reads go on where the last one ended, and some of these find all of it in the buffer.
+            place =
+                if random.below(10) == 0 { random.below(disk.sectors() - 8) } else { place + 8 };
+            let time = disk.service(now, place, 8, false);
+            least = least.min(time);
+            now = now.after(time + random.below(MS));
+        }
+        assert!(least >= fastest, "{least} ns, and {fastest}");
+        assert!(least < fastest + fastest / 10, "the bound is near: {least} ns, and {fastest}");
+    }
 }
 
 #[test]
