@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use arbitration::container::Scheduler;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -70,7 +71,13 @@ struct Entry {
     #[serde(default)]
     area: Area,
     latency: Time,
-    promised: Bytes,
+    promised: Option<Bytes>,
+}
+
+/// Computes what is promised by a request of this size in each such time of ns, in bytes per second.
+fn promise(Bytes(size): Bytes, latency: u64) -> Option<u64> {
+    let bytes = u128::from(size) * 1_000_000_000;
+    bytes.checked_div(latency.into()).map(|rate| u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
 const fn depth() -> u32 {
@@ -110,9 +117,9 @@ pub(super) struct Stream {
     pub(super) blocks: u32,
     /// The sectors of its file.
     pub(super) area: Range<u64>,
-    /// The time allowed for a request, ns.
+    /// The time allowed for a request, ns: a request in each such time is what the scheduler promises.
     pub(super) latency: u64,
-    /// The promised throughput, bytes per second.
+    /// The throughput with which outputs are compared, bytes per second.
     pub(super) promised: u64,
 }
 
@@ -172,14 +179,21 @@ impl Entry {
             time_within(&format!("{at}.{key}"), time, Duration::ZERO..=LONGEST)?;
         }
         let blocks = blocks(&at, self.size)?;
+        let latency = nanos(self.latency.0);
+        let promised = match self.promised {
+            Some(Bytes(promised)) => promised,
+            None => promise(self.size, latency).with_context(|| {
+                format!("`{at}.promised` is missing, and none follows from a `latency` of 0: write either")
+            })?,
+        };
         Ok(Stream {
             depth: self.depth,
             pace: nanos(self.pace.0),
             think: nanos(self.think.0),
             blocks,
             area: self.area.sectors(&at, blocks, disk)?,
-            latency: nanos(self.latency.0),
-            promised: self.promised.0,
+            latency,
+            promised,
             name: self.name,
         })
     }
@@ -188,7 +202,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::scenario::refused;
+    use crate::sim::scenario::{changed, refused};
 
     const SCENARIO: &str = include_str!("../../../scenarios/intelliqos-2.toml");
 
@@ -216,5 +230,19 @@ mod tests {
             ("\n[[stream]]", "\n[disk]\nrpm = 3\n[[stream]]", "[disk]: `rpm`", "1000 to 30000"),
         ];
         refused(SCENARIO, Setup::parse, &cases);
+    }
+
+    #[test]
+    fn a_promise_is_a_request_in_each_latency_unless_it_is_given() {
+        let promised = |changes: &[(&str, &str)]| {
+            Setup::parse(&changed(SCENARIO, changes)).map(|setup| setup.streams[0].promised)
+        };
+        let none = ("promised = \"200 KiB\"", "");
+        assert_eq!(promised(&[none]).unwrap(), 200 << 10);
+        assert_eq!(promised(&[none, ("\"4 KiB\"", "\"8 KiB\"")]).unwrap(), 400 << 10);
+        assert_eq!(promised(&[none, ("\"20 ms\"", "\"10 ms\"")]).unwrap(), 400 << 10);
+        assert_eq!(promised(&[("\"20 ms\"", "\"10 ms\"")]).unwrap(), 200 << 10);
+        let error = promised(&[none, ("\"20 ms\"", "\"0 s\"")]).unwrap_err().to_string();
+        assert!(error.contains("`stream 1.promised`") && error.contains("`latency`"), "{error}");
     }
 }
