@@ -129,3 +129,18 @@ pub(super) fn parts(what: &str, law: Law, rates: &[f64; 3]) -> Vec<Claim> {
     };
     claims.map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_figures_are_of_one_set_up() {
+        let [latencies, beside] = [LATENCIES, CLASSES_BESIDE].map(|text| {
+            let mut file: toml::Table = text.parse().unwrap();
+            assert!(file.remove("title").is_some());
+            file
+        });
+        assert_eq!(latencies, beside);
+    }
+}
