@@ -8,7 +8,6 @@
 //! has already, such as its user's.
 
 use std::ffi::{CStr, CString};
-use std::io;
 
 use nix::errno::Errno;
 use nix::unistd::geteuid;
@@ -193,22 +192,28 @@ impl Described {
         let owner = owner.parse().ok()?;
         Some(Self { kind: kind.to_owned(), owner, description: description.to_owned() })
     }
+
+    /// Says whether it is a keyring of a name that one of these users owns. (Others could make one to
+    /// have their own keys taken.)
+    fn is_keyring(&self, name: &str, owners: [u32; 2]) -> bool {
+        let is_it = self.kind.as_bytes() == KEYRING.to_bytes() && self.description == name;
+        is_it && owners.contains(&self.owner)
+    }
 }
 
-/// Finds the keyrings of a name in `/proc/keys` that one of these users owns and that may be used.
-/// (Others could make one to have their own keys taken.)
-fn listed(text: &str, name: &str, owners: [u32; 2]) -> Option<Serial> {
-    text.lines().find_map(|line| {
+/// Finds what may be keyrings of a name in `/proc/keys`. Whoever makes a key can write lines there that
+/// look like others, in its description: the kernel must be asked of each number what it is.
+fn listed<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = Serial> + 'a {
+    text.lines().filter_map(move |line| {
         // Number, flags, uses, time, permissions, uid, gid, type, and the description.
         let mut words = line.split_ascii_whitespace();
         let (number, flags) = (words.next()?, words.next()?);
         let time = words.nth(1)?;
-        let owner: u32 = words.nth(1)?.parse().ok()?;
-        let (kind, description) = (words.nth(1)?, words.next()?);
+        let (kind, description) = (words.nth(3)?, words.next()?);
         // Made, and neither revoked nor dead nor too old.
         let is_good = flags.starts_with("I--") && time != "expd";
-        let is_it = kind == "keyring" && description.strip_suffix(':') == Some(name);
-        (is_good && is_it && owners.contains(&owner)).then_some(())?;
+        let may_be_it = kind == "keyring" && description.strip_suffix(':') == Some(name);
+        (is_good && may_be_it).then_some(())?;
         u32::from_str_radix(number, 16).ok().map(|number| Serial(number.cast_signed()))
     })
 }
@@ -280,17 +285,18 @@ impl Keyring {
         // What root has linked into the user's keyring is found below. The user may have none.
         let _: Result<(), Errno> = OF_USER.link(OF_THREAD);
         let trusted =
-            |key: &Serial| key.described().is_ok_and(|found| owners.contains(&found.owner));
+            |key: &Serial| key.described().is_ok_and(|found| found.is_keyring(self.name(), owners));
         let found = match Serial::own(&self.name) {
             Ok(key) if trusted(&key) => Some(key),
             Err(errno @ (Errno::EPERM | Errno::ENOSYS)) => return Err(self.error(errno)),
             _ => None,
         };
-        let listed = || {
-            let keys: io::Result<String> = std::fs::read_to_string("/proc/keys");
-            keys.ok().and_then(|keys| listed(&keys, self.name(), owners))
+        let elsewhere = || {
+            // Descriptions of others are any bytes.
+            let keys = std::fs::read("/proc/keys").unwrap_or_default();
+            listed(&String::from_utf8_lossy(&keys), self.name()).find(trusted)
         };
-        let found = found.or_else(listed).ok_or_else(|| self.error(Errno::ENOKEY))?;
+        let found = found.or_else(elsewhere).ok_or_else(|| self.error(Errno::ENOKEY))?;
         found.link(OF_THREAD).map_err(|errno| self.error(errno))?;
         Ok(found)
     }

@@ -16,18 +16,57 @@ aa2791c4 I------     1 perm 1f1f0000     0     0 keyring   .nvme: 1
 2817a244 I--Q---     1   4w 3f010000  2000  2000 keyring   targets: empty
 ";
 
+/// Returns the numbers of what may be a keyring.
+fn numbers(text: &str, name: &str) -> Vec<u32> {
+    listed(text, name).map(|key| key.0.cast_unsigned()).collect()
+}
+
 #[test]
-fn a_keyring_is_found_by_its_name_where_it_is_good_and_of_a_trusted_user() {
-    let found = |name, own| listed(KEYS, name, [0, own]);
-    assert_eq!(found(".nvme", 1000), Some(Serial(0xaa27_91c4_u32.cast_signed())));
-    assert_eq!(found("targets", 1000), Some(Serial(0x1000_0001)));
-    assert_eq!(found("targets", 2000), Some(Serial(0x2817_a244)));
-    assert_eq!(found("targets", 3000), None, "anybody can make a keyring of that name");
-    assert_eq!(found("NVMe0R01", 0), None);
-    assert_eq!(found(".nvm", 0), None);
+fn a_keyring_is_found_by_its_name_where_it_is_good() {
+    assert_eq!(numbers(KEYS, ".nvme"), [0xaa27_91c4]);
+    assert_eq!(numbers(KEYS, "targets"), [0x1000_0001, 0x2817_a244]);
+    assert_eq!(numbers(KEYS, "NVMe0R01"), []);
+    assert_eq!(numbers(KEYS, ".nvm"), []);
     for broken in ["", "\n", "x", "06492a99 I--Q---     1 perm 3b010000     0", "\u{e4} \u{e4}"] {
-        assert_eq!(listed(broken, ".nvme", [0, 0]), None);
+        assert_eq!(numbers(broken, ".nvme"), []);
     }
+}
+
+#[test]
+fn a_forged_line_makes_no_keyring_a_trusted_one() {
+    // The description of the first key goes on in the second line.
+    let keys = "\
+10000001 I--Q---     1 perm 3f010000  1000  1000 user      x
+10000002 I------     1 perm 1f1f0000     0     0 keyring   .nvme: 1: 5
+10000002 I--Q---     1 perm 3f3f3f3f  1000  1000 keyring   evil: 1
+2a2791c4 I------     1 perm 1f1f0000     0     0 keyring   .nvme: 1
+";
+    let asked = |number: u32| {
+        let line: &[u8] = match number {
+            0x1000_0002 => b"keyring;1000;1000;3f3f3f3f;evil\0",
+            0x2a27_91c4 => b"keyring;0;0;1f1f0000;.nvme\0",
+            _ => unreachable!("{number:x}"),
+        };
+        Described::read(line).unwrap()
+    };
+    let mut found = numbers(keys, ".nvme").into_iter();
+    assert_eq!(
+        found.find(|number| asked(*number).is_keyring(".nvme", [0, 990])),
+        Some(0x2a27_91c4)
+    );
+}
+
+#[test]
+fn a_keyring_is_trusted_by_its_owner_type_and_whole_name() {
+    let trusted = |line: &str, name| {
+        Described::read(format!("{line}\0").as_bytes()).unwrap().is_keyring(name, [0, 990])
+    };
+    assert!(trusted("keyring;0;0;1f1f0000;.nvme", ".nvme"));
+    assert!(trusted("keyring;990;990;1f1f0000;targets", "targets"));
+    assert!(!trusted("keyring;1000;0;1f1f0000;targets", "targets"), "anybody can make one");
+    assert!(!trusted("user;0;0;1f1f0000;targets", "targets"));
+    assert!(!trusted("keyring;990;990;1f1f0000;targets: x", "targets"));
+    assert!(!trusted("keyring;990;990;1f1f0000;x;targets", "targets"));
 }
 
 #[test]
