@@ -70,8 +70,28 @@ WRONG="has another key than that which it names"
 one=$(nvme gen-tls-key --hmac=1)
 two=$(nvme gen-tls-key --hmac=1)
 long=$(nvme gen-tls-key --hmac=2)
+
+step "a user who makes what looks like root's keyring in /proc/keys"
+have "$two" "" --identity=0
+keyctl pipe "$(serials host)" >/tmp/forged
+chmod 644 /tmp/forged
+forger=(setpriv --reuid=991 --regid=991 --clear-groups $TOOLS/keyctl session -)
+# Many, since the kernel sorts keys by their numbers; and one that is no text.
+expect "forging" "${forger[@]}" bash -euc '
+    "$0" link @u @s
+    ring=$("$0" newring evil @u)
+    line=$(printf "%08x I------     1 perm 1f1f0000     0     0 keyring   .nvme: 1" "$ring")
+    keys="$ring $("$0" padd psk "$1" "$ring" </tmp/forged)"
+    keys+=" $("$0" add user $'"'\xff'"' x @u)"
+    for n in $(seq 20); do keys+=" $("$0" add user "$n"$'"'\n'"'"$line" x @u)"; done
+    for key in $keys; do "$0" setperm "$key" 0x3f3f3f3f; done
+' $TOOLS/keyctl "NVMe0R01 $HOST_NQN $T1"
+contains "/proc/keys" "$(cat /proc/keys)" "^[0-9a-f]+ I-+ +1 perm 1f1f0000 +0 +0 keyring   \.nvme: 1: "
 target_start
 if grep -q "in the keyring" /run/sluiced-1.log; then fail "$(cat /run/sluiced-1.log)"; fi
+refused "$UNKNOWN"
+put .nvme "$two" --identity=0
+passes
 
 step "no key in the keyring, and another one"
 have "$one" ""
