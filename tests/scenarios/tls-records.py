@@ -30,8 +30,9 @@ TIME = 10
 class Suite:
     """A cipher suite: its number, hash and keys, and what the kernel calls its cipher."""
 
-    def __init__(self, number, hash, size, key, kernel):
-        self.number, self.hash, self.size, self.key, self.kernel = number, hash, size, key, kernel
+    def __init__(self, number, digest, size, key_size, kernel):
+        self.number, self.hash, self.size = number, digest, size
+        self.key_size, self.kernel = key_size, kernel
 
     def expand(self, secret, label, context, length):
         """HKDF-Expand-Label of RFC 8446, section 7.1, of one block."""
@@ -44,14 +45,14 @@ class Suite:
 
     def psk(self, key, host, subsystem):
         """Derives the identity and the key of TLS as the NVMe/TCP specification 1.1 does, section 3.6.1."""
-        host, subsystem, hash = host.encode(), subsystem.encode(), key.split(":")[1].encode()
+        host, subsystem, number = host.encode(), subsystem.encode(), key.split(":")[1].encode()
         configured = base64.b64decode(key.split(":")[2])[:-4]
         retained = self.expand(self.extract(configured), b"HostNQN", host, self.size)
         names = host + b" " + subsystem
         digest = hmac.new(retained, names + b" NVMe-over-Fabrics", self.hash).digest()
         digest = base64.b64encode(digest)
-        identity = b"NVMe1R%s %s %s" % (hash, names, digest)
-        tls = self.expand(self.extract(retained), b"nvme-tls-psk", hash + b" " + digest, self.size)
+        identity = b"NVMe1R%s %s %s" % (number, names, digest)
+        tls = self.expand(self.extract(retained), b"nvme-tls-psk", number + b" " + digest, self.size)
         return identity.decode(), tls
 
 
@@ -162,7 +163,7 @@ class Peer:
     def use(self, way):
         """Has the kernel use the secret of one way from the next record on."""
         suite, secret = self.suite, self.secrets[way]
-        key, iv = suite.expand(secret, b"key", b"", suite.key), suite.expand(secret, b"iv", b"", 12)
+        key, iv = suite.expand(secret, b"key", b"", suite.key_size), suite.expand(secret, b"iv", b"", 12)
         info = struct.pack("=HH", 0x0304, suite.kernel) + iv[4:] + key + iv[:4] + bytes(8)
         self.socket.setsockopt(SOL_TLS, way, info)
 
