@@ -81,10 +81,7 @@ pub fn look(config: &Config) -> Findings {
             found.lacks.push(format!("{name}: {why}"));
         }
     }
-    let mut warnings = unproved::lines(&unproved::find(config, &keys));
-    warnings.extend(config.target.keyring.as_deref().and_then(tls::keyring_doubt));
-    warnings.extend(unproved::keyring(config));
-    Findings { lacks: found.lacks, warnings }
+    Findings { lacks: found.lacks, warnings: unproved::at_start(config, &keys) }
 }
 
 /// The addresses, files and devices of a Sluicegate daemon that runs already.

@@ -22,7 +22,7 @@ use crate::gauges::ReactorGauges;
 use crate::host_keys::HostKeys;
 use crate::shared::Shared;
 use crate::store::SeenNamespaces;
-use crate::{tls, unproved};
+use crate::unproved;
 
 use listeners::Listeners;
 use namespaces::Namespaces;
@@ -91,11 +91,7 @@ impl Runtime {
     fn populate(&self, config: &Config) -> anyhow::Result<()> {
         // Before the first host comes: one that has a secret must not get in without it.
         let keys = self.read_host_keys().context("secrets of hosts")?;
-        for warning in unproved::lines(&unproved::find(config, &keys)) {
-            tracing::warn!("{warning}");
-        }
-        let keyring = config.target.keyring.as_deref().and_then(tls::keyring_doubt);
-        for warning in keyring.into_iter().chain(unproved::keyring(config)) {
+        for warning in unproved::at_start(config, &keys) {
             tracing::warn!("{warning}");
         }
         self.set_host_keys(keys);

@@ -1,5 +1,6 @@
 //! Hosts whose TLS keys prove nothing: a subsystem of theirs is served without TLS, too, where a host
-//! without a secret is believed what it says.
+//! without a secret is believed what it says. Where keys are in a keyring of the kernel, it is not known
+//! which hosts have some: one warning stands for them all.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,35 +9,70 @@ use fabric::controller::SecureChannel;
 
 use crate::config::{Config, Listener, Subsystem, Transport};
 use crate::host_keys::HostKeys;
+use crate::tls;
 use crate::words::list;
 
 /// The most hosts that one list of warnings names.
 const LINES: usize = 10;
 
-/// A host with a TLS key and no secret, in a subsystem that is served without TLS, too.
+/// Where TLS keys prove nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Unproved {
-    host: String,
-    subsystem: String,
-    /// The listeners without TLS.
-    listeners: Vec<String>,
+pub(crate) enum Unproved {
+    /// Those of hosts whose keys are in a keyring alone.
+    Keyring {
+        /// Its name.
+        name: String,
+        /// The listeners that do not require TLS.
+        listeners: Vec<String>,
+    },
+    /// Those of a host with a TLS key and no secret, in a subsystem that is served without TLS, too.
+    Host {
+        /// Its NQN.
+        host: String,
+        /// The subsystem's NQN.
+        subsystem: String,
+        /// The listeners without TLS.
+        listeners: Vec<String>,
+    },
 }
 
 impl fmt::Display for Unproved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, subsystem, listeners } = self;
-        write!(
-            f,
-            "the TLS key of host {host} proves nothing in subsystem {subsystem}, which is served \
-             without TLS, too ({}): give the host a secret (sluice host key set), or the subsystem \
-             no listener without TLS",
-            list(listeners)
-        )
+        match self {
+            Self::Keyring { name, listeners } => write!(
+                f,
+                "a host that has its TLS key in the keyring {name} alone, and no secret, is believed \
+                 without it where TLS is not required ({}): give such hosts secrets (sluice host key \
+                 set), or their subsystems no such listener",
+                list(listeners)
+            ),
+            Self::Host { host, subsystem, listeners } => write!(
+                f,
+                "the TLS key of host {host} proves nothing in subsystem {subsystem}, which is served \
+                 without TLS, too ({}): give the host a secret (sluice host key set), or the subsystem \
+                 no listener without TLS",
+                list(listeners)
+            ),
+        }
     }
 }
 
-/// Finds the hosts whose TLS keys prove nothing, by subsystem.
+/// Finds where TLS keys prove nothing: those of a keyring first, then those of hosts' files.
 pub(crate) fn find(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
+    let mut found = hosts(config, keys);
+    found.extend(keyring(config));
+    found
+}
+
+/// Writes the warnings of a start about TLS keys: whether the keyring can be used, too.
+pub(crate) fn at_start(config: &Config, keys: &HostKeys) -> Vec<String> {
+    let mut warnings = lines(&find(config, keys));
+    warnings.extend(config.target.keyring.as_deref().and_then(tls::keyring_doubt));
+    warnings
+}
+
+/// Finds the hosts whose TLS keys prove nothing, by subsystem.
+fn hosts(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
     let with_key_alone = |host: &str| {
         keys.get(host).is_some_and(|file| !file.tls_keys.is_empty() && file.secrets.is_none())
     };
@@ -51,30 +87,22 @@ pub(crate) fn find(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
         let listed = subsystem.hosts.iter().map(|host| &host.nqn);
         for host in known.chain(listed).filter(|host| with_key_alone(host)) {
             let (host, subsystem) = (host.clone(), subsystem.nqn.clone());
-            found.insert(Unproved { host, subsystem, listeners: listeners.clone() });
+            found.insert(Unproved::Host { host, subsystem, listeners: listeners.clone() });
         }
     }
     found
 }
 
-/// Says where the keys of a keyring of the kernel prove nothing: which hosts have some is not known
-/// before they come.
-pub(crate) fn keyring(config: &Config) -> Option<String> {
-    let name = config.target.keyring.as_ref()?;
+/// Finds the listeners where the keys of a keyring of the kernel prove nothing.
+fn keyring(config: &Config) -> Option<Unproved> {
+    let name = config.target.keyring.clone()?;
     let open = |listener: &&Listener| {
         let must = listener.transport == Transport::Tcp && listener.tls == SecureChannel::Required;
         !must && !listener.discovery_only
     };
     let open = config.listeners.iter().filter(open);
     let listeners: Vec<String> = open.map(|open| open.endpoint().to_string()).collect();
-    (!listeners.is_empty()).then(|| {
-        format!(
-            "a host that has its TLS key in the keyring {name} alone, and no secret, is believed \
-             without it where TLS is not required ({}): give such hosts secrets (sluice host key \
-             set), or their subsystems no such listener",
-            list(&listeners)
-        )
-    })
+    (!listeners.is_empty()).then_some(Unproved::Keyring { name, listeners })
 }
 
 /// Says whether a listener lets hosts with TLS keys into a subsystem without TLS.
@@ -84,7 +112,7 @@ fn lets_in(listener: &Listener, subsystem: &Subsystem) -> bool {
     served && without && !listener.discovery_only
 }
 
-/// Writes warnings, a line for each of the first hosts and one for the rest.
+/// Writes warnings, a line for each of the first ones and one for the rest.
 pub(crate) fn lines<'a>(found: impl IntoIterator<Item = &'a Unproved>) -> Vec<String> {
     let mut found = found.into_iter();
     let mut lines: Vec<String> = found.by_ref().take(LINES).map(Unproved::to_string).collect();
@@ -171,12 +199,12 @@ mod tests {
             ("discovery_only = true", false),
         ] {
             let text = format!("[[listener]]\naddress = \"10.0.0.1:4420\"\n{listener}\n");
-            assert_eq!(keyring(&parse(&text).unwrap()), None, "no keyring");
-            let text = format!("[target]\nkeyring = \".nvme\"\n{text}");
-            let said = keyring(&parse(&text).unwrap());
-            assert_eq!(said.is_some(), open, "{text}");
-            let names = |said: String| said.contains(".nvme") && said.contains("10.0.0.1:4420)");
-            assert!(said.is_none_or(names));
+            let said = |text: &str| lines(&find(&parse(text).unwrap(), &HostKeys::default()));
+            assert_eq!(said(&text), [""; 0], "no keyring");
+            let said = said(&format!("[target]\nkeyring = \".nvme\"\n{text}"));
+            assert_eq!(said.len(), usize::from(open), "{text}");
+            let names = |said: &String| said.contains(".nvme") && said.contains("10.0.0.1:4420)");
+            assert!(said.iter().all(names));
         }
     }
 

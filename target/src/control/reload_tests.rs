@@ -27,9 +27,13 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::of(FILE)
+    }
+
+    fn of(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.toml");
-        std::fs::write(&file, FILE).unwrap();
+        std::fs::write(&file, text).unwrap();
         let store: Arc<FullStore> = Arc::default();
         let (live, _) = Live::open(Config::load(&file).unwrap(), store.clone()).unwrap();
         let engine = Arc::new(TestEngine::new(live.current().clone()));
@@ -162,6 +166,26 @@ fn who_makes_a_tls_key_prove_nothing_is_told() {
     for check in [true, false] {
         let told = told(check);
         assert!(told.contains(host) && told.contains("127.0.0.1:4420"), "{told}");
+    }
+}
+
+#[test]
+fn who_makes_keys_of_a_keyring_prove_nothing_is_told() {
+    let required = FILE.replace("4420\"\n", "4420\"\ntls = \"required\"\n");
+    let rig = Rig::of(&format!("[target]\nkeyring = \".nvme\"\n{required}"));
+    let told = |check: bool| {
+        rig.call("reload", json!({ "check": check })).unwrap()["warnings"].to_string()
+    };
+    assert_eq!((told(true), told(false)), ("[]".into(), "[]".into()));
+    let seen = super::tests::logged(|| {
+        rig.call("listener.add", json!({"address": "127.0.0.1:4421"})).unwrap();
+        rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h8"})).unwrap();
+    });
+    let lines: Vec<&str> = seen.lines().filter(|line| line.contains("keyring .nvme")).collect();
+    assert!(matches!(lines[..], [one] if one.contains("(127.0.0.1:4421)")), "once: {seen}");
+    for check in [true, false] {
+        let told = told(check);
+        assert!(told.contains("keyring .nvme") && told.contains("127.0.0.1:4421"), "{told}");
     }
 }
 
