@@ -5,6 +5,7 @@ use zeroize::Zeroizing;
 
 use super::configured::{ConfiguredPsk, PskLength};
 use super::derive::{Layout, TlsPsk, context, digest, retained, secret};
+use crate::fabrics::NQN_MAX;
 
 /// The kind of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +34,15 @@ pub struct Identity<'a> {
     pub subsystem: &'a str,
 }
 
+/// Says whether a text is as long as a SHA-256 or SHA-384 in Base64, and has its characters only.
+fn is_digest(text: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    matches!(text.len(), 44 | 64) && text.bytes().all(good)
+}
+
 impl<'a> Identity<'a> {
-    /// Reads an identity; `None` where it has none of the forms that hosts use.
+    /// Reads an identity; `None` where it has none of the forms that hosts use, of names of NVMe's
+    /// length and a whole digest.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let text = core::str::from_utf8(bytes).ok()?;
@@ -53,7 +61,8 @@ impl<'a> Identity<'a> {
             "02" => PskLength::of_hash(2)?,
             _ => return None,
         };
-        let whole = end.is_none() && !host.is_empty() && !subsystem.is_empty();
+        let names = [host, subsystem].iter().all(|name| (1..=NQN_MAX).contains(&name.len()));
+        let whole = end.is_none() && names && digest.is_none_or(is_digest);
         whole.then_some(Self { text, kind, length, host, subsystem })
     }
 

@@ -7,6 +7,7 @@ use crate::dhchap::Hash;
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:1";
 const SUBSYSTEM: &str = "nqn.2026-01.io.x:a";
+const DIGEST: &str = "OldoKuTfKddMuyCznAZojkWD7P4D9/AtzDzLimtOxqI=";
 
 fn unhex(text: &str) -> Vec<u8> {
     let byte = |at: usize| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap();
@@ -158,7 +159,7 @@ fn a_derived_secret_counts_for_a_retained_psk_and_is_as_long_as_its_hash() {
         ("NVMe1G01", None),
         ("NVMe1G02", None),
     ] {
-        let digest = if form.starts_with("NVMe1") { " digest" } else { "" };
+        let digest = if form.starts_with("NVMe1") { format!(" {DIGEST}") } else { String::new() };
         let text = format!("{form} {HOST} {SUBSYSTEM}{digest}");
         let identity = Identity::read(text.as_bytes()).unwrap();
         for count in [0, 31, 32, 33, 47, 48, 49, 64] {
@@ -171,17 +172,32 @@ fn a_derived_secret_counts_for_a_retained_psk_and_is_as_long_as_its_hash() {
 
 #[test]
 fn other_texts_are_no_identities() {
+    let long = "n".repeat(223);
+    for good in [
+        "NVMe0R01 host subsystem".to_owned(),
+        format!("NVMe1R01 host subsystem {DIGEST}"),
+        format!("NVMe1G02 {long} {long} {}", "a".repeat(64)),
+    ] {
+        assert!(Identity::read(good.as_bytes()).is_some(), "{good}");
+    }
     for text in [
-        "",
-        "NVMe1R01",
-        "NVMe1R01 host subsystem",
-        "NVMe0R01 host subsystem digest",
-        "NVMe1R03 host subsystem digest",
-        "NVMe1R1 host subsystem digest",
-        "NVMe2R01 host subsystem digest",
-        "NVMe1X01 host subsystem digest",
-        "NVMe1R01 host  digest",
-        "NVMe1R01 host subsystem digest more",
+        String::new(),
+        "NVMe1R01".to_owned(),
+        "NVMe1R01 host subsystem".to_owned(),
+        // The kernel finds keys by the beginning of their description.
+        "NVMe1R01 host subsystem ".to_owned(),
+        format!("NVMe1R01 host subsystem {}", &DIGEST[..43]),
+        format!("NVMe1R01 host subsystem {DIGEST}a"),
+        format!("NVMe1R01 host subsystem {}", DIGEST.replace('/', "-")),
+        format!("NVMe0R01 host subsystem {DIGEST}"),
+        format!("NVMe1R03 host subsystem {DIGEST}"),
+        format!("NVMe1R1 host subsystem {DIGEST}"),
+        format!("NVMe2R01 host subsystem {DIGEST}"),
+        format!("NVMe1X01 host subsystem {DIGEST}"),
+        format!("NVMe1R01 host  {DIGEST}"),
+        format!("NVMe1R01 host subsystem {DIGEST} more"),
+        format!("NVMe0R01 {long}n subsystem"),
+        format!("NVMe0R01 host {long}n"),
     ] {
         assert_eq!(Identity::read(text.as_bytes()), None, "{text}");
     }

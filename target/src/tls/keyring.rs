@@ -6,17 +6,21 @@ use std::time::{Duration, Instant};
 use sluice_tls::{Keyring, KeyringError};
 use zeroize::Zeroizing;
 
-use super::keys::DerivedKeys;
+use super::keys::KeyringKeys;
 use crate::sync::lock;
 
 /// The least time between two lines of the log.
 const BETWEEN: Duration = Duration::from_secs(10);
+/// The time for which a keyring that was not there is not looked for again: that takes a look at all keys.
+const MISSING: Duration = Duration::from_secs(1);
 
 /// The keyring, and what was told of it last.
 #[derive(Debug)]
 struct HostKeyring {
     keyring: Keyring,
     told: Mutex<Told>,
+    /// When it was last found missing.
+    missing: Mutex<Option<Instant>>,
 }
 
 /// What was told of a keyring last: why it could not be used, and when.
@@ -44,14 +48,20 @@ impl HostKeyring {
     }
 }
 
-impl DerivedKeys for HostKeyring {
+impl KeyringKeys for HostKeyring {
     fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>> {
+        if lock(&self.missing).is_some_and(|at| at.elapsed() < MISSING) {
+            return None;
+        }
         match self.keyring.find(identity) {
             Ok(found) => {
                 self.tell(None);
                 found
             }
             Err(fault) => {
+                if matches!(fault, KeyringError::Missing { .. }) {
+                    *lock(&self.missing) = Some(Instant::now());
+                }
                 self.tell(Some(fault));
                 None
             }
@@ -60,9 +70,9 @@ impl DerivedKeys for HostKeyring {
 }
 
 /// Returns the keys of a keyring, which need not be there yet.
-pub(super) fn open(name: &str) -> Option<Box<dyn DerivedKeys>> {
+pub(super) fn open(name: &str) -> Option<Box<dyn KeyringKeys>> {
     let keyring = Keyring::new(name)?;
-    Some(Box::new(HostKeyring { keyring, told: Mutex::default() }))
+    Some(Box::new(HostKeyring { keyring, told: Mutex::default(), missing: Mutex::default() }))
 }
 
 /// Says why no keys are found in a keyring; `None`: they are.

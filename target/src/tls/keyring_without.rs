@@ -1,9 +1,9 @@
 //! What stands in for the keyring of the kernel in builds without TLS.
 
-use super::keys::DerivedKeys;
+use super::keys::KeyringKeys;
 
 /// Returns no keys.
-pub(super) fn open(_: &str) -> Option<Box<dyn DerivedKeys>> {
+pub(super) fn open(_: &str) -> Option<Box<dyn KeyringKeys>> {
     None
 }
 

@@ -1,7 +1,7 @@
-//! The TLS keys of hosts: those that they were given, by files or a keyring of the kernel, and those that
-//! their authentications have made. What the identity of a given key names is derived when a host offers it: one look-up of the host,
-//! then some ten hashes for each of its keys, some tens of microseconds, however many hosts and
-//! subsystems there are.
+//! The TLS keys of hosts: those that they were given, by files or a keyring of the kernel, and those
+//! that their authentications have made. What the identity of a key of a file names is derived when a
+//! host offers it: one look-up of the host, then some ten hashes for each of its keys, some tens of
+//! microseconds, however many hosts and subsystems there are.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,8 +16,8 @@ use zeroize::Zeroizing;
 use super::generated::GeneratedPsks;
 use crate::sync::lock;
 
-/// Keys that were derived elsewhere: those of a keyring of the kernel.
-pub(super) trait DerivedKeys: fmt::Debug + Send + Sync {
+/// The keys of a keyring of the kernel, which were derived elsewhere.
+pub(super) trait KeyringKeys: fmt::Debug + Send + Sync {
     /// Finds the secret of an identity. It is called during a handshake, each time, so that what is
     /// changed there counts from the next one on.
     fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>>;
@@ -28,7 +28,7 @@ pub(super) trait DerivedKeys: fmt::Debug + Send + Sync {
 pub(crate) struct TlsKeys {
     /// The keys that hosts were given by files, by their NQNs.
     given: RwLock<HashMap<String, Arc<[ConfiguredPsk]>>>,
-    derived: Option<Box<dyn DerivedKeys>>,
+    of_keyring: Option<Box<dyn KeyringKeys>>,
     generated: Mutex<GeneratedPsks>,
 }
 
@@ -43,9 +43,9 @@ impl GeneratedKeys for TlsKeys {
 }
 
 impl TlsKeys {
-    /// Makes the keys, which are those that were derived elsewhere, if any, as long as no others come.
-    pub(super) fn new(derived: Option<Box<dyn DerivedKeys>>) -> Self {
-        Self { derived, ..Self::default() }
+    /// Makes the keys, with none but those of a keyring.
+    pub(super) fn new(of_keyring: Option<Box<dyn KeyringKeys>>) -> Self {
+        Self { of_keyring, ..Self::default() }
     }
 
     /// Sets the keys that a host was given by files; none takes them away.
@@ -84,8 +84,10 @@ impl TlsKeys {
         }
         let of_files = self.of(identity.host);
         let mut candidates = of_files.map_or_else(Vec::new, |own| identity.candidates(&own));
-        let derived = self.derived.as_ref().and_then(|keys| keys.find(identity.text));
-        candidates.extend(derived.and_then(|secret| identity.derived(secret)));
+        // One search for each ClientHello: whoever sends it has no key yet. The Linux host offers one.
+        let of_keyring = self.of_keyring.as_ref().filter(|_| index == 0);
+        let secret = of_keyring.and_then(|keys| keys.find(identity.text));
+        candidates.extend(secret.and_then(|secret| identity.derived(secret)));
         choose(candidates, index, hello)
     }
 }
@@ -98,6 +100,7 @@ mod tests {
     use super::*;
 
     const NOW: Nanos = Nanos(1);
+    const DIGEST: &str = " OldoKuTfKddMuyCznAZojkWD7P4D9/AtzDzLimtOxqI=";
 
     #[test]
     fn a_host_has_its_own_keys_until_they_are_taken_away() {
@@ -121,7 +124,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Ring(Mutex<HashMap<String, Vec<u8>>>);
 
-    impl DerivedKeys for Arc<Ring> {
+    impl KeyringKeys for Arc<Ring> {
         fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>> {
             lock(&self.0).get(identity).cloned().map(Zeroizing::new)
         }
@@ -140,11 +143,12 @@ mod tests {
         let found = |identity: &str| keys.find(NOW, identity.as_bytes(), 0, None);
         let secret = |identity: &str| found(identity).map(|psk| psk.secret.to_vec());
         for (form, count) in [("NVMe0R01", 32), ("NVMe0R02", 48), ("NVMe1R01", 32)] {
-            let end = if form.starts_with("NVMe1") { " digest=" } else { "" };
+            let end = if form.starts_with("NVMe1") { DIGEST } else { "" };
             let identity = format!("{form} nqn.2026-01.io.x:h nqn.2026-01.io.x:s{end}");
             assert_eq!(found(&identity), None);
             ring.put(&identity, &vec![1; count]);
             assert_eq!(secret(&identity), Some(vec![1; count]));
+            assert_eq!(keys.find(NOW, identity.as_bytes(), 1, None), None, "not the first one");
             assert_eq!(found(&identity.replace("x:h", "x:o")), None, "another host");
             ring.put(&identity, &vec![2; count]);
             assert_eq!(secret(&identity), Some(vec![2; count]), "it was exchanged");
@@ -152,9 +156,9 @@ mod tests {
             assert_eq!(found(&identity), None, "it is too short");
         }
         // The machine's own connections as a host have such keys in the same keyring.
-        let generated = "NVMe1G01 nqn.2026-01.io.x:h nqn.2026-01.io.x:s digest=";
-        ring.put(generated, &[1; 32]);
-        assert_eq!(found(generated), None);
+        let generated = format!("NVMe1G01 nqn.2026-01.io.x:h nqn.2026-01.io.x:s{DIGEST}");
+        ring.put(&generated, &[1; 32]);
+        assert_eq!(found(&generated), None);
     }
 
     #[test]

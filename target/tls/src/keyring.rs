@@ -18,12 +18,11 @@ use zeroize::Zeroizing;
 const KEYRING: &CStr = c"keyring";
 /// The type of the keys: the module nvme-keyring has it.
 const PSK: &CStr = c"psk";
-/// The most bytes of a secret, more than any hash has.
+/// The most bytes of a secret: no hash of TLS 1.3 has more than 48.
 const SECRET_MAX: usize = 64;
-/// The longest description of a key in bytes, with NUL behind it.
-const DESCRIPTION_ALONE_MAX: usize = 4096;
-/// The most bytes of a key's description with what the kernel says before it.
-const DESCRIPTION_MAX: usize = 8192;
+/// The most bytes of a key's description that are looked at, with what the kernel says before it. An
+/// identity with the longest names has 521.
+const DESCRIPTION_MAX: usize = 1024;
 /// The most keys that are looked at one by one.
 const KEYS_MAX: usize = 16384;
 
@@ -58,6 +57,12 @@ pub enum KeyringError {
         /// The user of this process.
         user: u32,
     },
+    /// A key must be looked for among more keys than are looked at.
+    #[error("the keyring {name} has more than {KEYS_MAX} keys")]
+    TooMany {
+        /// Its name.
+        name: String,
+    },
     /// The kernel has another error.
     #[error("the keyring {name} cannot be used: {errno}")]
     Failed {
@@ -86,7 +91,8 @@ fn hint(name: &str, user: u32) -> String {
     format!("{made}{seen}")
 }
 
-/// Asks the kernel about keys. The last arguments are 0 where an operation takes fewer.
+/// Asks the kernel about keys. The last arguments are 0 where an operation takes fewer. Pointers are
+/// among them with their provenance exposed, since the kernel uses what they point to.
 ///
 /// # Safety
 /// What the arguments point to must be as the operation wants it: NUL behind texts, and as much room as
@@ -94,13 +100,14 @@ fn hint(name: &str, user: u32) -> String {
 unsafe fn keyctl(operation: u32, arguments: [libc::c_ulong; 4]) -> Result<usize, Errno> {
     let [first, second, third, fourth] = arguments;
     let operation = libc::c_ulong::from(operation);
-    // SAFETY: the caller's.
+    // SAFETY: what the arguments point to is as the operation wants it, which the caller promises.
     let result =
         unsafe { libc::syscall(libc::SYS_keyctl, operation, first, second, third, fourth) };
     Errno::result(result).map(|result| usize::try_from(result).unwrap_or_default())
 }
 
 impl Serial {
+    /// Takes the number that a call of the kernel has returned.
     fn of(number: usize) -> Result<Self, Errno> {
         i32::try_from(number).map(Self).map_err(|_| Errno::EOVERFLOW)
     }
@@ -113,10 +120,11 @@ impl Serial {
     /// Finds a keyring among those of this process, and those that are linked there.
     fn own(name: &CStr) -> Result<Self, Errno> {
         let none = std::ptr::null::<libc::c_char>();
+        let nowhere = libc::c_long::from(0_i32);
         // SAFETY: both texts end with NUL; without a text for it, the kernel starts no program to make
         // the key.
         let result = unsafe {
-            libc::syscall(libc::SYS_request_key, KEYRING.as_ptr(), name.as_ptr(), none, 0)
+            libc::syscall(libc::SYS_request_key, KEYRING.as_ptr(), name.as_ptr(), none, nowhere)
         };
         Errno::result(result)
             .and_then(|number| Self::of(usize::try_from(number).unwrap_or_default()))
@@ -129,28 +137,32 @@ impl Serial {
         Ok(())
     }
 
-    /// Finds a key in a keyring. The keys of nvme-keyring are found by the beginning of their
-    /// description, too.
-    fn search(self, kind: &CStr, description: &CStr) -> Result<Self, Errno> {
-        let (kind, description) = (kind.as_ptr().addr(), description.as_ptr().addr());
-        let arguments = [self.argument(), kind as libc::c_ulong, description as libc::c_ulong, 0];
+    /// Finds a key in a keyring and those that are linked there, and links it into another one, if any.
+    /// The keys of nvme-keyring are found by the beginning of their description, too.
+    fn search(self, kind: &CStr, description: &CStr, into: Option<Self>) -> Result<Self, Errno> {
+        let (kind, description) =
+            (kind.as_ptr().expose_provenance(), description.as_ptr().expose_provenance());
+        let (kind, description) = (kind as libc::c_ulong, description as libc::c_ulong);
+        let into = into.map_or(0, Self::argument);
         // SAFETY: both texts end with NUL.
-        Self::of(unsafe { keyctl(libc::KEYCTL_SEARCH, arguments) }?)
+        Self::of(unsafe {
+            keyctl(libc::KEYCTL_SEARCH, [self.argument(), kind, description, into])
+        }?)
     }
 
     /// Has the kernel fill a buffer with what an operation tells of the key, and returns how much that
     /// is in bytes. Where it is more than there is room for, the buffer has nothing of it, or a part.
     fn told(self, operation: u32, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let (at, room) = (buffer.as_mut_ptr().addr(), buffer.len());
+        let (at, room) = (buffer.as_mut_ptr().expose_provenance(), buffer.len());
         let arguments = [self.argument(), at as libc::c_ulong, room as libc::c_ulong, 0];
         // SAFETY: the buffer has the room that is said, and both operations write no more.
         unsafe { keyctl(operation, arguments) }
     }
 
-    /// Reads what the kernel says of the key: its type, owner and description.
-    fn described(self) -> Result<Described, Errno> {
-        let mut buffer = vec![0; DESCRIPTION_MAX];
-        let length = self.told(libc::KEYCTL_DESCRIBE, &mut buffer)?;
+    /// Asks the kernel what the key is, in a buffer. A description that is too long or no text is an
+    /// error.
+    fn described(self, buffer: &mut [u8; DESCRIPTION_MAX]) -> Result<Described<'_>, Errno> {
+        let length = self.told(libc::KEYCTL_DESCRIBE, buffer)?;
         buffer.get(..length).and_then(Described::read).ok_or(Errno::EBADMSG)
     }
 
@@ -164,33 +176,45 @@ impl Serial {
         }))
     }
 
-    /// Reads which keys a keyring has, of which more than a number are left out.
+    /// Reads which keys a keyring has itself. More than are looked at are an error (`E2BIG`).
     fn keys(self) -> Result<Vec<Self>, Errno> {
         const EACH: usize = size_of::<i32>();
-        let mut buffer = vec![0; KEYS_MAX * EACH];
-        let length = self.told(libc::KEYCTL_READ, &mut buffer)?;
-        let (numbers, _) = buffer.get(..length).unwrap_or(&buffer).as_chunks::<EACH>();
-        Ok(numbers.iter().map(|number| Self(i32::from_ne_bytes(*number))).collect())
+        let mut buffer = Vec::new();
+        // How many there are, then the keys, then again where some have come meanwhile.
+        for _ in 0..3 {
+            let length = self.told(libc::KEYCTL_READ, &mut buffer)?;
+            if let Some(told) = buffer.get(..length) {
+                let (numbers, _) = told.as_chunks::<EACH>();
+                return Ok(numbers
+                    .iter()
+                    .map(|number| Self(i32::from_ne_bytes(*number)))
+                    .collect());
+            }
+            if length > KEYS_MAX * EACH {
+                return Err(Errno::E2BIG);
+            }
+            buffer.resize(length, 0);
+        }
+        Err(Errno::EAGAIN)
     }
 }
 
 /// What the kernel says of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Described {
-    kind: String,
+struct Described<'a> {
+    kind: &'a str,
     owner: u32,
-    description: String,
+    description: &'a str,
 }
 
-impl Described {
+impl<'a> Described<'a> {
     /// Reads the kernel's line, `type;uid;gid;permissions;description` with NUL behind it.
-    fn read(line: &[u8]) -> Option<Self> {
+    fn read(line: &'a [u8]) -> Option<Self> {
         let text = CStr::from_bytes_with_nul(line).ok()?.to_str().ok()?;
         let mut parts = text.splitn(5, ';');
         let (kind, owner) = (parts.next()?, parts.next()?);
         let (_, _, description) = (parts.next()?, parts.next()?, parts.next()?);
-        let owner = owner.parse().ok()?;
-        Some(Self { kind: kind.to_owned(), owner, description: description.to_owned() })
+        Some(Self { kind, owner: owner.parse().ok()?, description })
     }
 
     /// Says whether it is a keyring of a name that one of these users owns. (Others could make one to
@@ -245,66 +269,67 @@ impl Keyring {
         self.reach().map(drop)
     }
 
-    /// Finds the secret of a key of type `psk` by its whole description. A key that was revoked or is
-    /// too old is not there.
+    /// Finds the secret of a key of type `psk` by its whole description, which may be that of an
+    /// identity. A key that was revoked, is too old or may not be read is not there.
     ///
     /// # Errors
     /// The keyring is not there, or may not be used.
     pub fn find(&self, description: &str) -> Result<Option<Zeroizing<Vec<u8>>>, KeyringError> {
-        let wanted = CString::new(description).ok();
-        let fits = |wanted: &CString| wanted.count_bytes() < DESCRIPTION_ALONE_MAX;
-        let Some(wanted) = wanted.filter(fits) else { return Ok(None) };
+        let Ok(wanted) = CString::new(description) else { return Ok(None) };
         let keyring = self.reach()?;
-        let is_it = |key: Serial| match key.described() {
-            Ok(found) => {
+        let mut buffer = [0; DESCRIPTION_MAX];
+        let mut is_it = |key: &Serial| {
+            key.described(&mut buffer).is_ok_and(|found| {
                 found.kind.as_bytes() == PSK.to_bytes() && found.description == description
-            }
-            Err(_) => false,
+            })
         };
-        let found = match keyring.search(PSK, &wanted) {
-            Ok(key) if is_it(key) => key,
+        let found = match keyring.search(PSK, &wanted, None) {
+            Ok(key) if is_it(&key) => Some(key),
             // One whose description only begins so: the right one may be behind it.
             Ok(_) => {
                 let keys = keyring.keys().map_err(|errno| self.error(errno))?;
-                let Some(key) = keys.into_iter().find(|key| is_it(*key)) else { return Ok(None) };
-                key
+                keys.into_iter().find(is_it)
             }
-            Err(errno) if is_gone(errno) => return Ok(None),
+            // It is of the key alone: the keyring itself was found by a search.
+            Err(errno) if is_gone(errno) || errno == Errno::EACCES => None,
             Err(errno) => return Err(self.error(errno)),
         };
-        match found.secret() {
-            Err(errno) if is_gone(errno) => Ok(None),
-            secret => secret.map_err(|errno| self.error(errno)),
-        }
+        Ok(found.and_then(|key| key.secret().ok().flatten()))
     }
 
-    /// Finds the keyring and links it into that of the calling thread.
+    /// Finds the keyring, which the calling thread has when this returns: the first time, it is linked
+    /// into the thread's own one.
     fn reach(&self) -> Result<Serial, KeyringError> {
-        let user = geteuid().as_raw();
-        let owners = [0, user];
-        // What root has linked into the user's keyring is found below. The user may have none.
-        let _: Result<(), Errno> = OF_USER.link(OF_THREAD);
-        let trusted =
-            |key: &Serial| key.described().is_ok_and(|found| found.is_keyring(self.name(), owners));
-        let found = match Serial::own(&self.name) {
-            Ok(key) if trusted(&key) => Some(key),
+        let owners = [0, geteuid().as_raw()];
+        let mut buffer = [0; DESCRIPTION_MAX];
+        let mut trusted = |key: &Serial| {
+            key.described(&mut buffer).is_ok_and(|found| found.is_keyring(self.name(), owners))
+        };
+        match Serial::own(&self.name) {
+            Ok(key) if trusted(&key) => return Ok(key),
             Err(errno @ (Errno::EPERM | Errno::ENOSYS)) => return Err(self.error(errno)),
-            _ => None,
-        };
-        let elsewhere = || {
-            // Descriptions of others are any bytes.
-            let keys = std::fs::read("/proc/keys").unwrap_or_default();
-            listed(&String::from_utf8_lossy(&keys), self.name()).find(trusted)
-        };
-        let found = found.or_else(elsewhere).ok_or_else(|| self.error(Errno::ENOKEY))?;
+            _ => {}
+        }
+        // What root has linked into the user's keyring. The user may have none.
+        if let Ok(key) = OF_USER.search(KEYRING, &self.name, Some(OF_THREAD))
+            && trusted(&key)
+        {
+            return Ok(key);
+        }
+        // Descriptions of others are any bytes.
+        let keys = std::fs::read("/proc/keys").unwrap_or_default();
+        let found = listed(&String::from_utf8_lossy(&keys), self.name()).find(trusted);
+        let found = found.ok_or_else(|| self.error(Errno::ENOKEY))?;
         found.link(OF_THREAD).map_err(|errno| self.error(errno))?;
         Ok(found)
     }
 
+    /// Says what an error of the kernel's means for whoever wants the keyring.
     fn error(&self, errno: Errno) -> KeyringError {
         let (name, user) = (self.name().to_owned(), geteuid().as_raw());
         match errno {
             Errno::EACCES | Errno::EPERM => KeyringError::Denied { name, user },
+            Errno::E2BIG => KeyringError::TooMany { name },
             errno if is_gone(errno) => KeyringError::Missing { name, user },
             errno => KeyringError::Failed { name, errno },
         }

@@ -71,9 +71,11 @@ fn a_keyring_is_trusted_by_its_owner_type_and_whole_name() {
 
 #[test]
 fn what_the_kernel_says_of_a_key_is_read_with_its_whole_description() {
-    let read = |line: &str| Described::read(line.as_bytes());
+    fn read(line: &str) -> Option<Described<'_>> {
+        Described::read(line.as_bytes())
+    }
     let key = read("psk;0;65534;3b010000;NVMe1R01 host sub;system digest=\0").unwrap();
-    let own = (key.kind.as_str(), key.owner, key.description.as_str());
+    let own = (key.kind, key.owner, key.description);
     assert_eq!(own, ("psk", 0, "NVMe1R01 host sub;system digest="));
     assert_eq!(read("keyring;1000;1000;3f010000;\0").unwrap().description, "");
     for broken in ["", "\0", "psk;0;0;3b010000\0", "psk;x;0;3b010000;name\0", "psk;0;0;0;name"] {
@@ -98,6 +100,7 @@ fn errors_say_what_to_do() {
     for errno in [Errno::ENOKEY, Errno::EKEYREVOKED, Errno::EKEYEXPIRED] {
         assert!(matches!(keyring(".nvme").error(errno), KeyringError::Missing { .. }));
     }
+    assert!(keyring("x").error(Errno::E2BIG).to_string().contains("has more than 16384 keys"));
     assert!(keyring("x").error(Errno::ENOMEM).to_string().contains("ENOMEM"));
     assert!(Keyring::new("a\0b").is_none());
 }
@@ -106,7 +109,43 @@ fn errors_say_what_to_do() {
 fn a_keyring_that_is_not_there_has_no_key() {
     let keyring = Keyring::new("sluicegate-tests-have-none").unwrap();
     assert_eq!(keyring.name(), "sluicegate-tests-have-none");
-    // Where the machine lets nobody use keys, it is another error.
-    assert!(keyring.check().is_err());
-    assert!(keyring.find("NVMe0R01 host subsystem").is_err());
+    let missing = |error: KeyringError| match error {
+        KeyringError::Missing { .. } => true,
+        // The machine lets nobody use keys.
+        KeyringError::Denied { .. } | KeyringError::Failed { errno: Errno::ENOSYS, .. } => {
+            Serial::own(c"sluicegate-tests-have-none")
+                .is_err_and(|errno| matches!(errno, Errno::EPERM | Errno::ENOSYS))
+        }
+        _ => false,
+    };
+    assert!(missing(keyring.check().unwrap_err()));
+    assert!(missing(keyring.find("NVMe0R01 host subsystem").unwrap_err()));
+}
+
+/// Makes a keyring in that of the thread; `None` where the machine lets nobody use keys.
+fn made(name: &CStr) -> Option<Serial> {
+    // SAFETY: both texts end with NUL, and a keyring holds nothing by itself.
+    let result = unsafe {
+        let nothing = std::ptr::null::<libc::c_char>();
+        let into = libc::c_long::from(OF_THREAD.0);
+        libc::syscall(libc::SYS_add_key, KEYRING.as_ptr(), name.as_ptr(), nothing, 0_usize, into)
+    };
+    match Errno::result(result) {
+        Err(Errno::EPERM | Errno::ENOSYS) => None,
+        made => Some(Serial::of(usize::try_from(made.unwrap()).unwrap()).unwrap()),
+    }
+}
+
+#[test]
+fn a_keyring_of_the_user_is_found_and_tells_its_keys() {
+    let name = c"sluicegate-tests-have-one";
+    let Some(own) = made(name) else { return };
+    let keyring = Keyring::new(name.to_str().unwrap()).unwrap();
+    assert_eq!(keyring.reach(), Ok(own));
+    assert_eq!(own.keys(), Ok(vec![]));
+    let inner = made(c"sluicegate-tests-inner").unwrap();
+    inner.link(own).unwrap();
+    assert_eq!(own.keys(), Ok(vec![inner]));
+    assert_eq!(own.search(KEYRING, c"sluicegate-tests-inner", None), Ok(inner));
+    assert_eq!(own.search(KEYRING, c"sluicegate-tests-none", None), Err(Errno::ENOKEY));
 }
