@@ -64,9 +64,9 @@ pub const LISTENER: &[ConfigKey] = &[
         "tls",
         Values::Words(&["off", "allowed", "required"]),
         "`\"off\"`",
-        "Whether connections are over TLS 1.3 with a key of `host_keys` or `keyring` ([security](security.md)): with \
-         `\"allowed\"` those of hosts that have a key, with `\"required\"` all. For `tcp`, in builds \
-         with TLS.",
+        "Whether connections are over TLS 1.3 with a key of `host_keys` or `keyring` \
+         ([security](security.md)): with `\"allowed\"` those of hosts that have a key (with one of a \
+         keyring alone: where they ask for it), with `\"required\"` all. For `tcp`, in builds with TLS.",
     )
     .option("", "Whether connections are over TLS"),
     key(
