@@ -360,7 +360,7 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
 #[test]
 fn who_completes_nothing_has_not_its_reservation_however_many_are_under_way() {
     let mut outcome =
-        run(SMALLER, Experiment { window: 65_536, ..eager(UNIFORM, 60, System::Haechi) });
+        run(SMALLER, Experiment { window: 65_536, ..eager(UNIFORM, 30, System::Haechi) });
     assert_eq!(outcome.missed(), [] as [usize; 0]);
     outcome.least.fill(0.0);
     assert_eq!(outcome.missed().len(), CLIENTS);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_keyring_is_found_by_its_whole_identity_and_at_each_time_anew() {
+    fn a_key_of_the_keyring_is_looked_up_by_its_whole_identity_each_time() {
         let ring = Arc::new(Ring::default());
         let keys = TlsKeys::new(Some(Box::new(Arc::clone(&ring))));
         let found = |identity: &str| keys.find(NOW, identity.as_bytes(), 0, None);

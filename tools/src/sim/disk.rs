@@ -34,7 +34,7 @@ enum Length {
 }
 
 impl Length {
-    /// Computes the sectors, on a disk of so many.
+    /// Computes the sectors of the length on a disk that has `disk` of them.
     fn sectors(self, disk: u64) -> u64 {
         match self {
             #[expect(
