@@ -1,4 +1,4 @@
-// The dumbbell of `tools/sim/examples/speed.rs` in ns-3: eight hosts at each side, each link 100 Gbit/s and 1 us,
+// The dumbbell of `tools/sim/examples/network_speed.rs` in ns-3: eight hosts at each side, each link 100 Gbit/s and 1 us,
 // eight flows of DCTCP from left to right that always have something to send. Switches mark from 140 packets on.
 //
 //     dumbbell MILLISECONDS

@@ -1,6 +1,6 @@
 #!/bin/bash
 # ns3.sh: measures the simulated network of `sluice sim` beside ns-3 (Debian 12 has 3.37; `make bench-ns3` installs
-# it): the same dumbbell (ns3-dumbbell.cc, tools/sim/examples/speed.rs), of the same rates, delays, packets, marks
+# it): the same dumbbell (ns3-dumbbell.cc, tools/sim/examples/network_speed.rs), of the same rates, delays, packets, marks
 # and flows of DCTCP. The two take turns on one core, CPU (0), ROUNDS (5) times. ns-3 simulates MILLISECONDS (20), and
 # ours ten times that, since the time that it takes could not be told otherwise. Prints each run, and the medians
 # with their ratio. What has to be built is built first, in build/.
@@ -17,12 +17,12 @@ if [ ! "$theirs" -nt "$source" ]; then
     c++ -O2 -std=c++17 -Wall -o "$theirs" "$source" -lns3-core -lns3-network -lns3-internet \
         -lns3-nix-vector-routing -lns3-point-to-point -lns3-traffic-control -lns3-applications
 fi
-cargo build --quiet --release -p sluice-sim --example speed
+cargo build --quiet --release -p sluice-sim --example network_speed
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 for _ in $(seq "$ROUNDS"); do
     echo "ns-3: $(taskset -c "$CPU" "$theirs" "$MILLISECONDS")"
-    echo "ours: $(taskset -c "$CPU" build/release/examples/speed $((10 * MILLISECONDS)))"
+    echo "ours: $(taskset -c "$CPU" build/release/examples/network_speed $((10 * MILLISECONDS)))"
 done | tee "$results"
 python3 - "$results" <<'END'
 import re, statistics, sys

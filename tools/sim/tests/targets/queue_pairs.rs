@@ -1,11 +1,9 @@
 //! Whole models with hosts over NVMe/RDMA.
 #![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use qtcp::Rate;
 use qtcp::control::dcqcn::Settings;
 use sluice_sim::model::{DevicePlan, Measured, Model, NamespacePlan, Plan};

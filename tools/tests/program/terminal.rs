@@ -6,13 +6,11 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-mod daemon;
-
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use daemon::Daemon;
+use crate::daemon::Daemon;
 use nix::fcntl::{OFlag, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};

@@ -5,9 +5,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-mod daemon;
-
-use daemon::Daemon;
+use crate::daemon::Daemon;
 use serde_json::{Value, json};
 
 /// Makes an answer that refuses.

@@ -1,11 +1,9 @@
 //! Whole models: the same numbers again for the same seed, and nothing lost or made up.
 #![expect(clippy::expect_used, reason = "tests fail where something is not there")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use sluice_sim::model::{DevicePlan, LoadPlan, Measured, Model, NamespacePlan, Plan, PlanError};
 use sluice_sim::network::{Dumbbell, Link, Packets, RateControl, Sender, Switch};

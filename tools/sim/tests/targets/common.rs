@@ -1,5 +1,4 @@
 //! Loads, devices and plans that the tests of whole models share.
-#![allow(dead_code, reason = "each test uses a part")]
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,

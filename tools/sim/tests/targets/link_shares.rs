@@ -4,11 +4,9 @@
 //! 33 and 30, with its controller 48, 31 and 17.
 #![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use sluice_sim::model::{DevicePlan, Measured, NamespacePlan, OtherPlan, Way};
 use sluice_sim::network::{Dumbbell, Link, Packets, Switch};
 use units::Class;

@@ -1,14 +1,12 @@
 //! Classes share a device (docs/sources.md, E5), reserve parts of it, and Urgent goes first.
 #![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::*;
 use arbitration::reservation::{Budget, Terms};
 use arbitration::session::SessionSpec;
 use arbitration::settings::Unit;
-use common::*;
 use sluice_sim::model::{LoadPlan, Measured, ReservePlan, SessionPlan};
 use units::{Class, Nanos};
 

@@ -1,11 +1,9 @@
 //! Scenarios with a hard disk (docs/sources.md, F3: reservations are kept).
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
-mod common;
-
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use sluice_sim::scenario::Scenario;
 
 /// A database, Low, wants 20 blocks in a second of a disk that four hosts of High read as fast as they can.

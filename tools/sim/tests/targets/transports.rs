@@ -1,16 +1,14 @@
 //! Scenarios with hosts over both transports.
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
-mod common;
-
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use sluice_sim::model::Measured;
 use sluice_sim::scenario::{Outcome, Scenario};
 
 /// One host over RDMA, two over TCP: High, Medium and Low, which write.
-const MIXED: &str = include_str!("../../scenarios/transports.toml");
+const MIXED: &str = include_str!("../../../scenarios/transports.toml");
 
 /// Runs a scenario with a seed. Returns what was measured, and the report of it.
 fn measure(text: &str, seed: u64) -> (Measured, String) {

@@ -2,8 +2,8 @@
 //! event queue:
 //!
 //! ```text
-//! cargo run --release -p sluice-sim --example speed
-//! cargo run --release -p sluice-sim --example speed -- 20     # the dumbbell alone, for 20 ms
+//! cargo run --release -p sluice-sim --example network_speed
+//! cargo run --release -p sluice-sim --example network_speed -- 20     # the dumbbell alone, for 20 ms
 //! ```
 //!
 //! With a number of milliseconds it is the dumbbell of `tests/bench/ns3.sh`, which has the frames of that
