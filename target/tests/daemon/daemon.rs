@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::client::NQN;
 
 /// The longest time that a test waits.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Returns an address that stays free while a daemon ends and starts again: on a loopback address
 /// that no other test uses, of this process or another one.

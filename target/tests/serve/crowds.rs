@@ -43,13 +43,11 @@ fn discover(source: Ipv4Addr, address: SocketAddr, keep_alive_ms: u32) -> Result
 
 /// Checks that a host connects, and that its queues read.
 fn a_host_connects(address: SocketAddr, queues: u16) {
-    let start = Instant::now();
     let (_admin, id) = Queue::controller(address);
     let mut all: Vec<Queue> = (1..=queues).map(|qid| Queue::connect(address, qid, id).0).collect();
     for queue in &mut all {
         assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
     }
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
 }
 
 #[test]

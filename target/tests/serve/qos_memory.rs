@@ -15,7 +15,7 @@ use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use crate::client::{NQN, Queue, io, pattern};
-use crate::{buffers_in_use, end, eventually, memory, namespace, serve};
+use crate::{buffers_in_use, end, eventually, in_flight, memory, namespace, serve};
 
 pub(crate) fn session(name: &str) -> Session {
     Session {
@@ -63,33 +63,35 @@ fn on(nsid: u32, sqe: Sqe) -> Sqe {
     Sqe { nsid: U32::new(nsid), ..sqe }
 }
 
+/// Returns settings with which a tenant's first command goes at once, and its second one only when the bytes of
+/// the first are paid for: after half a minute, for 4 KiB.
+fn limited() -> QosConfig {
+    let limited = Session { bandwidth: Some(128), ..of_namespace(1) };
+    QosConfig { sessions: vec![limited], ..QosConfig::default() }
+}
+
 /// Small writes of a tenant with a limit lie in the buffers for in-capsule data while they wait.
 /// One tenant does not get all of those buffers: else nobody else would be read from.
 #[test]
 fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
-    let limited = Session { iops: Some(1), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
+    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, limited());
     let (_admin, id) = Queue::controller(address);
     let (mut limited, _) = Queue::connect(address, 1, id);
     let (mut free, _) = Queue::connect(address, 2, id);
     for lba in 0..50 {
         limited.submit(io(opcode::io::WRITE, lba * 2, 2), Some(pattern(lba * 2, 2, 1)), 0);
     }
-    std::thread::sleep(Duration::from_millis(100));
-    let begun = Instant::now();
+    eventually("the limited writes wait", || in_flight(&runtime) > 4);
     let (status, _, _) = free.call(on(2, io(opcode::io::READ, 0, 1)), None, 4096);
     assert!(status.is_success());
-    assert!(begun.elapsed() < Duration::from_millis(500), "waited {:?}", begun.elapsed());
+    assert!(in_flight(&runtime) > 0, "the read waited until all limited writes were done");
     end(&runtime);
 }
 
 /// Large writes of a tenant with a limit lie in I/O buffers while they wait.
 #[test]
 fn a_limited_tenant_does_not_take_all_buffers() {
-    let limited = Session { iops: Some(1), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
+    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, limited());
     let (_admin, id) = Queue::controller(address);
     let host = std::thread::spawn(move || {
         let (mut limited, _) = Queue::connect(address, 1, id);
@@ -99,18 +101,19 @@ fn a_limited_tenant_does_not_take_all_buffers() {
                 limited.submit(io(opcode::io::WRITE, i * 64, 64), Some(data), 0)
             })
             .collect();
-        for cid in writes.into_iter().take(4) {
-            assert!(limited.wait(cid).0.is_success());
+        // Sends the data that the target asks for, until the target ends.
+        for cid in writes {
+            limited.wait(cid);
         }
     });
     let (mut free, _) = Queue::connect(address, 2, id);
-    std::thread::sleep(Duration::from_millis(300));
-    let begun = Instant::now();
+    eventually("the limited writes wait", || in_flight(&runtime) > 4);
+    eventually("they hold memory", || buffers_in_use(&runtime) > 256 << 10);
     let (status, _, _) = free.call(on(2, io(opcode::io::READ, 0, 64)), None, 256 << 10);
     assert!(status.is_success());
-    assert!(begun.elapsed() < Duration::from_millis(500), "waited {:?}", begun.elapsed());
-    host.join().unwrap();
+    assert!(in_flight(&runtime) > 0, "the read waited until all limited writes were done");
     end(&runtime);
+    assert!(host.join().is_err(), "the target answered all limited writes");
 }
 
 /// Reads have a place in the window and wait for buffers; writes have the buffers and wait for a
@@ -190,7 +193,7 @@ fn a_cut_connection_gives_everything_back() {
     end(&runtime);
 }
 
-/// Commands behind a limit do not delay the end beyond the drain time.
+/// Commands behind a limit, which take 39 seconds, do not delay the end: the drain time is 1 second.
 #[test]
 fn draining_ends_in_time_behind_a_limit() {
     let limited = Session { iops: Some(1), ..of_namespace(1) };
@@ -202,10 +205,10 @@ fn draining_ends_in_time_behind_a_limit() {
         queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
         queue.submit(io(opcode::io::WRITE, lba, 64), Some(pattern(lba, 64, 1)), 0);
     }
-    std::thread::sleep(Duration::from_millis(50));
+    eventually("the commands have arrived", || in_flight(&runtime) > 4);
     let begun = Instant::now();
     end(&runtime);
-    assert!(begun.elapsed() < Duration::from_millis(2500), "after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "after {:?}", begun.elapsed());
 }
 
 /// A host is held back because writes of its session wait for memory. Others of its writes have
@@ -247,10 +250,9 @@ fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
         let all = runtime.connections();
         all.iter().filter(|c| c.in_flight == 12).count() == 8
     });
-    let begun = Instant::now();
     let (status, _, _) = reader.call(on(9, io(opcode::io::READ, 0, 64)), None, 256 << 10);
     assert!(status.is_success());
-    assert!(begun.elapsed() < Duration::from_millis(500), "waited {:?}", begun.elapsed());
+    assert_eq!(in_flight(&runtime), 8 * 12, "the read waited for hosts that owe data");
     end(&runtime);
 }
 

@@ -16,7 +16,7 @@ use crate::commands::{self, KEEP_ALIVE};
 use crate::{Identity, stamped};
 
 /// Time that a target may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Identifiers of commands that are in use at one time.
 const COMMANDS: u16 = 64;

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 use crate::{Identity, commands};
 
 /// Time that a target may take for an answer, and to take what is sent.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A way to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
