@@ -236,11 +236,13 @@ fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f64, &Case)) 
     }
 }
 
-/// Returns seeds of random cases: those that once found something, and `fresh` others, or as many
-/// others as `SHARES_CASES` says.
+/// Returns seeds of random cases: those that once found something, and `fresh` others (or as many as
+/// `SHARES_CASES` says), which follow from `PROPTEST_RNG_SEED`.
 fn seeds(kept: impl IntoIterator<Item = u64>, fresh: usize) -> Vec<u64> {
-    let said = std::env::var("SHARES_CASES").ok().and_then(|cases| cases.parse().ok());
-    let fresh = std::iter::repeat_with(|| fastrand::u64(..)).take(said.unwrap_or(fresh));
+    let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
+    let mut random = fastrand::Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));
+    let count = number("SHARES_CASES").and_then(|cases| usize::try_from(cases).ok());
+    let fresh = std::iter::repeat_with(|| random.u64(..)).take(count.unwrap_or(fresh));
     kept.into_iter().chain(fresh).collect()
 }
 
