@@ -3,7 +3,9 @@
 #
 #   make            build everything, in build/release
 #   make run        build, start the daemon with embedded defaults, put load on it and read back
-#   make test       run all tests: format, lints, documentation, unit and end-to-end tests
+#   make test       run all tests: format, lints, documentation, unit and end-to-end tests; ONLY=TEXT
+#   make check      run format, lints and unit tests of the crates that changed
+#   make test-long  run what takes hours: full figures, long simulations, mutants, fuzzing, NVDIMM
 #   make bench      measure beside the kernel's own target, in a user-mode kernel
 #   make bench-rdma  measure NVMe/RDMA beside the kernel's own target, in a user-mode kernel
 #   make bench-pmem  measure persistent memory by one-sided RDMA, NVMe/RDMA and NVMe/TCP, likewise
@@ -33,7 +35,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-rdma bench-pmem bench-qos bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install uninstall clean
+.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -53,7 +55,16 @@ run:
 	tests/demo.sh build/demo
 
 test:
-	.ci/test
+	.ci/setup test
+	.ci/test $(if $(ONLY),--only "$(ONLY)")
+
+check:
+	.ci/setup check
+	.ci/test check
+
+test-long:
+	.ci/setup long
+	.ci/test long
 
 bench: build
 	.ci/setup test
