@@ -58,7 +58,16 @@ impl Daemon {
         let control = folder.path().join("control.sock");
         let config = folder.path().join("sluiced.toml");
         let control = control.display();
-        std::fs::write(&config, format!("[target]\ncontrol = \"{control}\"\n{target}\n{rest}"))?;
+        // On virtual time a reactor that polls lets no time pass, and the CPU's counter counts real time.
+        let time = if crate::is_on_virtual_time() {
+            "clock = \"monotonic\"\npoll = \"never\"\n"
+        } else {
+            ""
+        };
+        std::fs::write(
+            &config,
+            format!("[target]\ncontrol = \"{control}\"\n{time}{target}\n{rest}"),
+        )?;
         let child = Command::new(binaries.join("sluiced"))
             .args(["--log-level", "warn", "--log", "stderr", "--config"])
             .arg(&config)

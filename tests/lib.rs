@@ -7,7 +7,8 @@
 //!   fails there too is a wrong scenario.
 //! - `SLUICEGATE_BINARIES` names a folder with `sluiced` and `sluice` to use instead of those that
 //!   the tests build.
-//! - `SLUICEGATE_UML` names a kernel to use instead of the one that `build-uml` finds or builds.
+//! - `SLUICEGATE_UML` and `SLUICEGATE_UML_VIRTUAL` (for virtual time) name kernels to use instead of those
+//!   that `build-uml` finds or builds.
 
 pub mod binaries;
 pub mod daemon;
@@ -18,7 +19,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 /// Time that a scenario may take; a hung kernel is killed then.
 pub const TIME_LIMIT: Duration = Duration::from_secs(240);
@@ -56,25 +57,68 @@ pub fn service(script: &str, arguments: &[&str]) -> Result<()> {
     run(uml::Target::Service, uml::Transport::Tcp, script, arguments)
 }
 
+/// Runs a test on virtual time: boots a machine that runs the test of this `name`, from this same program,
+/// and calls `test` there. Bounds can be tight then, whatever else the host machine does.
+///
+/// # Errors
+/// The error of `test`, with what the test printed; or the machine could not run, as for [`scenario`].
+pub fn on_virtual_time(name: &str, test: impl FnOnce() -> Result<()>) -> Result<()> {
+    if is_on_virtual_time() {
+        return test();
+    }
+    let program = std::env::current_exe().context("where is this test's program?")?;
+    let (Some(folder), Some(file)) = (program.parent(), program.file_name()) else {
+        bail!("{} is no path of a program", program.display());
+    };
+    let (folder, file) = (folder.to_string_lossy(), file.to_string_lossy());
+    let machine = machine(uml::Target::Sluiced, uml::Transport::Tcp, "native-test")?;
+    let log = format!("{}-{name}", file.split('-').next().unwrap_or_default());
+    let report = machine.run_as(&log, "native-test", &[&folder, &file, name])?;
+    conclude(name, &report)
+}
+
+/// Says whether this process runs in a machine on virtual time.
+#[must_use]
+pub fn is_on_virtual_time() -> bool {
+    std::env::var("LAB_TIME").is_ok_and(|time| time == "virtual")
+}
+
+/// Returns the machine that a scenario runs on.
+///
+/// # Errors
+/// There is no kernel, or no binaries.
+pub fn machine(
+    target: uml::Target,
+    transport: uml::Transport,
+    script: &str,
+) -> Result<uml::Machine> {
+    let time = uml::Time::of_scenario(script)?;
+    let kernel = uml::kernel(time)?;
+    let binaries = match target {
+        uml::Target::Sluiced | uml::Target::Service => binaries::built()?,
+        uml::Target::Nvmet => root().join("build"),
+    };
+    Ok(uml::Machine { kernel, binaries, target, transport, time, time_limit: TIME_LIMIT })
+}
+
 fn run(
     target: uml::Target,
     transport: uml::Transport,
     script: &str,
     arguments: &[&str],
 ) -> Result<()> {
-    let kernel = uml::kernel()?;
-    let binaries = match target {
-        uml::Target::Sluiced | uml::Target::Service => binaries::built()?,
-        uml::Target::Nvmet => root().join("build"),
-    };
-    let time_limit = TIME_LIMIT;
-    let machine = uml::Machine { kernel, binaries, target, transport, time_limit };
+    let machine = machine(target, transport, script)?;
     let report = machine.run(script, arguments)?;
+    conclude(&format!("{script} {}", arguments.join(" ")), &report)
+}
+
+/// Fails where a scenario did not pass, with the end of its log.
+fn conclude(name: &str, report: &uml::Report) -> Result<()> {
     if report.outcome() == Some(uml::Outcome::Pass) {
         return Ok(());
     }
     let why = report.why_not();
     // The reason is printed past what the test harness captures: its own report comes after all tests.
-    writeln!(std::io::stderr(), "{script} {}: {why}", arguments.join(" "))?;
+    writeln!(std::io::stderr(), "{name}: {why}")?;
     bail!("{why}\n{}\nthe whole log: {}", report.tail(80), report.log.display())
 }

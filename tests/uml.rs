@@ -64,18 +64,56 @@ impl Transport {
     }
 }
 
-/// Returns the user-mode kernel: `SLUICEGATE_UML`, or the one that `tests/lab/build-uml` finds or
-/// builds, which takes some minutes the first time.
+/// The time that a machine's clocks show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// The host machine's time, on a kernel with several CPUs.
+    Real,
+    /// Virtual time, on a kernel with one CPU: idle time is skipped and computing takes no time, so that
+    /// results do not depend on the load of the host machine.
+    Virtual,
+}
+
+impl Time {
+    /// Returns the time that a scenario asks for: virtual with a line `# time: virtual` in its file.
+    ///
+    /// # Errors
+    /// There is no such scenario, or its line names another time.
+    pub fn of_scenario(script: &str) -> Result<Self> {
+        match words_of(script, "time")?.join(" ").as_str() {
+            "" => Ok(Self::Real),
+            "virtual" => Ok(Self::Virtual),
+            other => {
+                bail!("{script}.sh says `# time: {other}`: write `# time: virtual`, or nothing")
+            }
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
+/// Returns the user-mode kernel: `SLUICEGATE_UML` (`SLUICEGATE_UML_VIRTUAL` for virtual time), or the one
+/// that `tests/lab/build-uml` finds or builds, which takes some minutes the first time.
 ///
 /// # Errors
 /// `build-uml` fails, with its own message.
-pub fn kernel() -> Result<PathBuf> {
-    static KERNEL: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    if let Some(kernel) = std::env::var_os("SLUICEGATE_UML") {
+pub fn kernel(time: Time) -> Result<PathBuf> {
+    static KERNELS: [OnceLock<Result<PathBuf, String>>; 2] = [const { OnceLock::new() }; 2];
+    let [real, virtual_time] = &KERNELS;
+    let (variable, kernel) = match time {
+        Time::Real => ("SLUICEGATE_UML", real),
+        Time::Virtual => ("SLUICEGATE_UML_VIRTUAL", virtual_time),
+    };
+    if let Some(kernel) = std::env::var_os(variable) {
         return Ok(kernel.into());
     }
-    let kernel = KERNEL.get_or_init(|| made_by("build-uml").map_err(|e| format!("{e:#}")));
-    kernel.clone().map_err(|e| anyhow!("no user-mode kernel: {e}"))
+    let build = || made_by("build-uml", &[time.name()]).map_err(|e| format!("{e:#}"));
+    kernel.get_or_init(build).clone().map_err(|e| anyhow!("no user-mode kernel: {e}"))
 }
 
 /// Returns the system with systemd that `tests/lab/build-root` finds or installs, which takes some
@@ -85,15 +123,15 @@ pub fn kernel() -> Result<PathBuf> {
 /// `build-root` fails, with its own message.
 pub fn system() -> Result<PathBuf> {
     static SYSTEM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let system = SYSTEM.get_or_init(|| made_by("build-root").map_err(|e| format!("{e:#}")));
+    let system = SYSTEM.get_or_init(|| made_by("build-root", &[]).map_err(|e| format!("{e:#}")));
     system.clone().map_err(|e| anyhow!("no system to boot: {e}"))
 }
 
 /// Returns the path that a script of `tests/lab/` prints.
-fn made_by(script: &str) -> Result<PathBuf> {
+fn made_by(script: &str, arguments: &[&str]) -> Result<PathBuf> {
     let path = crate::root().join("tests/lab").join(script);
-    let output =
-        Command::new(path).output().with_context(|| format!("cannot run tests/lab/{script}"))?;
+    let output = Command::new(path).args(arguments).output();
+    let output = output.with_context(|| format!("cannot run tests/lab/{script}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{said}");
     let path = String::from_utf8(output.stdout)
@@ -112,33 +150,54 @@ pub struct Machine {
     pub target: Target,
     /// The transport.
     pub transport: Transport,
+    /// The time that its clocks show, which the kernel must be built for.
+    pub time: Time,
     /// Time after which the machine is killed.
     pub time_limit: Duration,
 }
 
 impl Machine {
     /// Boots and runs `tests/scenarios/SCRIPT.sh ARGUMENTS` until the machine powers off. A scenario
-    /// that measures says so in a line `# alone: WHY`, and then no other machine runs beside it.
+    /// with a line `# alone: WHY` never runs beside another machine, except those on virtual time.
     ///
     /// # Errors
-    /// The files beside the log could not be written, or the kernel could not be started.
+    /// The same as of [`Self::run_as`].
     pub fn run(&self, script: &str, arguments: &[&str]) -> Result<Report> {
+        let over = (self.transport == Transport::Rdma).then_some("rdma");
+        let name = over.into_iter().chain([script]).chain(arguments.iter().copied());
+        let name = name.collect::<Vec<_>>().join("-");
+        if self.time == Time::Virtual {
+            return self.run_as(&name, script, arguments);
+        }
         let folder = crate::root().join("build/e2e");
         fs::create_dir_all(&folder)?;
         let turn = File::create(folder.join(".lock"))?;
         let alone = !words_of(script, "alone")?.is_empty();
         if alone { turn.lock() } else { turn.lock_shared() }
             .context("waiting for the machine before")?;
-        let over = (self.transport == Transport::Rdma).then_some("rdma");
-        let name = over.into_iter().chain([script]).chain(arguments.iter().copied());
-        let name = name.collect::<Vec<_>>().join("-");
+        self.run_as(&name, script, arguments)
+    }
+
+    /// Boots and runs `tests/scenarios/SCRIPT.sh ARGUMENTS` until the machine powers off. The output is
+    /// kept in `build/e2e/NAME.log`, the files that the scenario puts into `/run/figures` in
+    /// `build/e2e/NAME.figures/`.
+    ///
+    /// # Errors
+    /// The files beside the log could not be written, or the kernel could not be started.
+    pub fn run_as(&self, name: &str, script: &str, arguments: &[&str]) -> Result<Report> {
+        let folder = crate::root().join("build/e2e");
+        let figures = folder.join(format!("{name}.figures"));
+        match fs::remove_dir_all(&figures) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => fs::create_dir_all(&figures)?,
+        }
         let mut command = if self.target == Target::Service {
             self.service(script, arguments)?
         } else {
             let init = folder.join(format!("{name}.init"));
-            let init = self.write_init(&init, script, arguments)?;
+            let init = self.write_init(&init, &figures, script, arguments)?;
             let mut command = Command::new(crate::root().join("tests/lab/run-uml"));
-            command.args([&self.kernel, &init]);
+            command.args([&self.kernel, &init]).env("UML_TIME", self.time.name());
             command
         };
         let log = folder.join(format!("{name}.log"));
@@ -155,7 +214,7 @@ impl Machine {
         // The kernel is many processes, which are killed as a group.
         kill_group(&machine);
         machine.wait()?;
-        Ok(Report { text: read(&log)?, log, timed_out: ended.is_none() })
+        Ok(Report { text: read(&log)?, log, figures, timed_out: ended.is_none() })
     }
 
     /// Boots a system with systemd, where the scenario is a unit.
@@ -168,10 +227,16 @@ impl Machine {
 
     /// Writes the script that the kernel starts first. Only /run is covered here: the repository
     /// and the build may be anywhere, also below a folder that the scenario covers with tmpfs.
-    fn write_init(&self, path: &Path, script: &str, arguments: &[&str]) -> Result<PathBuf> {
+    fn write_init(
+        &self,
+        path: &Path,
+        figures: &Path,
+        script: &str,
+        arguments: &[&str],
+    ) -> Result<PathBuf> {
         let mut mounts = String::new();
         for made in words_of(script, "mount")? {
-            let folder = made_by(&made)?;
+            let folder = made_by(&made, &[])?;
             let mount =
                 format!("mkdir /run/{made}\nmount --bind '{}' /run/{made}\n", folder.display());
             mounts.push_str(&mount);
@@ -180,16 +245,19 @@ impl Machine {
             "#!/bin/bash\n\
              export PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
              mount -t tmpfs tmpfs /run\n\
-             mkdir -p /run/scenarios /run/bin\n\
+             mkdir -p /run/scenarios /run/bin /run/figures\n\
              mount --bind '{}' /run/scenarios\n\
              mount --bind '{}' /run/bin\n\
+             mount --bind '{}' /run/figures\n\
              {mounts}\
-             export LAB_TARGET={} LAB_TRANSPORT={}\n\
+             export LAB_TARGET={} LAB_TRANSPORT={} LAB_TIME={}\n\
              exec bash /run/scenarios/{script}.sh {}\n",
             crate::root().join("tests/scenarios").display(),
             self.binaries.display(),
+            figures.display(),
             self.target.name(),
             self.transport.name(),
+            self.time.name(),
             arguments.join(" "),
         );
         fs::write(path, text)?;
@@ -198,8 +266,8 @@ impl Machine {
     }
 }
 
-/// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`; why
-/// it runs alone for `alone`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at `/run/SCRIPT`.
+/// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`; the
+/// time for `time`; why it runs alone for `alone`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at `/run/SCRIPT`.
 fn words_of(script: &str, what: &str) -> Result<Vec<String>> {
     let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));
     let text =
@@ -243,6 +311,8 @@ pub struct Report {
     pub text: String,
     /// The file in which the output is kept.
     pub log: PathBuf,
+    /// The folder of the files that the scenario put into `/run/figures`.
+    pub figures: PathBuf,
     /// Whether the machine was killed at the time limit.
     pub timed_out: bool,
 }

@@ -92,7 +92,7 @@ impl Shared {
             tls,
             rdma: RdmaShared::new()?,
             settings,
-            clock: Clock::start(),
+            clock: Clock::start(config.target.clock),
             devices: Devices::default(),
             mailboxes: (0..reactors).map(|_| Mailbox::new()).collect::<Result<_, _>>()?,
             gauges: (0..reactors).map(|_| ReactorGauges::default()).collect(),

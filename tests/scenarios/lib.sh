@@ -3,7 +3,8 @@
 #
 # A scenario prints `STEP name` as each step begins, and last `RESULT pass` or `RESULT fail reason`.
 # Environment: LAB_TARGET, sluiced or nvmet (the kernel's own target: a scenario that fails there
-# too is a wrong scenario); LAB_TRANSPORT, tcp or rdma. /run/scenarios holds the scripts, /run/bin the binaries.
+# too is a wrong scenario); LAB_TRANSPORT, tcp or rdma; LAB_TIME, real or virtual. /run/scenarios holds the
+# scripts, /run/bin the binaries; /run/figures keeps the files that figures come from.
 # shellcheck shell=bash
 set -eEuo pipefail
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/tmp
@@ -114,6 +115,9 @@ network_up() {
     fi
 }
 
+# on_virtual_time: says whether the machine's clocks show virtual time.
+on_virtual_time() { [ "${LAB_TIME:-real}" = virtual ]; }
+
 # over TRANSPORT: says whether the scenario runs over it.
 over() { [ "$TRANSPORT" = "$1" ]; }
 
@@ -219,6 +223,8 @@ size_is() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 fio_run() {
     local name=$1 out=/tmp/fio-$1.json start=$SECONDS
     shift
+    # fio's own choice, the CPU's counter, counts real time.
+    ! on_virtual_time || set -- --clocksource=clock_gettime "$@"
     fio --eta=never --name="$name" --ioengine=libaio --direct=1 --output-format=json --output="$out" \
         --aux-path=/tmp --group_reporting "$@" >/tmp/fio-"$name".err 2>&1 ||
         fail "fio $name: $(head -c 2000 /tmp/fio-"$name".err) $(grep -vE '[{}:]' "$out" | head -5)"

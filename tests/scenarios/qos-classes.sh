@@ -2,11 +2,11 @@
 # qos-classes.sh model|passthrough: three connections of a real host with a class each, named in each
 # of the ways there are, share a device that is slower than their load by the weights 3:2:1. The
 # device is the daemon's model of one, or a real NVMe namespace that the kernel's driver serves.
-# alone: it measures what each host gets
+# time: virtual
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
 qos_boot
-DEPTH=96 TIME=3
+DEPTH=96 TIME=2
 
 # nvme-cli takes a second connection to the same address and port for a mistake.
 for port in 4420 4425 4426; do listener $TARGET_IP:$port; done
@@ -38,31 +38,41 @@ class = "medium"
 END
 target_start
 
-# load HIGH MEDIUM LOW: loads three controllers at once; prints the shares that the target counted for
-# each class, and those that fio saw at each disk. fio counts all that came in the end, too.
-load() {
-    local before after n rows=() i good=0
-    fio_hosts classes $TIME "high /dev/${1}n1 $DEPTH" "medium /dev/${2}n1 $DEPTH" "low /dev/${3}n1 $DEPTH" &
-    sleep 1.5
-    before=$(classes_done)
-    sleep $((TIME - 1))
-    after=$(classes_done)
-    wait $! || fail "fio"
-    read -ra n <<<"$(since "$before" "$after")"
-    same "urgent commands" "${n[0]}" 0
+# measure DISK...: waits until queues have filled, then TIME seconds; sets N to the operations of urgent, high,
+# medium and low that the target counted meanwhile, GOT to those that the host counted at each disk.
+measure() {
+    local before got
+    sleep 0.5
+    before=$(classes_done) got=$(hosts_done "$@")
+    sleep $TIME
+    read -ra N <<<"$(since "$before" "$(classes_done)")"
+    [ $# = 0 ] || read -ra GOT <<<"$(since "$got" "$(hosts_done "$@")")"
+    same "urgent commands" "${N[0]}" 0
     echo "  what the target counted"
-    shares 5 "high 3 ${n[1]}" "medium 2 ${n[2]}" "low 1 ${n[3]}" || good=1
-    echo "  what fio saw"
-    for i in "high 3" "medium 2" "low 1"; do rows+=("$i $(fio_got classes "${i% *}" | cut -d' ' -f1)"); done
-    shares 5 "${rows[@]}" || good=1
-    return $good
+    shares 1 "high 3 ${N[1]}" "medium 2 ${N[2]}" "low 1 ${N[3]}"
+    within 1 "the device's rate" "$(sum "${N[@]}")" $((1000 * TIME))
 }
 
-# three HOW HIGH MEDIUM LOW: shows the shares of three controllers.
+# three HOW HIGH MEDIUM LOW: loads three controllers at once; shows the shares that the target counted, those
+# that the host had, and the mean latency of each: its depth for its rate.
 three() {
+    local fio i class mean p50
     step "classes by $1"
     shift
-    three_times load "$@"
+    fio_hosts classes $((TIME + 1)) "high /dev/${1}n1 $DEPTH" "medium /dev/${2}n1 $DEPTH" "low /dev/${3}n1 $DEPTH" &
+    fio=$!
+    measure "${1}n1" "${2}n1" "${3}n1"
+    echo "  what the host got"
+    shares 1 "high 3 ${GOT[0]}" "medium 2 ${GOT[1]}" "low 1 ${GOT[2]}"
+    wait $fio || fail "fio"
+    # A queue that is always full waits for its depth at its rate.
+    i=3
+    for class in high medium low; do
+        read -r _ mean _ _ p50 <<<"$(fio_got classes $class)"
+        within 5 "mean latency of $class, us" "$mean" $((DEPTH * 6000 / i))
+        within 5 "median latency of $class, us" "$p50" $((DEPTH * 6000 / i))
+        i=$((i - 1))
+    done
     detach "$@"
 }
 
@@ -89,21 +99,13 @@ step "classes by each command"
 # The same host on the same connection: CDW13 bits 9:8.
 c=$(attach 4420 "${same_host[@]}")
 commands_have_classes "$c"
-# loop: 20 processes for each class.
-loop() {
-    local codes=(0x200 0x100 0x000) processes=() process before n i
-    for i in 0 1 2; do
-        commands_with ${codes[i]} "/dev/ng${c#nvme}n1" $((TIME + 1)) 20 >/dev/null &
-        processes+=($!)
-    done
-    sleep 1.5
-    before=$(classes_done)
-    sleep $((TIME - 1))
-    read -ra n <<<"$(since "$before" "$(classes_done)")"
-    for process in "${processes[@]}"; do wait "$process" || fail "a process with commands of its own"; done
-    echo "  what the target counted"
-    shares 5 "high 3 ${n[1]}" "medium 2 ${n[2]}" "low 1 ${n[3]}"
-}
-three_times loop
+codes=(0x200 0x100 0x000) processes=()
+for i in 0 1 2; do
+    # 20 processes for each class.
+    commands_with ${codes[i]} "/dev/ng${c#nvme}n1" $((TIME + 1)) 20 >/dev/null &
+    processes+=($!)
+done
+measure
+for process in "${processes[@]}"; do wait "$process" || fail "a process with commands of its own"; done
 detach "$c"
 pass

@@ -18,7 +18,7 @@ qos_boot() {
         pass
     fi
     # Polling reactors would take the CPUs from the host, which has the same two.
-    sed -i '/^\[target\]/a poll = "never"' "$CONFIG"
+    on_virtual_time || sed -i '/^\[target\]/a poll = "never"' "$CONFIG"
 }
 
 # configure: appends its input to the configuration: keys of the entry declared last, or further tables.
@@ -91,7 +91,9 @@ fio_jobs() {
     shift 2
     {
         printf '%s\n' '[global]' ioengine=libaio direct=1 rw=randread bs=4k time_based=1 \
-            runtime="$seconds" ramp_time="${RAMP:-1}" norandommap=1 randrepeat=0 group_reporting=0
+            runtime="$seconds" ramp_time="${RAMP:-1}" norandommap=1 randrepeat=1 thread=1 group_reporting=0
+        # fio's own choice, the CPU's counter, counts real time.
+        ! on_virtual_time || echo clocksource=clock_gettime
         for job in "$@"; do
             # shellcheck disable=SC2086
             set -- $job
@@ -108,16 +110,17 @@ fio_hosts() {
     fio --eta=never --aux-path=/tmp --output-format=json --output="/tmp/fio-$name.json" \
         "/tmp/fio-$name.ini" >"/tmp/fio-$name.err" 2>&1 ||
         fail "fio $name: $(head -c 2000 "/tmp/fio-$name.err") $(grep -v '[{}:]' "/tmp/fio-$name.json" | head -5)"
+    cp "/tmp/fio-$name.json" /run/figures/
     if grep -E '"(error|total_err)" : [1-9]' "/tmp/fio-$name.json"; then fail "fio $name counts errors"; fi
 }
 
 # fio_got NAME JOB: prints operations a second, mean and 99th percentile of the latency in us, of the
-# jobs of that name together (the percentile is the largest), and the operations a second of the job
-# that got the fewest.
+# jobs of that name together (the percentile is the largest), the operations a second of the job that got the
+# fewest, and the largest median.
 fio_got() {
     JOB=$2 perl -MJSON::PP -0777 -e '
         my $all = JSON::PP->new->decode(substr($ARGV[0], index($ARGV[0], "{")));
-        my ($rate, $mean, $p99, $n, @each) = (0, 0, 0, 0);
+        my ($rate, $mean, $p99, $p50, $n, @each) = (0, 0, 0, 0, 0);
         for my $job (grep { $_->{jobname} eq $ENV{JOB} } @{$all->{jobs}}) {
             push @each, $job->{read}{iops} + $job->{write}{iops};
             for my $way (grep { $_->{total_ios} } $job->{read}, $job->{write}) {
@@ -126,9 +129,12 @@ fio_got() {
                 $mean += $way->{total_ios} * $way->{clat_ns}{mean};
                 my $p = $way->{clat_ns}{percentile}{"99.000000"} || 0;
                 $p99 = $p if $p > $p99;
+                $p = $way->{clat_ns}{percentile}{"50.000000"} || 0;
+                $p50 = $p if $p > $p50;
             }
         }
-        printf "%.1f %.0f %.0f %.1f\n", $rate, $n ? $mean / $n / 1000 : 0, $p99 / 1000, (sort { $a <=> $b } @each)[0] // 0;
+        printf "%.1f %.0f %.0f %.1f %.0f\n", $rate, $n ? $mean / $n / 1000 : 0, $p99 / 1000,
+            (sort { $a <=> $b } @each)[0] // 0, $p50 / 1000;
     ' "$(cat "/tmp/fio-$1.json")"
 }
 
@@ -184,6 +190,15 @@ qos() {
 # classes_done: prints the operations of urgent, high, medium and low until now.
 classes_done() { qos 'map { done(class($_)) } qw(urgent high medium low)'; }
 
+# hosts_done DISK...: prints the operations that each disk's host has completed until now.
+hosts_done() {
+    local disk
+    for disk in "$@"; do cut -d' ' -f1 <<<"$(sed 's/^ *//;s/  */ /g' "/sys/block/$disk/stat")"; done | paste -sd' '
+}
+
+# sum NUMBER...: prints the sum.
+sum() { perl -e 'my $sum; $sum += $_ for @ARGV; print $sum' "$@"; }
+
 # since BEFORE AFTER: prints the differences of two lists of numbers.
 since() { perl -e 'my ($a, $b) = map { [split] } @ARGV; print join(" ", map { $b->[$_] - $a->[$_] } 0 .. $#$b), "\n"' "$1" "$2"; }
 
@@ -235,10 +250,8 @@ dscp() {
 
 # --- tables ------------------------------------------------------------------------------------
 
-# three_times FUNCTION...: runs a function three times at the most, until it succeeds. Between reactors
-# a class may be some commands ahead, and a machine that is busy with other things gives a reactor, or
-# the load, its CPU late: over seconds that shows as some per cent now and then. An order that is wrong
-# fails each time.
+# three_times FUNCTION...: runs a function three times at the most, until it succeeds, on machines in real time:
+# one that is busy with other things gives a reactor, or the load, its CPU late.
 three_times() {
     local attempt
     for attempt in 1 2 3; do
@@ -246,6 +259,14 @@ three_times() {
         if "$@"; then return 0; fi
     done
     fail "not once in 3 times: $*"
+}
+
+# within PER_CENT WHAT HAVE WANT: prints HAVE beside WANT; fails the scenario where they differ by more than
+# PER_CENT of WANT.
+within() {
+    perl -e 'my ($most, $what, $have, $want) = @ARGV; my $off = 100 * ($have / $want - 1);
+        printf "    %s: %.4g, expected %.4g, off by %.2f %%\n", $what, $have, $want, $off; exit(abs($off) > $most)' "$@" ||
+        fail "$2: $3, expected $4 within $1 %"
 }
 
 # shares TOLERANCE "NAME WEIGHT GOT"...: prints configured and seen shares, of operations or of what

@@ -61,7 +61,7 @@ pub use sluice_schema::keys::NSID_MAX;
 pub use subsystem::Subsystem;
 pub(crate) use subsystem::resolve_namespaces;
 pub(crate) use taken::{Taken, plain_path};
-pub use target::{Poll, TargetConfig, ZEROES_LIMIT};
+pub use target::{ClockSource, Poll, TargetConfig, ZEROES_LIMIT};
 pub use whole::Config;
 
 use crate::access;

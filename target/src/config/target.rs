@@ -33,6 +33,8 @@ pub struct TargetConfig {
     pub poll: Poll,
     /// `poll_time`: with `poll = "adaptive"`, how long a reactor without work keeps polling.
     pub poll_time: Duration,
+    /// `clock`: the source of the daemon's time.
+    pub clock: ClockSource,
     /// `io_memory`: bytes of I/O buffers for each reactor.
     pub io_memory: u64,
     /// `max_transfer`: the largest data transfer of one command in bytes; a power of two.
@@ -85,6 +87,7 @@ table! { TargetConfig, TARGET;
     "cores" => with(read_already, write_cores),
     "poll" => field(poll),
     "poll_time" => field(poll_time),
+    "clock" => field(clock),
     "io_memory" => field(io_memory),
     "max_transfer" => field(max_transfer),
     "in_capsule_data" => field(in_capsule_data),
@@ -114,6 +117,7 @@ impl Default for TargetConfig {
             cores: vec![0],
             poll: Poll::Adaptive,
             poll_time: Duration::from_micros(50),
+            clock: ClockSource::Auto,
             io_memory: 64 << 20,
             max_transfer: 1 << 20,
             in_capsule_data: 8192,
@@ -170,6 +174,22 @@ pub(crate) const POLL: [(&str, Poll); 3] =
     [("adaptive", Poll::Adaptive), ("always", Poll::Always), ("never", Poll::Never)];
 
 words! { Poll: POLL }
+
+/// The source of the daemon's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockSource {
+    /// The CPU's time stamp counter where it is invariant, else the kernel's `CLOCK_MONOTONIC`.
+    #[default]
+    Auto,
+    /// The kernel's `CLOCK_MONOTONIC`.
+    Monotonic,
+}
+
+/// The words of `clock`.
+const CLOCK: [(&str, ClockSource); 2] =
+    [("auto", ClockSource::Auto), ("monotonic", ClockSource::Monotonic)];
+
+words! { ClockSource: CLOCK }
 
 /// The unit of retry delays.
 const RETRY_UNIT: Duration = Duration::from_millis(100);

@@ -90,6 +90,9 @@ pub(crate) struct Load {
     /// CPU cores to pin the threads to, in turn: 1 or 1,3.
     #[arg(long, value_delimiter = ',', value_name = "CORE,...")]
     pub(crate) core: Vec<usize>,
+    /// Let threads without work sleep in the kernel instead of polling.
+    #[arg(long)]
+    pub(crate) blocking: bool,
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -131,11 +134,12 @@ pub(crate) struct Load {
 }
 
 /// The arguments that a load on a region does not have.
-const NOT_OF_REGIONS: [&str; 17] = [
+const NOT_OF_REGIONS: [&str; 18] = [
     "nsid",
     "jobs",
     "verify",
     "threads",
+    "blocking",
     "live",
     "window",
     "alone",

@@ -1,5 +1,6 @@
 //! One I/O queue under load.
 
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -252,6 +253,18 @@ impl IoQueue {
             (Some(pace), Phase::Mix) => pace.take(now),
             _ => Some(now),
         }
+    }
+
+    /// Returns the time at which the next command may be submitted without an answer before, in
+    /// nanoseconds; `None` where an answer has to come first.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        let pace = self.pace.as_ref().filter(|_| self.phase == Phase::Mix && !self.free.is_empty());
+        pace.map(Pace::next_due)
+    }
+
+    /// Prepares for sleep: as [`Connection::arm`].
+    pub(crate) fn arm(&mut self) -> anyhow::Result<Option<(BorrowedFd<'_>, bool)>> {
+        self.connection.arm()
     }
 
     /// Counts the commands that are due and not submitted, since the queue's depth holds them back.

@@ -47,6 +47,17 @@ impl Pace {
         Some((due as u64).min(now))
     }
 
+    /// Returns the time at which the next command is due, in nanoseconds, rounded up.
+    pub(crate) fn next_due(&self) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a time of a run, which is positive"
+        )]
+        let due = self.due.ceil() as u64;
+        due
+    }
+
     /// Estimates how many commands are due but not taken.
     pub(crate) fn waiting(&self, now: u64) -> u64 {
         let late = now as f64 - self.due;

@@ -71,6 +71,7 @@ fn together(load: &Load, jobs: &[Job], live: bool) -> anyhow::Result<Outcome> {
             plans: plans.iter().copied().skip(thread).step_by(load.threads).collect(),
             core: load.core.get(thread % load.core.len().max(1)).copied(),
             verify: load.verify,
+            blocking: load.blocking,
             warmup: load.warmup,
             time: load.time,
             window,

@@ -4,7 +4,10 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
 
 use super::io_queue::{Clock, Extent, IoQueue, Phase};
@@ -15,6 +18,9 @@ use crate::host::controller::{Association, Namespace};
 
 /// The bytes taken from a socket at once: many responses, which still fit into the cache.
 const RECEIVE: usize = 256 * 1024;
+
+/// The longest sleep where a phase has no end of its own.
+const CHECK: Duration = Duration::from_millis(100);
 
 /// The time to wait for outstanding commands at the end.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -41,6 +47,8 @@ pub(crate) struct Orders {
     pub(crate) plans: Vec<Plan>,
     pub(crate) core: Option<usize>,
     pub(crate) verify: bool,
+    /// Whether a thread without work sleeps in the kernel instead of polling.
+    pub(crate) blocking: bool,
     pub(crate) warmup: Duration,
     pub(crate) time: Duration,
     /// The length of a window, in which each job's commands are counted.
@@ -116,7 +124,7 @@ impl<'a> Worker<'a> {
         let warm = start.recv()? + self.orders.warmup;
         self.enter(Phase::Mix);
         while Instant::now() < warm {
-            self.turns()?;
+            self.turns(warm)?;
         }
         self.stats.iter_mut().for_each(JobStats::clear);
         self.measure(warm)?;
@@ -138,7 +146,7 @@ impl<'a> Worker<'a> {
             let next = begin + window.saturating_mul(number + 1);
             let until = end.min(next);
             while Instant::now() < until {
-                self.turns()?;
+                self.turns(until)?;
             }
             if next <= end {
                 let tallies = self.tallies(&mut before);
@@ -190,7 +198,7 @@ impl<'a> Worker<'a> {
         self.enter(phase);
         let begun = Instant::now();
         while !self.io_queues.iter().all(IoQueue::is_done) {
-            self.turns()?;
+            self.turns(Instant::now() + CHECK)?;
             ensure!(
                 limit.is_none_or(|limit| begun.elapsed() < limit),
                 "commands have had no answer for 30 s"
@@ -204,20 +212,40 @@ impl<'a> Worker<'a> {
         self.io_queues.iter_mut().for_each(|io_queue| io_queue.enter(phase, now));
     }
 
-    /// Polls all I/O queues several times, so that the clock is not read too often.
-    fn turns(&mut self) -> anyhow::Result<()> {
+    /// Polls all I/O queues several times, so that the clock is not read too often. A thread that may sleep
+    /// does so where nothing came, until `end` at the latest.
+    fn turns(&mut self, end: Instant) -> anyhow::Result<()> {
         let mut came = false;
-        for _ in 0..8 {
+        for _ in 0..if self.orders.blocking { 1 } else { 8 } {
             for io_queue in &mut self.io_queues {
                 if let Some(stats) = self.stats.get_mut(io_queue.job) {
                     came |= io_queue.poll(self.clock, &mut self.buffer, stats)?;
                 }
             }
         }
-        if !came {
+        if !came && self.orders.blocking {
+            self.sleep(end)?;
+        } else if !came {
             // The target may run on the same core.
             std::thread::yield_now();
         }
         Ok(())
+    }
+
+    /// Sleeps until something comes, a command is due, or `end`.
+    fn sleep(&mut self, end: Instant) -> anyhow::Result<()> {
+        let due = self.io_queues.iter().filter_map(IoQueue::next_due).min();
+        let due = due.map(|due| self.clock.0 + Duration::from_nanos(due));
+        let time = due.unwrap_or(end).min(end).saturating_duration_since(Instant::now());
+        let mut fds = Vec::with_capacity(self.io_queues.len());
+        for io_queue in &mut self.io_queues {
+            let Some((fd, is_full)) = io_queue.arm()? else { return Ok(()) };
+            let flags = PollFlags::POLLIN;
+            fds.push(PollFd::new(fd, if is_full { flags | PollFlags::POLLOUT } else { flags }));
+        }
+        match ppoll(&mut fds, Some(TimeSpec::from_duration(time)), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(errno).context("ppoll"),
+        }
     }
 }

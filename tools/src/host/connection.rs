@@ -1,5 +1,7 @@
 //! A connection to a target in the host role, over any transport.
 
+use std::os::fd::BorrowedFd;
+
 use anyhow::Context as _;
 use fabric::nvme::{Cqe, Sqe};
 use fabric::queue::{HostReceived, HostTransport as _, SubmitError};
@@ -107,6 +109,16 @@ impl Connection {
         match self {
             Self::Socket(socket) => socket.flush(),
             Self::QueuePair(pair) => pair.flush(),
+        }
+    }
+
+    /// Prepares for sleep until something comes. Returns the descriptor that becomes readable then, and
+    /// whether bytes wait for room to be sent, for which it becomes writable; `None` where something has
+    /// come already.
+    pub(crate) fn arm(&mut self) -> anyhow::Result<Option<(BorrowedFd<'_>, bool)>> {
+        match self {
+            Self::Socket(socket) => Ok(Some(socket.arm())),
+            Self::QueuePair(pair) => Ok(pair.arm()?.map(|fd| (fd, false))),
         }
     }
 

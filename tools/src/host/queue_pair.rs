@@ -1,6 +1,6 @@
 //! One RDMA queue pair to a target, in the host role.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -246,6 +246,16 @@ impl HostQueuePair {
             }
         }
         Ok(())
+    }
+
+    /// Has the next completion told of. Returns the descriptor that becomes readable then; `None` where
+    /// something has completed already.
+    pub(crate) fn arm(&mut self) -> anyhow::Result<Option<BorrowedFd<'_>>> {
+        self.completions.take_events();
+        self.completions.arm()?;
+        // A completion that came before is not told of.
+        self.poll()?;
+        Ok(self.arrived.is_empty().then(|| self.completions.as_fd()))
     }
 
     /// Looks whether the connection has ended.

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -137,6 +137,11 @@ impl HostSocket {
             }
         }
         Ok(true)
+    }
+
+    /// Returns the socket, and whether bytes wait for room in it.
+    pub(crate) fn arm(&mut self) -> (BorrowedFd<'_>, bool) {
+        (self.stream.as_fd(), self.connection.tx().in_flight())
     }
 
     pub(crate) fn address(&self) -> &str {

@@ -149,6 +149,8 @@ impl Args {
             format!("--hostnqn={}", self.hostnqn),
             format!("--time={}us", time.as_micros()),
             "--warmup=0s".to_owned(),
+            // The daemon has the CPU that a load without work would poll on.
+            "--blocking".to_owned(),
         ];
         if let Some(path) = &self.dhchap_secret {
             words.push(format!("--dhchap-secret={}", path.display()));

@@ -30,6 +30,14 @@ pub const TARGET: &[ConfigKey] = &[
         "The time for which an adaptive reactor polls.",
     ),
     key(
+        "clock",
+        Values::Words(&["auto", "monotonic"]),
+        "`\"auto\"`",
+        "The source of the daemon's time: the CPU's time stamp counter where it is invariant, else \
+         the kernel's `CLOCK_MONOTONIC`; always `CLOCK_MONOTONIC`, for machines whose counter cannot \
+         be trusted, and for virtual time.",
+    ),
+    key(
         "io_memory",
         Values::Size { min: 1 << 20, max: 1 << 40 },
         "`\"64 MiB\"`",
