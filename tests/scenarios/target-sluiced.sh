@@ -79,12 +79,8 @@ namespace() {
     } >>$CONFIG
 }
 
-listens() {
-    case $TRANSPORT in
-    tcp) in_target ss -ltnH | grep -q "$TARGET_IP:4420 " ;;
-    rdma) in_target rdma resource show cm_id | grep -q "state LISTEN.*$TARGET_IP:4420" ;;
-    esac
-}
+# is_serving: says whether the daemon that was started last has told that it serves. It listens before that.
+is_serving() { grep -q 'sluiced: serving ' "/run/sluiced-$STARTS.log"; }
 
 target_start() {
     STARTS=$((STARTS + 1))
@@ -92,7 +88,7 @@ target_start() {
     (exec setsid nsenter --net=/run/netns/target /run/bin/sluiced --config $CONFIG) \
         >/run/sluiced-$STARTS.log 2>&1 &
     DAEMON=$!
-    eventually 10 listens || fail "sluiced does not listen: $(tail -5 /run/sluiced-$STARTS.log)"
+    eventually 30 is_serving || fail "sluiced does not serve: $(tail -5 /run/sluiced-$STARTS.log)"
 }
 
 target_kill() {

@@ -207,7 +207,7 @@ STARTS=$((STARTS + 1)) CONFIG=/run/user.toml SLUICEGATE_CONTROL=/run/user/sg.soc
 (exec setsid nsenter --net=/run/netns/target "${user[@]}" /run/bin/sluiced --config $CONFIG) \
     >/run/sluiced-$STARTS.log 2>&1 &
 DAEMON=$!
-eventually 10 listens || fail "sluiced does not listen"
+eventually 30 is_serving || fail "sluiced does not serve"
 passes
 
 step "nothing of it is in the log"
