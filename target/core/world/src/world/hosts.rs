@@ -3,10 +3,8 @@
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::host::commands;
-use fabric::loopback::ToHost;
 use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
-use fabric::rdma::wire::host_nic::Incoming;
 use zerocopy::little_endian::U32;
 
 use super::shared_link::Way;
@@ -14,9 +12,9 @@ use super::{ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
 use crate::disk::BLOCK;
 use crate::host::{Host, Outstanding, Phase, Purpose, Queue, io, named};
-use crate::host_end::{HostEnd, Read};
+use crate::host_end::{self, HostEnd};
 use crate::scenario::{Carriers, Moves, Scenario};
-use crate::units::{Carrier, Run};
+use crate::units::Carrier;
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -37,13 +35,11 @@ impl World {
         connection.mapped = mapped;
         self.connections.push(connection);
         self.outcome.connections += 1;
-        self.outcome.loopback += u64::from(carrier == Carrier::Loopback);
         self.outcome.rdma += u64::from(carrier == Carrier::Rdma);
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
         let protocol = match carrier {
-            Carrier::Tcp => HostEnd::tcp(self.scenario.digests),
-            Carrier::Loopback => HostEnd::loopback(),
-            Carrier::Rdma => HostEnd::rdma(self.rng.bool()),
+            Carrier::Tcp => host_end::over_tcp(self.scenario.digests),
+            Carrier::Rdma => host_end::over_rdma(self.scenario.part(), self.rng.bool()),
         };
         if let Some(host) = self.hosts.get_mut(host) {
             let place = usize::from(qid);
@@ -60,15 +56,12 @@ impl World {
 
     /// Chooses what carries the next connection.
     fn chooses_carrier(&mut self) -> Carrier {
-        if self.scenario.rdma && self.rng.u8(0..3) == 0 {
-            return Carrier::Rdma;
-        }
-        let within = match self.scenario.carriers {
+        let rdma = match self.scenario.carriers {
             Carriers::Tcp => false,
-            Carriers::Loopback => true,
+            Carriers::Rdma => true,
             Carriers::Both => self.rng.bool(),
         };
-        if within { Carrier::Loopback } else { Carrier::Tcp }
+        if rdma { Carrier::Rdma } else { Carrier::Tcp }
     }
 
     /// Takes what a host has received on one of its queues.
@@ -77,7 +70,7 @@ impl World {
         host: usize,
         qid: u16,
         index: usize,
-        mut input: Run<'_, ToHost<Read>, Incoming>,
+        mut input: <HostEnd as HostTransport>::Chunk<'_>,
     ) {
         loop {
             let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));

@@ -36,7 +36,6 @@ use fabric::controller::{
     Action, AddressFamily, BackendId, ListenerId, ListenerSpec, SecureChannel, Service,
     ServiceConfig, SubsystemSpec, TransportType,
 };
-use fabric::loopback::ToTarget;
 use fabric::queue::Fetch;
 use fastrand::Rng;
 use slab::Slab;
@@ -52,7 +51,7 @@ use self::shared_link::{Paced, SharedLink};
 use self::shares::Shares;
 use crate::connection::Connection;
 use crate::driver::{Rules, Shared, Sim};
-use crate::host::{Host, NQN, Written};
+use crate::host::{Host, NQN};
 use crate::host_end::HostEnd;
 use crate::oracle::{Broken, Oracle};
 use crate::scenario::Scenario;
@@ -92,8 +91,6 @@ pub struct Outcome {
     pub placed: u64,
     /// Connections that hosts made.
     pub connections: u64,
-    /// Connections among those that were within the process, where messages go in place of bytes.
-    pub loopback: u64,
     /// Connections among those that were over RDMA.
     pub rdma: u64,
     /// Bytes that were fetched by RDMA READ.
@@ -140,8 +137,8 @@ enum Event {
 #[derive(Debug)]
 enum Input {
     Accept(usize),
-    Received(Key, Units<ToTarget<Written>, Vec<u8>>),
-    ReceivedOnce(Key, Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>, Vec<u8>>),
+    Received(Key, Units<Vec<u8>>),
+    ReceivedOnce(Key, Option<DataPlace<HeapBuffer>>, usize, Units<Vec<u8>>),
     ReceiveEnded(Key, bool),
     ReceiveStarved(Key),
     Sent(Key, Batch, bool),

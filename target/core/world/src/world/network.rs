@@ -1,8 +1,10 @@
 //! The network between hosts and reactors.
 
+use fabric::queue::Inbox as _;
 use sluice_core::DataPlace;
 
 use super::{Event, Input, World};
+use crate::host_end;
 
 impl World {
     /// Plans the next delivery in each direction that has something.
@@ -97,7 +99,7 @@ impl World {
             .and_then(|host| host.queues.get_mut(usize::from(connection.qid))?.as_mut());
         if let Some(queue) = queue.filter(|queue| queue.connection == index && !connection.cut) {
             let room = connection.up_room();
-            queue.protocol.send(&mut connection.up, room);
+            host_end::send(&mut queue.protocol, &mut connection.up, room);
         }
         self.schedule(index);
     }
@@ -116,11 +118,12 @@ impl World {
     /// Gives a host what has arrived, and lets the target go on sending.
     pub(super) fn hand_down(&mut self, index: usize, length: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
-        let arrived = connection.down.take(length.min(connection.down.len()));
+        let count = length.min(connection.down.len());
+        let arrived = connection.down.take(count);
         connection.down_sent = connection.down_sent.saturating_sub(length);
         let over = connection.take_batch();
         let (reactor, key, cut) = (connection.reactor, connection.key, connection.cut);
-        let ends = cut && connection.down.is_empty() && arrived.len() == 0;
+        let ends = cut && connection.down.is_empty() && count == 0;
         let (host, qid) = (connection.host, connection.qid);
         if ends {
             connection.host_knows = true;
@@ -128,8 +131,8 @@ impl World {
         if let (Some(batch), Some(key)) = (over, key) {
             self.put(reactor, Input::Sent(key, batch, cut));
         }
-        if arrived.len() > 0 || length == 0 {
-            self.hear(host, qid, index, arrived.run());
+        if count > 0 || length == 0 {
+            self.hear(host, qid, index, arrived.kept());
         }
         if ends {
             self.lose(host, qid, index);
@@ -156,7 +159,7 @@ impl World {
         let queue = queue.filter(|queue| queue.connection == index && !cut);
         let mut bytes = Vec::new();
         let mut lost = true;
-        match queue.and_then(|queue| queue.protocol.read(&fetch)) {
+        match queue.and_then(|queue| host_end::read(&mut queue.protocol, &fetch)) {
             Some(Ok(data)) => {
                 lost = false;
                 self.outcome.fetched += data.len() as u64;

@@ -6,6 +6,7 @@ use fabric::Nanos;
 use fabric::controller::Action;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
+use fabric::queue::Inbox as _;
 use sluice_core::device::Data;
 use sluice_core::{Accepted, Ended, Entrance, Job, Key, Started};
 
@@ -100,9 +101,9 @@ impl World {
                     let gone = reactor.entrance.come(connection.address(), index);
                     refused.extend(gone.map(|(_, index)| index));
                 }
-                Input::Received(key, units) => reactor.core.received(key, units.run()),
+                Input::Received(key, units) => reactor.core.received(key, units.kept()),
                 Input::ReceivedOnce(key, place, placed, rest) => {
-                    reactor.core.received_once(key, place, placed, rest.run());
+                    reactor.core.received_once(key, place, placed, rest.kept());
                 }
                 Input::ReceiveEnded(key, lost) => {
                     reactor.core.receive_ended(key, lost.then(|| "it was cut".into()));
