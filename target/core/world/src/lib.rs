@@ -9,13 +9,9 @@
 
 mod connection;
 mod disk;
-mod driver;
 mod host;
-mod host_end;
 mod oracle;
 mod scenario;
-mod target_end;
-mod units;
 mod world;
 
 pub use oracle::Broken;

@@ -5,10 +5,8 @@ use fabric::queue::Either;
 use fabric::rdma::wire::{QueueParams, TargetQueue};
 use fabric::tcp::{TargetConnection, TargetParams};
 use fastrand::Rng;
-
-use crate::disk::Kind;
-use crate::target_end::TargetEnd;
-use crate::units::Carrier;
+use sluice_core::testing::Kind;
+use sluice_core::testing::wire::{Carrier, TargetEnd};
 
 /// Time after which classes have their shares of the link, in ns.
 pub(crate) const LINK_SETTLE_NS: u64 = 3_000_000_000;

@@ -5,16 +5,16 @@ use fabric::controller::BackendId;
 use fabric::host::commands;
 use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
+use fabric::tcp::HostParams;
+use sluice_core::testing::BLOCK;
+use sluice_core::testing::wire::{self, Carrier, HostEnd};
 use zerocopy::little_endian::U32;
 
 use super::shared_link::Way;
 use super::{ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
-use crate::disk::BLOCK;
 use crate::host::{Host, Outstanding, Phase, Purpose, Queue, io, named};
-use crate::host_end::{self, HostEnd};
 use crate::scenario::{Carriers, Moves, Scenario};
-use crate::units::Carrier;
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -38,8 +38,13 @@ impl World {
         self.outcome.rdma += u64::from(carrier == Carrier::Rdma);
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
         let protocol = match carrier {
-            Carrier::Tcp => host_end::over_tcp(self.scenario.digests),
-            Carrier::Rdma => host_end::over_rdma(self.scenario.part(), self.rng.bool()),
+            Carrier::Tcp => {
+                let digests = self.scenario.digests;
+                let (header_digest, data_digest) = (digests, digests);
+                let params = HostParams { header_digest, data_digest, ..HostParams::default() };
+                wire::host_over_tcp(params)
+            }
+            Carrier::Rdma => wire::host_over_rdma(self.scenario.part(), self.rng.bool()),
         };
         if let Some(host) = self.hosts.get_mut(host) {
             let place = usize::from(qid);
@@ -387,7 +392,7 @@ impl World {
 }
 
 /// Says whether all queues of all hosts are connected.
-fn are_complete(hosts: &[Host<HostEnd>], scenario: &Scenario) -> bool {
+fn are_complete(hosts: &[Host], scenario: &Scenario) -> bool {
     let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
         (1..=scenario.queues_of(index)).map(|qid| host.queues.get(usize::from(qid)))
     });

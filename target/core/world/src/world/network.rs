@@ -1,10 +1,9 @@
 //! The network between hosts and reactors.
 
 use fabric::queue::Inbox as _;
-use sluice_core::DataPlace;
+use sluice_core::testing::{Input, wire};
 
-use super::{Event, Input, World};
-use crate::host_end;
+use super::{Event, World};
 
 impl World {
     /// Plans the next delivery in each direction that has something.
@@ -99,7 +98,7 @@ impl World {
             .and_then(|host| host.queues.get_mut(usize::from(connection.qid))?.as_mut());
         if let Some(queue) = queue.filter(|queue| queue.connection == index && !connection.cut) {
             let room = connection.up_room();
-            host_end::send(&mut queue.protocol, &mut connection.up, room);
+            connection.up.fill(&mut queue.protocol, room);
         }
         self.schedule(index);
     }
@@ -157,23 +156,13 @@ impl World {
         let (host, qid) = (connection.host, connection.qid);
         let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
         let queue = queue.filter(|queue| queue.connection == index && !cut);
-        let mut bytes = Vec::new();
-        let mut lost = true;
-        match queue.and_then(|queue| host_end::read(&mut queue.protocol, &fetch)) {
-            Some(Ok(data)) => {
-                lost = false;
-                self.outcome.fetched += data.len() as u64;
-                let mut into = place.iter_mut().flat_map(DataPlace::bytes_mut);
-                data.iter().for_each(|from| {
-                    if let Some(to) = into.next() {
-                        *to = *from;
-                    }
-                });
-                if place.is_none() {
-                    bytes = data;
-                } else {
-                    self.outcome.placed += data.len() as u64;
-                }
+        let (mut bytes, mut lost) = (Vec::new(), true);
+        match queue.map(|queue| wire::fetch(&mut queue.protocol, &fetch, place.as_mut())) {
+            Some(Ok(own)) => {
+                (bytes, lost) = (own, false);
+                self.outcome.fetched += u64::from(fetch.length);
+                let placed = if place.is_some() { fetch.length } else { 0 };
+                self.outcome.placed += u64::from(placed);
             }
             Some(Err(violation)) => {
                 self.breaks(format!("the target broke the protocol: {violation}"));
