@@ -15,7 +15,6 @@
 //! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
 //! - [`rdma`]: NVMe/RDMA: the queue pair in the target role and in the host role.
 //! - [`host`]: the host's side of a controller.
-//! - [`loopback`]: a transport within the process.
 //! - [`controller`]: subsystems, controllers, admin commands, discovery.
 #![cfg_attr(not(feature = "rdma"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
@@ -26,7 +25,6 @@ pub mod fabrics;
 pub mod host;
 mod interchange;
 pub mod key_file;
-pub mod loopback;
 pub mod nvm;
 pub mod nvme;
 pub mod queue;

@@ -1,13 +1,16 @@
-//! One of two transports, so that queues over both are served by the same code.
+//! One of two transports, so that the same code serves, or uses, queues over both.
 
 use core::fmt::{Debug, Display, Formatter, Result as FmtResult};
 
-use super::{Arriving, CapsuleData, Chunk, Fetch, Inbox, Received, SlotId, Transport};
+use super::{
+    Arriving, CapsuleData, Chunk, Fetch, HostReceived, HostTransport, Inbox, Received, SlotId,
+    SubmitError, Transport,
+};
 use crate::fabrics::{ConnectCommand, ConnectField};
 use crate::nvm::Transfer;
 use crate::nvme::{Sqe, Status};
 
-/// One of two: a transport, its input, a batch of it, or a violation of its protocol. Three
+/// One of two: an end of a transport, its input, a batch of it, or a violation of its protocol. Three
 /// transports are one, or one of the two others.
 #[derive(Clone, Copy, Debug)]
 pub enum Either<A, B> {
@@ -249,5 +252,46 @@ where
     #[inline]
     fn is_sending(&self) -> bool {
         ask!(self.is_sending())
+    }
+}
+
+impl<A, B> HostTransport for Either<A, B>
+where
+    A: HostTransport,
+    B: HostTransport<Payload = A::Payload>,
+{
+    type Payload = A::Payload;
+    type Chunk<'a> = Either<A::Chunk<'a>, B::Chunk<'a>>;
+    type Violation = Either<A::Violation, B::Violation>;
+
+    fn set_in_capsule_data(&mut self, bytes: u32) {
+        ask!(self.set_in_capsule_data(bytes));
+    }
+
+    fn submit(
+        &mut self,
+        sqe: Sqe,
+        data: Option<A::Payload>,
+        read_length: u32,
+    ) -> Result<(), SubmitError> {
+        ask!(self.submit(sqe, data, read_length))
+    }
+
+    fn next<'a>(
+        &mut self,
+        input: &mut Self::Chunk<'a>,
+    ) -> Result<Option<HostReceived<'a>>, Self::Violation> {
+        match (self, input) {
+            (Self::Left(end), Either::Left(input)) => end.next(input).map_err(Either::Left),
+            (Self::Right(end), Either::Right(input)) => end.next(input).map_err(Either::Right),
+            _ => {
+                debug_assert!(false, "an end receives input of its kind");
+                Ok(None)
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        ask!(self.in_flight())
     }
 }

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 CARGO_PROFILE_BENCH_DEBUG=line-tables-only \
-    cargo bench -q -p sluice-core --bench command --no-run --message-format=json >"$work/built"
+    cargo bench -q -p sluice-core --features testing --bench command --no-run --message-format=json >"$work/built"
 bench=$(sed -n 's/.*"executable":"\([^"]*\/command-[^"]*\)".*/\1/p' "$work/built" | tail -1)
 
 # counted LOAD COMMANDS: the instructions of so many commands.

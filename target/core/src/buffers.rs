@@ -180,7 +180,7 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::heap::HeapArena;
+    use crate::testing::HeapArena;
 
     fn arena(bytes: usize) -> HeapArena {
         HeapArena::new(bytes, bytes.min(2 * SMALL))

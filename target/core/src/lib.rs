@@ -3,8 +3,8 @@
 //! Nothing in this crate opens a socket, owns a ring, starts a thread or reads a clock. A [`Core`]
 //! holds all connections of one reactor: the present time and what has happened go in by its
 //! methods, what follows goes out through its [`Driver`], and [`Core::idle_until`] says when it wants
-//! its next turn. The daemon's reactors are drivers on io_uring; `sluice-world` brings a driver
-//! on simulated time, and runs the code that ships.
+//! its next turn. The daemon's reactors are drivers on io_uring; the feature `testing` brings a
+//! driver for tests, benchmarks and simulations, which run the code that ships.
 #![forbid(unsafe_code)]
 
 mod accounts;
@@ -34,7 +34,6 @@ mod entrance;
 mod fairness;
 mod fetch;
 mod flow_cache;
-pub mod heap;
 mod held;
 mod io_queue;
 pub mod job;
@@ -56,13 +55,14 @@ mod sliced;
 mod stages;
 pub mod stats;
 mod tally;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timed;
 mod tokens;
 mod traffic;
 mod turns;
-mod workload_table;
 mod workloads;
 
 pub use changes::Touched;
@@ -80,4 +80,3 @@ pub use origin::Origin;
 pub use payload::{TxData, ZEROES, zeroes};
 pub use placement::{Load, place};
 pub use policies::{Policies, Tenancy, Tenant};
-pub use workload_table::WorkloadTable;

@@ -20,6 +20,14 @@ pub struct Tenant {
     pub stats: Arc<PerReactor>,
 }
 
+impl Tenant {
+    /// Makes the tenant of a session, with statistics for so many reactors.
+    #[must_use]
+    pub fn new(session: &Arc<Session>, reactors: usize) -> Self {
+        Self { session: Arc::clone(session), stats: Arc::new(PerReactor::new(reactors)) }
+    }
+}
+
 /// The settings for one host's commands to one namespace.
 #[derive(Clone, Debug)]
 pub struct Tenancy {

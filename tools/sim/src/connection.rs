@@ -1,19 +1,17 @@
 //! A connection: the streams of both directions, and what the reactor does with its end of them.
 
-use fabric::queue::Either;
 use fabric::tcp;
 use qtcp::Nanos;
 use sluice_core::Key;
+use sluice_core::testing::Receive;
+use sluice_core::testing::wire::Returned;
 
 use crate::network::{FlowId, Network};
-use crate::pair::{Posts, QueuePair};
-use crate::payload::{Place, Returned};
+use crate::pair::QueuePair;
 use crate::stream::Stream;
 
 /// What the target sends at a time on a socket.
 type Sent = tcp::Batch<Returned>;
-/// What the target sends at a time.
-pub(crate) type Batch = Either<Sent, Posts>;
 
 /// One direction of a connection.
 #[derive(Debug)]
@@ -100,19 +98,6 @@ impl Pipe {
     }
 }
 
-/// How the reactor receives.
-#[derive(Debug)]
-pub(crate) enum Receive {
-    /// Not at all.
-    None,
-    /// Chunk after chunk.
-    Chunks,
-    /// One chunk.
-    Chunk,
-    /// Once, with the place for a command's data if it has one.
-    Once(Option<Place>),
-}
-
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -129,7 +114,8 @@ pub(crate) struct Connection {
     pub(crate) down: Pipe,
     /// What both devices move, where it is a queue pair.
     pub(crate) pair: Option<Box<QueuePair>>,
-    pub(crate) receive: Receive,
+    /// How the reactor receives, if it does.
+    pub(crate) receive: Option<Receive>,
     /// Whether the reactor has asked to receive no more.
     pub(crate) stopping: bool,
     /// What the target sends, while the socket has not taken all of it.
@@ -157,7 +143,7 @@ impl Connection {
             up: Pipe::new(up),
             down: Pipe::new(down),
             pair: None,
-            receive: Receive::None,
+            receive: None,
             stopping: false,
             sending: None,
             listed: false,
@@ -169,7 +155,7 @@ impl Connection {
     pub(crate) fn has_input(&self) -> bool {
         let capsules = self.pair.as_ref().is_some_and(|pair| !pair.capsules.is_empty());
         let something = self.up.readable() > 0 || capsules || self.cut;
-        !matches!(self.receive, Receive::None) && (something || self.stopping)
+        self.receive.is_some() && (something || self.stopping)
     }
 
     /// Hands the target's batch to the socket as far as there is room. Returns the batch when all of

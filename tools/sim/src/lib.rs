@@ -23,7 +23,6 @@ pub mod model;
 pub mod network;
 mod others;
 mod pair;
-mod payload;
 pub mod plan;
 pub mod random;
 pub mod report;

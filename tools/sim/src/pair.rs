@@ -8,10 +8,9 @@ use fabric::queue::{Fetch, Payload as _, Remote};
 use fabric::rdma::wire::{self, Post};
 use qtcp::completions::Posted;
 use qtcp::poller::{QueuePairMeters, QueuePairTraffic};
+use sluice_core::testing::wire::{Place, Returned};
 use units::Nanos;
 use zerocopy::IntoBytes as _;
-
-use crate::payload::{Place, Returned};
 
 /// What the target posts at a time.
 pub(crate) type Posts = wire::Batch<Returned>;

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use zerocopy::little_endian::{U16, U32};
 
-use super::joined::{Joined, Loopback, Random, Rdma, Tcp};
+use super::joined::{Joined, Random, Rdma, Tcp};
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 
@@ -334,13 +334,6 @@ proptest! {
         settings in Tcp::settings(), history in history(),
     ) {
         run::<Tcp>(&settings, &history);
-    }
-
-    #[test]
-    fn loopback_loses_no_byte_and_answers_each_command_once(
-        settings in Loopback::settings(), history in history(),
-    ) {
-        run::<Loopback>(&settings, &history);
     }
 
     #[test]

@@ -4,11 +4,10 @@ use core::fmt::Debug;
 
 use proptest::prelude::*;
 
-use crate::loopback::{LoopbackHost, LoopbackParams, LoopbackTarget, ToHost, ToTarget};
 use crate::queue::{HostTransport, Payload, Transport};
 use crate::rdma::wire::nic::{self, NicHost, NicTarget};
-use crate::rdma::wire::{self, QueueParams, TargetQueue};
-use crate::tcp::{Batch, HostConnection, HostParams, TargetConnection, TargetParams, Tx};
+use crate::rdma::wire::{QueueParams, TargetQueue};
+use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams, Tx};
 
 /// A transport as the suite drives it.
 pub(super) trait Joined {
@@ -29,8 +28,6 @@ pub(super) trait Joined {
     fn from_target(target: &mut Self::Target, limit: usize) -> Vec<Self::ToHost>;
     /// Takes units that the host sends, of bytes `limit` at the most.
     fn from_host(host: &mut Self::Host, limit: usize) -> Vec<Self::ToTarget>;
-    /// Sends all of a batch.
-    fn send(batch: &mut <Self::Target as Transport>::Batch) -> Vec<Self::ToHost>;
     /// Returns the bytes that these units are, where the target said that data arrives.
     fn data(units: &[Self::ToTarget]) -> &[u8];
 }
@@ -110,71 +107,8 @@ impl Joined for Tcp {
         sent(host.tx(), limit)
     }
 
-    fn send(batch: &mut Batch<Vec<u8>>) -> Vec<u8> {
-        let bytes: Vec<u8> = batch.slices().flatten().copied().collect();
-        assert!(batch.advance(bytes.len()), "all of it was sent");
-        bytes
-    }
-
     fn data(bytes: &[u8]) -> &[u8] {
         bytes
-    }
-}
-
-/// The transport within the process, whose units are messages.
-#[derive(Debug)]
-pub(super) struct Loopback;
-
-impl Joined for Loopback {
-    type Settings = LoopbackParams;
-    type ToTarget = ToTarget<Vec<u8>>;
-    type ToHost = ToHost<Vec<u8>>;
-    type Target = LoopbackTarget<Vec<u8>, Vec<u8>>;
-    type Host = LoopbackHost<Vec<u8>, Vec<u8>>;
-
-    fn settings() -> BoxedStrategy<Self::Settings> {
-        (512u32..50_000, 1u32..30_000, 0u8..6)
-            .prop_map(|(max_grant, max_data, grants)| LoopbackParams {
-                max_grant,
-                max_data: max_data.max(300),
-                grants,
-                ..LoopbackParams::default()
-            })
-            .boxed()
-    }
-
-    fn plain() -> Self::Settings {
-        // A message as long as may be is one that the suite sends.
-        LoopbackParams { max_data: 4096, ..LoopbackParams::default() }
-    }
-
-    fn target(params: &Self::Settings) -> Self::Target {
-        LoopbackTarget::new(*params)
-    }
-
-    fn host(_: &Self::Settings) -> Self::Host {
-        LoopbackHost::new()
-    }
-
-    fn from_target(target: &mut Self::Target, _: usize) -> Vec<ToHost<Vec<u8>>> {
-        let Some(mut batch) = target.take_batch() else { return Vec::new() };
-        let messages = Self::send(&mut batch);
-        target.give_back(batch);
-        messages
-    }
-
-    fn from_host(host: &mut Self::Host, _: usize) -> Vec<ToTarget<Vec<u8>>> {
-        let mut messages = Vec::new();
-        host.transmit(&mut messages);
-        messages
-    }
-
-    fn send(batch: &mut Vec<ToHost<Vec<u8>>>) -> Vec<ToHost<Vec<u8>>> {
-        std::mem::take(batch)
-    }
-
-    fn data(_: &[ToTarget<Vec<u8>>]) -> &[u8] {
-        panic!("messages bring their bytes with them")
     }
 }
 
@@ -226,10 +160,6 @@ impl Joined for Rdma {
 
     fn from_host(host: &mut NicHost, _: usize) -> Vec<nic::ToTarget> {
         host.transmit()
-    }
-
-    fn send(batch: &mut wire::Batch<Vec<u8>>) -> Vec<nic::ToHost> {
-        panic!("batches leave by `from_target`: {batch:?}")
     }
 
     fn data(_: &[nic::ToTarget]) -> &[u8] {

@@ -4,8 +4,7 @@ use core::fmt::Debug;
 
 use zerocopy::little_endian::{U16, U32};
 
-use super::joined::{Joined, Loopback, Rdma, Tcp};
-use crate::loopback::ToTarget;
+use super::joined::{Joined, Rdma, Tcp};
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 
@@ -231,23 +230,11 @@ fn violations_end_a_tcp_connection() {
 }
 
 #[test]
-fn violations_end_a_loopback_connection() {
-    all::<Loopback>();
+fn completions_wait_for_data_over_rdma() {
+    completions_wait_for_data_and_withdrawals_too::<Rdma>();
 }
 
 #[test]
 fn slots_without_a_command_do_nothing_over_rdma() {
     slots_without_a_command_do_nothing::<Rdma>();
-}
-
-#[test]
-fn a_loopback_message_without_data_is_a_violation() {
-    let mut pair = Pair::<Loopback>::new();
-    let slot = pair.take_command(0, 4096, 0);
-    pair.target.fetch(slot, 4096);
-    pair.target_sends().unwrap();
-    let mut messages = Loopback::from_host(&mut pair.host, usize::MAX);
-    let ToTarget::Data(message) = &mut messages[0] else { panic!() };
-    message.length = 0;
-    pair.assert_target_ends(&messages);
 }

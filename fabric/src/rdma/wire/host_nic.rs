@@ -1,7 +1,7 @@
 //! A host's end of a queue pair with its device and its memory, for simulations: what a device would
 //! move between two machines' memories comes and goes as messages.
 
-use super::{HostInput, HostPost, HostQueue, HostQueueParams, Violation};
+use super::{HostInput, HostPost, HostQueue, HostQueueParams, Post, Violation};
 use crate::nvme::Sqe;
 use crate::queue::{HostReceived, HostTransport, Payload, Remote, SubmitError};
 use zerocopy::IntoBytes;
@@ -16,6 +16,18 @@ pub enum Incoming {
     Write(Remote, Vec<u8>),
     /// SEND of a response capsule, with the key to invalidate.
     Response(Vec<u8>, Option<u32>),
+}
+
+impl<P: Payload> From<&Post<P>> for Incoming {
+    /// Copies the data that a work request of the target moves to the host.
+    fn from(post: &Post<P>) -> Self {
+        match post {
+            Post::Data { payload, remote } => Self::Write(*remote, payload.bytes().to_vec()),
+            Post::Response { cqe, invalidate } => {
+                Self::Response(cqe.as_bytes().to_vec(), *invalidate)
+            }
+        }
+    }
 }
 
 /// A host's end with its device and its memory; `P` is the payload of what commands write.

@@ -1,10 +1,8 @@
 //! The devices at both ends of a queue pair, for tests: what is posted at one end becomes messages to
 //! the other, which move data from and to the host's memory.
 
-use zerocopy::IntoBytes;
-
 use super::host_nic::{HostNic, Incoming};
-use super::{Batch, Post, TargetQueue, Violation};
+use super::{Batch, TargetQueue, Violation};
 use crate::fabrics::{ConnectCommand, ConnectField};
 use crate::nvm::Transfer;
 use crate::nvme::{Sqe, Status};
@@ -51,12 +49,7 @@ impl NicTarget {
         }
         let mut messages = Vec::new();
         while let Some(mut batch) = self.queue.take_batch() {
-            messages.extend(batch.posts.drain(..).map(|post| match post {
-                Post::Data { payload, remote } => ToHost::Moved(Incoming::Write(remote, payload)),
-                Post::Response { cqe, invalidate } => {
-                    ToHost::Moved(Incoming::Response(cqe.as_bytes().to_vec(), invalidate))
-                }
-            }));
+            messages.extend(batch.posts.drain(..).map(|post| ToHost::Moved(Incoming::from(&post))));
             self.out.push(batch);
         }
         while let Some(fetch) = self.queue.take_fetch() {

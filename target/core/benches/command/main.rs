@@ -1,7 +1,7 @@
 //! What a command costs in the core, over TCP beside RDMA.
 //!
-//! `cargo bench -p sluice-core --bench command -- TRANSPORT DEVICE OPERATION BYTES DEPTH COMMANDS` carries
-//! commands out and prints the time of each; `benches/instructions.sh` prints what they cost in
+//! `cargo bench -p sluice-core --features testing --bench command -- TRANSPORT DEVICE OPERATION BYTES DEPTH
+//! COMMANDS` carries commands out and prints the time of each; `benches/instructions.sh` prints what they cost in
 //! instructions, which other load does not change.
 //!
 //! TRANSPORT is `tcp` or `rdma`; DEVICE is `memory` (carried out on the spot, larger reads sent from where
@@ -13,10 +13,10 @@
 )]
 
 mod host;
-mod machine;
 mod scene;
 
 use scene::{Load, Scene};
+use sluice_core::testing::wire::Carrier;
 
 fn main() {
     let words: Vec<String> =
@@ -29,7 +29,7 @@ fn main() {
     let (bytes, depth, commands) =
         (number(0).unwrap_or(4096), number(1).unwrap_or(1), number(2).unwrap_or(100_000));
     let load = Load {
-        rdma: transport == "rdma",
+        carrier: if transport == "rdma" { Carrier::Rdma } else { Carrier::Tcp },
         queued: device == "queued",
         writes: operation == "write",
         bytes,

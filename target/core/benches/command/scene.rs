@@ -1,28 +1,37 @@
 //! A reactor's core with one host, whose I/O queue puts the load on it.
 
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arbitration::arbiter::Waiters;
+use arbitration::credit::Caps;
+use arbitration::device::DeviceRules;
 use arbitration::overload::RetryDelays;
+use arbitration::session::{RootSpec, Sessions};
 use fabric::Nanos;
-use fabric::controller::{
-    AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
-    Readiness, SecureChannel, Service, ServiceConfig, SubsystemSpec, TransportType,
-};
+use fabric::controller::{BackendId, ListenerId, Service, ServiceConfig, TransportType};
 use fabric::host::commands;
+use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::{Sqe, Status};
-use fabric::queue::{Either, Fetch};
+use fabric::queue::{Either, HostTransport as _};
 use fabric::rdma::wire::{QueueParams, TargetQueue};
 use fabric::tcp::{TargetConnection, TargetParams};
-use sluice_core::heap::{HeapArena, HeapBuffer};
-use sluice_core::{Accepted, Batch, Core, DataPlace, Ended, Key, Settings, Started, WorkloadTable};
+use sluice_core::device::Data;
+use sluice_core::testing::wire::{Carrier, Units, Written, fetch};
+use sluice_core::testing::{
+    self, Blocks, Disk, HeapArena, Input, Kind, Op, Receive, Rules, Shared, end_job, listener,
+    namespace,
+};
+use sluice_core::{Accepted, Core, Held, HeldBlocks, Key, Settings, Tenant};
 use zerocopy::little_endian::U16;
 
-use crate::host::{Host, Sent};
-use crate::machine::{BLOCKS, Disk, FORMAT, Machine, Receiving, Rules};
+use crate::host::Host;
+
+/// The machine below the core.
+type Machine = testing::Machine<Still>;
 
 const NQN: &str = "nqn.2026-01.io.sluicegate:cost";
 const LISTENER: ListenerId = ListenerId(1);
@@ -34,32 +43,48 @@ const RDMA_IN_CAPSULE_DATA: u32 = 4096;
 const ENTRIES: u16 = 128;
 /// The most bytes that are received at once: a receive buffer's.
 const RECEIVED_MAX: usize = 64 << 10;
+/// The block format of the device, and its blocks.
+const FORMAT: BlockFormat = BlockFormat::BYTES_4096;
+const BLOCKS: u64 = 1 << 20;
+/// The least bytes of a read that is sent from where the blocks are, as in the daemon.
+const HELD_MIN: u32 = 16 << 10;
+
+/// Blocks that stay where they are: what the movement of data costs is not counted.
+#[derive(Debug)]
+struct Still(Arc<[u8]>);
+
+impl Blocks for Still {
+    fn run(&self, _: &IoCommand, _: Data<'_>) -> Status {
+        Status::SUCCESS
+    }
+
+    fn hold(&self, command: &IoCommand) -> Option<Held> {
+        let IoCommand::Read { range, .. } = command else { return None };
+        let bytes = range.transfer_bytes(FORMAT);
+        (bytes >= HELD_MIN).then(|| Held::new(Answer(Arc::clone(&self.0), bytes as usize)))
+    }
+}
+
+/// The blocks of an answer that is sent from where they are.
+#[derive(Debug)]
+struct Answer(Arc<[u8]>, usize);
+
+impl HeldBlocks for Answer {
+    fn bytes(&self) -> &[u8] {
+        self.0.get(..self.1).unwrap_or_default()
+    }
+}
 
 /// The load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    pub(crate) rdma: bool,
+    pub(crate) carrier: Carrier,
     pub(crate) queued: bool,
     pub(crate) writes: bool,
     /// Bytes of a command.
     pub(crate) bytes: u32,
     /// Commands that are in the target at once.
     pub(crate) depth: u32,
-}
-
-/// What happens to the core in a turn. What it takes over is an `Option`, so that nothing else is freed
-/// in the part that counts.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are few, and a box would be freed there")]
-enum Event {
-    Bytes(Key, Vec<u8>),
-    Capsules(Key, Vec<Vec<u8>>),
-    CapsulesOnce(Key, Vec<Vec<u8>>),
-    Ended(Key),
-    Once(Key, Option<DataPlace<HeapBuffer>>, usize, Vec<u8>),
-    Fetched(Key, Fetch, Option<DataPlace<HeapBuffer>>, Vec<u8>),
-    Sent(Key, Option<Batch<Machine>>),
-    JobEnded(Option<Ended<Machine>>),
 }
 
 /// The reactor and its host.
@@ -71,10 +96,12 @@ pub(crate) struct Scene {
     /// The host's ends: of the admin queue and of the I/O queue.
     peers: Vec<(Key, Host)>,
     /// How the core receives from connections.
-    receiving: Vec<(Key, Receiving)>,
-    events: Vec<Event>,
+    receiving: Vec<(Key, Receive)>,
+    events: Vec<Input<Still>>,
+    /// Memory of what has arrived, which is not freed in the part that counts.
+    spent: Vec<Units<Vec<u8>>>,
     /// The data of writes.
-    written: Rc<Vec<u8>>,
+    written: Written,
     /// The number of the next command.
     next: u32,
     /// The time of the part that counts.
@@ -85,18 +112,14 @@ impl Scene {
     /// Makes a reactor with a connected controller, and warms it up.
     pub(crate) fn new(load: Load) -> Self {
         let now = Nanos(1_000_000_000);
-        let machine = Machine {
-            service: service(),
-            disk: Arc::new(Disk::new(load.queued)),
-            rules: Arc::new(Rules::new()),
-            classes: Default::default(),
-            workloads: WorkloadTable::new(1),
-            receiving: Vec::new(),
-            stopped: Vec::new(),
-            batches: Vec::new(),
-            fetches: Vec::new(),
-            jobs: Vec::new(),
-        };
+        let kind = if load.queued { Kind::Queued } else { Kind::Immediate };
+        let content = Still(vec![7; 1 << 20].into());
+        let disk = Disk::new(kind, content, (BLOCKS, FORMAT), DeviceRules::default(), 1);
+        let caps = Caps { operations: 4096, payload: 64 << 20 };
+        let sessions = Sessions::new(&RootSpec { caps, bounded: false, queue: 4096 });
+        let rules = Rules::new(Tenant::new(sessions.root(), 1));
+        let shared = Shared::new(service(), rules, HashMap::from([(BackendId(1), disk)]), 1);
+        let machine = Machine::new(&shared);
         let settings = Settings {
             reactor: 0,
             reactors: 1,
@@ -119,6 +142,7 @@ impl Scene {
             peers: Vec::new(),
             receiving: Vec::new(),
             events: Vec::new(),
+            spent: Vec::new(),
             written: Rc::new(vec![5; load.bytes as usize]),
             next: 0,
             counted: Duration::ZERO,
@@ -127,8 +151,11 @@ impl Scene {
         let controller = u16::try_from(scene.result(0) & 0xffff).unwrap_or(0);
         scene.call(0, commands::property_set(0x14, commands::CC_ENABLE), None);
         scene.connect(1, controller, ENTRIES);
-        let in_capsule = if load.rdma { RDMA_IN_CAPSULE_DATA } else { IN_CAPSULE_DATA };
-        scene.host(1).set_in_capsule_data(in_capsule);
+        let in_capsule = match load.carrier {
+            Carrier::Tcp => IN_CAPSULE_DATA,
+            Carrier::Rdma => RDMA_IN_CAPSULE_DATA,
+        };
+        scene.host(1).end.set_in_capsule_data(in_capsule);
         scene.run(200);
         scene
     }
@@ -143,8 +170,8 @@ impl Scene {
 
     /// Connects a queue of a controller.
     fn connect(&mut self, qid: u16, controller: u16, entries: u16) {
-        let transport = match self.load.rdma {
-            true => Either::Right(TargetQueue::new(QueueParams {
+        let transport = match self.load.carrier {
+            Carrier::Rdma => Either::Right(TargetQueue::new(QueueParams {
                 qid,
                 entries,
                 in_capsule_data: if qid == 0 { 0 } else { RDMA_IN_CAPSULE_DATA },
@@ -152,7 +179,7 @@ impl Scene {
                 max_read: 1 << 30,
                 posts: 3 * entries,
             })),
-            false => {
+            Carrier::Tcp => {
                 let params = TargetParams::for_transfers(MAX_TRANSFER);
                 Either::Left(TargetConnection::new(params))
             }
@@ -166,7 +193,7 @@ impl Scene {
             in_flight: Arc::default(),
         });
         self.core.start(key);
-        self.peers.push((key, Host::new(self.load.rdma)));
+        self.peers.push((key, Host::new(self.load.carrier)));
         // Over TCP both ends agree on parameters first.
         (0..4).for_each(|_| self.turn());
         let data = commands::connect_data([1; 16], controller, NQN, "nqn.2026-01.io:host");
@@ -218,35 +245,48 @@ impl Scene {
         for peer in 0..self.peers.len() {
             self.deliver(peer);
         }
+        self.spent.reserve(self.events.len());
         let start = Instant::now();
         self.counted_turn();
         self.counted += start.elapsed();
-        self.events.clear();
-        while let Some(action) = self.core.driver().service.poll_action() {
-            self.core.act(action);
-        }
+        self.spent.clear();
         let machine = self.core.driver();
-        self.receiving.append(&mut machine.receiving);
-        for key in std::mem::take(&mut machine.stopped) {
-            self.receiving.retain(|(of, _)| *of != key);
-            self.events.push(Event::Ended(key));
+        let (receives, ops) = (take(&mut machine.receives), take(&mut machine.ops));
+        let jobs = take(&mut machine.jobs);
+        while let Some(action) = machine.shared.take_action() {
+            self.events.push(Input::Act(action));
         }
-        let (batches, fetches) = (take(&mut machine.batches), take(&mut machine.fetches));
-        for job in take(&mut machine.jobs) {
-            let ended = Ended::<Machine> { job, result: 0, status: Status::SUCCESS };
-            self.events.push(Event::JobEnded(Some(ended)));
+        for (key, receive) in receives {
+            match receive {
+                Some(receive) => self.receiving.push((key, receive)),
+                None => {
+                    self.receiving.retain(|(of, _)| *of != key);
+                    self.events.push(Input::ReceiveEnded(key, false));
+                }
+            }
         }
-        let find = |peers: &mut [(Key, Host)], key| peers.iter().position(|(of, _)| *of == key);
-        for (key, mut batch) in batches {
-            let peer = find(&mut self.peers, key).expect("a connected queue");
-            self.host(peer).take(&mut batch);
-            self.events.push(Event::Sent(key, Some(batch)));
+        let ended = jobs.into_iter().map(|job| Input::JobEnded(end_job(job, None)));
+        self.events.extend(ended);
+        for op in ops {
+            match op {
+                Op::Send(key, mut batch) => {
+                    self.host_of(key).take(&mut batch);
+                    self.events.push(Input::Sent(key, batch, false));
+                }
+                Op::Fetch(key, part, mut place) => {
+                    let bytes = fetch(&mut self.host_of(key).end, &part, place.as_mut());
+                    let bytes = bytes.expect("the host's memory");
+                    self.events.push(Input::Fetched(key, part, place, bytes, false));
+                }
+                Op::ShutDown(_) | Op::Ended(..) => panic!("a connection is ended: {op:?}"),
+                Op::Wake(_) | Op::Mark(..) | Op::Join(..) => {}
+            }
         }
-        for (key, fetch, mut place) in fetches {
-            let peer = find(&mut self.peers, key).expect("a connected queue");
-            let bytes = self.host(peer).read(&fetch, place.as_mut());
-            self.events.push(Event::Fetched(key, fetch, place, bytes));
-        }
+    }
+
+    fn host_of(&mut self, key: Key) -> &mut Host {
+        let peer = self.peers.iter_mut().find(|(of, _)| *of == key);
+        &mut peer.expect("a connected queue").1
     }
 
     /// Brings what a host has sent to the core, as it receives.
@@ -255,82 +295,30 @@ impl Scene {
         let key = *key;
         host.send();
         let receiving = self.receiving.iter().position(|(of, _)| *of == key);
-        let (Some(at), false) = (receiving, host.sent.is_empty()) else { return };
+        let (Some(at), false) = (receiving, host.up.is_empty()) else { return };
         let (_, receiving) = self.receiving.swap_remove(at);
-        let bytes = match &mut host.sent {
-            Sent::Capsules(capsules) => {
-                let capsules = std::mem::take(capsules);
-                match receiving {
-                    Receiving::Once(_) => self.events.push(Event::CapsulesOnce(key, capsules)),
-                    Receiving::Chunk => {
-                        self.events.push(Event::Capsules(key, capsules));
-                        self.events.push(Event::Ended(key));
-                    }
-                    Receiving::Stream => {
-                        self.events.push(Event::Capsules(key, capsules));
-                        self.receiving.push((key, Receiving::Stream));
-                    }
-                }
-                return;
-            }
-            Sent::Bytes(bytes) => bytes,
-        };
+        if let Receive::Once(mut place) = receiving {
+            let placed = host.up.take_into(place.as_mut(), usize::MAX);
+            let rest = host.up.take(4096);
+            return self.events.push(Input::ReceivedOnce(key, place, placed, rest));
+        }
+        self.events.push(Input::Received(key, host.up.take(RECEIVED_MAX)));
         match receiving {
-            Receiving::Once(mut place) => {
-                let to = place.as_mut().map(DataPlace::bytes_mut).unwrap_or_default();
-                let placed = to.len().min(bytes.len());
-                for (to, from) in to.iter_mut().zip(bytes.drain(..placed)) {
-                    *to = from;
-                }
-                let rest = bytes.drain(..bytes.len().min(4096)).collect();
-                self.events.push(Event::Once(key, place, placed, rest));
-            }
-            stream => {
-                let taken = bytes.drain(..bytes.len().min(RECEIVED_MAX)).collect();
-                self.events.push(Event::Bytes(key, taken));
-                match stream {
-                    Receiving::Chunk => self.events.push(Event::Ended(key)),
-                    other => self.receiving.push((key, other)),
-                }
-            }
+            Receive::Chunk => self.events.push(Input::ReceiveEnded(key, false)),
+            stream => self.receiving.push((key, stream)),
         }
     }
 
     /// Takes a turn of the core: the part that counts.
     #[inline(never)]
     fn counted_turn(&mut self) {
-        let Self { core, events, now, .. } = self;
+        let Self { core, events, spent, now, .. } = self;
         core.set_time(*now);
         if core.has_changes() {
             core.change();
         }
         core.begin();
-        for event in events {
-            match event {
-                Event::Bytes(key, bytes) => core.received(*key, Either::Left(bytes)),
-                Event::Capsules(key, list) => core.received(*key, Either::Right(list)),
-                Event::CapsulesOnce(key, list) => {
-                    core.received_once(*key, None, 0, Either::Right(list));
-                }
-                Event::Ended(key) => core.receive_ended(*key, None),
-                Event::Once(key, place, placed, rest) => {
-                    core.received_once(*key, place.take(), *placed, Either::Left(rest));
-                }
-                Event::Fetched(key, fetch, place, bytes) => {
-                    core.fetched(*key, (fetch, bytes), place.take(), None);
-                }
-                Event::Sent(key, batch) => {
-                    if let Some(batch) = batch.take() {
-                        core.sent(*key, batch, None);
-                    }
-                }
-                Event::JobEnded(ended) => {
-                    if let Some(ended) = ended.take() {
-                        core.job_ended(ended.job.connection(), Started::<Machine>::Ended(ended));
-                    }
-                }
-            }
-        }
+        spent.extend(events.drain(..).map(|event| event.put(core)));
         core.settle();
         if core.has_tallies() {
             core.record(*now);
@@ -354,38 +342,9 @@ fn service() -> Service {
         admin_queue_entries: 32,
         ..ServiceConfig::default()
     };
-    let mut service = Service::new(config).expect("a configuration");
-    let subsystem = SubsystemSpec {
-        nqn: NQN.to_owned(),
-        serial: "COST".to_owned(),
-        model: "Cost".to_owned(),
-        allow_any_host: true,
-        hosts: Vec::new(),
-    };
-    service.add_subsystem(Nanos(0), subsystem).expect("a subsystem");
-    let listener = ListenerSpec {
-        id: LISTENER,
-        transport: TransportType::Tcp,
-        traddr: "127.0.0.1".to_owned(),
-        family: AddressFamily::Ipv4,
-        trsvcid: "4420".to_owned(),
-        discovery_only: false,
-        subsystems: None,
-        secure_channel: SecureChannel::Off,
-    };
-    service.add_listener(Nanos(0), listener).expect("a listener");
-    let namespace = Namespace {
-        nsid: 1,
-        uuid: [1; 16],
-        nguid: [0; 16],
-        geometry: Geometry { format: FORMAT, blocks: BLOCKS },
-        features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
-        hosts: None,
-        backend: BackendId(1),
-        readiness: Readiness::Ready,
-        identify: None,
-        device: None,
-    };
-    service.add_namespace(Nanos(0), NQN, namespace).expect("a namespace");
+    let listener = listener(LISTENER, TransportType::Tcp);
+    let service = testing::service(Nanos(0), config, NQN, listener);
+    let mut service = service.expect("a configuration");
+    service.add_namespace(Nanos(0), NQN, namespace(1, FORMAT, BLOCKS)).expect("a namespace");
     service
 }

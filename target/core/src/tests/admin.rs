@@ -9,6 +9,7 @@ use zerocopy::little_endian::U32;
 
 use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, enable_acre, read, write};
 use crate::admin_data::OWING_MAX;
+use crate::testing::SERIAL;
 
 /// Get Features of Host Behavior Support.
 fn behavior() -> Sqe {
@@ -62,7 +63,7 @@ fn data_of_an_admin_command_may_come_piece_by_piece() {
     let cid = rig.queue(0, sqe, Some(data), 0);
     for piece in rig.bytes_of(0).chunks(100) {
         assert_eq!(rig.answer(0, cid), None);
-        rig.peers[0].up.extend(piece);
+        rig.peers[0].up().extend(piece);
         rig.run();
     }
     assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
@@ -88,7 +89,7 @@ fn an_admin_command_brings_4_kib_at_the_most() {
         let mut rig = Rig::new(&Plan::default());
         let cid = rig.queue(0, unknown(), Some(vec![0; bytes]), 0);
         for piece in rig.bytes_of(0).chunks(1000) {
-            rig.peers[0].up.extend(piece);
+            rig.peers[0].up().extend(piece);
             rig.run();
         }
         assert_eq!(rig.answer(0, cid).map(kind), Some(status), "{bytes} bytes");
@@ -139,7 +140,7 @@ fn an_admin_commands_answer_is_no_longer_than_its_host_has_room_for() {
     let cid = rig.submit(0, identify, None, 4096);
     assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
     let all = rig.data(0, cid).to_vec();
-    assert_eq!(&all[4..8], b"CORE", "the serial number");
+    assert_eq!(&all[4..4 + SERIAL.len()], SERIAL.as_bytes(), "the serial number");
     // A host that has too little room for it.
     let cid = rig.submit(0, identify, None, 512);
     if rig.answer(0, cid) == Some(Status::SUCCESS) {
@@ -169,7 +170,7 @@ fn an_event_is_told_to_the_command_that_asked_for_it() {
     assert_eq!(rig.states(), [("deferred", 1)]);
     assert_eq!(rig.core.inventory().commands, 0, "it waits for an event");
     let now = rig.now;
-    rig.core.driver().service.remove_namespace(now, NQN, DRIVE).unwrap();
+    rig.shared.with_service(|service| service.remove_namespace(now, NQN, DRIVE).unwrap());
     rig.run();
     let (status, result) = rig.peers[0].answers[&request];
     assert!(status.is_success(), "{status}");
@@ -190,12 +191,12 @@ fn an_event_request_whose_identifier_is_used_again_is_given_up() {
     rig.queue(0, keep_alive, None, 0);
     let mut bytes = rig.bytes_of(0);
     bytes[10..12].copy_from_slice(&request.to_le_bytes());
-    rig.peers[0].up.extend(bytes);
+    rig.peers[0].up().extend(bytes);
     rig.run();
     assert_eq!(rig.answer(0, request), Some(Status::SUCCESS));
     assert_eq!(rig.states(), [], "nothing waits for an event any more");
     let now = rig.now;
-    rig.core.driver().service.remove_namespace(now, NQN, DRIVE).unwrap();
+    rig.shared.with_service(|service| service.remove_namespace(now, NQN, DRIVE).unwrap());
     rig.run();
     assert_eq!(rig.peers[0].order.iter().filter(|cid| **cid == request).count(), 1);
 }
@@ -236,7 +237,7 @@ fn data_with_a_wrong_digest_reaches_no_device_and_its_command_fails() {
                 let last = sent.len() - 5;
                 sent[last] ^= 0xff;
             }
-            rig.peers[peer].up.extend(sent);
+            rig.peers[peer].up().extend(sent);
             rig.run();
             turns += 1;
             assert!(turns < 100, "{:?}", rig.states());
@@ -268,7 +269,7 @@ fn an_admin_command_whose_data_has_a_wrong_digest_fails() {
                 let last = sent.len() - 5;
                 sent[last] ^= 0xff;
             }
-            rig.peers[admin].up.extend(sent);
+            rig.peers[admin].up().extend(sent);
             rig.run();
             turns += 1;
             assert!(turns < 100, "{:?}", rig.states());

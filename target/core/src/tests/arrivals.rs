@@ -4,39 +4,46 @@
 use std::collections::VecDeque;
 
 use fabric::Nanos;
-use fabric::controller::{
-    BackendId, CloseReason, Geometry, Namespace, NamespaceFeatures, Readiness,
-};
+use fabric::controller::{BackendId, CloseReason};
 use fabric::nvm::BlockFormat;
 use fabric::nvme::{Sqe, Status, opcode};
 use zerocopy::little_endian::U32;
 
 use super::rig::{BLOCKS, DRIVE, MEMORY, MS, NQN, Plan, Rig, io, read, write};
+use crate::testing::wire::Carrier;
+use crate::testing::{Seen, namespace};
 
 #[test]
 fn a_namespace_that_comes_later_is_found_and_one_that_goes_is_not() {
     let mut rig = Rig::new(&Plan::default());
     assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::INVALID_NAMESPACE.dnr().more());
     let (now, disk) = (rig.now, rig.disk(MEMORY));
-    rig.core.driver().disks.insert(BackendId(3), disk);
-    let namespace = Namespace {
-        nsid: 3,
-        uuid: [3; 16],
-        nguid: [0; 16],
-        geometry: Geometry { format: BlockFormat::BYTES_512, blocks: BLOCKS },
-        features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
-        hosts: None,
-        backend: BackendId(3),
-        readiness: Readiness::Ready,
-        identify: None,
-        device: None,
-    };
-    rig.core.driver().service.add_namespace(now, NQN, namespace).unwrap();
+    rig.shared.disks.borrow_mut().insert(BackendId(3), disk);
+    let namespace = namespace(3, BlockFormat::BYTES_512, BLOCKS);
+    rig.shared.with_service(|service| service.add_namespace(now, NQN, namespace).unwrap());
     rig.run();
     assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::SUCCESS);
-    rig.core.driver().service.remove_namespace(now, NQN, 3).unwrap();
+    rig.shared.with_service(|service| service.remove_namespace(now, NQN, 3).unwrap());
     rig.run();
     assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::INVALID_NAMESPACE.dnr().more());
+}
+
+#[test]
+fn data_moves_both_ways_over_rdma() {
+    let mut rig = Rig::new(&Plan { carrier: Carrier::Rdma, ..Plan::default() });
+    for nsid in [MEMORY, DRIVE] {
+        // In its capsule, and by four READs.
+        for blocks in [1_u32, 128] {
+            let bytes: Vec<u8> = (0..blocks * 512).map(|at| (at % 251).to_le_bytes()[0]).collect();
+            let cid = rig.submit(1, write(nsid, 64, blocks), Some(bytes.clone()), 0);
+            while rig.end_oldest() {}
+            assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
+            let cid = rig.submit(1, read(nsid, 64, blocks), None, blocks * 512);
+            while rig.end_oldest() {}
+            assert!(rig.data(1, cid) == bytes, "namespace {nsid}, {blocks} blocks");
+        }
+    }
+    assert_eq!(rig.states(), []);
 }
 
 #[test]
@@ -119,22 +126,22 @@ fn a_host_that_is_silent_for_too_long_is_told_of_once_by_its_admin_queue() {
     for _ in 0..3 {
         rig.pass(130_000 * MS);
         let now = rig.now;
-        rig.core.driver().service.tick(now);
+        rig.shared.with_service(|service| service.tick(now));
     }
     for _ in 0..20 {
         rig.pass(100 * MS);
     }
     assert!(rig.peers[0].ended.is_some() && rig.peers[1].ended.is_some());
-    let expired =
-        rig.core.driver().notices.iter().filter(|notice| notice.contains("KeepAlive")).count();
-    assert_eq!(expired, 1, "{:?}", rig.core.driver().notices);
+    let seen = &rig.core.driver().seen;
+    let expired = seen.iter().filter(|(_, seen)| *seen == Seen::KeepAliveExpired).count();
+    assert_eq!(expired, 1, "{seen:?}");
 }
 
 #[test]
 fn a_connection_that_ends_otherwise_is_not_said_to_have_been_silent() {
     let mut rig = Rig::new(&Plan::default());
     let now = rig.now;
-    rig.core.driver().service.remove_subsystem(now, NQN).unwrap();
+    rig.shared.with_service(|service| service.remove_subsystem(now, NQN).unwrap());
     for _ in 0..20 {
         rig.pass(100 * MS);
     }
@@ -142,7 +149,8 @@ fn a_connection_that_ends_otherwise_is_not_said_to_have_been_silent() {
         let reason = rig.peers[peer].ended.as_deref();
         assert_eq!(reason, Some(CloseReason::SubsystemRemoved.text()));
     }
-    assert!(rig.core.driver().notices.iter().all(|notice| !notice.contains("KeepAlive")));
+    let seen = &rig.core.driver().seen;
+    assert!(seen.iter().all(|(_, seen)| *seen != Seen::KeepAliveExpired));
 }
 
 #[test]

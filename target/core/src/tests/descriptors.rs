@@ -33,7 +33,7 @@ fn with(
 ) -> Status {
     let cid = rig.queue(peer, sqe, data, reads);
     rig.take_from_host(peer);
-    rig.peers[peer].up[at] = byte;
+    rig.peers[peer].up()[at] = byte;
     rig.run();
     let status = rig.answer(peer, cid).expect("an answer");
     Status::from_bits(status.bits() & !(1 << 13))

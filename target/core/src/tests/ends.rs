@@ -7,6 +7,7 @@ use fabric::nvme::Status;
 use fabric::queue::HostTransport as _;
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, enable_acre, read, write};
+use crate::testing::Seen;
 
 #[test]
 fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
@@ -16,7 +17,7 @@ fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
     assert_eq!(rig.peers[silent].ended, None);
     rig.pass(200 * MS);
     assert_eq!(rig.peers[silent].ended.as_deref(), Some("no Connect within 10 s"));
-    assert!(rig.core.driver().notices.iter().any(|notice| notice.contains("NoConnect")));
+    assert!(rig.core.driver().seen.contains(&(rig.peers[silent].key, Seen::NoConnect)));
     assert!(rig.peers[0].ended.is_none() && rig.peers[1].ended.is_none());
     assert_eq!(rig.core.inventory().connections, 2);
 }
@@ -102,7 +103,7 @@ fn a_peer_that_has_vanished_leaves_nothing_behind() {
         assert_eq!(rig.peers[peer].ended.as_deref(), Some(reason));
     }
     assert_eq!((rig.core.buffers().0, rig.core.inventory().connections), (0, 0));
-    assert_eq!(rig.core.driver().service.controllers().count(), 0);
+    assert_eq!(rig.shared.service.borrow().controllers().count(), 0);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn commands_that_wait_for_a_device_that_goes_are_told_so() {
     let first = rig.submit(1, read(DRIVE, 0, 1), None, 512);
     let waits = rig.submit(1, read(DRIVE, 1, 1), None, 512);
     let backend = fabric::controller::BackendId(u64::from(DRIVE));
-    rig.core.driver().disks.remove(&backend);
+    rig.shared.disks.borrow_mut().remove(&backend);
     rig.core.lose(Arc::from([backend]));
     rig.run();
     let told = rig.answer(1, waits).expect("an answer");
@@ -147,7 +148,7 @@ fn who_sends_data_that_it_owes_little_by_little_is_disconnected() {
     rig.run_until_asked(1);
     let bytes = rig.bytes_of(1);
     for piece in bytes.chunks(1000).take(40) {
-        rig.peers[1].up.extend(piece);
+        rig.peers[1].up().extend(piece);
         rig.pass(1000 * MS);
     }
     let why = rig.peers[1].ended.as_deref();
@@ -174,7 +175,7 @@ fn data_that_comes_when_its_device_has_gone_is_written_nowhere() {
     let cid = rig.queue(1, write(DRIVE, 0, 64), Some(vec![3; 32 << 10]), 0);
     rig.run_until_asked(1);
     let backend = fabric::controller::BackendId(u64::from(DRIVE));
-    rig.core.driver().disks.remove(&backend);
+    rig.shared.disks.borrow_mut().remove(&backend);
     rig.core.lose(Arc::from([backend]));
     rig.run();
     rig.peers[1].sends = true;

@@ -55,7 +55,7 @@ fn hosts_that_go_amid_their_data_leave_all_memory_to_others() {
         rig.run_until_asked(peer);
         rig.peers[peer].sends = true;
         let bytes = rig.bytes_of(peer);
-        rig.peers[peer].up.extend(&bytes[..bytes.len() * (round % 3) / 3]);
+        rig.peers[peer].up().extend(&bytes[..bytes.len() * (round % 3) / 3]);
         rig.peers[peer].sends = false;
         rig.run();
         cut(&mut rig, peer);
@@ -68,7 +68,7 @@ fn commands_that_are_aborted_in_any_state_leave_all_memory_to_others() {
     let mut rig = rig();
     for round in 0..ROUNDS {
         let peer = rig.add_host();
-        let paced = rig.core.driver().paced.last().map(Arc::clone).unwrap();
+        let paced = rig.paced.last().map(Arc::clone).unwrap();
         if round % 2 == 0 {
             // Their hosts are asked for data at such a rate that they wait for that too.
             paced.set_r2t_rate(Some(100_000));
@@ -100,13 +100,13 @@ fn commands_whose_device_goes_while_they_wait_leave_all_memory_to_others() {
     let backend = fabric::controller::BackendId(u64::from(DRIVE));
     let disk = rig.disk(DRIVE);
     for round in 0..ROUNDS {
-        rig.core.driver().disks.insert(backend, Arc::clone(&disk));
+        rig.shared.disks.borrow_mut().insert(backend, Arc::clone(&disk));
         let peer = rig.add_host();
         for n in 0..2 {
             rig.submit(peer, write(DRIVE, n, 32), Some(vec![3; 16 << 10]), 0);
             rig.submit(peer, read(DRIVE, n, 32), None, 16 << 10);
         }
-        rig.core.driver().disks.remove(&backend);
+        rig.shared.disks.borrow_mut().remove(&backend);
         rig.core.lose(Arc::from([backend]));
         rig.run();
         while rig.end_oldest() {}

@@ -1,16 +1,12 @@
 //! Limits of sessions at devices of each style: what is carried out on the spot counts as well.
 
-use std::sync::Arc;
-
 use arbitration::credit::Caps;
 use arbitration::limit::Rate;
 use arbitration::session::{RootSpec, SessionSpec, Sessions};
 use fabric::nvme::Status;
 
-use super::machine::Rules;
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
 use crate::policies::Tenant;
-use crate::stats::PerReactor;
 
 /// A rig whose commands are charged to a session with this limit.
 fn limited(spec: SessionSpec) -> Rig {
@@ -19,12 +15,8 @@ fn limited(spec: SessionSpec) -> Rig {
     let root = RootSpec { caps, bounded: true, queue: 1000 };
     let mut sessions = Sessions::new(&root);
     sessions.apply(rig.now, &root, &[SessionSpec { name: "limited".to_owned(), ..spec }]).unwrap();
-    let session = Arc::clone(sessions.named("limited").unwrap());
-    let mut rules = Rules::clone(&rig.core.driver().rules);
-    rules.version += 1;
-    rules.tenant = Tenant { session, stats: Arc::new(PerReactor::new(1)) };
-    rig.core.driver().rules = Arc::new(rules);
-    rig.run();
+    let session = sessions.named("limited").unwrap();
+    rig.change_rules(|rules| rules.tenant = Tenant::new(session, 1));
     rig
 }
 

@@ -1,12 +1,10 @@
 //! What metrics say of commands.
 
-use std::sync::Arc;
-
 use arbitration::Class;
 use fabric::nvme::{Status, opcode};
 
-use super::machine::Rules;
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, read, write};
+use crate::device::BlockDevice as _;
 use crate::stats::{IoSnapshot, OpSnapshot};
 
 /// Namespaces, with turns and without.
@@ -20,7 +18,7 @@ fn sums(of: &OpSnapshot) -> (u64, u64, u64) {
 
 /// Returns what was counted for the workload of the one host.
 fn workload(rig: &mut Rig, nsid: u32, class: Class) -> IoSnapshot {
-    rig.core.driver().workloads.sum(|of, its| (of, its) == (nsid, class))
+    rig.shared.workloads.sum(|of, its| (of, its) == (nsid, class))
 }
 
 /// Returns what was counted of commands at their connection, device, class, session and workload.
@@ -29,7 +27,7 @@ fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 5] {
     [
         workload(rig, nsid, class),
         rig.peers[1].stats.get().unwrap().snapshot(),
-        disk.stats.get(0).unwrap().snapshot(),
+        disk.stats(0).unwrap().snapshot(),
         rig.core.driver().classes[class].snapshot(),
         rig.session_stats(),
     ]
@@ -79,7 +77,7 @@ fn other_commands_count_as_others_and_failures_as_errors() {
         rig.submit(1, io(opcode::io::FLUSH, nsid, 0, 1), None, 0);
         rig.submit(1, io(opcode::io::WRITE_ZEROES, nsid, 0, 8), None, 0);
         while rig.end_oldest() {}
-        rig.disk(nsid).fails.set(Some(Status::INTERNAL_ERROR));
+        rig.disk(nsid).content.fails.set(Some(Status::INTERNAL_ERROR));
         let mut failed = vec![
             rig.submit(1, read(nsid, 0, 1), None, 512),
             rig.submit(1, write(nsid, 0, 1), Some(vec![1; 512]), 0),
@@ -157,11 +155,8 @@ fn commands_that_wait_are_charged_by_settings_that_come_meanwhile() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     rig.submit(1, read(DRIVE, 0, 1), None, 512);
     rig.submit(1, read(DRIVE, 1, 1), None, 512);
-    let mut rules = Rules::clone(&rig.core.driver().rules);
-    (rules.version, rules.class) = (rules.version + 1, Some(Class::High));
-    rules.tenant = rules.other.clone();
-    rig.core.driver().rules = Arc::new(rules);
-    rig.run();
+    let other = rig.other.clone();
+    rig.change_rules(|rules| (rules.class, rules.tenant) = (Some(Class::High), other));
     // The one that is in the drive stays what it was; nothing else has come since.
     while rig.end_oldest() {}
     let of = |rig: &mut Rig, class| sums(&rig.core.driver().classes[class].snapshot().read);

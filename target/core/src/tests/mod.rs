@@ -7,7 +7,6 @@ mod descriptors;
 mod ends;
 mod leaks;
 mod limits;
-mod machine;
 mod metrics;
 mod network;
 mod parts;

@@ -9,7 +9,6 @@ use fabric::tcp::HostParams;
 use qtcp::Rate;
 use qtcp::pacing::Answers;
 
-use super::machine::Rules;
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
 
 fn of(class: Class, sqe: Sqe) -> Sqe {
@@ -29,7 +28,7 @@ fn rig() -> Rig {
 #[test]
 fn while_a_connection_is_limited_replies_leave_in_the_order_of_their_classes() {
     let mut rig = rig();
-    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    let pacing = Arc::clone(&rig.paced[0]);
     pacing.set_held(true);
     rig.peers[1].reads = false;
     let low: Vec<u16> =
@@ -54,7 +53,7 @@ fn while_a_connection_is_limited_replies_leave_in_the_order_of_their_classes() {
 #[test]
 fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
     let mut rig = rig();
-    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    let pacing = Arc::clone(&rig.paced[0]);
     pacing.hand_over(Answers::Pieces(Rate::ZERO));
     let connected = rig.peers[1].order.len();
     rig.peers[1].reads = false;
@@ -66,7 +65,7 @@ fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
     assert_eq!((moved, waiting), (16 << 10, 240 << 10));
     rig.submit(1, write(MEMORY, 0, 64), Some(vec![1; 32 << 10]), 0);
     (rig.peers[1].reads, rig.peers[1].sends) = (true, false);
-    while rig.peers[1].host.tx().pending_bytes() == 0 {
+    while rig.peers[1].tx().pending_bytes() == 0 {
         rig.turn();
     }
     let answered = rig.peers[1].order.len() - connected;
@@ -80,7 +79,7 @@ fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
 #[test]
 fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
     let mut rig = rig();
-    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    let pacing = Arc::clone(&rig.paced[0]);
     // 64 KiB in 65 ms, but for what is asked for at once.
     pacing.set_r2t_rate(Some(1_000_000));
     let cids: Vec<u16> = (0..4)
@@ -103,7 +102,7 @@ fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
 fn data_that_comes_whole_with_its_command_is_counted() {
     for (nsid, stages) in [(MEMORY, true), (MEMORY, false), (DRIVE, true), (DRIVE, false)] {
         let mut rig = Rig::new(&Plan { network: true, stages, ..Plan::default() });
-        let pacing = Arc::clone(&rig.core.driver().paced[0]);
+        let pacing = Arc::clone(&rig.paced[0]);
         rig.submit(1, of(Class::High, write(nsid, 0, 8)), Some(vec![3; 4096]), 0);
         while rig.end_oldest() {}
         rig.submit(1, of(Class::Medium, write(nsid, 0, 1)), Some(vec![3; 512]), 0);
@@ -119,7 +118,7 @@ fn data_that_comes_whole_with_its_command_is_counted() {
 #[test]
 fn data_that_hosts_owe_is_known() {
     let mut rig = rig();
-    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    let pacing = Arc::clone(&rig.paced[0]);
     rig.queue(1, of(Class::High, write(DRIVE, 0, 64)), Some(vec![3; 32 << 10]), 0);
     rig.run_until_asked(1);
     assert_eq!(pacing.into[Class::High].read(), (0, 32 << 10));
@@ -133,7 +132,7 @@ fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_t
     let mut rig = Rig::new(&Plan { network: true, memory: 256 << 10, ..Plan::default() });
     let mut hosts = vec![1];
     hosts.extend((0..7).map(|_| rig.add_host()));
-    for pacing in &rig.core.driver().paced {
+    for pacing in &rig.paced {
         pacing.set_rtt(Duration::from_millis(10));
     }
     // More is always on its way than there are buffers for, and 16 KiB become free each ms.
@@ -173,7 +172,7 @@ fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
     let hosts: Vec<_> = (0..7).map(|_| rig.add_host()).collect();
     rig.add_host();
     let wrong = rig.connect_with(2, HostParams { data_digest: true, ..HostParams::default() });
-    for pacing in &rig.core.driver().paced {
+    for pacing in &rig.paced {
         pacing.set_rtt(Duration::from_millis(10));
     }
     rig.peers[wrong].sends = false;
@@ -193,12 +192,12 @@ fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
             let last = bytes.len() - 5;
             bytes[last] ^= 0xff;
             let end = bytes.split_off(last);
-            rig.peers[wrong].up.extend(bytes);
+            rig.peers[wrong].up().extend(bytes);
             rig.run();
             parked += u32::from(rig.states().iter().any(|(state, _)| *state == "parked"));
             bytes = end;
         }
-        rig.peers[wrong].up.extend(bytes);
+        rig.peers[wrong].up().extend(bytes);
         rig.pass(MS);
         rig.end_oldest();
     }
@@ -215,43 +214,36 @@ fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
 #[test]
 fn packets_carry_the_dscp_of_their_connections_class() {
     let mut rig = rig();
-    assert_eq!(rig.core.driver().dscps, [], "nothing is marked by the default");
+    assert_eq!(rig.dscps, [], "nothing is marked by the default");
     for qid in 2..40 {
         rig.connect(qid);
     }
-    let mut rules = Rules::clone(&rig.core.driver().rules);
-    rules.version = 2;
-    rules.class = Some(Class::High);
-    rules.dscp = PerClass { high: 34, ..PerClass::default() };
-    rig.core.driver().rules = Arc::new(rules.clone());
-    rig.run();
-    let mut marked = std::mem::take(&mut rig.core.driver().dscps);
+    let dscp = PerClass { high: 34, ..PerClass::default() };
+    rig.change_rules(|rules| {
+        (rules.class, rules.dscp, rules.mark) = (Some(Class::High), dscp, true);
+    });
+    let mut marked = std::mem::take(&mut rig.dscps);
     marked.sort_unstable_by_key(|(key, ..)| key.index);
     let keys: Vec<_> = rig.peers[1..].iter().map(|peer| (peer.key, 34, 4)).collect();
     assert_eq!(marked, keys, "all I/O queues, each once");
-    rules.version = 3;
-    rig.core.driver().rules = Arc::new(rules);
-    rig.run();
-    assert_eq!(rig.core.driver().dscps, [], "they are marked so already");
+    rig.change_rules(|_| {});
+    assert_eq!(rig.dscps, [], "they are marked so already");
 }
 
 #[test]
 fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
     let mut rig = rig();
-    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    let pacing = Arc::clone(&rig.paced[0]);
     pacing.set_r2t_rate(Some(1_000_000));
     for n in 0..3 {
         rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0);
     }
-    let mut rules = Rules::clone(&rig.core.driver().rules);
-    (rules.version, rules.class) = (2, Some(Class::High));
-    std::mem::swap(&mut rules.tenant, &mut rules.other);
-    let before = std::mem::replace(&mut rig.core.driver().rules, Arc::new(rules));
-    rig.run();
+    let (before, other) = (rig.shared.rules.borrow().tenant.clone(), rig.other.clone());
+    rig.change_rules(|rules| (rules.class, rules.tenant) = (Some(Class::High), other));
     for _ in 0..500 {
         rig.pass(MS);
     }
-    let seen = before.tenant.stats.get(0).unwrap().snapshot().write.ops;
+    let seen = before.stats.get(0).unwrap().snapshot().write.ops;
     assert_eq!(seen + rig.session_stats().write.ops, 3);
     assert!(rig.session_stats().write.ops >= 1, "{seen} were charged to the session before");
     assert_eq!(rig.core.driver().classes[Class::High].snapshot().write.ops, 3 - seen);
@@ -260,7 +252,7 @@ fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
 #[test]
 fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data() {
     let mut rig = rig();
-    rig.core.driver().paced[0].set_r2t_rate(Some(1_000_000));
+    rig.paced[0].set_r2t_rate(Some(1_000_000));
     let cids: Vec<u16> = (0..8)
         .map(|n| rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0))
         .collect();
@@ -276,14 +268,14 @@ fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data()
         let status = if aborted { Status::ABORT_REQUESTED } else { Status::SUCCESS };
         assert_eq!(rig.answer(1, *cid), Some(status), "command {n}");
     }
-    let waiting = rig.core.driver().paced[0].into[Class::Low].read().1;
+    let waiting = rig.paced[0].into[Class::Low].read().1;
     assert_eq!(waiting, 0, "none waits to be asked for");
 }
 
 #[test]
 fn e2_answers_leave_at_the_rate_that_the_target_itself_keeps_to() {
     let mut rig = rig();
-    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    let pacing = Arc::clone(&rig.paced[0]);
     // 256 KiB in 262 ms, but for what is handed over at once.
     pacing.set_out_rate(Some(1_000_000));
     pacing.set_held(true);
@@ -306,7 +298,7 @@ fn e2_answers_leave_at_the_rate_that_the_target_itself_keeps_to() {
 #[test]
 fn e2_answers_go_on_soon_after_their_rate_is_lifted() {
     let mut rig = rig();
-    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    let pacing = Arc::clone(&rig.paced[0]);
     pacing.set_out_rate(Some(1));
     pacing.set_held(true);
     pacing.hand_over(Answers::Window(32 << 10));

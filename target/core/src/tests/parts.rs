@@ -15,7 +15,7 @@ use fabric::nvme::Sqe;
 use fabric::queue::SlotId;
 use qtcp::pacing::Pacing;
 
-use super::machine::{Machine, Rules};
+use super::rig::{Machine, session_rules};
 use crate::accounts::Account;
 use crate::admin_data::AdminBuffer;
 use crate::budget::DataBudget;
@@ -24,13 +24,13 @@ use crate::changes::{Changes, Touched};
 use crate::commands::{Commands, State};
 use crate::context::waiting_max;
 use crate::flow_cache::{FlowCache, NamespaceFlow};
-use crate::heap::HeapArena;
 use crate::key::Key;
 use crate::lease::LeaseGate;
 use crate::memory::{Memory as _, Use};
 use crate::pacer::{Next, R2tPacer, Turn};
 use crate::progress::Owed;
 use crate::stages::Stages;
+use crate::testing::{HeapArena, Rules};
 
 const KIB: usize = 1 << 10;
 
@@ -123,7 +123,7 @@ fn what_a_host_owes_is_what_it_was_asked_for() {
 /// Makes a gate to `bytes` bytes of memory, and a flow to it.
 fn gate(bytes: usize) -> (LeaseGate<u32>, MemoryFlowId) {
     let mut gate = LeaseGate::new(&OrderSettings::default(), bytes);
-    let session = Arc::clone(&Rules::new(10).tenant.session);
+    let session = Arc::clone(&session_rules(10).tenant.session);
     let flow = gate.gate().flow(&session, HostId(1));
     (gate, flow)
 }
@@ -167,7 +167,7 @@ fn stages() -> Stages {
 }
 
 fn entry(stages: &mut Stages, nsid: u32, backend: u64) -> NamespaceFlow {
-    let session = Arc::clone(&Rules::new(10).tenant.session);
+    let session = Arc::clone(&session_rules(10).tenant.session);
     let connection = ConnectionClass { priority: 0, weighted: false, dscp: None, listener: None };
     NamespaceFlow {
         nsid,
@@ -185,7 +185,7 @@ fn entry(stages: &mut Stages, nsid: u32, backend: u64) -> NamespaceFlow {
 #[test]
 fn f4_memory_for_hosts_data_is_left_to_the_tenant_that_it_is_set_aside_for() {
     let mut stages = stages();
-    let session = Arc::clone(&Rules::new(10).tenant.session);
+    let session = Arc::clone(&session_rules(10).tenant.session);
     session.set_aside(64 << 10);
     assert_eq!(stages.gate.left_aside(), 0, "none of the tenant's flows is here");
     let flow = stages.gate.flow(&session, HostId(1));
@@ -248,14 +248,14 @@ fn commands_are_charged_again_when_an_entry_was_given_up() {
 #[test]
 fn reactors_have_like_parts_of_the_commands_that_may_wait_and_one_at_least() {
     for (all, reactors, each) in [(10, 1, 10), (10, 4, 2), (3, 4, 1), (10, 0, 10)] {
-        let rules = Rules { queue: all, ..Rules::new(1) };
+        let rules = Rules { queue: all, ..session_rules(1) };
         assert_eq!(waiting_max(&rules, reactors), each, "{all} of {reactors}");
     }
 }
 
 #[test]
 fn changes_are_carried_out_until_none_is_left() {
-    let session = || Arc::clone(&Rules::new(10).tenant.session);
+    let session = || Arc::clone(&session_rules(10).tenant.session);
     let nothing = Touched::default();
     assert!(nothing.is_empty());
     let sessions = Touched { sessions: vec![session()], ..Touched::default() };
@@ -401,7 +401,7 @@ fn tokens_of_a_long_time_are_kept_for_a_host_that_is_waited_for() {
 fn stages_wait_while_a_command_waits_in_them() {
     let mut stages = stages();
     assert!(!stages.waits());
-    let session = Arc::clone(&Rules::new(10).tenant.session);
+    let session = Arc::clone(&session_rules(10).tenant.session);
     let flow = stages.gate.flow(&session, HostId(1));
     let item = (Key { index: 0, generation: 0 }, SlotId(1));
     let waiting = stages.gate.enqueue(flow, Class::Low, 4096, item);

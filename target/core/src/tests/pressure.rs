@@ -148,9 +148,8 @@ fn commands_that_need_no_device_are_charged_to_their_sessions_limit() {
         (read(MEMORY, 0, 1), None, 512),
     ] {
         let mut rig = Rig::new(&Plan::default());
-        let rules = std::sync::Arc::make_mut(&mut rig.core.driver().rules);
-        (rules.tenant, rules.version) = (rules.limited.clone(), 2);
-        rig.run();
+        let limited = rig.limited.clone();
+        rig.change_rules(|rules| rules.tenant = limited);
         let mut answered = 0;
         // A second in which the host has 64 commands in the target at any time.
         let mut waiting: Vec<u16> = Vec::new();

@@ -6,39 +6,55 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arbitration::Class;
 use arbitration::arbiter::Waiters;
+use arbitration::container::Scheduler;
+use arbitration::credit::Caps;
+use arbitration::device::{ContainerRules, DeviceRules};
+use arbitration::limit::Rate;
 use arbitration::overload::RetryDelays;
+use arbitration::session::{RootSpec, SessionSpec, Sessions};
 use arbitration::settings::WindowRule;
-use arbitration::{Class, PerClass};
 use fabric::Nanos;
-use fabric::controller::{
-    AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
-    Readiness, SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
-};
+use fabric::controller::{BackendId, ListenerId, Service, ServiceConfig, TransportType};
 use fabric::fabrics::DISCOVERY_NQN;
 use fabric::host::commands;
-use fabric::nvm::{BlockFormat, IoCommand};
+use fabric::nvm::BlockFormat;
 use fabric::nvme::{Sqe, Status, opcode};
-use fabric::queue::{HostReceived, HostTransport as _};
-use fabric::tcp::{Batch, HostConnection, HostParams, TargetConnection, TargetParams};
+use fabric::queue::{Either, HostReceived, HostTransport, Inbox as _};
+use fabric::rdma::wire::{QueueParams, TargetQueue};
+use fabric::tcp::{HostParams, TargetConnection, TargetParams, Tx};
+use qtcp::pacing::Pacing;
 use zerocopy::little_endian::{U16, U32};
 
-use super::machine::{Disk, Machine, Op, Rules};
 use crate::connection::Accepted;
 use crate::context::Settings;
 use crate::core::Core;
-use crate::device::{Data, Immediate as _};
-use crate::driver::{DataPlace, Ended, Started};
-use crate::heap::{HeapArena, HeapBuffer};
 use crate::key::Key;
-use crate::payload::TxData;
-use crate::stats::{IoStats, QueueStats};
-use crate::workload_table::WorkloadTable;
+use crate::policies::Tenant;
+use crate::stats::QueueStats;
+use crate::testing;
+use crate::testing::wire::{self, Batch, Carrier, Down, HostEnd, Up, Written};
+use crate::testing::{
+    HeapArena, Input, Kind, Op, Ram, Receive, Rules, Shared, end_job, listener, namespace,
+};
+
+pub(super) type Machine = testing::Machine<Ram>;
+type Disk = testing::Disk<Ram>;
 
 pub(super) const NQN: &str = "nqn.2026-01.io.sluicegate:core";
 /// The most data that a command moves, in bytes.
 const MAX_TRANSFER: u32 = 64 << 10;
 const LISTENER: ListenerId = ListenerId(1);
+/// The parameters of queue pairs.
+const PAIR: QueueParams = QueueParams {
+    qid: 0,
+    entries: 128,
+    in_capsule_data: 4096,
+    reads: 4,
+    max_read: 16 << 10,
+    posts: 64,
+};
 pub(super) const MS: u64 = 1_000_000;
 
 /// The two namespaces: one whose commands are carried out on the spot, one whose commands are in
@@ -47,24 +63,15 @@ pub(super) const MEMORY: u32 = 1;
 pub(super) const DRIVE: u32 = 2;
 pub(super) const BLOCKS: u64 = 1 << 17;
 
-/// What a reactor receives of a connection.
-#[derive(Debug)]
-enum Receiving {
-    No,
-    Stream,
-    Chunk,
-    Once(Option<DataPlace<HeapBuffer>>),
-}
-
 /// A connection, and the host at its other end.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) key: Key,
-    pub(super) host: HostConnection<Rc<Vec<u8>>>,
-    /// Bytes of the host that the reactor has not received.
-    pub(super) up: VecDeque<u8>,
-    receiving: Receiving,
-    sending: Option<Batch<TxData<HeapBuffer>>>,
+    pub(super) host: HostEnd,
+    /// What the host has sent and the reactor has not received.
+    up: Up,
+    receiving: Option<Receive>,
+    sending: VecDeque<Batch>,
     /// Whether the host sends what it has to send, and reads what there is to read.
     pub(super) sends: bool,
     pub(super) reads: bool,
@@ -85,10 +92,19 @@ pub(super) struct Peer {
 #[derive(Debug)]
 pub(super) struct Rig {
     pub(super) core: Core<Machine>,
+    pub(super) shared: Rc<Shared<Ram>>,
     pub(super) now: Nanos,
+    carrier: Carrier,
     pub(super) peers: Vec<Peer>,
     /// Bytes that were received straight into buffers of commands.
     pub(super) placed: usize,
+    /// What the network's stage has of connections that it looks after.
+    pub(super) paced: Vec<Arc<Pacing>>,
+    /// What connections' packets carry: DSCP and priority.
+    pub(super) dscps: Vec<(Key, u8, i32)>,
+    /// Another session, and one that may have a thousand commands a second.
+    pub(super) other: Tenant,
+    pub(super) limited: Tenant,
     /// The controller of the queues that connect now, and the number of its host.
     controller: u16,
     host: u8,
@@ -109,6 +125,8 @@ pub(super) struct Plan {
     pub(super) stages: bool,
     /// The delays that refused commands are told.
     pub(super) retry_delays: RetryDelays,
+    /// What carries the queues.
+    pub(super) carrier: Carrier,
 }
 
 impl Default for Plan {
@@ -120,6 +138,7 @@ impl Default for Plan {
             network: false,
             stages: true,
             retry_delays: RetryDelays::DEFAULT,
+            carrier: Carrier::Tcp,
         }
     }
 }
@@ -133,42 +152,33 @@ fn service() -> Service {
         weighted_round_robin: true,
         ..ServiceConfig::default()
     };
-    let mut service = Service::new(config).unwrap();
-    let subsystem = SubsystemSpec {
-        nqn: NQN.to_owned(),
-        serial: "CORE".to_owned(),
-        model: "Core".to_owned(),
-        allow_any_host: true,
-        hosts: Vec::new(),
-    };
-    service.add_subsystem(Nanos(0), subsystem).unwrap();
-    let listener = ListenerSpec {
-        id: LISTENER,
-        transport: TransportType::Tcp,
-        traddr: "127.0.0.1".to_owned(),
-        family: AddressFamily::Ipv4,
-        trsvcid: "4420".to_owned(),
-        discovery_only: false,
-        subsystems: None,
-        secure_channel: SecureChannel::Off,
-    };
-    service.add_listener(Nanos(0), listener).unwrap();
+    let listener = listener(LISTENER, TransportType::Tcp);
+    let mut service = testing::service(Nanos(0), config, NQN, listener).unwrap();
     for nsid in [MEMORY, DRIVE] {
-        let namespace = Namespace {
-            nsid,
-            uuid: [u8::try_from(nsid).unwrap(); 16],
-            nguid: [0; 16],
-            geometry: Geometry { format: BlockFormat::BYTES_512, blocks: BLOCKS },
-            features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
-            hosts: None,
-            backend: BackendId(u64::from(nsid)),
-            readiness: Readiness::Ready,
-            identify: None,
-            device: None,
-        };
+        let namespace = namespace(nsid, BlockFormat::BYTES_512, BLOCKS);
         service.add_namespace(Nanos(0), NQN, namespace).unwrap();
     }
     service
+}
+
+/// Sessions of which one may wait with `queue` commands, which all commands are charged to.
+fn sessions(queue: u32) -> Sessions {
+    let caps = Caps { operations: 1000, payload: 1 << 20 };
+    let root = RootSpec { caps, bounded: true, queue };
+    let mut sessions = Sessions::new(&root);
+    let named = |name: &str| SessionSpec { name: name.to_owned(), ..SessionSpec::default() };
+    let limited = SessionSpec { iops: Rate::per_second(1000), ..named("limited") };
+    sessions.apply(Nanos(0), &root, &[named("other"), limited]).unwrap();
+    sessions
+}
+
+/// Rules by which `queue` commands of the one session may wait.
+pub(super) fn session_rules(queue: u32) -> Rules {
+    Rules::new(Tenant::new(sessions(queue).root(), 1))
+}
+
+fn disk(kind: Kind, rules: DeviceRules) -> Arc<Disk> {
+    Disk::new(kind, Ram::new(BLOCKS), (BLOCKS, BlockFormat::BYTES_512), rules, 1)
 }
 
 /// Makes an I/O command on some blocks.
@@ -196,25 +206,19 @@ impl Rig {
     /// Makes the same reactor with slices of `slice` bytes at the drive.
     pub(super) fn with_slices(plan: &Plan, slice: u32) -> Self {
         let now = Nanos(1_000_000_000);
-        let drive = Disk::new(false, BLOCKS, WindowRule::Fixed(plan.window));
-        let disks = [(MEMORY, Disk::new(true, BLOCKS, WindowRule::Off)), (DRIVE, drive)];
-        #[expect(clippy::arc_with_non_send_sync, reason = "what the core takes; one thread has it")]
-        let disks = disks.map(|(nsid, disk)| (BackendId(u64::from(nsid)), Arc::new(disk)));
-        let machine = Machine {
-            service: service(),
-            rules: Arc::new(Rules { enabled: plan.stages, ..Rules::new(plan.queue) }),
-            disks: HashMap::from(disks),
-            network: plan.network,
-            paced: Vec::new(),
-            classes: PerClass::from_fn(|_| IoStats::default()),
-            workloads: WorkloadTable::new(1),
-            ops: Vec::new(),
-            launched: Vec::new(),
-            dscps: Vec::new(),
-            notices: Vec::new(),
-            smart: SmartCounters::default(),
-            now,
-        };
+        let disk = |kind, window| disk(kind, DeviceRules { window, ..DeviceRules::default() });
+        let disks = HashMap::from([
+            (BackendId(u64::from(MEMORY)), disk(Kind::Immediate, WindowRule::Off)),
+            (BackendId(u64::from(DRIVE)), disk(Kind::Queued, WindowRule::Fixed(plan.window))),
+        ]);
+        let sessions = sessions(plan.queue);
+        let [other, limited] =
+            ["other", "limited"].map(|name| Tenant::new(sessions.named(name).unwrap(), 1));
+        let tenant = Tenant::new(sessions.root(), 1);
+        let rules = Rules { enabled: plan.stages, ..Rules::new(tenant) };
+        let shared = Shared::new(service(), rules, disks, 1);
+        let mut machine = Machine::new(&shared);
+        machine.network = plan.network;
         let settings = Settings {
             reactor: 0,
             reactors: 1,
@@ -228,7 +232,20 @@ impl Rig {
         };
         let memory = (HeapArena::new(plan.memory, 64 << 10), HeapArena::new(64 << 10, 4096));
         let core = Core::new(machine, settings, Arc::new(Waiters::new(1)), memory, now);
-        let mut rig = Self { core, now, peers: Vec::new(), placed: 0, controller: 0xffff, host: 0 };
+        let mut rig = Self {
+            core,
+            shared,
+            now,
+            carrier: plan.carrier,
+            peers: Vec::new(),
+            placed: 0,
+            paced: Vec::new(),
+            dscps: Vec::new(),
+            other,
+            limited,
+            controller: 0xffff,
+            host: 0,
+        };
         rig.add_host();
         rig
     }
@@ -236,10 +253,25 @@ impl Rig {
     /// Puts a drive in the place of the one that no command has used yet, which takes one command at a
     /// time and orders them by place and by deadline.
     pub(super) fn order_by_place(&mut self, deadline_ns: u64) {
-        let drive = Disk::ordered(BLOCKS, deadline_ns);
-        #[expect(clippy::arc_with_non_send_sync, reason = "what the core takes; one thread has it")]
-        let drive = Arc::new(drive);
-        self.core.driver().disks.insert(BackendId(u64::from(DRIVE)), drive);
+        let scheduler = Scheduler::Containers;
+        let containers = Some(ContainerRules { scheduler, capacity: 16, deadline_ns });
+        let window = WindowRule::Fixed(1);
+        let rules = DeviceRules { window, containers, ..DeviceRules::default() };
+        let drive = disk(Kind::Queued, rules);
+        self.shared.disks.borrow_mut().insert(BackendId(u64::from(DRIVE)), drive);
+    }
+
+    /// Makes the memory a model of a slow device, whose commands take this time.
+    pub(super) fn delay_memory(&mut self, ns: u64) {
+        let disk = self.disk(MEMORY);
+        disk.content.delay_ns.set(ns);
+        disk.set_kind(Kind::Timed);
+    }
+
+    /// Changes the settings of quality of service, and runs until nothing happens any more.
+    pub(super) fn change_rules(&mut self, change: impl FnOnce(&mut Rules)) {
+        self.shared.change_rules(change);
+        self.run();
     }
 
     /// Connects another host: the admin queue of a controller, and an I/O queue, the number of whose
@@ -298,7 +330,7 @@ impl Rig {
     }
 
     fn connect_as(&mut self, qid: u16, params: HostParams, class: Option<Class>) -> usize {
-        let peer = self.accept_with(params, Ipv4Addr::LOCALHOST.into());
+        let peer = self.accept_as(qid, params, Ipv4Addr::LOCALHOST.into());
         let host = format!("nqn.2026-01.io:host{}", self.host);
         let data = commands::connect_data([self.host; 16], self.controller, NQN, &host);
         let (entries, kato) = if qid == 0 { (32, 120_000) } else { (128, 0) };
@@ -331,9 +363,23 @@ impl Rig {
     /// Accepts a connection from an address, whose host asks for these parameters; the number of
     /// its peer.
     pub(super) fn accept_with(&mut self, params: HostParams, address: IpAddr) -> usize {
+        self.accept_as(0, params, address)
+    }
+
+    fn accept_as(&mut self, qid: u16, params: HostParams, address: IpAddr) -> usize {
         let (stats, in_flight) = (Arc::<QueueStats>::default(), Arc::<AtomicU32>::default());
+        let (transport, host) = match self.carrier {
+            Carrier::Tcp => {
+                let target = TargetConnection::new(TargetParams::for_transfers(MAX_TRANSFER));
+                (Either::Left(target), wire::host_over_tcp(params))
+            }
+            Carrier::Rdma => {
+                let target = TargetQueue::new(QueueParams { qid, ..PAIR });
+                (Either::Right(target), wire::host_over_rdma(MAX_TRANSFER, true))
+            }
+        };
         let key = self.core.accept(Accepted {
-            transport: TargetConnection::new(TargetParams::for_transfers(MAX_TRANSFER)),
+            transport,
             listener: LISTENER,
             peer: address,
             tos: None,
@@ -343,10 +389,10 @@ impl Rig {
         self.core.start(key);
         self.peers.push(Peer {
             key,
-            host: HostConnection::new(params),
-            up: VecDeque::new(),
-            receiving: Receiving::No,
-            sending: None,
+            host,
+            up: Up::new(self.carrier),
+            receiving: None,
+            sending: VecDeque::new(),
             sends: true,
             reads: true,
             answers: HashMap::new(),
@@ -358,6 +404,9 @@ impl Rig {
             shut_down: false,
             ended: None,
         });
+        if self.carrier == Carrier::Rdma {
+            self.peers.last_mut().unwrap().hear(Either::Right(&[]));
+        }
         self.run();
         self.peers.len() - 1
     }
@@ -394,7 +443,7 @@ impl Rig {
 
     /// Takes the bytes that a host has to send.
     pub(super) fn bytes_of(&mut self, peer: usize) -> Vec<u8> {
-        let (mut all, tx) = (Vec::new(), self.peers[peer].host.tx());
+        let (mut all, tx) = (Vec::new(), self.peers[peer].tx());
         while tx.in_flight() || tx.begin() {
             let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
             tx.advance(bytes.len());
@@ -418,11 +467,8 @@ impl Rig {
     /// Puts what a host has to send on the wire.
     pub(super) fn take_from_host(&mut self, peer: usize) {
         let Some(peer) = self.peers.get_mut(peer) else { return };
-        let tx = peer.host.tx();
-        while peer.sends && (tx.in_flight() || tx.begin()) {
-            let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
-            tx.advance(bytes.len());
-            peer.up.extend(bytes);
+        if peer.sends {
+            peer.up.fill(&mut peer.host, usize::MAX);
         }
     }
 
@@ -449,20 +495,12 @@ impl Rig {
 
     /// Ends the command that has been in the drive for longest. Whether there was one.
     pub(super) fn end_oldest(&mut self) -> bool {
-        if self.core.driver().launched.is_empty() {
+        if self.core.driver().jobs.is_empty() {
             return false;
         }
-        let mut job = self.core.driver().launched.remove(0);
-        let data = match (&job.command, &mut job.buffer) {
-            (IoCommand::Read { .. }, Some(buffer)) => Data::Read(buffer),
-            (_, Some(buffer)) => Data::Write(buffer),
-            (_, None) => Data::None,
-        };
-        let status = job.device.run(&job.command, data);
+        let job = self.core.driver().jobs.remove(0);
         self.core.set_time(self.now);
-        let key = job.connection();
-        let ended = Ended::<Machine> { job, result: 0, status };
-        self.core.job_ended(key, Started::<Machine>::Ended(ended));
+        Input::JobEnded(end_job(job, None)).put(&mut self.core);
         self.run();
         true
     }
@@ -474,11 +512,11 @@ impl Rig {
 
     /// Returns the statistics of the session, which all commands are charged to.
     pub(super) fn session_stats(&mut self) -> crate::stats::IoSnapshot {
-        self.core.driver().rules.tenant.stats.get(0).unwrap().snapshot()
+        self.shared.rules.borrow().tenant.stats.get(0).unwrap().snapshot()
     }
 
-    pub(super) fn disk(&mut self, nsid: u32) -> Arc<Disk> {
-        Arc::clone(&self.core.driver().disks[&BackendId(u64::from(nsid))])
+    pub(super) fn disk(&self, nsid: u32) -> Arc<Disk> {
+        self.shared.disk(BackendId(u64::from(nsid))).unwrap()
     }
 
     /// Commands in the target, as the connection's metric says.
@@ -488,12 +526,12 @@ impl Rig {
 
     /// Says whether the reactor receives from a connection one chunk at a time.
     pub(super) fn receives_by_chunk(&self, peer: usize) -> bool {
-        matches!(self.peers[peer].receiving, Receiving::Chunk)
+        matches!(self.peers[peer].receiving, Some(Receive::Chunk))
     }
 
     /// Tells the reactor that there is no memory to receive into for a connection.
     pub(super) fn starve(&mut self, peer: usize) {
-        self.peers[peer].receiving = Receiving::No;
+        self.peers[peer].receiving = None;
         self.core.receive_starved(self.peers[peer].key);
     }
 
@@ -509,7 +547,7 @@ impl Rig {
 
     /// Runs until a host was asked for data, which it does not send.
     pub(super) fn run_until_asked(&mut self, peer: usize) {
-        let before = self.peers[peer].host.tx().pending_bytes();
+        let before = self.peers[peer].tx().pending_bytes();
         assert!(before > 0, "there is a command to send");
         self.turn();
         self.peers[peer].sends = false;
@@ -531,14 +569,27 @@ impl Rig {
         }
         self.core.end();
         any |= self.core.idle_until().is_none_or(|at| at <= self.now);
+        for (key, receive) in std::mem::take(&mut self.core.driver().receives) {
+            any = true;
+            let stops = receive.is_none();
+            self.peer(key).receiving = receive;
+            if stops {
+                self.core.receive_ended(key, None);
+            }
+        }
         for op in std::mem::take(&mut self.core.driver().ops) {
             any |= self.carry_out(op);
         }
-        while let Some(action) = self.core.driver().service.poll_action() {
+        while let Some(action) = self.shared.take_action() {
             any = true;
             self.core.act(action);
         }
         any
+    }
+
+    fn peer(&mut self, key: Key) -> &mut Peer {
+        let found = self.peers.iter_mut().find(|peer| peer.key == key && peer.ended.is_none());
+        found.expect("a connection")
     }
 
     /// Brings bytes of a connection to their other end. Whether there were any.
@@ -546,41 +597,34 @@ impl Rig {
         self.take_from_host(index);
         let Some(peer) = self.peers.get_mut(index) else { return false };
         let mut any = false;
-        if !peer.up.is_empty() && !matches!(peer.receiving, Receiving::No) {
+        if !peer.up.is_empty()
+            && let Some(receiving) = peer.receiving.take()
+        {
             any = true;
-            match std::mem::replace(&mut peer.receiving, Receiving::No) {
-                Receiving::Once(mut place) => {
-                    let mut placed = 0;
-                    for to in place.iter_mut().flat_map(DataPlace::bytes_mut) {
-                        let Some(byte) = peer.up.pop_front() else { break };
-                        (*to, placed) = (byte, placed + 1);
-                    }
-                    self.placed += placed;
-                    let rest: Vec<u8> = peer.up.drain(..peer.up.len().min(4096)).collect();
-                    self.core.received_once(peer.key, place, placed, &rest);
-                }
-                Receiving::Chunk => {
-                    let length = peer.up.len().min(16 << 10);
-                    let bytes: Vec<u8> = peer.up.drain(..length).collect();
-                    self.core.received(peer.key, &bytes);
-                    self.core.receive_ended(peer.key, None);
-                }
-                other => {
-                    let length = peer.up.len().min(16 << 10);
-                    let bytes: Vec<u8> = peer.up.drain(..length).collect();
-                    peer.receiving = other;
-                    self.core.received(peer.key, &bytes);
+            if let Receive::Once(mut place) = receiving {
+                let placed = peer.up.take_into(place.as_mut(), usize::MAX);
+                self.placed += placed;
+                let rest = peer.up.take(4096);
+                self.core.received_once(peer.key, place, placed, rest.kept());
+            } else {
+                let chunk = peer.up.take(16 << 10);
+                self.core.received(peer.key, chunk.kept());
+                match receiving {
+                    Receive::Chunk => self.core.receive_ended(peer.key, None),
+                    stream => peer.receiving = Some(stream),
                 }
             }
         }
         let Some(peer) = self.peers.get_mut(index) else { return any };
-        if peer.reads
-            && let Some(mut batch) = peer.sending.take()
+        while peer.reads
+            && let Some(mut batch) = peer.sending.pop_front()
         {
             any = true;
-            let bytes: Vec<u8> = batch.slices().flatten().copied().collect();
-            batch.advance(bytes.len());
-            hear(peer, &bytes);
+            let (mut down, mut sent, mut all) = (Down::new(self.carrier), 0, false);
+            while !all {
+                all = down.fill(&mut batch, usize::MAX, &mut sent);
+                peer.hear(down.take(usize::MAX).kept());
+            }
             self.core.sent(peer.key, batch, None);
         }
         any
@@ -589,57 +633,70 @@ impl Rig {
     /// Does what the reactor wants done. Returns whether that changes anything: a connection that
     /// ends is shut down in each turn until it has ended.
     fn carry_out(&mut self, op: Op) -> bool {
-        let key = match &op {
-            Op::Receive(key) | Op::ReceiveChunk(key) => *key,
-            Op::StopReceiving(key) | Op::ReceiveOnce(key, _) => *key,
-            Op::Send(key, _) | Op::ShutDown(key) | Op::Ended(key, _) => *key,
-        };
-        let found = self.peers.iter_mut().find(|peer| peer.key == key && peer.ended.is_none());
-        let peer = found.expect("a connection");
         match op {
-            Op::Receive(_) => peer.receiving = Receiving::Stream,
-            Op::ReceiveChunk(_) => peer.receiving = Receiving::Chunk,
-            Op::ReceiveOnce(_, place) => peer.receiving = Receiving::Once(place),
-            Op::StopReceiving(_) => {
-                peer.receiving = Receiving::No;
-                self.core.receive_ended(key, None);
-            }
-            Op::Send(_, batch) => peer.sending = Some(batch),
-            Op::ShutDown(_) => {
+            Op::Send(key, batch) => self.peer(key).sending.push_back(batch),
+            Op::ShutDown(key) => {
+                let peer = self.peer(key);
                 peer.shut_down = true;
-                let before = std::mem::replace(&mut peer.receiving, Receiving::No);
-                let (receives, batch) = (!matches!(before, Receiving::No), peer.sending.take());
-                let any = receives || batch.is_some();
-                if receives {
+                let (receiving, batches) =
+                    (peer.receiving.take(), std::mem::take(&mut peer.sending));
+                let any = receiving.is_some() || !batches.is_empty();
+                if receiving.is_some() {
                     self.core.receive_ended(key, Some("shut down".into()));
                 }
-                if let Some(batch) = batch {
+                for batch in batches {
                     self.core.sent(key, batch, Some("shut down".into()));
                 }
                 return any;
             }
-            Op::Ended(_, reason) => peer.ended = Some(reason),
+            Op::Ended(key, reason) => self.peer(key).ended = Some(reason),
+            Op::Mark(key, dscp, priority) => {
+                self.dscps.push((key, dscp, priority));
+                return false;
+            }
+            Op::Join(_, pacing) => {
+                self.paced.push(pacing);
+                return false;
+            }
+            Op::Wake(_) => return false,
+            Op::Fetch(key, fetch, mut place) => {
+                let bytes = wire::fetch(&mut self.peer(key).host, &fetch, place.as_mut()).unwrap();
+                self.core.fetched(key, (&fetch, &bytes), place, None);
+            }
         }
         true
     }
 }
 
-/// Gives bytes to a host.
-fn hear(peer: &mut Peer, bytes: &[u8]) {
-    let mut input = bytes;
-    while let Some(event) = peer.host.next(&mut input).unwrap() {
-        match event {
-            HostReceived::ReadData { cid, offset, bytes } => {
-                let data = peer.data.get_mut(&cid).unwrap();
-                data[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+impl Peer {
+    /// Returns the bytes that the host has sent and the reactor has not received.
+    pub(super) fn up(&mut self) -> &mut VecDeque<u8> {
+        let Up::Bytes(bytes) = &mut self.up else { panic!("capsules are no bytes") };
+        bytes
+    }
+
+    /// Returns what the host is to send.
+    pub(super) fn tx(&mut self) -> &mut Tx<Written> {
+        let Either::Left(host) = &mut self.host else { panic!("a queue pair sends no bytes") };
+        host.tx()
+    }
+
+    /// Gives the host what has arrived.
+    fn hear(&mut self, mut input: <HostEnd as HostTransport>::Chunk<'_>) {
+        while let Some(event) = self.host.next(&mut input).unwrap() {
+            match event {
+                HostReceived::ReadData { cid, offset, bytes } => {
+                    let data = self.data.get_mut(&cid).unwrap();
+                    data[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+                }
+                HostReceived::Response { cid, cqe, .. } => {
+                    let twice = self.answers.insert(cid, (cqe.status(), cqe.result.get()));
+                    assert!(twice.is_none(), "command {cid} was answered twice");
+                    self.order.push(cid);
+                }
+                HostReceived::Ready { .. } => {}
+                other => panic!("the host hears: {other:?}"),
             }
-            HostReceived::Response { cid, cqe, .. } => {
-                let twice = peer.answers.insert(cid, (cqe.status(), cqe.result.get()));
-                assert!(twice.is_none(), "command {cid} was answered twice");
-                peer.order.push(cid);
-            }
-            HostReceived::Ready { .. } => {}
-            other => panic!("the host hears: {other:?}"),
         }
     }
 }

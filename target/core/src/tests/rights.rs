@@ -1,14 +1,11 @@
 //! What hosts may do, while this changes: which namespaces their commands reach, that a reader's
 //! commands write nothing, and that no command has a higher class than its host may have.
 
-use std::sync::Arc;
-
 use arbitration::{Class, PerClass};
 use fabric::controller::{AllowedHost, HostRights};
 use fabric::nvme::{Sqe, Status, opcode};
 use proptest::prelude::*;
 
-use super::machine::Rules;
 use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, io, read, write};
 
 /// The name of the first host.
@@ -17,9 +14,10 @@ const HOST: &str = "nqn.2026-01.io:host1";
 /// Gives the first host these rights, of which it had others or none.
 fn allow(rig: &mut Rig, rights: HostRights) {
     let (now, host) = (rig.now, AllowedHost { rights, ..HOST.into() });
-    let service = &mut rig.core.driver().service;
-    let known = service.set_host(now, NQN, host.clone());
-    known.or_else(|_| service.add_host(now, NQN, host)).unwrap();
+    rig.shared.with_service(|service| {
+        let known = service.set_host(now, NQN, host.clone());
+        known.or_else(|_| service.add_host(now, NQN, host)).unwrap();
+    });
     rig.run();
 }
 
@@ -143,15 +141,13 @@ fn commands_that_wait_have_the_class_that_their_host_may_have_when_their_turn_co
 #[test]
 fn a_connection_has_no_higher_class_than_its_host_may_have() {
     let mut rig = Rig::new(&Plan::default());
-    let mut rules = Rules::clone(&rig.core.driver().rules);
-    rules.version = 2;
-    rules.class = Some(Class::High);
-    rules.dscp = PerClass { urgent: 46, high: 34, medium: 18, low: 8 };
-    rig.core.driver().rules = Arc::new(rules);
-    rig.run();
+    let dscp = PerClass { urgent: 46, high: 34, medium: 18, low: 8 };
+    rig.change_rules(|rules| {
+        (rules.class, rules.dscp, rules.mark) = (Some(Class::High), dscp, true);
+    });
     let marked = |rig: &mut Rig| {
         rig.call(1, read(MEMORY, 0, 1), None, 512);
-        let dscps = std::mem::take(&mut rig.core.driver().dscps);
+        let dscps = std::mem::take(&mut rig.dscps);
         dscps.into_iter().map(|(_, dscp, _)| dscp).collect::<Vec<u8>>()
     };
     assert_eq!(marked(&mut rig), [34]);

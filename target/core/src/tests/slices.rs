@@ -31,7 +31,7 @@ fn in_drive(rig: &mut Rig) -> Vec<LbaRange> {
         | IoCommand::Read { range, .. } => Some(*range),
         _ => None,
     };
-    rig.core.driver().launched.iter().filter_map(|job| range(&job.command)).collect()
+    rig.core.driver().jobs.iter().filter_map(|job| range(&job.command)).collect()
 }
 
 #[test]
@@ -156,8 +156,7 @@ fn an_abort_during_the_last_slice_comes_too_late() {
 fn a_slice_that_fails_is_the_last() {
     for nsid in [MEMORY, DRIVE] {
         let mut rig = Rig::with_slices(&Plan::default(), 1 << 10);
-        let disks = &rig.core.driver().disks;
-        disks[&fabric::controller::BackendId(u64::from(nsid))].fails.set(Some(Status::WRITE_FAULT));
+        rig.disk(nsid).content.fails.set(Some(Status::WRITE_FAULT));
         let large = rig.submit(1, zeroes(nsid, SLICE), None, 0);
         rig.end_oldest();
         let status = rig.answer(1, large).map(without_more);

@@ -7,7 +7,7 @@ use super::rig::{MEMORY, MS, Plan, Rig, io, read, write};
 /// A rig whose commands to memory are complete after 5 ms.
 fn slow() -> Rig {
     let mut rig = Rig::new(&Plan::default());
-    rig.disk(MEMORY).delay_ns.set(Some(5 * MS));
+    rig.delay_memory(5 * MS);
     rig
 }
 
@@ -48,7 +48,7 @@ fn a_connection_with_a_command_in_a_slow_device_ends_when_that_is_over() {
 #[test]
 fn slices_at_a_slow_device_follow_one_another() {
     let mut rig = Rig::with_slices(&Plan::default(), 4096);
-    rig.disk(MEMORY).delay_ns.set(Some(5 * MS));
+    rig.delay_memory(5 * MS);
     // Ten slices of eight blocks.
     let large = rig.submit(1, io(opcode::io::WRITE_ZEROES, MEMORY, 0, 80), None, 0);
     let mut took = 0;

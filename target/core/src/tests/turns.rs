@@ -2,7 +2,6 @@
 //! others keep no turn, no memory to receive into and no room for answers from them.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 use fabric::host::commands::deallocate;
 use fabric::nvme::{Sqe, Status, opcode};
@@ -166,7 +165,7 @@ fn a_host_that_does_not_read_its_answers_to_admin_commands_is_not_read_from() {
 fn unread(held: bool) -> (Rig, Vec<u16>, usize) {
     let plan = Plan { memory: 64 << 20, network: true, stages: false, ..Plan::default() };
     let mut rig = Rig::new(&plan);
-    rig.core.driver().paced[0].set_held(held);
+    rig.paced[0].set_held(held);
     rig.peers[1].reads = false;
     let mut cids = Vec::new();
     for n in 0..127 {
@@ -218,7 +217,7 @@ fn what_a_connection_is_told_at_its_end_waits_for_a_second() {
     let mut rig = Rig::new(&Plan::default());
     rig.peers[1].reads = false;
     // Nothing that a host may send.
-    rig.peers[1].up.extend([0xff; 128]);
+    rig.peers[1].up().extend([0xff; 128]);
     rig.run();
     let at = rig.core.idle_until().expect("nothing to do before");
     assert!(at.0 - rig.now.0 <= 1000 * MS);
@@ -266,9 +265,8 @@ fn new_weights_hold_for_commands_that_wait_already() {
         rig.queue(other, read(DRIVE, lba, 1), None, 512);
     }
     rig.run();
-    let rules = Arc::make_mut(&mut rig.core.driver().rules);
-    rules.version += 1;
-    rules.order.weights = arbitration::settings::Weights { high: 1, medium: 1, low: 4 };
+    let weights = arbitration::settings::Weights { high: 1, medium: 1, low: 4 };
+    rig.shared.change_rules(|rules| rules.order.weights = weights);
     for _ in 0..50 {
         rig.end_oldest();
     }

@@ -4,36 +4,21 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use fabric::Nanos;
-use fabric::loopback::{ToHost, ToTarget};
-use fabric::queue::{Fetch, Payload as _};
-use fabric::rdma::wire::Post;
-use fabric::rdma::wire::host_nic::Incoming;
-use sluice_core::{DataPlace, Key};
-use zerocopy::IntoBytes as _;
-
-use crate::host::Written;
-use crate::host_end::{Read, Up};
-use crate::target_end::{Batch, Returned};
-use crate::units::{Carrier, Line, Units};
-use sluice_core::heap::HeapBuffer;
+use fabric::queue::Fetch;
+use sluice_core::Key;
+use sluice_core::testing::wire::{Batch, Carrier, Down, Line, Place, Units, Up};
 
 /// The number of connections that are no queues of their hosts.
 pub(crate) const BESIDE: u16 = u16::MAX;
 
 /// Number of bytes that one direction holds: what the sender's socket takes before it is full.
 const ROOM: usize = 64 << 10;
-/// Number of messages that the direction to a host holds.
-const MESSAGES: usize = 16;
-
 /// Number of bytes that a reactor takes at once beside a command's data.
 const REST: usize = 4096;
 
 /// The input that a reactor has received once: the place for data, the number of bytes there, and
 /// what follows.
-type Once = (Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>, Vec<u8>>);
-
-/// What is on its way to a host.
-pub(crate) type Down = Line<ToHost<Read>, Incoming>;
+type Once = (Option<Place>, usize, Units<Vec<u8>>);
 
 /// One connection.
 #[derive(Debug)]
@@ -59,13 +44,13 @@ pub(crate) struct Connection {
     /// Whether the reactor has asked to receive no more.
     pub(crate) stopping: bool,
     /// Whether the reactor receives once, and the place for data if it has one.
-    pub(crate) once: Option<Option<DataPlace<HeapBuffer>>>,
+    pub(crate) once: Option<Option<Place>>,
     /// Batches that are sent: one at a time, but over RDMA.
     pub(crate) sending: VecDeque<Batch>,
-    /// Number of messages of the first batch that are on their way; it keeps them until all are.
+    /// Number of work requests of the first batch that are on their way; it keeps them until all are.
     sent: usize,
     /// RDMA READs that are on their way to the host and back.
-    pub(crate) fetching: VecDeque<(Fetch, Option<DataPlace<HeapBuffer>>)>,
+    pub(crate) fetching: VecDeque<(Fetch, Option<Place>)>,
     /// Whether nothing is delivered to the target any more, though the connection stands.
     pub(crate) silent: bool,
     pub(crate) cut: bool,
@@ -138,7 +123,6 @@ impl Connection {
     pub(crate) fn carrier(&self) -> Carrier {
         match self.up {
             Line::Bytes(_) => Carrier::Tcp,
-            Line::Messages(_) => Carrier::Loopback,
             Line::Moved(_) => Carrier::Rdma,
         }
     }
@@ -150,47 +134,12 @@ impl Connection {
 
     /// Takes from the target's batch as far as there is room. Returns the batch when it is over.
     pub(crate) fn take_batch(&mut self) -> Option<Batch> {
-        let sent = std::mem::take(&mut self.sent);
-        match (self.sending.front_mut()?, &mut self.down) {
-            (Batch::Loopback(messages), _) if self.cut => drop(messages.drain(..sent)),
-            _ if self.cut => {}
-            (Batch::Tcp(batch), Line::Bytes(down)) => {
-                let mut room = ROOM.saturating_sub(down.len());
-                let mut taken = 0;
-                for run in batch.slices() {
-                    let part = run.get(..room).unwrap_or(run);
-                    down.extend(part);
-                    taken += part.len();
-                    room -= part.len();
-                    if room == 0 {
-                        break;
-                    }
-                }
-                if taken == 0 || !batch.advance(taken) {
-                    return None;
-                }
-            }
-            (Batch::Loopback(messages), Line::Messages(down)) => {
-                let room = MESSAGES.saturating_sub(down.len());
-                down.extend(messages.iter().skip(sent).take(room).map(copy));
-                self.sent = messages.len().min(sent + room);
-                if self.sent < messages.len() {
-                    return None;
-                }
-                self.sent = 0;
-                messages.clear();
-            }
-            (Batch::Rdma(batch), Line::Moved(down)) => {
-                let room = MESSAGES.saturating_sub(down.len());
-                down.extend(batch.posts.iter().skip(sent).take(room).map(moved));
-                let count = batch.posts.len();
-                self.sent = count.min(sent + room);
-                if self.sent < count {
-                    return None;
-                }
-                self.sent = 0;
-            }
-            _ => debug_assert!(false, "a batch is of its connection's kind"),
+        let mut sent = std::mem::take(&mut self.sent);
+        let batch = self.sending.front_mut()?;
+        let room = ROOM.saturating_sub(self.down.len());
+        if !self.cut && !self.down.fill(batch, room, &mut sent) {
+            self.sent = sent;
+            return None;
         }
         self.sending.pop_front()
     }
@@ -210,13 +159,7 @@ impl Connection {
     /// the number of bytes that went there, and what follows.
     pub(crate) fn take_once(&mut self, length: usize) -> Once {
         let mut place = self.once.take().flatten();
-        let mut placed = 0;
-        for to in place.iter_mut().flat_map(DataPlace::bytes_mut).take(length) {
-            let Line::Bytes(up) = &mut self.up else { break };
-            let Some(byte) = up.pop_front() else { break };
-            *to = byte;
-            placed += 1;
-        }
+        let placed = self.up.take_into(place.as_mut(), length);
         let rest = (length - placed).min(REST).min(self.up.len());
         (place, placed, self.up.take(rest))
     }
@@ -224,29 +167,5 @@ impl Connection {
     /// Says whether there is something for the host to receive.
     pub(crate) fn can_deliver_down(&self) -> bool {
         !self.down.is_empty() || !self.sending.is_empty() || (self.cut && !self.host_knows)
-    }
-}
-
-/// Copies a message to its host, whose data stays the target's until all of the batch is sent.
-fn copy(message: &ToHost<Returned>) -> ToHost<Read> {
-    match message {
-        ToHost::Accepted { max_data } => ToHost::Accepted { max_data: *max_data },
-        ToHost::Grant(grant) => ToHost::Grant(*grant),
-        ToHost::Data { cid, offset, data } => {
-            ToHost::Data { cid: *cid, offset: *offset, data: data.bytes().to_vec() }
-        }
-        ToHost::Response(cqe) => ToHost::Response(*cqe),
-        ToHost::Terminated(violation) => ToHost::Terminated(*violation),
-    }
-}
-
-/// Copies what a work request moves to the host; its data stays the target's until all of the batch is
-/// sent.
-fn moved(post: &Post<Returned>) -> Incoming {
-    match post {
-        Post::Data { payload, remote } => Incoming::Write(*remote, payload.bytes().to_vec()),
-        Post::Response { cqe, invalidate } => {
-            Incoming::Response(cqe.as_bytes().to_vec(), *invalidate)
-        }
     }
 }

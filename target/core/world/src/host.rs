@@ -9,14 +9,12 @@ use fabric::Nanos;
 use fabric::host::{Association, Settings, commands};
 use fabric::nvme::Sqe;
 use fabric::nvme::identify::OptionalEvents;
-use fabric::queue::HostTransport;
+use fabric::queue::HostTransport as _;
+use sluice_core::testing::wire::HostEnd;
 use zerocopy::little_endian::U16;
 
 /// NQN of the only subsystem.
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:world";
-
-/// Data that a host writes.
-pub(crate) type Written = Rc<Vec<u8>>;
 
 /// The purpose of a command, which decides what follows from its answer.
 #[derive(Debug)]
@@ -69,12 +67,12 @@ pub(crate) struct Outstanding {
     pub(crate) read: Vec<u8>,
 }
 
-/// One of a host's queues; `T` is its end of the transport.
+/// One of a host's queues.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub(crate) struct Queue {
     /// Index of the queue's connection.
     pub(crate) connection: usize,
-    pub(crate) protocol: T,
+    pub(crate) protocol: HostEnd,
     /// Whether the queue's Connect has succeeded.
     pub(crate) live: bool,
     /// Outstanding commands by their identifiers.
@@ -82,8 +80,8 @@ pub(crate) struct Queue<T> {
     pub(crate) in_flight: usize,
 }
 
-impl<T: HostTransport<Payload = Written>> Queue<T> {
-    pub(crate) fn new(connection: usize, protocol: T) -> Self {
+impl Queue {
+    pub(crate) fn new(connection: usize, protocol: HostEnd) -> Self {
         Self { connection, protocol, live: false, outstanding: Vec::new(), in_flight: 0 }
     }
 
@@ -122,9 +120,9 @@ pub(crate) enum Phase {
     Up,
 }
 
-/// A host; `T` is its end of the transport.
+/// A host.
 #[derive(Debug)]
-pub(crate) struct Host<T> {
+pub(crate) struct Host {
     pub(crate) nqn: String,
     pub(crate) number: u8,
     pub(crate) phase: Phase,
@@ -134,7 +132,7 @@ pub(crate) struct Host<T> {
     /// Time of the next look at the association's time-outs.
     pub(crate) timer: Option<Nanos>,
     /// Queues by their numbers: the admin queue first.
-    pub(crate) queues: Vec<Option<Queue<T>>>,
+    pub(crate) queues: Vec<Option<Queue>>,
     /// Whether the association is told of no time that passes, so that it sends no Keep Alive.
     pub(crate) mute: bool,
     /// Time at which an I/O command of the host was last answered.
@@ -147,7 +145,7 @@ pub(crate) struct Host<T> {
     pub(crate) untold: BTreeSet<u32>,
 }
 
-impl<T> Host<T> {
+impl Host {
     pub(crate) fn new(number: u8) -> Self {
         let nqn = format!("nqn.2026-01.io.sluicegate:host{number}");
         Self {
@@ -175,13 +173,13 @@ impl<T> Host<T> {
     }
 
     /// Gives up the association until a time. Returns the queues that it had.
-    pub(crate) fn leave(&mut self, until: Nanos) -> Vec<Option<Queue<T>>> {
+    pub(crate) fn leave(&mut self, until: Nanos) -> Vec<Option<Queue>> {
         let left = Self { phase: Phase::Away(until), ..Self::new(self.number) };
         std::mem::replace(self, left).queues
     }
 
     /// Returns one of its queues.
-    pub(crate) fn queue(&mut self, qid: u16) -> Option<&mut Queue<T>> {
+    pub(crate) fn queue(&mut self, qid: u16) -> Option<&mut Queue> {
         self.queues.get_mut(usize::from(qid))?.as_mut()
     }
 

@@ -1,8 +1,7 @@
 //! Whole targets on simulated time.
 //!
 //! A [`World`] holds any number of production reactors ([`sluice_core::Core`]) with one service,
-//! hosts that speak NVMe/TCP to them or come by the transport within the process, a network that
-//! delays, chunks and cuts, and devices that take their time and fail. Everything that happens
+//! hosts that speak NVMe/TCP or NVMe/RDMA to them, a network that delays, chunks and cuts, and devices that take their time and fail. Everything that happens
 //! follows from one seed: the same seed is the same history. After every step the world checks the
 //! promises that hold whatever the hosts, the network and the devices do, and answers one that does
 //! not hold as [`Broken`].
@@ -10,13 +9,9 @@
 
 mod connection;
 mod disk;
-mod driver;
 mod host;
-mod host_end;
 mod oracle;
 mod scenario;
-mod target_end;
-mod units;
 mod world;
 
 pub use oracle::Broken;

@@ -1,24 +1,24 @@
 //! The parts of a world, chosen by its seed.
 
 use arbitration::Class;
-use fabric::loopback::LoopbackParams;
-use fabric::rdma::wire::QueueParams;
-use fabric::tcp::TargetParams;
+use fabric::queue::Either;
+use fabric::rdma::wire::{QueueParams, TargetQueue};
+use fabric::tcp::{TargetConnection, TargetParams};
 use fastrand::Rng;
-
-use crate::disk::Kind;
-use crate::target_end::TargetEnd;
-use crate::units::Carrier;
+use sluice_core::testing::Kind;
+use sluice_core::testing::wire::{Carrier, TargetEnd};
 
 /// Time after which classes have their shares of the link, in ns.
 pub(crate) const LINK_SETTLE_NS: u64 = 3_000_000_000;
+
+/// The most bytes that an admin command of a host moves.
+const ADMIN_TRANSFER: u32 = 8192;
 
 /// The transports that carry the queues of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carriers {
     Tcp,
-    /// The transport within the process.
-    Loopback,
+    Rdma,
     /// One or the other for each connection.
     Both,
 }
@@ -56,14 +56,12 @@ pub struct Scenario {
     /// Bytes of one slice of a Write Zeroes or Verify at a device with a queue.
     pub(crate) slice: u32,
     pub(crate) carriers: Carriers,
-    /// Whether a third of the connections is over RDMA.
-    pub(crate) rdma: bool,
-    /// Number of grants that are open for one command, within the process.
-    pub(crate) grants: u8,
-    /// Bytes that one grant allows, within the process.
-    pub(crate) max_grant: u32,
-    /// Bytes in a message to the target, within the process.
-    pub(crate) max_data: u32,
+    /// RDMA READs that a queue pair has out at once.
+    pub(crate) reads: u8,
+    /// The most bytes that one RDMA READ moves.
+    pub(crate) max_read: u32,
+    /// Work requests that a queue pair has out at once, beside READs.
+    pub(crate) posts: u32,
     pub(crate) digests: bool,
     pub(crate) stages: bool,
     pub(crate) waiting: u32,
@@ -190,21 +188,20 @@ impl Scenario {
             direct_min: 512 << rng.u32(0..8),
             carriers: match rng.u8(0..4) {
                 0 => Carriers::Tcp,
-                1 => Carriers::Loopback,
+                1 => Carriers::Rdma,
                 _ => Carriers::Both,
             },
-            rdma: false,
-            grants: rng.u8(1..=4),
-            max_grant: 1 << rng.u32(9..18),
-            max_data: 1 << rng.u32(9..18),
+            reads: rng.u8(1..=4),
+            max_read: 1 << rng.u32(9..18),
+            posts: rng.u32(9..18),
             slice: 512 << rng.u32(0..6),
         }
     }
 
-    /// Makes the same world in which a third of the connections is over RDMA.
+    /// Makes the same world in which all connections are over TCP.
     #[must_use]
-    pub fn over_rdma(self) -> Self {
-        Self { rdma: true, ..self }
+    pub fn over_tcp(self) -> Self {
+        Self { carriers: Carriers::Tcp, ..self }
     }
 
     /// Makes the same world in which nothing goes wrong, and the target goes on.
@@ -222,24 +219,27 @@ impl Scenario {
         Self { faults: false, drain: true, depth: 1 + self.depth % 4, disks, ..self }
     }
 
+    /// Returns the bytes of its host's memory that a command of a queue pair has: as many as any
+    /// command moves.
+    pub(crate) fn part(&self) -> u32 {
+        self.max_transfer.max(ADMIN_TRANSFER)
+    }
+
     /// Makes the target's end of a new connection, of queue `qid` with that number of entries.
     pub(crate) fn target_end(&self, carrier: Carrier, qid: u16, entries: u16) -> TargetEnd {
         match carrier {
-            Carrier::Tcp => TargetEnd::tcp(TargetParams::for_transfers(self.max_transfer)),
-            Carrier::Loopback => TargetEnd::loopback(LoopbackParams {
-                max_grant: self.max_grant,
-                max_data: self.max_data,
-                grants: self.grants,
-                ..LoopbackParams::default()
-            }),
-            Carrier::Rdma => TargetEnd::rdma(QueueParams {
+            Carrier::Tcp => {
+                let params = TargetParams::for_transfers(self.max_transfer);
+                Either::Left(TargetConnection::new(params))
+            }
+            Carrier::Rdma => Either::Right(TargetQueue::new(QueueParams {
                 qid,
                 entries,
                 in_capsule_data: self.in_capsule,
-                reads: u16::from(self.grants),
-                max_read: self.max_grant,
-                posts: 2 + u16::from(self.grants) * 8,
-            }),
+                reads: u16::from(self.reads),
+                max_read: self.max_read,
+                posts: u16::try_from(self.posts).unwrap_or(u16::MAX),
+            })),
         }
     }
 
@@ -252,10 +252,9 @@ impl Scenario {
         all.push(Self { commands: self.commands - self.commands / 8, ..self.clone() });
         all.push(Self { faults: false, ..self.clone() });
         all.push(Self { stages: false, ..self.clone() });
-        all.push(Self { rdma: false, ..self.clone() });
         all.push(Self { carriers: Carriers::Tcp, ..self.clone() });
         if self.carriers == Carriers::Both {
-            all.push(Self { carriers: Carriers::Loopback, ..self.clone() });
+            all.push(Self { carriers: Carriers::Rdma, ..self.clone() });
         }
         all.push(Self { digests: false, ..self.clone() });
         all.push(Self { direct_min: u32::MAX, ..self.clone() });
@@ -519,10 +518,9 @@ impl Scenario {
             direct_min: 16 << 10,
             slice: 1 << 20,
             carriers: Carriers::Tcp,
-            rdma: false,
-            grants: 1,
-            max_grant: 64 << 10,
-            max_data: 64 << 10,
+            reads: 1,
+            max_read: 64 << 10,
+            posts: 10,
             digests: false,
             stages: true,
             waiting: 65_536,

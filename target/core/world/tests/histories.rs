@@ -27,11 +27,10 @@ const KEPT: &[u64] = &[
 /// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// Runs one seed: its world, and the same world where some connections are over RDMA. Returns the
-/// number of commands.
+/// Runs one seed: its world, and the same world over TCP alone. Returns the number of commands.
 fn run(seed: u64) -> u64 {
     let scenario = Scenario::random(seed);
-    run_one(seed, scenario.clone()) + run_one(seed, scenario.over_rdma())
+    run_one(seed, scenario.clone()) + run_one(seed, scenario.over_tcp())
 }
 
 /// Runs a world. If it breaks a promise, finds the smallest world that does, and tells its history,
@@ -68,27 +67,19 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn a_world_in_which_nothing_goes_wrong_answers_everything() {
-    let (mut placed, mut mixed) = (0, 0);
+    let (mut placed, mut mixed, mut rdma, mut fetched) = (0, 0, 0, 0);
     for seed in 0..40 {
         let outcome = hold(Scenario::random(seed).without_faults());
         assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
+        mixed += u32::from(outcome.rdma > 0 && outcome.rdma < outcome.connections);
+        rdma += u32::from(outcome.rdma > 0);
+        fetched += outcome.fetched;
+        let outcome = hold(Scenario::random(seed).over_tcp().without_faults());
+        assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
         placed += outcome.placed;
-        let loopback = outcome.loopback;
-        mixed += u32::from(loopback > 0 && loopback < outcome.connections);
     }
     assert!(placed > 256 << 10, "{placed} bytes were received where they belong");
     assert!(mixed > 5, "{mixed} worlds had queues of both transports");
-}
-
-#[test]
-fn a_world_with_rdma_in_which_nothing_goes_wrong_answers_everything() {
-    let (mut rdma, mut fetched) = (0, 0);
-    for seed in 0..40 {
-        let outcome = hold(Scenario::random(seed).over_rdma().without_faults());
-        assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
-        rdma += u32::from(outcome.rdma > 0);
-        fetched += outcome.fetched;
-    }
     assert!(rdma > 20, "{rdma} worlds had queue pairs");
     assert!(fetched > 256 << 10, "{fetched} bytes were fetched from hosts");
 }
@@ -97,7 +88,7 @@ fn a_world_with_rdma_in_which_nothing_goes_wrong_answers_everything() {
 fn hosts_have_their_answers_before_a_target_that_drains_closes_a_queue() {
     for seed in 0..40 {
         hold(Scenario::random(seed).draining());
-        hold(Scenario::random(seed).over_rdma().draining());
+        hold(Scenario::random(seed).over_tcp().draining());
     }
 }
 
@@ -212,7 +203,7 @@ fn hosts_come_from_their_addresses_and_from_no_others() {
 fn hosts_do_what_they_may_and_no_more_while_their_rights_change() {
     let (mut succeeded, mut forbidden) = (0, 0);
     for seed in 0..40 {
-        for scenario in [Scenario::ruled(seed), Scenario::ruled(seed).over_rdma()] {
+        for scenario in [Scenario::ruled(seed), Scenario::ruled(seed).over_tcp()] {
             let outcome = hold(scenario);
             assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
             succeeded += outcome.succeeded;

@@ -1,12 +1,9 @@
-//! What keeps a namespace's blocks, as the reactors see it. No block has any content but zeroes.
+//! The blocks of a namespace, as the reactors see them. None has any content but zeroes.
 
-use std::sync::Arc;
-
-use arbitration::device::{self as qos, DeviceRules};
 use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
-use sluice_core::device::{BlockDevice, Data, Immediate, Style};
-use sluice_core::stats::{IoStats, PerReactor};
+use sluice_core::device::Data;
+use sluice_core::testing::{self, Blocks};
 
 use crate::device::Kind;
 
@@ -14,70 +11,20 @@ use crate::device::Kind;
 pub(crate) const FORMAT: BlockFormat = BlockFormat::BYTES_512;
 
 /// What keeps a namespace's blocks.
+pub(crate) type Disk = testing::Disk<Zeroes>;
+/// A reactor's machine.
+pub(crate) type Machine = testing::Machine<Zeroes>;
+/// The state that all reactors share.
+pub(crate) type Shared = testing::Shared<Zeroes>;
+
+/// Blocks of zeroes.
 #[derive(Debug)]
-pub(crate) struct Disk {
-    /// Index of the device that takes its commands; `None`: they are carried out on the spot.
+pub(crate) struct Zeroes {
+    /// Index of the device that takes their commands; `None`: they are carried out on the spot.
     pub(crate) device: Option<usize>,
-    blocks: u64,
-    qos: Arc<qos::Device>,
-    stats: PerReactor,
 }
 
-impl Disk {
-    pub(crate) fn new(
-        device: Option<usize>,
-        blocks: u64,
-        rules: DeviceRules,
-        reactors: usize,
-    ) -> Self {
-        let qos = Arc::new(qos::Device::new(rules, reactors));
-        Self { device, blocks, qos, stats: PerReactor::new(reactors) }
-    }
-
-    /// Returns the device as the arbiters share it.
-    pub(crate) fn arbitrated(&self) -> &Arc<qos::Device> {
-        &self.qos
-    }
-
-    /// Counts the commands that it has completed, and their bytes.
-    pub(crate) fn done(&self) -> (u64, u64) {
-        let (mut commands, mut bytes) = (0, 0);
-        for stats in self.stats.iter().map(IoStats::snapshot) {
-            for kind in [&stats.read, &stats.write, &stats.other] {
-                commands += kind.ops;
-                bytes += kind.bytes;
-            }
-        }
-        (commands, bytes)
-    }
-}
-
-impl BlockDevice for Disk {
-    fn style(&self) -> Style<'_> {
-        match self.device {
-            None => Style::Immediate(self),
-            Some(_) => Style::Queued,
-        }
-    }
-
-    fn format(&self) -> BlockFormat {
-        FORMAT
-    }
-
-    fn blocks(&self) -> u64 {
-        self.blocks
-    }
-
-    fn qos(&self) -> &Arc<qos::Device> {
-        &self.qos
-    }
-
-    fn stats(&self, reactor: usize) -> Option<&IoStats> {
-        self.stats.get(reactor)
-    }
-}
-
-impl Immediate for Disk {
+impl Blocks for Zeroes {
     fn run(&self, _: &IoCommand, data: Data<'_>) -> Status {
         if let Data::Read(into) = data {
             into.fill(0);

@@ -10,21 +10,16 @@ use arbitration::credit::Caps;
 use arbitration::overload::RetryDelays;
 use arbitration::reservation::{Admitted, Broker, Reserved};
 use arbitration::session::{Reservation, RootSpec, Sessions};
-use fabric::controller::{
-    AddressFamily, BackendId, Geometry, ListenerSpec, Namespace, NamespaceFeatures, Readiness,
-    SecureChannel, Service, ServiceConfig, SubsystemSpec, TransportType,
-};
+use fabric::controller::{BackendId, Service, ServiceConfig, TransportType};
 use fabric::tcp::TargetParams;
-use sluice_core::heap::HeapArena;
-use sluice_core::stats::PerReactor;
+use sluice_core::device::BlockDevice as _;
+use sluice_core::testing::{self, HeapArena, Kind, Rules, listener, namespace};
 use sluice_core::{Core, Settings, Tenant};
 use units::{Class, Nanos};
 
-use super::disk::{Disk, FORMAT};
-use super::driver::{Machine, Shared};
+use super::disk::{Disk, FORMAT, Machine, Shared, Zeroes};
 use super::pairs::PairParams;
 use super::reactor::{LISTENER, LISTENER_RDMA, Reactor};
-use super::rules::Rules;
 use crate::plan::{NamespacePlan, PlanError, QosPlan, SessionPlan, TargetPlan};
 
 /// NQN of the only subsystem.
@@ -56,7 +51,7 @@ pub(super) fn make(
     reserve(now, plan, qos, &sessions, &disks)?;
     let rules = rules(plan, qos, namespaces, hosts, &sessions)?;
     let table = (1..).map(BackendId).zip(disks.iter().cloned()).collect();
-    let shared = Rc::new(Shared::new(service, rules, table, plan.reactors));
+    let shared = Shared::new(service, rules, table, plan.reactors);
     let waiters = Arc::new(Waiters::new(plan.reactors));
     let reactor = |number| {
         let settings = Settings {
@@ -74,7 +69,7 @@ pub(super) fn make(
             (plan.max_transfer as usize, plan.in_capsule_data.max(4096) as usize);
         let capsules = Settings::capsule_memory(plan.io_memory, capsule);
         let memory = (HeapArena::new(plan.io_memory, largest), HeapArena::new(capsules, capsule));
-        let machine = Machine::new(Rc::clone(&shared));
+        let machine = Machine::new(&shared);
         let core = Core::new(machine, settings, Arc::clone(&waiters), memory, now);
         let params = TargetParams::for_transfers(plan.max_transfer);
         let entries = (ADMIN_ENTRIES, plan.queue_depth);
@@ -91,7 +86,9 @@ fn disks(
     devices: &[Option<usize>],
 ) -> Vec<Arc<Disk>> {
     let disk = |(namespace, device): (&NamespacePlan, &Option<usize>)| {
-        Arc::new(Disk::new(*device, namespace.blocks, namespace.rules, plan.reactors))
+        let kind = if device.is_some() { Kind::Queued } else { Kind::Immediate };
+        let size = (namespace.blocks, FORMAT);
+        Disk::new(kind, Zeroes { device: *device }, size, namespace.rules, plan.reactors)
     };
     namespaces.iter().zip(devices).map(disk).collect()
 }
@@ -114,42 +111,12 @@ fn service(
         ..ServiceConfig::default()
     };
     let refused = |why: String| PlanError::Settings(format!("the target: {why}"));
-    let mut service = Service::new(config).map_err(|error| refused(error.to_string()))?;
-    let subsystem = SubsystemSpec {
-        nqn: NQN.to_owned(),
-        serial: "SIM".to_owned(),
-        model: "Simulation".to_owned(),
-        allow_any_host: true,
-        hosts: Vec::new(),
-    };
-    service.add_subsystem(now, subsystem).map_err(|error| refused(error.to_string()))?;
-    for (id, transport) in [(LISTENER, TransportType::Tcp), (LISTENER_RDMA, TransportType::Rdma)] {
-        let listener = ListenerSpec {
-            id,
-            transport,
-            traddr: "10.255.255.254".to_owned(),
-            family: AddressFamily::Ipv4,
-            trsvcid: "4420".to_owned(),
-            discovery_only: false,
-            subsystems: None,
-            secure_channel: SecureChannel::Off,
-        };
-        service.add_listener(now, listener).map_err(|error| refused(error.to_string()))?;
-    }
+    let first = listener(LISTENER, TransportType::Tcp);
+    let mut service = testing::service(now, config, NQN, first).map_err(refused)?;
+    let second = listener(LISTENER_RDMA, TransportType::Rdma);
+    service.add_listener(now, second).map_err(|error| refused(error.to_string()))?;
     for (nsid, plan) in (1_u32..).zip(namespaces) {
-        let namespace = Namespace {
-            nsid,
-            uuid: u128::from(nsid).to_be_bytes(),
-            nguid: [0; 16],
-            geometry: Geometry { format: FORMAT, blocks: plan.blocks },
-            features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
-            hosts: None,
-            backend: BackendId(u64::from(nsid)),
-            readiness: Readiness::Ready,
-            identify: None,
-            device: None,
-        };
-        let added = service.add_namespace(now, NQN, namespace);
+        let added = service.add_namespace(now, NQN, namespace(nsid, FORMAT, plan.blocks));
         added.map_err(|error| refused(error.to_string()))?;
     }
     Ok(service)
@@ -190,11 +157,11 @@ fn reserve(
             terms: reserve.terms,
             why,
         };
-        if disk.device.is_none() {
+        if disk.kind() == Kind::Immediate {
             let why = "its namespace is in memory, where commands never wait; reserve on a device";
             return Err(refused(why.to_owned()));
         }
-        let profile = disk.arbitrated().profile().ok_or_else(|| {
+        let profile = disk.qos().profile().ok_or_else(|| {
             refused("the device's times are not known; give its mean and worst time".to_owned())
         })?;
         let already: Vec<Admitted> = granted.iter().map(|(admitted, _)| *admitted).collect();
@@ -209,14 +176,14 @@ fn reserve(
             left = left.saturating_sub(bytes);
             session.set_aside(bytes);
         }
-        let in_set = disk.arbitrated().is_bounded();
+        let in_set = disk.qos().is_bounded();
         let reserved = Arc::new(Reserved::new(now, &admitted).in_set(in_set));
         let session = Arc::clone(session);
         granted.push((admitted, Reservation { session, reserved }));
     }
     for (disk, granted) in disks.iter().zip(granted) {
         if qos.enabled && !granted.is_empty() {
-            disk.arbitrated().reserve(granted.into_iter().map(|(_, one)| one).collect());
+            disk.qos().reserve(granted.into_iter().map(|(_, one)| one).collect());
         }
     }
     Ok(())
@@ -229,36 +196,31 @@ fn rules(
     hosts: &[Known<'_>],
     sessions: &Sessions,
 ) -> Result<Rules, PlanError> {
-    let stats = || Arc::new(PerReactor::new(plan.reactors));
-    let root = Tenant { session: Arc::clone(sessions.root()), stats: stats() };
-    let mut tenants: HashMap<&str, Tenant> = HashMap::new();
-    let mut known = HashMap::new();
-    for (nqn, class, session) in hosts {
-        let tenant = match session {
-            None => root.clone(),
-            Some(name) => {
-                let session = sessions.named(name).ok_or_else(|| PlanError::Missing {
-                    what: format!("host {nqn}"),
-                    kind: "session",
-                    named: (*name).to_owned(),
-                    known: names(qos),
-                })?;
-                let new = || Tenant { session: Arc::clone(session), stats: stats() };
-                tenants.entry(name).or_insert_with(new).clone()
-            }
-        };
-        known.insert(nqn.clone(), (*class, tenant));
-    }
-    Ok(Rules {
+    let mut rules = Rules {
         enabled: qos.enabled,
         order: qos.order,
         queue: qos.queue,
         mark: qos.mark,
         dscp: qos.dscp,
-        hosts: known,
-        root,
-        flush_is_output: namespaces.iter().map(|one| one.flush_is_output).collect(),
-    })
+        ..Rules::new(Tenant::new(sessions.root(), plan.reactors))
+    };
+    let mut tenants: HashMap<&str, Tenant> = HashMap::new();
+    for (nqn, class, session) in hosts {
+        rules.classes.extend(class.map(|class| (nqn.clone(), class)));
+        let Some(name) = session else { continue };
+        let session = sessions.named(name).ok_or_else(|| PlanError::Missing {
+            what: format!("host {nqn}"),
+            kind: "session",
+            named: (*name).to_owned(),
+            known: names(qos),
+        })?;
+        let tenant = tenants.entry(name).or_insert_with(|| Tenant::new(session, plan.reactors));
+        rules.tenants.insert(nqn.clone(), tenant.clone());
+    }
+    let numbered = (1..).zip(namespaces);
+    let outputs = numbered.filter(|(_, one)| one.flush_is_output).map(|(nsid, _)| nsid);
+    rules.flush_is_output.extend(outputs);
+    Ok(rules)
 }
 
 /// Lists the sessions that there are.

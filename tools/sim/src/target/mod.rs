@@ -2,19 +2,17 @@
 //! reservations, windows and pacers, on simulated time.
 //!
 //! - [`make`]: a target from its plan.
-//! - [`reactor`]: one reactor's turns; [`driver`]: its machine; [`pairs`]: the parameters of queue pairs;
-//!   [`counters`]: what their device counts.
+//! - [`reactor`]: one reactor's turns; [`pairs`]: the parameters of queue pairs; [`counters`]: what
+//!   their device counts.
 //! - [`stage`]: the network's stage, by the daemon's own poller.
-//! - [`rules`], [`disk`]: the settings and the devices as the reactors see them.
+//! - [`disk`]: the devices as the reactors see them.
 
 mod address;
 mod counters;
 mod disk;
-mod driver;
 mod make;
 mod pairs;
 mod reactor;
-mod rules;
 mod stage;
 
 use std::cell::RefCell;
@@ -22,20 +20,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fabric::controller::Action;
-use fabric::nvm::IoCommand;
-use fabric::nvme::Status;
 use fabric::queue::Either;
 use slab::Slab;
 use sluice_core::device::BlockDevice as _;
 use sluice_core::stats::IoSnapshot;
-use sluice_core::{Ended, Job, Key, place};
+use sluice_core::testing::{Input, Op, end_job};
+use sluice_core::{Job, Key, place};
 use units::{Class, Nanos};
 
-use self::disk::{Disk, request_of};
-use self::driver::{Machine, Op, Shared};
-use self::reactor::{Input, Reactor};
+use self::disk::{Disk, Machine, Shared, request_of};
+use self::reactor::{Reactor, Wish};
 use self::stage::Stage;
-use crate::connection::{Connection, Receive};
+use crate::connection::Connection;
 use crate::device::{Device, Request};
 use crate::measured::{DeviceMeasured, FlowMeasured};
 use crate::network::Network;
@@ -76,7 +72,7 @@ pub(crate) struct Around<'a> {
 }
 
 /// A command in a device: its reactor, and the job.
-type Running = (usize, Box<Job<Machine>>);
+type Running = (usize, Job<Machine>);
 
 /// A target.
 #[derive(Debug)]
@@ -148,7 +144,7 @@ impl Target {
     pub(crate) fn accept(&mut self, index: usize, around: &mut Around<'_>) {
         let Some(connection) = around.connections.get(index) else { return };
         let reactor = connection.reactor;
-        self.put(reactor, Input::Accept(index), around);
+        self.put(reactor, reactor::Input::Accept(index), around);
     }
 
     /// Takes note that bytes have arrived at a connection, or that it is cut.
@@ -208,7 +204,10 @@ impl Target {
     /// Returns what the devices have done.
     pub(crate) fn devices(&self) -> Vec<DeviceMeasured> {
         let device = |disk: &Arc<Disk>| {
-            let (commands, bytes) = disk.done();
+            let done = disk.total();
+            let kinds = [&done.read, &done.write, &done.other];
+            let commands = kinds.iter().map(|kind| kind.ops).sum();
+            let bytes = kinds.iter().map(|kind| kind.bytes).sum();
             DeviceMeasured { commands, bytes, waiting: disk.qos().waiting() }
         };
         self.disks.iter().map(device).collect()
@@ -284,8 +283,9 @@ impl Target {
         }
     }
 
-    fn put(&mut self, reactor: usize, input: Input, around: &mut Around<'_>) {
-        let at = self.reactors.get_mut(reactor).and_then(|one| one.put(around.now, input));
+    fn put(&mut self, reactor: usize, input: impl Into<reactor::Input>, around: &mut Around<'_>) {
+        let one = self.reactors.get_mut(reactor);
+        let at = one.and_then(|one| one.put(around.now, input.into()));
         around.agenda.extend(at.map(|at| (at, Event::Turn(reactor))));
     }
 
@@ -301,15 +301,21 @@ impl Target {
 
     fn turn_over(&mut self, index: usize, around: &mut Around<'_>) {
         let Some(reactor) = self.reactors.get_mut(index) else { return };
-        let mut ops = reactor.take_ops();
-        for op in ops.drain(..) {
-            self.carry_out(index, op, around);
+        let (mut wishes, jobs) = (reactor.take_wishes(), reactor.take_jobs());
+        jobs.into_iter().for_each(|job| self.launch(index, job, around));
+        for wish in wishes.drain(..) {
+            match wish {
+                Wish::Core(op) => self.carry_out(index, op, around),
+                Wish::Answer(key) => {
+                    if let Some(index) = self.index_of(index, key) {
+                        self.post(index, around, |pair, _| pair.accept());
+                    }
+                }
+            }
         }
         if let Some(reactor) = self.reactors.get_mut(index) {
-            reactor.keep_ops(ops);
-            let faults = std::mem::take(&mut reactor.core.driver().faults);
-            let named = |(key, why)| Some((reactor.connection_of(key)?, why));
-            around.lost.extend(faults.into_iter().filter_map(named));
+            reactor.keep_vector(wishes);
+            around.lost.extend(reactor.take_faults());
         }
     }
 
@@ -335,10 +341,6 @@ impl Target {
                 let Some(index) = self.index_of(number, key) else { return };
                 self.post(index, around, |pair, now| pair.fetch(now, fetch, place));
             }
-            Op::Answer(key) => {
-                let Some(index) = self.index_of(number, key) else { return };
-                self.post(index, around, |pair, _| pair.accept());
-            }
             Op::ShutDown(key) => {
                 let Some(index) = self.index_of(number, key) else { return };
                 if let Some(connection) = around.connections.get_mut(index) {
@@ -348,7 +350,6 @@ impl Target {
                 self.go_on(index, around);
                 self.heard(index, around);
             }
-            Op::Launch(job) => self.launch(number, job, around),
             Op::Wake(reactors) => {
                 for woken in reactors {
                     let woken = woken as usize;
@@ -356,7 +357,7 @@ impl Target {
                     around.agenda.extend(at.map(|at| (at, Event::Turn(woken))));
                 }
             }
-            Op::Mark(key, dscp) => {
+            Op::Mark(key, dscp, _) => {
                 let Some(index) = self.index_of(number, key) else { return };
                 if let Some(connection) = around.connections.get(index) {
                     around.network.borrow_mut().set_dscp(connection.down.flow, dscp);
@@ -374,14 +375,14 @@ impl Target {
                     around.agenda.push((now, Event::Poll));
                 }
             }
-            Op::Ended(key) => {
+            Op::Ended(key, _) => {
                 let ended = self.reactors.get_mut(number).and_then(|one| one.forget(key));
                 let Some(index) = ended else { return };
                 self.stage.leave(index);
                 if let Some(connection) = around.connections.get_mut(index) {
                     connection.key = None;
                     connection.cut = true;
-                    connection.receive = Receive::None;
+                    connection.receive = None;
                     let mut network = around.network.borrow_mut();
                     network.close(now, connection.down.flow);
                     network.close(now, connection.up.flow);
@@ -395,9 +396,9 @@ impl Target {
     }
 
     /// Hands a command to its device.
-    fn launch(&mut self, reactor: usize, job: Box<Job<Machine>>, around: &Around<'_>) {
+    fn launch(&mut self, reactor: usize, job: Job<Machine>, around: &Around<'_>) {
         let (kind, offset, length) = request_of(&job.command);
-        let (class, device) = (job.class(), job.device.device);
+        let (class, device) = (job.class(), job.device.content.device);
         let id = self.jobs.insert((reactor, job)) as u64;
         let device = device.and_then(|device| self.devices.get_mut(device));
         debug_assert!(device.is_some(), "commands of memory are carried out on the spot");
@@ -409,12 +410,8 @@ impl Target {
     /// Ends a command that was in its device.
     fn end_job(&mut self, id: u64, around: &mut Around<'_>) {
         let place = usize::try_from(id).unwrap_or(usize::MAX);
-        let Some((reactor, mut job)) = self.jobs.try_remove(place) else { return };
-        if let (IoCommand::Read { .. }, Some(buffer)) = (&job.command, &mut job.buffer) {
-            buffer.fill(0);
-        }
-        let ended = Ended::<Machine> { job: *job, result: 0, status: Status::SUCCESS };
-        self.put(reactor, Input::JobEnded(Box::new(ended)), around);
+        let Some((reactor, job)) = self.jobs.try_remove(place) else { return };
+        self.put(reactor, Input::JobEnded(end_job(job, None)), around);
     }
 
     fn poll(&mut self, around: &mut Around<'_>) {
@@ -439,8 +436,7 @@ impl Target {
     /// Tells reactors what the service wants done.
     fn route(&mut self, around: &mut Around<'_>) {
         loop {
-            let action = self.shared.actions.borrow_mut().pop_front();
-            let Some(action) = action else { return };
+            let Some(action) = self.shared.take_action() else { return };
             let (Action::Complete { connection, .. }
             | Action::Close { connection, .. }
             | Action::Abort { connection, .. }) = action

@@ -4,18 +4,18 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fabric::controller::{Action, ListenerId};
-use fabric::queue::{Either, Fetch};
+use fabric::controller::{ListenerId, QueueKind};
+use fabric::queue::Either;
 use fabric::rdma::wire::TargetQueue;
 use fabric::tcp::{TargetConnection, TargetParams};
-use sluice_core::{Accepted, Core, Ended, Key, Load, Started};
+use sluice_core::testing::{self, Op, Receive, Seen};
+use sluice_core::{Accepted, Core, Job, Key, Load};
 use units::Nanos;
 
 use super::address::address_of;
-use super::driver::{Machine, Op, Shared};
+use super::disk::{Machine, Shared, Zeroes};
 use super::pairs::PairParams;
-use crate::connection::{Batch, Connection, Receive};
-use crate::payload::Place;
+use crate::connection::Connection;
 use crate::plan::Costs;
 
 /// The listener of all connections over TCP, and that of those over RDMA.
@@ -32,13 +32,24 @@ const REST: usize = 4096;
 
 /// What a reactor finds when its turn comes.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box of a job would cost more than its moves")]
 pub(crate) enum Input {
     Accept(usize),
-    Sent(Key, Batch, bool),
-    /// A READ is over: its data where it had no place, and whether it was lost.
-    Fetched(Key, Fetch, Option<Place>, Vec<u8>, bool),
-    JobEnded(Box<Ended<Machine>>),
-    Act(Action),
+    Core(testing::Input<Zeroes>),
+}
+
+impl From<testing::Input<Zeroes>> for Input {
+    fn from(input: testing::Input<Zeroes>) -> Self {
+        Self::Core(input)
+    }
+}
+
+/// What a turn wants done at its end.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    Core(Op),
+    /// A queue pair's connection is accepted.
+    Answer(Key),
 }
 
 /// A reactor.
@@ -58,7 +69,11 @@ pub(crate) struct Reactor {
     /// Until when its last turn takes.
     busy: Nanos,
     /// What the last turn wants done at its end.
-    ops: Vec<Op>,
+    wishes: Vec<Wish>,
+    /// I/O queues that its connections became.
+    io_queues: u64,
+    /// Words of connections that have ended otherwise than by their hosts.
+    faults: Vec<(Key, String)>,
     /// Commands that turns were charged for.
     charged: u64,
     params: TargetParams,
@@ -82,7 +97,9 @@ impl Reactor {
             coming: 0,
             next: None,
             busy: Nanos(0),
-            ops: Vec::new(),
+            wishes: Vec::new(),
+            io_queues: 0,
+            faults: Vec::new(),
             charged: 0,
             params,
             pairs,
@@ -93,8 +110,11 @@ impl Reactor {
     /// Returns what it has to do, for the choice of a reactor for a new connection.
     pub(crate) fn load(&mut self) -> Load {
         let connections = u64::try_from(self.keys.len()).unwrap_or(0);
-        let io_queues = self.core.driver().io_queues;
-        Load { io_queues, waiting: self.coming, connections: connections + self.coming }
+        Load {
+            io_queues: self.io_queues,
+            waiting: self.coming,
+            connections: connections + self.coming,
+        }
     }
 
     /// Returns the connection of a key.
@@ -138,7 +158,7 @@ impl Reactor {
         self.next == Some(now)
     }
 
-    /// Takes a turn. Returns the time at which the turn is over: then [`Self::take_ops`] has what it
+    /// Takes a turn. Returns the time at which the turn is over: then [`Self::take_wishes`] has what it
     /// wants done, and a turn may follow at the time that [`Self::planned`] tells.
     pub(crate) fn turn(
         &mut self,
@@ -156,18 +176,7 @@ impl Reactor {
         while let Some(input) = self.inbox.pop_front() {
             match input {
                 Input::Accept(index) => self.accept(index, connections, shared),
-                Input::Sent(key, batch, lost) => {
-                    self.core.sent(key, batch, lost.then(|| "it was cut".into()));
-                }
-                Input::Fetched(key, fetch, place, bytes, lost) => {
-                    let lost = lost.then(|| "it was cut".into());
-                    self.core.fetched(key, (&fetch, &bytes), place, lost);
-                }
-                Input::JobEnded(ended) => {
-                    let key = ended.job.connection();
-                    self.core.job_ended(key, Started::<Machine>::Ended(*ended));
-                }
-                Input::Act(action) => self.core.act(action),
+                Input::Core(input) => drop(input.put(&mut self.core)),
             }
         }
         self.apply_receives(connections);
@@ -187,7 +196,11 @@ impl Reactor {
         self.apply_receives(connections);
         let idle_until = self.core.idle_until();
         self.apply_receives(connections);
-        self.ops.append(&mut self.core.driver().ops);
+        self.keep_wishes();
+        for (key, seen) in self.core.driver().seen.drain(..) {
+            self.io_queues += u64::from(matches!(seen, Seen::Connected(QueueKind::Io, _)));
+            self.faults.extend(fault(seen).map(|why| (key, why)));
+        }
         self.busy = Nanos(now.0.saturating_add(self.cost(received)));
         let busy_now = idle_until.is_none() || !self.ready.is_empty();
         self.next =
@@ -200,17 +213,34 @@ impl Reactor {
         self.next
     }
 
-    /// Takes what the last turn wants done.
-    pub(crate) fn take_ops(&mut self) -> Vec<Op> {
-        std::mem::take(&mut self.ops)
+    /// Keeps what the core wants done until the turn is over.
+    fn keep_wishes(&mut self) {
+        self.wishes.extend(self.core.driver().ops.drain(..).map(Wish::Core));
     }
 
-    /// Gives back the vector of [`Self::take_ops`], emptied.
-    pub(crate) fn keep_ops(&mut self, ops: Vec<Op>) {
-        debug_assert!(ops.is_empty(), "all of it is done");
-        if self.ops.is_empty() {
-            self.ops = ops;
+    /// Takes what the last turn wants done.
+    pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// Gives back the vector of [`Self::take_wishes`], emptied.
+    pub(crate) fn keep_vector(&mut self, wishes: Vec<Wish>) {
+        debug_assert!(wishes.is_empty(), "all of it is done");
+        if self.wishes.is_empty() {
+            self.wishes = wishes;
         }
+    }
+
+    /// Takes the commands that the last turn has handed to their devices.
+    pub(crate) fn take_jobs(&mut self) -> Vec<Job<Machine>> {
+        std::mem::take(&mut self.core.driver().jobs)
+    }
+
+    /// Takes the reasons of connections that have ended otherwise than by their hosts.
+    pub(crate) fn take_faults(&mut self) -> Vec<(usize, String)> {
+        let faults = std::mem::take(&mut self.faults);
+        let named = |(key, why)| Some((self.connection_of(key)?, why));
+        faults.into_iter().filter_map(named).collect()
     }
 
     /// Forgets a connection that has ended.
@@ -224,10 +254,12 @@ impl Reactor {
         let commands = completed - self.charged;
         self.charged = completed;
         let sent: usize = self
-            .ops
+            .wishes
             .iter()
-            .map(|op| match op {
-                Op::Send(_, Either::Left(batch)) => batch.slices().map(<[u8]>::len).sum(),
+            .map(|wish| match wish {
+                Wish::Core(Op::Send(_, Either::Left(batch))) => {
+                    batch.slices().map(<[u8]>::len).sum()
+                }
                 // A device moves the data of a queue pair.
                 _ => 0,
             })
@@ -272,7 +304,8 @@ impl Reactor {
         let id = key.id(self.number);
         shared.with_service(|service| service.accepted(id, address));
         if listener == LISTENER_RDMA {
-            self.core.driver().ops.push(Op::Answer(key));
+            self.keep_wishes();
+            self.wishes.push(Wish::Answer(key));
         }
         self.core.start(key);
     }
@@ -285,12 +318,12 @@ impl Reactor {
             let Some(key) = connection.key else { break };
             let capsules = connection.pair.as_ref().map_or(0, |pair| pair.capsules.len());
             let readable = connection.up.readable().max(capsules);
-            if matches!(connection.receive, Receive::None) {
+            if connection.receive.is_none() {
                 break;
             }
             if connection.stopping || (readable == 0 && connection.cut) {
                 connection.stopping = false;
-                connection.receive = Receive::None;
+                connection.receive = None;
                 let lost = connection.cut && readable == 0;
                 self.core.receive_ended(key, lost.then(|| "it was cut".into()));
                 self.apply_receives(connections);
@@ -302,7 +335,7 @@ impl Reactor {
             if readable == 0 {
                 break;
             }
-            let mode = std::mem::replace(&mut connection.receive, Receive::None);
+            let Some(mode) = connection.receive.take() else { break };
             if let Some(pair) = &mut connection.pair {
                 let list = std::mem::take(&mut pair.capsules);
                 let chunk = Either::Right(&list[..]);
@@ -314,7 +347,7 @@ impl Reactor {
                     _ => self.core.received(key, chunk),
                 }
                 if matches!(mode, Receive::Chunks) {
-                    connection.receive = mode;
+                    connection.receive = Some(mode);
                 } else if matches!(mode, Receive::Chunk) {
                     self.core.receive_ended(key, None);
                 }
@@ -322,7 +355,6 @@ impl Reactor {
                 continue;
             }
             match mode {
-                Receive::None => break,
                 Receive::Once(mut place) => {
                     let into = place.as_mut().map_or(0, |place| place.bytes_mut().len());
                     let placed = into.min(readable);
@@ -340,7 +372,7 @@ impl Reactor {
                     connection.up.consume(length);
                     received += length;
                     if matches!(mode, Receive::Chunks) {
-                        connection.receive = mode;
+                        connection.receive = Some(mode);
                     } else {
                         self.core.receive_ended(key, None);
                     }
@@ -364,19 +396,32 @@ impl Reactor {
                 // A receive that has ended already is not there to be stopped.
                 None => {
                     connection.stopping =
-                        matches!(connection.receive, Receive::Chunks | Receive::Chunk);
+                        matches!(connection.receive, Some(Receive::Chunks | Receive::Chunk));
                 }
                 Some(how) => {
                     debug_assert!(
-                        matches!(connection.receive, Receive::None),
+                        connection.receive.is_none(),
                         "a connection is received from once at a time"
                     );
-                    (connection.receive, connection.stopping) = (how, false);
+                    (connection.receive, connection.stopping) = (Some(how), false);
                 }
             }
             enlist(&mut self.ready, index, connection);
         }
         self.core.driver().receives = receives;
+    }
+}
+
+/// Says why a connection ends otherwise than by its host, where that is what was seen.
+fn fault(seen: Seen) -> Option<String> {
+    match seen {
+        Seen::Connected(..) | Seen::Terminated(_) => None,
+        Seen::Ending(why) => Some(why),
+        Seen::Refused(_, reason) => Some(format!("{reason:?}")),
+        Seen::BrokeProtocol(violation) => Some(violation),
+        Seen::KeepAliveExpired => Some("no Keep Alive came".to_owned()),
+        Seen::NoConnect => Some("no Connect came".to_owned()),
+        Seen::TooSlow(why) => Some(why.to_owned()),
     }
 }
 

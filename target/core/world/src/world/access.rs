@@ -1,9 +1,9 @@
 //! Hosts that may connect, from their addresses or from others, while this changes.
 
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 
-use fabric::controller::{AllowedHost, Sources};
+use fabric::controller::{AllowedHost, Refusal, Sources};
+use sluice_core::testing::Seen;
 
 use super::World;
 use crate::host::NQN;
@@ -14,6 +14,20 @@ const LAST_ANSWER_NS: u64 = 50_000_000;
 const ELSEWHERE: [&str; 2] = ["10.1.0.0/16", "::1/128"];
 
 impl World {
+    /// Checks a Connect that was answered: the host may connect, or may not.
+    pub(super) fn check_connect(&mut self, seen: &Seen) {
+        let (host, accepted) = match seen {
+            Seen::Connected(_, host) => (host, true),
+            Seen::Refused(host, Refusal::HostNotAllowed | Refusal::AddressNotAllowed) => {
+                (host, false)
+            }
+            _ => return,
+        };
+        if self.access.admits(host) != accepted {
+            self.breaks(format!("{host} was let in: {accepted}"));
+        }
+    }
+
     /// Lets a host come from elsewhere or not at all, or lets hosts come or not that are not listed.
     /// The last host may always come.
     pub(super) fn change_access(&mut self) {
@@ -28,11 +42,9 @@ impl World {
         let (now, any) = (self.now, self.rng.bool());
         let Some(last) = self.hosts.last().map(|host| host.nqn.clone()) else { return };
         self.trace(|| format!("any host may connect: {any}"));
-        let shared = Rc::clone(&self.shared);
-        let mut access = shared.access.borrow_mut();
-        access.listed_only = !any;
-        let known = access.listed.insert(last.clone(), true);
-        let done = shared.with_service(|service| {
+        self.access.listed_only = !any;
+        let known = self.access.listed.insert(last.clone(), true);
+        let done = self.shared.with_service(|service| {
             if known.is_none() {
                 service.add_host(now, NQN, last)?;
             }
@@ -58,13 +70,12 @@ impl World {
         let sources: Sources = networks.iter().filter_map(|text| text.parse().ok()).collect();
         let Some(nqn) = self.hosts.get(host).map(|host| host.nqn.clone()) else { return };
         self.trace(|| format!("host {host} may come: {comes:?}, from {networks:?}"));
-        let shared = Rc::clone(&self.shared);
-        let mut access = shared.access.borrow_mut();
+        let listed = &mut self.access.listed;
         let known = match comes {
-            Some(comes) => access.listed.insert(nqn.clone(), comes),
-            None => access.listed.remove(&nqn),
+            Some(comes) => listed.insert(nqn.clone(), comes),
+            None => listed.remove(&nqn),
         };
-        let done = shared.with_service(|service| match (comes, known) {
+        let done = self.shared.with_service(|service| match (comes, known) {
             (Some(_), None) => service.add_host(now, NQN, AllowedHost { sources, ..nqn.into() }),
             (Some(_), Some(_)) => service.set_host(now, NQN, AllowedHost { sources, ..nqn.into() }),
             (None, Some(_)) => service.remove_host(now, NQN, &nqn),
@@ -80,7 +91,7 @@ impl World {
     pub(super) fn check_served(&mut self, host: usize) {
         let Some(known) = self.hosts.get(host).filter(|_| self.scenario.bound) else { return };
         let since = self.access_changed.get(host).copied().unwrap_or_default();
-        let admitted = self.shared.access.borrow().admits(&known.nqn);
+        let admitted = self.access.admits(&known.nqn);
         if !admitted && self.now.ns_since(since) > LAST_ANSWER_NS {
             self.breaks(format!("host {host} is served, and may not connect since {since:?}"));
         }

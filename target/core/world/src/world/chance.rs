@@ -7,12 +7,13 @@ use arbitration::device::{ContainerRules, DeviceRules};
 use arbitration::reservation::Overrides;
 use arbitration::settings::WindowRule;
 use fabric::Nanos;
-use fabric::controller::{BackendId, Geometry, Namespace, NamespaceFeatures, Readiness};
+use fabric::controller::{BackendId, Namespace};
 use fabric::nvm::BlockFormat;
 use qtcp::pacing::Answers;
+use sluice_core::testing::{Kind, namespace};
 
 use super::{Event, Input, Known, World};
-use crate::disk::{Disk, Kind};
+use crate::disk::{Content, Disk};
 use crate::host::NQN;
 
 impl World {
@@ -116,26 +117,14 @@ impl World {
         let containers = (self.scenario.by_place && kind != Kind::Immediate).then_some(containers);
         let rules = DeviceRules { window, containers, profile };
         let blocks = self.scenario.blocks;
-        let split = (self.reactors.len(), self.scenario.slice);
-        let made = Disk::new(kind, blocks, (channels, service), rules, split);
+        let content = Content::new(kind, blocks, (channels, service), self.scenario.slice);
+        let format = BlockFormat::BYTES_512;
+        let made = Disk::new(kind, content, (blocks, format), rules, self.reactors.len());
         let backend = BackendId(self.next_backend);
         let nsid = self.next_nsid;
         (self.next_backend, self.next_nsid) = (self.next_backend + 1, self.next_nsid + 1);
-        #[expect(clippy::arc_with_non_send_sync, reason = "what the core takes; one thread has it")]
-        let made = Arc::new(made);
         self.shared.disks.borrow_mut().insert(backend, made);
-        let namespace = Namespace {
-            nsid,
-            uuid: [u8::try_from(nsid % 255 + 1).unwrap_or(1); 16],
-            nguid: [0; 16],
-            geometry: Geometry { format: BlockFormat::BYTES_512, blocks },
-            features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
-            hosts: None,
-            backend,
-            readiness: Readiness::Ready,
-            identify: None,
-            device: None,
-        };
+        let namespace = Namespace { backend, ..namespace(nsid, format, blocks) };
         let now = self.now;
         let added = self.shared.with_service(|service| service.add_namespace(now, NQN, namespace));
         if added.is_ok() {
@@ -153,7 +142,7 @@ impl World {
         self.namespace_changed(known.nsid);
         let disk = self.shared.disks.borrow_mut().remove(&known.backend);
         if let Some(disk) = disk.filter(|_| fails) {
-            disk.fail();
+            disk.content.fail();
         }
         let how = if fails { "fails" } else { "goes" };
         self.trace(|| format!("namespace {} {how}", known.nsid));
@@ -172,8 +161,9 @@ impl World {
         let Some(known) = self.namespaces.get_mut(at) else { return };
         known.blocks += grown;
         let (now, known) = (self.now, *known);
-        if let Some(disk) = self.shared.disks.borrow().get(&known.backend) {
-            disk.resize(known.blocks);
+        if let Some(disk) = self.shared.disk(known.backend) {
+            disk.set_blocks(known.blocks);
+            disk.content.ram.grow(known.blocks);
         }
         let _ = self
             .shared

@@ -1,6 +1,8 @@
 //! Hosts that hold what they can get of a target or keep it busy, and one beside them that goes on.
 
 use fabric::nvme::{Sqe, opcode};
+use sluice_core::testing;
+use sluice_core::testing::wire::{Carrier, Up};
 use zerocopy::little_endian::U32;
 
 use super::{BEGIN_NS, Event, Input, MAX_WAITING, Reactor, World};
@@ -8,7 +10,6 @@ use crate::connection::{BESIDE, Connection};
 use crate::host::Phase;
 use crate::oracle::Broken;
 use crate::scenario::Hostility;
-use crate::units::{Carrier, Line};
 
 /// Longest time that the last host may wait for an answer while the others hold what they can, in
 /// ns.
@@ -124,7 +125,7 @@ impl World {
             let reactor = self.rng.usize(0..self.reactors.len());
             let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
             let mut connection = Connection::new((host, BESIDE), reactor, Carrier::Tcp, times);
-            if let Line::Bytes(up) = &mut connection.up
+            if let Up::Bytes(up) = &mut connection.up
                 && nonsense
             {
                 up.extend(NONSENSE);
@@ -193,6 +194,7 @@ impl Reactor {
 
     /// Counts the chunks that it has received and not looked at.
     pub(super) fn received(&self) -> usize {
-        self.inbox.iter().filter(|input| matches!(input, super::Input::Received(..))).count()
+        let received = |one: &&Input| matches!(one, Input::Core(testing::Input::Received(..)));
+        self.inbox.iter().filter(received).count()
     }
 }

@@ -3,20 +3,18 @@
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::host::commands;
-use fabric::loopback::ToHost;
 use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
-use fabric::rdma::wire::host_nic::Incoming;
+use fabric::tcp::HostParams;
+use sluice_core::testing::BLOCK;
+use sluice_core::testing::wire::{self, Carrier, HostEnd};
 use zerocopy::little_endian::U32;
 
 use super::shared_link::Way;
 use super::{ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
-use crate::disk::BLOCK;
 use crate::host::{Host, Outstanding, Phase, Purpose, Queue, io, named};
-use crate::host_end::{HostEnd, Read};
 use crate::scenario::{Carriers, Moves, Scenario};
-use crate::units::{Carrier, Run};
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -37,13 +35,16 @@ impl World {
         connection.mapped = mapped;
         self.connections.push(connection);
         self.outcome.connections += 1;
-        self.outcome.loopback += u64::from(carrier == Carrier::Loopback);
         self.outcome.rdma += u64::from(carrier == Carrier::Rdma);
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
         let protocol = match carrier {
-            Carrier::Tcp => HostEnd::tcp(self.scenario.digests),
-            Carrier::Loopback => HostEnd::loopback(),
-            Carrier::Rdma => HostEnd::rdma(self.rng.bool()),
+            Carrier::Tcp => {
+                let digests = self.scenario.digests;
+                let (header_digest, data_digest) = (digests, digests);
+                let params = HostParams { header_digest, data_digest, ..HostParams::default() };
+                wire::host_over_tcp(params)
+            }
+            Carrier::Rdma => wire::host_over_rdma(self.scenario.part(), self.rng.bool()),
         };
         if let Some(host) = self.hosts.get_mut(host) {
             let place = usize::from(qid);
@@ -60,15 +61,12 @@ impl World {
 
     /// Chooses what carries the next connection.
     fn chooses_carrier(&mut self) -> Carrier {
-        if self.scenario.rdma && self.rng.u8(0..3) == 0 {
-            return Carrier::Rdma;
-        }
-        let within = match self.scenario.carriers {
+        let rdma = match self.scenario.carriers {
             Carriers::Tcp => false,
-            Carriers::Loopback => true,
+            Carriers::Rdma => true,
             Carriers::Both => self.rng.bool(),
         };
-        if within { Carrier::Loopback } else { Carrier::Tcp }
+        if rdma { Carrier::Rdma } else { Carrier::Tcp }
     }
 
     /// Takes what a host has received on one of its queues.
@@ -77,7 +75,7 @@ impl World {
         host: usize,
         qid: u16,
         index: usize,
-        mut input: Run<'_, ToHost<Read>, Incoming>,
+        mut input: <HostEnd as HostTransport>::Chunk<'_>,
     ) {
         loop {
             let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
@@ -394,7 +392,7 @@ impl World {
 }
 
 /// Says whether all queues of all hosts are connected.
-fn are_complete(hosts: &[Host<HostEnd>], scenario: &Scenario) -> bool {
+fn are_complete(hosts: &[Host], scenario: &Scenario) -> bool {
     let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
         (1..=scenario.queues_of(index)).map(|qid| host.queues.get(usize::from(qid)))
     });

@@ -1,5 +1,7 @@
-//! Records of a drain that is under way, of reservations in force, and of the rights of hosts.
+//! Records of a drain that is under way, of reservations in force, of the hosts that may connect, and of
+//! their rights.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,4 +44,20 @@ pub(super) struct Held {
     /// Commands of the host that have had a class above its highest, once those are answered that
     /// came before the change.
     pub(super) above: Option<u64>,
+}
+
+/// The hosts that may connect.
+#[derive(Debug, Default)]
+pub(super) struct Access {
+    /// Whether hosts that are not listed may not connect.
+    pub(super) listed_only: bool,
+    /// Whether each listed host may come from where it is, by its NQN.
+    pub(super) listed: HashMap<String, bool>,
+}
+
+impl Access {
+    /// Says whether a host may connect.
+    pub(super) fn admits(&self, host: &str) -> bool {
+        self.listed.get(host).copied().unwrap_or(!self.listed_only)
+    }
 }

@@ -18,7 +18,6 @@ mod sessions;
 mod shared_link;
 mod shares;
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -30,35 +29,27 @@ use arbitration::arbiter::Waiters;
 use arbitration::credit::Caps;
 use arbitration::overload::RetryDelays;
 use arbitration::session::{RootSpec, Sessions};
-use arbitration::settings::OrderSettings;
 use fabric::Nanos;
-use fabric::controller::{
-    Action, AddressFamily, BackendId, ListenerId, ListenerSpec, SecureChannel, Service,
-    ServiceConfig, SubsystemSpec, TransportType,
-};
-use fabric::loopback::ToTarget;
-use fabric::queue::Fetch;
+use fabric::controller::{BackendId, ListenerId, ServiceConfig, TransportType};
 use fastrand::Rng;
 use slab::Slab;
-use sluice_core::stats::{IoSnapshot, PerReactor};
-use sluice_core::{
-    Core, DataPlace, Ended, Entrance, Job, Key, Settings, Tenant, Touched, WorkloadTable,
-};
+use sluice_core::stats::IoSnapshot;
+use sluice_core::testing::{self, HeapArena, Rules, Shared, listener};
+use sluice_core::{Core, Entrance, Job, Key, Settings, Tenant, Touched};
 
-use self::kept::{Drain, Granted, Held};
+use self::kept::{Access, Drain, Granted, Held};
 use self::limits::Limits;
 use self::link_shares::LinkShares;
 use self::shared_link::{Paced, SharedLink};
 use self::shares::Shares;
 use crate::connection::Connection;
-use crate::driver::{Rules, Shared, Sim};
-use crate::host::{Host, NQN, Written};
-use crate::host_end::HostEnd;
+use crate::disk::{Content, Counts};
+use crate::host::{Host, NQN};
 use crate::oracle::{Broken, Oracle};
 use crate::scenario::Scenario;
-use crate::target_end::Batch;
-use crate::units::Units;
-use sluice_core::heap::{HeapArena, HeapBuffer};
+
+/// A reactor's machine.
+type Machine = testing::Machine<Content>;
 
 const LISTENER: ListenerId = ListenerId(1);
 /// Connections that may be there without a Connect.
@@ -92,8 +83,6 @@ pub struct Outcome {
     pub placed: u64,
     /// Connections that hosts made.
     pub connections: u64,
-    /// Connections among those that were within the process, where messages go in place of bytes.
-    pub loopback: u64,
     /// Connections among those that were over RDMA.
     pub rdma: u64,
     /// Bytes that were fetched by RDMA READ.
@@ -138,24 +127,24 @@ enum Event {
 
 /// An input that a reactor finds when its turn comes.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box of a job would cost more than its moves")]
 enum Input {
     Accept(usize),
-    Received(Key, Units<ToTarget<Written>, Vec<u8>>),
-    ReceivedOnce(Key, Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>, Vec<u8>>),
-    ReceiveEnded(Key, bool),
-    ReceiveStarved(Key),
-    Sent(Key, Batch, bool),
-    Fetched(Key, Fetch, Option<DataPlace<HeapBuffer>>, Vec<u8>, bool),
-    JobEnded(Box<Ended<Sim>>),
-    Act(Action),
+    Core(testing::Input<Content>),
     Touch(Arc<Touched>),
     Lose(Arc<[BackendId]>),
     Drain(Duration),
 }
 
+impl From<testing::Input<Content>> for Input {
+    fn from(input: testing::Input<Content>) -> Self {
+        Self::Core(input)
+    }
+}
+
 #[derive(Debug)]
 struct Reactor {
-    core: Core<Sim>,
+    core: Core<Machine>,
     inbox: VecDeque<Input>,
     /// Connections that have come and are not served yet.
     entrance: Entrance<usize>,
@@ -165,7 +154,7 @@ struct Reactor {
     busy: Nanos,
     /// Time until which the reactor said that it is idle, and the number of changes of rates before.
     idle_until: Option<(Nanos, u64)>,
-    jobs: Slab<Box<Job<Sim>>>,
+    jobs: Slab<Job<Machine>>,
     connections: HashMap<Key, usize>,
 }
 
@@ -185,7 +174,7 @@ pub struct World {
     now: Nanos,
     sequence: u64,
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
-    shared: Rc<Shared>,
+    shared: Rc<Shared<Content>>,
     sessions: Sessions,
     limits: Limits,
     granted: Vec<Granted>,
@@ -198,7 +187,7 @@ pub struct World {
     link_shares: LinkShares,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
-    hosts: Vec<Host<HostEnd>>,
+    hosts: Vec<Host>,
     namespaces: Vec<Known>,
     paced: Vec<Paced>,
     /// The link that all connections share, if it is a slow one.
@@ -207,6 +196,7 @@ pub struct World {
     rates_changed: u64,
     /// Number of crowds of connections that hosts made.
     crowds: u32,
+    access: Access,
     /// Time at which it changed last whether a host may connect, for each host.
     access_changed: Vec<Nanos>,
     /// The rights of each host.
@@ -243,27 +233,10 @@ impl World {
             weighted_round_robin: true,
             ..ServiceConfig::default()
         };
+        let listener = listener(LISTENER, TransportType::Tcp);
         #[expect(clippy::expect_used, reason = "a scenario is made by this crate")]
-        let mut service = Service::new(config).expect("a scenario's limits are right");
-        let spec = SubsystemSpec {
-            nqn: NQN.to_owned(),
-            serial: "WORLD".to_owned(),
-            model: "World".to_owned(),
-            allow_any_host: true,
-            hosts: Vec::new(),
-        };
-        let listener = ListenerSpec {
-            id: LISTENER,
-            transport: TransportType::Tcp,
-            traddr: "127.0.0.1".to_owned(),
-            family: AddressFamily::Ipv4,
-            trsvcid: "4420".to_owned(),
-            discovery_only: false,
-            subsystems: None,
-            secure_channel: SecureChannel::Off,
-        };
-        let added = service.add_subsystem(now, spec).and(service.add_listener(now, listener));
-        debug_assert!(added.is_ok(), "{added:?}");
+        let service =
+            testing::service(now, config, NQN, listener).expect("a scenario's limits are right");
         let root = root(scenario.waiting);
         let sharing = arbitration::Sharing::of(scenario.reactors);
         let sessions = Sessions::shared(&root, sharing);
@@ -272,27 +245,16 @@ impl World {
             Some(_) => Shares::new(&[]),
             None => Shares::new(&scenario.shares),
         };
-        let hosts: Vec<Host<HostEnd>> =
+        let hosts: Vec<Host> =
             (0..scenario.hosts).map(|n| Host::new(u8::try_from(n).unwrap_or(0))).collect();
         let names = hosts.iter().map(|host| host.nqn.clone());
         let rules = Rules {
-            version: 1,
             enabled: scenario.stages,
-            order: OrderSettings::default(),
             queue: scenario.waiting,
-            tenants: HashMap::new(),
             classes: names.zip(scenario.shares.iter().copied()).collect(),
-            root: tenant,
+            ..Rules::new(tenant)
         };
-        let shared = Rc::new(Shared {
-            service: RefCell::new(service),
-            actions: RefCell::default(),
-            rules: RefCell::new(Arc::new(rules)),
-            disks: RefCell::default(),
-            workloads: WorkloadTable::new(scenario.reactors),
-            access: RefCell::default(),
-            wrong: RefCell::default(),
-        });
+        let shared = Shared::new(service, rules, HashMap::new(), scenario.reactors);
         let waiters = Arc::new(Waiters::new(scenario.reactors));
         let reactors = (0..scenario.reactors)
             .map(|reactor| {
@@ -316,9 +278,10 @@ impl World {
                         in_capsule.max(4096),
                     ),
                 );
-                let sim = Sim::new(Rc::clone(&shared), scenario.scratch);
+                let mut machine = Machine::new(&shared);
+                machine.short_of_memory = scenario.scratch;
                 Reactor {
-                    core: Core::new(sim, settings, Arc::clone(&waiters), pools, now),
+                    core: Core::new(machine, settings, Arc::clone(&waiters), pools, now),
                     inbox: VecDeque::new(),
                     entrance: Entrance::default(),
                     next: None,
@@ -349,6 +312,7 @@ impl World {
             link: scenario.link.map(SharedLink::new),
             rates_changed: 0,
             crowds: 0,
+            access: Access::default(),
             access_changed: vec![now; scenario.hosts],
             rights: vec![Held::default(); scenario.hosts],
             oracle: Oracle::default(),
@@ -481,9 +445,9 @@ impl World {
         }
     }
 
-    fn put(&mut self, reactor: usize, input: Input) {
+    fn put(&mut self, reactor: usize, input: impl Into<Input>) {
         if let Some(one) = self.reactors.get_mut(reactor) {
-            one.inbox.push_back(input);
+            one.inbox.push_back(input.into());
         }
         self.plan_turn(reactor, Nanos(self.now.0 + TURN_NS));
     }
@@ -587,12 +551,12 @@ impl World {
             }
         }
         for (backend, disk) in self.shared.disks.borrow().iter() {
-            let (given, told) = disk.counts();
+            let (given, told) = (disk.content.given(), Counts::from(&disk.total()));
             if !given.agree_with(&told) && !self.scenario.faults {
                 let what = format!("{backend:?} was given {given:?}, and the target says {told:?}");
                 return broken(self.now, what);
             }
-            if let Some(bytes) = disk.more_than_a_slice() {
+            if let Some(bytes) = disk.content.more_than_a_slice() {
                 let what = format!("{backend:?} was given {bytes} bytes to zero or verify at once");
                 return broken(self.now, what);
             }
@@ -640,7 +604,7 @@ fn root(queue: u32) -> RootSpec {
 
 fn tenant(sessions: &Sessions, name: Option<&str>, reactors: usize) -> Tenant {
     let session = name.and_then(|name| sessions.named(name)).unwrap_or(sessions.root());
-    Tenant { session: Arc::clone(session), stats: Arc::new(PerReactor::new(reactors)) }
+    Tenant::new(session, reactors)
 }
 
 #[cfg(test)]

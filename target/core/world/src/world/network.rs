@@ -1,8 +1,9 @@
 //! The network between hosts and reactors.
 
-use sluice_core::DataPlace;
+use fabric::queue::Inbox as _;
+use sluice_core::testing::{Input, wire};
 
-use super::{Event, Input, World};
+use super::{Event, World};
 
 impl World {
     /// Plans the next delivery in each direction that has something.
@@ -97,7 +98,7 @@ impl World {
             .and_then(|host| host.queues.get_mut(usize::from(connection.qid))?.as_mut());
         if let Some(queue) = queue.filter(|queue| queue.connection == index && !connection.cut) {
             let room = connection.up_room();
-            queue.protocol.send(&mut connection.up, room);
+            connection.up.fill(&mut queue.protocol, room);
         }
         self.schedule(index);
     }
@@ -116,11 +117,12 @@ impl World {
     /// Gives a host what has arrived, and lets the target go on sending.
     pub(super) fn hand_down(&mut self, index: usize, length: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
-        let arrived = connection.down.take(length.min(connection.down.len()));
+        let count = length.min(connection.down.len());
+        let arrived = connection.down.take(count);
         connection.down_sent = connection.down_sent.saturating_sub(length);
         let over = connection.take_batch();
         let (reactor, key, cut) = (connection.reactor, connection.key, connection.cut);
-        let ends = cut && connection.down.is_empty() && arrived.len() == 0;
+        let ends = cut && connection.down.is_empty() && count == 0;
         let (host, qid) = (connection.host, connection.qid);
         if ends {
             connection.host_knows = true;
@@ -128,8 +130,8 @@ impl World {
         if let (Some(batch), Some(key)) = (over, key) {
             self.put(reactor, Input::Sent(key, batch, cut));
         }
-        if arrived.len() > 0 || length == 0 {
-            self.hear(host, qid, index, arrived.run());
+        if count > 0 || length == 0 {
+            self.hear(host, qid, index, arrived.kept());
         }
         if ends {
             self.lose(host, qid, index);
@@ -154,23 +156,13 @@ impl World {
         let (host, qid) = (connection.host, connection.qid);
         let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
         let queue = queue.filter(|queue| queue.connection == index && !cut);
-        let mut bytes = Vec::new();
-        let mut lost = true;
-        match queue.and_then(|queue| queue.protocol.read(&fetch)) {
-            Some(Ok(data)) => {
-                lost = false;
-                self.outcome.fetched += data.len() as u64;
-                let mut into = place.iter_mut().flat_map(DataPlace::bytes_mut);
-                data.iter().for_each(|from| {
-                    if let Some(to) = into.next() {
-                        *to = *from;
-                    }
-                });
-                if place.is_none() {
-                    bytes = data;
-                } else {
-                    self.outcome.placed += data.len() as u64;
-                }
+        let (mut bytes, mut lost) = (Vec::new(), true);
+        match queue.map(|queue| wire::fetch(&mut queue.protocol, &fetch, place.as_mut())) {
+            Some(Ok(own)) => {
+                (bytes, lost) = (own, false);
+                self.outcome.fetched += u64::from(fetch.length);
+                let placed = if place.is_some() { fetch.length } else { 0 };
+                self.outcome.placed += u64::from(placed);
             }
             Some(Err(violation)) => {
                 self.breaks(format!("the target broke the protocol: {violation}"));

@@ -1,20 +1,20 @@
 //! Turns of the reactors: their input, and the operations that they want done.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use fabric::Nanos;
 use fabric::controller::Action;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
-use sluice_core::device::Data;
-use sluice_core::{Accepted, Ended, Entrance, Job, Key, Started};
+use sluice_core::device::BlockDevice as _;
+use sluice_core::testing::wire::Carrier;
+use sluice_core::testing::{self, Op, Receive, end_job};
+use sluice_core::{Accepted, Entrance, Job, Key};
 
-use super::{ADMIN_ENTRIES, ENTRIES, Event, Input, LISTENER, MAX_WAITING, TURN_NS, World};
+use super::{ADMIN_ENTRIES, ENTRIES, Event, Input, LISTENER, MAX_WAITING, Machine, TURN_NS, World};
 use crate::connection::Connection;
-use crate::driver::{Op, Sim};
-use crate::oracle::Broken;
 use crate::scenario::Hostility;
-use crate::units::Carrier;
 
 /// Returns the number of bytes that a command counts for at its device.
 fn moved(command: &IoCommand) -> u64 {
@@ -85,8 +85,8 @@ impl World {
         let (mut found, mut told) = (None, None);
         let (mut refused, mut accepted) = (Vec::new(), Vec::new());
         reactor.core.set_time(now);
-        let sim = reactor.core.driver();
-        (sim.now, sim.served) = (now, 0);
+        let machine = reactor.core.driver();
+        (machine.now, machine.served) = (now, 0);
         if reactor.core.has_changes() {
             reactor.core.change();
         }
@@ -100,28 +100,7 @@ impl World {
                     let gone = reactor.entrance.come(connection.address(), index);
                     refused.extend(gone.map(|(_, index)| index));
                 }
-                Input::Received(key, units) => reactor.core.received(key, units.run()),
-                Input::ReceivedOnce(key, place, placed, rest) => {
-                    reactor.core.received_once(key, place, placed, rest.run());
-                }
-                Input::ReceiveEnded(key, lost) => {
-                    reactor.core.receive_ended(key, lost.then(|| "it was cut".into()));
-                }
-                Input::ReceiveStarved(key) => reactor.core.receive_starved(key),
-                Input::Sent(key, batch, lost) => {
-                    reactor.core.sent(key, batch, lost.then(|| "it was cut".into()));
-                }
-                Input::Fetched(key, fetch, place, bytes, lost) => {
-                    let lost = lost.then(|| "it was cut".into());
-                    reactor.core.fetched(key, (&fetch, &bytes), place, lost);
-                }
-                Input::JobEnded(ended) => {
-                    let sim = reactor.core.driver();
-                    (sim.running, sim.is_short) = (sim.running.saturating_sub(1), false);
-                    let key = ended.job.connection();
-                    reactor.core.job_ended(key, Started::<Sim>::Ended(*ended));
-                }
-                Input::Act(action) => reactor.core.act(action),
+                Input::Core(input) => drop(input.put(&mut reactor.core)),
                 Input::Touch(touched) => reactor.core.touch(touched),
                 Input::Lose(devices) => reactor.core.lose(devices),
                 Input::Drain(time) => {
@@ -167,15 +146,24 @@ impl World {
         reactor.core.end();
         let idle_until = reactor.core.idle_until().filter(|_| reactor.entrance.is_empty());
         let (held, served) = (reactor.core.inventory(), reactor.core.driver().served);
-        let ops = std::mem::take(&mut reactor.core.driver().ops);
+        let machine = reactor.core.driver();
+        let (receives, ops) = (take(&mut machine.receives), take(&mut machine.ops));
+        let (jobs, seen) = (take(&mut machine.jobs), take(&mut machine.seen));
         if let Some(commands) = told {
             self.drains(commands);
         }
+        for (key, receive) in receives {
+            let begins = matches!(receive, Some(Receive::Chunks | Receive::Chunk));
+            found = found.or(begins.then_some(MAY_RECEIVE));
+            self.change_receive(index, key, receive);
+        }
+        for job in jobs {
+            found = found.or(Some("a command may go to its device"));
+            self.launch(index, job);
+        }
         for op in ops {
             found = found.or(match op {
-                Op::Receive(_) | Op::ReceiveChunk(_) => Some(MAY_RECEIVE),
                 Op::Send(..) | Op::Fetch(..) => Some("there is something to send"),
-                Op::Launch(_) => Some("a command may go to its device"),
                 // Other reactors are woken with a turn of theirs. Connections that end are looked
                 // after at intervals.
                 _ => None,
@@ -189,9 +177,7 @@ impl World {
         for refused in refused {
             self.cut(refused);
         }
-        if let Some(wrong) = self.shared.wrong.borrow_mut().take() {
-            self.broken.get_or_insert(Broken { at: now, what: wrong });
-        }
+        seen.iter().for_each(|(_, seen)| self.check_connect(seen));
         let busy = self.serving_ns(index, served) + self.taking_in_ns(index, served_now);
         let busy = Nanos(now.0 + busy);
         if let Some(reactor) = self.reactors.get_mut(index) {
@@ -226,18 +212,6 @@ impl World {
 
     pub(super) fn do_op(&mut self, reactor: usize, op: Op) {
         match op {
-            Op::Receive(key) => self.receive(reactor, key, |connection| connection.armed = true),
-            Op::ReceiveChunk(key) => self.receive(reactor, key, |connection| {
-                (connection.armed, connection.one_chunk) = (true, true);
-            }),
-            Op::ReceiveOnce(key, place) => {
-                self.receive(reactor, key, |connection| connection.once = Some(place));
-            }
-            Op::StopReceiving(key) => {
-                // A receive that has ended already, of which the reactor does not know yet, is not
-                // there to be stopped; the next one is another.
-                self.with(reactor, key, |connection| connection.stopping = connection.armed);
-            }
             Op::Send(key, batch) => {
                 let mut twice = false;
                 self.with(reactor, key, |connection| {
@@ -259,7 +233,6 @@ impl World {
                 }
             }
             Op::ShutDown(key) => self.with(reactor, key, |connection| connection.cut = true),
-            Op::Launch(job) => self.launch(reactor, job),
             Op::Wake(reactors) => {
                 for reactor in reactors {
                     if let Some(woken) = self.reactors.get_mut(reactor as usize) {
@@ -268,7 +241,8 @@ impl World {
                     self.plan_turn(reactor as usize, Nanos(self.now.0 + TURN_NS));
                 }
             }
-            Op::Paced(key, pacing) => {
+            Op::Mark(..) => {}
+            Op::Join(key, pacing) => {
                 let steady = self.settling || self.scenario.reserved || self.link.is_some();
                 if !steady && self.rng.bool() {
                     pacing.set_r2t_rate(Some(self.rng.u64(1_000_000..100_000_000)));
@@ -277,7 +251,7 @@ impl World {
                     self.join_link(connection, pacing);
                 }
             }
-            Op::Ended(key) => {
+            Op::Ended(key, _) => {
                 let ended = self.reactors.get_mut(reactor).and_then(|r| r.connections.remove(&key));
                 let mut early = false;
                 if let Some(connection) = ended.and_then(|index| self.connections.get_mut(index)) {
@@ -294,6 +268,26 @@ impl World {
                 if let Some(index) = ended {
                     self.schedule(index);
                 }
+            }
+        }
+    }
+
+    /// Changes how a reactor receives from a connection.
+    fn change_receive(&mut self, reactor: usize, key: Key, receive: Option<Receive>) {
+        match receive {
+            Some(Receive::Chunks) => {
+                self.receive(reactor, key, |connection| connection.armed = true);
+            }
+            Some(Receive::Chunk) => self.receive(reactor, key, |connection| {
+                (connection.armed, connection.one_chunk) = (true, true);
+            }),
+            Some(Receive::Once(place)) => {
+                self.receive(reactor, key, |connection| connection.once = Some(place));
+            }
+            // A receive that has ended already, of which the reactor does not know yet, is not
+            // there to be stopped; the next one is another.
+            None => {
+                self.with(reactor, key, |connection| connection.stopping = connection.armed);
             }
         }
     }
@@ -332,7 +326,7 @@ impl World {
         }
     }
 
-    pub(super) fn launch(&mut self, index: usize, job: Box<Job<Sim>>) {
+    pub(super) fn launch(&mut self, index: usize, job: Job<Machine>) {
         if let Some((session, at)) = job.turn() {
             let bytes = moved(&job.command);
             if !self.scenario.seeks {
@@ -345,13 +339,13 @@ impl World {
             }
         }
         let service = match self.scenario.seeks {
-            true => job.device.seek_ns(&job.command),
+            true => job.device.content.seek_ns(&job.command, job.device.blocks()),
             false => {
-                let service = job.device.service_ns();
+                let service = job.device.content.service_ns();
                 self.rng.u64(service / 2..=service * 2)
             }
         };
-        let until = job.device.occupy(self.now, service);
+        let until = job.device.content.occupy(self.now, service);
         let Some(reactor) = self.reactors.get_mut(index) else { return };
         let place = reactor.jobs.insert(job);
         self.at(until, Event::Job(index, place));
@@ -359,41 +353,30 @@ impl World {
 
     pub(super) fn end_job(&mut self, index: usize, place: usize) {
         let job = self.reactors.get_mut(index).and_then(|r| r.jobs.try_remove(place));
-        let Some(mut job) = job else { return };
+        let Some(job) = job else { return };
         if let Some((session, _)) = job.turn().filter(|_| self.scenario.seeks) {
             self.note_reserved(session, Nanos(self.now.0 - 1));
         }
         let fails = self.scenario.faults && !self.settling && self.rng.u16(0..2000) == 0;
-        let status = if fails {
-            Status::INTERNAL_ERROR
-        } else {
-            let Job::<Sim> { device, command, buffer, .. } = &mut *job;
-            let data = match (&*command, buffer) {
-                (IoCommand::Read { .. }, Some(buffer)) => Data::Read(buffer),
-                (_, Some(buffer)) => Data::Write(buffer),
-                (_, None) => Data::None,
-            };
-            device.execute(command, data)
-        };
-        self.put(index, Input::JobEnded(Box::new(Ended::<Sim> { job: *job, result: 0, status })));
+        let ended = end_job(job, fails.then_some(Status::INTERNAL_ERROR));
+        self.put(index, testing::Input::JobEnded(ended));
     }
 
     /// Does what the service wants done.
     pub(super) fn route(&mut self) {
         loop {
-            let action = self.shared.actions.borrow_mut().pop_front();
-            let Some(action) = action else { return };
+            let Some(action) = self.shared.take_action() else { return };
             let connection = match action {
                 Action::Complete { connection, .. }
                 | Action::Close { connection, .. }
                 | Action::Abort { connection, .. } => connection,
                 Action::Authenticate { connection } => {
-                    self.shared.authenticate(connection);
+                    self.authenticate(connection);
                     continue;
                 }
                 Action::TableChanged { .. } => continue,
             };
-            self.put(Key::of(connection).0, Input::Act(action));
+            self.put(Key::of(connection).0, testing::Input::Act(action));
             // Time-outs may have moved.
             self.service_at = self.now;
             self.after(0, Event::Service);

@@ -10,9 +10,9 @@ use sluice_core::device::BlockDevice as _;
 
 use super::sessions::own;
 use super::{Event, Known, World};
-use crate::disk::BLOCK;
 use crate::host::{Purpose, io};
 use crate::oracle::Broken;
+use sluice_core::testing::BLOCK;
 
 /// Longest time that a command and its answer are on their way, in ns.
 const NETWORK_NS: u64 = 2_000_000;

@@ -9,12 +9,11 @@ use arbitration::session::{Reservation, SessionSpec};
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use sluice_core::Touched;
-use sluice_core::device::BlockDevice;
+use sluice_core::device::BlockDevice as _;
+use sluice_core::testing::{Kind, Rules};
 
 use super::kept::Granted;
 use super::{Input, World, tenant};
-use crate::disk::Kind;
-use crate::driver::Rules;
 
 /// Returns the name of the session that is a host's own.
 pub(super) fn own(host: usize) -> String {
@@ -149,7 +148,7 @@ impl World {
         backend: BackendId,
         terms: &Terms,
     ) -> bool {
-        let disk = self.shared.disks.borrow().get(&backend).cloned();
+        let disk = self.shared.disk(backend);
         let Some(disk) = disk.filter(|disk| disk.kind() != Kind::Immediate) else { return false };
         let Some(profile) = disk.qos().profile() else { return false };
         let here = self.granted.iter().filter(|granted| granted.backend == backend);
@@ -165,8 +164,7 @@ impl World {
 
     /// Puts in force what was admitted on a device, as far as its sessions are there.
     pub(super) fn put_in_force(&mut self, backend: BackendId) {
-        let disks = self.shared.disks.borrow();
-        let Some(disk) = disks.get(&backend) else { return };
+        let Some(disk) = self.shared.disk(backend) else { return };
         let here = self.granted.iter().filter(|granted| granted.backend == backend);
         let reservations = here.filter_map(|granted| {
             let session = Arc::clone(self.sessions.named(&granted.session)?);

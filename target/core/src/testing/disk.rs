@@ -1,0 +1,261 @@
+//! The device of a namespace, on simulated time.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::DerefMut;
+use std::sync::Arc;
+
+use arbitration::device::{self as qos, DeviceRules};
+use fabric::Nanos;
+use fabric::nvm::{BlockFormat, IoCommand, IoLimits, LbaRange};
+use fabric::nvme::Status;
+
+use crate::device::{BlockDevice, Data, Immediate, Style, Timed};
+use crate::held::Held;
+use crate::job::{Ended, Job};
+use crate::stats::{IoSnapshot, IoStats, PerReactor};
+
+/// Size in bytes of a block in [`Ram`].
+pub const BLOCK: usize = 512;
+
+/// The way in which a device carries out commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Commands are carried out on the spot.
+    Immediate,
+    /// Commands are carried out on the spot, and complete when [`Blocks::done_at`] says.
+    Timed,
+    /// Commands are in the device from their launch until its owner ends them.
+    Queued,
+}
+
+/// What a device does with its blocks.
+pub trait Blocks: fmt::Debug {
+    /// Carries out a command whose blocks exist.
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status;
+
+    /// Carries a read out without a copy, as [`Immediate::hold`].
+    fn hold(&self, command: &IoCommand) -> Option<Held> {
+        let _ = command;
+        None
+    }
+
+    /// Says whether every read gives zeroes.
+    fn reads_zeroes(&self) -> bool {
+        false
+    }
+
+    /// Returns the time at which a timed device's command of `now` is complete.
+    fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos {
+        let _ = command;
+        now
+    }
+}
+
+/// A device.
+#[derive(Debug)]
+pub struct Disk<B> {
+    /// What it does with its blocks.
+    pub content: B,
+    kind: Cell<Kind>,
+    format: BlockFormat,
+    blocks: Cell<u64>,
+    qos: Arc<qos::Device>,
+    stats: PerReactor,
+}
+
+impl<B> Disk<B> {
+    /// Makes a device with so many blocks of a format, and its statistics for so many reactors.
+    #[must_use]
+    pub fn new(
+        kind: Kind,
+        content: B,
+        (blocks, format): (u64, BlockFormat),
+        rules: DeviceRules,
+        reactors: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            content,
+            kind: Cell::new(kind),
+            format,
+            blocks: Cell::new(blocks),
+            qos: Arc::new(qos::Device::new(rules, reactors)),
+            stats: PerReactor::new(reactors),
+        })
+    }
+
+    /// Returns the way in which it carries out commands.
+    pub fn kind(&self) -> Kind {
+        self.kind.get()
+    }
+
+    /// Sets the way in which it carries out commands from now on.
+    pub fn set_kind(&self, kind: Kind) {
+        self.kind.set(kind);
+    }
+
+    /// Sets the number of its blocks.
+    pub fn set_blocks(&self, blocks: u64) {
+        self.blocks.set(blocks);
+    }
+
+    /// Returns the statistics of all reactors together.
+    pub fn total(&self) -> IoSnapshot {
+        let mut sum = IoSnapshot::default();
+        self.stats.iter().for_each(|stats| sum.merge(&stats.snapshot()));
+        sum
+    }
+}
+
+impl<B: Blocks> BlockDevice for Disk<B> {
+    fn style(&self) -> Style<'_> {
+        match self.kind.get() {
+            Kind::Immediate => Style::Immediate(self),
+            Kind::Timed => Style::Timed(self),
+            Kind::Queued => Style::Queued,
+        }
+    }
+
+    fn format(&self) -> BlockFormat {
+        self.format
+    }
+
+    fn blocks(&self) -> u64 {
+        self.blocks.get()
+    }
+
+    fn qos(&self) -> &Arc<qos::Device> {
+        &self.qos
+    }
+
+    fn stats(&self, reactor: usize) -> Option<&IoStats> {
+        self.stats.get(reactor)
+    }
+}
+
+impl<B: Blocks> Immediate for Disk<B> {
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        self.content.run(command, data)
+    }
+
+    fn hold(&self, command: &IoCommand) -> Option<Held> {
+        self.content.hold(command)
+    }
+
+    fn reads_zeroes(&self) -> bool {
+        self.content.reads_zeroes()
+    }
+}
+
+impl<B: Blocks> Timed for Disk<B> {
+    fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos {
+        self.content.done_at(now, command)
+    }
+}
+
+/// Ends a command that was in its device: it fails with a status, or is carried out now.
+#[must_use]
+pub fn end_job<B: Blocks, M: DerefMut<Target = [u8]>>(
+    mut job: Job<Disk<B>, M>,
+    fails: Option<Status>,
+) -> Ended<Disk<B>, M> {
+    let status = fails.unwrap_or_else(|| {
+        let data = match (&job.command, &mut job.buffer) {
+            (IoCommand::Read { .. }, Some(buffer)) => Data::Read(buffer),
+            (_, Some(buffer)) => Data::Write(buffer),
+            (_, None) => Data::None,
+        };
+        job.device.content.run(&job.command, data)
+    });
+    Ended { job, result: 0, status }
+}
+
+/// Blocks of [`BLOCK`] bytes that are kept in memory.
+#[derive(Debug)]
+pub struct Ram {
+    bytes: RefCell<Vec<u8>>,
+    /// The status with which every command fails.
+    pub fails: Cell<Option<Status>>,
+    /// Time in ns that a timed device's commands take.
+    pub delay_ns: Cell<u64>,
+}
+
+impl Ram {
+    /// Makes so many blocks of zeroes.
+    #[must_use]
+    pub fn new(blocks: u64) -> Self {
+        let ram =
+            Self { bytes: RefCell::default(), fails: Cell::new(None), delay_ns: Cell::new(0) };
+        ram.grow(blocks);
+        ram
+    }
+
+    /// Has so many blocks at least from now on.
+    pub fn grow(&self, blocks: u64) {
+        let bytes = usize::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK);
+        let mut held = self.bytes.borrow_mut();
+        if held.len() < bytes {
+            held.resize(bytes, 0);
+        }
+    }
+}
+
+impl Blocks for Ram {
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        if let Some(status) = self.fails.get() {
+            return status;
+        }
+        let mut all = self.bytes.borrow_mut();
+        let span = |range: &LbaRange| {
+            let start = usize::try_from(range.lba).unwrap_or(usize::MAX).saturating_mul(BLOCK);
+            start..start.saturating_add(range.blocks as usize * BLOCK)
+        };
+        match (command, data) {
+            (IoCommand::Read { range, .. }, Data::Read(into)) => match all.get(span(range)) {
+                Some(from) if from.len() == into.len() => into.copy_from_slice(from),
+                _ => return Status::LBA_OUT_OF_RANGE.dnr(),
+            },
+            (IoCommand::Write { range, .. }, Data::Write(from)) => match all.get_mut(span(range)) {
+                Some(into) if from.len() == into.len() => into.copy_from_slice(from),
+                _ => return Status::LBA_OUT_OF_RANGE.dnr(),
+            },
+            (IoCommand::Compare { range }, Data::Write(with)) => match all.get(span(range)) {
+                Some(held) if held == with => {}
+                Some(_) => return Status::COMPARE_FAILURE,
+                None => return Status::LBA_OUT_OF_RANGE.dnr(),
+            },
+            (IoCommand::WriteZeroes { range, .. } | IoCommand::Deallocate { range }, _) => {
+                match all.get_mut(span(range)) {
+                    Some(into) => into.fill(0),
+                    None => return Status::LBA_OUT_OF_RANGE.dnr(),
+                }
+            }
+            (IoCommand::DatasetManagement { ranges, deallocate: true }, Data::Write(from)) => {
+                let limits = IoLimits {
+                    format: BlockFormat::BYTES_512,
+                    blocks: (all.len() / BLOCK) as u64,
+                    read_only: false,
+                    max_transfer: u32::MAX,
+                    zeroes_limit: u32::MAX,
+                };
+                let definitions = from.get(..usize::from(*ranges) * 16).unwrap_or(from);
+                for range in limits.dsm_ranges(definitions) {
+                    match range {
+                        Ok(range) => {
+                            if let Some(into) = all.get_mut(span(&range)) {
+                                into.fill(0);
+                            }
+                        }
+                        Err(status) => return status,
+                    }
+                }
+            }
+            _ => {}
+        }
+        Status::SUCCESS
+    }
+
+    fn done_at(&self, now: Nanos, _: &IoCommand) -> Nanos {
+        Nanos(now.0 + self.delay_ns.get())
+    }
+}
