@@ -58,7 +58,6 @@ pub mod stats;
 mod tally;
 #[cfg(test)]
 mod tests;
-mod timed;
 mod tokens;
 mod traffic;
 mod turns;

@@ -1,7 +1,7 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use units::Nanos;
+use units::{Calendar, Nanos};
 
 use super::{MS, SECOND};
 use crate::reservation::{
@@ -29,8 +29,7 @@ struct Device {
     window: usize,
     queue: VecDeque<Command>,
     /// Commands in channels, by the time they are done.
-    busy: BTreeMap<(Nanos, u64), Command>,
-    served: u64,
+    busy: Calendar<Command>,
     state: u64,
 }
 
@@ -71,14 +70,13 @@ impl Device {
         while self.busy.len() < CHANNELS && !self.queue.is_empty() {
             let command = self.queue.pop_front().unwrap();
             let takes = self.takes(command.bytes);
-            self.served += 1;
-            self.busy.insert((self.now.after(takes), self.served), command);
+            self.busy.insert(self.now.after(takes), command);
         }
     }
 
     fn complete(&mut self, tenants: &[(Terms, Reserved)], profiler: &Profiler) {
         let in_device = u32::try_from(self.in_device()).unwrap();
-        let ((done, _), command) = self.busy.pop_first().expect("always full");
+        let (done, command) = self.busy.pop_due(Nanos::MAX).expect("always full");
         self.now = done;
         let Command { tenant, bytes, dispatched } = command;
         let share = profiler.record(done, false, bytes, dispatched, in_device);
@@ -98,8 +96,7 @@ fn run(admitted: &[Admitted], window: usize, flood: u32, seed: u64) -> Vec<(u64,
         now: Nanos(0),
         window,
         queue: VecDeque::new(),
-        busy: BTreeMap::new(),
-        served: 0,
+        busy: Calendar::new(),
         state: seed,
     };
     while device.now < Nanos(3 * SECOND) {
