@@ -328,13 +328,11 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
     let root = sessions.named("root").unwrap();
     let flows: Vec<HostFlowId> = (0..4).map(|host| bench.flow(root, host)).collect();
     let classes = [Class::Urgent, Class::High, Class::Medium, Class::Low];
-    let mut random = 99u64;
+    let mut random = fastrand::Rng::with_seed(99);
     for source in 1..4 {
         for _ in 0..1000 {
             // Channels become free at different moments, as those of drives do.
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let channel = usize::try_from(random >> 58).unwrap();
-            bench.channels[channel] = bench.now.after(random >> 47);
+            bench.channels[random.usize(..64)] = bench.now.after(random.u64(..1 << 17));
             bench.send(source, flows[source], classes[source], 0);
         }
     }
@@ -453,14 +451,10 @@ fn i3_containers_lose_nothing_and_end_at_outputs() {
     };
     let mut bench = Bench::new(rules, Vec::new(), 2);
     let flows = [bench.flow(a, 1), bench.flow(b, 2)];
-    let mut random = 12_345u64;
-    let mut next = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        random >> 40
-    };
+    let mut random = fastrand::Rng::with_seed(12_345);
     for round in 0..500 {
         let source = round % 2;
-        let place = next() + source as u64 * (1 << 30);
+        let place = random.u64(..1 << 24) + source as u64 * (1 << 30);
         bench.send(source, flows[source], Class::Low, place);
         if round % 10 == 9 {
             bench.arbiter.output(bench.now, flows[source], Class::Low);

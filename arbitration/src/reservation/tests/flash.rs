@@ -30,21 +30,16 @@ struct Device {
     queue: VecDeque<Command>,
     /// Commands in channels, by the time they are done.
     busy: Calendar<Command>,
-    state: u64,
+    random: fastrand::Rng,
 }
 
 impl Device {
-    fn random(&mut self, bound: u64) -> u64 {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.state >> 33) % bound
-    }
-
     /// Returns the time of a command: one in 50 takes up to the worst time, and the others less, so
     /// that the mean is as promised.
     fn takes(&mut self, bytes: u32) -> u64 {
-        let base = match self.random(50) {
+        let base = match self.random.u64(..50) {
             0 => WORST,
-            _ => MEAN / 2 + self.random(MEAN / 2),
+            _ => MEAN / 2 + self.random.u64(..MEAN / 2),
         };
         base + KIB * (u64::from(bytes >> 10) - 4)
     }
@@ -97,7 +92,7 @@ fn run(admitted: &[Admitted], window: usize, flood: u32, seed: u64) -> Vec<(u64,
         window,
         queue: VecDeque::new(),
         busy: Calendar::new(),
-        state: seed,
+        random: fastrand::Rng::with_seed(seed),
     };
     while device.now < Nanos(3 * SECOND) {
         device.dispatch(&tenants, flood);
