@@ -2,8 +2,6 @@
 //! flood, and containers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submission, Waiters};
@@ -14,6 +12,7 @@ use arbitration::reservation::{Broker, Budget, Overrides, Reserved, Terms};
 use arbitration::session::{HostId, Reservation, RootSpec, Session, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos};
+use units::Calendar;
 
 const DEVICE: DeviceId = DeviceId(0);
 const SERVICE_NS: u64 = 100_000;
@@ -25,7 +24,7 @@ struct Bench {
     arbiter: Arbiter<(usize, u64)>,
     device: Arc<Device>,
     channels: Vec<Nanos>,
-    flying: BinaryHeap<Reverse<(Nanos, u64)>>,
+    flying: Calendar<u64>,
     grants: std::collections::HashMap<u64, (usize, Grant)>,
     sent: u64,
     /// Times at which commands were served, by source.
@@ -59,7 +58,7 @@ impl Bench {
             arbiter,
             device,
             channels: vec![Nanos(0); CHANNELS],
-            flying: BinaryHeap::new(),
+            flying: Calendar::new(),
             grants: std::collections::HashMap::new(),
             sent: 0,
             served: vec![Vec::new(); sources],
@@ -84,7 +83,7 @@ impl Bench {
             let (source, id) = command.item;
             let channel = self.channels.iter_mut().min().unwrap();
             *channel = (*channel).max(self.now).after(SERVICE_NS);
-            self.flying.push(Reverse((*channel, id)));
+            self.flying.insert(*channel, id);
             assert!(self.grants.insert(id, (source, command.grant)).is_none(), "twice");
             self.order.push((source, id));
         }
@@ -93,18 +92,14 @@ impl Bench {
     /// Goes on to the next completion (or `end`). Returns the sources that were served.
     fn step(&mut self, end: Nanos) -> Vec<usize> {
         self.dispatch();
-        let next = self.flying.peek().map_or(end, |Reverse((at, _))| *at);
+        let next = self.flying.next_time().unwrap_or(end);
         let timer = match self.arbiter.pull(self.now) {
             Pull::Later(at) => at,
             _ => end,
         };
         self.now = self.now.max(next.min(timer).min(end));
         let mut done = Vec::new();
-        while let Some(&Reverse((at, id))) = self.flying.peek() {
-            if at > self.now {
-                break;
-            }
-            self.flying.pop();
+        while let Some((_, id)) = self.flying.pop_due(self.now) {
             let (source, grant) = self.grants.remove(&id).unwrap();
             self.arbiter.complete(self.now, grant, true);
             self.served[source].push(self.now);
@@ -333,13 +328,11 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
     let root = sessions.named("root").unwrap();
     let flows: Vec<HostFlowId> = (0..4).map(|host| bench.flow(root, host)).collect();
     let classes = [Class::Urgent, Class::High, Class::Medium, Class::Low];
-    let mut random = 99u64;
+    let mut random = fastrand::Rng::with_seed(99);
     for source in 1..4 {
         for _ in 0..1000 {
             // Channels become free at different moments, as those of drives do.
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let channel = usize::try_from(random >> 58).unwrap();
-            bench.channels[channel] = bench.now.after(random >> 47);
+            bench.channels[random.usize(..64)] = bench.now.after(random.u64(..1 << 17));
             bench.send(source, flows[source], classes[source], 0);
         }
     }
@@ -458,14 +451,10 @@ fn i3_containers_lose_nothing_and_end_at_outputs() {
     };
     let mut bench = Bench::new(rules, Vec::new(), 2);
     let flows = [bench.flow(a, 1), bench.flow(b, 2)];
-    let mut random = 12_345u64;
-    let mut next = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        random >> 40
-    };
+    let mut random = fastrand::Rng::with_seed(12_345);
     for round in 0..500 {
         let source = round % 2;
-        let place = next() + source as u64 * (1 << 30);
+        let place = random.u64(..1 << 24) + source as u64 * (1 << 30);
         bench.send(source, flows[source], Class::Low, place);
         if round % 10 == 9 {
             bench.arbiter.output(bench.now, flows[source], Class::Low);

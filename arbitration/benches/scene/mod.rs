@@ -30,7 +30,7 @@ pub(crate) struct Scene {
     flows: Vec<HostFlowId>,
     grants: VecDeque<Grant>,
     now: u64,
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl Scene {
@@ -52,7 +52,13 @@ impl Scene {
                 arbiter.flow(DEVICE, session, HostId(number as u64)).unwrap()
             })
             .collect();
-        let mut scene = Self { arbiter, flows, grants: VecDeque::new(), now: 1000, random: 1 };
+        let mut scene = Self {
+            arbiter,
+            flows,
+            grants: VecDeque::new(),
+            now: 1000,
+            random: fastrand::Rng::with_seed(1),
+        };
         for _ in 0..queued as u64 + IN_DEVICE {
             scene.enqueue();
         }
@@ -62,16 +68,9 @@ impl Scene {
         scene
     }
 
-    fn next(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
-
     #[inline]
     fn enqueue(&mut self) {
-        let random = self.next();
+        let random = self.random.u64(..);
         let flow = self.flows[(random >> 40) as usize % self.flows.len()];
         let class = Class::ALL[(random % 4) as usize];
         let submission = Submission::of_host(random, false, 4096);
@@ -133,7 +132,7 @@ impl Scene {
     pub(crate) fn nothing(&mut self, times: u64) {
         for _ in 0..times {
             self.now += 100;
-            let random = self.next();
+            let random = self.random.u64(..);
             let flow = self.flows[(random >> 40) as usize % self.flows.len()];
             let class = Class::ALL[(random % 4) as usize];
             std::hint::black_box((flow, class));

@@ -18,27 +18,24 @@ struct Node<K> {
 pub(super) struct Order<K> {
     nodes: Vec<Node<K>>,
     root: u32,
-    /// State of the xorshift generator of priorities.
-    random: u32,
+    /// Draws priorities.
+    random: fastrand::Rng,
 }
 
 impl<K: Copy + Ord + Default> Order<K> {
     /// Makes an empty set for slots below `capacity`. Allocates once.
     pub(super) fn new(capacity: usize) -> Self {
         let empty = Node { key: K::default(), priority: 0, left: NIL, right: NIL };
-        Self { nodes: vec![empty; capacity], root: NIL, random: 0x9e37_79b9 }
+        Self { nodes: vec![empty; capacity], root: NIL, random: fastrand::Rng::with_seed(0) }
     }
 
     /// Adds a slot that is not in the set.
     pub(super) fn insert(&mut self, slot: u32, key: K) {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 17;
-        self.random ^= self.random << 5;
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             debug_assert!(false, "slots are below the capacity");
             return;
         };
-        *node = Node { key, priority: self.random, left: NIL, right: NIL };
+        *node = Node { key, priority: self.random.u32(..), left: NIL, right: NIL };
         let (below, above) = self.split(self.root, key);
         let lower = self.merge(below, slot);
         self.root = self.merge(lower, above);

@@ -185,15 +185,14 @@ fn one_of_two(
     largest: u64,
     end: u64,
 ) -> Passed {
-    let (mut passed, mut random) = (Vec::new(), seed);
+    let (mut passed, mut random) = (Vec::new(), fastrand::Rng::with_seed(seed));
     loop {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        let step = (random >> 33) % 100_000;
+        let step = random.u64(..100_000);
         let now = clock.fetch_add(step, Ordering::SeqCst) + step;
         if now >= end {
             return passed;
         }
-        let amount = 512 + (random >> 40) % (largest - 512);
+        let amount = random.u64(512..largest);
         while if split { limiter.check(Nanos(now)) } else { limiter.take(Nanos(now), amount) }
             .is_ok()
         {

@@ -1,9 +1,8 @@
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use proptest::prelude::*;
+use units::Calendar;
 
 use super::*;
 
@@ -13,19 +12,22 @@ const SECOND: u64 = 1000 * MS;
 /// A device that works at `parallel` commands at once, in the order they come.
 struct Device {
     parallel: usize,
-    free: BinaryHeap<Reverse<u64>>,
+    /// When places become free.
+    free: Calendar<(), u64>,
 }
 
 impl Device {
     fn new(parallel: usize) -> Self {
-        Self { parallel, free: (0..parallel).map(|_| Reverse(0)).collect() }
+        let mut free = Calendar::new();
+        (0..parallel).for_each(|_| free.insert(0, ()));
+        Self { parallel, free }
     }
 
     /// Returns the time at which a command that comes now and takes this long is complete.
     fn complete(&mut self, now: u64, work: u64) -> u64 {
-        let Reverse(free) = self.free.pop().expect("parallel is at least 1");
+        let (free, ()) = self.free.pop_due(u64::MAX).expect("parallel is at least 1");
         let done = free.max(now) + work;
-        self.free.push(Reverse(done));
+        self.free.insert(done, ());
         done
     }
 }
@@ -83,7 +85,8 @@ struct Bench {
     offered: usize,
     now: u64,
     next: usize,
-    inside: BinaryHeap<Reverse<(u64, u64, u32, usize)>>,
+    /// Commands in the device, by their completion: begin, price and kind.
+    inside: Calendar<(u64, u32, usize), u64>,
 }
 
 impl Bench {
@@ -95,7 +98,7 @@ impl Bench {
             offered: usize::MAX,
             now: SECOND,
             next: 0,
-            inside: BinaryHeap::new(),
+            inside: Calendar::new(),
         }
     }
 
@@ -103,11 +106,7 @@ impl Bench {
         let mut run = Run { span, ..Run::default() };
         let end = self.now + span;
         self.dispatch();
-        while let Some(Reverse((done, begun, price, kind))) = self.inside.pop() {
-            if done >= end {
-                self.inside.push(Reverse((done, begun, price, kind)));
-                break;
-            }
+        while let Some((done, (begun, price, kind))) = self.inside.pop_due(end - 1) {
             self.now = done;
             let (kind, service) = (self.kinds[kind], done - begun);
             self.window.give(Nanos(done), price, kind.write, kind.bytes, service);
@@ -132,7 +131,7 @@ impl Bench {
             }
             self.next += 1;
             let done = self.device.complete(self.now, kind.work);
-            self.inside.push(Reverse((done, self.now, price, which)));
+            self.inside.insert(done, (self.now, price, which));
         }
     }
 }

@@ -286,11 +286,8 @@ impl Bench {
 }
 
 fn chance(seed: u64) -> impl FnMut(u64) -> u64 {
-    let mut state = seed | 1;
-    move |bound| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % bound
-    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    move |bound| random.u64(..bound)
 }
 
 fn reserve(source: &mut Source, already: &mut Vec<Admitted>, terms: &Terms) -> bool {

@@ -36,6 +36,20 @@ impl Nanos {
     }
 }
 
+impl From<u64> for Nanos {
+    #[inline]
+    fn from(time: u64) -> Self {
+        Self(time)
+    }
+}
+
+impl From<Nanos> for u64 {
+    #[inline]
+    fn from(time: Nanos) -> Self {
+        time.0
+    }
+}
+
 impl Add<Duration> for Nanos {
     type Output = Self;
 

@@ -2,11 +2,11 @@
 //! model of NICs of [`crate::in_process`].
 
 mod client;
+mod event;
 mod record;
 mod setup;
 #[cfg(test)]
 mod tests;
-mod timers;
 mod world;
 
 pub use record::{PeriodRecord, Record};

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use units::Nanos;
+use units::{Calendar, Nanos};
 
 use super::client::Client;
+use super::event::Event;
 use super::record::{PeriodRecord, Record};
 use super::setup::{ClientSetup, Kind, Setup, Workload};
-use super::timers::{Event, Timers};
 use crate::capacity::Estimator;
 use crate::engine::{self, Engine, Step, Words};
 use crate::in_process::{Memory, Node, PortId};
@@ -30,7 +30,7 @@ pub struct World {
     /// The connection of the data node to itself.
     monitor_port: PortId,
     clients: Vec<Client>,
-    timers: Timers,
+    events: Calendar<Event>,
     random: fastrand::Rng,
     record: Record,
     started: bool,
@@ -48,20 +48,20 @@ impl World {
         });
         let clients: Vec<Client> = clients.collect();
         let monitor_port = node.connect(false);
-        let mut timers = Timers::default();
+        let mut events = Calendar::new();
         let monitored = setup.clients.iter().any(|client| client.reservation.is_some());
-        timers.set(Nanos::ZERO, if monitored { Event::MonitorStarts } else { Event::Period });
+        events.insert(Nanos::ZERO, if monitored { Event::MonitorStarts } else { Event::Period });
         if let Some((stops, starts)) = setup.monitor_down {
-            timers.set(stops, Event::MonitorStops);
-            timers.set(starts, Event::MonitorStarts);
+            events.insert(stops, Event::MonitorStops);
+            events.insert(starts, Event::MonitorStarts);
         }
         for (index, client) in setup.clients.iter().enumerate() {
             if let Some((at, told)) = client.vanishes {
-                timers.set(at, Event::Vanishes(index, told));
+                events.insert(at, Event::Vanishes(index, told));
             }
             if let Some((stops, goes_on)) = client.stopped {
-                timers.set(stops, Event::Stops(index));
-                timers.set(goes_on, Event::GoesOn(index));
+                events.insert(stops, Event::Stops(index));
+                events.insert(goes_on, Event::GoesOn(index));
             }
         }
         Self {
@@ -70,7 +70,7 @@ impl World {
             monitor: None,
             monitor_port,
             clients,
-            timers,
+            events,
             random: fastrand::Rng::with_seed(setup.seed.wrapping_add(1)),
             record: Record::default(),
             started: false,
@@ -87,7 +87,7 @@ impl World {
 
     /// Goes on to the next time at which something happens. Returns false where nothing will.
     pub fn step(&mut self) -> bool {
-        let now = self.node.next_event().min(self.timers.next());
+        let now = self.node.next_event().min(self.events.next_time().unwrap_or(Nanos::MAX));
         if now == Nanos::MAX {
             return false;
         }
@@ -96,7 +96,7 @@ impl World {
         while let Some(port) = self.node.ready(now) {
             self.completion(port);
         }
-        while let Some(event) = self.timers.take(now) {
+        while let Some((_, event)) = self.events.pop_due(now) {
             self.happen(event);
         }
         true
@@ -143,7 +143,7 @@ impl World {
             Event::MonitorStarts => self.start_monitor(),
             Event::Period => {
                 self.begin_period();
-                self.timers.set(self.now + self.setup.period, Event::Period);
+                self.events.insert(self.now + self.setup.period, Event::Period);
             }
             Event::Client(index) => {
                 let due = self.clients.get(index).is_some_and(|client| client.tick == self.now);
@@ -219,7 +219,7 @@ impl World {
         }
         let memory = self.node.memory();
         monitor.tick(self.now, |ClientId(index)| memory.get(report(index)).unwrap_or(0));
-        self.timers.set(monitor.next_tick(), Event::Monitor);
+        self.events.insert(monitor.next_tick(), Event::Monitor);
         while let Some(finding) = monitor.next_finding() {
             self.record.findings.push((self.record.periods.len(), finding));
         }
@@ -272,7 +272,7 @@ impl World {
             if self.random.u8(0..100) < faults.late {
                 at = at.after(self.random.u64(0..=units::nanos(faults.delay)));
             }
-            self.timers.set(at, event);
+            self.events.insert(at, event);
         }
     }
 
@@ -308,7 +308,7 @@ impl World {
                     let gap = units::nanos(self.setup.period) / requests.max(1);
                     // Clients do not ask in step.
                     let first = self.now.after(gap * place / count);
-                    self.timers.set(first, Event::Request(index, client.period));
+                    self.events.insert(first, Event::Request(index, client.period));
                 }
             }
             self.poke(index);
@@ -324,7 +324,7 @@ impl World {
         client.to_come -= 1;
         client.request(1);
         let gap = units::nanos(self.setup.period) / client.setup.workload.requests().max(1);
-        self.timers.set(self.now.after(gap), Event::Request(index, period));
+        self.events.insert(self.now.after(gap), Event::Request(index, period));
         self.poke(index);
     }
 
@@ -392,7 +392,7 @@ impl World {
         let tick = client.next_tick().max(now.after(1));
         if tick != Nanos::MAX && (tick < client.tick || client.tick <= now) {
             client.tick = tick;
-            self.timers.set(tick, Event::Client(index));
+            self.events.insert(tick, Event::Client(index));
         }
     }
 }

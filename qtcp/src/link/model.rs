@@ -102,7 +102,7 @@ pub(super) struct Bottleneck {
     pub(super) link: Link,
     control: bool,
     pub(super) flows: Vec<Flow>,
-    random: u64,
+    random: fastrand::Rng,
     /// The longest time in seconds for which all stands still ten times a second, as on a busy
     /// machine; 0: nothing does.
     pub(super) stalls: f64,
@@ -128,7 +128,7 @@ impl Bottleneck {
             link: Link::new(per_class(goals), None, Rules::default()),
             control,
             flows: Vec::new(),
-            random: 88_172_645_463_325_252,
+            random: fastrand::Rng::with_seed(0),
             reverse: 0.0,
             acknowledgements: 0.0,
             carried: 0.0,
@@ -138,7 +138,7 @@ impl Bottleneck {
     }
 
     pub(super) fn seed(&mut self, seed: u64) {
-        self.random ^= seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.random.seed(seed);
     }
 
     /// Adds a flow next to the queue. Returns its number.
@@ -199,13 +199,6 @@ impl Bottleneck {
         }
     }
 
-    fn random(&mut self) -> f64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as f64 / (1u64 << 53) as f64
-    }
-
     pub(super) fn run(&mut self, seconds: f64) {
         let end = self.now + seconds;
         for flow in &mut self.flows {
@@ -254,12 +247,12 @@ impl Bottleneck {
 
     fn step(&mut self) {
         self.now += STEP;
-        if self.stalls > 0.0 && self.random() < 1e-3 {
-            self.now += self.stalls * self.random();
+        if self.stalls > 0.0 && self.random.f64() < 1e-3 {
+            self.now += self.stalls * self.random.f64();
         }
         for index in 0..self.flows.len() {
             // A flow sends in bursts.
-            let noise = 0.5 + self.random();
+            let noise = 0.5 + self.random.f64();
             let flow = &mut self.flows[index];
             flow.receive();
             let sent = flow.sends(noise);

@@ -10,6 +10,7 @@ use arbitration::overload::RetryDelays;
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::queue::SlotId;
+use units::Calendar;
 
 use crate::accounts::Account;
 use crate::admin_data::AdminData;
@@ -18,12 +19,12 @@ use crate::buffers::Buffers;
 use crate::device::{BlockDevice, device_id};
 use crate::device_table::DeviceTable;
 use crate::driver::{Buffer, Driver, Job};
+use crate::job::Ended;
 use crate::key::Key;
 use crate::lease::Lease;
 use crate::policies::Policies;
 use crate::stages::Stages;
 use crate::stats::IoStats;
-use crate::timed::Timed;
 use crate::turns::Turns;
 
 /// The settings that are fixed while a reactor runs.
@@ -90,7 +91,8 @@ pub(crate) struct Context<D: Driver> {
     pub(crate) admin_data: AdminData,
     /// Jobs that wait for memory that their device needs.
     pub(crate) stalled: VecDeque<Job<D>>,
-    pub(crate) timed: Timed<D::Device, Buffer<D>>,
+    /// Jobs of timed devices, which were carried out at once and complete later.
+    pub(crate) timed: Calendar<Ended<D::Device, Buffer<D>>>,
     /// Whether the target drains, so that no new commands are taken.
     pub(crate) draining: bool,
     /// The settings of quality of service.
@@ -126,7 +128,7 @@ impl<D: Driver> Context<D> {
             turns: Turns::new(),
             admin_data: AdminData::default(),
             stalled: VecDeque::new(),
-            timed: Timed::default(),
+            timed: Calendar::new(),
             draining: false,
             flows_version: policies.flows_version(),
             waiting_max: waiting_max(&*policies, settings.reactors),

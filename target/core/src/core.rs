@@ -194,7 +194,7 @@ impl<D: Driver> Core<D> {
         };
         let r2t = (!self.io.agenda.r2t_waits.is_empty()).then_some(self.io.agenda.next_r2t);
         let paced = (!self.io.agenda.paced.is_empty()).then_some(self.io.agenda.next_paced);
-        let others = [timer, self.io.timed.next_due(), r2t, paced, self.io.agenda.next_end];
+        let others = [timer, self.io.timed.next_time(), r2t, paced, self.io.agenda.next_end];
         let others = others.into_iter().flatten().min();
         Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
     }
@@ -400,7 +400,7 @@ impl<D: Driver> Core<D> {
     /// Ends the commands that a timed device has complete by now.
     fn end_timed(&mut self) -> bool {
         let mut any = false;
-        while let Some(ended) = self.io.timed.due(self.io.now) {
+        while let Some((_, ended)) = self.io.timed.pop_due(self.io.now) {
             any = true;
             match self.connections.find_io(ended.job.connection()) {
                 Some((io_queue, queue)) => {

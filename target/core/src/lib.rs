@@ -59,7 +59,6 @@ mod tally;
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod timed;
 mod tokens;
 mod traffic;
 mod turns;

@@ -1,11 +1,9 @@
 //! Units that their device was too busy for (EAGAIN, EBUSY): they are submitted again, after longer
 //! and longer waits, and given up after a while. Time is an argument.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use fabric::Nanos;
+use units::{Calendar, Nanos};
 
 /// The wait before a unit is submitted again for the first time; it doubles with each time.
 const FIRST: Duration = Duration::from_micros(100);
@@ -35,26 +33,24 @@ impl Tries {
 /// The units of a reactor that wait for devices that were busy, those that are due first in front.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
-    waiting: BinaryHeap<Reverse<(Nanos, u32)>>,
+    waiting: Calendar<u32>,
 }
 
 impl Busy {
     /// Takes a unit that its device was too busy for. Returns whether it is tried again.
     pub(super) fn take(&mut self, unit: u32, tries: &mut Tries, now: Nanos) -> bool {
         let due = tries.again(now);
-        self.waiting.extend(due.map(|due| Reverse((due, unit))));
-        due.is_some()
+        due.map(|due| self.waiting.insert(due, unit)).is_some()
     }
 
     /// Returns the time of the next try; `None`: nothing waits.
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.waiting.peek().map(|Reverse((due, _))| *due)
+        self.waiting.next_time()
     }
 
     /// Takes out a unit whose time has come.
     pub(super) fn pop_due(&mut self, now: Nanos) -> Option<u32> {
-        self.next().filter(|due| *due <= now)?;
-        self.waiting.pop().map(|Reverse((_, unit))| unit)
+        self.waiting.pop_due(now).map(|(_, unit)| unit)
     }
 }
 

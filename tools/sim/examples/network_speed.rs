@@ -17,10 +17,10 @@ use std::error::Error;
 use std::fs;
 
 use sluice_sim::network::{
-    Calendar, Control, Dumbbell, Event, FatTree, FlowSpec, Link, Network, NodeId, Packets, Sender,
-    Switch, Topology,
+    Control, Dumbbell, Event, FatTree, FlowSpec, Link, Network, NodeId, Packets, Sender, Switch,
+    Topology,
 };
-use units::Nanos;
+use units::{Calendar, Nanos};
 
 /// 100 Gb/s, a microsecond.
 const LINK: Link = Link { rate: 100_000_000_000, delay: Duration::from_micros(1) };
@@ -114,15 +114,15 @@ fn arrived(event: &Event) -> u64 {
 fn bare(count: u64) -> Result<(), Box<dyn Error>> {
     let mut calendar = Calendar::new();
     let mut random = fastrand::Rng::with_seed(1);
-    (0..count).for_each(|event| calendar.add(random.u64(0..1_000_000), event));
+    (0..count).for_each(|event| calendar.insert(random.u64(0..1_000_000), event));
     let began = on_core()?;
     let mut taken = 0_u64;
     while taken < 20_000_000
-        && let Some((now, event)) = calendar.take(u64::MAX)
+        && let Some((now, event)) = calendar.pop_due(u64::MAX)
     {
         // The time of a packet on the link, or that until it is there.
         let after = if event % 2 == 0 { 120_000 } else { 1_000_000 };
-        calendar.add(now + after, event);
+        calendar.insert(now + after, event);
         taken += 1;
     }
     let took = on_core()? - began;

@@ -9,12 +9,12 @@ use std::rc::Rc;
 
 use arbitration::classify::{Classifier, ConnectionClass, PolicyClass, class_of_dscp};
 use sluice_core::stats::IoSnapshot;
-use units::{Class, Nanos, nanos};
+use units::{Calendar, Class, Nanos, nanos};
 
 use crate::connection::Connection;
 use crate::host::{self, Again, Host, Window, Wish};
 use crate::measured::since;
-use crate::network::{self, Calendar, FlowSpec, Network, NodeId, Sender};
+use crate::network::{self, FlowSpec, Network, NodeId, Sender};
 use crate::others::Others;
 use crate::pair::QueuePair;
 use crate::target::{self, NQN, Target, missing_namespace};
@@ -193,7 +193,7 @@ impl Model {
         let mut count = 0_u32;
         loop {
             let network = self.network.borrow().next();
-            let own = self.events.next().map(Nanos);
+            let own = self.events.next_time();
             let device = self.target.next();
             let Some(at) = [network, own, device].into_iter().flatten().min() else { break };
             if at > until {
@@ -207,7 +207,7 @@ impl Model {
                 self.advance_network();
             } else if device == Some(at) {
                 self.target(|target, around| target.advance(around));
-            } else if let Some((_, event)) = self.events.take(at.0) {
+            } else if let Some((_, event)) = self.events.pop_due(at) {
                 self.happen(event);
             }
             count = count.wrapping_add(1);
@@ -263,7 +263,7 @@ impl Model {
     }
 
     fn at(&mut self, at: Nanos, event: Event) {
-        self.events.add(at.0, event);
+        self.events.insert(at, event);
     }
 
     /// Lets the network go on up to the present time, and tells the ends what they hear.

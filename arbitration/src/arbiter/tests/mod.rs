@@ -7,11 +7,10 @@ mod own_order;
 mod properties;
 mod threads;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
-use units::{Class, Nanos};
+use units::{Calendar, Class, Nanos};
 
 use super::*;
 use crate::credit::Caps;
@@ -52,7 +51,7 @@ struct World {
     flows: Vec<HostFlowId>,
     /// Each command's source and when it came.
     commands: Vec<(usize, Nanos)>,
-    in_device: BinaryHeap<Reverse<(Nanos, u64)>>,
+    in_device: Calendar<u64>,
     grants: HashMap<u64, (usize, Grant)>,
     channels: Vec<Nanos>,
     service_ns: u64,
@@ -97,7 +96,7 @@ impl World {
             sources,
             flows: Vec::new(),
             commands: Vec::new(),
-            in_device: BinaryHeap::new(),
+            in_device: Calendar::new(),
             grants: HashMap::new(),
             channels: vec![Nanos(0); 4],
             service_ns: 100_000,
@@ -151,7 +150,7 @@ impl World {
         let time = self.service_ns + u64::from(self.sources[index].bytes / 1024) * self.ns_per_kib;
         let channel = self.channels.iter_mut().min().unwrap();
         *channel = (*channel).max(self.now).after(time);
-        self.in_device.push(Reverse((*channel, id)));
+        self.in_device.insert(*channel, id);
         self.grants.insert(id, (reactor, grant));
     }
 
@@ -206,7 +205,7 @@ impl World {
         }
         self.dispatch_all();
         loop {
-            let device = self.in_device.peek().map(|Reverse((when, _))| *when);
+            let device = self.in_device.next_time();
             let due = (0..self.sources.len())
                 .filter(|index| self.sources[*index].rate.is_some())
                 .map(|index| self.next_due[index])
@@ -217,11 +216,7 @@ impl World {
                 break;
             }
             self.now = self.now.max(next);
-            while let Some(&Reverse((when, id))) = self.in_device.peek() {
-                if when > self.now {
-                    break;
-                }
-                self.in_device.pop();
+            while let Some((_, id)) = self.in_device.pop_due(self.now) {
                 let (reactor, grant) = self.grants.remove(&id).unwrap();
                 self.arbiters[reactor].complete(self.now, grant, true);
                 let (index, _) = self.commands[usize::try_from(id).unwrap()];

@@ -1,7 +1,7 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use units::Nanos;
+use units::{Calendar, Nanos};
 
 use super::{MS, SECOND};
 use crate::reservation::{
@@ -29,23 +29,17 @@ struct Device {
     window: usize,
     queue: VecDeque<Command>,
     /// Commands in channels, by the time they are done.
-    busy: BTreeMap<(Nanos, u64), Command>,
-    served: u64,
-    state: u64,
+    busy: Calendar<Command>,
+    random: fastrand::Rng,
 }
 
 impl Device {
-    fn random(&mut self, bound: u64) -> u64 {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.state >> 33) % bound
-    }
-
     /// Returns the time of a command: one in 50 takes up to the worst time, and the others less, so
     /// that the mean is as promised.
     fn takes(&mut self, bytes: u32) -> u64 {
-        let base = match self.random(50) {
+        let base = match self.random.u64(..50) {
             0 => WORST,
-            _ => MEAN / 2 + self.random(MEAN / 2),
+            _ => MEAN / 2 + self.random.u64(..MEAN / 2),
         };
         base + KIB * (u64::from(bytes >> 10) - 4)
     }
@@ -71,14 +65,13 @@ impl Device {
         while self.busy.len() < CHANNELS && !self.queue.is_empty() {
             let command = self.queue.pop_front().unwrap();
             let takes = self.takes(command.bytes);
-            self.served += 1;
-            self.busy.insert((self.now.after(takes), self.served), command);
+            self.busy.insert(self.now.after(takes), command);
         }
     }
 
     fn complete(&mut self, tenants: &[(Terms, Reserved)], profiler: &Profiler) {
         let in_device = u32::try_from(self.in_device()).unwrap();
-        let ((done, _), command) = self.busy.pop_first().expect("always full");
+        let (done, command) = self.busy.pop_due(Nanos::MAX).expect("always full");
         self.now = done;
         let Command { tenant, bytes, dispatched } = command;
         let share = profiler.record(done, false, bytes, dispatched, in_device);
@@ -98,9 +91,8 @@ fn run(admitted: &[Admitted], window: usize, flood: u32, seed: u64) -> Vec<(u64,
         now: Nanos(0),
         window,
         queue: VecDeque::new(),
-        busy: BTreeMap::new(),
-        served: 0,
-        state: seed,
+        busy: Calendar::new(),
+        random: fastrand::Rng::with_seed(seed),
     };
     while device.now < Nanos(3 * SECOND) {
         device.dispatch(&tenants, flood);

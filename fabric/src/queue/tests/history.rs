@@ -2,10 +2,11 @@
 //! any order of the ends' turns: what is written is what is read, and each command is answered
 //! once.
 
+use fastrand::Rng;
 use proptest::prelude::*;
 use zerocopy::little_endian::{U16, U32};
 
-use super::joined::{Joined, Random, Rdma, Tcp};
+use super::joined::{Joined, Rdma, Tcp};
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 
@@ -67,16 +68,16 @@ fn pattern(op: usize, length: u32) -> Vec<u8> {
 }
 
 /// Returns the most bytes that an end sends at a time.
-fn limit(random: &mut Random) -> usize {
-    if random.below(2) == 0 { usize::MAX } else { 1 + random.below(9000) }
+fn limit(random: &mut Rng) -> usize {
+    if random.bool() { usize::MAX } else { 1 + random.usize(..9000) }
 }
 
 /// Takes a chunk from the front of a wire.
-fn chunk<U>(wire: &mut Vec<U>, random: &mut Random) -> Vec<U> {
-    let n = match random.below(3) {
+fn chunk<U>(wire: &mut Vec<U>, random: &mut Rng) -> Vec<U> {
+    let n = match random.usize(..3) {
         0 => wire.len(),
-        1 => random.below(8) + 1,
-        _ => random.below(5000) + 1,
+        1 => random.usize(..8) + 1,
+        _ => random.usize(..5000) + 1,
     };
     wire.drain(..n.min(wire.len())).collect()
 }
@@ -91,9 +92,9 @@ struct Target<J: Joined> {
 impl<J: Joined> Target<J> {
     /// Takes what has arrived. Where it is data of a command, half of the times that is received
     /// where it belongs.
-    fn receive(&mut self, mut input: &[J::ToTarget], history: &History, random: &mut Random) {
+    fn receive(&mut self, mut input: &[J::ToTarget], history: &History, random: &mut Rng) {
         while !input.is_empty() {
-            let arriving = self.connection.arriving().filter(|_| random.below(2) == 0);
+            let arriving = self.connection.arriving().filter(|_| random.bool());
             let Some(arriving) = arriving else { return self.take(input, history) };
             let (part, rest) = input.split_at(input.len().min(arriving.length as usize));
             let bytes = J::data(part);
@@ -204,11 +205,11 @@ impl<J: Joined> Target<J> {
     }
 
     /// Answers a random command that is ready.
-    fn complete_one(&mut self, history: &History, random: &mut Random) {
+    fn complete_one(&mut self, history: &History, random: &mut Rng) {
         if self.ready.is_empty() {
             return;
         }
-        let slot = self.ready.swap_remove(random.below(self.ready.len()));
+        let slot = self.ready.swap_remove(random.usize(..self.ready.len()));
         let op = self.connection.sqe_of(slot).cdw10.get() as usize;
         assert_eq!(self.connection.find_cid(self.connection.sqe_of(slot).cid.get()), Some(slot));
         match history.ops[op] {
@@ -292,7 +293,7 @@ impl<J: Joined> Host<J> {
 }
 
 fn run<J: Joined>(settings: &J::Settings, history: &History) {
-    let mut random = Random(history.seed | 1);
+    let mut random = Rng::with_seed(history.seed);
     let (written, ready) = (Vec::new(), Vec::new());
     let mut target = Target::<J> { connection: J::target(settings), written, ready };
     let mut host = Host::<J> {
@@ -305,7 +306,7 @@ fn run<J: Joined>(settings: &J::Settings, history: &History) {
     };
     let (mut to_target, mut to_host) = (Vec::new(), Vec::new());
     while host.done.len() < history.ops.len() {
-        match random.below(6) {
+        match random.usize(..6) {
             0 => host.submit_one(history),
             1 => to_target.extend(J::from_host(&mut host.connection, limit(&mut random))),
             2 => to_host.extend(J::from_target(&mut target.connection, limit(&mut random))),

@@ -32,18 +32,6 @@ pub(super) trait Joined {
     fn data(units: &[Self::ToTarget]) -> &[u8];
 }
 
-/// xorshift64: the cuts and the order of what happens.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % bound
-    }
-}
-
 /// NVMe/TCP, whose units are bytes.
 #[derive(Debug)]
 pub(super) struct Tcp;

@@ -24,8 +24,8 @@ const KEPT: &[u64] = &[
     117_663_643_274_970,
 ];
 
-/// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.
-const FRESH: Duration = Duration::from_secs(60);
+/// The number of seeds beside those that are kept, unless SIMULATE_SECONDS says for how long they are tried.
+const OTHERS: u64 = 60;
 
 /// Runs one seed: its world, and the same world over TCP alone. Returns the number of commands.
 fn run(seed: u64) -> u64 {
@@ -104,13 +104,15 @@ fn seeds_that_broke_a_promise_keep_it() {
     });
 }
 
+/// The seeds follow from `PROPTEST_RNG_SEED`, or from the time where SIMULATE_SECONDS is set.
 #[test]
 fn fresh_seeds_keep_their_promises() {
-    let time = number("SIMULATE_SECONDS").map_or(FRESH, Duration::from_secs);
+    let time = number("SIMULATE_SECONDS").map(Duration::from_secs);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let first = since.as_secs() << 16;
+    let given = number("PROPTEST_RNG_SEED").unwrap_or(1);
+    let first = if time.is_some() { since.as_secs() } else { given } << 16;
     let (start, mut worlds, mut commands) = (Instant::now(), 0, 0);
-    while start.elapsed() < time {
+    while time.map_or(worlds < OTHERS, |time| start.elapsed() < time) {
         commands += run(first + worlds);
         worlds += 1;
     }

@@ -13,7 +13,6 @@ pub mod pm;
 pub mod profiled;
 pub mod rnic;
 pub mod ssd;
-mod under_way;
 
 pub use disk::Disk;
 pub use error::SettingsError;

@@ -5,10 +5,9 @@
 
 use core::time::Duration;
 
-use units::{Nanos, nanos};
+use units::{Calendar, Nanos, nanos};
 
 use super::interface::{Device, Kind, Request};
-use super::under_way::UnderWay;
 
 /// The properties of persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub struct Pm {
     settings: Settings,
     /// The time at which the bus is free.
     free_at: Nanos,
-    under_way: UnderWay,
+    under_way: Calendar<u64>,
     random: fastrand::Rng,
 }
 
@@ -49,7 +48,7 @@ impl Pm {
         Self {
             settings,
             free_at: Nanos::ZERO,
-            under_way: UnderWay::default(),
+            under_way: Calendar::new(),
             random: fastrand::Rng::with_seed(seed),
         }
     }
@@ -69,15 +68,15 @@ impl Device for Pm {
             // What was written is in the memory's domain of power as soon as it is written.
             Kind::Flush | Kind::Deallocate => now,
         };
-        self.under_way.push(end, request.id);
+        self.under_way.insert(end, request.id);
     }
 
     fn next(&self) -> Option<Nanos> {
-        self.under_way.next()
+        self.under_way.next_time()
     }
 
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
-        self.under_way.advance(until, done);
+        done.extend(core::iter::from_fn(|| self.under_way.pop_due(until)));
     }
 }
 

@@ -4,7 +4,6 @@
 //! - [`topology`]: hosts, switches and links; [`Dumbbell`] and [`FatTree`] build usual ones.
 //! - [`Network`]: what runs on one. Flows are opened on it; it tells when something happens next,
 //!   and what the ends of flows hear.
-//! - [`Calendar`]: what happens next.
 //! - `window`, `rate`, `receiver`: the ends of a flow; `port`, `switch`: what packets pass.
 //!
 //! The content of streams stays with the caller: the network counts bytes.
@@ -18,7 +17,6 @@
 //! ports and timers at the most, and a packet is kept once, where it is. Nothing is allocated for
 //! one: queues keep their room.
 
-mod calendar;
 mod engine;
 mod flow;
 mod node;
@@ -36,7 +34,6 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use calendar::Calendar;
 pub use engine::{Network, Totals};
 pub use flow::{Event, FlowInfo, FlowSpec, Sender, URGENT};
 pub use node::{FlowId, NodeId, PortId};

@@ -7,7 +7,6 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use arbitration::device::DeviceRules;
@@ -20,7 +19,7 @@ use sluice_sim::model::{
     StagePlan, TargetPlan, Transport,
 };
 use sluice_sim::network::{Control, Dumbbell, Link, Packets, Sender, Switch};
-use units::{Class, Nanos};
+use units::{Calendar, Class, Nanos};
 
 pub(crate) const GIGABIT: u64 = 1_000_000_000;
 /// What all sockets have.
@@ -95,13 +94,13 @@ pub(crate) struct Servers {
     free_at: Vec<Nanos>,
     service_ns: u64,
     byte_ns: f64,
-    ends: VecDeque<(Nanos, u64)>,
+    ends: Calendar<u64>,
 }
 
 impl Servers {
     pub(crate) fn new(channels: usize, service_ns: u64, byte_ns: f64) -> Box<Self> {
         let free_at = vec![Nanos(0); channels];
-        Box::new(Self { free_at, service_ns, byte_ns, ends: VecDeque::new() })
+        Box::new(Self { free_at, service_ns, byte_ns, ends: Calendar::new() })
     }
 }
 
@@ -110,18 +109,15 @@ impl Device for Servers {
         let takes = self.service_ns + (request.length as f64 * self.byte_ns) as u64;
         let free = self.free_at.iter_mut().min().expect("a channel");
         *free = Nanos((*free).max(now).0 + takes);
-        let place = self.ends.partition_point(|(at, _)| at <= free);
-        self.ends.insert(place, (*free, request.id));
+        self.ends.insert(*free, request.id);
     }
 
     fn next(&self) -> Option<Nanos> {
-        self.ends.front().map(|(at, _)| *at)
+        self.ends.next_time()
     }
 
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
-        while let Some(end) = self.ends.pop_front_if(|(at, _)| *at <= until) {
-            done.push(end);
-        }
+        done.extend(std::iter::from_fn(|| self.ends.pop_due(until)));
     }
 }
 

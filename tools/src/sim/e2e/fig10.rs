@@ -5,8 +5,8 @@ use super::fig9::{PRINTED, VARIANTS, Variant, flows};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{Law, SHARES, part};
-use crate::sim::net::event::{Time, seconds};
 use crate::sim::net::scenario::{Run, Scenario};
+use crate::sim::net::time::{Time, seconds};
 use crate::sim::plot::{Chart, Line};
 
 /// The scenario of the figure.

@@ -10,8 +10,8 @@ use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::Network;
 use crate::sim::net::bottleneck::{Bottleneck, Law, SHARES, part};
-use crate::sim::net::event::{MILLI, Time};
 use crate::sim::net::record::Record;
+use crate::sim::net::time::{MILLI, Time};
 use crate::sim::plot::{Chart, Line};
 
 /// Flows of an application.

@@ -43,9 +43,9 @@ use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::Network;
 use crate::sim::net::bottleneck::{Bottleneck, LINK, Law, offer, settings};
-use crate::sim::net::event::{MICRO, MILLI, Time};
 use crate::sim::net::record::Record;
 use crate::sim::net::sender::Deadline;
+use crate::sim::net::time::{MICRO, MILLI, Time};
 use crate::sim::net::traffic::Size;
 use crate::sim::plot::bars::{Bars, Series};
 

@@ -8,8 +8,8 @@ use super::{CLASSES, series};
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{PAYLOAD, SHARES, WIRE, part};
-use crate::sim::net::event::seconds;
 use crate::sim::net::scenario::{Class, Scenario};
+use crate::sim::net::time::seconds;
 use crate::sim::plot::bars::{Bars, Series};
 
 /// The scenario of the figure.

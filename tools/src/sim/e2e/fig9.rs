@@ -18,8 +18,8 @@ use super::CLASSES;
 use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::Bottleneck;
-use crate::sim::net::event::MICRO;
 use crate::sim::net::scenario::{Run, Scenario};
+use crate::sim::net::time::MICRO;
 use crate::sim::plot::{Chart, Line};
 
 /// The scenario of the figure.

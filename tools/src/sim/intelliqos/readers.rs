@@ -1,11 +1,9 @@
 //! Readers, the scheduler and the disk.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use arbitration::Nanos;
 use arbitration::container::{DiskSet, SetRequest};
 use sluice_sim::device::Disk;
+use units::Calendar;
 
 use super::super::disk::SECTOR;
 use super::setup::{Setup, Stream};
@@ -41,7 +39,7 @@ impl Seen {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Sent(u32),
     Done(u32),
@@ -71,9 +69,7 @@ struct Run<'a> {
     disk: Disk,
     set: DiskSet,
     random: Random,
-    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
-    /// The number of events so far, which orders events of the same time.
-    made: u64,
+    events: Calendar<Event>,
     /// The start of the request in the disk.
     serving: Option<Nanos>,
     readers: Vec<Reader<'a>>,
@@ -96,8 +92,7 @@ impl<'a> Run<'a> {
             disk: Disk::new(setup.disk, seed)?,
             set: DiskSet::new(setup.scheduler, first.len(), streams.len()),
             random: Random::new(!seed),
-            events: BinaryHeap::new(),
-            made: 0,
+            events: Calendar::new(),
             serving: None,
             readers: streams
                 .iter()
@@ -111,25 +106,20 @@ impl<'a> Run<'a> {
         };
         for ((turn, _, stream), id) in first.into_iter().zip(0..) {
             let at = u64::from(turn) * stream.pace + run.random.below(stream.pace);
-            run.at(Nanos(at), Event::Sent(id));
+            run.events.insert(Nanos(at), Event::Sent(id));
         }
         for (_, number) in streams.iter().zip(0_u32..) {
             // Each prints a quarter of an interval after the one before it.
             let at = run.interval + run.interval / 4 * u64::from(number);
-            run.at(Nanos(at), Event::Output(number));
+            run.events.insert(Nanos(at), Event::Output(number));
         }
         Ok(run)
-    }
-
-    fn at(&mut self, time: Nanos, event: Event) {
-        self.made += 1;
-        self.events.push(Reverse((time, self.made, event)));
     }
 
     /// Runs until all users have seen enough outputs. `progress` hears the part of the run that is done.
     fn go(mut self, outputs: usize, progress: &mut dyn FnMut(f64)) -> Vec<Reader<'a>> {
         while self.readers.iter().any(|reader| reader.seen.len() < outputs) {
-            let Some(Reverse((now, _, event))) = self.events.pop() else { break };
+            let Some((now, event)) = self.events.pop_due(Nanos::MAX) else { break };
             match event {
                 Event::Sent(id) => self.sent(now, id),
                 Event::Done(id) => self.finished(now, id),
@@ -165,7 +155,7 @@ impl<'a> Run<'a> {
         reader.done += 1;
         let think = reader.stream.think;
         let next = now.after(think / 2 + self.random.below(think / 2));
-        self.at(next, Event::Sent(id));
+        self.events.insert(next, Event::Sent(id));
     }
 
     /// Returns the reader that sent a request.
@@ -179,7 +169,7 @@ impl<'a> Run<'a> {
             reader.seen.push(std::mem::take(&mut reader.done));
         }
         self.set.output(now, number);
-        self.at(now.after(self.interval), Event::Output(number));
+        self.events.insert(now.after(self.interval), Event::Output(number));
     }
 
     fn serve(&mut self, now: Nanos) {
@@ -191,7 +181,7 @@ impl<'a> Run<'a> {
         let blocks = self.reader(id).map_or(1, |reader| reader.stream.blocks);
         let time = self.disk.service(now, lba, blocks, false);
         self.serving = Some(now);
-        self.at(now.after(time), Event::Done(id));
+        self.events.insert(now.after(time), Event::Done(id));
     }
 }
 

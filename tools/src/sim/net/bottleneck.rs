@@ -9,11 +9,11 @@ use qtcp::{Controller, Rate};
 use serde::Deserialize;
 
 use super::Network;
-use super::event::Time;
 use super::port::PortSetup;
 use super::record::Record;
 use super::sender::{Deadline, Route, SenderSetup};
 use super::shares::Shares;
+use super::time::Time;
 use super::traffic::{Size, SourceSetup};
 
 /// Bytes of a packet on the wire, as the source's evaluation has them: with these, its threshold of

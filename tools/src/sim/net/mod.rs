@@ -1,6 +1,6 @@
 //! A network, packet by packet: senders with windows, links with output queues that mark.
 //!
-//! - [`event`]: events in order, with times in picoseconds.
+//! - [`time`]: times in picoseconds.
 //! - [`port`]: the queue of an output port, and its link; [`sender`]: a sender and its controller.
 //! - [`traffic`]: sources of requests; [`shares`]: the targets of classes.
 //! - [`record`]: the measurements of a run.
@@ -10,22 +10,24 @@
 //! arrival is its acknowledgement). Nothing is allocated for one: queues keep their room.
 
 pub(crate) mod bottleneck;
-pub(crate) mod event;
 pub(crate) mod port;
 pub(crate) mod record;
 pub(crate) mod scenario;
 pub(crate) mod sender;
 pub(crate) mod shares;
+pub(crate) mod time;
 pub(crate) mod traffic;
 
 #[cfg(test)]
 mod tests;
 
-use self::event::{Events, Time};
+use units::Calendar;
+
 use self::port::{Packet, Port, PortSetup};
 use self::record::{Completion, Record};
 use self::sender::{Sender, SenderSetup};
 use self::shares::Shares;
+use self::time::Time;
 use self::traffic::{Source, SourceSetup};
 
 /// An event.
@@ -61,7 +63,7 @@ struct Noted {
 /// Links, flows and sources, and the time.
 #[derive(Debug)]
 pub(crate) struct Network {
-    events: Events<Event>,
+    events: Calendar<Event, Time>,
     now: Time,
     handled: u64,
     links: Vec<Port>,
@@ -76,7 +78,7 @@ impl Network {
     /// Makes an empty network.
     pub(crate) fn new(record: Record) -> Self {
         Self {
-            events: Events::new(),
+            events: Calendar::new(),
             now: 0,
             handled: 0,
             links: Vec::new(),
@@ -99,7 +101,7 @@ impl Network {
         if let Some(shares) = &mut self.shares {
             shares.detect(sigma, floor);
             self.noted = Noted { every: trip.max(1), ..Noted::default() };
-            self.events.at(self.now + self.noted.every, Event::Note);
+            self.events.insert(self.now + self.noted.every, Event::Note);
         }
     }
 
@@ -122,23 +124,23 @@ impl Network {
         let mut source = Source::new(setup, seed);
         let first = at + source.gap();
         self.sources.push(source);
-        self.events.at(first, Event::Request(number(self.sources.len())));
+        self.events.insert(first, Event::Request(number(self.sources.len())));
     }
 
     /// Lets a flow join its class. With `endless` the flow always has something to send, else it
     /// sends what sources give it.
     pub(crate) fn start(&mut self, flow: u32, endless: bool, at: Time) {
-        self.events.at(at, Event::Start { flow, endless });
+        self.events.insert(at, Event::Start { flow, endless });
     }
 
     /// Lets a flow end and leave its class.
     pub(crate) fn stop(&mut self, flow: u32, at: Time) {
-        self.events.at(at, Event::Stop(flow));
+        self.events.insert(at, Event::Stop(flow));
     }
 
     /// Runs until a time.
     pub(crate) fn run(&mut self, end: Time) {
-        while let Some((time, event)) = self.events.next(end) {
+        while let Some((time, event)) = self.events.pop_due(end) {
             self.now = time;
             self.handled += 1;
             self.handle(event);
@@ -164,17 +166,17 @@ impl Network {
         let Some(link) = self.links.get_mut(number as usize) else { return };
         let Some((mut packet, next)) = link.done() else { return };
         if let Some(time) = next {
-            self.events.at(self.now + time, Event::Sent(number));
+            self.events.insert(self.now + time, Event::Sent(number));
         }
         packet.hop += 1;
         let arrives = self.now + link.delay();
         let Some(flow) = self.flows.get_mut(packet.flow as usize) else { return };
         if flow.setup().route.link(packet.hop).is_some() {
             link.fly(packet);
-            self.events.at(arrives, Event::Arrived(number));
+            self.events.insert(arrives, Event::Arrived(number));
         } else {
             flow.arrive(packet);
-            self.events.at(arrives + flow.setup().back, Event::Acked(packet.flow));
+            self.events.insert(arrives + flow.setup().back, Event::Acked(packet.flow));
         }
     }
 
@@ -193,7 +195,7 @@ impl Network {
         let Some(number) = flow.setup().route.link(packet.hop) else { return };
         let Some(link) = self.links.get_mut(number as usize) else { return };
         if let Some(time) = link.join(packet) {
-            self.events.at(self.now + time, Event::Sent(number));
+            self.events.insert(self.now + time, Event::Sent(number));
         }
     }
 
@@ -227,7 +229,7 @@ impl Network {
         let Some(source) = self.sources.get_mut(number as usize) else { return };
         let next = self.now + source.gap();
         let request = source.request();
-        self.events.at(next, Event::Request(number));
+        self.events.insert(next, Event::Request(number));
         if let Some((flow, bytes)) = request {
             self.give(flow, bytes);
         }
@@ -267,9 +269,9 @@ impl Network {
     fn note(&mut self) {
         let Noted { every, bytes, marked } = self.noted;
         self.noted = Noted { every, ..Noted::default() };
-        self.events.at(self.now + every, Event::Note);
+        self.events.insert(self.now + every, Event::Note);
         let Some(shares) = &mut self.shares else { return };
-        if shares.note(bytes as f64 / event::seconds(every), marked) {
+        if shares.note(bytes as f64 / time::seconds(every), marked) {
             let classes = shares.classes();
             (0..classes).for_each(|class| self.set_target(class));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::event::{SECOND, Time};
+use super::time::{SECOND, Time};
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::event::{Time, seconds};
+use super::time::{Time, seconds};
 
 /// A transfer that is complete.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::MILLI;
+    use super::super::time::MILLI;
     use super::*;
 
     #[test]

@@ -13,8 +13,8 @@ use sluice_sim::scenario::value::{Bits, Part, Time as Span};
 
 use super::Network;
 use super::bottleneck::{Bottleneck, LINK, Law, WIRE, offer, settings};
-use super::event::{Time, from_seconds, seconds};
 use super::record::Record;
+use super::time::{Time, from_seconds, seconds};
 use super::traffic::Size;
 use crate::random::Random;
 use crate::sim::scenario::{first_seed, names, within};

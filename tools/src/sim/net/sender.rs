@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 
-use super::event::{MICRO, NANO, Time, seconds};
 use super::port::Packet;
+use super::time::{MICRO, NANO, Time, seconds};
 
 /// The links from a sender to its receiver, by their numbers.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@ use qtcp::Rate;
 use qtcp::control::dctcp::Settings;
 use qtcp::control::{Dctcp, Qtcp};
 
-use super::event::{MICRO, MILLI};
 use super::sender::Route;
+use super::time::{MICRO, MILLI};
 use super::traffic::Size;
 use super::*;
 

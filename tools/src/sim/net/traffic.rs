@@ -1,6 +1,6 @@
 //! Sources of requests.
 
-use super::event::{Time, from_seconds};
+use super::time::{Time, from_seconds};
 use crate::random::Random;
 
 /// The size of requests.
@@ -85,7 +85,7 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::seconds;
+    use super::super::time::seconds;
     use super::*;
 
     #[test]

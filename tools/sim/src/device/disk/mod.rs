@@ -11,11 +11,10 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use units::{Nanos, nanos};
+use units::{Calendar, Nanos, nanos};
 
 use super::error::SettingsError;
 use super::interface::{Device, Kind, Request};
-use super::under_way::UnderWay;
 use crate::random::Random;
 
 pub use self::settings::Settings;
@@ -66,7 +65,7 @@ pub struct Disk {
     /// The angle of the platter at the start, ns.
     phase: u64,
     random: Random,
-    under_way: UnderWay,
+    under_way: Calendar<u64>,
 }
 
 impl Disk {
@@ -100,7 +99,7 @@ impl Disk {
             free_at: Nanos::ZERO,
             phase,
             random,
-            under_way: UnderWay::default(),
+            under_way: Calendar::new(),
         }
     }
 
@@ -217,14 +216,14 @@ impl Device for Disk {
             Kind::Flush => self.free_at.max(now),
             Kind::Deallocate => now,
         };
-        self.under_way.push(end, request.id);
+        self.under_way.insert(end, request.id);
     }
 
     fn next(&self) -> Option<Nanos> {
-        self.under_way.next()
+        self.under_way.next_time()
     }
 
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
-        self.under_way.advance(until, done);
+        done.extend(core::iter::from_fn(|| self.under_way.pop_due(until)));
     }
 }

@@ -1,21 +1,17 @@
 //! The device: servers that commands take in order of arrival.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use units::Nanos;
+use units::{Calendar, Nanos};
 
 use super::super::interface::{Device, Kind, Request};
-use super::super::under_way::UnderWay;
 use super::settings::{SERVERS_MAX, Settings};
 
 /// A device.
 #[derive(Debug)]
 pub struct Profiled {
     settings: Settings,
-    /// The times at which servers are free, the earliest first.
-    free_at: BinaryHeap<Reverse<Nanos>>,
-    under_way: UnderWay,
+    /// When servers become free.
+    free_at: Calendar<()>,
+    under_way: Calendar<u64>,
     random: fastrand::Rng,
 }
 
@@ -23,11 +19,13 @@ impl Profiled {
     /// Makes a device; `seed` decides the times of commands.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
+        let mut free_at = Calendar::new();
         let servers = settings.parallelism.clamp(1, SERVERS_MAX);
+        (0..servers).for_each(|_| free_at.insert(Nanos::ZERO, ()));
         Self {
             settings,
-            free_at: (0..servers).map(|_| Reverse(Nanos::ZERO)).collect(),
-            under_way: UnderWay::default(),
+            free_at,
+            under_way: Calendar::new(),
             random: fastrand::Rng::with_seed(seed),
         }
     }
@@ -42,16 +40,16 @@ impl Device for Profiled {
         };
         let takes = times.draw(self.random.f64(), bytes);
         let holds = times.holds(bytes).max(takes);
-        let begin = self.free_at.pop().map_or(now, |Reverse(free)| free.max(now));
-        self.free_at.push(Reverse(begin.after(holds)));
-        self.under_way.push(begin.after(takes), request.id);
+        let begin = self.free_at.pop_due(Nanos::MAX).map_or(now, |(free, ())| free.max(now));
+        self.free_at.insert(begin.after(holds), ());
+        self.under_way.insert(begin.after(takes), request.id);
     }
 
     fn next(&self) -> Option<Nanos> {
-        self.under_way.next()
+        self.under_way.next_time()
     }
 
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
-        self.under_way.advance(until, done);
+        done.extend(core::iter::from_fn(|| self.under_way.pop_due(until)));
     }
 }

@@ -28,14 +28,13 @@ mod tests;
 use std::collections::VecDeque;
 
 use slab::Slab;
-use units::{Nanos, nanos};
+use units::{Calendar, Nanos, nanos};
 
 use self::buffer::{Buffer, Oldest};
 use self::plane::Plane;
 use self::queues::{Purpose, Queues, Task, Turn, Work};
 use super::error::SettingsError;
 use super::interface::{Device, Kind, Request};
-use crate::network::Calendar;
 
 pub use self::plane::Pages;
 pub use self::settings::{Order, Settings};
@@ -216,7 +215,7 @@ impl Ssd {
     }
 
     fn at(&mut self, time: Nanos, step: Step) {
-        self.calendar.add(time.0, step);
+        self.calendar.insert(time, step);
     }
 
     fn handle(&mut self, now: Nanos, step: Step) {
@@ -371,12 +370,12 @@ impl Device for Ssd {
     }
 
     fn next(&self) -> Option<Nanos> {
-        self.calendar.next().map(Nanos)
+        self.calendar.next_time()
     }
 
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
-        while let Some((now, step)) = self.calendar.take(until.0) {
-            self.handle(Nanos(now), step);
+        while let Some((now, step)) = self.calendar.pop_due(until) {
+            self.handle(now, step);
         }
         done.append(&mut self.ended);
     }

@@ -21,7 +21,7 @@ impl Network {
         let expires = flow.time_out();
         if expires < flow.expires_at {
             flow.expires_at = expires;
-            self.calendar.add(expires, What::Expires(number));
+            self.calendar.insert(expires, What::Expires(number));
         }
     }
 
@@ -37,7 +37,7 @@ impl Network {
             Ready::At(at) => {
                 if at < flow.paced_at {
                     flow.paced_at = at;
-                    self.calendar.add(at, What::Paced(number));
+                    self.calendar.insert(at, What::Paced(number));
                 }
             }
             Ready::Now => {
@@ -81,7 +81,7 @@ impl Network {
             if let Some(port) = of_mut(&mut self.ports, number)
                 && let Some(arrives) = port.send(now, packet)
             {
-                self.calendar.add(arrives, What::Lands(number));
+                self.calendar.insert(arrives, What::Lands(number));
             }
         }
         self.list_again(number, flow, now);

@@ -15,7 +15,7 @@ impl Network {
             if port.free_at() > now {
                 if !port.announced && port.wanted() {
                     port.announced = true;
-                    self.calendar.add(port.free_at(), What::Sent(number));
+                    self.calendar.insert(port.free_at(), What::Sent(number));
                 }
                 return;
             }
@@ -35,7 +35,7 @@ impl Network {
             }
             if let Some(packet) = port.leave(now, queue) {
                 if let Some(arrives) = port.send(now, packet) {
-                    self.calendar.add(arrives, What::Lands(number));
+                    self.calendar.insert(arrives, What::Lands(number));
                 }
                 self.left(number, &packet, now);
                 return true;
@@ -65,7 +65,7 @@ impl Network {
         if port.pausing[queue] && port.held[queue] <= pause.resume {
             port.pausing[queue] = false;
             let at = now + port.pause_travels();
-            self.calendar.add(at, What::Pauses { port: came, queue, both, on: false });
+            self.calendar.insert(at, What::Pauses { port: came, queue, both, on: false });
         }
     }
 
@@ -89,7 +89,7 @@ impl Network {
         let Some(port) = of_mut(&mut self.ports, number) else { return };
         let Some((mut packet, next)) = port.land() else { return };
         if let Some(next) = next {
-            self.calendar.add(next, What::Lands(number));
+            self.calendar.insert(next, What::Lands(number));
         }
         packet.hop += 1;
         let next = self.ports_of(&packet).and_then(|ports| ports.get(usize::from(packet.hop)));
@@ -116,7 +116,7 @@ impl Network {
         }
         if port.idle(now, packet.queue) {
             if let Some(arrives) = port.send(now, packet) {
-                self.calendar.add(arrives, What::Lands(number));
+                self.calendar.insert(arrives, What::Lands(number));
             }
             return;
         }
@@ -135,7 +135,7 @@ impl Network {
             if !port.pausing[queue] && port.held[queue] > pause.pause {
                 port.pausing[queue] = true;
                 let at = now + port.pause_travels();
-                self.calendar.add(at, What::Pauses { port: came, queue, both, on: true });
+                self.calendar.insert(at, What::Pauses { port: came, queue, both, on: true });
             }
         }
         self.serve(number, now);

@@ -5,9 +5,8 @@
 mod ends;
 mod hops;
 
-use units::Nanos;
+use units::{Calendar, Nanos};
 
-use super::calendar::Calendar;
 use super::flow::{Event, Flow, FlowInfo, FlowSpec};
 use super::node::{FlowId, NodeId, PortId, of, of_mut};
 use super::packet::Queue;
@@ -57,7 +56,7 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Network {
     packets: Packets,
-    calendar: Calendar<What>,
+    calendar: Calendar<What, Picos>,
     /// The time up to which everything was handled.
     now: Picos,
     ports: Vec<Port>,
@@ -216,13 +215,13 @@ impl Network {
     #[must_use]
     #[inline]
     pub fn next(&self) -> Option<Nanos> {
-        self.calendar.next().map(nanos)
+        self.calendar.next_time().map(nanos)
     }
 
     /// Handles all events up to `until`, and appends what the ends of flows hear, in order.
     pub fn advance(&mut self, until: Nanos, events: &mut Vec<Event>) {
         let end = picos(until);
-        while let Some((now, what)) = self.calendar.take(end) {
+        while let Some((now, what)) = self.calendar.pop_due(end) {
             self.now = now;
             self.totals.events += 1;
             match what {
