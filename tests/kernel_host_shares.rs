@@ -1,5 +1,5 @@
-//! What real Linux hosts get of a device, a link and memory that they share. These scenarios measure: each has
-//! the machine for itself (`# alone:` in its file).
+//! The shares of a device, a link and memory that real Linux hosts get. These scenarios measure, on virtual time
+//! (`# time: virtual` in their files): several run side by side.
 
 /// Hosts over TCP.
 mod tcp {

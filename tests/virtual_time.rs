@@ -72,3 +72,8 @@ fn same_figures(script: &str, arguments: &[&str], transport: Transport) -> Resul
 fn busy_cores_change_no_figure_of_a_device() -> Result<()> {
     same_figures("qos-classes", &["passthrough"], Transport::Tcp)
 }
+
+#[test]
+fn busy_cores_change_no_figure_of_a_network() -> Result<()> {
+    same_figures("qtcp-shares", &["read", "dctcp"], Transport::Tcp)
+}

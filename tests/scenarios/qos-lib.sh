@@ -250,17 +250,6 @@ dscp() {
 
 # --- tables ------------------------------------------------------------------------------------
 
-# three_times FUNCTION...: runs a function three times at the most, until it succeeds, on machines in real time:
-# one that is busy with other things gives a reactor, or the load, its CPU late.
-three_times() {
-    local attempt
-    for attempt in 1 2 3; do
-        [ $attempt = 1 ] || echo "  once more"
-        if "$@"; then return 0; fi
-    done
-    fail "not once in 3 times: $*"
-}
-
 # within PER_CENT WHAT HAVE WANT: prints HAVE beside WANT; fails the scenario where they differ by more than
 # PER_CENT of WANT.
 within() {

@@ -3,19 +3,15 @@
 # a link that is slower than what they ask for. They read and write at once, over one connection each or
 # over queues of their own for writes, and each direction is shared; or they read, the third one over three
 # connections.
-# alone: it measures what each host gets
-# kernel: nvme_core.multipath=N ncpus=1
-# A third of the link of other scenarios: it stays the bottleneck on a machine that is busy. Over RDMA
-# both directions of 75 Mbit/s are more than such a machine carries; with much less, queue pairs give up.
-LINK=25 THRESHOLD=24000 RDMA_LINK=60
+# time: virtual
+# kernel: nvme_core.multipath=N
 . /run/scenarios/qtcp-lib.sh
-qtcp_boot
-TIME=12 RAMP=3
+qos_boot
+TIME=2
 CLASSES=('' high medium low) WEIGHTS=('' 5 3 2) WAYS=(read)
 [ "$1" = connections ] || WAYS=(read write)
 [ "$1" != queues ] || CONNECT_MORE=--nr-write-queues=1
-# With so few commands, R2Ts that wait behind answers would leave the way of writes half empty.
-[ "$1" = ways ] && DEPTH=4 || DEPTH=8
+DEPTH=8
 
 three_hosts high medium low
 
@@ -92,6 +88,6 @@ classes() {
     [ ${#totals[@]} = 1 ] || nearly "writes, for reads" "${totals[1]}" "${totals[0]}" $least || code=1
     return $code
 }
-three_times classes
+classes
 lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]esetting controller|timeout|reconnect'
 pass

@@ -6,21 +6,17 @@
 #                                        -- h2 10.1.2.2
 #                                        -- h3 10.1.3.2
 #
-# Such a scenario says `# kernel: nvme_core.multipath=N ncpus=1`: with two CPUs that kernel brings
-# packets out of order, and what TCP makes of that has nothing to do with congestion.
+# Such a scenario runs on virtual time: hosts, routers and the target take no time to compute, so that the
+# link is the bottleneck whatever its rate, and each packet leaves when it is due.
 # shellcheck shell=bash
 # shellcheck disable=SC2016 # the expressions in single quotes are perl's
 . /run/scenarios/qos-lib.sh
 
-# LINK: the link's rate in Mbit/s, a quarter of what a slow machine can carry. From half of it on, the
-# target's controller, the hosts and the link wait for the CPU and no longer for the link, and three
-# like hosts with the kernel alone have up to 47, 26 and 27 per cent. THRESHOLD: the bytes that wait
-# before a router marks, some 40 packets, 6.4 ms. DELAY: the time that each packet of a host is under
-# way besides, or empty: with next to none, a window's packets come to the link all at once.
-# Over RDMA the link is always the faster one: without classes soft RoCE has 128 KiB of each host under
-# way, and a queue pair that waits for 67 ms sends again, and gives up in the end.
-! over rdma || LINK=${RDMA_LINK:-75} THRESHOLD=$((LINK * 800))
-LINK=${LINK:-75} THRESHOLD=${THRESHOLD:-60000} DELAY=${DELAY-1ms}
+# LINK: the link's rate in Mbit/s. MTU: the bytes of the largest packet; data centres use jumbo frames for
+# storage. THRESHOLD: the bytes that wait before a router marks. DELAY: the time that each packet of a host is
+# under way besides, or empty: with next to none, a window's packets come to the link all at once.
+LINK=${LINK:-1000} MTU=${MTU:-9000}
+THRESHOLD=${THRESHOLD:-$((LINK * 300))} DELAY=${DELAY-1ms}
 # RDMA_HOSTS: the hosts that use RDMA, on soft RoCE; the others use TCP. The kernel's NVMe/RDMA host knows
 # the first network namespace alone: the wires of these hosts end there, as wire1, wire2 and wire3, and the
 # target has an address for each of them, 10.0.0.11 to 10.0.0.13, by which its packets find their wire.
@@ -28,12 +24,6 @@ if over rdma; then RDMA_HOSTS=${RDMA_HOSTS-1 2 3}; else RDMA_HOSTS=''; fi
 # The names of each host; the first element is no host's.
 NQNS=('' "$HOST_NQN" "$OTHER_NQN" "$HOST3_NQN")
 IDS=('' "$HOST_ID" "$OTHER_ID" "$HOST3_ID")
-
-# qtcp_boot: boots as qos_boot, with a reactor for the only CPU.
-qtcp_boot() {
-    qos_boot
-    sed -i 's/^cores = .*/cores = [0]/' "$CONFIG"
-}
 
 # network: makes the network; boot calls it in place of lib.sh's.
 network() {
@@ -93,19 +83,24 @@ cable() {
     ip -n "$1" addr add "$3" dev "$2"
     ip -n "$4" addr add "$6" dev "$5"
     # A packet is what a switch sees: a sender's batches would be marked, and wait, as a whole.
-    ip -n "$1" link set "$2" gso_max_segs 1 up
-    ip -n "$4" link set "$5" gso_max_segs 1 up
+    ip -n "$1" link set "$2" mtu "$MTU" gso_max_segs 1 up
+    ip -n "$4" link set "$5" mtu "$MTU" gso_max_segs 1 up
 }
 
-# slow_link ROUTER: makes the bottleneck in the direction in which the router sends. This kernel's
-# timers come late now and then: a burst of 2 ms that may go at once makes up for it.
+# slow_link ROUTER: makes the bottleneck in the direction in which the router sends.
 slow_link() {
-    local red=(limit 1000000 min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt 1500 probability 1)
+    inside "$1" tc qdisc add dev wire root handle 1: htb default 1 r2q 10000
+    inside "$1" tc class add dev wire parent 1: classid 1:1 htb rate "${LINK}mbit" \
+        burst $((MTU * 2)) cburst $((MTU * 2))
+    marking_queue "$1" 1:1 10:
+}
+
+# marking_queue ROUTER PARENT HANDLE: adds a queue that marks packets while more than THRESHOLD waits.
+marking_queue() {
+    local red=(limit $((THRESHOLD * 10)) min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt "$MTU" probability 1)
     # Red's average is that of the last two packets.
-    red+=(burst $((THRESHOLD / 1500 + 1)) bandwidth "${LINK}mbit" ecn nodrop)
-    inside "$1" tc qdisc add dev wire root handle 1: htb default 1 r2q 1000
-    inside "$1" tc class add dev wire parent 1: classid 1:1 htb rate "${LINK}mbit" burst 20k cburst 20k
-    inside "$1" tc qdisc add dev wire parent 1:1 handle 10: red "${red[@]}"
+    red+=(burst $((THRESHOLD / MTU + 1)) bandwidth "${LINK}mbit" ecn nodrop)
+    inside "$1" tc qdisc add dev wire parent "$2" handle "$3" red "${red[@]}"
 }
 
 # three_hosts CLASS CLASS CLASS: starts a target with a listener for each (ports 4420, 4421, 4422) and
@@ -258,9 +253,6 @@ link_marks() {
 
 # mbits NAME JOB KIB: prints the Mbit/s of payload that a job of fio had, with commands of KIB.
 mbits() { fio_got "$1" "$2" | KIB=$3 perl -ane 'printf "%.2f\n", $F[0] * $ENV{KIB} * 8192 / 1e6'; }
-
-# sum NUMBER...: prints the sum.
-sum() { perl -e 'my $sum; $sum += $_ for @ARGV; print $sum' "$@"; }
 
 # link_shares NAME read|write TOLERANCE "WHO WEIGHT HOST MBITS"...: prints configured and seen shares,
 # with the least and the most that the host had in a second; fails (not the scenario) where a share

@@ -1,11 +1,11 @@
 #!/bin/bash
 # Urgent is not held back, and its packets carry its DSCP: beside High and Low on a full link its host
 # has as much as with plain dctcp, and the others share the rest.
-# alone: it measures what each host gets
-# kernel: nvme_core.multipath=N ncpus=1
+# time: virtual
+# kernel: nvme_core.multipath=N
 . /run/scenarios/qtcp-lib.sh
-qtcp_boot
-TIME=15
+qos_boot
+TIME=2
 # Over RDMA Urgent is a queue pair that nobody bounds: beside it the link is never at rest.
 if over rdma; then TOLERANCE=12; else TOLERANCE=5; fi
 three_hosts urgent high low
@@ -20,7 +20,7 @@ load() {
     mapfile -t jobs < <(jobs)
     fio_hosts "$name" $TIME "${jobs[@]}" &
     fio=$!
-    sleep 2
+    sleep 1
     watch_link "$name"
     watch=$!
     wait $fio || fail "fio"
@@ -35,10 +35,10 @@ load() {
 look() {
     local fio host jobs eyes=()
     mapfile -t jobs < <(jobs)
-    fio_jobs look 200 "${jobs[@]}"
+    fio_jobs look 8 "${jobs[@]}"
     fio --eta=never --aux-path=/tmp --output=/tmp/fio-look.json /tmp/fio-look.ini &
     fio=$!
-    sleep 4
+    sleep 1.5
     for host in 1 2 3; do
         TRANSPORT=$(transport_of $host) TARGET_IP=$(target_of $host) \
             dscp $((4419 + host)) "$(home $host)" >/tmp/dscp.$host &
@@ -52,13 +52,13 @@ look() {
 }
 
 step "plain dctcp"
-three_times load plain 1 1
+load plain 1 1
 plain=$URGENT
 
 step "classes"
 network_qos --enabled on
-classes() { load classes 3 1 && nearly "Urgent, for what it has with plain dctcp" "$URGENT" "$plain" 95; }
-three_times classes
+load classes 3 1
+nearly "Urgent, for what it has with plain dctcp" "$URGENT" "$plain" 95
 look
 echo "    limits of Urgent, High, Low in bit/s: $LIMITS"
 same "the limit of Urgent" "${LIMITS%% *}" null
