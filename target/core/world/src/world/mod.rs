@@ -18,8 +18,7 @@ mod sessions;
 mod shared_link;
 mod shares;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +35,7 @@ use slab::Slab;
 use sluice_core::stats::IoSnapshot;
 use sluice_core::testing::{self, HeapArena, Rules, Shared, listener};
 use sluice_core::{Core, Entrance, Job, Key, Settings, Tenant, Touched};
+use units::Calendar;
 
 use self::kept::{Access, Drain, Granted, Held};
 use self::limits::Limits;
@@ -94,7 +94,7 @@ pub struct Outcome {
 }
 
 /// An event of the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Turn(usize),
     /// A look at a reactor that is idle, which must find nothing to do.
@@ -172,8 +172,7 @@ pub struct World {
     scenario: Scenario,
     rng: Rng,
     now: Nanos,
-    sequence: u64,
-    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    events: Calendar<Event>,
     shared: Rc<Shared<Content>>,
     sessions: Sessions,
     limits: Limits,
@@ -295,8 +294,7 @@ impl World {
         let mut world = Self {
             rng: Rng::with_seed(scenario.seed ^ 0x5eed),
             now,
-            sequence: 0,
-            events: BinaryHeap::new(),
+            events: Calendar::new(),
             shared,
             sessions,
             limits: Limits::default(),
@@ -386,7 +384,7 @@ impl World {
     fn run_on(&mut self) -> Result<Outcome, Broken> {
         let mut settle_until = None;
         let submit_until = Nanos(self.now.0 + SUBMIT_NS);
-        while let Some(Reverse((at, _, event))) = self.events.pop() {
+        while let Some((at, event)) = self.events.pop_due(Nanos::MAX) {
             self.now = self.now.max(at);
             self.happen(event);
             self.check_innocent()?;
@@ -432,8 +430,7 @@ impl World {
     }
 
     fn at(&mut self, at: Nanos, event: Event) {
-        self.sequence += 1;
-        self.events.push(Reverse((at, self.sequence, event)));
+        self.events.insert(at, event);
     }
 
     fn plan_turn(&mut self, reactor: usize, at: Nanos) {
