@@ -3,26 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use fastrand::Rng;
 use redb::{Database, ReadableTable, TableDefinition};
 
 use super::*;
 use crate::store::examine::{Found, examine};
-
-/// Random numbers that are the same in each run (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
-    }
-}
 
 fn value(n: usize) -> String {
     format!(r#"{{"file":null,"value":"size = \"{} MiB\""}}"#, 128 + n)
@@ -59,37 +44,37 @@ fn filled(bytes: &[u8]) -> Vec<usize> {
     (0..bytes.len() / 512).filter(sector).collect()
 }
 
-fn damage(bytes: &mut Vec<u8>, sectors: &[usize], random: &mut Random) {
-    let sector = |random: &mut Random| sectors[random.below(sectors.len())] * 512;
-    match random.below(6) {
+fn damage(bytes: &mut Vec<u8>, sectors: &[usize], random: &mut Rng) {
+    let sector = |random: &mut Rng| sectors[random.usize(..sectors.len())] * 512;
+    match random.usize(..6) {
         // Bits flip, most of them in places that are not empty.
         0 => {
-            for _ in 0..=random.below(4) {
-                let at = sector(random) + random.below(512);
-                bytes[at] ^= 1 << random.below(8);
+            for _ in 0..=random.usize(..4) {
+                let at = sector(random) + random.usize(..512);
+                bytes[at] ^= 1 << random.usize(..8);
             }
         }
         // The first sector has the places of everything else.
         1 => {
-            for _ in 0..=random.below(3) {
-                let at = random.below(320);
-                bytes[at] ^= 1 << random.below(8);
+            for _ in 0..=random.usize(..3) {
+                let at = random.usize(..320);
+                bytes[at] ^= 1 << random.usize(..8);
             }
         }
         // Sectors or pages that were never written.
         2 => {
-            let (at, length) = (sector(random), [512, 4096][random.below(2)]);
+            let (at, length) = (sector(random), [512, 4096][random.usize(..2)]);
             let end = bytes.len().min(at + length);
             bytes[at..end].fill(0);
         }
         // The end of the file is missing, mostly more than free space.
         3 => {
-            let reach = [64, 8192, bytes.len()][random.below(3)];
-            bytes.truncate(random.below(reach));
+            let reach = [64, 8192, bytes.len()][random.usize(..3)];
+            bytes.truncate(random.usize(..reach));
         }
         // Blocks that were written to each other's place.
         4 => {
-            let length = [512, 4096][random.below(2)];
+            let length = [512, 4096][random.usize(..2)];
             let a = sector(random) / length * length;
             let b = sector(random) / length * length;
             for i in 0..length {
@@ -99,8 +84,8 @@ fn damage(bytes: &mut Vec<u8>, sectors: &[usize], random: &mut Random) {
         // Another file's bytes.
         _ => {
             let at = sector(random);
-            for i in 0..random.below(512) {
-                bytes[at + i] = u8::try_from(random.below(256)).unwrap();
+            for i in 0..random.usize(..512) {
+                bytes[at + i] = random.u8(..);
             }
         }
     }
@@ -119,7 +104,7 @@ fn nothing_that_was_not_written_is_believed_whatever_happens_to_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let (files, written) = files(folder.path());
     let path = folder.path().join("state.redb");
-    let random = &mut Random(0x5eed_0001);
+    let random = &mut Rng::with_seed(0x5eed_0001);
     let (mut whole, mut lost, mut used) = (0, 0, 0);
     for round in 0..ROUNDS {
         let mut bytes = files[round % 2].clone();

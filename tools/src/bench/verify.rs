@@ -18,8 +18,8 @@ pub(crate) struct Stamp {
 /// Fills `block` with the stamp, bytes that depend on all of it, and a CRC32C at the end. A block
 /// has at least 64 bytes.
 pub(crate) fn fill(block: &mut [u8], stamp: Stamp) {
-    let mut state =
-        stamp.seed ^ stamp.lba.rotate_left(32) ^ stamp.generation.wrapping_mul(0x9e37_79b9);
+    let seed = stamp.seed ^ stamp.lba.rotate_left(32) ^ stamp.generation.wrapping_mul(0x9e37_79b9);
+    let mut random = fastrand::Rng::with_seed(seed);
     let (words, _) = block.as_chunks_mut::<8>();
     for (index, word) in words.iter_mut().enumerate() {
         let value = match index {
@@ -27,11 +27,7 @@ pub(crate) fn fill(block: &mut [u8], stamp: Stamp) {
             1 => stamp.seed,
             2 => stamp.lba,
             3 => stamp.generation,
-            _ => {
-                state =
-                    state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-                state ^ state >> 33
-            }
+            _ => random.u64(..),
         };
         *word = value.to_le_bytes();
     }

@@ -232,7 +232,7 @@ mod tests {
         under_way: VecDeque<(Kind, usize, Vec<u8>)>,
         over: VecDeque<(bool, Vec<u8>)>,
         most: usize,
-        random: u64,
+        random: fastrand::Rng,
         /// I/Os after which the region is lost.
         lost_after: Option<usize>,
         ended: usize,
@@ -253,7 +253,7 @@ mod tests {
                 under_way: VecDeque::new(),
                 over: VecDeque::new(),
                 most: 0,
-                random: seed | 1,
+                random: fastrand::Rng::with_seed(seed),
                 lost_after: None,
                 ended: 0,
                 wanted: 0,
@@ -262,11 +262,6 @@ mod tests {
                 synced: Vec::new(),
                 broken: false,
             }
-        }
-
-        fn chance(&mut self) -> bool {
-            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            self.random >> 63 == 1
         }
     }
 
@@ -295,7 +290,7 @@ mod tests {
             offset: u64,
             buffer: Vec<u8>,
         ) -> anyhow::Result<Option<Vec<u8>>> {
-            if self.chance() {
+            if self.random.bool() {
                 return Ok(Some(buffer));
             }
             self.kinds.push(kind);
@@ -312,7 +307,7 @@ mod tests {
         }
 
         fn wait(&mut self) -> anyhow::Result<()> {
-            while self.chance() {
+            while self.random.bool() {
                 let Some((kind, at, mut buffer)) = self.under_way.pop_front() else { break };
                 if self.lost_after.is_some_and(|after| self.ended >= after) {
                     self.over.push_back((false, buffer));
