@@ -24,6 +24,9 @@ use anyhow::{Context as _, Result, bail};
 /// Time that a scenario may take; a hung kernel is killed then.
 pub const TIME_LIMIT: Duration = Duration::from_secs(240);
 
+/// The same on virtual time, where a busy machine only makes a scenario last longer.
+pub const VIRTUAL_TIME_LIMIT: Duration = Duration::from_secs(1200);
+
 /// Returns the workspace's root folder.
 #[must_use]
 pub fn root() -> PathBuf {
@@ -98,7 +101,11 @@ pub fn machine(
         uml::Target::Sluiced | uml::Target::Service => binaries::built()?,
         uml::Target::Nvmet => root().join("build"),
     };
-    Ok(uml::Machine { kernel, binaries, target, transport, time, time_limit: TIME_LIMIT })
+    let time_limit = match time {
+        uml::Time::Real => TIME_LIMIT,
+        uml::Time::Virtual => VIRTUAL_TIME_LIMIT,
+    };
+    Ok(uml::Machine { kernel, binaries, target, transport, time, time_limit })
 }
 
 fn run(

@@ -1,14 +1,14 @@
 //! Predictions of `sluice sim predict` beside what the real daemon measures under the real load: in
 //! three scenarios whose configured limits, and not the machine, decide throughput and latency.
 //!
-//! A prediction is within 15 % of the throughput and 30 % of the 99th percentile of the latency of
-//! every host, as a ratio to what was measured in the same seconds.
+//! On virtual time a prediction is within 1 % of the throughput and 5 % of the 99th percentile of the
+//! latency of every host (beside a reservation 15 % and 30 %), as a ratio to what was measured in the
+//! same seconds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -16,18 +16,16 @@ use e2e::daemon;
 use serde_json::Value;
 
 const NQN: &str = "nqn.2026-01.io.sluicegate:predict";
-/// How far throughput and the 99th percentile may be off, as parts of what was measured.
-const THROUGHPUT: f64 = 0.15;
-const P99: f64 = 0.3;
+/// How far throughput and the 99th percentile may be off, as parts of the measured ones.
+const NEAR: (f64, f64) = (0.01, 0.05);
+/// The same beside a reservation, where 4 % and 15 % were seen: the cause is not known yet.
+const NEAR_RESERVED: (f64, f64) = (0.15, 0.3);
 /// How long the load lasts: far longer than it takes to begin and to be watched.
-const LOAD: &str = "15s";
+const LOAD: &str = "8s";
 /// How long it may take to begin.
 const BEGIN: Duration = Duration::from_secs(8);
 /// How long queues have to fill.
 const FILL: Duration = Duration::from_secs(1);
-
-/// The lock of the tests, which measure and therefore run one at a time.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// A host's load: its name, its class or none, and the keys that `sluice bench` and a load's file have
 /// alike, as `KEY=VALUE`.
@@ -38,14 +36,12 @@ struct Target {
     daemon: daemon::Daemon,
     address: SocketAddr,
     folder: tempfile::TempDir,
-    _alone: MutexGuard<'static, ()>,
 }
 
 impl Target {
     /// Starts a daemon: `qos` is what `[qos]` holds, `device` the settings of the namespace, `rest`
     /// more tables.
     fn start(qos: &str, device: &str, rest: &str) -> Result<Self> {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let [address] = daemon::free_addresses()?;
         let text = format!(
             "[qos]\n{qos}\n[[listener]]\naddress = \"{address}\"\n[[subsystem]]\nnqn = \"{NQN}\"\n\
@@ -53,7 +49,7 @@ impl Target {
              size = \"1 TiB\"\n{device}\n{rest}\n"
         );
         let daemon = daemon::Daemon::start("cores = [0]", &text)?;
-        Ok(Self { daemon, address, folder: tempfile::tempdir()?, _alone: alone })
+        Ok(Self { daemon, address, folder: tempfile::tempdir()? })
     }
 
     /// Predicts what the loads have on the daemon, then puts them on it: a simulation beside the load
@@ -82,6 +78,7 @@ impl Target {
     fn bench(&self, loads: &[Load<'_>]) -> Result<Child> {
         let mut bench = Command::new(self.daemon.binaries().join("sluice"));
         bench.args(["bench", "--json", "--nqn", NQN, "--time", LOAD, "--warmup", "500ms"]);
+        bench.arg("--blocking");
         for (host, class, keys) in loads {
             let class = class.map(|class| format!(",class={class}")).unwrap_or_default();
             let address = self.address;
@@ -125,16 +122,9 @@ impl Target {
         Ok(commands)
     }
 
-    /// Predicts three times at most, until each host's figures are as near as they should be: a busy
-    /// machine takes time from hosts and daemon, but a wrong model is wrong each time.
-    fn check(&self, what: &str, loads: &[Load<'_>], more: &[&str]) -> Result<()> {
-        for attempt in 1..3 {
-            match self.predict(loads, more).and_then(|figures| compare(what, loads, &figures)) {
-                Ok(()) => return Ok(()),
-                Err(error) => println!("attempt {attempt}: {error:#}"),
-            }
-        }
-        compare(what, loads, &self.predict(loads, more)?)
+    /// Compares a prediction with what the daemon and the hosts have measured.
+    fn check(&self, what: &str, loads: &[Load<'_>], more: &[&str], near: (f64, f64)) -> Result<()> {
+        compare(what, loads, &self.predict(loads, more)?, near)
     }
 }
 
@@ -170,7 +160,12 @@ struct Figures {
 
 /// Compares a prediction with what the daemon has measured in each host's class, and with what the
 /// hosts have seen.
-fn compare(what: &str, loads: &[Load<'_>], figures: &Figures) -> Result<()> {
+fn compare(
+    what: &str,
+    loads: &[Load<'_>],
+    figures: &Figures,
+    (throughput, p99): (f64, f64),
+) -> Result<()> {
     let Figures { predicted, measured, bench } = figures;
     let mut off = Vec::new();
     for (place, (host, _, keys)) in loads.iter().enumerate() {
@@ -182,10 +177,10 @@ fn compare(what: &str, loads: &[Load<'_>], figures: &Figures) -> Result<()> {
             if at(reads).is_nan() { at(writes) } else { at(reads) }
         };
         let pairs = [
-            ("I/Os", THROUGHPUT, of("predicted/iops"), was("iops")),
-            ("p99", P99, of("predicted/p99_ns"), was("p99_ns")),
-            ("I/Os of the host", THROUGHPUT, of("predicted/iops"), seen("iops")),
-            ("p99 at the host", P99, of("at_hosts/p99_ns"), seen("p99_ns")),
+            ("I/Os", throughput, of("predicted/iops"), was("iops")),
+            ("p99", p99, of("predicted/p99_ns"), was("p99_ns")),
+            ("I/Os of the host", throughput, of("predicted/iops"), seen("iops")),
+            ("p99 at the host", p99, of("at_hosts/p99_ns"), seen("p99_ns")),
         ];
         // What an open load that is held back waits at its host grows for as long as it runs.
         let compared = if keys.contains("rate=") { &pairs[..3] } else { &pairs[..] };
@@ -203,64 +198,68 @@ fn compare(what: &str, loads: &[Load<'_>], figures: &Figures) -> Result<()> {
     Ok(())
 }
 
-/// The device's rate is 500 commands per second in all: far less than a busy machine can do, and its
-/// queues are longer than what such a machine may hold up a process.
+/// The device's rate is 500 commands per second in all.
 const SLOW: &str = "service_time = \"8 ms\"\nchannels = 4\n";
 
 #[test]
 fn three_classes_on_one_device_are_predicted() -> Result<()> {
-    let target = Target::start("window = 4", SLOW, "")?;
-    let loads = [
-        ("database", Some("high"), "depth=48,bs=4k"),
-        ("files", Some("medium"), "depth=32,bs=16k,rw=randwrite"),
-        ("backup", None, "depth=24,bs=64k,rw=read"),
-    ];
-    target.check("classes", &loads, &[])
+    e2e::on_virtual_time("three_classes_on_one_device_are_predicted", || {
+        let target = Target::start("window = 4", SLOW, "")?;
+        let loads = [
+            ("database", Some("high"), "depth=48,bs=4k"),
+            ("files", Some("medium"), "depth=32,bs=16k,rw=randwrite"),
+            ("backup", None, "depth=24,bs=64k,rw=read"),
+        ];
+        target.check("classes", &loads, &[], NEAR)
+    })
 }
 
 /// The device is told by its measurement alone.
 #[test]
 fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured() -> Result<()> {
-    let sessions = format!(
-        "[[session]]\nname = \"promised\"\n\
-         reserve = {{ operations = 60, period = \"250 ms\", namespace = \"{NQN}/1\" }}\n\
-         [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
-    );
-    let target = Target::start("window = 8", SLOW, &sessions)?;
-    let profile = target.folder.path().join("device.toml");
-    let profile_path = profile.to_string_lossy();
-    let address = target.address.to_string();
-    let measure = ["sim", "profile", &format!("{NQN}/1"), "--address", &address];
-    let measure = [&measure[..], &["--time", "1500ms", "--write", &profile_path]].concat();
-    // A machine that is held up tells of fewer or more channels, at the same rate of all together.
-    let found = (0..3).any(|_| {
-        let output = run(&target.daemon, &measure).unwrap_or_else(|error| format!("{error:#}"));
-        println!("{output}");
-        let mut lines = output.lines();
-        let channels = lines.find_map(|line| line.trim().strip_prefix("parallelism = "));
-        channels.is_some_and(|channels| (3..=5).contains(&channels.parse().unwrap_or(0)))
-    });
-    ensure!(found, "the device's four channels are not told");
-    let loads = [
-        ("flood", Some("high"), "depth=32,bs=4k,connections=2"),
-        ("promised", None, "depth=32,bs=4k"),
-    ];
-    target.check("reservation", &loads, &["--device", &profile_path])
+    e2e::on_virtual_time(
+        "a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured",
+        || {
+            let sessions = format!(
+                "[[session]]\nname = \"promised\"\n\
+             reserve = {{ operations = 60, period = \"250 ms\", namespace = \"{NQN}/1\" }}\n\
+             [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
+            );
+            let target = Target::start("window = 8", SLOW, &sessions)?;
+            let profile = target.folder.path().join("device.toml");
+            let profile_path = profile.to_string_lossy();
+            let address = target.address.to_string();
+            let measure = ["sim", "profile", &format!("{NQN}/1"), "--address", &address];
+            let measure = [&measure[..], &["--time", "1500ms", "--write", &profile_path]].concat();
+            let output = run(&target.daemon, &measure)?;
+            println!("{output}");
+            let channels =
+                output.lines().find_map(|line| line.trim().strip_prefix("parallelism = "));
+            ensure!(channels == Some("4"), "{channels:?} channels are told of four");
+            let loads = [
+                ("flood", Some("high"), "depth=32,bs=4k,connections=2"),
+                ("promised", None, "depth=32,bs=4k"),
+            ];
+            target.check("reservation", &loads, &["--device", &profile_path], NEAR_RESERVED)
+        },
+    )
 }
 
 #[test]
 fn limits_with_an_open_load_are_predicted() -> Result<()> {
-    let sessions = "[[session]]\nname = \"capped\"\niops = 500\n\
-         [[session]]\nname = \"narrow\"\nbandwidth = \"20 MB\"\n\
-         [[policy]]\nhost = \"nqn.2026-01.io.x:capped\"\nsession = \"capped\"\n\
-         [[policy]]\nhost = \"nqn.2026-01.io.x:narrow\"\nsession = \"narrow\"\n";
-    let target = Target::start("", "", sessions)?;
-    // The first wants more than it may, at a rate of its own; the second as much as it can get.
-    let loads = [
-        ("capped", None, "depth=16,bs=4k,rate=800,arrivals=constant"),
-        ("narrow", Some("medium"), "depth=8,bs=64k,rw=randwrite"),
-    ];
-    target.check("limits", &loads, &[])
+    e2e::on_virtual_time("limits_with_an_open_load_are_predicted", || {
+        let sessions = "[[session]]\nname = \"capped\"\niops = 500\n\
+             [[session]]\nname = \"narrow\"\nbandwidth = \"20 MB\"\n\
+             [[policy]]\nhost = \"nqn.2026-01.io.x:capped\"\nsession = \"capped\"\n\
+             [[policy]]\nhost = \"nqn.2026-01.io.x:narrow\"\nsession = \"narrow\"\n";
+        let target = Target::start("", "", sessions)?;
+        // The first wants more than it may, at a rate of its own; the second as much as it can get.
+        let loads = [
+            ("capped", None, "depth=16,bs=4k,rate=800,arrivals=constant"),
+            ("narrow", Some("medium"), "depth=8,bs=64k,rw=randwrite"),
+        ];
+        target.check("limits", &loads, &[], NEAR)
+    })
 }
 
 /// Runs `sluice` and returns what it prints.

@@ -1,5 +1,5 @@
 //! Quality of service of the real daemon, measured by the real benchmark, on a device that is
-//! slower than the load: `null` with a service time.
+//! slower than the load: `null` with a service time. What one reactor does is measured on virtual time.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ const NQN: &str = "nqn.2026-01.io.sluicegate:qos";
 const CLASSES: [&str; 3] = ["high", "medium", "low"];
 const WEIGHTS: [f64; 3] = [3.0, 2.0, 1.0];
 
-/// The lock of the tests, which measure and therefore run one at a time.
+/// The lock of the tests that measure in real time, and therefore run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A daemon with a listener for each class.
@@ -47,6 +47,10 @@ impl Daemon {
     fn bench(&self, time: &str, jobs: &[String]) -> Result<Value> {
         let mut bench = Command::new(self.daemon.binaries().join("sluice"));
         bench.args(["bench", "--json", "--nqn", NQN, "--time", time, "--warmup", "500ms"]);
+        if e2e::is_on_virtual_time() {
+            // A thread that polls lets no time pass.
+            bench.arg("--blocking");
+        }
         for job in jobs {
             bench.args(["--job", job]);
         }
@@ -73,14 +77,14 @@ fn iops(report: &Value, job: usize) -> f64 {
     number(report, &format!("/jobs/{job}/reads/iops"))
 }
 
-/// Checks that each job's share of the commands or bytes is the weight's, within 2 %.
-fn assert_shares(what: &str, report: &Value, unit: &str) {
+/// Checks that each job's share of the commands or bytes is the weight's, within `tolerance`, a part of it.
+fn assert_shares(what: &str, report: &Value, unit: &str, tolerance: f64) {
     for (job, class) in CLASSES.iter().enumerate() {
         let at = |leaf: &str| number(report, &format!("/shares/jobs/{job}/{leaf}"));
         let (share, error) = (at(&format!("{unit}/share")), at(&format!("{unit}/error")));
         let configured = at("configured");
         println!("{what}: {class} {share:.4}, configured {configured:.4}");
-        assert!(error.abs() <= 0.02, "{what}: {class} is off by {error:+.4}");
+        assert!(error.abs() <= tolerance, "{what}: {class} is off by {error:+.4}");
     }
 }
 
@@ -93,8 +97,8 @@ fn reserved_periods(daemon: &Daemon, session: &str) -> Result<(f64, f64)> {
     Ok((number(one, "/reserve/periods"), number(one, "/reserve/kept")))
 }
 
-/// Runs a measurement until it holds, three times at most. Rates are lost while the machine runs
-/// something else on the daemon's core; a mechanism that does not work fails each time.
+/// Runs a measurement in real time until it holds, three times at most. Rates are lost while the machine
+/// runs something else on the daemon's core; a mechanism that does not work fails each time.
 fn once_in_three(mut measure: impl FnMut() -> Result<()>) -> Result<()> {
     for attempt in 1..3 {
         match measure() {
@@ -105,25 +109,42 @@ fn once_in_three(mut measure: impl FnMut() -> Result<()>) -> Result<()> {
     measure()
 }
 
+/// Says whether a number is near another, within a part of that.
+fn is_near(number: f64, expected: f64, tolerance: f64) -> bool {
+    (number / expected - 1.0).abs() <= tolerance
+}
+
 /// The device's rate is 4,000 commands per second in all: far less than a busy machine can do.
 const SLOW: &str = "service_time = \"1 ms\"\nchannels = 4\n";
 
+/// Returns a job for each class, on its listener.
+fn weighted_jobs(daemon: &Daemon) -> Vec<String> {
+    let job = |n: usize| {
+        let (name, weight, address) = (CLASSES[n], WEIGHTS[n], daemon.listeners[n]);
+        format!("name={name},address={address},weight={weight},depth=64")
+    };
+    (0..3).map(job).collect()
+}
+
 #[test]
 fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
-    for cores in ["[0]", "[0, 1]"] {
-        if cores.contains('1') && std::thread::available_parallelism()?.get() < 2 {
-            continue;
-        }
-        let daemon = Daemon::start(cores, "window = 4", SLOW, "")?;
-        let jobs: Vec<String> = (0..3)
-            .map(|n| {
-                let (name, weight, address) = (CLASSES[n], WEIGHTS[n], daemon.listeners[n]);
-                format!("name={name},address={address},weight={weight},depth=64")
-            })
-            .collect();
-        let report = daemon.bench("4s", &jobs)?;
-        assert_shares(&format!("listeners, cores {cores}"), &report, "commands");
+    e2e::on_virtual_time("e5_three_classes_share_a_device_by_weight", || {
+        let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
+        let report = daemon.bench("2s", &weighted_jobs(&daemon))?;
+        assert_shares("listeners", &report, "commands", 0.01);
+        Ok(())
+    })
+}
+
+/// Two reactors need two CPUs, which virtual time does not have.
+#[test]
+fn e5_three_classes_share_a_device_on_two_reactors() -> Result<()> {
+    if std::thread::available_parallelism()?.get() < 2 {
+        return Ok(());
     }
+    let daemon = Daemon::start("[0, 1]", "window = 4", SLOW, "")?;
+    let report = daemon.bench("4s", &weighted_jobs(&daemon))?;
+    assert_shares("listeners, two reactors", &report, "commands", 0.02);
     Ok(())
 }
 
@@ -171,155 +192,162 @@ fn d4_a_host_with_many_connections_has_one_hosts_part_on_several_reactors() -> R
 
 #[test]
 fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
-    let device = "service_time = \"100 us\"\nbandwidth = \"100 MB\"\nchannels = 2\n";
-    let daemon = Daemon::start("[0]", "window = 4\nunit = \"bytes\"", device, "")?;
-    // All connections are on the low listener; the classes are in the commands, of three sizes.
-    let address = daemon.listeners[2];
-    let sizes = ["4k", "64k", "16k"];
-    let jobs: Vec<String> = (0..3)
-        .map(|n| {
-            let (name, weight, bs) = (CLASSES[n], WEIGHTS[n], sizes[n]);
-            let class = if n == 2 { "none" } else { name };
-            format!("name={name},address={address},class={class},weight={weight},bs={bs},depth=64")
-        })
-        .collect();
-    let report = daemon.bench("5s", &jobs)?;
-    assert_shares("bytes", &report, "bytes");
-    // The commands were counted by class.
-    let state = daemon.sluice(&["qos", "show"])?;
-    for (index, class) in CLASSES.iter().enumerate() {
-        let classes = state["classes"].as_array().cloned().unwrap_or_default();
-        let counted = classes
-            .iter()
-            .find(|entry| entry["class"] == *class)
-            .map_or(0.0, |entry| number(entry, "/io/read/operations"));
-        assert!(counted >= number(&report, &format!("/jobs/{index}/reads/commands")), "{class}");
-    }
-    Ok(())
+    e2e::on_virtual_time("e6_classes_in_the_commands_share_by_bytes", || {
+        let device = "service_time = \"500 us\"\nbandwidth = \"20 MB\"\nchannels = 2\n";
+        let daemon = Daemon::start("[0]", "window = 4\nunit = \"bytes\"", device, "")?;
+        // All connections are on the low listener; the classes are in the commands, of three sizes.
+        let address = daemon.listeners[2];
+        let sizes = ["4k", "64k", "16k"];
+        let jobs: Vec<String> = (0..3)
+            .map(|n| {
+                let (name, weight, bs) = (CLASSES[n], WEIGHTS[n], sizes[n]);
+                let class = if n == 2 { "none" } else { name };
+                format!(
+                    "name={name},address={address},class={class},weight={weight},bs={bs},depth=64"
+                )
+            })
+            .collect();
+        let report = daemon.bench("3s", &jobs)?;
+        assert_shares("bytes", &report, "bytes", 0.01);
+        // The commands were counted by class.
+        let state = daemon.sluice(&["qos", "show"])?;
+        for (index, class) in CLASSES.iter().enumerate() {
+            let classes = state["classes"].as_array().cloned().unwrap_or_default();
+            let counted = classes
+                .iter()
+                .find(|entry| entry["class"] == *class)
+                .map_or(0.0, |entry| number(entry, "/io/read/operations"));
+            assert!(
+                counted >= number(&report, &format!("/jobs/{index}/reads/commands")),
+                "{class}"
+            );
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn e5_the_priority_class_of_connect_counts_under_weighted_round_robin() -> Result<()> {
-    let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
-    // All connections are on the high listener, with CC.AMS set: CATTR decides.
-    let address = daemon.listeners[0];
-    let jobs: Vec<String> = CLASSES
-        .iter()
-        .zip(WEIGHTS)
-        .map(|(class, weight)| {
-            format!("name={class},address={address},prioclass={class},weight={weight},depth=64")
-        })
-        .collect();
-    assert_shares("priority class", &daemon.bench("4s", &jobs)?, "commands");
-    Ok(())
+    e2e::on_virtual_time(
+        "e5_the_priority_class_of_connect_counts_under_weighted_round_robin",
+        || {
+            let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
+            // All connections are on the high listener, with CC.AMS set: CATTR decides.
+            let address = daemon.listeners[0];
+            let jobs: Vec<String> = CLASSES
+                .iter()
+                .zip(WEIGHTS)
+                .map(|(class, weight)| {
+                    format!(
+                        "name={class},address={address},prioclass={class},weight={weight},depth=64"
+                    )
+                })
+                .collect();
+            assert_shares("priority class", &daemon.bench("2s", &jobs)?, "commands", 0.01);
+            Ok(())
+        },
+    )
 }
 
 #[test]
 fn e5_work_is_conserved_and_weights_change_live() -> Result<()> {
-    let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
-    let job = |n: usize, more: &str| {
-        format!("name={},address={},depth=64{more}", CLASSES[n], daemon.listeners[n])
-    };
-    once_in_three(|| {
-        let alone = iops(&daemon.bench("2s", &[job(2, "")])?, 0);
+    e2e::on_virtual_time("e5_work_is_conserved_and_weights_change_live", || {
+        let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
+        let job = |n: usize, more: &str| {
+            format!("name={},address={},depth=64{more}", CLASSES[n], daemon.listeners[n])
+        };
         // The host of High asks for a hundredth of the device.
-        let report = daemon.bench("2s", &[job(2, ""), job(0, ",rate=40")])?;
-        let share = iops(&report, 0) / alone;
-        println!("Low beside an idle High: {share:.3} of {alone:.0} IOPS");
-        ensure!(share >= 0.95, "Low gets {share:.3} of the device while High is idle");
+        let report = daemon.bench("1s", &[job(2, ""), job(0, ",rate=40")])?;
+        let (low, high) = (iops(&report, 0), iops(&report, 1));
+        println!("Low beside an idle High: {low:.0} IOPS of 3960, High {high:.0} of 40");
+        ensure!(is_near(low, 3960.0, 0.01), "Low gets {low:.0} of 3960 IOPS while High is idle");
+        daemon.sluice(&["qos", "set", "--weights", "1,1,6"])?;
+        let jobs: Vec<String> = [1.0, 1.0, 6.0]
+            .iter()
+            .enumerate()
+            .map(|(n, w)| job(n, &format!(",weight={w}")))
+            .collect();
+        assert_shares("1:1:6", &daemon.bench("2s", &jobs)?, "commands", 0.01);
         Ok(())
-    })?;
-    daemon.sluice(&["qos", "set", "--weights", "1,1,6"])?;
-    let jobs: Vec<String> =
-        [1.0, 1.0, 6.0].iter().enumerate().map(|(n, w)| job(n, &format!(",weight={w}"))).collect();
-    assert_shares("1:1:6", &daemon.bench("4s", &jobs)?, "commands");
-    Ok(())
+    })
 }
 
 #[test]
 fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
-    let sessions = format!(
-        "[[session]]\nname = \"capped\"\niops = 500\n\
-         [[session]]\nname = \"promised\"\n\
-         reserve = {{ operations = 750, period = \"500 ms\", namespace = \"{NQN}/1\" }}\n\
-         [[policy]]\nhost = \"nqn.2026-01.io.x:capped\"\nsession = \"capped\"\n\
-         [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
-    );
-    let daemon = Daemon::start("[0]", "window = 4", SLOW, &sessions)?;
-    let low = daemon.listeners[2];
-    let high = daemon.listeners[0];
-    let jobs = [
-        format!("name=flood,address={high},depth=128,connections=4"),
-        format!("name=capped,address={high},hostnqn=nqn.2026-01.io.x:capped,depth=32"),
-        format!("name=promised,address={low},hostnqn=nqn.2026-01.io.x:promised,depth=32"),
-    ];
-    // The device's rate for a host alone is measured in the same run: CPU time that the machine
-    // takes from the reactor is missing from all rates alike.
-    let limit_and_reservation = || {
+    e2e::on_virtual_time("d1_limits_and_reservations_hold_on_sockets", || {
+        let sessions = format!(
+            "[[session]]\nname = \"capped\"\niops = 500\n\
+             [[session]]\nname = \"promised\"\n\
+             reserve = {{ operations = 750, period = \"500 ms\", namespace = \"{NQN}/1\" }}\n\
+             [[policy]]\nhost = \"nqn.2026-01.io.x:capped\"\nsession = \"capped\"\n\
+             [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
+        );
+        let daemon = Daemon::start("[0]", "window = 4", SLOW, &sessions)?;
+        let low = daemon.listeners[2];
+        let high = daemon.listeners[0];
+        let jobs = [
+            format!("name=flood,address={high},depth=128,connections=4"),
+            format!("name=capped,address={high},hostnqn=nqn.2026-01.io.x:capped,depth=32"),
+            format!("name=promised,address={low},hostnqn=nqn.2026-01.io.x:promised,depth=32"),
+        ];
         let before = reserved_periods(&daemon, "promised")?;
-        let alone = iops(&daemon.bench("2s", &jobs[..1])?, 0);
-        let report = daemon.bench("5s", &jobs)?;
+        let report = daemon.bench("3s", &jobs)?;
         let (flood, capped, promised) = (iops(&report, 0), iops(&report, 1), iops(&report, 2));
         let all = flood + capped + promised;
         println!(
-            "flood {flood:.0}, capped {capped:.0} of 500, promised {promised:.0} of 1500; in all \
-             {all:.0}, alone {alone:.0}"
+            "flood {flood:.0}, capped {capped:.0} of 500, promised {promised:.0} of 1500; in all {all:.0}"
         );
-        assert!(capped <= 510.0, "{capped:.0} IOPS at a limit of 500");
-        // A limit is as far behind as the device that it limits, at most.
-        let least = 500.0 * (all / 4000.0).min(1.0) - 25.0;
-        ensure!(capped >= least, "{capped:.0} IOPS at a limit of 500, expected {least:.0}");
+        // A limit saves up 4 ms: beside a flood that fills the device's window it loses 2.8 %.
+        ensure!((475.0..=505.0).contains(&capped), "{capped:.0} IOPS at a limit of 500");
         // The host of the lowest class has a quarter of the device beside one of the highest.
-        ensure!(promised >= 1470.0, "{promised:.0} IOPS of 1500 that are reserved");
-        ensure!(all >= 0.9 * alone, "{all:.0} IOPS while hosts want more, alone {alone:.0}");
+        ensure!(promised >= 0.99 * 1500.0, "{promised:.0} IOPS of 1500 that are reserved");
+        ensure!(is_near(all, 4000.0, 0.01), "{all:.0} IOPS of 4000 while hosts want more");
         let after = reserved_periods(&daemon, "promised")?;
         let (periods, kept) = (after.0 - before.0, after.1 - before.1);
         println!("{kept} of {periods} periods kept");
         // The first and the last period have demand for a part only.
-        ensure!(periods >= 9.0 && kept >= periods - 2.0, "{kept} of {periods} periods kept");
+        ensure!(periods >= 6.0 && kept >= periods - 2.0, "{kept} of {periods} periods kept");
+        // A reservation of more than there is is refused, with the rest that is free.
+        let refused = daemon.sluice(&[
+            "qos",
+            "reserve",
+            "capped",
+            "--operations",
+            "4000",
+            "--period",
+            "1s",
+            "--namespace",
+            &format!("{NQN}/1"),
+        ]);
+        let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        println!("{message}");
+        assert!(message.contains("left") || message.contains("fit"), "{message}");
         Ok(())
-    };
-    once_in_three(limit_and_reservation)?;
-    // A reservation of more than there is is refused, with the rest that is free.
-    let refused = daemon.sluice(&[
-        "qos",
-        "reserve",
-        "capped",
-        "--operations",
-        "4000",
-        "--period",
-        "1s",
-        "--namespace",
-        &format!("{NQN}/1"),
-    ]);
-    let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
-    println!("{message}");
-    assert!(message.contains("left") || message.contains("fit"), "{message}");
-    Ok(())
+    })
 }
 
 /// The time of a disk with a head is divided as reserved, however its commands are ordered and
 /// whatever the others send.
 #[test]
 fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
-    let sessions = format!(
-        "[[session]]\nname = \"promised\"\n\
-         reserve = {{ operations = 40, period = \"1 s\", namespace = \"{NQN}/1\" }}\n\
-         [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
-    );
-    for order in ["fair", "containers"] {
-        let device = format!(
-            "service_time = \"8 ms\"\nworst_time = \"14 ms\"\nseeks = true\norder = \"{order}\"\n"
+    e2e::on_virtual_time("f3_reservations_of_a_disk_hold_on_sockets", || {
+        let sessions = format!(
+            "[[session]]\nname = \"promised\"\n\
+             reserve = {{ operations = 40, period = \"1 s\", namespace = \"{NQN}/1\" }}\n\
+             [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
         );
-        let daemon = Daemon::start("[0]", "window = 32", &device, &sessions)?;
-        let (high, low) = (daemon.listeners[0], daemon.listeners[2]);
-        let jobs = [
-            format!("name=flood,address={high},depth=64,connections=4"),
-            format!("name=promised,address={low},hostnqn=nqn.2026-01.io.x:promised,depth=4"),
-        ];
-        once_in_three(|| {
+        for order in ["fair", "containers"] {
+            let device = format!(
+                "service_time = \"8 ms\"\nworst_time = \"14 ms\"\nseeks = true\norder = \"{order}\"\n"
+            );
+            let daemon = Daemon::start("[0]", "window = 32", &device, &sessions)?;
+            let (high, low) = (daemon.listeners[0], daemon.listeners[2]);
+            let jobs = [
+                format!("name=flood,address={high},depth=64,connections=4"),
+                format!("name=promised,address={low},hostnqn=nqn.2026-01.io.x:promised,depth=4"),
+            ];
             let before = reserved_periods(&daemon, "promised")?;
-            let report = daemon.bench("6s", &jobs)?;
+            let report = daemon.bench("4s", &jobs)?;
             let (flood, promised) = (iops(&report, 0), iops(&report, 1));
             let after = reserved_periods(&daemon, "promised")?;
             let (periods, kept) = (after.0 - before.0, after.1 - before.1);
@@ -327,13 +355,12 @@ fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
                 "{order}: flood {flood:.0}, promised {promised:.1} of 40, {kept} of {periods}"
             );
             // The host has the lowest class, and all its periods but the first and last are kept.
-            ensure!(promised >= 38.0, "{promised:.1} of 40 a second");
-            ensure!(periods >= 5.0 && kept >= periods - 1.0, "{kept} of {periods} periods kept");
+            ensure!(promised >= 0.99 * 40.0, "{promised:.1} of 40 a second");
+            ensure!(periods >= 4.0 && kept >= periods - 1.0, "{kept} of {periods} periods kept");
             ensure!(flood + promised >= 100.0, "{flood:.0} a second are left of 125");
-            Ok(())
-        })?;
-    }
-    Ok(())
+        }
+        Ok(())
+    })
 }
 
 /// Returns a `--job` for each class: 128 KiB at a time.
@@ -347,23 +374,25 @@ fn bulk(daemon: &Daemon, way: &str) -> Vec<String> {
 /// Without a network that marks, the configured capacity tells when the link is full.
 #[test]
 fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
-    let network = "[network]\ncapacity = \"800 Mbit/s\"\n";
-    let daemon = Daemon::start("[0]", "", "", network)?;
-    let shares = |way: &str, kind: &str| {
-        let report = daemon.bench("5s", &bulk(&daemon, way))?;
-        let rate = |job: usize| number(&report, &format!("/jobs/{job}/{kind}/iops"));
-        let total: f64 = (0..3).map(rate).sum();
-        let mbits = total * 8.0 * 131_072.0 / 1e6;
-        println!("{way}: {mbits:.0} Mbit/s, {:.0} : {:.0} : {:.0}", rate(0), rate(1), rate(2));
-        ensure!((640.0..840.0).contains(&mbits), "{way}: {mbits} Mbit/s of payload");
-        for (job, weight) in WEIGHTS.iter().enumerate() {
-            let off = rate(job) / (total * weight / 6.0) - 1.0;
-            ensure!(off.abs() < 0.1, "{way}: {} is {:.1} % off", CLASSES[job], off * 100.0);
-        }
-        Ok(())
-    };
-    once_in_three(|| shares("randread", "reads"))?;
-    once_in_three(|| shares("randwrite", "writes"))
+    e2e::on_virtual_time("e7_classes_share_a_link_of_given_capacity", || {
+        let network = "[network]\ncapacity = \"800 Mbit/s\"\n";
+        let daemon = Daemon::start("[0]", "", "", network)?;
+        let shares = |way: &str, kind: &str| {
+            let report = daemon.bench("2s", &bulk(&daemon, way))?;
+            let rate = |job: usize| number(&report, &format!("/jobs/{job}/{kind}/iops"));
+            let total: f64 = (0..3).map(rate).sum();
+            let mbits = total * 8.0 * 131_072.0 / 1e6;
+            println!("{way}: {mbits:.0} Mbit/s, {:.0} : {:.0} : {:.0}", rate(0), rate(1), rate(2));
+            ensure!((640.0..840.0).contains(&mbits), "{way}: {mbits} Mbit/s of payload");
+            for (job, weight) in WEIGHTS.iter().enumerate() {
+                let off = rate(job) / (total * weight / 6.0) - 1.0;
+                ensure!(off.abs() < 0.1, "{way}: {} is {:.1} % off", CLASSES[job], off * 100.0);
+            }
+            Ok(())
+        };
+        shares("randread", "reads")?;
+        shares("randwrite", "writes")
+    })
 }
 
 /// Hosts whose data has no room at first are served when there is room, and reads return the

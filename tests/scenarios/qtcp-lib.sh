@@ -91,7 +91,7 @@ cable() {
 slow_link() {
     inside "$1" tc qdisc add dev wire root handle 1: htb default 1 r2q 10000
     inside "$1" tc class add dev wire parent 1: classid 1:1 htb rate "${LINK}mbit" \
-        burst $((MTU * 2)) cburst $((MTU * 2))
+        burst "${BURST:-$((MTU * 2))}" cburst "${BURST:-$((MTU * 2))}"
     marking_queue "$1" 1:1 10:
 }
 
