@@ -22,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 /// Time that a scenario may take; a hung kernel is killed then.
-pub const TIME_LIMIT: Duration = Duration::from_secs(240);
+pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// The same on virtual time, where a busy machine only makes a scenario last longer.
 pub const VIRTUAL_TIME_LIMIT: Duration = Duration::from_secs(1200);
