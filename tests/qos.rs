@@ -119,11 +119,11 @@ const SLOW: &str = "service_time = \"1 ms\"\nchannels = 4\n";
 
 /// Returns a job for each class, on its listener.
 fn weighted_jobs(daemon: &Daemon) -> Vec<String> {
-    let job = |n: usize| {
-        let (name, weight, address) = (CLASSES[n], WEIGHTS[n], daemon.listeners[n]);
+    let classes = CLASSES.iter().zip(WEIGHTS).zip(daemon.listeners);
+    let job = |((name, weight), address)| {
         format!("name={name},address={address},weight={weight},depth=64")
     };
-    (0..3).map(job).collect()
+    classes.map(job).collect()
 }
 
 #[test]
