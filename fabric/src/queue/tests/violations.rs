@@ -230,11 +230,6 @@ fn violations_end_a_tcp_connection() {
 }
 
 #[test]
-fn completions_wait_for_data_over_rdma() {
-    completions_wait_for_data_and_withdrawals_too::<Rdma>();
-}
-
-#[test]
 fn slots_without_a_command_do_nothing_over_rdma() {
     slots_without_a_command_do_nothing::<Rdma>();
 }
