@@ -157,25 +157,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots and runs `tests/scenarios/SCRIPT.sh ARGUMENTS` until the machine powers off. A scenario
-    /// with a line `# alone: WHY` never runs beside another machine, except those on virtual time.
+    /// Runs a scenario as [`Self::run_as`] does, under the name of its script, its arguments and its transport.
     ///
     /// # Errors
     /// The same as of [`Self::run_as`].
     pub fn run(&self, script: &str, arguments: &[&str]) -> Result<Report> {
         let over = (self.transport == Transport::Rdma).then_some("rdma");
         let name = over.into_iter().chain([script]).chain(arguments.iter().copied());
-        let name = name.collect::<Vec<_>>().join("-");
-        if self.time == Time::Virtual {
-            return self.run_as(&name, script, arguments);
-        }
-        let folder = crate::root().join("build/e2e");
-        fs::create_dir_all(&folder)?;
-        let turn = File::create(folder.join(".lock"))?;
-        let alone = !words_of(script, "alone")?.is_empty();
-        if alone { turn.lock() } else { turn.lock_shared() }
-            .context("waiting for the machine before")?;
-        self.run_as(&name, script, arguments)
+        self.run_as(&name.collect::<Vec<_>>().join("-"), script, arguments)
     }
 
     /// Boots and runs `tests/scenarios/SCRIPT.sh ARGUMENTS` until the machine powers off. The output is
@@ -186,6 +175,7 @@ impl Machine {
     /// The files beside the log could not be written, or the kernel could not be started.
     pub fn run_as(&self, name: &str, script: &str, arguments: &[&str]) -> Result<Report> {
         let folder = crate::root().join("build/e2e");
+        fs::create_dir_all(&folder)?;
         let figures = folder.join(format!("{name}.figures"));
         match fs::remove_dir_all(&figures) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
@@ -267,7 +257,8 @@ impl Machine {
 }
 
 /// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`; the
-/// time for `time`; why it runs alone for `alone`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at `/run/SCRIPT`.
+/// time for `time`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at
+/// `/run/SCRIPT`.
 fn words_of(script: &str, what: &str) -> Result<Vec<String>> {
     let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));
     let text =

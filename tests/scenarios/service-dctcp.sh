@@ -1,7 +1,6 @@
 #!/bin/bash
 # The network's stage has dctcp under the unit as it is installed, and says what is missing where
 # the machine does not allow it.
-# alone: a whole system boots, with time limits of its own
 . /run/scenarios/lib.sh
 boot
 configure </dev/null

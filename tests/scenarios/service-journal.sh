@@ -1,6 +1,5 @@
 #!/bin/bash
 # The journal has whole lines of the daemon for people, and fields for programs.
-# alone: a whole system boots, with time limits of its own
 . /run/scenarios/lib.sh
 boot
 configure <<END

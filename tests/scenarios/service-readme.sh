@@ -1,6 +1,5 @@
 #!/bin/bash
 # The commands of README.md work as they are written, from the installed files to the host's disk.
-# alone: a whole system boots, with time limits of its own
 . /run/scenarios/lib.sh
 boot
 

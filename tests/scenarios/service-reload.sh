@@ -1,7 +1,6 @@
 #!/bin/bash
 # The configuration is read again while hosts go on; a wrong one changes nothing and says why; and
 # signals that mean nothing to the daemon harm nobody.
-# alone: a whole system boots, with time limits of its own
 . /run/scenarios/lib.sh
 boot
 configure </dev/null
@@ -11,7 +10,7 @@ more() { # NSID SIZE_MIB
 expect "start" systemctl start sluiced
 pid=$(main_pid)
 connect $DISK
-fio_run going --filename="$(disk $DISK 1)" --rw=randwrite --bs=4k --size=64m --iodepth=4 --rate=4m \
+fio_run going --filename="$(disk $DISK 1)" --rw=randwrite --bs=4k --size=16m --iodepth=4 --rate=1m \
     --verify=crc32c --verify_fatal=1 --do_verify=1 &
 fio=$!
 

@@ -1,6 +1,5 @@
 #!/bin/bash
 # Whatever ends the daemon, it comes back and hosts with it, unless it was asked to end.
-# alone: a whole system boots, with time limits of its own
 . /run/scenarios/lib.sh
 boot
 configure <<END
@@ -16,8 +15,8 @@ connect $T1 -k 5
 d=$(disk $T1 1)
 
 step "a restart under writes is no error to a host"
-fio_run restart --filename="$d" --rw=randwrite --bs=16k --size=48m --iodepth=16 --verify=crc32c \
-    --verify_fatal=1 --do_verify=1 --rate=6m &
+fio_run restart --filename="$d" --rw=randwrite --bs=16k --size=16m --iodepth=16 --verify=crc32c \
+    --verify_fatal=1 --do_verify=1 --rate=2m &
 fio=$!
 sleep 2
 pid=$(main_pid)

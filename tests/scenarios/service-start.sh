@@ -1,6 +1,5 @@
 #!/bin/bash
 # The unit as it is shipped: the service starts as a user of its own, and a host uses it.
-# alone: a whole system boots, with time limits of its own
 . /run/scenarios/lib.sh
 boot
 configure </dev/null
@@ -22,7 +21,7 @@ same "control socket" "$(stat -c '%U:%G %a' /run/sluicegate/control.sock)" "slui
 step "a host writes and reads back"
 connect $DISK
 d=$(disk $DISK 1)
-write_verify start "$d" --rw=randwrite --bs=4k --size=32m --iodepth=16
+write_verify start "$d" --rw=randwrite --bs=4k --size=8m --iodepth=16
 
 step "the service ends in order, and live changes are kept"
 expect "namespace add" sluice namespace add $DISK --nsid 9 --backend memory --size 32MiB

@@ -134,12 +134,11 @@ pub(crate) struct Load {
 }
 
 /// The arguments that a load on a region does not have.
-const NOT_OF_REGIONS: [&str; 18] = [
+const NOT_OF_REGIONS: [&str; 17] = [
     "nsid",
     "jobs",
     "verify",
     "threads",
-    "blocking",
     "live",
     "window",
     "alone",

@@ -19,7 +19,7 @@ use super::verify::{self, Stamp};
 use super::worker;
 use crate::pmem::connect;
 
-/// Turns in which nothing came, after which the client sleeps until something does.
+/// Turns in which nothing came, after which a client that polls sleeps until something does.
 const IDLE_TURNS: u32 = 256;
 /// The longest sleep.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -82,6 +82,8 @@ struct Driver {
     /// The next I/O, where it had no token yet: whether it writes, and its unit.
     next: Option<(bool, u64)>,
     bs: u32,
+    /// Turns in which nothing came, after which it sleeps.
+    idle_turns: u32,
     clock: Clock,
     stats: JobStats,
 }
@@ -109,6 +111,7 @@ impl Driver {
             slots: vec![Outstanding { start: 0, write: false }; job.depth.into()],
             next: None,
             bs: job.bs,
+            idle_turns: if load.blocking { 1 } else { IDLE_TURNS },
             clock: Clock(Instant::now()),
             stats: JobStats::new()?,
         })
@@ -117,19 +120,19 @@ impl Driver {
     /// Drives the load for some time.
     fn run(&mut self, time: Duration, periods: &mut Periods) -> anyhow::Result<()> {
         let begin = Instant::now();
-        let mut idle = 0;
+        let mut idle: u32 = 0;
         loop {
             let elapsed = begin.elapsed();
             periods.passed(elapsed, self.stats.count());
             if elapsed >= time {
                 return Ok(());
             }
-            idle = if self.turn(true)? { 0 } else { idle + 1 };
+            idle = if self.turn(true)? { 0 } else { idle.saturating_add(1) };
             while let Some(end) = self.client.period_ended() {
                 periods.ended(end);
             }
-            if idle >= IDLE_TURNS {
-                idle = IDLE_TURNS;
+            if idle >= self.idle_turns {
+                idle = self.idle_turns;
                 self.client.wait(SLEEP.min(time.saturating_sub(elapsed)))?;
             } else if idle > 0 {
                 // The data node may run on the same core.

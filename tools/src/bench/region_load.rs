@@ -17,6 +17,8 @@ pub(crate) struct RegionLoad {
     pub(crate) best_effort: u16,
     /// Whether I/Os go without tokens.
     pub(crate) bare: bool,
+    /// Whether it sleeps in the kernel where nothing has come, instead of polling.
+    pub(crate) blocking: bool,
     /// The part of the region that is used, in bytes from its start; `None` for all.
     pub(crate) span: Option<u64>,
 }
@@ -33,7 +35,14 @@ impl RegionLoad {
         let best_effort = load.best_effort.unwrap_or(job.depth);
         ensure!(best_effort <= job.depth, "--best-effort is at most --depth, {}", job.depth);
         ensure!(!load.time.is_zero(), "--time must be more than 0");
-        Ok(Self { region, job, best_effort, bare: load.bare, span: load.span })
+        Ok(Self {
+            region,
+            job,
+            best_effort,
+            bare: load.bare,
+            blocking: load.blocking,
+            span: load.span,
+        })
     }
 
     /// Returns what the target is asked for.
