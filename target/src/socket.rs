@@ -18,13 +18,37 @@ const TCP_SAVED_SYN: libc::c_int = 28;
 /// The most pending connections of a listening socket; net.core.somaxconn is 4096 by default.
 const BACKLOG: i32 = 4096;
 
+/// Attempts to bind an address that is in use, and the pause between them: a second in all.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Binds a socket by `bind`, for up to a second again while the address is in use: sockets of a process
+/// that was killed live on in its io_uring until the kernel's workers have ended that, some
+/// milliseconds after the process itself.
+///
+/// # Errors
+/// As of the last `bind`.
+pub fn bind_patiently<T>(bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    attempt(bind, || std::thread::sleep(PAUSE))
+}
+
+fn attempt<T>(mut bind: impl FnMut() -> io::Result<T>, mut pause: impl FnMut()) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match bind() {
+            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => pause(),
+            result => return result,
+        }
+    }
+    bind()
+}
+
 /// Opens a listening socket. An IPv6 socket takes IPv6 connections only, so that both families can
 /// have a listener on the same port. `prepare` sets options before hosts can connect.
 ///
 /// # Errors
 /// The address is in use, not of this machine, or not permitted.
 pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Result<OwnedFd> {
-    let fd = bind_to(address)?;
+    let fd = bind_patiently(|| bind_to(address))?;
     // Without this option a host's ToS gives its connection no class; all else works.
     let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
     prepare(&fd);
@@ -227,6 +251,22 @@ mod tests {
     fn refused(address: &str) -> String {
         let address = address.parse().unwrap();
         refusal(address, &listen_on(address, |_| {}).unwrap_err())
+    }
+
+    #[test]
+    fn an_address_that_is_freed_in_time_is_bound() {
+        let mut taken = Some(TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = taken.as_ref().unwrap().local_addr().unwrap();
+        let mut pauses = 0;
+        let free_last = || {
+            pauses += 1;
+            if pauses == ATTEMPTS - 1 {
+                taken = None;
+            }
+        };
+        attempt(|| bind_to(address), free_last).unwrap();
+        let elsewhere = "192.0.2.1:4420".parse().unwrap();
+        attempt(|| bind_to(elsewhere), || panic!("this does not pass by itself")).unwrap_err();
     }
 
     #[test]
