@@ -106,9 +106,11 @@ nvdimm:
 	$(WHOLE) build -p sluiced -p sluice --features sluiced/rdma,sluice/rdma --bins
 	tests/lab/nvdimm build/debug
 
+# The feature has the dependencies compiled again, which takes longer than the models: nothing is optimized.
+UNOPTIMIZED := $(foreach package,'"*"' arbitration units,--config profile.dev.package.$(package).opt-level=0)
 interleavings:
 	.ci/setup test
-	cargo test -p arbitration --lib --features interleavings interleavings
+	cargo test -p arbitration --lib --features interleavings $(UNOPTIMIZED) interleavings
 
 simulate:
 	.ci/setup build

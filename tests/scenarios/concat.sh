@@ -56,7 +56,7 @@ for hash in 256 384; do
     keys "secret $own" "controller-secret $its" "hashes sha512 sha$hash"
     reload
     over_generated "$(case $hash in 256) echo 01 ;; *) echo 02 ;; esac)"
-    write_verify "sha$hash" "$(disk $T1 1)" --rw=randwrite --bs=64k --size=16m --iodepth=8
+    write_verify "sha$hash" "$(disk $T1 1)" --rw=randwrite --bs=64k --size=8m --iodepth=8
     disconnect $T1
 done
 
@@ -107,7 +107,7 @@ before=$(of_controller tls_key)
 target_killed_under_load
 generated 01
 [ "$(of_controller tls_key)" != "$before" ] || fail "the host has its old key"
-write_verify again "$(disk $T1 1)" --rw=randwrite --bs=4k --size=8m --iodepth=8
+write_verify again "$(disk $T1 1)" --rw=randwrite --bs=4k --size=2m --iodepth=8
 disconnect $T1
 
 step "nothing of it is in the log"

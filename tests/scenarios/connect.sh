@@ -15,7 +15,7 @@ for digests in "${digests[@]}"; do
     # shellcheck disable=SC2086
     connect $T1 $digests
     d=$(disk $T1 1)
-    write_verify digest "$d" --rw=randrw --bssplit=4k/50:64k/30:512k/20 --size=16m --iodepth=8
+    write_verify digest "$d" --rw=randrw --bssplit=4k/50:64k/30:512k/20 --size=8m --iodepth=8
     disconnect $T1
 done
 
@@ -27,12 +27,12 @@ for queues in 1 2 4; do
     # The kernel uses no more queues than CPUs; the admin queue counts as one.
     cpus=$(nproc)
     same "queue count" "$have" $(((queues < cpus ? queues : cpus) + 1))
-    write_verify queues "$d" --rw=randwrite --bs=4k --size=8m --iodepth=16 --numjobs=2 --offset_increment=8m
+    write_verify queues "$d" --rw=randwrite --bs=4k --size=4m --iodepth=16 --numjobs=2 --offset_increment=4m
     disconnect $T1
 done
 connect $T1 -i 2 --nr-poll-queues=1 --nr-write-queues=1
 d=$(disk $T1 1)
-write_verify poll "$d" --rw=randwrite --bs=4k --size=4m --iodepth=4
+write_verify poll "$d" --rw=randwrite --bs=4k --size=2m --iodepth=4
 disconnect $T1
 
 step "list, id-ctrl, id-ns"
@@ -108,7 +108,7 @@ fi
 
 step "reset"
 fio --eta=never --name=r --filename="$d" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
-    --runtime=4 --time_based --output=/tmp/reset.out &
+    --runtime=4 --time_based --rate_iops=500 --output=/tmp/reset.out &
 fio=$!
 sleep 1
 expect "reset" nvme reset "$c"

@@ -12,8 +12,8 @@ connect $T1 -k 5
 d=$(disk $T1 1)
 
 step "two kills under writes"
-job=(--filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=96m --iodepth=16 --verify=crc32c)
-fio_run crash "${job[@]}" --verify_fatal=1 --do_verify=1 --rate=12m &
+job=(--filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=24m --iodepth=16 --verify=crc32c)
+fio_run crash "${job[@]}" --verify_fatal=1 --do_verify=1 --rate=3m &
 fio=$!
 for _ in 1 2; do
     sleep 2

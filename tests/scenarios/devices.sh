@@ -43,7 +43,7 @@ same "namespace_up" "$(metric "sluicegate_namespace_up.*nsid=\"2\"")" 1
 eventually 10 namespace_of $T1 2 || fail "the host does not see namespace 2 by itself"
 d2=$(disk $T1 2)
 eventually 5 size_is "$d2" $((64 << 20)) || fail "size $(blockdev --getsize64 "$d2")"
-write_verify late "$d2" --rw=randwrite --bs=4k --size=8m --iodepth=8
+write_verify late "$d2" --rw=randwrite --bs=4k --size=2m --iodepth=8
 
 step "the device has errors"
 echo "+800-807" >$LATE/badblocks
@@ -71,7 +71,7 @@ echo 1 >$LATE/power
 # Its errors are remembered for five minutes.
 eventually 10 is_in_state 2 errors || fail "namespace 2: $(state_of 2)"
 wait $waiting || fail "the read: $(cat /tmp/waiting)"
-write_verify back "$d2" --rw=randwrite --bs=4k --size=8m --iodepth=8
+write_verify back "$d2" --rw=randwrite --bs=4k --size=2m --iodepth=8
 
 step "a file system is full"
 d3=$(disk $T1 3)

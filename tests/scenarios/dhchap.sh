@@ -78,7 +78,7 @@ step "a killed target has the host prove itself again"
 target_kill
 target_start
 eventually 30 controller_live $T1 || fail "not live again: $(dmesg | tail -5)"
-write_verify again "$(disk $T1 1)" --rw=randwrite --bs=4k --size=8m --iodepth=8
+write_verify again "$(disk $T1 1)" --rw=randwrite --bs=4k --size=2m --iodepth=8
 disconnect $T1
 
 step "sluice bench proves itself"

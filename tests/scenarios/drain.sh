@@ -12,8 +12,8 @@ connect $T1 -k 5
 d=$(disk $T1 1)
 
 step "SIGTERM under I/O, and a restart"
-fio_run drain --filename="$d" --rw=randwrite --bs=16k --size=64m --iodepth=32 --verify=crc32c \
-    --verify_fatal=1 --do_verify=1 --rate=12m &
+fio_run drain --filename="$d" --rw=randwrite --bs=16k --size=24m --iodepth=32 --verify=crc32c \
+    --verify_fatal=1 --do_verify=1 --rate=4m &
 fio=$!
 sleep 2
 start=$SECONDS

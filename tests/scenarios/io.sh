@@ -33,14 +33,15 @@ connect $T1
 d=$(disk $T1 1)
 
 step "sequential, 4 KiB to 4 MiB"
-for bs in 4k 64k 1m 4m; do
-    write_verify seq$bs "$d" --rw=write --bs=$bs --size=48m --iodepth=4
+for sizes in "4k 4m" "64k 16m" "1m 32m" "4m 48m"; do
+    read -r bs size <<<"$sizes"
+    write_verify seq$bs "$d" --rw=write --bs=$bs --size=$size --iodepth=4
 done
 
 step "random, mixed sizes"
-write_verify mix "$d" --rw=randwrite --bssplit=4k/60:16k/15:64k/10:128k/8:512k/4:4m/3 --size=128m --iodepth=32
-write_verify rw "$d" --rw=randrw --bssplit=4k/60:16k/15:64k/10:128k/8:1m/7 --size=96m --iodepth=32 --numjobs=2 --offset_increment=96m
-write_verify backlog "$d" --rw=randwrite --bs=4k --size=16m --iodepth=16 --verify_backlog=64
+write_verify mix "$d" --rw=randwrite --bssplit=4k/60:16k/15:64k/10:128k/8:512k/4:4m/3 --size=32m --iodepth=32
+write_verify rw "$d" --rw=randrw --bssplit=4k/60:16k/15:64k/10:128k/8:1m/7 --size=24m --iodepth=32 --numjobs=2 --offset_increment=96m
+write_verify backlog "$d" --rw=randwrite --bs=4k --size=4m --iodepth=16 --verify_backlog=64
 
 if [ "$1" != passthrough ]; then
     step "512-byte blocks"
@@ -48,8 +49,8 @@ if [ "$1" != passthrough ]; then
     ! target_can cli || same "block size" "$(blockdev --getss "$small")" 512
     # nvmet takes the file system's block size for a file's.
     if [ "$(blockdev --getss "$small")" = 512 ]; then
-        write_verify small "$small" --rw=randwrite --bssplit=512/40:1k/20:4k/20:6656/10:64k/10 --size=8m --iodepth=16
-        write_verify unaligned "$small" --rw=write --bs=2560 --offset=16896 --size=4m --iodepth=8
+        write_verify small "$small" --rw=randwrite --bssplit=512/40:1k/20:4k/20:6656/10:64k/10 --size=2m --iodepth=16
+        write_verify unaligned "$small" --rw=write --bs=2560 --offset=16896 --size=1280k --iodepth=8
     fi
 fi
 
@@ -59,15 +60,15 @@ if over tcp; then digests=(--hdr-digest --data-digest); fi
 disconnect $T1
 connect $T1 "${digests[@]}"
 d=$(disk $T1 1)
-fio_run kept --filename="$d" --rw=randwrite --bs=4k --size=16m --iodepth=16 --verify=crc32c --verify_only=1
-write_verify digests "$d" --rw=randrw --bssplit=4k/60:64k/25:1m/15 --size=64m --iodepth=16
+fio_run kept --filename="$d" --rw=randwrite --bs=4k --size=4m --iodepth=16 --verify=crc32c --verify_only=1
+write_verify digests "$d" --rw=randrw --bssplit=4k/60:64k/25:1m/15 --size=16m --iodepth=16
 disconnect $T1
 connect $T1
 d=$(disk $T1 1)
 
 step "FUA and flush"
-fio_run fua --filename="$d" --rw=randwrite --bs=4k --size=2m --iodepth=4 --sync=dsync
-fio_run fsync --filename="$d" --rw=randwrite --bs=4k --size=2m --iodepth=4 --fsync=8
+fio_run fua --filename="$d" --rw=randwrite --bs=4k --size=1m --iodepth=4 --sync=dsync
+fio_run fsync --filename="$d" --rw=randwrite --bs=4k --size=1m --iodepth=4 --fsync=8
 expect "flush" nvme flush "$d" -n 1
 
 step "discard and write zeroes"
@@ -96,7 +97,7 @@ mount "$d" /tmp/mnt
 mkdir /tmp/mnt/dir
 for i in 1 2 3 4 5 6 7 8; do
     head -c $((i * 1234567)) /dev/urandom >/tmp/mnt/dir/f$i
-    for j in $(seq 1 30); do echo "$i $j" >/tmp/mnt/dir/s$i-$j; done
+    for j in $(seq 1 10); do echo "$i $j" >/tmp/mnt/dir/s$i-$j; done
 done
 rm /tmp/mnt/dir/f3 /tmp/mnt/dir/s2-*
 fstrim /tmp/mnt || true

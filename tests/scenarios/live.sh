@@ -15,13 +15,13 @@ add_namespace $T1 2 32
 eventually 5 namespace_of $T1 2 || fail "the host does not see namespace 2 by itself"
 d2=$(disk $T1 2)
 eventually 5 size_is "$d2" $((32 * MIB)) || fail "size $(blockdev --getsize64 "$d2")"
-write_verify added "$d2" --rw=randwrite --bs=4k --size=8m --iodepth=8
+write_verify added "$d2" --rw=randwrite --bs=4k --size=2m --iodepth=8
 
 step "a namespace grows"
 resize_namespace $T1 2 96
 eventually 5 size_is "$d2" $((96 * MIB)) || fail "the host does not see the new size by itself"
 write_verify grown "$d2" --rw=write --bs=64k --offset=64m --size=32m --iodepth=4
-fio_run kept --filename="$d2" --rw=randwrite --bs=4k --size=8m --iodepth=8 --verify=crc32c --verify_only=1
+fio_run kept --filename="$d2" --rw=randwrite --bs=4k --size=2m --iodepth=8 --verify=crc32c --verify_only=1
 
 step "a namespace is removed"
 remove_namespace $T1 2

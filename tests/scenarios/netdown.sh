@@ -13,8 +13,8 @@ d=$(disk $T1 1)
 step "the controller is there"
 same "controllers at the target" "$(target_controllers)" 1
 if target_can metrics; then before=$(metric sluicegate_keep_alive_expired_total); fi
-fio_run net --filename="$d" --rw=randwrite --bs=4k --size=64m --iodepth=8 --verify=crc32c \
-    --verify_fatal=1 --do_verify=1 --rate=8m &
+fio_run net --filename="$d" --rw=randwrite --bs=4k --size=16m --iodepth=8 --verify=crc32c \
+    --verify_fatal=1 --do_verify=1 --rate=2m &
 fio=$!
 sleep 2
 
@@ -41,7 +41,7 @@ disconnect $T1
 eventually 5 no_controllers || fail "controllers stay at the target"
 connect $T1 -k 10
 d=$(disk $T1 1)
-fio_run short --filename="$d" --rw=randread --bs=4k --iodepth=8 --runtime=4 --time_based &
+fio_run short --filename="$d" --rw=randread --bs=4k --iodepth=8 --runtime=4 --time_based --rate_iops=500 &
 fio=$!
 sleep 1
 before=$(reconnections)

@@ -24,8 +24,8 @@ expect "verbs" /run/bin/examples/verbs $HOST_IP:5000
 step "wrong keys beside verified I/O"
 connect $T1
 d=$(disk $T1 1)
-fio_run beside --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=48m --iodepth=16 \
-    --verify=crc32c --verify_fatal=1 --do_verify=1 --rate=6m &
+fio_run beside --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=16m --iodepth=16 \
+    --verify=crc32c --verify_fatal=1 --do_verify=1 --rate=2m &
 fio=$!
 sleep 1
 for _ in 1 2 3; do expect "wrong_key" /run/bin/examples/wrong_key $TARGET_IP:4420 $T1; done
@@ -41,8 +41,8 @@ connections() { sluice connections --json | { grep -o '"peer"' || true; } | wc -
 has() { [ "$(connections)" = "$1" ]; }
 own=$(connections)
 errors=$(metric sluicegate_protocol_errors_total)
-fio_run crowds --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=96m --iodepth=16 \
-    --verify=crc32c --verify_fatal=1 --do_verify=1 --rate=6m &
+fio_run crowds --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=32m --iodepth=16 \
+    --verify=crc32c --verify_fatal=1 --do_verify=1 --rate=2m &
 fio=$!
 # crowd ADDRESS COUNT MODE: starts one; its output is /tmp/crowd-MODE, its process $!.
 crowd() { /run/bin/examples/crowd "$1:4420" "$2" "$3" >"/tmp/crowd-$3" 2>&1 & }

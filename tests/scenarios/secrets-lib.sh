@@ -34,7 +34,7 @@ says() { dmesg | grep -Eq "$1"; }
 # load_begins [fio arguments]: reads and writes the disk for some seconds.
 load_begins() {
     fio --eta=never --name=x --filename="$(disk $T1 1)" --rw=randrw --iodepth=8 --ioengine=libaio --direct=1 \
-        --runtime=6 --time_based --output=/tmp/load.out "$@" &
+        --runtime=6 --time_based --rate_iops=300 --output=/tmp/load.out "$@" &
     LOAD=$!
     sleep 1
 }

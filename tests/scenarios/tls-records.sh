@@ -28,7 +28,7 @@ sends() {
 
 eventually 5 logged "the TLS key of host $OTHER_NQN proves nothing in subsystem $T1" || fail "no warning"
 connect $T1 -i 1
-fio --eta=never --name=other --filename="$(disk $T1 1)" --rw=randrw --bs=16k --iodepth=4 --ioengine=libaio \
+fio --eta=never --name=other --filename="$(disk $T1 1)" --rw=randrw --bs=16k --iodepth=4 --rate=2m --ioengine=libaio \
     --direct=1 --offset=1m --verify=crc32c --time_based --runtime=34 --output=/tmp/other.out &
 fio=$!
 sends data answered

@@ -49,8 +49,8 @@ same "optimized paths" "$(cat /sys/class/nvme/nvme*/nvme*/ana_state | sort -u)" 
 contains "connections" "$(sluice connections --json)" "\"listener\": *\"rdma:$LISTENER\""
 
 step "the RDMA device goes away under I/O, and comes back"
-fio_run device --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=64m --iodepth=16 \
-    --verify=crc32c --verify_fatal=1 --do_verify=1 --rate=6m &
+fio_run device --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=21m --iodepth=16 \
+    --verify=crc32c --verify_fatal=1 --do_verify=1 --rate=2m &
 fio=$!
 sleep 1
 in_target rdma link del rdma_target
@@ -78,7 +78,7 @@ keeps() {
 first=''
 for round in 1 2 3 4; do
     fio_run gone-$round --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=64m --iodepth=16 \
-        --time_based --runtime=3 &
+        --time_based --runtime=3 --rate=8m &
     fio=$!
     sleep 1
     in_target rdma link del rdma_target
@@ -101,8 +101,8 @@ contains "the daemon's log" "$(cat /run/sluiced-$STARTS.log)" \
     'an RDMA device is gone or has failed device="rdma_target"'
 
 step "the TCP listener goes, and its host goes on over RDMA"
-fio_run tcp --filename="$d" --rw=randwrite --bs=4k --size=32m --iodepth=16 --verify=crc32c \
-    --verify_fatal=1 --do_verify=1 --rate=6m &
+fio_run tcp --filename="$d" --rw=randwrite --bs=4k --size=10m --iodepth=16 --verify=crc32c \
+    --verify_fatal=1 --do_verify=1 --rate=2m &
 fio=$!
 sleep 1
 refuse "removing without force" sluice listener remove $LISTENER
