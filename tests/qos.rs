@@ -97,18 +97,6 @@ fn reserved_periods(daemon: &Daemon, session: &str) -> Result<(f64, f64)> {
     Ok((number(one, "/reserve/periods"), number(one, "/reserve/kept")))
 }
 
-/// Runs a measurement in real time until it holds, three times at most. Rates are lost while the machine
-/// runs something else on the daemon's core; a mechanism that does not work fails each time.
-fn once_in_three(mut measure: impl FnMut() -> Result<()>) -> Result<()> {
-    for attempt in 1..3 {
-        match measure() {
-            Ok(()) => return Ok(()),
-            Err(error) => println!("attempt {attempt}: {error:#}"),
-        }
-    }
-    measure()
-}
-
 /// Says whether a number is near another, within a part of that.
 fn is_near(number: f64, expected: f64, tolerance: f64) -> bool {
     (number / expected - 1.0).abs() <= tolerance
@@ -146,48 +134,6 @@ fn e5_three_classes_share_a_device_on_two_reactors() -> Result<()> {
     let report = daemon.bench("4s", &weighted_jobs(&daemon))?;
     assert_shares("listeners, two reactors", &report, "commands", 0.02);
     Ok(())
-}
-
-#[test]
-fn d4_hosts_share_a_class_whichever_reactor_serves_them() -> Result<()> {
-    if std::thread::available_parallelism()?.get() < 2 {
-        return Ok(());
-    }
-    let daemon = Daemon::start("[0, 1]", "window = 8", SLOW, "")?;
-    let address = daemon.listeners[2];
-    let jobs: Vec<String> = (0..4)
-        .map(|n| format!("name=h{n},address={address},hostnqn=nqn.2026-01.io.x:h{n},depth=64"))
-        .collect();
-    once_in_three(|| {
-        let report = daemon.bench("4s", &jobs)?;
-        let all: Vec<f64> = (0..4).map(|job| iops(&report, job)).collect();
-        println!("four hosts on two reactors: {all:.0?} IOPS");
-        let mean = all.iter().sum::<f64>() / 4.0;
-        ensure!(all.iter().all(|one| (one / mean - 1.0).abs() <= 0.05), "{all:?}");
-        Ok(())
-    })
-}
-
-/// A host with one connection is on one reactor, and one with eight on both.
-#[test]
-fn d4_a_host_with_many_connections_has_one_hosts_part_on_several_reactors() -> Result<()> {
-    if std::thread::available_parallelism()?.get() < 2 {
-        return Ok(());
-    }
-    let daemon = Daemon::start("[0, 1]", "window = 8", SLOW, "")?;
-    let address = daemon.listeners[2];
-    let job = |name, connections, depth| {
-        let host = format!("name={name},address={address},hostnqn=nqn.2026-01.io.x:{name}");
-        format!("{host},connections={connections},depth={depth}")
-    };
-    let jobs = [job("one", 1, 64), job("eight", 8, 64)];
-    once_in_three(|| {
-        let report = daemon.bench("4s", &jobs)?;
-        let (one, eight) = (iops(&report, 0), iops(&report, 1));
-        println!("a host with one connection: {one:.0} IOPS, with eight: {eight:.0}");
-        ensure!((eight / one - 1.0).abs() <= 0.1, "{eight} to {one}");
-        Ok(())
-    })
 }
 
 #[test]

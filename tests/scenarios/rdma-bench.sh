@@ -17,7 +17,7 @@ not_ready() { in_target rdma statistic show link rdma_target/1 | sed -n 's/.*sen
 step "verified data"
 for load in "--rw randrw --depth 32" "--rw randrw --bs 128k --depth 8 --connections 3"; do
     # shellcheck disable=SC2086
-    out=$(bench --time 1s --verify $load 2>&1) || fail "sluice bench $load: $out"
+    out=$(bench --time 1s --verify --span 8m $load 2>&1) || fail "sluice bench $load: $out"
     contains "sluice bench $load" "$out" 'every byte of .* is right'
 done
 
