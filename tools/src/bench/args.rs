@@ -81,6 +81,9 @@ pub(crate) struct Load {
     /// at the end. Destroys the namespace's content.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Write even where the namespace holds a file system, a volume or partitions, and lose them.
+    #[arg(long)]
+    pub(crate) destroy: bool,
     /// Part of the namespace that each connection uses: 64m, 1g. [default: all, with --verify 64m]
     #[arg(long, value_parser = units::bytes)]
     pub(crate) span: Option<u64>,
@@ -134,10 +137,11 @@ pub(crate) struct Load {
 }
 
 /// The arguments that a load on a region does not have.
-const NOT_OF_REGIONS: [&str; 17] = [
+const NOT_OF_REGIONS: [&str; 18] = [
     "nsid",
     "jobs",
     "verify",
+    "destroy",
     "threads",
     "live",
     "window",

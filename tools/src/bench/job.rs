@@ -87,6 +87,10 @@ impl Rw {
         matches!(self, Self::Randread | Self::Randwrite | Self::RandMixed)
     }
 
+    pub(crate) fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::Randread)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Read => "read",

@@ -1,6 +1,7 @@
 //! `sluice bench`: an NVMe over Fabrics initiator that drives load, checks data and reports latencies.
 //!
 //! - [`args`], [`job`], [`units`]: the command line.
+//! - [`content`]: what would be lost by a load that writes.
 //! - [`tenants`]: the controllers of all jobs, connections to which are in [`crate::host`].
 //! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the
 //!   threads.
@@ -12,6 +13,7 @@
 //!   ([`one_sided`]); [`region_load`]: the load; `region_periods`, [`region_report`]: its results.
 
 mod args;
+mod content;
 mod fairness;
 mod figures;
 mod floor;

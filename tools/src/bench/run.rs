@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 
 use super::args::Load;
+use super::content;
 use super::job::Job;
 use super::report::{self, Outcome};
 use super::stats::JobStats;
@@ -32,6 +33,7 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
 /// Runs everything that the load asks for; `live` prints lines while the jobs run together.
 pub(crate) fn whole(load: &Load, live: bool) -> anyhow::Result<Outcome> {
     let jobs = load.jobs()?;
+    content::ensure_nothing_is_lost(load)?;
     let mut alone = Vec::new();
     let apart = load.alone && jobs.len() > 1;
     if apart {

@@ -5,6 +5,7 @@ use anyhow::{bail, ensure};
 use serde::Serialize;
 
 use super::args::Load;
+use super::content;
 use super::figures::Figures;
 use super::units::{show_count, show_latency};
 use crate::host::access::Transport;
@@ -59,6 +60,8 @@ pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Resul
         bail!("{}: with --vs no job has a transport=, address= or nqn= of its own", job.name);
     }
     let other = other(load);
+    content::ensure_nothing_is_lost(load)?;
+    content::ensure_nothing_is_lost(&other)?;
     let mut pairs = Vec::new();
     for number in 1..=load.pairs {
         let pair = Pair::measure(load, &other)?;

@@ -106,7 +106,8 @@ impl<'a> Worker<'a> {
             let association = orders.associations.get(plan.controller);
             let association = association.context("no such controller")?;
             let room = (job.depth, job.bs);
-            let connection = association.io_queue(plan.qid, room, job.prioclass, orders.verify)?;
+            let connection =
+                association.loaded_queue(plan.qid, room, job.prioclass, orders.verify)?;
             let check = (plan.seed, orders.verify);
             IoQueue::new(connection, (plan.job, job), namespace, plan.extent, check)
         });

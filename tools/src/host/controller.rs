@@ -172,14 +172,27 @@ impl Controller {
 }
 
 impl Association {
+    /// Connects an I/O queue for load, as [`Self::io_queue`] does: calls return at once. `keeps_data` says
+    /// whether anybody looks at what is read.
+    pub(crate) fn loaded_queue(
+        &self,
+        qid: u16,
+        room: (u16, u32),
+        class: Option<Class>,
+        keeps_data: bool,
+    ) -> anyhow::Result<Connection> {
+        let mut connection = self.io_queue(qid, room, class)?;
+        connection.begin_load(self.connector.facts.in_capsule_data, keeps_data)?;
+        Ok(connection)
+    }
+
     /// Connects an I/O queue of a priority class so that `depth` commands of up to `transfer` bytes
-    /// may be outstanding. `keeps_data` says whether anybody looks at what is read.
+    /// may be outstanding.
     pub(crate) fn io_queue(
         &self,
         qid: u16,
         (depth, transfer): (u16, u32),
         class: Option<Class>,
-        keeps_data: bool,
     ) -> anyhow::Result<Connection> {
         let connect = self.connector.connect(qid, depth, class);
         let (command, data) = connect.map_err(|error| self.explain(error))?;
@@ -199,7 +212,6 @@ impl Association {
             let proved = authentication::authenticate(&mut connection, begun)?;
             proved.map_err(|why| self.explain(HostError::NotAuthenticated { qid, why }))?;
         }
-        connection.begin_load(in_capsule_data, keeps_data)?;
         Ok(connection)
     }
 

@@ -152,6 +152,9 @@ impl Args {
             // The daemon has the CPU that a load without work would poll on.
             "--blocking".to_owned(),
         ];
+        if self.writes {
+            words.push("--destroy".to_owned());
+        }
         if let Some(path) = &self.dhchap_secret {
             words.push(format!("--dhchap-secret={}", path.display()));
         }

@@ -224,3 +224,23 @@ fn the_documentations_examples_are_command_lines() {
     let jobs: Vec<usize> = parsed.map(|jobs| jobs.unwrap().len()).collect();
     assert_eq!(jobs, [1, 1, 4, 2, 1, 1]);
 }
+
+#[test]
+fn a_load_that_writes_keeps_off_a_file_system_unless_it_may_destroy_it() {
+    let address = start(Behaviour { file_system: true, ..Behaviour::default() });
+    for line in ["--rw randwrite --span 64k", "--verify --span 512k", "--rw rw --alone --span 64k"]
+    {
+        let error = whole(&load(&address, line), false).unwrap_err().to_string();
+        assert!(
+            error.contains("holds an XFS file system") && error.contains("--destroy"),
+            "{error}"
+        );
+        assert_eq!(error.contains("512 KiB"), line.contains("512k"), "{error}");
+    }
+    let vs = format!("--rw randwrite --pairs 1 --vs {address}");
+    assert!(compare(&load(&address, &vs), |_, _| ()).unwrap_err().to_string().contains("XFS"));
+    // Reads go on, and nothing was written by then.
+    run_until(&address, "--rw randread", all_did_something).unwrap();
+    assert!(whole(&load(&address, "--rw randwrite"), false).is_err(), "it is still there");
+    run_until(&address, "--rw randwrite --destroy", all_did_something).unwrap();
+}

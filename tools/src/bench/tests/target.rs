@@ -52,6 +52,8 @@ pub(super) struct Behaviour {
     pub(super) wrr: bool,
     /// The time after which each I/O queue answers a command.
     pub(super) delay: Duration,
+    /// Begins as a file system does.
+    pub(super) file_system: bool,
 }
 
 impl Default for Behaviour {
@@ -66,6 +68,7 @@ impl Default for Behaviour {
             fast: false,
             wrr: true,
             delay: Duration::ZERO,
+            file_system: false,
         }
     }
 }
@@ -98,7 +101,11 @@ pub(super) fn start(behaviour: Behaviour) -> String {
 pub(super) fn start_seen(behaviour: Behaviour) -> (String, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let memory = Arc::new(Mutex::new(vec![0; behaviour.size]));
+    let mut memory = vec![0; behaviour.size];
+    if behaviour.file_system {
+        memory[..4].copy_from_slice(b"XFSB");
+    }
+    let memory = Arc::new(Mutex::new(memory));
     let seen = Arc::new(Mutex::new(Seen::default()));
     let shared = Arc::clone(&seen);
     thread::spawn(move || {
