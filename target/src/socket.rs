@@ -22,12 +22,11 @@ const BACKLOG: i32 = 4096;
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Binds a socket by `bind`, for up to a second again while the address is in use: sockets of a process
-/// that was killed live on in its io_uring until the kernel's workers have ended that, some
-/// milliseconds after the process itself.
+/// Calls `bind`, and retries for up to a second while the address is in use: io_uring keeps the sockets of a
+/// killed process until kernel workers have released its rings, some milliseconds after the exit.
 ///
 /// # Errors
-/// As of the last `bind`.
+/// The error of the last `bind`.
 pub fn bind_patiently<T>(bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     attempt(bind, || std::thread::sleep(PAUSE))
 }

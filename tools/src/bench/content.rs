@@ -1,4 +1,4 @@
-//! What a namespace holds: a load that writes does not begin where that would be lost by mistake.
+//! Protects existing file systems, volumes and partitions from loads that write.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use super::units::show_bytes;
 use super::worker::Plan;
 use crate::host::controller::{Association, Namespace};
 
-/// The bytes at a namespace's beginning that have all signatures.
+/// Length in bytes of the start of a namespace. All signatures are within it.
 const LOOK: usize = 68 * 1024;
 
-/// Signatures, as libblkid has them: what has it, where it is in bytes, and its bytes.
+/// Signatures that libblkid knows too: name of the format, offset in bytes, magic bytes.
 const SIGNATURES: [(&str, usize, &[u8]); 14] = [
     ("an XFS file system", 0, b"XFSB"),
     ("a Btrfs file system", 64 * 1024 + 64, b"_BHRfS_M"),
@@ -33,20 +33,19 @@ const SIGNATURES: [(&str, usize, &[u8]); 14] = [
     ("a partition table", 4096, b"EFI PART"),
 ];
 
-/// Checks that no job writes to a namespace that holds a file system, a volume or partitions, unless the
-/// load says that it may.
+/// Checks that no job writes to a namespace with a file system, a volume or partitions, unless the load has
+/// `--destroy`.
 ///
 /// # Errors
 ///
-/// A job would overwrite such; or the target cannot be reached, or what is there cannot be read.
-pub(crate) fn ensure_nothing_is_lost(load: &Load) -> anyhow::Result<()> {
-    let jobs = load.jobs()?;
+/// A job would overwrite one of them; or the target cannot be reached, or the namespace cannot be read.
+pub(crate) fn ensure_nothing_is_lost(load: &Load, jobs: &[Job]) -> anyhow::Result<()> {
     let writes = |job: &Job| load.verify || job.rw.writes();
     if load.destroy || !jobs.iter().any(writes) {
         return Ok(());
     }
-    let tenants = Tenants::connect(load, &jobs)?;
-    let plans = tenants.plan(load, &jobs)?;
+    let tenants = Tenants::connect(load, jobs)?;
+    let plans = tenants.plan(load, jobs)?;
     let associations = tenants.associations();
     for (index, (job, (_, namespace))) in jobs.iter().zip(&tenants.jobs).enumerate() {
         if !writes(job) {
@@ -58,7 +57,7 @@ pub(crate) fn ensure_nothing_is_lost(load: &Load) -> anyhow::Result<()> {
         let beginning = read_beginning(association, plan.qid, namespace)
             .with_context(|| format!("cannot look what namespace {} holds", job.nsid))?;
         if let Some(what) = held_by(&beginning) {
-            let written = extents(own, job, namespace);
+            let written = used_bytes(own, job, namespace);
             bail!(
                 "namespace {} of {} holds {what}, and this load overwrites up to {} of it: choose another \
                  --nsid, or --rw randread; or say --destroy",
@@ -100,7 +99,7 @@ fn read_beginning(
     Ok(read)
 }
 
-/// Returns what has its signature in the first bytes of a namespace.
+/// Returns the name of the format whose signature is in the first bytes of a namespace.
 fn held_by(beginning: &[u8]) -> Option<&'static str> {
     let at = |place: usize, bytes: &[u8]| {
         beginning.get(place..).is_some_and(|rest| rest.starts_with(bytes))
@@ -120,8 +119,8 @@ fn held_by(beginning: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Computes how many bytes connections of a job use, each byte once.
-fn extents<'a>(plans: impl Iterator<Item = &'a Plan>, job: &Job, namespace: &Namespace) -> u64 {
+/// Computes how many bytes of a namespace the connections of a job use together.
+fn used_bytes<'a>(plans: impl Iterator<Item = &'a Plan>, job: &Job, namespace: &Namespace) -> u64 {
     let extent = |plan: &Plan| {
         let start = plan.extent.slba.saturating_mul(namespace.block_size.into());
         let length = plan.extent.units.saturating_mul(job.bs.into());

@@ -19,7 +19,7 @@ use super::verify::{self, Stamp};
 use super::worker;
 use crate::pmem::connect;
 
-/// Turns in which nothing came, after which a client that polls sleeps until something does.
+/// Idle turns after which a polling client sleeps.
 const IDLE_TURNS: u32 = 256;
 /// The longest sleep.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -82,7 +82,7 @@ struct Driver {
     /// The next I/O, where it had no token yet: whether it writes, and its unit.
     next: Option<(bool, u64)>,
     bs: u32,
-    /// Turns in which nothing came, after which it sleeps.
+    /// Idle turns after which the client sleeps.
     idle_turns: u32,
     clock: Clock,
     stats: JobStats,
@@ -120,14 +120,14 @@ impl Driver {
     /// Drives the load for some time.
     fn run(&mut self, time: Duration, periods: &mut Periods) -> anyhow::Result<()> {
         let begin = Instant::now();
-        let mut idle: u32 = 0;
+        let mut idle = 0;
         loop {
             let elapsed = begin.elapsed();
             periods.passed(elapsed, self.stats.count());
             if elapsed >= time {
                 return Ok(());
             }
-            idle = if self.turn(true)? { 0 } else { idle.saturating_add(1) };
+            idle = if self.turn(true)? { 0 } else { idle + 1 };
             while let Some(end) = self.client.period_ended() {
                 periods.ended(end);
             }

@@ -5,7 +5,7 @@ use anyhow::{Context as _, ensure};
 use fabric::nvme::region::{GetRegion, RegionName, RegionRights};
 
 use super::args::Load;
-use super::job::{Job, Rw};
+use super::job::Job;
 use super::units;
 
 /// How a region is loaded.
@@ -17,7 +17,7 @@ pub(crate) struct RegionLoad {
     pub(crate) best_effort: u16,
     /// Whether I/Os go without tokens.
     pub(crate) bare: bool,
-    /// Whether it sleeps in the kernel where nothing has come, instead of polling.
+    /// Whether an idle client sleeps in the kernel instead of polling.
     pub(crate) blocking: bool,
     /// The part of the region that is used, in bytes from its start; `None` for all.
     pub(crate) span: Option<u64>,
@@ -47,9 +47,9 @@ impl RegionLoad {
 
     /// Returns what the target is asked for.
     pub(crate) fn wanted(&self) -> anyhow::Result<GetRegion> {
-        let rights = match self.job.rw {
-            Rw::Read | Rw::Randread => RegionRights::Read,
-            Rw::Write | Rw::Randwrite | Rw::Mixed | Rw::RandMixed => RegionRights::ReadWrite,
+        let rights = match self.job.rw.writes() {
+            false => RegionRights::Read,
+            true => RegionRights::ReadWrite,
         };
         let reservation = self.job.reserve.map_or(Ok(0), units::whole);
         let reservation = reservation.map_err(anyhow::Error::msg).context("--reserve")?;

@@ -33,7 +33,7 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
 /// Runs everything that the load asks for; `live` prints lines while the jobs run together.
 pub(crate) fn whole(load: &Load, live: bool) -> anyhow::Result<Outcome> {
     let jobs = load.jobs()?;
-    content::ensure_nothing_is_lost(load)?;
+    content::ensure_nothing_is_lost(load, &jobs)?;
     let mut alone = Vec::new();
     let apart = load.alone && jobs.len() > 1;
     if apart {

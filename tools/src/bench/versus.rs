@@ -52,7 +52,8 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
 /// Runs the pairs and hands each to `show` with its number.
 pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Result<Comparison> {
     ensure!(load.pairs > 0, "--pairs must be at least 1");
-    let elsewhere = load.jobs()?.into_iter().find(|job| {
+    let jobs = load.jobs()?;
+    let elsewhere = jobs.iter().find(|job| {
         let access = &job.access;
         access.endpoint() != endpoint(load) || access.nqn != load.nqn
     });
@@ -60,8 +61,8 @@ pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Resul
         bail!("{}: with --vs no job has a transport=, address= or nqn= of its own", job.name);
     }
     let other = other(load);
-    content::ensure_nothing_is_lost(load)?;
-    content::ensure_nothing_is_lost(&other)?;
+    content::ensure_nothing_is_lost(load, &jobs)?;
+    content::ensure_nothing_is_lost(&other, &other.jobs()?)?;
     let mut pairs = Vec::new();
     for number in 1..=load.pairs {
         let pair = Pair::measure(load, &other)?;

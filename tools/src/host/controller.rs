@@ -172,8 +172,8 @@ impl Controller {
 }
 
 impl Association {
-    /// Connects an I/O queue for load, as [`Self::io_queue`] does: calls return at once. `keeps_data` says
-    /// whether anybody looks at what is read.
+    /// Connects an I/O queue as [`Self::io_queue`] does, and makes its calls nonblocking. With `keeps_data`
+    /// the data of reads is kept for the caller.
     pub(crate) fn loaded_queue(
         &self,
         qid: u16,
