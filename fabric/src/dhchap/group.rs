@@ -3,8 +3,8 @@
 use core::fmt;
 use std::sync::LazyLock;
 
-use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
-use crypto_bigint::{U512, U2048, U3072, U4096, U6144, U8192, Uint};
+use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
+use crypto_bigint::{BoxedUint, Odd};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::primes::{P2048, P3072, P4096, P6144, P8192};
@@ -20,13 +20,13 @@ const GENERATOR: u8 = 2;
 
 /// A secret exponent. Its memory is cleared when it is dropped.
 #[derive(Clone)]
-pub struct Exponent(U512);
+pub struct Exponent(BoxedUint);
 
 impl Exponent {
     /// Makes an exponent of random bytes.
     #[must_use]
     pub fn new(random: &[u8; EXPONENT_BYTES]) -> Self {
-        Self(U512::from_be_slice(random))
+        Self(BoxedUint::from_be_slice_truncated(random, EXPONENT_BITS))
     }
 }
 
@@ -121,14 +121,9 @@ impl Group {
     /// no group. This takes milliseconds.
     #[must_use]
     pub fn public(self, exponent: &Exponent) -> Vec<u8> {
-        match self {
-            Self::Null => Vec::new(),
-            Self::Ffdhe2048 => public(&FFDHE2048, exponent),
-            Self::Ffdhe3072 => public(&FFDHE3072, exponent),
-            Self::Ffdhe4096 => public(&FFDHE4096, exponent),
-            Self::Ffdhe6144 => public(&FFDHE6144, exponent),
-            Self::Ffdhe8192 => public(&FFDHE8192, exponent),
-        }
+        let Some(field) = self.field() else { return Vec::new() };
+        let base = BoxedUint::from_be_slice_truncated(&[GENERATOR], field.bits_precision());
+        power(field, base, exponent).to_vec()
     }
 
     /// Computes the value that an exponent and a peer's public value have in common, big-endian, as
@@ -139,51 +134,47 @@ impl Group {
         if peer.len() != self.length() {
             return None;
         }
+        let Some(field) = self.field() else { return Some(Zeroizing::default()) };
+        let bits = field.bits_precision();
+        let peer = BoxedUint::from_be_slice_truncated(peer, bits);
+        let one = BoxedUint::one_with_precision(bits);
+        let last = field.modulus().as_ref().wrapping_sub(&one);
+        // The peer's value is public: how long the comparison takes tells nothing.
+        (peer > one && peer < last).then(|| power(field, peer, exponent))
+    }
+
+    /// Returns the prime field, prepared for exponentiations.
+    fn field(self) -> Option<&'static BoxedMontyParams> {
+        static FFDHE2048: LazyLock<BoxedMontyParams> = LazyLock::new(|| prepare(&P2048));
+        static FFDHE3072: LazyLock<BoxedMontyParams> = LazyLock::new(|| prepare(&P3072));
+        static FFDHE4096: LazyLock<BoxedMontyParams> = LazyLock::new(|| prepare(&P4096));
+        static FFDHE6144: LazyLock<BoxedMontyParams> = LazyLock::new(|| prepare(&P6144));
+        static FFDHE8192: LazyLock<BoxedMontyParams> = LazyLock::new(|| prepare(&P8192));
         match self {
-            Self::Null => Some(Zeroizing::default()),
-            Self::Ffdhe2048 => shared(&FFDHE2048, exponent, peer),
-            Self::Ffdhe3072 => shared(&FFDHE3072, exponent, peer),
-            Self::Ffdhe4096 => shared(&FFDHE4096, exponent, peer),
-            Self::Ffdhe6144 => shared(&FFDHE6144, exponent, peer),
-            Self::Ffdhe8192 => shared(&FFDHE8192, exponent, peer),
+            Self::Null => None,
+            Self::Ffdhe2048 => Some(&FFDHE2048),
+            Self::Ffdhe3072 => Some(&FFDHE3072),
+            Self::Ffdhe4096 => Some(&FFDHE4096),
+            Self::Ffdhe6144 => Some(&FFDHE6144),
+            Self::Ffdhe8192 => Some(&FFDHE8192),
         }
     }
 }
 
-/// A group's prime, prepared for exponentiations.
-type Field<const LIMBS: usize> = LazyLock<FixedMontyParams<LIMBS>>;
-
-static FFDHE2048: Field<{ U2048::LIMBS }> = LazyLock::new(|| FixedMontyParams::new_vartime(P2048));
-static FFDHE3072: Field<{ U3072::LIMBS }> = LazyLock::new(|| FixedMontyParams::new_vartime(P3072));
-static FFDHE4096: Field<{ U4096::LIMBS }> = LazyLock::new(|| FixedMontyParams::new_vartime(P4096));
-static FFDHE6144: Field<{ U6144::LIMBS }> = LazyLock::new(|| FixedMontyParams::new_vartime(P6144));
-static FFDHE8192: Field<{ U8192::LIMBS }> = LazyLock::new(|| FixedMontyParams::new_vartime(P8192));
-
-fn public<const LIMBS: usize>(field: &FixedMontyParams<LIMBS>, exponent: &Exponent) -> Vec<u8> {
-    power(field, &Uint::from(GENERATOR), exponent).to_vec()
-}
-
-fn shared<const LIMBS: usize>(
-    field: &FixedMontyParams<LIMBS>,
-    exponent: &Exponent,
-    peer: &[u8],
-) -> Option<Zeroizing<Vec<u8>>> {
-    let peer = Uint::<LIMBS>::from_be_slice(peer);
-    let last = field.modulus().as_ref().wrapping_sub(&Uint::ONE);
-    // The peer's value is public: how long the comparison takes tells nothing.
-    (peer > Uint::ONE && peer < last).then(|| power(field, &peer, exponent))
+/// Prepares a field whose prime has a length of its own. Numbers are on the heap, so that one
+/// exponentiation is compiled for all groups.
+fn prepare<'p, P>(prime: &'p P) -> BoxedMontyParams
+where
+    Odd<BoxedUint>: From<&'p P>,
+{
+    BoxedMontyParams::new_vartime(prime.into())
 }
 
 /// Computes a power, in a time that depends on the field alone.
-fn power<const LIMBS: usize>(
-    field: &FixedMontyParams<LIMBS>,
-    base: &Uint<LIMBS>,
-    exponent: &Exponent,
-) -> Zeroizing<Vec<u8>> {
-    let base = FixedMontyForm::new(base, field);
-    let mut power = base.pow_bounded_exp(&exponent.0, EXPONENT_BITS);
+fn power(field: &BoxedMontyParams, base: BoxedUint, exponent: &Exponent) -> Zeroizing<Vec<u8>> {
+    let mut power = BoxedMontyForm::new(base, field).pow_bounded_exp(&exponent.0, EXPONENT_BITS);
     let mut value = power.retrieve();
-    let bytes = Zeroizing::new(value.to_be_bytes().as_ref().to_vec());
+    let bytes = Zeroizing::new(value.to_be_bytes().into_vec());
     power.zeroize();
     value.zeroize();
     bytes

@@ -1,7 +1,7 @@
 //! Tests of secrets, groups and proofs.
 
-use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
-use crypto_bigint::{Odd, Uint};
+use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
+use crypto_bigint::{BoxedUint, Odd, Uint};
 use proptest::prelude::*;
 
 use super::primes::{P2048, P3072, P4096, P6144, P8192};
@@ -173,19 +173,26 @@ proptest! {
 }
 
 /// Says whether p and (p - 1) / 2 pass Fermat's test with base 2, or 3 for the half.
-fn is_safe_prime<const LIMBS: usize>(p: Odd<Uint<LIMBS>>) -> bool {
-    let passes = |p: Odd<Uint<LIMBS>>, base: u8| {
-        let params = FixedMontyParams::new_vartime(p);
-        let base = FixedMontyForm::new(&Uint::from(base), &params);
-        base.pow(&p.as_ref().wrapping_sub(&Uint::ONE)).retrieve() == Uint::ONE
+fn is_safe_prime<'p, P>(prime: &'p P) -> bool
+where
+    Odd<BoxedUint>: From<&'p P>,
+{
+    let passes = |p: Odd<BoxedUint>, base: u8| {
+        let one = BoxedUint::one_with_precision(p.bits_precision());
+        let last = p.as_ref().wrapping_sub(&one);
+        let base = BoxedUint::from_be_slice_truncated(&[base], p.bits_precision());
+        let params = BoxedMontyParams::new_vartime(p);
+        BoxedMontyForm::new(base, &params).pow(&last).retrieve() == one
     };
-    passes(p, 2) && passes(Odd::new(p.as_ref().wrapping_shr(1)).unwrap(), 3)
+    let p = Odd::from(prime);
+    let half = Odd::new(p.as_ref() >> 1).unwrap();
+    passes(p, 2) && passes(half, 3)
 }
 
 #[test]
 fn the_primes_are_safe_ones_that_begin_and_end_with_ones() {
     // The largest two take seconds without optimization; both ends exclude a slip of the pen there.
-    assert!(is_safe_prime(P2048) && is_safe_prime(P3072));
+    assert!(is_safe_prime(&P2048) && is_safe_prime(&P3072));
     let bytes = |p: &[u8]| (p[..8].to_vec(), p[p.len() - 8..].to_vec());
     let ones = (vec![255; 8], vec![255; 8]);
     assert_eq!(bytes(P4096.as_ref().to_be_bytes().as_ref()), ones);
@@ -196,7 +203,7 @@ fn the_primes_are_safe_ones_that_begin_and_end_with_ones() {
 #[test]
 #[ignore = "takes minutes without optimization"]
 fn all_primes_are_safe_ones() {
-    assert!(is_safe_prime(P4096) && is_safe_prime(P6144) && is_safe_prime(P8192));
+    assert!(is_safe_prime(&P4096) && is_safe_prime(&P6144) && is_safe_prime(&P8192));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The units between the ends of a queue: bytes over TCP, and over RDMA what devices move.
 
 use std::collections::VecDeque;
+use std::io::Read as _;
 use std::rc::Rc;
 
 use fabric::queue::{Either, Fetch, Transport};
@@ -94,7 +95,11 @@ impl<W> Line<W> {
     pub fn take(&mut self, length: usize) -> Units<W> {
         let length = length.min(self.len());
         match self {
-            Self::Bytes(bytes) => Either::Left(bytes.drain(..length).collect()),
+            Self::Bytes(bytes) => {
+                let mut taken = vec![0; length];
+                take_bytes(bytes, &mut taken);
+                Either::Left(taken)
+            }
             Self::Moved(moved) => Either::Right(moved.drain(..length).collect()),
         }
     }
@@ -104,7 +109,7 @@ impl<W> Line<W> {
         let Self::Bytes(bytes) = self else { return 0 };
         let into = place.map(DataPlace::bytes_mut).unwrap_or_default();
         let placed = into.len().min(length).min(bytes.len());
-        into.iter_mut().zip(bytes.drain(..placed)).for_each(|(to, from)| *to = from);
+        take_bytes(bytes, into.get_mut(..placed).unwrap_or_default());
         placed
     }
 }
@@ -149,6 +154,12 @@ impl Down {
             }
         }
     }
+}
+
+/// Fills `into` with the first bytes, of which there are enough, and removes them.
+fn take_bytes(bytes: &mut VecDeque<u8>, into: &mut [u8]) {
+    let read = bytes.read_exact(into);
+    debug_assert!(read.is_ok(), "callers ask for as many as there are");
 }
 
 /// Appends runs of bytes as far as there is room. Returns how many bytes.

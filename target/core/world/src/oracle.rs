@@ -32,7 +32,7 @@ struct Written {
 }
 
 /// A block's contents that a read may see.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Block(Vec<Written>);
 
 impl Block {
@@ -40,11 +40,12 @@ impl Block {
         Self(vec![Written { content: 0, write: 0, begun: 0, done: Some(0) }])
     }
 
-    /// Says whether a read that began at `since` may see this write: unless another one began after
-    /// it was done, and was done before the read began.
-    fn may_see(&self, written: &Written, since: u64) -> bool {
-        let Some(done) = written.done else { return true };
-        !self.0.iter().any(|later| later.begun > done && later.done.is_some_and(|d| d < since))
+    /// Returns the contents that a read which began at `since` may see: all but those of writes that were
+    /// done before another one began which was done before the read began.
+    fn seen(&self, since: u64) -> impl Fn(&Written) -> bool + use<> {
+        let before = |written: &&Written| written.done.is_some_and(|done| done < since);
+        let last = self.0.iter().filter(before).map(|written| written.begun).max().unwrap_or(0);
+        move |written| written.done.is_none_or(|done| done >= last)
     }
 }
 
@@ -91,8 +92,8 @@ impl Oracle {
                 written.done = Some(done);
             }
             if block.0.len() > 16 {
-                let before = block.clone();
-                block.0.retain(|written| before.may_see(written, oldest));
+                let seen = block.seen(oldest);
+                block.0.retain(seen);
             }
         }
     }
@@ -124,10 +125,10 @@ impl Oracle {
             return Err(format!("block {lba} of namespace {nsid} is of two writes at once"));
         }
         let seen = match self.blocks.get(&(nsid, lba)) {
-            Some(block) => block
-                .0
-                .iter()
-                .any(|written| written.content == content && block.may_see(written, since)),
+            Some(block) => {
+                let seen = block.seen(since);
+                block.0.iter().any(|written| written.content == content && seen(written))
+            }
             None => content == 0,
         };
         if seen {
