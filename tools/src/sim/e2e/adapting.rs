@@ -164,23 +164,3 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     }
     Ok(Made::of(&title, claims, plots))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e8_a_class_s_part_is_shared_by_the_applications_that_are_there() {
-        let request = Request { seed: 2, scale: 1, quick: true };
-        let measured = intermittent(request).unwrap();
-        let line = |of: &Application| Line {
-            name: of.name.to_owned(),
-            points: whole::over_time(&measured, of.name),
-        };
-        let lines: Vec<Line> = APPLICATIONS.iter().map(line).collect();
-        let (class, application) = deviations(&lines, phase(request));
-        assert!(class < 0.1 && application < 0.08, "{class} {application}");
-        let gone = mean(&lines[0].points, 6, phase(request));
-        assert_eq!(gone, 0.0, "High 1 has left");
-    }
-}

@@ -144,19 +144,3 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     }
     Ok(Made::of(&title, claims, plots))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e4_qtcp_converges_fifty_round_trips_before_dctcp() {
-        let request = Request { seed: 1, scale: 1, quick: false };
-        let of = |law, variant| simulated(law, variant, request).unwrap().converged();
-        let dctcp = of(Law::Dctcp, &PRINTED);
-        for variant in &VARIANTS {
-            let qtcp = of(Law::Qtcp, variant).unwrap();
-            assert!(dctcp.is_none_or(|dctcp| dctcp > qtcp + 50), "{variant:?}: {dctcp:?} {qtcp}");
-        }
-    }
-}

@@ -127,21 +127,3 @@ fn plot(title: &str, laws: Vec<(&str, Vec<f64>)>) -> Plot {
         series: laws.into_iter().map(one).collect(),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e7_the_daemon_s_stage_is_what_parts_a_congested_link() {
-        let request = Request { seed: 3, scale: 1, quick: true };
-        let [dctcp, daemon] =
-            [false, true].map(|classes| whole::run(WRITES, classes, request).unwrap().writes);
-        let total: f64 = daemon.iter().sum();
-        for ((with, without), share) in daemon.iter().zip(&dctcp).zip(SHARES) {
-            assert!((with / total / part(share) - 1.0).abs() < 0.1, "{daemon:?}");
-            assert!((without / 32.0 - 1.0).abs() < 0.15, "equal without it: {dctcp:?}");
-        }
-        assert_eq!(whole::run(WRITES, true, request).unwrap().writes, daemon, "and it repeats");
-    }
-}

@@ -260,19 +260,3 @@ const STORAGE: &str = "Classes have their order at the drives, which are full, t
 const OVERLOAD: &str = "The offered loads are more than the link carries, so that queues at the hosts of \
     Medium and Low grow for as long as the run takes, and those of High do not: a ratio of times depends on \
     how long an episode is: half a second here with the warm-up (200 ms at reduced length), 1 to 5 s in the source.";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e10_classes_that_both_ends_agree_on_have_their_order() {
-        let request = Request { seed: 2, scale: 1, quick: true };
-        let means =
-            |law| latencies(COORDINATED, law, true, request).unwrap().whole.map(|of| of.mean);
-        let [one, two, three] = means(Law::Daemon);
-        assert!(one < 0.7 * two && two < 0.7 * three, "{one} {two} {three} us");
-        let dctcp = means(Law::Dctcp);
-        assert!(one < 0.5 * dctcp[0], "{one} us, {dctcp:?} with DCTCP alone");
-    }
-}

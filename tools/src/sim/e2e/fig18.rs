@@ -301,25 +301,3 @@ const PACKETS: &str = "DCQCN leaves QTCP more than its targets. By Eq. 5 every f
 const EQUAL: &str = "DCTCP has seven to nine tenths of the link, so that all flows of QRDMA have less than their \
     targets, which add up to half of it: Q takes from nobody, and they are equal as with DCQCN. The source \
     says neither how much others have in Fig. 19 nor what the targets add up to.";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e11_the_stage_makes_dctcp_and_dcqcn_fair() {
-        let request = Request { seed: 2, scale: 1, quick: true };
-        let part = |daemon: bool| {
-            let measured = whole::measure(BESIDE, daemon, request, |plan| {
-                whole::over_rdma(plan, "RDMA", RateControl::dcqcn(LINK));
-                plan.warmup = Duration::from_millis(if daemon { 800 } else { 100 });
-            });
-            let measured = measured.unwrap();
-            let [tcp, rdma] = ["TCP", "RDMA"].map(|name| whole::rate(&measured, name));
-            tcp / (tcp + rdma)
-        };
-        let (without, with) = (part(false), part(true));
-        assert!(without > 0.8, "DCTCP has {without} of both");
-        assert!((0.42..0.58).contains(&with), "DCTCP has {with} of both");
-    }
-}

@@ -138,28 +138,3 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     });
     Ok(Made::of(&title, claims, [("e2e-8", plot)]))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e3_model_and_packets_agree_and_keep_the_ratios() {
-        let scenario = scenario(false).unwrap();
-        for seed in 1..4 {
-            let (packets, _) = packets(&scenario, seed);
-            let model = model(&scenario, seed).unwrap();
-            for rates in [packets, model] {
-                let total: f64 = rates.iter().sum();
-                assert!(total > 0.98 * scenario.bottleneck.goodput() / 1e9, "{rates:?}");
-                for (rate, share) in rates.iter().zip(SHARES) {
-                    let off = rate / total / part(share) - 1.0;
-                    assert!(off.abs() < 0.05, "seed {seed}: {rates:?}");
-                }
-            }
-            for (model, packets) in model.iter().zip(packets) {
-                assert!((model / packets - 1.0).abs() < 0.03, "seed {seed}: {model} {packets}");
-            }
-        }
-    }
-}
