@@ -124,18 +124,6 @@ fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
     })
 }
 
-/// Two reactors need two CPUs, which virtual time does not have.
-#[test]
-fn e5_three_classes_share_a_device_on_two_reactors() -> Result<()> {
-    if std::thread::available_parallelism()?.get() < 2 {
-        return Ok(());
-    }
-    let daemon = Daemon::start("[0, 1]", "window = 4", SLOW, "")?;
-    let report = daemon.bench("4s", &weighted_jobs(&daemon))?;
-    assert_shares("listeners, two reactors", &report, "commands", 0.02);
-    Ok(())
-}
-
 #[test]
 fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
     e2e::on_virtual_time("e6_classes_in_the_commands_share_by_bytes", || {

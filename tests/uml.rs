@@ -181,6 +181,7 @@ impl Machine {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
             _ => fs::create_dir_all(&figures)?,
         }
+        let cpus = words_of(script, "cpus")?.join(" ");
         let mut command = if self.target == Target::Service {
             self.service(script, arguments)?
         } else {
@@ -190,6 +191,9 @@ impl Machine {
             command.args([&self.kernel, &init]).env("UML_TIME", self.time.name());
             command
         };
+        if !cpus.is_empty() {
+            command.env("UML_CPUS", cpus);
+        }
         let log = folder.join(format!("{name}.log"));
         let output = File::create(&log)?;
         let mut machine = command
@@ -257,7 +261,7 @@ impl Machine {
 }
 
 /// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`; the
-/// time for `time`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at
+/// number of CPUs for `cpus`, which is two unless it is set; the time for `time`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at
 /// `/run/SCRIPT`.
 fn words_of(script: &str, what: &str) -> Result<Vec<String>> {
     let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));

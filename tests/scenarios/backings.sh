@@ -1,6 +1,7 @@
 #!/bin/bash
 # A file or device that somebody uses is not exported, one that is exported is not used, and one
 # that has been replaced is noticed.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A device that is missing when the target starts, appears, has errors, goes away and comes back,
 # and a file whose file system is full, while a host uses another namespace all the time.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 LATE=/sys/kernel/config/nullb/late

@@ -1,5 +1,6 @@
 #!/bin/bash
 # io.sh memory|file|pmem|passthrough: data in, data out, on one backend, checked by fio's CRC-32C.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420
@@ -33,15 +34,15 @@ connect $T1
 d=$(disk $T1 1)
 
 step "sequential, 4 KiB to 4 MiB"
-for sizes in "4k 4m" "64k 16m" "1m 32m" "4m 48m"; do
+for sizes in "4k 2m" "64k 4m" "1m 8m" "4m 16m"; do
     read -r bs size <<<"$sizes"
     write_verify seq$bs "$d" --rw=write --bs=$bs --size=$size --iodepth=4
 done
 
 step "random, mixed sizes"
-write_verify mix "$d" --rw=randwrite --bssplit=4k/60:16k/15:64k/10:128k/8:512k/4:4m/3 --size=32m --iodepth=32
-write_verify rw "$d" --rw=randrw --bssplit=4k/60:16k/15:64k/10:128k/8:1m/7 --size=24m --iodepth=32 --numjobs=2 --offset_increment=96m
-write_verify backlog "$d" --rw=randwrite --bs=4k --size=4m --iodepth=16 --verify_backlog=64
+write_verify mix "$d" --rw=randwrite --bssplit=4k/60:16k/15:64k/10:128k/8:512k/4:4m/3 --size=16m --iodepth=32
+write_verify rw "$d" --rw=randrw --bssplit=4k/60:16k/15:64k/10:128k/8:1m/7 --size=8m --iodepth=32 --numjobs=2 --offset_increment=96m
+write_verify backlog "$d" --rw=randwrite --bs=4k --size=2m --iodepth=16 --verify_backlog=64
 
 if [ "$1" != passthrough ]; then
     step "512-byte blocks"
@@ -49,7 +50,7 @@ if [ "$1" != passthrough ]; then
     ! target_can cli || same "block size" "$(blockdev --getss "$small")" 512
     # nvmet takes the file system's block size for a file's.
     if [ "$(blockdev --getss "$small")" = 512 ]; then
-        write_verify small "$small" --rw=randwrite --bssplit=512/40:1k/20:4k/20:6656/10:64k/10 --size=2m --iodepth=16
+        write_verify small "$small" --rw=randwrite --bssplit=512/40:1k/20:4k/20:6656/10:64k/10 --size=1m --iodepth=16
         write_verify unaligned "$small" --rw=write --bs=2560 --offset=16896 --size=1280k --iodepth=8
     fi
 fi
@@ -60,8 +61,8 @@ if over tcp; then digests=(--hdr-digest --data-digest); fi
 disconnect $T1
 connect $T1 "${digests[@]}"
 d=$(disk $T1 1)
-fio_run kept --filename="$d" --rw=randwrite --bs=4k --size=4m --iodepth=16 --verify=crc32c --verify_only=1
-write_verify digests "$d" --rw=randrw --bssplit=4k/60:64k/25:1m/15 --size=16m --iodepth=16
+fio_run kept --filename="$d" --rw=randwrite --bs=4k --size=2m --iodepth=16 --verify=crc32c --verify_only=1
+write_verify digests "$d" --rw=randrw --bssplit=4k/60:64k/25:1m/15 --size=8m --iodepth=16
 disconnect $T1
 connect $T1
 d=$(disk $T1 1)

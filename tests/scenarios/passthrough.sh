@@ -1,5 +1,6 @@
 #!/bin/bash
 # A real NVMe namespace behind the target: what the device is shows through to the host.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The host of `sluice bench` over verbs: verified data, and a host that sends each command as soon as it
 # may, which must find a receive buffer each time.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

@@ -10,13 +10,11 @@ DAEMON=0 STARTS=0 EXTRA_CONFIG=''
 target_can() { return 0; }
 
 target_prepare() {
-    printf '[target]\n' >$CONFIG
+    printf '[target]\ncores = [%s]\n' "$(seq -s, 0 $(($(nproc) - 1)))" >$CONFIG
     if on_virtual_time; then
-        # One CPU, and a clock that the kernel keeps: the CPU's counter counts real time. A reactor that
-        # polls lets no time pass.
-        printf 'cores = [0]\nclock = "monotonic"\npoll = "never"\n' >>$CONFIG
-    else
-        printf 'cores = [0, 1]\n' >>$CONFIG
+        # A clock that the kernel keeps: the CPU's counter counts real time. A reactor that polls lets no
+        # time pass.
+        printf 'clock = "monotonic"\npoll = "never"\n' >>$CONFIG
     fi
     cat >>$CONFIG <<END
 control = "$SLUICEGATE_CONTROL"

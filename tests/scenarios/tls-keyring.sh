@@ -2,6 +2,7 @@
 # Hosts whose TLS keys the target finds in the kernel's keyring .nvme, where nvme-cli puts them: keys that
 # are missing, wrong, exchanged, revoked and too old; a file's key beside them; a target that is not root.
 # The host has a keyring of its own, since target and host have one kernel.
+# cpus: 1
 # mount: build-tlstools
 . /run/scenarios/lib.sh
 . /run/scenarios/secrets-lib.sh

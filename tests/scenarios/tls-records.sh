@@ -1,6 +1,7 @@
 #!/bin/bash
 # Peers with a key that send records of TLS which are not data, or are no records: each is closed with a
 # line that says why, and others lose nothing. A peer that changes its key goes on.
+# cpus: 1
 . /run/scenarios/lib.sh
 . /run/scenarios/secrets-lib.sh
 boot

@@ -2,6 +2,7 @@
 # Hosts that connect over TLS with a key: both ciphers, both ways of derivation, the keys of Debian 13's
 # tools and of the newest; keys that are wrong or missing; plain connections; both with DH-HMAC-CHAP; a
 # killed target; and classes over TLS.
+# cpus: 1
 # kernel: nvme_core.multipath=N
 # mount: build-tlstools
 . /run/scenarios/qos-lib.sh
@@ -151,8 +152,8 @@ step "a killed target has the host shake hands again"
 host_key "$own" 1
 over_tls $REQUIRED
 target_killed_under_load
-write_verify large "$(disk $T1 1)" --rw=randwrite --bs=1m --size=32m --iodepth=4
-write_verify small "$(disk $T1 1)" --rw=randwrite --bs=4k --size=4m --iodepth=32
+write_verify large "$(disk $T1 1)" --rw=randwrite --bs=1m --size=8m --iodepth=4
+write_verify small "$(disk $T1 1)" --rw=randwrite --bs=4k --size=2m --iodepth=32
 disconnect $T1
 
 step "DH-HMAC-CHAP over TLS"
