@@ -9,7 +9,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use units::{Nanos, nanos};
+use units::{Calendar, Nanos, nanos};
 
 use super::memory::Memory;
 use crate::one_sided::{Completion, NotPosted, OneSided, Operation, Ticket};
@@ -55,8 +55,6 @@ struct Link {
     remote: bool,
     /// Time at which the client's NIC has done all that was posted.
     free: Nanos,
-    /// What is on its way, with its time of arrival, the earliest first.
-    coming: VecDeque<(Nanos, Ticket, Work)>,
     /// Completions, with their time, the earliest first.
     done: VecDeque<(Nanos, Completion)>,
     /// Number of I/Os that the data node has carried out for it.
@@ -70,8 +68,9 @@ pub struct Node {
     nics: Nics,
     memory: Memory,
     links: Vec<Link>,
-    /// Time of the first arrival of each link; [`Nanos::MAX`] where nothing is on its way.
-    heads: Vec<Nanos>,
+    /// Arrivals of all links, by the index of the link. Those of a link that has ended are dropped
+    /// when they are due.
+    arrivals: Calendar<(usize, Ticket, Work)>,
     /// Time at which the NIC has done all that has arrived.
     free: Nanos,
     /// Completions of all links, in order of their time.
@@ -87,7 +86,7 @@ impl Node {
             nics,
             memory,
             links: Vec::new(),
-            heads: Vec::new(),
+            arrivals: Calendar::new(),
             free: Nanos::ZERO,
             done: VecDeque::new(),
             random: fastrand::Rng::with_seed(seed),
@@ -96,20 +95,16 @@ impl Node {
 
     /// Adds a connection: of a client with a NIC of its own, or of the data node to itself.
     pub fn connect(&mut self, remote: bool) -> PortId {
-        let (coming, done) = (VecDeque::new(), VecDeque::new());
-        let free = Nanos::ZERO;
-        self.links.push(Link { remote, free, coming, done, ios: 0, connected: true });
-        self.heads.push(Nanos::MAX);
+        let (free, done) = (Nanos::ZERO, VecDeque::new());
+        self.links.push(Link { remote, free, done, ios: 0, connected: true });
         PortId(self.links.len() - 1)
     }
 
     /// Ends a connection: what is on its way is dropped, and nothing more is taken.
     pub fn disconnect(&mut self, port: PortId) {
-        if let (Some(link), Some(head)) = (self.links.get_mut(port.0), self.heads.get_mut(port.0)) {
+        if let Some(link) = self.links.get_mut(port.0) {
             link.connected = false;
-            link.coming.clear();
             link.done.clear();
-            *head = Nanos::MAX;
         }
     }
 
@@ -133,19 +128,14 @@ impl Node {
     /// Returns the time at which something happens next by itself.
     #[must_use]
     pub fn next_event(&self) -> Nanos {
-        let done = self.done.front().map_or(Nanos::MAX, |(at, _)| *at);
-        self.heads.iter().copied().fold(done, Nanos::min)
+        let done = self.done.front().map(|(at, _)| *at);
+        self.arrivals.next_time().into_iter().chain(done).min().unwrap_or(Nanos::MAX)
     }
 
     /// Serves what has arrived by `now`. Must be called at each time of [`Self::next_event`].
     pub fn advance(&mut self, now: Nanos) {
-        loop {
-            let heads = self.heads.iter().copied().enumerate();
-            let Some((index, at)) = heads.min_by_key(|(_, at)| *at) else { return };
-            if at > now || at == Nanos::MAX {
-                return;
-            }
-            self.serve(index);
+        while let Some((at, (index, ticket, work))) = self.arrivals.pop_due(now) {
+            self.serve(at, index, ticket, work);
         }
     }
 
@@ -155,14 +145,9 @@ impl Node {
         Some(port)
     }
 
-    /// Serves the first arrival of a link.
-    fn serve(&mut self, index: usize) {
-        let (Some(link), Some(head)) = (self.links.get_mut(index), self.heads.get_mut(index))
-        else {
-            return;
-        };
-        let Some((at, ticket, work)) = link.coming.pop_front() else { return };
-        *head = link.coming.front().map_or(Nanos::MAX, |(at, ..)| *at);
+    /// Serves an arrival.
+    fn serve(&mut self, at: Nanos, index: usize, ticket: Ticket, work: Work) {
+        let Some(link) = self.links.get_mut(index).filter(|link| link.connected) else { return };
         let (time, result) = match work {
             Work::Io => {
                 link.ios += 1;
@@ -211,23 +196,15 @@ impl Port<'_> {
 
     fn send(&mut self, ticket: Ticket, work: Work, time: Duration) -> Result<(), NotPosted> {
         let Self { node, port: PortId(index), now } = self;
-        let (Some(link), Some(head)) = (node.links.get_mut(*index), node.heads.get_mut(*index))
-        else {
-            return Err(NotPosted::Disconnected);
-        };
-        if !link.connected {
-            return Err(NotPosted::Disconnected);
-        }
+        let link = node.links.get_mut(*index).filter(|link| link.connected);
+        let Some(link) = link else { return Err(NotPosted::Disconnected) };
         let arrival = if link.remote {
             link.free = link.free.max(*now) + time;
             link.free + node.nics.travel
         } else {
             *now
         };
-        if link.coming.is_empty() {
-            *head = arrival;
-        }
-        link.coming.push_back((arrival, ticket, work));
+        node.arrivals.insert(arrival, (*index, ticket, work));
         Ok(())
     }
 }

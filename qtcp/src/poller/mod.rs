@@ -13,12 +13,11 @@ mod look;
 mod queue_pair;
 mod socket;
 
-use core::cmp::Reverse;
 use core::time::Duration;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use slab::Slab;
-use units::{Class, nanos};
+use units::{Calendar, Class, nanos};
 
 use self::connection::{LONGEST, RESTING};
 use crate::Nanos;
@@ -55,8 +54,8 @@ pub struct Poller<C: Watched> {
     connections: Slab<PacedConnection<C>>,
     /// The index of each connection in `connections`.
     places: HashMap<C::Id, usize>,
-    /// The next looks: the time, the connection's index and its generation.
-    due: BinaryHeap<Reverse<(Nanos, usize, u32)>>,
+    /// The next looks: the connection's index and its generation.
+    due: Calendar<(usize, u32)>,
     generation: u32,
     /// Connections that were looked at in the last round of the longest interval.
     busy: u32,
@@ -74,7 +73,7 @@ impl<C: Watched> Default for Poller<C> {
             enabled: false,
             connections: Slab::new(),
             places: HashMap::new(),
-            due: BinaryHeap::new(),
+            due: Calendar::new(),
             generation: 0,
             busy: 0,
             busy_since: Nanos::ZERO,
@@ -100,10 +99,11 @@ impl<C: Watched> Poller<C> {
             connection.link = link_of(links, &connection.of);
         }
         if !self.enabled {
-            self.due.clear();
+            self.due = Calendar::new();
         } else if begun {
-            let all = self.connections.iter();
-            self.due.extend(all.map(|(index, one)| Reverse((Nanos::ZERO, index, one.generation))));
+            for (index, connection) in &self.connections {
+                self.due.insert(Nanos::ZERO, (index, connection.generation));
+            }
         }
     }
 
@@ -123,7 +123,7 @@ impl<C: Watched> Poller<C> {
         }
         let index = self.connections.insert(connection);
         if self.enabled {
-            self.due.push(Reverse((now, index, self.generation)));
+            self.due.insert(now, (index, self.generation));
         }
         self.places.insert(id, index);
     }
@@ -153,11 +153,7 @@ impl<C: Watched> Poller<C> {
         now: Nanos,
         mut looked: impl FnMut(&PacedConnection<C>),
     ) -> Option<Nanos> {
-        while let Some(&Reverse((at, index, generation))) = self.due.peek() {
-            if at > now {
-                return Some(at);
-            }
-            self.due.pop();
+        while let Some((_, (index, generation))) = self.due.pop_due(now) {
             let place = self.connections.get_mut(index);
             let Some(connection) = place.filter(|one| one.generation == generation) else {
                 continue;
@@ -170,7 +166,7 @@ impl<C: Watched> Poller<C> {
                 self.busy_next += 1;
                 now + wait.max(LOOK_COST * CORE_PART * self.busy).min(wait.max(LONGEST))
             };
-            self.due.push(Reverse((at, index, generation)));
+            self.due.insert(at, (index, generation));
             if now.since(self.busy_since) > LONGEST {
                 // The number of looks in one longest interval is at most one for each connection.
                 let known = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
@@ -178,7 +174,7 @@ impl<C: Watched> Poller<C> {
                 (self.busy_since, self.busy_next) = (now, 0);
             }
         }
-        None
+        self.due.next_time()
     }
 
     /// Returns a connection; `None` while the stage is off.
