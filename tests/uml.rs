@@ -261,8 +261,8 @@ impl Machine {
 }
 
 /// Returns the words in a line `# WHAT: WORDS` of a scenario: arguments of the kernel for `kernel`; the
-/// number of CPUs for `cpus`, which is two unless it is set; the time for `time`; for `mount` scripts of `tests/lab/`, of which each prints a folder that is mounted at
-/// `/run/SCRIPT`.
+/// number of CPUs for `cpus`, which is two where the line is missing; the time for `time`; for `mount` scripts
+/// of `tests/lab/`, each of which prints a folder that is mounted at `/run/SCRIPT`.
 fn words_of(script: &str, what: &str) -> Result<Vec<String>> {
     let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));
     let text =

@@ -68,8 +68,8 @@ pub struct Node {
     nics: Nics,
     memory: Memory,
     links: Vec<Link>,
-    /// Arrivals of all links, by the index of the link. Those of a link that has ended are dropped
-    /// when they are due.
+    /// Operations on their way to the data node, each with the index of its link. An operation is dropped on
+    /// arrival if its link is disconnected by then.
     arrivals: Calendar<(usize, Ticket, Work)>,
     /// Time at which the NIC has done all that has arrived.
     free: Nanos,

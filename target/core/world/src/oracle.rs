@@ -40,8 +40,8 @@ impl Block {
         Self(vec![Written { content: 0, write: 0, begun: 0, done: Some(0) }])
     }
 
-    /// Returns the contents that a read which began at `since` may see: all but those of writes that were
-    /// done before another one began which was done before the read began.
+    /// Returns a function that says whether a read which began at `since` may see a write. It may not if another
+    /// write began after that one was done, and was done before the read began.
     fn seen(&self, since: u64) -> impl Fn(&Written) -> bool + use<> {
         let before = |written: &&Written| written.done.is_some_and(|done| done < since);
         let last = self.0.iter().filter(before).map(|written| written.begun).max().unwrap_or(0);
