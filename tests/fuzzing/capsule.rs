@@ -377,6 +377,8 @@ fn namespace(tag: u8) -> Namespace {
         nguid: [tag; 16],
         geometry: Geometry { format: BlockFormat::BYTES_4096, blocks: 1000 },
         features: NamespaceFeatures::all(),
+        preferred: None,
+        used: None,
         hosts: (tag & 8 != 0).then(|| vec![HOSTS.map(str::to_owned)[0].clone()]),
         backend: BackendId(u64::from(tag)),
         readiness: match tag % 8 {

@@ -7,14 +7,17 @@ use super::error_log::ERROR_ENTRIES;
 use super::events::AERL;
 use super::feature_values::WARNING_TEMPERATURE;
 use super::instance::{Controller, ControllerKind};
-use super::{Namespace, NamespaceFeatures, Reply, Service, ServiceConfig, TransportType};
+use super::{
+    Namespace, NamespaceFeatures, PreferredSizes, Reply, Service, ServiceConfig, TransportType,
+};
 use crate::nvm::BlockFormat;
 use crate::nvme::Status;
 use crate::nvme::identify::{
     Attributes, CNTRLTYPE_DISCOVERY, CNTRLTYPE_IO, CSI_NVM, DCTYPE_DIRECT, IDENTIFY_SIZE,
     IdentifyCommand, IdentifyController, IdentifyControllerNvm, IdentifyNamespace,
     IdentifyNamespaceIndependent, LogAttributes, MultiPath, NMIC_SHARED, NSATTR_WRITE_PROTECTED,
-    OptionalCommands, SglSupport, ascii, cns, descriptor, nul_padded, zeroed,
+    NSFEAT_OPTPERF, NSFEAT_THINP, OptionalCommands, SglSupport, ascii, cns, descriptor, nul_padded,
+    zeroed,
 };
 use crate::nvme::property::VERSION_2_0;
 
@@ -261,12 +264,23 @@ fn identify_namespace(namespace: &Namespace, out: &mut Vec<u8>) {
     let mut id = zeroed::<IdentifyNamespace>();
     match &namespace.identify {
         Some(device) => show_device(&mut id, device),
-        None => id.dlfeat = deallocated_blocks(namespace.features),
+        None => {
+            id.dlfeat = deallocated_blocks(namespace.features);
+            if namespace.used.is_some() {
+                id.nsfeat |= NSFEAT_THINP;
+            }
+            if let Some(sizes) = namespace.preferred {
+                id.nsfeat |= NSFEAT_OPTPERF;
+                id.preferred = preferred_fields(sizes);
+            }
+        }
     }
-    let blocks = U64::new(namespace.geometry.blocks);
-    id.nsze = blocks;
-    id.ncap = blocks;
-    id.nuse = blocks;
+    let blocks = namespace.geometry.blocks;
+    id.nsze = U64::new(blocks);
+    id.ncap = U64::new(blocks);
+    // A file system counts blocks of its own too, and those behind a namespace's end.
+    let used = namespace.used.as_ref().map_or(blocks, |used| used.get().min(blocks));
+    id.nuse = U64::new(used);
     id.nmic = NMIC_SHARED;
     id.anagrpid = U32::new(ANA_GROUP);
     if namespace.features.contains(NamespaceFeatures::READ_ONLY) {
@@ -285,8 +299,8 @@ fn identify_namespace(namespace: &Namespace, out: &mut Vec<u8>) {
 /// identifiers. Its format in use becomes the only one.
 fn show_device(id: &mut IdentifyNamespace, device: &[u8; IDENTIFY_SIZE]) {
     let device: &IdentifyNamespace = zerocopy::transmute_ref!(device);
-    // THINP and OPTPERF are copied, atomics are not: a command may be split on its way.
-    id.nsfeat = device.nsfeat & 0b1_0001;
+    // Atomics are not copied: a command may be split on its way.
+    id.nsfeat = device.nsfeat & (NSFEAT_THINP | NSFEAT_OPTPERF);
     id.dlfeat = device.dlfeat;
     id.noiob = device.noiob;
     id.preferred = device.preferred;
@@ -297,6 +311,14 @@ fn show_device(id: &mut IdentifyNamespace, device: &[u8; IDENTIFY_SIZE]) {
     if let (Some(first), Some(format)) = (id.lbaf.first_mut(), format) {
         first.performance = format.performance & 0b11;
     }
+}
+
+/// Returns NPWG, NPWA, NPDG, NPDA and NOWS, each 0's based. NOWS that is not known is the least write.
+fn preferred_fields(sizes: PreferredSizes) -> [U16; 5] {
+    let PreferredSizes { write, deallocate, optimal } = sizes;
+    let optimal = optimal.unwrap_or(write);
+    [write, write, deallocate, deallocate, optimal]
+        .map(|blocks| U16::new(u16::try_from(blocks.saturating_sub(1)).unwrap_or(u16::MAX)))
 }
 
 fn deallocated_blocks(features: NamespaceFeatures) -> u8 {

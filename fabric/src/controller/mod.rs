@@ -55,7 +55,9 @@ pub use error_log::FailedCommand;
 pub use generated_keys::{Forgotten, GeneratedKey, GeneratedKeys, SecretNumber};
 pub use ids::{BackendId, ConnectionId, ControllerId, ListenerId};
 pub use logs::SmartCounters;
-pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, Readiness};
+pub use namespace::{
+    DeviceIdentity, Geometry, Namespace, NamespaceFeatures, PreferredSizes, Readiness, UsedBlocks,
+};
 pub use refusal::{Refusal, RefusalKind, Rejected};
 pub use regions::{RegionGrants, RegionRefusal, RegionRequest};
 pub use rights::HostRights;

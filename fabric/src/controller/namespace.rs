@@ -1,5 +1,8 @@
 //! Namespaces and the table of those that a host sees.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bitflags::bitflags;
 
 use super::config::{ConfigError, check_nqn};
@@ -58,6 +61,36 @@ impl Geometry {
     }
 }
 
+/// The sizes of writes and deallocations that a namespace prefers, in logical blocks, 1 to 65536. Each
+/// begins at a multiple of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreferredSizes {
+    /// The least write that overwrites nothing by reading it first (NPWG, NPWA).
+    pub write: u32,
+    /// The least deallocation that frees something (NPDG, NPDA).
+    pub deallocate: u32,
+    /// The least write that is carried out at the full rate (NOWS); `None` where it is not known.
+    pub optimal: Option<u32>,
+}
+
+/// The number of logical blocks that take space where a namespace is stored (NUSE): it is shared with
+/// the backend, which keeps it up to date.
+#[derive(Clone, Debug, Default)]
+pub struct UsedBlocks(Arc<AtomicU64>);
+
+impl UsedBlocks {
+    /// Returns the number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number.
+    pub fn set(&self, blocks: u64) {
+        self.0.store(blocks, Ordering::Relaxed);
+    }
+}
+
 /// Whether the commands of a namespace can be executed now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Readiness {
@@ -99,6 +132,11 @@ pub struct Namespace {
     pub geometry: Geometry,
     /// The namespace's features.
     pub features: NamespaceFeatures,
+    /// The preferred sizes; `None` where they are not known. Those of [`Self::identify`] come first.
+    pub preferred: Option<PreferredSizes>,
+    /// The blocks in use, of a namespace that takes space as it is written and gives it back as it is
+    /// deallocated (thin provisioning); `None`: all blocks have their space.
+    pub used: Option<UsedBlocks>,
     /// NQNs of the hosts that see the namespace; `None`: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
     /// The store of the namespace's blocks; the service makes it [`BackendId::NONE`] where the

@@ -96,6 +96,8 @@ pub(super) fn namespace(tag: u8) -> Namespace {
         nguid: [tag; 16],
         geometry: Geometry { format: BlockFormat::BYTES_4096, blocks: 1000 },
         features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
+        preferred: None,
+        used: None,
         hosts: None,
         backend: BackendId(u64::from(tag)),
         readiness: Readiness::Ready,

@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::*;
+use crate::controller::{PreferredSizes, UsedBlocks};
 
 /// Reads a field of a structure, which is little-endian.
 fn field(page: &[u8], bytes: core::ops::RangeInclusive<usize>) -> u64 {
@@ -107,6 +108,40 @@ fn a_namespace_tells_its_features() {
             (99, 99, 0, "NSATTR"),
         ];
         shows(&mut bench, admin, &identify(0, 1), &fields);
+    }
+}
+
+#[test]
+fn a_namespace_tells_the_sizes_that_it_prefers_and_the_blocks_in_use() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let used = UsedBlocks::default();
+    let sizes = |write, deallocate, optimal| Some(PreferredSizes { write, deallocate, optimal });
+    // NSFEAT, then NPWG and NPWA, NPDG and NPDA, NOWS: 0's based.
+    for (preferred, is_thin, nsfeat, fields) in [
+        (None, false, 0, [0, 0, 0]),
+        (None, true, 1, [0, 0, 0]),
+        (sizes(8, 16, Some(128)), false, 0b1_0000, [7, 15, 127]),
+        (sizes(8, 8, None), true, 0b1_0001, [7, 7, 7]),
+        (sizes(65536, 65536, Some(65536)), false, 0b1_0000, [65535; 3]),
+    ] {
+        for (in_use, nuse) in [(0, 0), (7, 7), (5000, 1000)] {
+            used.set(in_use);
+            let used = is_thin.then(|| used.clone());
+            let changed = Namespace { nsid: 1, preferred, used, ..namespace(1) };
+            bench.service.replace_namespace(bench.now, SUBSYSTEM, changed).unwrap();
+            let [write, deallocate, optimal] = fields;
+            let fields = [
+                (16, 23, if is_thin { nuse } else { 1000 }, "NUSE"),
+                (24, 24, nsfeat, "NSFEAT"),
+                (64, 65, write, "NPWG"),
+                (66, 67, write, "NPWA"),
+                (68, 69, deallocate, "NPDG"),
+                (70, 71, deallocate, "NPDA"),
+                (72, 73, optimal, "NOWS"),
+            ];
+            shows(&mut bench, admin, &identify(0, 1), &fields);
+        }
     }
 }
 

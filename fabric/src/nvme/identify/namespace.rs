@@ -83,6 +83,10 @@ pub struct IdentifyNamespace {
 
 const _: () = assert!(size_of::<IdentifyNamespace>() == IDENTIFY_SIZE);
 
+/// NSFEAT bit 0: thin provisioning; NUSE follows writes and deallocations.
+pub const NSFEAT_THINP: u8 = 1;
+/// NSFEAT bit 4 (OPTPERF): NPWG, NPWA, NPDG, NPDA and NOWS are defined.
+pub const NSFEAT_OPTPERF: u8 = 1 << 4;
 /// NSATTR bit 0: write protected.
 pub const NSATTR_WRITE_PROTECTED: u8 = 1;
 /// NMIC bit 0: shared.

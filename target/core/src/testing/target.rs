@@ -57,6 +57,8 @@ pub fn namespace(nsid: u32, format: BlockFormat, blocks: u64) -> Namespace {
         nguid: [0; 16],
         geometry: Geometry { format, blocks },
         features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
+        preferred: None,
+        used: None,
         hosts: None,
         backend: BackendId(u64::from(nsid)),
         readiness: Readiness::Ready,
