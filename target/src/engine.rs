@@ -13,6 +13,7 @@ use arbitration::Class;
 pub use error::EngineError;
 pub use loss::Loss;
 pub use pmem::{PmemState, RegionClient, RegionFacts, RegionState};
+pub use sluice_schema::answer::FileSystem;
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
     LinkClassState, LinkState, ListenerState, NamespaceState, NetworkState, QosState, ReactorState,
@@ -109,6 +110,10 @@ pub trait Engine: Send + Sync {
     fn listeners(&self) -> Vec<ListenerState>;
     /// Returns the present subsystems with their namespaces as they are now.
     fn subsystems(&self) -> Vec<SubsystemState>;
+    /// Returns the file systems that files of namespaces are on, as of a few seconds ago.
+    fn file_systems(&self) -> Vec<FileSystem>;
+    /// Returns what the operator should know of a namespace's file or device, in words.
+    fn namespace_warnings(&self, nqn: &str, nsid: u32) -> Vec<String>;
     /// Returns the present connections.
     fn connections(&self) -> Vec<ConnectionState>;
     /// Returns counters and histograms.

@@ -17,6 +17,7 @@ pub mod devices;
 pub mod ended;
 pub mod engine;
 pub mod exit;
+mod file_systems;
 mod files;
 pub mod gauges;
 pub mod host_keys;

@@ -15,7 +15,7 @@ use crate::config::{Backend, Config, Listener, Namespace, RegionConfig, Transpor
 use crate::control;
 use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
-use crate::{access, rdma, socket, tls, unproved};
+use crate::{access, file_systems, rdma, socket, tls, unproved};
 
 /// What was found on this machine, one sentence each.
 #[derive(Debug, Default)]
@@ -38,6 +38,7 @@ pub fn look(config: &Config) -> Findings {
         running: Running::default(),
         probed: Vec::new(),
         lacks: Vec::new(),
+        warnings: Vec::new(),
     };
     found.control(&config.target.control);
     found.lacks.extend(control::check_groups(&config.target).err().map(|error| error.to_string()));
@@ -81,7 +82,9 @@ pub fn look(config: &Config) -> Findings {
             found.lacks.push(format!("{name}: {why}"));
         }
     }
-    Findings { lacks: found.lacks, warnings: unproved::at_start(config, &keys) }
+    found.warnings.extend(unproved::at_start(config, &keys));
+    found.warnings.extend(file_systems::at_start(config));
+    Findings { lacks: found.lacks, warnings: found.warnings }
 }
 
 /// The addresses, files and devices of a Sluicegate daemon that runs already.
@@ -99,6 +102,7 @@ struct Found {
     /// noticed.
     probed: Vec<Probed>,
     lacks: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Found {
@@ -203,7 +207,7 @@ impl Found {
 
     /// Checks that a namespace's file or device exists and is not in use.
     fn device(&mut self, namespace: &Namespace, name: &str) -> Result<(), BackendError> {
-        self.probe(&namespace.backend, namespace.read_only, name)
+        self.probe(&namespace.backend, namespace.read_only, &format!("namespace {name}"))
     }
 
     fn probe(
@@ -217,7 +221,11 @@ impl Found {
             // The daemon decides by its state file about a device with data; it is not read here.
             let signature = OnSignature::Ignore;
             let opening = Opening { claims: &self.claims, namespace: name, seen: None, signature };
-            self.probed.push(backend::probe(backend, read_only, &opening)?);
+            let probed = backend::probe(backend, read_only, &opening)?;
+            if let Some(notice) = &probed.notice {
+                self.warnings.push(format!("{name}: {}: {notice}", path.display()));
+            }
+            self.probed.push(probed);
         }
         Ok(())
     }

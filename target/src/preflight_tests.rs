@@ -97,6 +97,32 @@ fn files_and_devices_are_looked_at() {
 }
 
 #[test]
+fn more_than_a_file_system_has_is_a_warning_and_more_than_a_file_can_hold_is_refused() {
+    let place = Place::new();
+    let disk = |name: &str, size: &str| {
+        let path = place.path(name).display().to_string();
+        format!("backend = \"file\"\npath = \"{path}\"\nsize = \"{size}\"\ncreate = true\n")
+    };
+    assert!(look(&place.namespace(&disk("1.img", "1 MiB"))).warnings.is_empty());
+    // Half of what is free, twice and a little more.
+    let told = nix::sys::statvfs::statvfs(place.0.path()).unwrap();
+    let free = told.blocks_available() * told.fragment_size();
+    let half = format!("{}", (free / 2).next_multiple_of(4096) + (64 << 20));
+    assert!(look(&place.namespace(&disk("1.img", &half))).warnings.is_empty());
+    let two = format!("{}[[subsystem.namespace]]\n{}", disk("1.img", &half), disk("2.img", &half));
+    let found = look(&place.namespace(&two));
+    assert_eq!((found.lacks.len(), found.warnings.len()), (0, 1), "{found:?}");
+    assert!(found.warnings[0].contains("overcommitted: 2 files"), "{found:?}");
+    // No file that the kernel can address is larger than 8 EiB less a byte; most file systems stop before.
+    let file = tempfile::tempfile_in(place.0.path()).unwrap();
+    if file.set_len(1 << 60).is_err() {
+        let said = one(&place.namespace(&disk("1.img", "1 EiB")));
+        assert!(said.contains("1 EiB is more than its file system can hold as one file"), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing is made");
+}
+
+#[test]
 fn a_file_that_somebody_has_locked_is_in_use() {
     let place = Place::new();
     let path = place.path("1.img");

@@ -103,6 +103,7 @@ impl Runtime {
                 self.namespaces.add_configured(nqn, namespace)?;
             }
         }
+        self.namespaces.survey(true);
         self.shared.pmem.begin(&self.namespaces.backings, &config.pmem.regions);
         // The states are kept before the first host comes.
         let backings = &self.namespaces.backings;

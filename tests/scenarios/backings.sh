@@ -1,6 +1,6 @@
 #!/bin/bash
-# A file or device that somebody uses is not exported, one that is exported is not used, and one
-# that has been replaced is noticed.
+# A file or device that somebody uses is not exported, one that is exported is not used, one that has
+# been replaced is noticed, and what a file cannot do is told.
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
@@ -101,6 +101,88 @@ kill $program
 wait $program || true
 added 1 block /dev/ram3
 removed 1
+
+step "a file on a disk with sectors of 4 KiB"
+truncate -s 256M /tmp/sectors
+big=$(losetup -f --show --sector-size 4096 /tmp/sectors)
+same "the sectors" "$(blockdev --getss "$big")" 4096
+mkfs.ext4 -q -F -m 0 -b 4096 "$big"
+mkdir /tmp/big
+mount "$big" /tmp/big
+# check LINES...: runs --check on a configuration with a namespace of these lines.
+check() {
+    {
+        printf '[target]\ncontrol = "/run/other.sock"\n[[subsystem]]\nnqn = "%s"\n' $T2
+        printf '[[subsystem.namespace]]\nbackend = "file"\ncreate = true\n'
+        printf '%s\n' "$@"
+    } >/run/other.toml
+    /run/bin/sluiced --check /run/other.toml 2>&1
+}
+small=(--size "64 MiB" --block-size 512)
+page_cache='/tmp/big/small: direct I/O needs whole sectors of 4096 bytes.*page cache.*block_size = 4096'
+out=$(check 'path = "/tmp/big/small"' 'size = "64 MiB"' 'block_size = 512') || fail "check: $out"
+contains "check" "$out" "warning: .*$page_cache"
+[ ! -e /tmp/big/small ] || fail "check has made the file"
+out=$(add 1 file /tmp/big/small "${small[@]}") || fail "namespace add: $out"
+contains "the answer" "$out" "Warning: $page_cache"
+contains "the log" "$(log)" "WARN .*whole sectors of 4096 bytes.* path=/tmp/big/small"
+connect $T1
+d=$(disk $T1 1)
+head -c 512 /dev/urandom >/tmp/small
+expect "a small write" dd if=/tmp/small of="$d" bs=512 seek=9 oflag=direct conv=fsync status=none
+expect "the data" stored "$d" $((9 * 512)) /tmp/small
+write_verify small "$d" --rw=randwrite --bs=512 --size=1m --iodepth=8
+
+step "the host is told what the file prefers and takes"
+queue=/sys/block/${d#/dev/}/queue
+id=$(nvme id-ns "$d")
+for field in 'nsfeat *: 0x11' 'npwg *: 7' 'npwa *: 7' 'npdg *: 7' 'npda *: 7' 'nows *: 7' 'dlfeat *: 9'; do
+    contains "id-ns" "$id" "^$field$"
+done
+same "logical_block_size" "$(cat "$queue/logical_block_size")" 512
+same "minimum_io_size" "$(cat "$queue/minimum_io_size")" 4096
+same "optimal_io_size" "$(cat "$queue/optimal_io_size")" 4096
+# A whole physical block is no atomic write, which Linux takes it for.
+same "physical_block_size" "$(cat "$queue/physical_block_size")" 512
+same "discard_granularity" "$(cat "$queue/discard_granularity")" 4096
+blocks_in_use() { printf '%d\n' "$(nvme id-ns "$d" | sed -n 's/^nuse *: *//p')"; }
+uses_less_than() { [ "$(blocks_in_use)" -lt "$1" ]; }
+uses_at_least() { [ "$(blocks_in_use)" -ge "$1" ]; }
+eventually 10 uses_at_least 2048 || fail "NUSE $(blocks_in_use)"
+uses_less_than 4096 || fail "NUSE $(blocks_in_use) of a sparse file"
+# Linux lets a target deallocate (DEAC) where the blocks read as zeroes then.
+before=$(stat -c %b /tmp/big/small)
+expect "zeroes that may be holes" fallocate --punch-hole --offset 0 --length 1MiB "$d"
+[ "$(stat -c %b /tmp/big/small)" -le $((before - 2000)) ] || fail "$(stat -c %b /tmp/big/small) blocks, $before before"
+expect "zeroes" stored "$d" 0 "$(zeroes 1048576)"
+eventually 10 uses_less_than 2048 || fail "NUSE $(blocks_in_use)"
+
+step "more than a file system can hold"
+refused '100 TiB is more than its file system can hold as one file, which is 16383 GiB' 2 file /tmp/big/two --size "100 TiB"
+[ ! -e /tmp/big/two ] || fail "the file is there"
+if out=$(check 'path = "/tmp/big/two"' 'size = "100 TiB"'); then fail "check: $out"; fi
+contains "check" "$out" '100 TiB is more than its file system'
+out=$(check 'path = "/tmp/big/two"' 'size = "10 TiB"') || fail "check: $out"
+contains "check" "$out" 'warning: file system /tmp/big is overcommitted: 1 file .* take (10 TiB|1[0-9]+ GiB), and [0-9]+ MiB are free'
+out=$(add 2 file /tmp/big/two --size "1 TiB" --block-size 4096) || fail "namespace add: $out"
+contains "the answer" "$out" 'Warning: file system /tmp/big is overcommitted: 2 files'
+contains "the log" "$(log)" 'WARN .*file system /tmp/big is overcommitted: 2 files'
+contains "status" "$(sluice status)" '^/tmp/big +2 '
+over=$(metric 'sluicegate_file_system_overcommit_bytes.*mount="\/tmp\/big"')
+[ "${over:-0}" -gt $((1023 << 30)) ] || fail "overcommit: ${over:-none}"
+
+step "a host fills the file system"
+d2=$(disk $T1 2)
+if out=$(timeout 60 dd if=/dev/zero of="$d2" bs=1M count=512 oflag=direct 2>&1); then fail "all was written: $out"; fi
+contains "the host's error" "$out" 'No space left on device'
+same "the controller" "$(controller_state $T1)" live
+disconnect $T1
+removed 2
+removed 1
+rm /tmp/big/two
+umount /tmp/big
+losetup -d "$big"
+rm /tmp/sectors
 
 step "an NVMe device by either of its names"
 device=$(nvme_device 64 512)

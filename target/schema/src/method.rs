@@ -89,7 +89,9 @@ methods! {
         "",
         "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes \
          survive a restart; `namespaces_unavailable`, `namespaces_with_errors`: numbers of \
-         namespaces in these states; `problems`: a line for each.";
+         namespaces in these states; `problems`: a line for each; `file_systems`: those that \
+         files of namespaces are on, with `mount`, `files`, and in bytes `may_take` (what the \
+         files may still take), `free` and `overcommit` (what they may take beyond that).";
     Connections "connections" shows (params::Nothing) -> Vec<answer::Connection>,
         "",
         "One object for each connection.";
@@ -131,7 +133,8 @@ methods! {
         -> answer::Changed<answer::NamespaceAdded>,
         "`subsystem`, and as `[[subsystem.namespace]]`; a missing file with a `size` is created. \
          `force`: a device that holds a file system or other data is served",
-        "`subsystem`, `nsid`, `uuid`";
+        "`subsystem`, `nsid`, `uuid`; `warnings`: what the operator should know of the file or \
+         device, left out where there is nothing";
     NamespaceRemove "namespace.remove" changes (params::NamespaceRemove)
         -> answer::Changed<answer::NamespaceName>,
         "`subsystem`, `nsid`, `force`",
@@ -139,7 +142,7 @@ methods! {
     NamespaceResize "namespace.resize" changes (params::NamespaceResize)
         -> answer::Changed<answer::NamespaceResized>,
         "`subsystem`, `nsid`, `size` (left out: the present size of the file or device), `force`",
-        "`subsystem`, `nsid`, `size` in bytes";
+        "`subsystem`, `nsid`, `size` in bytes, `warnings` as of `namespace.add`";
     NamespaceRetry "namespace.retry" changes (params::NamespaceRetry) -> Vec<answer::NamespaceRow>,
         "`subsystem`, `nsid` (both may be left out: all)",
         "The namespaces that were not available, as in `namespace.list`, after another try to \

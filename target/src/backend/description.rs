@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fabric::controller::{PreferredSizes, UsedBlocks};
 use fabric::nvm::BlockFormat;
 
 /// The abilities of a backend, which hosts learn from Identify.
@@ -14,6 +15,8 @@ pub struct Abilities {
     pub deallocate: bool,
     /// Whether deallocated blocks read as zeroes.
     pub zeroes_after_deallocate: bool,
+    /// Whether Write Zeroes deallocates where the host allows it.
+    pub write_zeroes_deallocates: bool,
     /// Whether Write Zeroes is supported.
     pub write_zeroes: bool,
     /// Whether Compare is supported.
@@ -39,6 +42,12 @@ pub struct Description {
     pub format: BlockFormat,
     /// The backend's abilities.
     pub abilities: Abilities,
+    /// The sizes that the file or device prefers; `None` where they are not known.
+    pub preferred: Option<PreferredSizes>,
+    /// The blocks in use of a backend that takes space as it is written; `None` of others.
+    pub used: Option<UsedBlocks>,
+    /// What the operator should know of how the file or device is used, in words.
+    pub notice: Option<String>,
     /// Identify Namespace data of the real device behind passthrough.
     pub identify: Option<Box<[u8; 4096]>>,
     /// Identify Controller data of the real device behind passthrough.

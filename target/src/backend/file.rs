@@ -4,20 +4,23 @@
 use std::fs::File;
 use std::io::{Error, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
+use fabric::controller::UsedBlocks;
 use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
+use nix::fcntl::{FallocateFlags, fallocate};
 use sluice_core::ZEROES;
 
 use super::queued::split;
 use super::source::{FileOptions, Source};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Place, Queued, Style, Unit, look,
+    Memory, Opening, Outcome, Place, Queued, Style, Unit, direct, look, preferred, source, sysfs,
 };
 
 /// Largest read or write submitted as one entry, in bytes.
@@ -59,21 +62,27 @@ impl FileDisk {
         let fail = |why: &dyn std::fmt::Display| BackendError::new(path.display(), why);
         let source = Source::open(path, options, opening)?;
         let (is_device, size) = (source.is_device, source.size);
-        let native =
-            if is_device { device_block_size(&source.file).map_err(|e| fail(&e))? } else { 512 };
-        let block_size = options.block_size.unwrap_or(if is_device { native } else { 4096 });
-        if block_size < native || !matches!(block_size, 512 | 4096) {
-            return Err(fail(&format!(
-                "block_size = {block_size} cannot be served: the device's blocks have {native} \
-                 bytes, hosts take 512 or 4096"
-            )));
-        }
+        let block_size =
+            block_size(&source.file, is_device, options.block_size).map_err(|why| fail(&why))?;
         let format = BlockFormat::plain(u64::from(block_size)).map_err(|e| fail(&e))?;
         let blocks = format.blocks(options.size.map_or(size, |s| s.min(size)));
         if blocks == 0 {
             return Err(fail(&format!("its {size} bytes hold no whole block; give a size")));
         }
-        let is_direct = options.direct && source.go_direct(path, block_size);
+        let (is_direct, notice) =
+            match options.direct.then(|| direct::turn_on(&source.file, block_size)) {
+                Some(Err(obstacle)) => (false, Some(obstacle.to_string())),
+                Some(Ok(())) => (true, None),
+                None => (false, None),
+            };
+        if let Some(notice) = &notice {
+            tracing::warn!(path = %path.display(), "{notice}");
+        }
+        let can_punch = can_punch(&source, options.read_only);
+        let used = (!is_device && can_punch).then(UsedBlocks::default);
+        if let Some(used) = &used {
+            used.set(used_blocks(&source.file, format));
+        }
         let description = Description {
             kind: if is_device { "block" } else { "file" },
             path: Some(path.to_owned()),
@@ -84,11 +93,16 @@ impl FileDisk {
             abilities: Abilities {
                 volatile_cache: true,
                 deallocate: true,
-                zeroes_after_deallocate: !is_device,
+                // A hole that is punched reads as zeroes, on a device too.
+                zeroes_after_deallocate: can_punch,
+                write_zeroes_deallocates: can_punch,
                 write_zeroes: true,
                 compare: true,
                 verify: true,
             },
+            preferred: preferred::sizes(preferred::limits(&source.file), block_size),
+            used,
+            notice,
             identify: None,
             controller: None,
         };
@@ -98,7 +112,7 @@ impl FileDisk {
             source,
             registered: AtomicBool::new(is_direct),
             zero_with: AtomicU8::new(ZERO_RANGE),
-            no_holes: AtomicBool::new(false),
+            no_holes: AtomicBool::new(!can_punch),
         })
     }
 
@@ -115,11 +129,18 @@ impl FileDisk {
         (&self.source.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(self.name(), e))
     }
 
-    /// Plans Write Zeroes. Zeroes are written where no better way is left, or where they must be on
-    /// media (fallocate knows no FUA).
-    fn plan_zeroes(&self, range: LbaRange, fua: bool, units: &mut Vec<Unit>) -> Memory {
+    /// Plans Write Zeroes. Where the host allows it, a hole is punched. Zeroes are written where no
+    /// better way is left, or where they must be on media (fallocate knows no FUA).
+    fn plan_zeroes(
+        &self,
+        range: LbaRange,
+        (deallocate, fua): (bool, bool),
+        units: &mut Vec<Unit>,
+    ) -> Memory {
         let (offset, length) = (range.offset(self.format()), range.bytes(self.format()));
-        let way = self.zero_with.load(Relaxed);
+        let best = self.zero_with.load(Relaxed);
+        let punch = deallocate && best == ZERO_RANGE && !self.no_holes.load(Relaxed);
+        let way = if punch { PUNCH_HOLE } else { best };
         if way == WRITE || fua {
             split(units, offset, length, ZEROES as u64);
             for unit in units {
@@ -197,12 +218,68 @@ impl FileDisk {
             IoCommand::WriteZeroes { .. } if refused && unit.at >= FALLOCATE => {
                 // Other commands in flight may be refused too: only the first changes the way.
                 let way = u8::try_from(unit.at - FALLOCATE).unwrap_or(PUNCH_HOLE);
+                if way == PUNCH_HOLE {
+                    self.no_holes.store(true, Relaxed);
+                }
                 let _ = self.zero_with.compare_exchange(way, way + 1, Relaxed, Relaxed);
                 Outcome::Replan
             }
             _ => self.failure(job, unit, errno, Status::WRITE_FAULT),
         }
     }
+}
+
+/// Returns the block size of a namespace on a file or device. `configured` is `block_size`.
+///
+/// # Errors
+/// The device cannot be read and written in such blocks, or hosts take no such blocks.
+pub(super) fn block_size(
+    file: &File,
+    is_device: bool,
+    configured: Option<u32>,
+) -> Result<u32, String> {
+    let native = is_device.then(|| device_block_size(file)).transpose();
+    choose_block_size(native.map_err(|error| error.to_string())?, configured)
+}
+
+/// Returns the block size of a namespace on a device with blocks of `native` bytes, or on a file.
+fn choose_block_size(native: Option<u32>, configured: Option<u32>) -> Result<u32, String> {
+    let Some(native) = native else { return Ok(configured.unwrap_or(4096)) };
+    match configured.unwrap_or(native) {
+        wanted @ (512 | 4096) if wanted >= native => Ok(wanted),
+        wanted => {
+            let remedy = match native {
+                ..=4096 => "give block_size = 4096, or leave it out",
+                _ => "such a device cannot be served",
+            };
+            Err(format!(
+                "block_size = {wanted} cannot be served: the device's blocks have {native} bytes, \
+                 hosts take 512 or 4096; {remedy}"
+            ))
+        }
+    }
+}
+
+/// Says whether blocks of an open file or device can be given back, so that they read as zeroes.
+fn can_punch(source: &Source, read_only: bool) -> bool {
+    if read_only {
+        return false;
+    }
+    if source.is_device {
+        let number = source.file.metadata().map(|found| found.rdev());
+        return number.is_ok_and(|number| sysfs::queue(number).most_zeroes > 0);
+    }
+    // There is nothing behind a file's end: a file system that can punch holes changes nothing.
+    let beyond = source.size.next_multiple_of(4096).try_into();
+    let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    beyond.is_ok_and(|offset| fallocate(&source.file, mode, offset, 4096).is_ok())
+}
+
+/// Returns the number of blocks of a format for which a file takes space.
+fn used_blocks(file: &File, format: BlockFormat) -> u64 {
+    // `st_blocks` counts 512 bytes, whatever the file system's blocks are.
+    let bytes = file.metadata().map_or(0, |found| found.blocks().saturating_mul(512));
+    bytes.div_ceil(u64::from(format.data_bytes()))
 }
 
 /// Returns the logical block size of a block device in bytes.
@@ -233,6 +310,9 @@ impl Backend for FileDisk {
             let size = self.present_size().ok()?;
             return look::at_device(path, size, self.format().bytes(self.health.blocks()));
         }
+        if let Some(used) = &self.description.used {
+            used.set(used_blocks(&self.source.file, self.format()));
+        }
         look::at_file(path, &self.source.file, self.format().bytes(self.health.blocks()))
     }
 
@@ -253,7 +333,8 @@ impl Backend for FileDisk {
                 let why = format!("the device has {size} bytes: give at most that");
                 return Err(BackendError::new(&name, why));
             }
-            self.source.file.set_len(bytes).map_err(|e| BackendError::new(&name, e))?;
+            let path = self.description.path.as_deref().unwrap_or(Path::new("?"));
+            source::grow(path, &self.source.file, bytes)?;
         }
         self.health.set_blocks(blocks);
         Ok(blocks)
@@ -284,7 +365,9 @@ impl Queued for FileDisk {
                 units.push(Unit { offset: 0, length: 0, at: 0 });
                 Ok(Memory::None)
             }
-            IoCommand::WriteZeroes { range, fua, .. } => Ok(self.plan_zeroes(*range, *fua, units)),
+            IoCommand::WriteZeroes { range, deallocate, fua } => {
+                Ok(self.plan_zeroes(*range, (*deallocate, *fua), units))
+            }
             IoCommand::DatasetManagement { deallocate: false, .. } => Ok(Memory::None),
             IoCommand::DatasetManagement { .. } => self.plan_holes(job.data, units),
             IoCommand::Deallocate { range } => {
@@ -370,3 +453,7 @@ impl Queued for FileDisk {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

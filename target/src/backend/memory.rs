@@ -47,6 +47,7 @@ impl Memory {
             volatile_cache: false,
             deallocate: true,
             zeroes_after_deallocate: true,
+            write_zeroes_deallocates: true,
             write_zeroes: true,
             compare: true,
             verify: true,
@@ -59,6 +60,9 @@ impl Memory {
             seeks: None,
             format,
             abilities,
+            preferred: None,
+            used: None,
+            notice: None,
             identify: None,
             controller: None,
         };

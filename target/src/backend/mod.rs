@@ -13,12 +13,16 @@
 //!   for clients of one-sided RDMA.
 //! - `source`, `claim`, `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or
 //!   device, its holders, its content, its earlier state and its faults.
+//! - `direct`, `preferred`, `file_size`: the sizes that direct I/O takes, that a file or device prefers,
+//!   and that a file may have.
 
 mod claim;
 mod description;
+mod direct;
 mod error;
 mod errors;
 mod file;
+mod file_size;
 mod health;
 mod holders;
 mod identity;
@@ -33,6 +37,7 @@ mod opening;
 mod passthrough;
 mod pmem;
 mod pmem_open;
+mod preferred;
 mod probe;
 mod queued;
 mod region;

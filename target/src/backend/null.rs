@@ -79,6 +79,7 @@ impl Null {
         let abilities = Abilities {
             deallocate: true,
             zeroes_after_deallocate: true,
+            write_zeroes_deallocates: true,
             write_zeroes: true,
             verify: true,
             ..Abilities::default()
@@ -91,6 +92,9 @@ impl Null {
             seeks: None,
             format,
             abilities,
+            preferred: None,
+            used: None,
+            notice: None,
             identify: None,
             controller: None,
         };

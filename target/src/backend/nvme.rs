@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fabric::controller::UsedBlocks;
 use fabric::nvm::{BlockFormat, DSM_RANGE_BYTES, IoCommand, LbaRange};
 use fabric::nvme::Status;
-use fabric::nvme::identify::IdentifyNamespace;
+use fabric::nvme::identify::{IdentifyNamespace, NSFEAT_THINP};
 use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 
@@ -99,13 +100,22 @@ impl NvmeDisk {
                 deallocate: oncs >> 2 & 1 == 1,
                 // DLFEAT 2:0 = 001b.
                 zeroes_after_deallocate: byte(&identify[..], 33) & 0b111 == 1,
+                // DLFEAT 3.
+                write_zeroes_deallocates: byte(&identify[..], 33) >> 3 & 1 == 1,
                 write_zeroes: oncs >> 3 & 1 == 1,
                 compare: oncs & 1 == 1,
                 verify: oncs >> 7 & 1 == 1,
             },
+            // Hosts have the device's own.
+            preferred: None,
+            used: is_thin(&identify).then(UsedBlocks::default),
+            notice: None,
             identify: Some(identify),
             controller: Some(controller),
         };
+        if let (Some(used), Some(identify)) = (&description.used, &description.identify) {
+            used.set(used_blocks(identify));
+        }
         let passthrough = Passthrough::new(nsid, format, forward_class);
         let health = Health::new(blocks);
         let (refusal_logged, registered) = (AtomicBool::new(false), AtomicBool::new(true));
@@ -213,6 +223,17 @@ fn blocks(identify: Option<&[u8; 4096]>) -> u64 {
     identify.and_then(|data| data.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
+/// Says whether a device provisions thinly: NSFEAT (byte 24), bit 0.
+fn is_thin(identify: &[u8; 4096]) -> bool {
+    byte(identify, 24) & NSFEAT_THINP != 0
+}
+
+/// Reads NUSE, bytes 23:16 of Identify Namespace.
+fn used_blocks(identify: &[u8; 4096]) -> u64 {
+    let identify: &IdentifyNamespace = zerocopy::transmute_ref!(identify);
+    identify.nuse.get()
+}
+
 /// Reads the format in use.
 ///
 /// # Errors
@@ -266,7 +287,15 @@ impl Backend for NvmeDisk {
 
     fn look(&self) -> Option<Finding> {
         let path = self.description.path.as_deref()?;
-        (!path.exists()).then(|| Finding::Gone(self.gone()))
+        if !path.exists() {
+            return Some(Finding::Gone(self.gone()));
+        }
+        if let Some(used) = &self.description.used
+            && let Ok(identify) = nvme_uapi::identify(&self.device, 0, self.passthrough.nsid)
+        {
+            used.set(used_blocks(&identify));
+        }
+        None
     }
 
     fn present_blocks(&self) -> Result<u64, BackendError> {

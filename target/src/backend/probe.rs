@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,14 +12,30 @@ use pmem::region::device_bytes;
 
 use super::claim::{Claim, Claimant};
 use super::nvme::NvmeDisk;
-use super::{Backend, BackendError, Opening, pmem_open, seen};
+use super::{Backend, BackendError, Opening, direct, file as disk, file_size, pmem_open, seen};
 use crate::config;
 
 /// A file or device that could be opened. The file or device stays claimed until this is dropped,
 /// so that a second namespace on it is noticed.
 #[derive(Debug)]
 pub struct Probed {
+    /// What the operator should know of how the file or device will be used, in words.
+    pub notice: Option<String>,
     _held: Option<Held>,
+}
+
+/// The configuration of a file or device, as far as the file or device decides whether it fits.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// `size` in bytes; `None` where the file or device decides.
+    size: Option<u64>,
+    create: bool,
+    /// Whether the file or device is mapped.
+    memory: bool,
+    /// `block_size`; `None` where the device decides.
+    block_size: Option<u32>,
+    /// Whether direct I/O is wanted.
+    direct: bool,
 }
 
 /// The claim on a file or device.
@@ -40,50 +56,61 @@ pub fn probe(
     opening: &Opening<'_>,
 ) -> Result<Probed, BackendError> {
     let held = match backend {
-        config::Backend::Null { .. } | config::Backend::Memory { .. } => None,
+        config::Backend::Null { .. } | config::Backend::Memory { .. } => (None, None),
         config::Backend::Nvme { device, forward_class } => {
             let disk = NvmeDisk::open(device, read_only, *forward_class, opening)?;
-            Some(Held::Disk(Arc::new(disk)))
+            (Some(Held::Disk(Arc::new(disk))), None)
         }
-        config::Backend::File { path, size, create, .. }
-        | config::Backend::Pmem { path, size, create, .. } => {
+        config::Backend::File { path, size, create, block_size, direct } => {
             let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
-            let memory = matches!(backend, config::Backend::Pmem { .. });
-            file(claimant, opening, *size, *create, memory)?.map(Held::Claim)
+            let (size, create, block_size, direct) = (*size, *create, *block_size, *direct);
+            let wanted = Wanted { size, create, memory: false, block_size, direct };
+            let (claim, notice) = file(claimant, opening, wanted)?;
+            (claim.map(Held::Claim), notice)
+        }
+        config::Backend::Pmem { path, size, create, .. } => {
+            let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
+            let (size, create) = (*size, *create);
+            let wanted = Wanted { size, create, memory: true, block_size: None, direct: false };
+            let (claim, notice) = file(claimant, opening, wanted)?;
+            (claim.map(Held::Claim), notice)
         }
     };
-    Ok(Probed { _held: held })
+    let (held, notice) = held;
+    Ok(Probed { notice, _held: held })
 }
 
-/// Claims a file or device; `None` stands for a file that opening would create. `memory` says that it
-/// is mapped.
+/// A claim, of a file or device that is there, and what the operator should know of it.
+type Looked = (Option<Arc<Claim>>, Option<String>);
+
+/// Claims a file or device, and checks that it takes what is wanted; there is no claim of a file that
+/// opening would create.
 fn file(
     claimant: Claimant<'_>,
     opening: &Opening<'_>,
-    size: Option<u64>,
-    create: bool,
-    memory: bool,
-) -> Result<Option<Arc<Claim>>, BackendError> {
-    let path = claimant.path;
+    wanted: Wanted,
+) -> Result<Looked, BackendError> {
+    let (path, size) = (claimant.path, wanted.size);
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let folder = path.parent().filter(|folder| create && folder.is_dir());
+            let folder = path.parent().filter(|folder| wanted.create && folder.is_dir());
             let folder = folder.ok_or_else(|| seen::missing(path, opening.seen, size))?;
             opening.claims.plan(claimant)?;
             may_write(folder).map_err(|error| BackendError::io(path, &error))?;
-            return Ok(None);
+            return Ok((None, unnamed(path, folder, wanted)?));
         }
         Err(error) => return Err(BackendError::io(path, &error)),
     };
     let fail = |error: std::io::Error| BackendError::io(path, &error);
-    if memory && !found.is_file() {
-        return memory_device(claimant, opening, &found).map(Some);
+    if wanted.memory && !found.is_file() {
+        return Ok((Some(memory_device(claimant, opening, &found)?), None));
     }
     if found.file_type().is_block_device() {
         let claim = opening.claims.block(claimant, path, found.rdev())?;
-        claim.open(claimant.writes).map_err(fail)?;
-        return Ok(Some(claim));
+        let device = claim.open(claimant.writes).map_err(fail)?;
+        let notice = fits(path, &device, true, wanted)?;
+        return Ok((Some(claim), notice));
     }
     if !found.is_file() {
         let why = "neither a regular file nor a block device";
@@ -91,11 +118,43 @@ fn file(
     }
     let file = OpenOptions::new().read(true).write(claimant.writes).open(path).map_err(fail)?;
     let claim = opening.claims.file(claimant, &file)?;
+    let notice = fits(path, &file, false, wanted)?;
     let bytes = length(file).map_err(fail)?;
     if bytes == 0 && (size.is_none() || !claimant.writes) {
         return Err(BackendError::new(path.display(), "it is empty; give a size"));
     }
-    Ok(Some(claim))
+    Ok((Some(claim), notice))
+}
+
+/// Checks that a file or device takes the size and the blocks that are wanted. Returns what the operator
+/// should know.
+///
+/// # Errors
+/// It does not.
+fn fits(
+    path: &Path,
+    file: &File,
+    is_device: bool,
+    wanted: Wanted,
+) -> Result<Option<String>, BackendError> {
+    if let Some(size) = wanted.size.filter(|_| !is_device) {
+        file_size::check(path, file, size)?;
+    }
+    if wanted.memory {
+        return Ok(None);
+    }
+    let block_size = disk::block_size(file, is_device, wanted.block_size)
+        .map_err(|why| BackendError::new(path.display(), why))?;
+    let obstacle = wanted.direct.then(|| direct::turn_on(file, block_size).err()).flatten();
+    Ok(obstacle.map(|obstacle| obstacle.to_string()))
+}
+
+/// Checks the same of a file that opening would create, by a file without a name in its folder, which
+/// goes at once. Some file systems have none: there opening tells.
+fn unnamed(path: &Path, folder: &Path, wanted: Wanted) -> Result<Option<String>, BackendError> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder);
+    file.map_or(Ok(None), |file| fits(path, &file, false, wanted))
 }
 
 /// Claims a device of persistent memory.

@@ -2,16 +2,13 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-
 use super::claim::{Claim, Claimant};
 use super::seen::{self, Present};
-use super::{BackendError, Opening, signature, sysfs};
-use crate::mapping::Mapping;
+use super::{BackendError, Opening, file_size, signature, sysfs};
 use crate::{access, files};
 
 /// Settings of a file namespace, as configured.
@@ -149,28 +146,6 @@ impl Source {
         }
         made
     }
-
-    /// Turns O_DIRECT on where a read of one block works with it. Returns whether it is on.
-    pub(super) fn go_direct(&self, path: &Path, block_size: u32) -> bool {
-        let attempt = || -> Result<(), Error> {
-            let flags = OFlag::from_bits_retain(fcntl(&self.file, FcntlArg::F_GETFL)?);
-            fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT))?;
-            let page = Mapping::anonymous(4096)?;
-            // SAFETY: nobody else has this mapping.
-            let bytes = unsafe { page.slice_mut(0, block_size as usize) };
-            self.file.read_exact_at(bytes, 0).inspect_err(|_| {
-                let _ = fcntl(&self.file, FcntlArg::F_SETFL(flags));
-            })
-        };
-        let attempt = attempt();
-        if let Err(error) = &attempt {
-            tracing::warn!(
-                path = %path.display(), block_size, %error,
-                "O_DIRECT does not work here: the page cache is used (a larger block_size may help)"
-            );
-        }
-        attempt.is_ok()
-    }
 }
 
 /// Says whether the folder of a file is there.
@@ -178,7 +153,9 @@ fn has_folder(path: &Path) -> bool {
     path.parent().is_none_or(|folder| folder.as_os_str().is_empty() || folder.is_dir())
 }
 
-fn grow(path: &Path, file: &File, size: u64) -> Result<(), BackendError> {
+/// Grows a file. Its new blocks take no space until they are written.
+pub(super) fn grow(path: &Path, file: &File, size: u64) -> Result<(), BackendError> {
+    file_size::check(path, file, size)?;
     file.set_len(size).map_err(|error| {
         BackendError::new(path.display(), format!("cannot grow it to {size} bytes: {error}"))
     })

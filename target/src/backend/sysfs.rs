@@ -68,6 +68,53 @@ fn rotational(folder: &Path) -> Option<bool> {
     }
 }
 
+/// The sizes that a disk's queue has, in bytes; 0 where the kernel says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Queue {
+    /// The smallest block that the disk addresses.
+    pub(super) logical_block: u64,
+    /// The smallest block that the disk writes without a read.
+    pub(super) physical_block: u64,
+    /// The smallest preferred write.
+    pub(super) least_io: u64,
+    /// The preferred write of an array: a stripe.
+    pub(super) optimal_io: u64,
+    /// The unit of deallocation.
+    pub(super) discard_granularity: u64,
+    /// The most zeroes that one command writes without their data; 0: the disk has no such command.
+    pub(super) most_zeroes: u64,
+    /// The bytes by which the device's start is off the physical blocks.
+    pub(super) offset: u64,
+}
+
+/// Reads the queue of a block device; a partition has its disk's.
+pub(super) fn queue(device: u64) -> Queue {
+    queue_of(&block(device))
+}
+
+fn queue_of(folder: &Path) -> Queue {
+    let disk = disk_of(folder).unwrap_or_else(|| folder.to_owned());
+    let number = |path: PathBuf| read(&path).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let setting = |key: &str| number(disk.join("queue").join(key));
+    Queue {
+        logical_block: setting("logical_block_size"),
+        physical_block: setting("physical_block_size"),
+        least_io: setting("minimum_io_size"),
+        optimal_io: setting("optimal_io_size"),
+        discard_granularity: setting("discard_granularity"),
+        most_zeroes: setting("write_zeroes_max_bytes"),
+        offset: number(folder.join("alignment_offset")),
+    }
+}
+
+/// Returns the logical block size of the disk which a file lies on, or which a block device is part of;
+/// `None` where the kernel does not know.
+pub(super) fn sector(file: &File) -> Option<u32> {
+    let found = file.metadata().ok()?;
+    let device = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
+    u32::try_from(queue(device).logical_block).ok().filter(|&bytes| bytes > 0)
+}
+
 /// Returns the partitions of a disk.
 pub(super) fn partitions(device: u64) -> Vec<u64> {
     let entries = std::fs::read_dir(block(device)).into_iter().flatten().flatten();
@@ -178,6 +225,20 @@ mod tests {
         for device in ["8:0", "8:1", "8:2"] {
             assert_eq!(rotational(&sys.path().join("dev/block").join(device)), None);
         }
+    }
+
+    #[test]
+    fn a_partition_has_the_queue_of_its_disk_and_an_offset_of_its_own() {
+        let sys = disk(None);
+        let at = |path: &str| sys.path().join(path);
+        write(at("devices/sda/queue/physical_block_size"), "4096\n").unwrap();
+        write(at("devices/sda/queue/logical_block_size"), "512\n").unwrap();
+        write(at("devices/sda/sda1/alignment_offset"), "3584\n").unwrap();
+        let whole = queue_of(&at("dev/block/8:0"));
+        let expected = Queue { logical_block: 512, physical_block: 4096, ..Queue::default() };
+        assert_eq!(whole, expected);
+        assert_eq!(queue_of(&at("dev/block/8:1")), Queue { offset: 3584, ..expected });
+        assert_eq!(queue_of(&at("dev/block/8:2")), Queue::default());
     }
 
     /// The kernel of the machine that runs the tests is asked too, where its disks are in `/sys`.

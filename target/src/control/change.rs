@@ -129,7 +129,8 @@ impl Control {
         let object = ObjectId::Namespace(nqn.clone(), nsid);
         self.change(&mut live, &object, add, |engine| engine.add_namespace(&nqn, &namespace))?;
         let uuid = namespace.uuid.map(|uuid| uuid.to_string());
-        Ok(self.done(NamespaceAdded { subsystem: nqn, nsid, uuid }))
+        let warnings = self.engine().namespace_warnings(&nqn, nsid);
+        Ok(self.done(NamespaceAdded { subsystem: nqn, nsid, uuid, warnings }))
     }
 
     pub(super) fn namespace_remove(
@@ -164,7 +165,8 @@ impl Control {
         let object = ObjectId::Namespace(nqn.clone(), nsid);
         let act = |engine: &dyn Engine| engine.resize_namespace(&nqn, nsid, size);
         let size = self.change(&mut live, &object, resize, act)?;
-        Ok(self.done(NamespaceResized { subsystem: nqn, nsid, size }))
+        let warnings = self.engine().namespace_warnings(&nqn, nsid);
+        Ok(self.done(NamespaceResized { subsystem: nqn, nsid, size, warnings }))
     }
 
     pub(super) fn listener_add(&self, params: &Value) -> Answer<ListenerName> {

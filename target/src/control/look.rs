@@ -43,6 +43,7 @@ impl Control {
             protocol_errors: statistics.protocol_errors,
             keep_alive_expired: statistics.keep_alive_expired,
             reactors: statistics.reactors.iter().map(reactor).collect(),
+            file_systems: engine.file_systems(),
         }
     }
 

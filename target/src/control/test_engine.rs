@@ -14,9 +14,9 @@ use crate::config::{
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
-    EngineError, FlowState, LinkClassState, LinkState, ListenerState, Loss, NamespaceState,
-    NetworkState, PmemState, QosState, ReactorState, RegionClient, RegionFacts, RegionState,
-    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    EngineError, FileSystem, FlowState, LinkClassState, LinkState, ListenerState, Loss,
+    NamespaceState, NetworkState, PmemState, QosState, ReactorState, RegionClient, RegionFacts,
+    RegionState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use crate::host_keys::{HostKeys, differing};
 use crate::workloads::WorkloadKey;
@@ -26,6 +26,8 @@ use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
 #[derive(Debug, Default)]
 pub(crate) struct TestEngine {
     pub(crate) config: Mutex<Config>,
+    /// The file systems that files of namespaces are on.
+    pub(crate) file_systems: Mutex<Vec<FileSystem>>,
     /// The message with which the next change is refused.
     pub(crate) refuse: Mutex<Option<String>>,
     /// The number of changes that succeed before one is refused.
@@ -377,6 +379,14 @@ impl Engine for TestEngine {
         let config = self.config.lock().unwrap();
         let open = |listener: &Listener| ListenerState { listener: listener.clone(), closed: None };
         config.listeners.iter().map(open).collect()
+    }
+
+    fn file_systems(&self) -> Vec<FileSystem> {
+        self.file_systems.lock().unwrap().clone()
+    }
+
+    fn namespace_warnings(&self, _: &str, _: u32) -> Vec<String> {
+        Vec::new()
     }
 
     fn subsystems(&self) -> Vec<SubsystemState> {

@@ -8,7 +8,9 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use crate::engine::{Availability, ConnectionState, ReactorState, Statistics, SubsystemState};
+use crate::engine::{
+    Availability, ConnectionState, FileSystem, ReactorState, Statistics, SubsystemState,
+};
 use crate::workloads::WorkloadKey;
 use sluice_core::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
@@ -225,6 +227,28 @@ impl<'a> Families<'a> {
         });
         let help = "Commands in a reactor that were not completed at once, by state";
         self.gauges("reactor_commands", help, None, commands)
+    }
+
+    /// Writes the families of the file systems that files of namespaces are on.
+    pub(super) fn file_systems(&mut self, all: &[FileSystem]) -> Result<(), Error> {
+        let each = |pick: Pick<FileSystem>| {
+            all.iter().map(move |of| (vec![("mount", of.mount.clone())], pick(of)))
+        };
+        for (name, help, pick) in [
+            (
+                "file_system_free",
+                "Free space of a file system that files of namespaces are on",
+                (|of| of.free) as Pick<FileSystem>,
+            ),
+            (
+                "file_system_overcommit",
+                "Space that files of namespaces may still take beyond what is free",
+                |of| of.overcommit,
+            ),
+        ] {
+            self.gauges(name, help, Some(&Unit::Bytes), each(pick))?;
+        }
+        Ok(())
     }
 
     fn total(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {

@@ -53,6 +53,7 @@ impl Collector for EngineCollector {
         let connections = engine.connections();
         families.totals(&engine.statistics(), &connections)?;
         families.objects(&engine.subsystems())?;
+        families.file_systems(&engine.file_systems())?;
         families.qos(engine.qos_config().general.enabled, &engine.qos())?;
         families.network(&engine.network(), &connections)?;
         let served = engine.pmem_config().general.address.is_some();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::config::tests::parse;
 use crate::control::test_engine::TestEngine;
+use crate::engine::FileSystem;
 
 const DOCS: &str = include_str!("../../../docs/metrics.md");
 
@@ -23,6 +24,9 @@ fn text() -> String {
 
 fn text_of(config: &str) -> String {
     let engine = TestEngine::new(parse(config).unwrap());
+    let (mount, files, may_take, free, overcommit) = ("/srv".to_owned(), 1, 3, 2, 1);
+    let file_system = FileSystem { mount, files, may_take, free, overcommit };
+    engine.file_systems.lock().unwrap().push(file_system);
     Metrics::new(EngineHandle(Arc::new(engine))).text().unwrap()
 }
 

@@ -13,8 +13,8 @@ use crate::config::{
 };
 use crate::connections::Done;
 use crate::engine::{
-    ConnectionState, Engine, EngineError, ListenerState, Loss, NetworkState, PmemState, QosState,
-    Statistics, SubsystemState,
+    ConnectionState, Engine, EngineError, FileSystem, ListenerState, Loss, NetworkState, PmemState,
+    QosState, Statistics, SubsystemState,
 };
 use crate::host_keys::{self, HostKeys};
 use crate::reactor::mailbox::Message;
@@ -23,22 +23,30 @@ use crate::sync::lock;
 impl Engine for Runtime {
     fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
-        subsystems::add(&self.namespaces, subsystem)
+        let added = subsystems::add(&self.namespaces, subsystem);
+        self.namespaces.survey(true);
+        added
     }
 
     fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
-        subsystems::remove(&self.namespaces, nqn)
+        let removed = subsystems::remove(&self.namespaces, nqn);
+        self.namespaces.survey(true);
+        removed
     }
 
     fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
         let _one = lock(&self.shared.change);
-        self.namespaces.add(nqn, namespace)
+        let added = self.namespaces.add(nqn, namespace);
+        self.namespaces.survey(true);
+        added
     }
 
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
-        self.namespaces.remove(nqn, nsid)
+        let removed = self.namespaces.remove(nqn, nsid);
+        self.namespaces.survey(true);
+        removed
     }
 
     fn resize_namespace(
@@ -48,7 +56,9 @@ impl Engine for Runtime {
         size: Option<u64>,
     ) -> Result<u64, EngineError> {
         let _one = lock(&self.shared.change);
-        self.namespaces.resize(nqn, nsid, size)
+        let resized = self.namespaces.resize(nqn, nsid, size);
+        self.namespaces.survey(true);
+        resized
     }
 
     fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>) {
@@ -194,6 +204,14 @@ impl Engine for Runtime {
 
     fn subsystems(&self) -> Vec<SubsystemState> {
         subsystems::states(&self.namespaces)
+    }
+
+    fn file_systems(&self) -> Vec<FileSystem> {
+        self.namespaces.file_systems()
+    }
+
+    fn namespace_warnings(&self, nqn: &str, nsid: u32) -> Vec<String> {
+        self.namespaces.warnings(nqn, nsid)
     }
 
     fn connections(&self) -> Vec<ConnectionState> {

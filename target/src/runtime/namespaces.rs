@@ -1,8 +1,9 @@
 //! Namespaces that come, go and change: each with its device, its settings in the stages, and its
 //! image for hosts.
 
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arbitration::Class;
@@ -15,8 +16,10 @@ use crate::backend::{Backend, BackendError, WakeUp};
 use crate::backings::{Backings, Occasion};
 use crate::config::{self, Namespace};
 use crate::devices::Stats;
-use crate::engine::{EngineError, NamespaceState};
+use crate::engine::{EngineError, FileSystem, NamespaceState};
+use crate::file_systems::{self, SparseFile};
 use crate::shared::Shared;
+use crate::sync::lock;
 
 /// All namespaces, with their files and devices.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Namespaces {
     pub(super) table: Table,
     /// The keeper's wake-up, for errors of devices.
     pub(super) wake_up: Arc<WakeUp>,
+    /// The file systems that files of namespaces are on, as they were at the last look.
+    file_systems: Mutex<Vec<FileSystem>>,
 }
 
 impl Namespaces {
@@ -34,7 +39,8 @@ impl Namespaces {
     /// # Errors
     /// No file descriptor is left.
     pub(super) fn new(shared: Arc<Shared>, backings: Backings) -> std::io::Result<Self> {
-        Ok(Self { shared, backings, table: Table::default(), wake_up: WakeUp::new()? })
+        let (table, file_systems) = (Table::default(), Mutex::default());
+        Ok(Self { shared, backings, table, wake_up: WakeUp::new()?, file_systems })
     }
 
     /// Adds a namespace of the configuration, whether its device is there or not.
@@ -259,6 +265,42 @@ impl Namespaces {
             (!known.watch.is_open()).then(|| known.watch.state(now).1)
         });
         known.flatten().flatten()
+    }
+
+    /// Looks at the file systems that files of namespaces are on, and warns of those that are
+    /// overcommitted; `is_change` says that an operator has changed namespaces.
+    pub(super) fn survey(&self, is_change: bool) {
+        // Looking may block, and the answers to requests must not.
+        let files = self.table.written();
+        let files = files.iter().filter_map(|backend| SparseFile::of(backend, false));
+        let now = file_systems::sum(files);
+        let before = std::mem::replace(&mut *lock(&self.file_systems), now.clone());
+        for warning in file_systems::news(&before, &now, is_change) {
+            tracing::warn!("{warning}");
+        }
+    }
+
+    /// Returns the file systems at the last look.
+    pub(super) fn file_systems(&self) -> Vec<FileSystem> {
+        lock(&self.file_systems).clone()
+    }
+
+    /// Returns what the operator should know of a namespace's file or device: how it is used, and that
+    /// its file system is overcommitted.
+    pub(super) fn warnings(&self, nqn: &str, nsid: u32) -> Vec<String> {
+        let known = self.table.with(&(nqn.to_owned(), nsid), |known| {
+            (known.open, known.config.backend.clone(), known.config.read_only)
+        });
+        let Some((open, backend, read_only)) = known else { return Vec::new() };
+        let device = open.and_then(|id| self.shared.devices.get(id));
+        let notice = device.and_then(|device| device.backend.description().notice.clone());
+        let path = backend.path().unwrap_or(Path::new("?")).display();
+        let notice = notice.map(|notice| format!("{path}: {notice}"));
+        let own = SparseFile::of(&backend, read_only).map(|file| file_systems::sum([file]));
+        let mounts: Vec<String> = own.into_iter().flatten().map(|of| of.mount).collect();
+        let all = self.file_systems();
+        let shared = all.iter().filter(|of| mounts.contains(&of.mount));
+        notice.into_iter().chain(shared.filter_map(file_systems::warning)).collect()
     }
 
     fn lowest_free_nsid(&self, nqn: &str) -> u32 {

@@ -42,6 +42,7 @@ impl Recovery {
         }
         if look {
             table.nudge_changed(self.now());
+            self.namespaces.survey(false);
         }
         let now = self.now();
         for place in table.places(|_, known| known.watch.is_due(now)) {

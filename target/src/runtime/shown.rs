@@ -26,8 +26,8 @@ pub(super) fn open(
         nguid: namespace.nguid.unwrap_or_else(|| derived_nguid(uuid)),
         geometry: Geometry { format: description.format, blocks: backend.health().blocks() },
         features: features(description, namespace.read_only),
-        preferred: None,
-        used: None,
+        preferred: description.preferred,
+        used: description.used.clone(),
         hosts: namespace.hosts.clone(),
         backend: id,
         readiness: Readiness::Ready,
@@ -48,6 +48,7 @@ fn features(description: &Description, read_only: bool) -> NamespaceFeatures {
         (NamespaceFeatures::VERIFY, can.verify),
         (NamespaceFeatures::READ_ONLY, read_only),
         (NamespaceFeatures::ZEROES_AFTER_DEALLOCATE, can.zeroes_after_deallocate),
+        (NamespaceFeatures::WRITE_ZEROES_DEALLOCATES, can.write_zeroes_deallocates),
     ] {
         features.set(flag, set);
     }

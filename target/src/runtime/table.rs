@@ -11,7 +11,7 @@ use fabric::controller::BackendId;
 use sluice_core::stats::IoSnapshot;
 
 use crate::availability::Watch;
-use crate::config::Namespace;
+use crate::config::{Backend, Namespace};
 use crate::devices::{OpenDevice, Stats};
 use crate::store::Place;
 use crate::sync::lock;
@@ -128,6 +128,13 @@ impl Table {
                 self.with(&place, |known| known.watch.nudge(now));
             }
         }
+    }
+
+    /// Returns the backends that hosts may write to, as they are configured.
+    pub(super) fn written(&self) -> Vec<Backend> {
+        let all = lock(&self.0);
+        let written = all.values().filter(|known| !known.config.read_only);
+        written.map(|known| known.config.backend.clone()).collect()
     }
 
     /// Returns the operations of all namespaces.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use sluice_schema::answer::{
-    AnyHost, Connection, HostRights, Hosts, Listener, NamespaceResized, Reloaded, Status, Subsystem,
+    AnyHost, Connection, FileSystem, HostRights, Hosts, Listener, NamespaceResized, Reloaded,
+    Status, Subsystem,
 };
 use sluice_schema::{Call, Method, RDMA_BEFORE, Verb, call};
 
@@ -43,7 +44,8 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         Method::NamespaceAdd => {
             let added = of::<call::NamespaceAdd>(result)?.result;
             let (nsid, nqn, uuid) = (added.nsid, added.subsystem, or_dash(added.uuid));
-            format!("Added namespace {nsid} to {nqn} (UUID {uuid}).\n")
+            let done = format!("Added namespace {nsid} to {nqn} (UUID {uuid}).\n");
+            with_warnings(done, &added.warnings)
         }
         Method::NamespaceRemove => {
             let removed = of::<call::NamespaceRemove>(result)?.result;
@@ -170,6 +172,10 @@ fn status(status: &Status, room: Room) -> String {
     }
     text += "\n";
     text += &table.text("no reactors", room);
+    if !status.file_systems.is_empty() {
+        text += "\n";
+        text += &file_systems(&status.file_systems).text("", room);
+    }
     if has_wrong(status) {
         text += "\nNot right:\n";
     }
@@ -186,6 +192,17 @@ fn status(status: &Status, room: Room) -> String {
         text += &format!("  {problem}\n");
     }
     text
+}
+
+/// Shows what files of namespaces may still take of their file systems.
+fn file_systems(all: &[FileSystem]) -> Table {
+    let columns = [("FILE SYSTEM", Left), ("FILES", Right), ("MAY TAKE", Right), ("FREE", Right)];
+    let mut table = Table::new(&[&columns[..], &[("OVERCOMMIT", Right)]].concat());
+    for FileSystem { mount, files, may_take, free, overcommit } in all {
+        let sizes = [*may_take, *free, *overcommit].map(size);
+        table.row([mount.clone(), files.to_string()].into_iter().chain(sizes).collect());
+    }
+    table
 }
 
 /// Writes the changes that a reload has made, or with `only_checked` would make.
@@ -369,8 +386,17 @@ fn may(rights: &HostRights) -> String {
 }
 
 fn resized(namespace: &NamespaceResized) -> String {
-    let NamespaceResized { subsystem, nsid, size: bytes } = namespace;
-    format!("Namespace {nsid} of {subsystem} has {} now.\n", size(*bytes))
+    let NamespaceResized { subsystem, nsid, size: bytes, warnings } = namespace;
+    let done = format!("Namespace {nsid} of {subsystem} has {} now.\n", size(*bytes));
+    with_warnings(done, warnings)
+}
+
+/// Adds a line for each warning.
+fn with_warnings(mut text: String, warnings: &[String]) -> String {
+    for warning in warnings {
+        text += &format!("Warning: {warning}\n");
+    }
+    text
 }
 
 fn any_host(AnyHost { subsystem, allow_any_host }: &AnyHost) -> String {
@@ -410,6 +436,25 @@ mod tests {
         answer["problems"] = json!(["q/1: 3 errors of /dev/sdb since 12:00"]);
         let seen = text(Method::Status, &answer);
         assert!(seen.ends_with("Not right:\n  q/1: 3 errors of /dev/sdb since 12:00\n"), "{seen}");
+    }
+
+    #[test]
+    fn a_status_shows_file_systems_that_are_overcommitted() {
+        let mut answer = healthy();
+        assert!(!text(Method::Status, &answer).contains("OVERCOMMIT"));
+        answer["file_systems"] = json!([{"mount": "/srv", "files": 2, "may_take": 12u64 << 30,
+                                         "free": 10u64 << 30, "overcommit": 2u64 << 30}]);
+        let seen = text(Method::Status, &answer);
+        let row: Vec<&str> = seen.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(row, ["/srv", "2", "12", "GiB", "10", "GiB", "2", "GiB"], "{seen}");
+        assert!(!has_problems(&answer), "it may be on purpose");
+    }
+
+    #[test]
+    fn a_change_with_a_warning_says_both() {
+        let answer = json!({"subsystem": "q", "nsid": 3, "size": 4096, "warnings": ["it is full"]});
+        let seen = text(Method::NamespaceResize, &answer);
+        assert_eq!(seen, "Namespace 3 of q has 4 KiB now.\nWarning: it is full\n");
     }
 
     #[test]

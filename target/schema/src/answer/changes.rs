@@ -87,6 +87,9 @@ objects! {
         nsid: u32,
         /// The UUID.
         uuid: Option<String>,
+        /// What the operator should know of the namespace's file or device.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     }
 
     /// A namespace with its new size.
@@ -97,6 +100,9 @@ objects! {
         nsid: u32,
         /// The size in bytes.
         size: u64,
+        /// What the operator should know of the namespace's file or device.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     }
 
     /// A namespace with its new class.

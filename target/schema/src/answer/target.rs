@@ -40,6 +40,25 @@ pub struct Status {
     pub keep_alive_expired: u64,
     /// The reactors.
     pub reactors: Vec<Reactor>,
+    /// The file systems that files of namespaces are on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub file_systems: Vec<FileSystem>,
+}
+
+/// A file system that files of namespaces are on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileSystem {
+    /// The folder at which the file system is mounted.
+    pub mount: String,
+    /// The number of these files.
+    pub files: usize,
+    /// The bytes that the files may still take as hosts write to them.
+    pub may_take: u64,
+    /// The bytes that are free.
+    pub free: u64,
+    /// The bytes that the files may take beyond what is free.
+    pub overcommit: u64,
 }
 
 /// A reactor as it is now.

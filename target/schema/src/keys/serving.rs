@@ -214,7 +214,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "direct",
         Values::Boolean,
         "`true`",
-        "For file and block: whether to go around the page cache where that is possible.",
+        "For file and block: whether to go around the page cache where that is possible \
+         ([below](#what-a-file-or-device-can-do)).",
     )
     .option("", "Go through the page cache (file, block)")
     .shape(Shape::Flag(false))

@@ -1,0 +1,119 @@
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use fabric::nvme::Sqe;
+
+use super::*;
+use crate::backend::{Claims, OnSignature};
+
+const MIB: u64 = 1 << 20;
+const RANGE: LbaRange = LbaRange { lba: 8, blocks: 16 };
+
+/// Opens a sparse file of 1 MiB with a block of data at its begin.
+fn disk(folder: &tempfile::TempDir) -> FileDisk {
+    let path = folder.path().join("disk");
+    let file = File::create(&path).unwrap();
+    file.set_len(MIB).unwrap();
+    file.write_all_at(&[7; 4096], 0).unwrap();
+    file.sync_all().unwrap();
+    let options = FileOptions {
+        size: None,
+        block_size: Some(4096),
+        direct: false,
+        create: false,
+        read_only: false,
+    };
+    let claims = Claims::default();
+    let signature = OnSignature::Refuse;
+    let opening = Opening { claims: &claims, namespace: "n", seen: None, signature };
+    FileDisk::open(&path, options, &opening).unwrap()
+}
+
+/// Returns the ways in which a command would be carried out, and finishes the first of its units.
+fn plan(disk: &FileDisk, command: IoCommand, result: i32) -> (Vec<u32>, Option<Outcome>) {
+    let (sqe, mut units) = (Sqe::default(), Vec::new());
+    let job = Job { command: &command, sqe: &sqe, data: &[] };
+    disk.plan(&job, &mut units).unwrap();
+    let done = units.first().map(|unit| disk.finish(&job, unit, result, 0));
+    (units.iter().map(|unit| unit.at).collect(), done)
+}
+
+#[test]
+fn a_device_has_blocks_no_smaller_than_its_own() {
+    for (native, configured, expected) in [
+        (None, None, Some(4096)),
+        (None, Some(512), Some(512)),
+        (Some(512), None, Some(512)),
+        (Some(512), Some(4096), Some(4096)),
+        (Some(4096), None, Some(4096)),
+        (Some(4096), Some(512), None),
+        (Some(16384), None, None),
+        (Some(16384), Some(4096), None),
+    ] {
+        let chosen = choose_block_size(native, configured);
+        assert_eq!(chosen.as_ref().ok(), expected.as_ref(), "{native:?} {configured:?}");
+    }
+    let why = choose_block_size(Some(4096), Some(512)).unwrap_err();
+    assert!(why.ends_with("give block_size = 4096, or leave it out"), "{why}");
+    let why = choose_block_size(Some(16384), None).unwrap_err();
+    assert!(!why.contains("block_size = 4096,"), "no remedy that does not help: {why}");
+}
+
+#[test]
+fn zeroes_are_holes_where_the_host_allows_it_and_written_where_nothing_else_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk(&folder);
+    disk.no_holes.store(false, Relaxed);
+    let zeroes = |deallocate, fua| IoCommand::WriteZeroes { range: RANGE, deallocate, fua };
+    let (punch, zero) = (FALLOCATE + u32::from(PUNCH_HOLE), FALLOCATE + u32::from(ZERO_RANGE));
+    let done = Some(Outcome::Done(0, Status::SUCCESS));
+    assert_eq!(plan(&disk, zeroes(true, false), 0), (vec![punch], done));
+    assert_eq!(plan(&disk, zeroes(false, false), 0), (vec![zero], done));
+    assert_eq!(plan(&disk, zeroes(true, true), 65536).0, [0], "fallocate knows no FUA");
+    // A file system that punches no holes still zeroes ranges.
+    let again = Some(Outcome::Replan);
+    assert_eq!(plan(&disk, zeroes(true, false), -libc::EOPNOTSUPP), (vec![punch], again));
+    assert_eq!(plan(&disk, zeroes(true, false), 0), (vec![zero], done));
+    let hole = IoCommand::Deallocate { range: RANGE };
+    assert_eq!(plan(&disk, hole, 0), (vec![], None), "nor does it deallocate");
+    assert_eq!(plan(&disk, zeroes(true, false), -libc::EOPNOTSUPP), (vec![zero], again));
+    assert_eq!(plan(&disk, zeroes(true, false), -libc::EOPNOTSUPP), (vec![punch], again));
+    assert_eq!(plan(&disk, zeroes(true, false), 65536), (vec![0], done), "zeroes are written");
+}
+
+#[test]
+fn a_full_file_system_is_told_as_such_and_not_to_be_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk(&folder);
+    let write = IoCommand::Write { range: RANGE, fua: false };
+    let zeroes = IoCommand::WriteZeroes { range: RANGE, deallocate: false, fua: false };
+    for errno in [libc::ENOSPC, libc::EDQUOT, libc::EFBIG] {
+        for command in [write, zeroes, IoCommand::Flush] {
+            let (_, done) = plan(&disk, command, -errno);
+            assert_eq!(done, Some(Outcome::Done(0, Status::CAPACITY_EXCEEDED.dnr())));
+        }
+    }
+}
+
+#[test]
+fn a_sparse_file_says_how_many_blocks_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk(&folder);
+    let Some(used) = &disk.description.used else {
+        assert!(
+            !disk.description.abilities.zeroes_after_deallocate,
+            "no holes can be punched here"
+        );
+        return;
+    };
+    let format = disk.format();
+    assert!((1..MIB / 4096).contains(&used.get()), "{}", used.get());
+    assert_eq!(used.get(), used_blocks(&disk.source.file, format));
+    let before = used.get();
+    disk.source.file.write_all_at(&[7; 65536], 65536).unwrap();
+    disk.source.file.sync_all().unwrap();
+    assert_eq!(disk.look(), None);
+    assert!(used.get() >= before + 16, "{before}, then {}", used.get());
+    assert_eq!(disk.source.size, MIB, "trying to punch a hole changes no size");
+    assert_eq!(disk.source.file.metadata().unwrap().len(), MIB);
+}
