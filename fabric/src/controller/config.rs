@@ -167,7 +167,7 @@ pub enum ConfigError {
     /// The namespace is empty.
     #[error("a namespace without blocks: it must have one at least")]
     NoBlocks,
-    /// The UUID of a namespace is all zero.
+    /// The UUID of a namespace is all zero although its geometry is known.
     #[error("a namespace needs a UUID that is not all zero")]
     ZeroUuid,
     /// The host is not in the list.

@@ -340,7 +340,9 @@ impl Subsystem {
         }
         if let Some(new) = namespace {
             self.restricted += usize::from(new.hosts.is_some());
-            self.uuids.insert(new.uuid, nsid);
+            if new.uuid != [0; 16] {
+                self.uuids.insert(new.uuid, nsid);
+            }
             if new.nguid != [0; 16] {
                 self.nguids.insert(new.nguid, nsid);
             }

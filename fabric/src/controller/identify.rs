@@ -345,6 +345,9 @@ fn identify_independent(namespace: &Namespace, out: &mut Vec<u8>) {
 /// Writes the Namespace Identification Descriptor list: UUID, NGUID, EUI64, CSI.
 fn descriptors(controller: &Controller, nsid: u32, out: &mut Vec<u8>) -> Result<(), Status> {
     let namespace = controller.table.get(nsid).ok_or(Status::INVALID_NAMESPACE)?;
+    if namespace.uuid == [0; 16] {
+        return Err(Status::NAMESPACE_NOT_READY);
+    }
     let mut structure = Vec::with_capacity(IDENTIFY_SIZE);
     identify_namespace(namespace, &mut structure);
     let nguid = structure.get(104..120).unwrap_or_default();

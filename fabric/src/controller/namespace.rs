@@ -124,7 +124,9 @@ pub struct DeviceIdentity {
 pub struct Namespace {
     /// Namespace identifier; 0 lets [`super::Service::add_namespace`] choose the lowest free.
     pub nsid: u32,
-    /// UUID, not all zero.
+    /// UUID; all zero of a namespace whose identifiers are not known yet, which is not ready and has no
+    /// known geometry. Its Namespace Identification Descriptor list is answered with Namespace Not
+    /// Ready: without identifiers a host would take it for another namespace.
     pub uuid: [u8; 16],
     /// NGUID; all zero means none.
     pub nguid: [u8; 16],
@@ -160,7 +162,7 @@ impl Namespace {
         if self.has_geometry() {
             self.geometry.check()?;
         }
-        if self.uuid == [0; 16] {
+        if self.uuid == [0; 16] && self.has_geometry() {
             return Err(ConfigError::ZeroUuid);
         }
         self.hosts.iter().flatten().try_for_each(|host| check_nqn(host))

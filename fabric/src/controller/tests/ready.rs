@@ -83,6 +83,32 @@ fn a_namespace_of_unknown_size_needs_no_blocks() {
 }
 
 #[test]
+fn identifiers_that_are_not_known_are_not_told() {
+    /// CNS of the Namespace Identification Descriptor list.
+    const DESCRIPTORS: u8 = 0x03;
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let unknown = |nsid| Namespace {
+        nsid,
+        uuid: [0; 16],
+        nguid: [0; 16],
+        geometry: Geometry::default(),
+        readiness: UNKNOWN,
+        ..namespace(1)
+    };
+    for nsid in [2, 3] {
+        assert_eq!(bench.service.add_namespace(bench.now, SUBSYSTEM, unknown(nsid)), Ok(nsid));
+        let answer = status(bench.admin(admin, &identify(DESCRIPTORS, nsid)));
+        assert_eq!(answer, Status::NAMESPACE_NOT_READY.more(), "no Do Not Retry");
+        assert!(bench.out.is_empty());
+    }
+    let here = Namespace { nsid: 2, ..namespace(2) };
+    bench.service.replace_namespace(bench.now, SUBSYSTEM, here).unwrap();
+    bench.ok(admin, &identify(DESCRIPTORS, 2));
+    assert_eq!(bench.out[4..20], [2; 16]);
+}
+
+#[test]
 fn hosts_are_told_when_a_namespace_goes_and_when_it_is_back() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
