@@ -1,5 +1,5 @@
-//! The files and devices behind namespaces and regions: the claims on them, and their state when they were open
-//! last.
+//! The files and devices behind namespaces and regions: the claims on them, their state when they were open
+//! last, and the identities of their data.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,9 +9,9 @@ use uuid::Uuid;
 use crate::backend::{
     self, Backend, BackendError, Cause, Claims, OnSignature, OpenRegion, Opening, OwnFile,
 };
-use crate::config::{Config, Namespace, RegionConfig, TargetConfig, derived_uuid};
+use crate::config::{Config, Namespace, RegionConfig, TargetConfig, uuid_of_data};
 use crate::engine::EngineError;
-use crate::store::{Place, Seen, SeenNamespaces, StoreError};
+use crate::store::{Identities, Place, Seen, SeenNamespaces, StoreError};
 use crate::sync::lock;
 
 /// The reason for which a namespace is opened.
@@ -23,11 +23,20 @@ pub(crate) enum Occasion {
     Added,
 }
 
+/// A backend that is open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) backend: Arc<dyn Backend>,
+    /// The UUID of its data.
+    pub(crate) uuid: Uuid,
+}
+
 /// The files and devices behind namespaces.
 #[derive(Debug)]
 pub(crate) struct Backings {
     claims: Claims,
     seen: SeenNamespaces,
+    identities: Identities,
     /// The states that were seen and are not in the store yet.
     pending: Mutex<Vec<(Place, Seen)>>,
 }
@@ -35,29 +44,30 @@ pub(crate) struct Backings {
 impl Backings {
     /// Makes the table before any backend is open. `seen` has the states of files and devices when
     /// they were open last.
-    pub(crate) fn new(target: &TargetConfig, seen: SeenNamespaces) -> Self {
+    pub(crate) fn new(target: &TargetConfig, seen: SeenNamespaces, identities: Identities) -> Self {
         let control = OwnFile { path: target.control.clone(), what: "the control socket" };
         let state = target.state.clone();
         let state = state.map(|path| OwnFile { path, what: "the state file" });
         let claims = Claims::new(state.into_iter().chain([control]).collect());
-        Self { claims, seen, pending: Mutex::default() }
+        Self { claims, seen, identities, pending: Mutex::default() }
     }
 
     /// Opens a namespace's backend. The state of its file or device is stored by
     /// [`Backings::keep`].
     ///
     /// # Errors
-    /// The backend cannot be served, or not as the disk that hosts know.
+    /// The backend cannot be served, or not as the disk that hosts know; the kernel has no random
+    /// UUID.
     pub(crate) fn open(
         &self,
         nqn: &str,
         nsid: u32,
         namespace: &Namespace,
         occasion: Occasion,
-    ) -> Result<Arc<dyn Backend>, BackendError> {
-        let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
+    ) -> Result<Opened, EngineError> {
+        let known = self.uuid(nqn, nsid, namespace, occasion)?;
         // A namespace with another UUID is another disk, of which nothing was seen.
-        let seen = self.seen.get(nqn, nsid).filter(|seen| seen.uuid == uuid);
+        let seen = self.seen.get(nqn, nsid).filter(|seen| Some(seen.uuid) == known);
         let signature = match occasion {
             _ if namespace.force => OnSignature::Ignore,
             // The device may have been served before, and its content may be the hosts'.
@@ -69,6 +79,15 @@ impl Backings {
             Opening { claims: &self.claims, namespace: &name, seen: seen.as_ref(), signature };
         let backend = backend::open(&namespace.backend, namespace.read_only, &opening)?;
         let description = backend.description();
+        let uuid = match (known, &description.path) {
+            (Some(uuid), _) => uuid,
+            (None, None) => self.random_uuid(nqn, nsid, occasion)?,
+            // Without a state file, what the data itself tells is the same after a restart.
+            (None, Some(path)) => {
+                let origin = backend.origin().unwrap_or_else(|| path.display().to_string());
+                uuid_of_data(nqn, nsid, &origin)
+            }
+        };
         if let Some(path) = &description.path {
             let now = Seen {
                 size: description.format.bytes(backend.health().blocks()),
@@ -80,7 +99,47 @@ impl Backings {
             };
             self.pending().push(((nqn.to_owned(), nsid), now));
         }
-        Ok(backend)
+        Ok(Opened { backend, uuid })
+    }
+
+    /// Returns the UUID that a namespace has, or will have, whatever its file or device is; `None`
+    /// where this depends on the file or device.
+    ///
+    /// # Errors
+    /// The kernel has no random UUID.
+    pub(crate) fn uuid(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        namespace: &Namespace,
+        occasion: Occasion,
+    ) -> Result<Option<Uuid>, EngineError> {
+        let known = namespace.uuid.or_else(|| self.identities.uuid(nqn, nsid, &data(namespace)));
+        if known.is_some() || !self.identities.durable() {
+            return Ok(known);
+        }
+        // The identities of a state file that was damaged may be lost where the states are not.
+        let path = namespace.backend.path();
+        let seen = self.seen.get(nqn, nsid).filter(|seen| Some(&*seen.path) == path);
+        match seen.filter(|_| occasion == Occasion::Configured) {
+            Some(seen) => Ok(Some(seen.uuid)),
+            None => self.random_uuid(nqn, nsid, occasion).map(Some),
+        }
+    }
+
+    fn random_uuid(&self, nqn: &str, nsid: u32, occasion: Occasion) -> Result<Uuid, EngineError> {
+        let uuid = self.identities.new_uuid(nqn, nsid, occasion == Occasion::Configured);
+        uuid.map_err(|error| EngineError::System(format!("no random UUID can be made: {error}")))
+    }
+
+    /// Notes the UUID of a namespace that hosts are shown. [`Backings::keep`] stores it.
+    pub(crate) fn identify(&self, nqn: &str, nsid: u32, namespace: &Namespace, uuid: Uuid) {
+        self.identities.set_uuid(nqn, nsid, &data(namespace), uuid);
+    }
+
+    /// Returns the identities, which [`Backings::keep`] stores.
+    pub(crate) fn identities(&self) -> &Identities {
+        &self.identities
     }
 
     /// Opens a region. Of what is seen there [`Backings::note_regions`] keeps the size, so that a file that
@@ -119,13 +178,15 @@ impl Backings {
         self.keep_or_warn();
     }
 
-    /// Stores the states that were seen since the last call, all in one write.
+    /// Stores the identities and states that were noted since the last call, each in one write.
     ///
     /// # Errors
-    /// The state file cannot be written: the next start knows only the states before.
+    /// The state file cannot be written: the next start knows only those before.
     pub(crate) fn keep(&self) -> Result<(), StoreError> {
+        // First, since the states name the identities.
+        let kept = self.identities.keep();
         let pending = std::mem::take(&mut *self.pending());
-        self.seen.note(pending)
+        self.seen.note(pending).and(kept)
     }
 
     /// Stores the same states, and logs where that fails.
@@ -133,7 +194,8 @@ impl Backings {
         if let Err(error) = self.keep() {
             tracing::warn!(
                 %error,
-                "the state of files and devices is not stored: the next start cannot compare it"
+                "identities and the state of files and devices are not stored: the next start \
+                 does not know them"
             );
         }
     }
@@ -168,8 +230,10 @@ impl Backings {
         }
     }
 
-    /// Forgets all namespaces that are not in a configuration.
+    /// Forgets all namespaces and subsystems that are not in a configuration.
     pub(crate) fn forget_others(&self, config: &Config) {
+        self.identities.forget_others(config);
+        self.keep_or_warn();
         let places = config.subsystems.iter().flat_map(|subsystem| {
             let nsids = subsystem.namespaces.iter().filter_map(|namespace| namespace.nsid);
             nsids.map(|nsid| (subsystem.nqn.clone(), nsid))
@@ -180,6 +244,15 @@ impl Backings {
 
     fn pending(&self) -> std::sync::MutexGuard<'_, Vec<(Place, Seen)>> {
         lock(&self.pending)
+    }
+}
+
+/// Describes the file or device of a namespace, as the configuration names it.
+fn data(namespace: &Namespace) -> String {
+    let backend = &namespace.backend;
+    match backend.path() {
+        Some(path) => format!("{} {}", backend.kind(), path.display()),
+        None => backend.kind().to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ mod loss;
 mod pmem;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arbitration::Class;
@@ -19,24 +19,33 @@ pub use state::{
     LinkClassState, LinkState, ListenerState, NamespaceState, NetworkState, QosState, ReactorState,
     ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
+use uuid::Uuid;
 
 use crate::config::{
-    AllowedHost, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig, RegionConfig,
-    Subsystem,
+    AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
+    RegionConfig, Subsystem,
 };
 use crate::host_keys::HostKeys;
 
 /// A running target. Any thread but a reactor may call the methods. A change takes effect as a
 /// whole before its method returns, or not at all.
 pub trait Engine: Send + Sync {
-    /// Adds a subsystem with its namespaces.
-    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError>;
+    /// Adds a subsystem with its namespaces. Returns its serial number.
+    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<String, EngineError>;
     /// Removes a subsystem; its controllers' connections end.
     fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError>;
-    /// Adds a namespace. Returns its NSID. Hosts are told by an asynchronous event.
-    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError>;
-    /// Removes a namespace. Hosts are told by an asynchronous event.
+    /// Adds a namespace. Returns its UUID. Hosts are told by an asynchronous event.
+    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError>;
+    /// Removes a namespace. Hosts are told by an asynchronous event. Its identity stays until the
+    /// change that it is part of is complete, since one that fails is undone.
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError>;
+    /// Forgets the identity of a namespace that was removed for good, or with `None` those of a whole
+    /// subsystem: what comes in its place is another disk.
+    fn forget_identity(&self, nqn: &str, nsid: Option<u32>);
+    /// Forgets the identities of all that a configuration does not have.
+    fn forget_other_identities(&self, config: &Config);
+    /// Returns the NSIDs of namespaces of a subsystem that were removed for good.
+    fn removed_nsids(&self, nqn: &str) -> BTreeSet<u32>;
     /// Sets a namespace's size in bytes; `None` stands for the size that its file or device has
     /// now. Returns the size. Hosts are told by an asynchronous event.
     fn resize_namespace(&self, nqn: &str, nsid: u32, size: Option<u64>)

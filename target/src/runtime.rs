@@ -15,13 +15,13 @@ use anyhow::Context;
 use fabric::Nanos;
 use fabric::controller::Service;
 
-use crate::backings::Backings;
-use crate::config::Config;
+use crate::backings::{Backings, Occasion};
+use crate::config::{Config, derived_uuid};
 use crate::engine::Engine;
 use crate::gauges::ReactorGauges;
 use crate::host_keys::HostKeys;
 use crate::shared::Shared;
-use crate::store::SeenNamespaces;
+use crate::store::{Identities, SeenNamespaces};
 use crate::unproved;
 
 use listeners::Listeners;
@@ -56,13 +56,18 @@ pub struct Runtime {
 impl Runtime {
     /// Starts the reactors and everything that the configuration names. A namespace whose device
     /// does not open is shown as not ready: hosts are told to retry, and the device is tried until
-    /// it opens. So is the RDMA device of a listener. `seen` is the state of the namespaces' files and devices when they were open last.
+    /// it opens. So is the RDMA device of a listener. `seen` is the state of the namespaces' files and
+    /// devices when they were open last.
     ///
     /// # Errors
     /// The kernel lacks what a reactor needs, an address cannot be listened on, a subsystem is
     /// refused, or the secrets of hosts cannot be read.
-    pub fn start(config: &Config, seen: SeenNamespaces) -> anyhow::Result<Arc<Self>> {
-        let backings = Backings::new(&config.target, seen);
+    pub fn start(
+        config: &Config,
+        seen: SeenNamespaces,
+        identities: Identities,
+    ) -> anyhow::Result<Arc<Self>> {
+        let backings = Backings::new(&config.target, seen, identities);
         let service = Service::new(settings::service(config))?;
         let shared = Arc::new(Shared::new(config, service)?);
         let namespaces = Arc::new(Namespaces::new(Arc::clone(&shared), backings)?);
@@ -97,7 +102,7 @@ impl Runtime {
         self.set_host_keys(keys);
         for subsystem in &config.subsystems {
             let nqn = &subsystem.nqn;
-            subsystems::add_bare(&self.namespaces, subsystem)
+            subsystems::add_bare(&self.namespaces, subsystem, Occasion::Configured)
                 .with_context(|| format!("subsystem {nqn}"))?;
             for namespace in &subsystem.namespaces {
                 self.namespaces.add_configured(nqn, namespace)?;
@@ -105,10 +110,13 @@ impl Runtime {
         }
         self.namespaces.survey(true);
         self.shared.pmem.begin(&self.namespaces.backings, &config.pmem.regions);
-        // The states are kept before the first host comes.
+        // The identities and states are kept before the first host comes.
         let backings = &self.namespaces.backings;
         backings.keep_or_warn();
         backings.forget_others(config);
+        if !backings.identities().durable() {
+            tell_earlier_uuids(config);
+        }
         for listener in &config.listeners {
             self.listeners.add_at_start(&self.shared, listener)?;
         }
@@ -126,6 +134,26 @@ impl Runtime {
         let now = self.shared.clock.now();
         let seen = |gauges: &ReactorGauges| Nanos(gauges.seen.load(Ordering::Relaxed));
         self.shared.gauges.iter().all(|gauges| now.since(seen(gauges)) < limit)
+    }
+}
+
+/// Logs the UUIDs that namespaces on files and devices had in daemons before 0.2, which derived them
+/// from the NQN and the NSID: an operator whose hosts shall keep their disks across the upgrade writes
+/// them into the configuration.
+fn tell_earlier_uuids(config: &Config) {
+    for subsystem in &config.subsystems {
+        let nqn = &subsystem.nqn;
+        let namespaces = subsystem.namespaces.iter();
+        for namespace in namespaces.filter(|n| n.uuid.is_none() && n.backend.path().is_some()) {
+            let nsid = namespace.id();
+            tracing::info!(
+                subsystem = nqn,
+                nsid,
+                "the namespace's UUID follows from its file or device, since there is neither \
+                 `state` nor `uuid`; uuid = \"{}\" keeps the one of earlier versions",
+                derived_uuid(nqn, nsid)
+            );
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod aside;
 mod disk;
 mod examine;
 mod explain;
+mod identities;
 mod live;
 mod memory;
 mod model;
@@ -19,6 +20,7 @@ use std::path::Path;
 
 pub use crate::objects::Kind;
 pub use disk::DiskStore;
+pub use identities::Identities;
 pub(crate) use live::Clash;
 pub use live::{Effective, Live, effective};
 pub use memory::MemoryStore;

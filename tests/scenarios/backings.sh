@@ -30,6 +30,8 @@ refused() {
 removed() { remove_namespace $T1 "$1"; }
 unusable() { refuse "$*" "$@"; }
 log() { cat /run/sluiced-$STARTS.log; }
+# refused_by_host: says whether the host has found other identifiers than those of its disk.
+refused_by_host() { dmesg | grep -q 'identifiers changed for nsid 7'; }
 
 step "a mounted device"
 mkfs.ext4 -q -F /dev/ram1
@@ -228,5 +230,48 @@ target_start
 connect $T1
 d=$(disk $T1 100)
 expect "the data" stored "$d" 0 /tmp/data
+disconnect $T1
+
+step "another file in the place of a mounted disk"
+head -c 16M /dev/urandom >/tmp/other
+cp /tmp/other /tmp/before
+truncate -s 16M /tmp/one
+added 7 file /tmp/one
+connect $T1 -k 2
+d=$(disk $T1 7)
+expect "mkfs" mkfs.ext4 -q -F "$d"
+expect "mount on the host" mount "$d" /tmp/mnt
+expect "a write" dd if=/tmp/data of=/tmp/mnt/data bs=64k conv=fsync status=none
+expect "sync" sync -f /tmp/mnt
+# write_file: writes to the host's file system.
+write_file() { dd if=/tmp/data of=/tmp/mnt/more bs=64k conv=fsync status=none; }
+# An interruption alone changes nothing.
+network_down
+eventually 15 controller_not_live $T1 || fail "the host did not notice"
+network_up
+eventually 20 controller_live $T1 || fail "the host does not reconnect"
+expect "a write after an interruption" write_file
+expect "sync" sync -f /tmp/mnt
+network_down
+eventually 15 controller_not_live $T1 || fail "the host did not notice"
+removed 7
+added 7 file /tmp/other
+cp --sparse=never /tmp/one /tmp/kept
+network_up
+eventually 20 controller_live $T1 || fail "the host does not reconnect"
+eventually 10 refused_by_host || fail "the host took the other file for its disk"
+unusable write_file
+same "the new file" "$(sha256sum </tmp/other)" "$(sha256sum </tmp/before)"
+same "the old file" "$(sha256sum </tmp/one)" "$(sha256sum </tmp/kept)"
+umount -l /tmp/mnt
+disconnect $T1
+connect $T1
+expect "the new disk" stored "$(disk $T1 7)" 0 /tmp/before
+
+step "NSIDs of removed namespaces are not given again"
+for nsid in 3 4 5; do
+    contains "namespace add" "$(sluice namespace add $T1 --backend memory --size 1MiB)" "namespace $nsid "
+    removed $nsid
+done
 disconnect $T1
 pass

@@ -20,7 +20,8 @@ use super::queued::split;
 use super::source::{FileOptions, Source};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Place, Queued, Style, Unit, direct, look, preferred, source, sysfs,
+    Memory, Opening, Outcome, Place, Queued, Style, Unit, direct, look, origin, preferred, source,
+    sysfs,
 };
 
 /// Largest read or write submitted as one entry, in bytes.
@@ -302,6 +303,10 @@ impl Backend for FileDisk {
 
     fn style(&self) -> Style<'_> {
         Style::Queued(self)
+    }
+
+    fn origin(&self) -> Option<String> {
+        origin::origin(&self.source.file)
     }
 
     fn look(&self) -> Option<Finding> {

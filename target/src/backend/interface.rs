@@ -25,6 +25,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Returns a text that tells the data from that of other files and devices, whatever their
+    /// paths; `None` where nothing does.
+    fn origin(&self) -> Option<String> {
+        self.description().device.clone()
+    }
+
     /// Returns the memory that the blocks are in, where answers may be sent from there.
     fn memory(&self) -> Vec<Arc<BlockMemory>> {
         Vec::new()

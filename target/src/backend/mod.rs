@@ -34,6 +34,7 @@ mod nvme;
 mod nvme_uapi;
 mod open;
 mod opening;
+mod origin;
 mod passthrough;
 mod pmem;
 mod pmem_open;

@@ -19,7 +19,7 @@ use sluice_core::device::{Data, Immediate};
 use super::pmem_open::{self, Opened, PmemOptions};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Place, Queued, Style, Unit, look,
+    Memory, Opening, Outcome, Place, Queued, Style, Unit, look, origin,
 };
 use crate::config::format_size;
 
@@ -159,6 +159,10 @@ impl Backend for PmemDisk {
 
     fn style(&self) -> Style<'_> {
         if self.cached { Style::Queued(self) } else { Style::Immediate(self) }
+    }
+
+    fn origin(&self) -> Option<String> {
+        self.table.medium().file().and_then(origin::origin)
     }
 
     fn look(&self) -> Option<Finding> {

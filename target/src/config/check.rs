@@ -120,16 +120,9 @@ fn one_of(known: &[&str]) -> String {
 
 fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     let (mut uuids, mut nguids) = (Once::new(problems), Once::new(problems));
-    let mut seen = BTreeSet::new();
-    let all = subsystems.iter().flat_map(|s| s.namespaces.iter().map(|n| (&s.subsystem.nqn, n)));
-    for (nqn, parsed) in all {
+    for parsed in subsystems.iter().flat_map(|s| &s.namespaces) {
         let namespace = &parsed.namespace;
-        // An NSID that occurs twice is reported elsewhere: errors of the identifiers derived from
-        // it would only repeat that.
-        if !seen.insert((nqn, namespace.nsid)) {
-            continue;
-        }
-        let remedy = "give each namespace a unique one, or leave it out to have one derived";
+        let remedy = "give each namespace a unique one, or leave it out";
         if let Some(uuid) = namespace.uuid {
             uuids.add(&uuid, &parsed.place, "UUID", remedy);
         }

@@ -82,11 +82,11 @@ pub(crate) fn namespace(fields: Fields<'_>) -> Option<Namespace> {
     namespace::namespace(fields).map(|parsed| parsed.namespace)
 }
 
-/// Reads a subsystem's settings with its namespaces, and derives what was left out.
+/// Reads a subsystem's settings with its namespaces, and gives these NSIDs.
 pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     let problems = fields.problems();
     let mut parsed = subsystem::subsystem(fields)?;
-    subsystem::resolve(&mut parsed);
+    subsystem::number(&mut parsed);
     let known = super::qos::Known::File;
     super::check::across(None, &[], std::slice::from_ref(&parsed), known, problems);
     Some(parsed.into_subsystem())
@@ -96,7 +96,7 @@ pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
 /// later live changes may have removed a host that a namespace names.
 pub(crate) fn stored_subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     subsystem::subsystem(fields).map(|mut parsed| {
-        subsystem::resolve(&mut parsed);
+        subsystem::number(&mut parsed);
         parsed.into_subsystem()
     })
 }

@@ -1,5 +1,5 @@
-//! Names and identifiers: the form of an NQN, and the identifiers that are derived from an NQN
-//! where the configuration gives none, so that a host sees the same disk after every restart.
+//! Names and identifiers: the form of an NQN, and the identifiers that are derived where the
+//! configuration gives none and no state file keeps them.
 
 use uuid::Uuid;
 
@@ -54,10 +54,18 @@ fn date_is_right(date: &str) -> bool {
     digits(year, 4) && digits(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0))
 }
 
-/// Derives the UUID of a namespace without one: version 5 of its subsystem's NQN and its NSID.
+/// Derives the UUID that a namespace without one had before the daemon kept identities: version 5 of
+/// its subsystem's NQN and its NSID.
 #[must_use]
 pub fn derived_uuid(nqn: &str, nsid: u32) -> Uuid {
     Uuid::new_v5(&NAMESPACE, format!("{nqn}\n{nsid}").as_bytes())
+}
+
+/// Derives the UUID of a namespace from its data: version 5 of its subsystem's NQN, its NSID, and a
+/// text that another file or device does not share. Namespaces that only read may share a file.
+#[must_use]
+pub fn uuid_of_data(nqn: &str, nsid: u32, data: &str) -> Uuid {
+    Uuid::new_v5(&NAMESPACE, format!("{nqn}\n{nsid}\n{data}").as_bytes())
 }
 
 /// Derives the NGUID of a namespace without one: its UUID, with the OUI field (the first of its
@@ -76,11 +84,16 @@ pub fn derived_nguid(uuid: Uuid) -> [u8; 16] {
     nguid
 }
 
-/// Derives the serial number of a subsystem without one: 20 hexadecimal digits from its NQN.
+/// Derives the serial number of a subsystem without one from its NQN.
 #[must_use]
 pub fn derived_serial(nqn: &str) -> String {
-    let digits = Uuid::new_v5(&NAMESPACE, nqn.as_bytes()).simple().to_string();
-    digits.chars().take(20).collect()
+    serial_of(Uuid::new_v5(&NAMESPACE, nqn.as_bytes()))
+}
+
+/// Makes a serial number of a UUID: its first 20 hexadecimal digits.
+#[must_use]
+pub(crate) fn serial_of(uuid: Uuid) -> String {
+    uuid.simple().to_string().chars().take(20).collect()
 }
 
 /// Writes 16 bytes as 32 hexadecimal digits.
@@ -146,6 +159,15 @@ mod tests {
         let nqn = "nqn.2026-01.io.sluicegate:disk1";
         assert_eq!(derived_uuid(nqn, 1).to_string(), "cae6fd9a-08f9-55db-8d6c-e35cfbdfd438");
         assert_eq!(derived_serial(nqn), "a4ee351875d65f1fb69b");
-        assert_ne!(derived_uuid(nqn, 1), derived_uuid(nqn, 2));
+        let data = "inode 12 made 1764216267.25";
+        let uuid = uuid_of_data(nqn, 1, data);
+        assert_eq!(uuid.to_string(), "54d411e5-a641-52ec-9eed-265b71eb2b7e");
+        let others = [
+            derived_uuid(nqn, 1),
+            derived_uuid(nqn, 2),
+            uuid_of_data(nqn, 2, data),
+            uuid_of_data(nqn, 1, "inode 12 made 1764216267.26"),
+        ];
+        assert!(!others.contains(&uuid));
     }
 }

@@ -41,8 +41,10 @@ pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use fabric::controller::{AllowedHost, HostRights, SecureChannel, Sources};
 pub(crate) use host::limited_hosts;
+pub(crate) use identity::serial_of;
 pub use identity::{
     DISCOVERY_NQN, NQN_MAX, check_nqn, derived_nguid, derived_serial, derived_uuid, format_nguid,
+    uuid_of_data,
 };
 pub use listener::Listener;
 pub(crate) use listener::channel_name;
@@ -59,7 +61,6 @@ pub(crate) use render::{render_subsystem, restart_keys};
 pub use sluice_schema::amounts::{format_duration, format_rate, format_size};
 pub use sluice_schema::keys::NSID_MAX;
 pub use subsystem::Subsystem;
-pub(crate) use subsystem::resolve_namespaces;
 pub(crate) use taken::{Taken, plain_path};
 pub use target::{ClockSource, Poll, TargetConfig, ZEROES_LIMIT};
 pub use whole::Config;
@@ -75,8 +76,8 @@ const FILE_MAX: u64 = 4 << 20;
 const EMBEDDED: &str = include_str!("embedded.toml");
 
 impl Config {
-    /// Parses a configuration for this machine. Errors name `file`. Identifiers that were left out
-    /// are derived: NSIDs, UUIDs, NGUIDs and serial numbers are all `Some`.
+    /// Parses a configuration for this machine. Errors name `file`. All namespaces have NSIDs;
+    /// UUIDs, NGUIDs and serial numbers are `None` where they are not given.
     ///
     /// # Errors
     /// All faults, with places and remedies.

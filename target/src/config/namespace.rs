@@ -18,7 +18,7 @@ pub struct Namespace {
     pub nsid: Option<u32>,
     /// `backend` and its own settings.
     pub backend: Backend,
-    /// `uuid`: derived from the NQN and the NSID where not given, so that it is stable.
+    /// `uuid`: `None` means that the daemon chooses one, which belongs to the namespace's data.
     pub uuid: Option<Uuid>,
     /// `nguid`: 16 bytes; made of the UUID where not given.
     pub nguid: Option<[u8; 16]>,

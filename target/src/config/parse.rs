@@ -4,7 +4,7 @@ use super::fields::{Fields, Problems};
 use super::listener::{Listener, ParsedListener, listener};
 use super::node::Node;
 use super::qos::Known;
-use super::subsystem::{ParsedSubsystem, Subsystem, resolve, subsystem};
+use super::subsystem::{ParsedSubsystem, Subsystem, number, subsystem};
 use super::whole::Config;
 use super::{Machine, check, network, pmem, qos, target};
 
@@ -26,7 +26,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     let count = tables.len();
     let mut subsystems: Vec<ParsedSubsystem> = tables.into_iter().filter_map(subsystem).collect();
     fields.finish();
-    subsystems.iter_mut().for_each(resolve);
+    subsystems.iter_mut().for_each(number);
     let whole = subsystems.len() == count && subsystems.iter().all(|parsed| parsed.whole);
     let known = if whole { Known::File } else { Known::Part };
     check::across(target.state.as_deref(), &listeners, &subsystems, known, problems);

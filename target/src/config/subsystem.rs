@@ -8,7 +8,6 @@ use sluice_schema::keys::SUBSYSTEM;
 
 use super::fields::{At, Fields, List};
 use super::host::host;
-use super::identity::{derived_nguid, derived_serial, derived_uuid};
 use super::lines::Lines;
 use super::namespace::{Namespace, ParsedNamespace, namespace};
 use super::table::{self, ListField as _, Seen, Written, read_already, table};
@@ -19,8 +18,8 @@ use super::values;
 pub struct Subsystem {
     /// `nqn`: the subsystem's NQN.
     pub nqn: String,
-    /// `serial`: the serial number, up to 20 ASCII characters; `None` means that it is derived from
-    /// the NQN.
+    /// `serial`: the serial number, up to 20 ASCII characters; `None` means that the daemon chooses
+    /// one.
     pub serial: Option<String>,
     /// `model`: the model number, up to 40 ASCII characters.
     pub model: Option<String>,
@@ -130,30 +129,15 @@ pub(crate) fn lines(lines: &mut Lines, subsystem: &Subsystem, within: &str) {
     }
 }
 
-/// Derives the identifiers that were left out: the lowest NSIDs that are free, UUIDs, NGUIDs, the
-/// serial number.
-pub(crate) fn resolve(parsed: &mut ParsedSubsystem) {
-    let nqn = parsed.subsystem.nqn.clone();
-    parsed.subsystem.serial.get_or_insert_with(|| derived_serial(&nqn));
-    let namespaces = parsed.namespaces.iter_mut().map(|parsed| &mut parsed.namespace);
-    resolve_namespaces(&nqn, BTreeSet::new(), namespaces.collect());
-}
-
-/// Derives the identifiers that namespaces leave out; `taken` are the NSIDs of others in the same
-/// subsystem.
-pub(crate) fn resolve_namespaces(
-    nqn: &str,
-    mut taken: BTreeSet<u32>,
-    namespaces: Vec<&mut Namespace>,
-) {
-    taken.extend(namespaces.iter().filter_map(|namespace| namespace.nsid));
+/// Gives namespaces without an NSID the lowest ones that are free.
+pub(crate) fn number(parsed: &mut ParsedSubsystem) {
+    let given = parsed.namespaces.iter().filter_map(|parsed| parsed.namespace.nsid);
+    let mut taken: BTreeSet<u32> = given.collect();
     let mut next = 1;
-    for namespace in namespaces {
+    for ParsedNamespace { namespace, .. } in &mut parsed.namespaces {
         while namespace.nsid.is_none() && !taken.insert(next) {
             next += 1;
         }
-        let nsid = *namespace.nsid.get_or_insert(next);
-        let uuid = *namespace.uuid.get_or_insert_with(|| derived_uuid(nqn, nsid));
-        namespace.nguid.get_or_insert_with(|| derived_nguid(uuid));
+        namespace.nsid.get_or_insert(next);
     }
 }

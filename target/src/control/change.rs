@@ -1,7 +1,7 @@
 //! Methods that change the running target. A change is stored before it is made: one that cannot be
 //! stored is not made, and one that the target refuses is taken out of the store again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 use sluice_schema::answer::{
@@ -14,7 +14,7 @@ use super::Control;
 use super::named::{endpoint, known_subsystem, link_is_known, listener, namespace, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::{Backend, Config, Listener, Namespace, entry, resolve_namespaces, values};
+use crate::config::{Backend, Config, Listener, NSID_MAX, Namespace, entry, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 use crate::unproved::{self, Unproved};
@@ -79,8 +79,9 @@ impl Control {
             Ok(())
         };
         let object = ObjectId::Subsystem(nqn.clone());
-        self.change(&mut live, &object, add, |engine| engine.add_subsystem(&subsystem))?;
-        Ok(self.done(SubsystemAdded { nqn, serial: subsystem.serial }))
+        let serial =
+            self.change(&mut live, &object, add, |engine| engine.add_subsystem(&subsystem))?;
+        Ok(self.done(SubsystemAdded { nqn, serial: Some(serial) }))
     }
 
     pub(super) fn subsystem_remove(
@@ -97,6 +98,7 @@ impl Control {
         };
         let object = ObjectId::Subsystem(nqn.clone());
         self.change(&mut live, &object, remove, |engine| engine.remove_subsystem(&nqn))?;
+        self.engine().forget_identity(&nqn, None);
         Ok(self.done(SubsystemName { nqn }))
     }
 
@@ -114,21 +116,20 @@ impl Control {
             let message = format!("namespace {nsid} of {nqn} exists already");
             return Err(Failure::exists(message));
         }
-        namespace.nsid = namespace.nsid.or_else(|| lowest_free(known));
-        resolve_namespaces(&nqn, BTreeSet::new(), vec![&mut namespace]);
+        let removed = || self.engine().removed_nsids(&nqn);
+        namespace.nsid = namespace.nsid.or_else(|| free_nsid(known, &removed()));
         make_files(&mut namespace);
-        let nsid = namespace.id();
-        if nsid > crate::config::NSID_MAX {
+        let Some(nsid) = namespace.nsid else {
             let message = format!("{nqn} can have no more namespaces; remove one first");
             return Err(Failure::invalid(message));
-        }
+        };
         let add = |config: &mut Config| {
             subsystem(config, &nqn)?.namespaces.push(namespace.clone());
             Ok(())
         };
         let object = ObjectId::Namespace(nqn.clone(), nsid);
-        self.change(&mut live, &object, add, |engine| engine.add_namespace(&nqn, &namespace))?;
-        let uuid = namespace.uuid.map(|uuid| uuid.to_string());
+        let act = |engine: &dyn Engine| engine.add_namespace(&nqn, &namespace);
+        let uuid = Some(self.change(&mut live, &object, add, act)?.to_string());
         let warnings = self.engine().namespace_warnings(&nqn, nsid);
         Ok(self.done(NamespaceAdded { subsystem: nqn, nsid, uuid, warnings }))
     }
@@ -148,6 +149,7 @@ impl Control {
         };
         let object = ObjectId::Namespace(nqn.clone(), nsid);
         self.change(&mut live, &object, remove, |engine| engine.remove_namespace(&nqn, nsid))?;
+        self.engine().forget_identity(&nqn, Some(nsid));
         Ok(self.done(NamespaceName { subsystem: nqn, nsid }))
     }
 
@@ -212,16 +214,12 @@ fn bytes(size: &Setting) -> Result<u64, Failure> {
     }
 }
 
-/// Returns the lowest NSID that none of these has.
-fn lowest_free(namespaces: &[Namespace]) -> Option<u32> {
-    let mut taken = vec![false; namespaces.len() + 1];
-    for nsid in namespaces.iter().filter_map(|namespace| namespace.nsid) {
-        if let Some(place) = taken.get_mut((nsid as usize).saturating_sub(1)) {
-            *place = true;
-        }
-    }
-    let free = taken.iter().position(|taken| !taken)?;
-    u32::try_from(free + 1).ok()
+/// Returns the lowest NSID that none of these has, nor one that was removed; where there is none of
+/// these, the lowest that none has. `None` where all are in use.
+fn free_nsid(namespaces: &[Namespace], removed: &BTreeSet<u32>) -> Option<u32> {
+    let taken: HashSet<u32> = namespaces.iter().filter_map(|namespace| namespace.nsid).collect();
+    let free = |nsid: &u32| !taken.contains(nsid);
+    (1..=NSID_MAX).find(|nsid| free(nsid) && !removed.contains(nsid)).or((1..=NSID_MAX).find(free))
 }
 
 /// Lets a namespace that is added with a size create its file: the operator who adds it sees the

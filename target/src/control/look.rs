@@ -8,6 +8,7 @@ use sluice_schema::answer::{self, NamespaceRow, Nothing};
 use sluice_schema::params;
 
 use super::Control;
+use super::in_use::InUse;
 use super::protocol::Failure;
 use crate::config::{self, DEFAULT_LINK, channel_name};
 use crate::engine::{
@@ -47,9 +48,12 @@ impl Control {
         }
     }
 
-    /// Answers `config.show`.
+    /// Answers `config.show`. The identities in use are in it, so that another daemon with this file
+    /// shows hosts the same disks.
     pub(super) fn configuration(&self) -> answer::Configuration {
-        answer::Configuration { text: config::render(self.live().current()) }
+        let mut config = self.live().current().clone();
+        InUse::of(self.engine()).write_into(&mut config);
+        answer::Configuration { text: config::render(&config) }
     }
 
     /// Answers `shutdown`.

@@ -11,6 +11,7 @@ mod error;
 mod force;
 mod hosts;
 mod http;
+mod in_use;
 mod look;
 mod measured;
 mod methods;

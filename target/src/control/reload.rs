@@ -5,6 +5,7 @@ use sluice_schema::params;
 
 use super::Control;
 use super::force::refusal;
+use super::in_use::InUse;
 use super::protocol::{ErrorKind, Failure};
 use crate::config::{Config, restart_keys};
 use crate::host_keys::HostKeys;
@@ -94,6 +95,7 @@ impl Control {
             }
             return Err(failure);
         }
+        self.engine().forget_other_identities(live.current());
         told_of_keys.extend(self.engine().set_host_keys(keys));
         told.changes.extend(told_of_keys);
         Ok(told)
@@ -112,7 +114,8 @@ impl Control {
         // Settings that are read at the start alone stay as they are.
         next.config.target = live.current().target.clone();
         next.config.pmem.general = live.current().pmem.general.clone();
-        let changes = plan(live.current(), &next.config);
+        let present = InUse::of(self.engine()).as_given_by(live.current(), &next.config);
+        let changes = plan(&present, &next.config);
         Ok(Look { file, next, changes, needs_restart })
     }
 }

@@ -316,3 +316,21 @@ fn regions_change_with_the_file_and_what_clients_would_lose_is_refused() {
     assert_eq!(answer["changes"], json!(["regions change: log is removed"]));
     rig.agrees();
 }
+
+#[test]
+fn identities_in_use_may_be_written_into_the_file_and_taken_out_again() {
+    let rig = Rig::new();
+    let shown = rig.call("namespace.list", json!({})).unwrap();
+    let given = format!("uuid = {}\nnguid = {}\n", shown[0]["uuid"], shown[0]["nguid"]);
+    for text in [FILE.to_owned() + &given, FILE.to_owned(), FILE.to_owned() + &given] {
+        rig.edit(&text);
+        assert_eq!(rig.call("reload", json!({})).unwrap()["changes"], json!([]), "{text}");
+        let current = rig.control.live().current().clone();
+        assert_eq!(*rig.engine.settled.lock().unwrap(), Some(current));
+    }
+    rig.edit(&(FILE.to_owned() + "uuid = \"00000000-0000-0000-0000-00000000000a\"\n"));
+    let answer = rig.call("reload", json!({})).unwrap();
+    let words = answer["changes"].to_string();
+    assert!(words.contains("is added again, with another uuid"), "{words}");
+    rig.agrees();
+}

@@ -1,16 +1,18 @@
 //! An engine for tests, with all its state in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arbitration::reservation::Profile;
 use arbitration::{Class, PerClass};
 use fabric::controller::RefusalKind;
+use uuid::Uuid;
 
 use crate::config::{
     AllowedHost, Backend, Config, Endpoint, LinkConfig, Listener, Namespace, Network, PmemConfig,
-    QosConfig, RegionConfig, Subsystem, clash, format_nguid, is_automatic, limited_hosts,
+    QosConfig, RegionConfig, Subsystem, clash, derived_nguid, derived_serial, derived_uuid,
+    format_nguid, is_automatic, limited_hosts,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
@@ -52,6 +54,10 @@ pub(crate) struct TestEngine {
     pub(crate) host_keys: Mutex<HostKeys>,
     /// The hosts that had keys when each change of the configuration was asked for.
     pub(crate) keys_at_changes: Mutex<Vec<Vec<String>>>,
+    /// The namespaces whose identities were forgotten.
+    pub(crate) removed: Mutex<BTreeSet<(String, u32)>>,
+    /// The configuration for which other identities were forgotten last.
+    pub(crate) settled: Mutex<Option<Config>>,
 }
 
 impl TestEngine {
@@ -106,11 +112,11 @@ fn removed(before: usize, after: usize, what: impl Into<String>) -> Result<(), E
 }
 
 impl Engine for TestEngine {
-    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
+    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<String, EngineError> {
         self.change(|config| {
             exists(config.subsystems.iter().any(|s| s.nqn == subsystem.nqn), &subsystem.nqn)?;
             config.subsystems.push(subsystem.clone());
-            Ok(())
+            Ok(serial(subsystem))
         })
     }
 
@@ -122,13 +128,30 @@ impl Engine for TestEngine {
         })
     }
 
-    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError> {
         self.inside(nqn, |subsystem| {
             let nsid = namespace.nsid.expect("the control plane gives NSIDs");
             exists(subsystem.namespaces.iter().any(|n| n.nsid == Some(nsid)), nsid.to_string())?;
             subsystem.namespaces.push(namespace.clone());
-            Ok(nsid)
+            Ok(uuid(nqn, namespace))
         })
+    }
+
+    fn forget_identity(&self, nqn: &str, nsid: Option<u32>) {
+        let mut removed = self.removed.lock().unwrap();
+        match nsid {
+            Some(nsid) => drop(removed.insert((nqn.into(), nsid))),
+            None => removed.retain(|(of, _)| of != nqn),
+        }
+    }
+
+    fn forget_other_identities(&self, config: &Config) {
+        *self.settled.lock().unwrap() = Some(config.clone());
+    }
+
+    fn removed_nsids(&self, nqn: &str) -> BTreeSet<u32> {
+        let removed = self.removed.lock().unwrap();
+        removed.iter().filter(|(of, _)| of == nqn).map(|(_, nsid)| *nsid).collect()
     }
 
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
@@ -559,7 +582,7 @@ fn region_state(region: &RegionConfig) -> RegionState {
 fn state(subsystem: &Subsystem) -> SubsystemState {
     SubsystemState {
         nqn: subsystem.nqn.clone(),
-        serial: subsystem.serial.clone().unwrap_or_default(),
+        serial: serial(subsystem),
         model: subsystem.model.clone().unwrap_or_default(),
         allow_any_host: subsystem.allow_any_host,
         hosts: subsystem.hosts.iter().map(|host| host.nqn.clone()).collect(),
@@ -570,11 +593,25 @@ fn state(subsystem: &Subsystem) -> SubsystemState {
             .map(|host| (host.nqn.clone(), host.sources.texts().collect()))
             .collect(),
         rights: limited_hosts(&subsystem.hosts),
-        namespaces: subsystem.namespaces.iter().map(namespace_state).collect(),
+        namespaces: subsystem
+            .namespaces
+            .iter()
+            .map(|n| namespace_state(&subsystem.nqn, n))
+            .collect(),
     }
 }
 
-fn namespace_state(namespace: &Namespace) -> NamespaceState {
+/// Returns the serial number that a subsystem has here.
+fn serial(subsystem: &Subsystem) -> String {
+    subsystem.serial.clone().unwrap_or_else(|| derived_serial(&subsystem.nqn))
+}
+
+/// Returns the UUID that a namespace has here.
+fn uuid(nqn: &str, namespace: &Namespace) -> Uuid {
+    namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, namespace.id()))
+}
+
+fn namespace_state(nqn: &str, namespace: &Namespace) -> NamespaceState {
     let (backend, path, size, block_size) = match &namespace.backend {
         Backend::Null { size, block_size, .. } => ("null", None, *size, *block_size),
         Backend::Memory { size, block_size } => ("memory", None, *size, *block_size),
@@ -593,8 +630,10 @@ fn namespace_state(namespace: &Namespace) -> NamespaceState {
         path: path.map(|path| path.display().to_string()),
         size,
         block_size,
-        uuid: namespace.uuid.unwrap_or_default().to_string(),
-        nguid: format_nguid(&namespace.nguid.unwrap_or_default()),
+        uuid: uuid(nqn, namespace).to_string(),
+        nguid: format_nguid(
+            &namespace.nguid.unwrap_or_else(|| derived_nguid(uuid(nqn, namespace))),
+        ),
         read_only: namespace.read_only,
         hosts: namespace.hosts.clone(),
         state: Availability::Ready,

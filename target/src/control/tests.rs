@@ -57,6 +57,9 @@ impl Store for FullStore {
     fn durable(&self) -> bool {
         true
     }
+    fn has_identities(&self) -> bool {
+        true
+    }
 }
 
 pub(super) struct Rig {
@@ -783,4 +786,31 @@ fn the_socket_is_of_the_group_that_is_named() {
         let (_socket, _file) = super::socket::listen(&path, Some(other)).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().gid(), 12_345);
     }
+}
+
+#[test]
+fn a_removed_namespace_leaves_neither_its_identity_nor_its_number_to_another() {
+    let rig = Rig::new();
+    let add = || {
+        let added = rig
+            .call("namespace.add", json!({"subsystem": NQN, "backend": "null", "size": "8 KiB"}));
+        added.unwrap()["nsid"].as_u64().unwrap()
+    };
+    let remove =
+        |nsid: u64| rig.call("namespace.remove", json!({"subsystem": NQN, "nsid": nsid})).unwrap();
+    assert_eq!((add(), add()), (2, 3));
+    remove(2);
+    assert_eq!(*rig.engine.removed.lock().unwrap(), [(NQN.to_owned(), 2)].into());
+    assert_eq!(add(), 4);
+    rig.call(
+        "namespace.add",
+        json!({"subsystem": NQN, "nsid": 2, "backend": "null", "size": "8 KiB"}),
+    )
+    .unwrap();
+    // With no other left, a number is used again.
+    let all = (1..=u32::from(u16::MAX)).map(|nsid| (NQN.to_owned(), nsid));
+    rig.engine.removed.lock().unwrap().extend(all);
+    assert_eq!(add(), 5);
+    rig.call("subsystem.remove", json!({"nqn": NQN})).unwrap();
+    assert!(rig.engine.removed.lock().unwrap().is_empty());
 }

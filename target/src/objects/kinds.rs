@@ -103,13 +103,15 @@ kinds! {
     Region "region" named RegionConfig;
     /// The state of a namespace's file or device when one machine had it open last.
     Seen "seen";
+    /// The UUID of a namespace, or the serial number of a subsystem, on one machine.
+    Identity "identity";
 }
 
 impl Kind {
     /// Says whether objects of this kind are live changes of the configuration.
     #[must_use]
     pub fn is_change(self) -> bool {
-        self != Self::Seen
+        !matches!(self, Self::Seen | Self::Identity)
     }
 
     /// Returns the batch in which live changes of this kind are taken at the start.

@@ -9,13 +9,17 @@ use super::grants::GrantId;
 use super::shared::{Order, PmemShared};
 use crate::backings::Backings;
 use crate::config::{Config, Pmem, RegionConfig};
-use crate::store::SeenNamespaces;
+use crate::store::{Identities, SeenNamespaces};
 
 const HOST: &str = "nqn.2026-01.io.example:host";
 const OTHER: &str = "nqn.2026-01.io.example:other";
 
 fn backings() -> Backings {
-    Backings::new(&Config::embedded().unwrap().target, SeenNamespaces::default())
+    Backings::new(
+        &Config::embedded().unwrap().target,
+        SeenNamespaces::default(),
+        Identities::default(),
+    )
 }
 
 fn node() -> PmemShared {

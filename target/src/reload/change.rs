@@ -67,7 +67,7 @@ impl Change {
     /// The target refuses; nothing has changed.
     pub(crate) fn make(&self, engine: &dyn Engine) -> Result<(), EngineError> {
         match self {
-            Self::AddSubsystem(subsystem, _) => engine.add_subsystem(subsystem),
+            Self::AddSubsystem(subsystem, _) => engine.add_subsystem(subsystem).map(drop),
             Self::RemoveSubsystem(subsystem, _) => engine.remove_subsystem(&subsystem.nqn),
             Self::AddNamespace(nqn, namespace, _) => engine.add_namespace(nqn, namespace).map(drop),
             Self::RemoveNamespace(nqn, namespace, _) => {

@@ -1,15 +1,16 @@
 //! The methods for the control plane: each change is made under the lock of changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use arbitration::Class;
 use fabric::controller::ConnectionId;
+use uuid::Uuid;
 
 use super::{Runtime, hurt, settings, subsystems};
 use crate::config::{
-    AllowedHost, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig, RegionConfig,
-    Subsystem,
+    AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
+    RegionConfig, Subsystem,
 };
 use crate::connections::Done;
 use crate::engine::{
@@ -21,7 +22,7 @@ use crate::reactor::mailbox::Message;
 use crate::sync::lock;
 
 impl Engine for Runtime {
-    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
+    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<String, EngineError> {
         let _one = lock(&self.shared.change);
         let added = subsystems::add(&self.namespaces, subsystem);
         self.namespaces.survey(true);
@@ -35,7 +36,7 @@ impl Engine for Runtime {
         removed
     }
 
-    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError> {
         let _one = lock(&self.shared.change);
         let added = self.namespaces.add(nqn, namespace);
         self.namespaces.survey(true);
@@ -47,6 +48,25 @@ impl Engine for Runtime {
         let removed = self.namespaces.remove(nqn, nsid);
         self.namespaces.survey(true);
         removed
+    }
+
+    fn forget_identity(&self, nqn: &str, nsid: Option<u32>) {
+        let backings = &self.namespaces.backings;
+        match nsid {
+            Some(nsid) => backings.identities().forget_namespace(nqn, nsid),
+            None => backings.identities().forget_subsystem(nqn),
+        }
+        backings.keep_or_warn();
+    }
+
+    fn forget_other_identities(&self, config: &Config) {
+        let backings = &self.namespaces.backings;
+        backings.identities().forget_others(config);
+        backings.keep_or_warn();
+    }
+
+    fn removed_nsids(&self, nqn: &str) -> BTreeSet<u32> {
+        self.namespaces.backings.identities().removed_nsids(nqn)
     }
 
     fn resize_namespace(

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use arbitration::Class;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, NamespaceFeatures};
 use sluice_core::stats::PerReactor;
+use uuid::Uuid;
 
 use super::table::{Known, Table};
 use super::{settings, shown};
-use crate::backend::{Backend, BackendError, WakeUp};
-use crate::backings::{Backings, Occasion};
+use crate::backend::{BackendError, WakeUp};
+use crate::backings::{Backings, Occasion, Opened};
 use crate::config::{self, Namespace};
 use crate::devices::Stats;
 use crate::engine::{EngineError, FileSystem, NamespaceState};
@@ -48,27 +49,29 @@ impl Namespaces {
         use anyhow::Context;
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
         match self.open(nqn, nsid, namespace, Occasion::Configured) {
-            Ok(backend) => self.install((nqn, nsid), namespace, backend),
+            Ok(opened) => self.install((nqn, nsid), namespace, opened),
             Err(error) => self.install_absent((nqn, nsid), namespace, error.to_string()),
         }
         .with_context(|| format!("namespace {nsid} of {nqn}"))
     }
 
-    /// Adds a namespace on request. It is not added where the state of its device cannot be kept:
-    /// the next start could not tell it from a new one.
-    pub(super) fn add(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+    /// Adds a namespace on request. It is not added where its identity and the state of its device
+    /// cannot be kept: the next start could not tell it from a new one. Returns the UUID.
+    pub(super) fn add(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError> {
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
         if self.shared.with_service(|service| service.namespace(nqn, nsid).is_some()) {
             let message = format!("namespace {nsid} of {nqn} exists already");
             return Err(EngineError::Exists(message));
         }
-        let backend = self.open(nqn, nsid, namespace, Occasion::Added)?;
-        self.install((nqn, nsid), namespace, backend)?;
+        let opened = self.open(nqn, nsid, namespace, Occasion::Added)?;
+        let uuid = opened.uuid;
+        self.install((nqn, nsid), namespace, opened)?;
         if let Err(error) = self.backings.keep() {
             self.remove(nqn, nsid)?;
+            self.backings.identities().discard(nqn, nsid);
             return Err(EngineError::System(format!("it is not added: {error}")));
         }
-        Ok(nsid)
+        Ok(uuid)
     }
 
     /// Opens a namespace's file or device.
@@ -78,7 +81,7 @@ impl Namespaces {
         nsid: u32,
         namespace: &Namespace,
         occasion: Occasion,
-    ) -> Result<Arc<dyn Backend>, EngineError> {
+    ) -> Result<Opened, EngineError> {
         if matches!(namespace.backend, config::Backend::Nvme { .. })
             && !self.shared.passthrough.load(Ordering::Relaxed)
         {
@@ -88,7 +91,7 @@ impl Namespaces {
                     .to_owned(),
             ));
         }
-        Ok(self.backings.open(nqn, nsid, namespace, occasion)?)
+        self.backings.open(nqn, nsid, namespace, occasion)
     }
 
     /// Puts a namespace that is open in place: hosts see it from here on.
@@ -96,7 +99,7 @@ impl Namespaces {
         &self,
         (nqn, nsid): (&str, u32),
         namespace: &Namespace,
-        backend: Arc<dyn Backend>,
+        Opened { backend, uuid }: Opened,
     ) -> Result<(), EngineError> {
         let place = (nqn.to_owned(), nsid);
         backend.health().report_to(&self.wake_up);
@@ -113,7 +116,7 @@ impl Namespaces {
         let qos = (namespace.class, &namespace.device);
         self.shared.qos.add_namespace(now, (nqn, nsid), id, &device, qos);
         self.shared.refresh();
-        let open = shown::open(nqn, nsid, namespace, id, &*device.backend);
+        let open = shown::open(nsid, namespace, uuid, id, &*device.backend);
         let added = self.shared.with_service(|service| {
             if reopened {
                 return service.replace_namespace(now, nqn, open).map(drop);
@@ -126,6 +129,7 @@ impl Namespaces {
             self.backings.discard(nqn, nsid);
             return Err(error.into());
         }
+        self.backings.identify(nqn, nsid, namespace, uuid);
         if reopened {
             self.table.with(&place, |known| known.open = Some(id));
         } else {
@@ -142,8 +146,12 @@ impl Namespaces {
         why: String,
     ) -> Result<(), EngineError> {
         let now = self.shared.clock.now();
-        let absent = shown::absent(nqn, nsid, namespace, self.backings.seen(nqn, nsid));
+        let uuid = self.backings.uuid(nqn, nsid, namespace, Occasion::Configured)?;
+        let absent = shown::absent(nsid, namespace, uuid, self.backings.seen(nqn, nsid));
         self.shared.with_service(|service| service.add_namespace(now, nqn, absent).map(drop))?;
+        if let Some(uuid) = uuid {
+            self.backings.identify(nqn, nsid, namespace, uuid);
+        }
         tracing::error!(
             subsystem = nqn,
             nsid,
@@ -333,8 +341,8 @@ impl Namespaces {
             path: path.map(|path| path.display().to_string()),
             size: namespace.geometry.bytes(),
             block_size,
-            uuid: uuid::Uuid::from_bytes(namespace.uuid).to_string(),
-            nguid: namespace.nguid.iter().map(|byte| format!("{byte:02x}")).collect(),
+            uuid: told(namespace.uuid).map(|uuid| uuid.to_string()).unwrap_or_default(),
+            nguid: told(namespace.nguid).map(|id| id.simple().to_string()).unwrap_or_default(),
             read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
             hosts: namespace.hosts.clone(),
             state,
@@ -342,4 +350,9 @@ impl Namespaces {
             errors,
         }
     }
+}
+
+/// Returns an identifier of 16 bytes; `None` of zeroes, where it is not known yet.
+fn told(bytes: [u8; 16]) -> Option<Uuid> {
+    Some(Uuid::from_bytes(bytes)).filter(|uuid| !uuid.is_nil())
 }

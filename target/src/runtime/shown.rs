@@ -5,21 +5,21 @@ use fabric::controller::{
 };
 use fabric::nvm::BlockFormat;
 use fabric::nvme::identify::OptionalCommands;
+use uuid::Uuid;
 
 use crate::backend::{Backend, Description};
-use crate::config::{Namespace, derived_nguid, derived_uuid};
+use crate::config::{Namespace, derived_nguid};
 use crate::store::Seen;
 
 /// Describes a namespace whose device is open.
 pub(super) fn open(
-    nqn: &str,
     nsid: u32,
     namespace: &Namespace,
+    uuid: Uuid,
     id: BackendId,
     backend: &dyn Backend,
 ) -> FabricNamespace {
     let description = backend.description();
-    let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
     FabricNamespace {
         nsid,
         uuid: uuid.into_bytes(),
@@ -72,25 +72,24 @@ fn device_identity(identify: &[u8; 4096]) -> DeviceIdentity {
 }
 
 /// Describes a namespace whose device is not open, with the size that the device had when it was
-/// seen last.
+/// seen last. Without `uuid`, which depends on the device then, hosts are told no identifiers.
 pub(super) fn absent(
-    nqn: &str,
     nsid: u32,
     namespace: &Namespace,
+    uuid: Option<Uuid>,
     seen: Option<Seen>,
 ) -> FabricNamespace {
-    let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
     let mut features = NamespaceFeatures::empty();
     features.set(NamespaceFeatures::READ_ONLY, namespace.read_only);
     // A namespace with another UUID is another disk.
-    let geometry = seen.filter(|seen| seen.uuid == uuid).and_then(|seen| {
+    let geometry = seen.filter(|seen| Some(seen.uuid) == uuid).and_then(|seen| {
         let format = BlockFormat::plain(u64::from(seen.block_size)).ok()?;
         Some(Geometry { format, blocks: format.blocks(seen.size) })
     });
     FabricNamespace {
         nsid,
-        uuid: uuid.into_bytes(),
-        nguid: namespace.nguid.unwrap_or_else(|| uuid.into_bytes()),
+        uuid: uuid.unwrap_or_default().into_bytes(),
+        nguid: namespace.nguid.or(uuid.map(derived_nguid)).unwrap_or_default(),
         geometry: geometry.unwrap_or_default(),
         features,
         preferred: None,

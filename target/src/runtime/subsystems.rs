@@ -5,18 +5,33 @@ use std::sync::Arc;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, SubsystemSpec};
 
 use super::namespaces::Namespaces;
-use crate::config::{AllowedHost, Subsystem, derived_serial, limited_hosts};
+use crate::backings::Occasion;
+use crate::config::{AllowedHost, Subsystem, limited_hosts};
 use crate::engine::{EngineError, SubsystemState};
 
 /// The model number of a subsystem that has none of its own.
 const MODEL: &str = "Sluicegate";
 
-/// Adds a subsystem without its namespaces.
-pub(super) fn add_bare(on: &Namespaces, subsystem: &Subsystem) -> Result<(), EngineError> {
+/// Adds a subsystem without its namespaces. Returns its serial number, which [`Backings::keep`]
+/// stores.
+///
+/// [`Backings::keep`]: crate::backings::Backings::keep
+pub(super) fn add_bare(
+    on: &Namespaces,
+    subsystem: &Subsystem,
+    occasion: Occasion,
+) -> Result<String, EngineError> {
     let nqn = &subsystem.nqn;
+    let identities = on.backings.identities();
+    let serial = match &subsystem.serial {
+        Some(serial) => serial.clone(),
+        None => identities.serial(nqn, occasion == Occasion::Configured).map_err(|error| {
+            EngineError::System(format!("no random serial number can be made: {error}"))
+        })?,
+    };
     let spec = SubsystemSpec {
         nqn: nqn.clone(),
-        serial: subsystem.serial.clone().unwrap_or_else(|| derived_serial(nqn)),
+        serial: serial.clone(),
         model: subsystem.model.clone().unwrap_or_else(|| MODEL.to_owned()),
         allow_any_host: subsystem.allow_any_host,
         hosts: subsystem.hosts.clone(),
@@ -24,19 +39,23 @@ pub(super) fn add_bare(on: &Namespaces, subsystem: &Subsystem) -> Result<(), Eng
     let now = on.shared.clock.now();
     on.shared.with_service(|service| service.add_subsystem(now, spec))?;
     on.shared.qos.add_subsystem(now, nqn);
-    Ok(())
+    identities.set_serial(nqn, &serial);
+    Ok(serial)
 }
 
-/// Adds a subsystem with all its namespaces, or nothing.
-pub(super) fn add(on: &Namespaces, subsystem: &Subsystem) -> Result<(), EngineError> {
-    add_bare(on, subsystem)?;
-    for namespace in &subsystem.namespaces {
-        if let Err(error) = on.add(&subsystem.nqn, namespace) {
-            remove(on, &subsystem.nqn)?;
-            return Err(error);
-        }
+/// Adds a subsystem with all its namespaces, or nothing. Returns its serial number.
+pub(super) fn add(on: &Namespaces, subsystem: &Subsystem) -> Result<String, EngineError> {
+    let serial = add_bare(on, subsystem, Occasion::Added)?;
+    let kept = on.backings.keep().map_err(|error| EngineError::System(error.to_string()));
+    let mut namespaces = subsystem.namespaces.iter();
+    let added = kept.and_then(|()| {
+        namespaces.try_for_each(|namespace| on.add(&subsystem.nqn, namespace).map(drop))
+    });
+    if let Err(error) = added {
+        remove(on, &subsystem.nqn)?;
+        return Err(error);
     }
-    Ok(())
+    Ok(serial)
 }
 
 /// Removes a subsystem with its namespaces.

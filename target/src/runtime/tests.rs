@@ -1,11 +1,15 @@
-//! Tests of a device that goes away while its namespace is served, and comes back.
+//! Tests of a device that goes away while its namespace is served, and comes back, and of the identities
+//! of namespaces.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::tests::parse;
+use crate::config::{Config, derived_uuid};
 use crate::engine::{Availability, Engine, NamespaceState};
 use crate::runtime::Runtime;
-use crate::store::SeenNamespaces;
+use crate::store::{DiskStore, Identities, MemoryStore, SeenNamespaces, Store};
 
 const NQN: &str = "nqn.2026-01.io.x:s0";
 
@@ -32,7 +36,9 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
          path = \"{}\"\ndirect = false\n",
         path.display()
     );
-    let runtime = Runtime::start(&parse(&config).unwrap(), SeenNamespaces::default()).unwrap();
+    let config = parse(&config).unwrap();
+    let runtime =
+        Runtime::start(&config, SeenNamespaces::default(), Identities::default()).unwrap();
     let id = || {
         runtime.shared.with_service(|service| {
             let namespace = service.subsystem(NQN).unwrap().namespaces[0].clone();
@@ -70,4 +76,113 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
     assert_eq!(rule.class, Some(arbitration::Class::High));
     runtime.shutdown(true);
     runtime.wait();
+}
+
+/// A namespace on a file and one in memory.
+fn disks(file: &Path, more: &str) -> Config {
+    parse(&format!(
+        "[target]\ncores = [0]\npoll = \"never\"\nio_memory = \"2 MiB\"\n[[subsystem]]\n\
+         nqn = \"{NQN}\"\n[[subsystem.namespace]]\nnsid = 1\nbackend = \"file\"\n\
+         path = \"{}\"\ndirect = false\n{more}[[subsystem.namespace]]\nnsid = 2\n\
+         backend = \"memory\"\nsize = \"1 MiB\"\n",
+        file.display()
+    ))
+    .unwrap()
+}
+
+fn write(file: &Path) {
+    std::fs::write(file, vec![0; 1 << 20]).unwrap();
+}
+
+/// Runs a target over a store, without one of an earlier run.
+fn run<R>(config: &Config, store: Arc<dyn Store>, act: impl FnOnce(&Runtime) -> R) -> R {
+    let (seen, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
+    let (identities, _) = Identities::open(store).unwrap();
+    let runtime = Runtime::start(config, seen, identities).unwrap();
+    let result = act(&runtime);
+    runtime.shutdown(true);
+    runtime.wait();
+    result
+}
+
+/// Returns the UUIDs of the file and of the memory, and the serial number.
+fn names(runtime: &Runtime) -> [String; 3] {
+    let subsystem = &runtime.subsystems()[0];
+    let uuid = |nsid: u32| {
+        let found = subsystem.namespaces.iter().find(|namespace| namespace.nsid == nsid);
+        found.unwrap().uuid.clone()
+    };
+    [uuid(1), uuid(2), subsystem.serial.clone()]
+}
+
+#[test]
+fn without_a_state_file_the_file_itself_tells_who_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("disk"), folder.path().join("other"));
+    let start = |more: &str| run(&disks(&path, more), Arc::new(MemoryStore::default()), names);
+    // What hosts are told of a file that is not there follows from the file.
+    let absent = start("");
+    assert_eq!(absent[0], "");
+    write(&path);
+    let first = start("");
+    assert_ne!(first[0], derived_uuid(NQN, 1).to_string());
+    let again = start("");
+    assert_eq!([&again[0], &again[2]], [&first[0], &first[2]], "a restart");
+    assert_ne!(again[1], first[1], "other memory");
+    let given = "uuid = \"00000000-0000-0000-0000-00000000000a\"\n";
+    assert_eq!(start(given)[0], "00000000-0000-0000-0000-00000000000a");
+    std::fs::remove_file(&path).unwrap();
+    write(&path);
+    let replaced = start("");
+    assert_ne!(replaced[0], first[0], "another file at the same path");
+    assert_eq!(replaced[2], first[2]);
+    write(&other);
+    run(&disks(&path, ""), Arc::new(MemoryStore::default()), |runtime| {
+        let subsystem = disks(&other, "").subsystems.remove(0);
+        runtime.remove_namespace(NQN, 1).unwrap();
+        runtime.forget_identity(NQN, Some(1));
+        let uuid = runtime.add_namespace(NQN, &subsystem.namespaces[0]).unwrap();
+        assert_ne!(uuid.to_string(), replaced[0], "another file at the same NSID");
+        assert_eq!(names(runtime)[0], uuid.to_string());
+    });
+}
+
+#[test]
+fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("disk"), folder.path().join("other"));
+    write(&path);
+    write(&other);
+    let state = folder.path().join("state");
+    let store = || Arc::new(DiskStore::open(&state).unwrap().0);
+    let config = disks(&path, "");
+    let first = run(&config, store(), names);
+    // A file that came back from a backup is another one.
+    std::fs::remove_file(&path).unwrap();
+    let absent = run(&config, store(), names);
+    assert_eq!(absent, first, "hosts keep the disk while it is away");
+    write(&path);
+    assert_eq!(run(&config, store(), names), first);
+    let moved = disks(&other, "");
+    let second = run(&config, store(), |runtime| {
+        // A reload that fails: the file is back.
+        runtime.remove_namespace(NQN, 1).unwrap();
+        let uuid = runtime.add_namespace(NQN, &moved.subsystems[0].namespaces[0]).unwrap();
+        assert_ne!(uuid.to_string(), first[0], "another path");
+        runtime.remove_namespace(NQN, 1).unwrap();
+        runtime.add_namespace(NQN, &config.subsystems[0].namespaces[0]).unwrap();
+        assert_eq!(names(runtime), first);
+        runtime.forget_other_identities(&config);
+        // A removal.
+        runtime.remove_namespace(NQN, 1).unwrap();
+        runtime.forget_identity(NQN, Some(1));
+        runtime.add_namespace(NQN, &config.subsystems[0].namespaces[0]).unwrap();
+        names(runtime)
+    });
+    assert!(second[0] != first[0] && second[1..] == first[1..]);
+    assert_eq!(run(&config, store(), names), second);
+    // Another path in the file, read at the next start.
+    let third = run(&moved, store(), names);
+    assert!(third[0] != second[0] && third[1..] == first[1..]);
+    assert_ne!(run(&config, store(), names)[0], second[0], "it was forgotten");
 }

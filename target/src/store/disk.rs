@@ -30,6 +30,7 @@ type Opener = Box<dyn Fn() -> Result<Database, RedbError> + Send>;
 pub struct DiskStore {
     file: String,
     machine: Uuid,
+    has_identities: bool,
     state: Mutex<State>,
 }
 
@@ -63,7 +64,7 @@ impl DiskStore {
             made.or_else(|error| tolerate(unusable(&file, &error), &mut problems))?;
         }
         let (content, usable) = match examine(path)? {
-            Found::Nothing => (Content::default(), true),
+            Found::Nothing => (Content::fresh(), true),
             Found::Sound(content) if content.wrong.is_empty() => (content, true),
             Found::Sound(content) => leave_out(path, content, &mut problems),
             Found::Damaged { detail, content, whole } => {
@@ -93,7 +94,7 @@ impl DiskStore {
         let open =
             move || Database::builder().create_with_backend(backend()?).map_err(RedbError::from);
         let mut problems = Vec::new();
-        Self::with_opener(name.into(), Box::new(open), Content::default(), &mut problems)
+        Self::with_opener(name.into(), Box::new(open), Content::fresh(), &mut problems)
     }
 
     fn with_opener(
@@ -107,9 +108,10 @@ impl DiskStore {
             None => tables::fresh_uuid().map_err(|error| unusable(&file, &error))?,
         };
         content.machine = Some(machine);
+        let has_identities = content.identities;
         let mut state = State { opener, database: None, found: Some(content) };
         state.run(&file, |_| Ok(())).or_else(|error| tolerate(error, problems))?;
-        Ok(Self { file, machine, state: Mutex::new(state) })
+        Ok(Self { file, machine, has_identities, state: Mutex::new(state) })
     }
 }
 
@@ -160,7 +162,7 @@ fn put_away(
     whole: bool,
     problems: &mut Vec<String>,
 ) -> (Content, bool) {
-    let changes = content.objects.iter().filter(|raw| !is_seen(raw));
+    let changes = content.objects.iter().filter(|raw| !is_of_data(raw));
     let known: Vec<String> = changes.map(|raw| format!("{} {}", raw.kind, raw.id)).collect();
     let lost = match (whole, &known[..]) {
         (true, known) => {
@@ -169,7 +171,7 @@ fn put_away(
         (false, []) => "its live changes are lost, and cannot be named".into(),
         (false, known) => format!("its live changes are lost, among them those of {}", list(known)),
     };
-    let left = if whole { content } else { seen_alone(content) };
+    let left = if whole { content } else { without_changes(content) };
     let (usable, after) = match set_aside(path, Keep::Renamed) {
         Ok(aside) => (true, format!("it is kept as {}", aside.display())),
         Err(error) => (false, format!("it could not be set aside ({error}): move it away")),
@@ -180,24 +182,27 @@ fn put_away(
     (left, usable)
 }
 
-/// Keeps the states of namespaces that could be read. These states only prevent that a namespace's
-/// file is created again or its device taken for another, so that some are better than none.
-fn seen_alone(content: Content) -> Content {
+/// Keeps the states and identities of namespaces that could be read. They only prevent that a
+/// namespace's file is created again, its device taken for another, or its disk shown as another
+/// one, so that some are better than none.
+fn without_changes(content: Content) -> Content {
     match content {
         // Without the machine's UUID it is not known whose states these are. The first version of
         // the file has none.
-        Content { machine: Some(machine), revision, objects, first_format: false, .. } => Content {
+        Content { machine: Some(machine), first_format: false, .. } => Content {
             machine: Some(machine),
-            revision,
-            objects: objects.into_iter().filter(is_seen).collect(),
+            revision: content.revision,
+            objects: content.objects.into_iter().filter(is_of_data).collect(),
+            identities: content.identities,
             ..Content::default()
         },
-        _ => Content::default(),
+        _ => Content::fresh(),
     }
 }
 
-fn is_seen(raw: &Raw) -> bool {
-    raw.kind == Kind::Seen.name()
+/// Says whether an object tells of a namespace's data, and is no live change.
+fn is_of_data(raw: &Raw) -> bool {
+    [Kind::Seen, Kind::Identity].iter().any(|kind| raw.kind == kind.name())
 }
 
 /// Writes names as "a, b and 3 more are".
@@ -287,6 +292,10 @@ impl Store for DiskStore {
 
     fn durable(&self) -> bool {
         true
+    }
+
+    fn has_identities(&self) -> bool {
+        self.has_identities
     }
 }
 

@@ -23,6 +23,10 @@ struct Record {
     file: Option<String>,
     /// The object since the change; `None` where the change removed it.
     value: Option<String>,
+    /// Whether the texts have identifiers only where these were given. Records of daemons before
+    /// format 4 also have the derived ones.
+    #[serde(default)]
+    given: bool,
 }
 
 /// The effective configuration: the file with the live changes that still count.
@@ -141,8 +145,16 @@ const CHANGED: &str = "its entry in the configuration file has changed since";
 
 /// Says whether the file's entry has changed since a live change.
 fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
-    let then = record.file.as_deref().map(|text| object.canonical(text)).transpose();
-    then.is_err() || then.is_ok_and(|then| then != object.text(file))
+    let plain = |text: String| match record.given {
+        true => Ok(text),
+        false => object.without_derived(&text),
+    };
+    let now = object.text(file).map(plain).transpose();
+    let then = record.file.as_deref().map(|text| object.canonical(text).and_then(plain));
+    match (now, then.transpose()) {
+        (Ok(now), Ok(then)) => now != then,
+        _ => true,
+    }
 }
 
 /// Makes one live change in a configuration.
@@ -163,7 +175,11 @@ fn apply(
     if stale(file, &object, record) {
         return Err(CHANGED.into());
     }
-    object.assign(config, record.value.as_deref())
+    let value = match &record.value {
+        Some(text) if !record.given => Some(object.without_derived(text)?),
+        value => value.clone(),
+    };
+    object.assign(config, value.as_deref())
 }
 
 /// The configuration that runs, and the store that remembers how it differs from the file.
@@ -373,7 +389,7 @@ impl Live {
             }
         }
         let (file, value) = (object.text(&self.file), object.text(&self.current));
-        vec![(object.key(machine), (file != value).then_some(Record { file, value }))]
+        vec![(object.key(machine), (file != value).then_some(Record { file, value, given: true }))]
     }
 
     /// Returns all records of a subsystem.
@@ -416,14 +432,14 @@ impl Live {
         }
         let bare = |subsystem| Subsystem { namespaces: Vec::new(), ..subsystem };
         let value = now.map(bare).map(|subsystem| render_subsystem(&subsystem));
-        (key, Some(Record { file: whole.text(&self.file), value }))
+        (key, Some(Record { file: whole.text(&self.file), value, given: true }))
     }
 
     /// Returns the record of a live subsystem's namespace; `None` where it does not exist.
     fn record(&self, object: &ObjectId) -> (Key, Option<Record>) {
         let value = object.text(&self.current);
-        let record =
-            value.map(|value| Record { file: object.text(&self.file), value: Some(value) });
+        let file = object.text(&self.file);
+        let record = value.map(|value| Record { file, value: Some(value), given: true });
         (object.key(self.store.machine()), record)
     }
 }

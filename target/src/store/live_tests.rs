@@ -7,7 +7,7 @@ use super::*;
 use crate::config::tests::{configs, parse};
 use crate::config::{
     AllowedHost, Backend, Goal, HostRights, LinkConfig, Listener, Namespace, Policy, RegionConfig,
-    Session, Subsystem, Transport,
+    Session, Subsystem, Transport, derived_nguid, derived_serial, derived_uuid,
 };
 use crate::store::MemoryStore;
 
@@ -51,9 +51,8 @@ fn subsystem(nqn: String) -> Subsystem {
 
 fn namespace(nqn: &str, nsid: u32, blocks: u64) -> Namespace {
     let backend = Backend::Memory { size: blocks * 4096, block_size: 4096 };
-    let mut namespace = Namespace { nsid: Some(nsid), ..Namespace::new(backend) };
-    crate::config::resolve_namespaces(nqn, std::iter::empty().collect(), vec![&mut namespace]);
-    namespace
+    let uuid = Some(derived_uuid(nqn, nsid));
+    Namespace { nsid: Some(nsid), uuid, ..Namespace::new(backend) }
 }
 
 /// Makes the change in the plainest way; `None` where it is refused.
@@ -394,7 +393,7 @@ fn a_subsystem_that_an_earlier_version_stored_as_one_record_is_read_and_changed(
     // The record has the form of earlier versions.
     let machine = store.machine();
     let whole = ObjectId::Subsystem(live.current().subsystems[0].nqn.clone());
-    let record = Record { file: None, value: whole.text(live.current()) };
+    let record = Record { file: None, value: whole.text(live.current()), given: true };
     let mut changes: Vec<Change> =
         store.objects().unwrap().into_iter().map(|object| Change::Delete(object.key)).collect();
     changes.push(change(&whole.key(machine), &Some(record)).unwrap());
@@ -475,4 +474,62 @@ fn a_region_and_a_namespace_that_change_places_come_back_after_a_restart() {
     assert_eq!(again.current(), &edited);
     assert!(warnings[0].contains("has changed since"), "{warnings:?}");
     assert!(warnings[1].contains("region log and namespace 1 of"), "{warnings:?}");
+}
+
+/// A file with a namespace that was changed live, and another that was removed live, by a daemon that
+/// wrote the derived identifiers into its records. Both changes count, without the identifiers.
+#[test]
+fn records_with_derived_identifiers_count_as_records_without_them() {
+    let file = |more: &str| {
+        let namespace = |nsid: u32| {
+            format!("[[subsystem.namespace]]\nnsid = {nsid}\nbackend = \"memory\"\nsize = 8192\n")
+        };
+        let head = format!("[[subsystem]]\nnqn = \"{}\"\n", nqn(0));
+        parse(&format!("{head}{}{more}{}", namespace(1), namespace(2))).unwrap()
+    };
+    let earlier = |nsid: u32, size: u64| {
+        let mut namespace = namespace(&nqn(0), nsid, size / 4096);
+        namespace.nguid = namespace.uuid.map(derived_nguid);
+        Some(crate::config::table::text(&namespace))
+    };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let put = |object: ObjectId, file: Option<String>, value: Option<String>| {
+        // As it was written: without the mark.
+        let text = serde_json::json!({"file": file, "value": value}).to_string();
+        Change::Put(object.key(store.machine()), text)
+    };
+    let mut live = subsystem(nqn(1));
+    live.serial = Some(derived_serial(&live.nqn));
+    let changes = [
+        put(ObjectId::Namespace(nqn(0), 1), earlier(1, 8192), earlier(1, 16384)),
+        put(ObjectId::Namespace(nqn(0), 2), earlier(2, 8192), None),
+        put(ObjectId::Subsystem(nqn(1)), None, Some(render_subsystem(&live))),
+        put(
+            ObjectId::Namespace(nqn(1), 4),
+            None,
+            earlier(4, 4096).map(|text| {
+                let other = derived_uuid(&nqn(1), 4).to_string();
+                text.replace(&derived_uuid(&nqn(0), 4).to_string(), &other)
+            }),
+        ),
+    ];
+    store.apply(&changes).unwrap();
+    let (mut live, warnings) = Live::open(file(""), Arc::clone(&store)).unwrap();
+    assert_eq!(warnings, [""; 0]);
+    let [first, second] = &live.current().subsystems[..] else { panic!("two subsystems") };
+    assert_eq!((first.namespaces.len(), first.serial.as_ref()), (1, None));
+    assert_eq!((second.namespaces[0].nsid, second.serial.as_ref()), (Some(4), None));
+    for namespace in first.namespaces.iter().chain(&second.namespaces[..0]) {
+        assert_eq!((namespace.uuid, namespace.backend.path()), (None, None));
+        assert_eq!(namespace.backend, Backend::Memory { size: 16384, block_size: 4096 });
+    }
+    // A file that gives the derived one is the same file.
+    let given = format!("uuid = \"{}\"\n", derived_uuid(&nqn(0), 1));
+    let (again, warnings) = Live::open(file(&given), Arc::clone(&store)).unwrap();
+    assert_eq!((again.current().subsystems[0].namespaces.len(), warnings.len()), (1, 0));
+    // A change back to the file's entry leaves nothing behind.
+    let mut back = live.current().clone();
+    back.subsystems[0].namespaces[0] = file("").subsystems[0].namespaces[0].clone();
+    let _ = set(&mut live, &ObjectId::Namespace(nqn(0), 1), back);
+    assert_eq!(store.objects().unwrap().len(), changes.len() - 1);
 }

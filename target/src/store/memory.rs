@@ -55,4 +55,8 @@ impl Store for MemoryStore {
     fn durable(&self) -> bool {
         false
     }
+
+    fn has_identities(&self) -> bool {
+        true
+    }
 }

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use crate::objects::Kind;
 
 /// The name of an object. Identifiers begin with an NQN, which is unique in the world; those of
-/// listeners, quality of service, the network and states of namespaces begin with the machine's
-/// UUID. So several targets can share one store.
+/// listeners, quality of service, the network, and states and identities of namespaces begin with the
+/// machine's UUID. So several targets can share one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The kind of the object.
@@ -61,6 +61,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn apply(&self, changes: &[Change]) -> Result<u64, StoreError>;
     /// Says whether changes survive a restart.
     fn durable(&self) -> bool;
+    /// Says whether the store, when it was opened, was one that identities are kept in: identities
+    /// that it lacks are new then. A daemon before format 4 derived all of them instead.
+    fn has_identities(&self) -> bool;
 }
 
 /// An error of a store.

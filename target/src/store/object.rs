@@ -6,8 +6,8 @@ use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::pmem::shared_with_regions;
 use crate::config::{
-    AllowedHost, Config, Namespace, Network, Qos, QosConfig, Subsystem, entry, render_subsystem,
-    table,
+    AllowedHost, Config, Namespace, Network, Qos, QosConfig, Subsystem, derived_nguid,
+    derived_serial, derived_uuid, entry, render_subsystem, table,
 };
 use crate::objects::{Group, Listed, put};
 
@@ -134,6 +134,25 @@ impl ObjectId {
         })
     }
 
+    /// Returns a text without the identifiers that daemons before format 4 derived.
+    pub(super) fn without_derived(&self, text: &str) -> Result<String, String> {
+        Ok(match self {
+            Self::Subsystem(_) => {
+                let mut subsystem = read_subsystem(text)?;
+                let nqn = &subsystem.nqn;
+                subsystem.serial.take_if(|serial| *serial == derived_serial(nqn));
+                subsystem.namespaces.iter_mut().for_each(|n| forget_derived(nqn, n));
+                render_subsystem(&subsystem)
+            }
+            Self::Namespace(nqn, _) => {
+                let mut namespace = read_namespace(text)?;
+                forget_derived(nqn, &mut namespace);
+                table::text(&namespace)
+            }
+            _ => text.into(),
+        })
+    }
+
     /// Makes the object in `config` what `text` says; `None` removes it.
     pub(super) fn assign(&self, config: &mut Config, text: Option<&str>) -> Result<(), String> {
         match self {
@@ -186,6 +205,14 @@ fn read_host(text: &str, host: &str) -> Result<AllowedHost, String> {
         ALLOWED => Ok(host.into()),
         text => entry::read_text(text, "the host", entry::host),
     }
+}
+
+/// Takes the identifiers from a namespace that follow from its place.
+fn forget_derived(nqn: &str, namespace: &mut Namespace) {
+    let uuid = namespace.uuid;
+    namespace.nguid.take_if(|nguid| uuid.is_some_and(|uuid| *nguid == derived_nguid(uuid)));
+    let derived = namespace.nsid.map(|nsid| derived_uuid(nqn, nsid));
+    namespace.uuid.take_if(|uuid| Some(*uuid) == derived);
 }
 
 fn read_namespace(text: &str) -> Result<Namespace, String> {

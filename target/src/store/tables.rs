@@ -12,7 +12,7 @@ use redb::{
 };
 use uuid::Uuid;
 
-use super::Change;
+use super::{Change, Kind};
 
 /// The table of objects: kind and identifier to version, checksum and value.
 const OBJECTS: TableDefinition<'_, (&str, &str), (u64, u64, &str)> =
@@ -34,8 +34,10 @@ const MACHINE: &str = "machine";
 const FORMAT_NAME: &str = "format";
 /// The format that this daemon writes, and the last one that it knows. It is raised with each change
 /// after which an earlier daemon would read something else than what is meant. Since 3 a host may be
-/// bound to addresses.
-pub(super) const FORMAT: u64 = 3;
+/// bound to addresses; since 4 identities are kept, which earlier daemons derive.
+pub(super) const FORMAT: u64 = 4;
+/// The name in [`META`] of the mark that identities are kept in the file.
+const IDENTITIES: &str = "identities";
 /// The name in [`META`] of the last revision that is in both of the database's commits.
 const CONFIRMED: &str = "confirmed";
 
@@ -60,6 +62,15 @@ pub(super) struct Content {
     pub(super) first_format: bool,
     /// The format that a daemon must know to read the file; 0 where the file does not say.
     pub(super) format: u64,
+    /// Whether identities are kept in the file.
+    pub(super) identities: bool,
+}
+
+impl Content {
+    /// Makes the content of a new file.
+    pub(super) fn fresh() -> Self {
+        Self { identities: true, ..Self::default() }
+    }
 }
 
 /// Returns the checksum of an object. Lengths stand before texts, so that no two objects are one
@@ -108,6 +119,8 @@ fn meta(read: &ReadTransaction, name: &str) -> Result<Option<u128>, RedbError> {
 pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), RedbError> {
     let read = database.begin_read()?;
     if let Some(table) = present(read.open_table(OBJECTS))? {
+        // First, so that a file whose machine is known tells whether it has identities.
+        content.identities = meta(&read, IDENTITIES)?.is_some();
         content.machine = meta(&read, MACHINE)?.map(Uuid::from_u128);
         content.revision = narrow(meta(&read, REVISION)?.unwrap_or_default());
         content.format = narrow(meta(&read, FORMAT_NAME)?.unwrap_or_default());
@@ -176,6 +189,9 @@ pub(super) fn restore(database: &Database, content: &Content) -> Result<(), Redb
     }
     put_meta(&write, REVISION, content.revision.into())?;
     put_meta(&write, FORMAT_NAME, FORMAT.into())?;
+    if content.identities {
+        put_meta(&write, IDENTITIES, 1)?;
+    }
     {
         let mut table = write.open_table(OBJECTS)?;
         for Raw { kind, id, version, value } in &content.objects {
@@ -196,6 +212,9 @@ pub(super) fn write(
     let write = database.begin_write()?;
     put_meta(&write, REVISION, revision.into())?;
     put_meta(&write, FORMAT_NAME, FORMAT.into())?;
+    if changes.iter().any(|c| matches!(c, Change::Put(key, _) if key.kind == Kind::Identity)) {
+        put_meta(&write, IDENTITIES, 1)?;
+    }
     {
         let mut table = write.open_table(OBJECTS)?;
         for change in changes {

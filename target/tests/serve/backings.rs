@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use sluiced::engine::{Availability, EngineError};
-use sluiced::store::{MemoryStore, Seen, Store};
+use sluiced::store::{Seen, SeenNamespaces};
 use tempfile::TempDir;
 
 use super::*;
@@ -38,7 +38,7 @@ fn empty() -> Arc<Runtime> {
     serve(settings(), QosConfig::default(), Vec::new()).0
 }
 
-fn add(runtime: &Runtime, namespace: &Namespace) -> Result<u32, EngineError> {
+fn add(runtime: &Runtime, namespace: &Namespace) -> Result<uuid::Uuid, EngineError> {
     runtime.add_namespace(NQN, namespace)
 }
 
@@ -131,9 +131,9 @@ fn a_file_is_made_where_that_is_asked_for_and_words_say_what_is_missing() {
 
 /// Starts a target with a namespace on `path`, and says whether it serves.
 fn served(store: &Arc<dyn Store>, namespace: &Namespace) -> (Arc<Runtime>, bool) {
-    let (seen, _) = SeenNamespaces::open(Arc::clone(store)).unwrap();
     let namespaces = vec![namespace.clone()];
-    let (runtime, _) = serve_again(settings(), QosConfig::default(), namespaces, seen);
+    let store = Arc::clone(store);
+    let (runtime, _) = serve_again(settings(), QosConfig::default(), namespaces, store);
     let serves = serves(&runtime);
     (runtime, serves)
 }

@@ -35,7 +35,7 @@ use sluiced::config::{
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
-use sluiced::store::SeenNamespaces;
+use sluiced::store::{Identities, MemoryStore, SeenNamespaces, Store};
 use zerocopy::little_endian::U32;
 
 fn namespace(backend: Backend) -> Namespace {
@@ -83,16 +83,20 @@ fn serve(
     qos: QosConfig,
     namespaces: Vec<Namespace>,
 ) -> (Arc<Runtime>, SocketAddr) {
-    serve_again(target, qos, namespaces, SeenNamespaces::default())
+    serve_again(target, qos, namespaces, Arc::new(MemoryStore::default()))
 }
 
-/// Returns the same as [`serve`], of a target that has seen namespaces before.
+/// Returns the same as [`serve`], of a target that has seen namespaces before, as `store` tells.
 fn serve_again(
     target: TargetConfig,
     qos: QosConfig,
-    namespaces: Vec<Namespace>,
-    seen: SeenNamespaces,
+    mut namespaces: Vec<Namespace>,
+    store: Arc<dyn Store>,
 ) -> (Arc<Runtime>, SocketAddr) {
+    // A whole configuration numbers its namespaces.
+    for (nsid, namespace) in (1..).zip(&mut namespaces) {
+        namespace.nsid.get_or_insert(nsid);
+    }
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = Config {
         target,
@@ -118,7 +122,14 @@ fn serve_again(
             namespaces,
         }],
     };
-    (Runtime::start(&config, seen).unwrap(), address)
+    let (seen, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
+    let (identities, _) = Identities::open(store).unwrap();
+    (Runtime::start(&config, seen, identities).unwrap(), address)
+}
+
+/// Returns the highest NSID.
+fn last_nsid(runtime: &Runtime) -> u32 {
+    runtime.subsystems()[0].namespaces.iter().map(|namespace| namespace.nsid).max().unwrap()
 }
 
 /// Waits until a condition holds.
@@ -415,7 +426,8 @@ fn namespaces_come_change_and_go_under_a_connected_host() {
     let second = |sqe: Sqe| Sqe { nsid: U32::new(2), ..sqe };
     let read = second(io(opcode::io::READ, 0, 1));
     assert_eq!(queue.call(read, None, 4096).0, Status::INVALID_NAMESPACE.dnr());
-    assert_eq!(runtime.add_namespace(NQN, &namespace(memory())).unwrap(), 2);
+    runtime.add_namespace(NQN, &namespace(memory())).unwrap();
+    assert_eq!(last_nsid(&runtime), 2);
     assert!(queue.call(read, None, 4096).0.is_success());
     let last = second(io(opcode::io::READ, (64 << 20) / 4096, 1));
     assert!(!queue.call(last, None, 4096).0.is_success());

@@ -94,9 +94,14 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
         "`nqn.yyyy-mm.reversed.domain:name`, or `nqn.2014-08.org.nvmexpress:uuid:` and a whole \
          UUID.",
     ),
-    key("serial", Values::Other("1 to 20 printable ASCII characters"), "derived from `nqn`", "")
-        .option("", "Serial number, up to 20 characters; derived from the NQN where not given")
-        .shape(Shape::Text),
+    key(
+        "serial",
+        Values::Other("1 to 20 printable ASCII characters"),
+        "chosen by the daemon",
+        "With `state` random and kept there, without it derived from `nqn`.",
+    )
+    .option("", "Serial number, up to 20 characters; the daemon chooses one where not given")
+    .shape(Shape::Text),
     key("model", Values::Other("1 to 40 printable ASCII characters"), "the product's name", "")
         .option("", "Model, up to 40 characters")
         .shape(Shape::Text),
@@ -171,7 +176,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "the lowest that is free",
         "Write it down: without it, an entry that is inserted later moves those after it.",
     )
-    .option("", "Namespace identifier; the lowest that is free where not given"),
+    .option("", "Namespace identifier; the lowest that was never in use where not given"),
     key(
         "backend",
         Values::Words(&["null", "memory", "file", "block", "pmem", "nvme"]),
@@ -227,9 +232,15 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "The generic character device `/dev/ngXnY`, not the block device.",
     )
     .option("", "The character device /dev/ngXnY (nvme)"),
-    key("uuid", Values::Other("UUID"), "derived from `nqn` and `nsid`", "")
-        .option("", "UUID; derived from the NQN and the NSID where not given")
-        .shape(Shape::Text),
+    key(
+        "uuid",
+        Values::Other("UUID"),
+        "chosen by the daemon",
+        "By the UUID hosts tell one disk from another. With `state` it is random and kept there for \
+         as long as `path` or `device` stays, without it derived from the file or device.",
+    )
+    .option("", "UUID; the daemon chooses one where not given")
+    .shape(Shape::Text),
     key(
         "nguid",
         Values::Other("32 hexadecimal digits"),

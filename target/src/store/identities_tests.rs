@@ -1,0 +1,151 @@
+//! Tests of identities: they belong to data, and outlive the process where there is a state file.
+
+use std::path::Path;
+
+use redb::{Database, TableDefinition};
+
+use super::super::DiskStore;
+use super::*;
+use crate::config::tests::parse;
+
+const NQN: &str = "nqn.2026-01.io.x:s0";
+const DATA: &str = "file /srv/a";
+
+fn open(path: &Path) -> Identities {
+    let store: Arc<dyn Store> = Arc::new(DiskStore::open(path).unwrap().0);
+    let (identities, warnings) = Identities::open(store).unwrap();
+    assert_eq!(warnings, [""; 0]);
+    identities
+}
+
+/// Makes the identities of a namespace and its subsystem, as a daemon does that starts with them.
+fn serve(identities: &Identities, data: &str, at_start: bool) -> (Uuid, String) {
+    let known = identities.uuid(NQN, 1, data);
+    let uuid = known.unwrap_or_else(|| identities.new_uuid(NQN, 1, at_start).unwrap());
+    let serial = identities.serial(NQN, at_start).unwrap();
+    identities.set_uuid(NQN, 1, data, uuid);
+    identities.set_serial(NQN, &serial);
+    identities.keep().unwrap();
+    (uuid, serial)
+}
+
+fn config(path: &str) -> Config {
+    parse(&format!(
+        "[[subsystem]]\nnqn = \"{NQN}\"\n[[subsystem.namespace]]\nbackend = \"file\"\npath = \"{path}\"\n"
+    ))
+    .unwrap()
+}
+
+#[test]
+fn an_identity_outlives_a_restart_and_no_removal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let first = serve(&open(&path), DATA, true);
+    assert_ne!(first, (derived_uuid(NQN, 1), derived_serial(NQN)), "random in a new state file");
+    let identities = open(&path);
+    assert_eq!(serve(&identities, DATA, true), first);
+    identities.forget_others(&config("/srv/a"));
+    assert_eq!(identities.uuid(NQN, 1, DATA), Some(first.0), "it is still there");
+    identities.forget_namespace(NQN, 1);
+    let second = serve(&identities, DATA, false);
+    assert!(second.0 != first.0 && second.1 == first.1, "another disk in the same subsystem");
+    identities.forget_subsystem(NQN);
+    let third = serve(&identities, DATA, false);
+    assert!(third.0 != second.0 && third.1 != second.1, "another subsystem");
+    drop(identities);
+    // A removal that the daemon did not live to complete.
+    let identities = open(&path);
+    identities.forget_others(&Config::default());
+    let fourth = serve(&identities, DATA, true);
+    assert!(fourth.0 != third.0 && fourth.1 != third.1);
+}
+
+#[test]
+fn other_data_in_the_same_place_has_another_identity_until_the_change_is_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let identities = open(&path);
+    let (uuid, _) = serve(&identities, DATA, true);
+    let (other, _) = serve(&identities, "file /srv/b", false);
+    assert_ne!(other, uuid);
+    assert_eq!(serve(&identities, DATA, false).0, uuid, "the change is undone");
+    serve(&identities, "file /srv/b", false);
+    identities.forget_others(&config("/srv/b"));
+    assert_eq!(identities.uuid(NQN, 1, DATA), None, "the change is complete");
+    drop(identities);
+    assert_eq!(open(&path).uuid(NQN, 1, DATA), None);
+    assert!(open(&path).uuid(NQN, 1, "file /srv/b").is_some());
+}
+
+#[test]
+fn a_namespace_that_could_not_be_kept_was_never_there() {
+    let identities = Identities::default();
+    let (uuid, _) = serve(&identities, DATA, true);
+    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1));
+    identities.discard(NQN, 1);
+    assert_eq!(identities.uuid(NQN, 1, DATA), Some(uuid));
+    identities.set_uuid(NQN, 2, DATA, Uuid::from_u128(2));
+    identities.discard(NQN, 2);
+    assert_eq!(identities.uuid(NQN, 2, DATA), None);
+    assert_eq!(identities.removed_nsids(NQN), BTreeSet::new());
+}
+
+#[test]
+fn nsids_of_removed_namespaces_stay_known_as_long_as_their_subsystem() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let identities = open(&path);
+    serve(&identities, DATA, true);
+    identities.set_uuid(NQN, 7, DATA, Uuid::from_u128(7));
+    identities.forget_namespace(NQN, 7);
+    identities.keep().unwrap();
+    drop(identities);
+    let identities = open(&path);
+    assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([7]));
+    assert_eq!(identities.uuid(NQN, 7, DATA), None);
+    identities.forget_others(&config("/srv/a"));
+    assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([7]));
+    identities.forget_subsystem(NQN);
+    identities.keep().unwrap();
+    drop(identities);
+    assert_eq!(open(&path).removed_nsids(NQN), BTreeSet::new());
+}
+
+#[test]
+fn without_a_state_file_only_a_subsystem_that_was_removed_has_another_serial_number() {
+    let identities = Identities::default();
+    let (_, serial) = serve(&identities, DATA, true);
+    assert_eq!(serial, derived_serial(NQN), "the same after a restart");
+    identities.forget_subsystem(NQN);
+    let (_, again) = serve(&identities, DATA, false);
+    assert_ne!(again, serial);
+    assert_eq!(again.len(), 20);
+}
+
+/// Makes a state file of a daemon that derived all identities: one without the mark.
+fn without_identities(path: &Path) {
+    const META: TableDefinition<'_, &str, (u128, u64)> = TableDefinition::new("sluicegate.meta.2");
+    drop(DiskStore::open(path).unwrap());
+    let database = Database::open(path).unwrap();
+    let write = database.begin_write().unwrap();
+    assert!(write.open_table(META).unwrap().remove("identities").unwrap().is_some());
+    write.commit().unwrap();
+}
+
+#[test]
+fn a_state_file_without_identities_takes_those_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    without_identities(&path);
+    let identities = open(&path);
+    let derived = (derived_uuid(NQN, 1), derived_serial(NQN));
+    // A namespace that is added now is new.
+    assert_ne!(identities.new_uuid(NQN, 2, false).unwrap(), derived_uuid(NQN, 2));
+    assert_eq!(serve(&identities, DATA, true), derived);
+    drop(identities);
+    let identities = open(&path);
+    assert_eq!(serve(&identities, DATA, true), derived, "they are kept");
+    assert_ne!(identities.new_uuid(NQN, 2, true).unwrap(), derived_uuid(NQN, 2), "new");
+    identities.forget_namespace(NQN, 1);
+    assert_ne!(serve(&identities, DATA, true).0, derived.0);
+}
