@@ -57,6 +57,9 @@ pub struct ServiceConfig {
     /// Medium 23:16 and High 31:24, each less 1. A host with weighted round robin may have other
     /// values, which order its own queues: one host must not decide how a device is shared among all.
     pub arbitration: u32,
+    /// The time for which a host that did not shut its controller down counts as a user of its
+    /// subsystem, since it may connect again; zero: such hosts are not remembered.
+    pub reconnect_time: Duration,
     /// Firmware revision, up to 8 ASCII characters.
     pub firmware: String,
 }
@@ -84,6 +87,7 @@ impl Default for ServiceConfig {
             retry_delays: [1, 2, 10],
             weighted_round_robin: false,
             arbitration: 0x07,
+            reconnect_time: Duration::ZERO,
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -281,6 +285,21 @@ impl ListenerSpec {
     pub fn serves(&self, nqn: &str) -> bool {
         !self.discovery_only
             && self.subsystems.as_ref().is_none_or(|list| list.iter().any(|s| s == nqn))
+    }
+
+    /// Returns the name of the listener for people, which is the same after a restart: address and
+    /// port, behind `rdma:` where the transport is RDMA.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let transport = match self.transport {
+            TransportType::Tcp => "",
+            TransportType::Rdma => "rdma:",
+        };
+        let (address, port) = (&self.traddr, &self.trsvcid);
+        match self.family {
+            AddressFamily::Ipv4 => format!("{transport}{address}:{port}"),
+            AddressFamily::Ipv6 => format!("{transport}[{address}]:{port}"),
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {

@@ -12,8 +12,8 @@ use super::instance::{Controller, ControllerKind, KeepAlive};
 use super::registers::Properties;
 use super::service::Attachment;
 use super::{
-    Connected, ConnectionId, ControllerId, ControllerShared, ListenerId, QueueKind, Refusal,
-    Rejected, SecureChannel, Service, TransportType,
+    Connected, ConnectionId, ControllerId, ControllerShared, HostPath, ListenerId, ListenerSpec,
+    QueueKind, Refusal, Rejected, SecureChannel, Service, TransportType,
 };
 use crate::Nanos;
 use crate::fabrics::{
@@ -276,6 +276,9 @@ impl Service {
         self.room.settle(controller);
         controller.shared.note_traffic();
         let connected = connected(controller, request, QueueKind::Io);
+        let (listener, address) = (controller.listener, controller.address);
+        let path = || path(self.listeners.get(&listener), request);
+        self.users.connected(id, path, address);
         let address = self.room.address(request.connection);
         let connected = self.gate_for(now, request.connection, address, connected);
         self.attach(request.connection, id, qid);
@@ -303,6 +306,12 @@ impl Service {
         let attachment = Attachment { controller, qid, address, closing: false };
         self.connections.insert(connection, attachment);
     }
+}
+
+/// Returns the way by which a host uses a subsystem; `None`: its listener is gone.
+fn path(listener: Option<&ListenerSpec>, request: &ConnectRequest<'_>) -> Option<HostPath> {
+    let (subsystem, host) = (request.subsystem.to_owned(), request.host.to_owned());
+    Some(HostPath { subsystem, host, listener: listener?.name() })
 }
 
 fn connected(controller: &Controller, request: &ConnectRequest<'_>, kind: QueueKind) -> Connected {

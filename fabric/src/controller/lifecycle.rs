@@ -151,6 +151,7 @@ impl Service {
     pub(super) fn end_controller(&mut self, now: Nanos, id: ControllerId, reason: CloseReason) {
         let Some(controller) = self.controllers.remove(&id) else { return };
         self.room.give_back(&controller);
+        self.users.ended(now, id, false);
         if let Some(subsystem) = self.subsystems.get_mut(controller.subsystem()) {
             subsystem.controllers.remove(&id);
         }
@@ -224,9 +225,10 @@ impl Service {
             self.end_controller(now, id, CloseReason::KeepAliveExpired);
         }
         let unproved = self.end_unproved(now);
+        let lost = self.users.expire(now);
         self.start_waiting(now);
         let starts = self.controllers.values().filter_map(|c| c.properties.starts).min();
-        next.into_iter().chain(starts).chain(unproved).min()
+        next.into_iter().chain(starts).chain(unproved).chain(lost).min()
     }
 
     /// Changes [`arbitration`](super::ServiceConfig::arbitration), which all controllers show but

@@ -43,6 +43,7 @@ mod seen;
 mod service;
 mod table;
 mod types;
+mod users;
 
 pub use access::{AllowedHost, Sources};
 pub use channels::KeyNames;
@@ -66,6 +67,7 @@ pub use table::NamespaceTable;
 pub use types::{
     AbortTicket, Action, CloseReason, Connected, ControllerShared, DataLength, QueueKind, Reply,
 };
+pub use users::{HostChange, HostPath, LOST_HOSTS_MAX, LostHost};
 
 #[cfg(test)]
 mod tests;

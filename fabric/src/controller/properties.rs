@@ -165,6 +165,7 @@ impl Service {
         }));
         let properties = &mut controller.properties;
         if shutdown {
+            self.users.ended(now, id, true);
             properties.status.remove(ControllerStatus::SHUTDOWN_COMPLETE);
             properties.status.insert(ControllerStatus::SHUTDOWN_OCCURRING);
         }

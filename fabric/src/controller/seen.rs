@@ -1,8 +1,10 @@
 //! The namespaces that a host sees of a subsystem, as it may see them: a table that hosts with the
 //! same rights share where each sees all.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::access::refusal;
 use super::rights::HostRights;
 use super::service::Subsystem;
 use super::{
@@ -25,6 +27,26 @@ impl Subsystem {
             },
             Arc::clone,
         )
+    }
+
+    /// Says whether a host sees a namespace, or would if it were connected.
+    pub(super) fn sees(&self, host: &str, nsid: u32) -> bool {
+        let rights = self.rights_of(host);
+        self.namespaces.get(nsid).is_some_and(|n| n.visible_to(host) && rights.show(nsid))
+    }
+
+    /// Says whether a host that may connect from `address` would lose something if the subsystem had
+    /// these hosts.
+    pub(super) fn host_hurt_by(
+        &self,
+        host: &str,
+        address: Option<IpAddr>,
+        any: bool,
+        hosts: &[AllowedHost],
+    ) -> bool {
+        let rights = self.rights_of(host);
+        refusal(any, hosts, host, address).is_some()
+            || loses(&rights, &self.table_for(host, &rights), &rights_among(hosts, host))
     }
 
     /// Returns the table of a host with these rights after a change of one namespace; `before` is what
@@ -79,6 +101,13 @@ fn rights_among(hosts: &[AllowedHost], host: &str) -> HostRights {
     listed.map(|known| known.rights.clone()).unwrap_or_default()
 }
 
+/// Says whether a host that sees the namespaces of `table` loses one of them, or the right to write to
+/// them, by other rights.
+fn loses(from: &HostRights, table: &NamespaceTable, to: &HostRights) -> bool {
+    let reads = to.read_only && !from.read_only;
+    table.iter().any(|namespace| reads || !to.show(namespace.nsid))
+}
+
 impl Service {
     /// Lists the devices of the namespaces that the host of an admin queue sees; nothing for a connection
     /// that is none.
@@ -96,14 +125,13 @@ impl Service {
     pub fn hurt_by(&self, nqn: &str, any: bool, hosts: &[AllowedHost]) -> Vec<ControllerId> {
         let refused = self.refused_by(nqn, any, hosts);
         let of = self.subsystems.get(nqn).into_iter().flat_map(|subsystem| &subsystem.controllers);
-        let loses = |id: &ControllerId| {
+        let limited = |id: &ControllerId| {
             self.controllers.get(id).is_some_and(|controller| {
                 let rights = rights_among(hosts, controller.host());
-                let reads = rights.read_only && !controller.rights.read_only;
-                controller.table.iter().any(|n| reads || !rights.show(n.nsid))
+                loses(&controller.rights, &controller.table, &rights)
             })
         };
-        of.copied().filter(|id| refused.contains(id) || loses(id)).collect()
+        of.copied().filter(|id| refused.contains(id) || limited(id)).collect()
     }
 
     /// Gives the controllers of a subsystem the rights that their hosts have now, and tells the hosts

@@ -10,6 +10,7 @@ use super::channels::Channels;
 use super::ending::Ending;
 use super::instance::{Controller, ControllerKind};
 use super::room::Room;
+use super::users::Users;
 use super::{
     AbortTicket, Action, AllowedHost, ConfigError, ConnectionId, ControllerId, ListenerId,
     ListenerSpec, Namespace, NamespaceTable, Refusal, RegionGrants, ServiceConfig, SubsystemSpec,
@@ -79,6 +80,7 @@ pub struct Service {
     pub(super) gate: Gate,
     pub(super) channels: Channels,
     pub(super) ending: Ending,
+    pub(super) users: Users,
     pub(super) actions: VecDeque<Action>,
     pub(super) tables_changed: BTreeSet<ControllerId>,
     /// The controller identifier given last.
@@ -133,7 +135,6 @@ impl Service {
     pub fn new(config: ServiceConfig) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
-            config,
             subsystems: BTreeMap::new(),
             listeners: BTreeMap::new(),
             controllers: BTreeMap::new(),
@@ -143,6 +144,7 @@ impl Service {
             gate: Gate::default(),
             channels: Channels::default(),
             ending: Ending::default(),
+            users: Users::new(config.reconnect_time),
             actions: VecDeque::new(),
             tables_changed: BTreeSet::new(),
             last_id: 0,
@@ -151,6 +153,7 @@ impl Service {
             ana_changes: 1,
             draining: false,
             region_grants: None,
+            config,
         })
     }
 

@@ -15,6 +15,7 @@ mod rights;
 mod room;
 mod sources;
 mod transports;
+mod users;
 mod walk;
 
 use core::time::Duration;

@@ -1,0 +1,267 @@
+//! Tests of the hosts that use subsystems: connected, lost, back, and forgotten.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// CC of an enabled controller whose host shuts it down (CC.SHN 01b).
+const SHUT_DOWN: u32 = ENABLE | 1 << 14;
+const LIMIT: Duration = Duration::from_secs(600);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn bench() -> Bench {
+    Bench::with(ServiceConfig { reconnect_time: LIMIT, ..ServiceConfig::default() })
+}
+
+/// Connects a host's controller with an I/O queue. Returns the connections.
+fn come(bench: &mut Bench, host: &str) -> [ConnectionId; 2] {
+    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).host(host).send(bench);
+    bench.set_cc(admin, ENABLE);
+    let id = connected.unwrap().controller.0;
+    let (io, connected) = Connect::new(OTHER, 1, id).host(host).send(bench);
+    connected.unwrap();
+    [admin, io]
+}
+
+/// Ends connections, admin queue first.
+fn go(bench: &mut Bench, connections: [ConnectionId; 2]) {
+    for connection in connections {
+        bench.service.disconnected(bench.now, connection);
+    }
+    bench.actions();
+}
+
+/// Lists the lost hosts.
+fn lost(bench: &Bench) -> Vec<String> {
+    bench.service.lost_hosts(bench.now).into_iter().map(|lost| lost.path.host).collect()
+}
+
+/// Keeps the changes, as a store does.
+fn save(bench: &mut Bench) -> Vec<HostChange> {
+    let changes = bench.service.unsaved_hosts();
+    bench.service.hosts_saved(changes.clone());
+    assert!(!bench.service.has_unsaved_hosts());
+    changes
+}
+
+#[test]
+fn a_host_that_did_not_shut_down_counts_until_it_is_back_or_its_time_is_over() {
+    let mut bench = bench();
+    let first = come(&mut bench, HOST);
+    assert!(lost(&bench).is_empty(), "it is connected");
+    go(&mut bench, first);
+    bench.pass(40 * SECOND);
+    let seen = &bench.service.lost_hosts(bench.now)[0];
+    assert_eq!((seen.path.host.as_str(), seen.path.subsystem.as_str()), (HOST, OTHER));
+    assert_eq!((seen.path.listener.as_str(), seen.restored), ("127.0.0.1:4420", false));
+    assert_eq!(
+        (bench.now.since(seen.since), seen.until.since(bench.now)),
+        (40 * SECOND, 560 * SECOND)
+    );
+    let second = come(&mut bench, HOST);
+    assert!(lost(&bench).is_empty(), "it is connected again");
+    bench.pass(2 * LIMIT);
+    bench.service.tick(bench.now);
+    go(&mut bench, second);
+    bench.pass(LIMIT - SECOND);
+    bench.service.tick(bench.now);
+    assert_eq!(lost(&bench), [HOST]);
+    bench.pass(SECOND);
+    assert!(lost(&bench).is_empty(), "before the timer looks, too");
+    bench.service.tick(bench.now);
+    assert_eq!(save(&mut bench), [], "nothing was stored in between");
+}
+
+#[test]
+fn a_host_that_shuts_down_in_order_is_forgotten_at_once() {
+    let mut bench = bench();
+    let connections = come(&mut bench, HOST);
+    bench.set_cc(connections[0], SHUT_DOWN);
+    go(&mut bench, connections);
+    assert!(lost(&bench).is_empty());
+    // The target itself ends the controller after the shutdown: the connection did not end by then.
+    let connections = come(&mut bench, HOST);
+    bench.set_cc(connections[0], SHUT_DOWN);
+    bench.service.remove_listener(bench.now, LISTENER).unwrap();
+    go(&mut bench, connections);
+    bench.service.add_listener(bench.now, listener(LISTENER, false)).unwrap();
+    assert!(lost(&bench).is_empty());
+    // A reset is no shutdown.
+    let connections = come(&mut bench, HOST);
+    bench.set_cc(connections[0], ENABLE & !1);
+    go(&mut bench, connections);
+    assert_eq!(lost(&bench), [HOST]);
+}
+
+#[test]
+fn a_host_counts_as_long_as_one_of_its_controllers_does() {
+    let mut bench = bench();
+    let (one, two) = (come(&mut bench, HOST), come(&mut bench, HOST));
+    go(&mut bench, one);
+    assert!(lost(&bench).is_empty(), "the other controller is there");
+    go(&mut bench, two);
+    assert_eq!(lost(&bench), [HOST]);
+}
+
+#[test]
+fn a_peer_that_used_nothing_does_not_count() {
+    let mut bench = bench();
+    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).send(&mut bench);
+    connected.unwrap();
+    bench.service.disconnected(bench.now, admin);
+    let discovery = bench.discovery(0, HOST);
+    bench.service.disconnected(bench.now, discovery);
+    assert!(lost(&bench).is_empty() && !bench.service.has_unsaved_hosts());
+}
+
+#[test]
+fn without_a_reconnect_time_nothing_is_remembered() {
+    let mut bench = Bench::new();
+    let connections = come(&mut bench, HOST);
+    go(&mut bench, connections);
+    assert!(lost(&bench).is_empty() && !bench.service.has_unsaved_hosts());
+    let subsystem = OTHER.to_owned();
+    let path = HostPath { subsystem, host: HOST.to_owned(), listener: "x".to_owned() };
+    bench.service.restore_hosts(bench.now, vec![(path.clone(), None)]);
+    assert!(lost(&bench).is_empty());
+    assert_eq!(save(&mut bench), [(path, None)], "and what was stored is deleted");
+}
+
+#[test]
+fn hosts_outlive_the_target_and_count_from_its_start() {
+    let mut bench = bench();
+    let (here, gone) = (come(&mut bench, HOST), come(&mut bench, STRANGER));
+    let changes = save(&mut bench);
+    assert_eq!(changes.len(), 2, "when they connect, not when they are lost");
+    go(&mut bench, gone);
+    assert_eq!(save(&mut bench), []);
+    bench.set_cc(here[0], SHUT_DOWN);
+    let orderly = save(&mut bench);
+    assert!(orderly.len() == 1 && orderly[0].0.host == HOST && orderly[0].1.is_none());
+
+    let mut bench = self::bench();
+    bench.pass(SECOND);
+    let kept = changes.into_iter().filter_map(|(path, address)| Some((path, address?))).collect();
+    bench.service.restore_hosts(bench.now, kept);
+    assert_eq!(lost(&bench), [HOST, STRANGER]);
+    assert!(bench.service.lost_hosts(bench.now).iter().all(|lost| lost.restored));
+    come(&mut bench, HOST);
+    assert_eq!(lost(&bench), [STRANGER]);
+    bench.pass(LIMIT);
+    bench.service.tick(bench.now);
+    let expired = save(&mut bench);
+    assert!(expired.len() == 1 && expired[0].0.host == STRANGER && expired[0].1.is_none());
+}
+
+#[test]
+fn a_change_that_could_not_be_stored_is_stored_later() {
+    let mut bench = bench();
+    let connections = come(&mut bench, HOST);
+    let first = bench.service.unsaved_hosts();
+    assert_eq!(bench.service.unsaved_hosts(), first);
+    assert!(bench.service.has_unsaved_hosts());
+    // Shut down while the first write was under way: it must be deleted again.
+    bench.set_cc(connections[0], SHUT_DOWN);
+    bench.service.hosts_saved(first);
+    let second = save(&mut bench);
+    assert!(second.len() == 1 && second[0].1.is_none(), "{second:?}");
+}
+
+#[test]
+fn only_hosts_that_may_come_back_count_and_what_they_see() {
+    let mut bench = bench();
+    let nsid = bench.service.add_namespace(bench.now, OTHER, namespace(1)).unwrap();
+    let connections = come(&mut bench, STRANGER);
+    go(&mut bench, connections);
+    let one = bench.service.lost_hosts(bench.now).remove(0);
+    assert!(bench.service.lost_host_sees(&one, nsid));
+    assert!(!bench.service.lost_host_sees(&one, nsid + 1));
+    let listed = |rights| AllowedHost { rights, ..STRANGER.into() };
+    let some = HostRights { namespaces: Some([nsid + 1].into()), ..HostRights::default() };
+    let reader = HostRights { read_only: true, ..HostRights::default() };
+    for (any, hosts, hurt) in [
+        (true, vec![], false),
+        (false, vec![], true),
+        (false, vec![listed(HostRights::default())], false),
+        (true, vec![listed(some.clone())], true),
+        (true, vec![listed(reader)], true),
+    ] {
+        assert_eq!(bench.service.lost_host_hurt_by(&one, any, &hosts), hurt, "{any} {hosts:?}");
+    }
+    bench.service.add_host(bench.now, OTHER, listed(some)).unwrap();
+    assert!(!bench.service.lost_host_sees(&one, nsid), "by its rights");
+    bench.service.remove_host(bench.now, OTHER, STRANGER).unwrap();
+    bench.service.set_allow_any_host(bench.now, OTHER, false).unwrap();
+    assert!(lost(&bench).is_empty(), "it may not come back");
+    bench.service.set_allow_any_host(bench.now, OTHER, true).unwrap();
+    assert_eq!(lost(&bench), [STRANGER]);
+    bench.service.remove_subsystem(bench.now, OTHER).unwrap();
+    assert!(lost(&bench).is_empty(), "there is nothing to come back to");
+}
+
+#[test]
+fn the_host_that_was_lost_first_makes_room_in_its_subsystem_alone() {
+    let mut bench = bench();
+    let (admin, connected) = bench.admin_queue(0);
+    bench.io_queue(1, connected.controller.0);
+    bench.service.disconnected(bench.now, admin);
+    for number in 0..=LOST_HOSTS_MAX {
+        bench.pass(Duration::from_millis(1));
+        let connections = come(&mut bench, &format!("{STRANGER}{number:05}"));
+        go(&mut bench, connections);
+    }
+    let all = bench.service.lost_hosts(bench.now);
+    assert_eq!(all.iter().filter(|lost| lost.path.subsystem == SUBSYSTEM).count(), 1);
+    assert_eq!(all.len(), LOST_HOSTS_MAX + 1);
+    let named = |number: usize| all.iter().any(|h| h.path.host == format!("{STRANGER}{number:05}"));
+    assert!(!named(0) && named(1) && named(LOST_HOSTS_MAX));
+}
+
+proptest! {
+    /// A host counts exactly while it is connected, and for the time after its last controller ended
+    /// without a shutdown; and what is stored are the hosts that count.
+    #[test]
+    fn a_host_counts_as_a_model_says(
+        steps in prop::collection::vec((0usize..3, 0u8..4, 0u64..400), 1..60)
+    ) {
+        let mut bench = bench();
+        let mut open: [Vec<[ConnectionId; 2]>; 3] = Default::default();
+        let mut since: [Option<Nanos>; 3] = [None; 3];
+        let mut stored = std::collections::BTreeSet::new();
+        let names = [0, 1, 2].map(|number| format!("{STRANGER}{number}"));
+        for (host, step, pause) in steps {
+            bench.pass(Duration::from_secs(pause));
+            bench.service.tick(bench.now);
+            match step {
+                0 | 1 => {
+                    open[host].push(come(&mut bench, &names[host]));
+                    since[host] = None;
+                }
+                step => if let Some(connections) = open[host].pop() {
+                    if step == 2 {
+                        bench.set_cc(connections[0], SHUT_DOWN);
+                    }
+                    go(&mut bench, connections);
+                    if open[host].is_empty() {
+                        since[host] = (step == 3).then_some(bench.now);
+                    }
+                }
+            }
+            let counts = |host: &usize| since[*host].is_some_and(|at| bench.now.since(at) < LIMIT);
+            let expected: Vec<String> =
+                (0..3).filter(counts).map(|host| names[host].clone()).collect();
+            prop_assert_eq!(lost(&bench), expected);
+            let users: std::collections::BTreeSet<String> = (0..3)
+                .filter(|host| !open[*host].is_empty() || counts(host))
+                .map(|host| names[host].clone())
+                .collect();
+            for (path, kept) in save(&mut bench) {
+                match kept {
+                    Some(_) => assert!(stored.insert(path.host)),
+                    None => assert!(stored.remove(&path.host)),
+                }
+            }
+            prop_assert_eq!(&stored, &users);
+        }
+    }
+}
