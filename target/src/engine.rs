@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use arbitration::Class;
 pub use error::EngineError;
-pub use loss::Loss;
+pub use loss::{HurtHosts, Loss};
 pub use pmem::{PmemState, RegionClient, RegionFacts, RegionState};
 pub use sluice_schema::answer::FileSystem;
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
-    LinkClassState, LinkState, ListenerState, NamespaceState, NetworkState, QosState, ReactorState,
-    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    LinkClassState, LinkState, ListenerState, LostHost, NamespaceState, NetworkState, QosState,
+    ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use uuid::Uuid;
 
@@ -53,9 +53,11 @@ pub trait Engine: Send + Sync {
     /// Tries to open namespaces that are not available: all, those of one subsystem, or one. A
     /// namespace that could be opened is available when this returns.
     fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>);
-    /// Returns the NQNs of connected hosts that would lose something by a change; none where the
-    /// change names something that does not exist.
-    fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String>;
+    /// Returns the hosts that would lose something by a change; none where the change names something
+    /// that does not exist.
+    fn hosts_hurt(&self, loss: &Loss<'_>) -> HurtHosts;
+    /// Returns the hosts that did not shut down and may come back, with the NQNs of their subsystems.
+    fn lost_hosts(&self) -> Vec<(String, LostHost)>;
     /// Starts listening.
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError>;
     /// Stops listening; the listener's connections end.

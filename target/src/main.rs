@@ -11,7 +11,7 @@ use sluiced::control::{Control, Server};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use sluiced::signals::{self, Signals};
-use sluiced::store::{self, Identities, Live, SeenNamespaces, Store};
+use sluiced::store::{self, Live, Remembered, Store};
 use sluiced::systemd::tell;
 use sluiced::{descriptors, exit, log};
 
@@ -58,17 +58,15 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     }
     let state: Arc<dyn Store> = Arc::from(state);
     let (live, mut warnings) = Live::open(file, Arc::clone(&state))?;
-    let (mut seen, mut unread) = SeenNamespaces::open(Arc::clone(&state))?;
-    let (identities, more) = Identities::open(state)?;
-    unread.extend(more);
+    let (mut remembered, unread) = Remembered::open(&state)?;
     if !problems.is_empty() {
-        seen.set_lost();
+        remembered.seen.set_lost();
     }
     warnings.extend(unread);
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let runtime = Runtime::start(live.current(), seen, identities)?;
+    let runtime = Runtime::start(live.current(), remembered)?;
     let engine = Arc::clone(&runtime) as Arc<dyn Engine>;
     let control = Control::of_file(engine, live, args.config.clone());
     let serving = Server::spawn(Arc::clone(&control), &target.control, target.metrics);

@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::gauges::ReactorGauges;
 use crate::host_keys::HostKeys;
 use crate::shared::Shared;
-use crate::store::{Identities, SeenNamespaces};
+use crate::store::Remembered;
 use crate::unproved;
 
 use listeners::Listeners;
@@ -56,20 +56,19 @@ pub struct Runtime {
 impl Runtime {
     /// Starts the reactors and everything that the configuration names. A namespace whose device
     /// does not open is shown as not ready: hosts are told to retry, and the device is tried until
-    /// it opens. So is the RDMA device of a listener. `seen` is the state of the namespaces' files and
-    /// devices when they were open last.
+    /// it opens. So is the RDMA device of a listener. `remembered` is the state of the namespaces' files and
+    /// devices when they were open last, their identities, and the hosts that may come back.
     ///
     /// # Errors
     /// The kernel lacks what a reactor needs, an address cannot be listened on, a subsystem is
     /// refused, or the secrets of hosts cannot be read.
-    pub fn start(
-        config: &Config,
-        seen: SeenNamespaces,
-        identities: Identities,
-    ) -> anyhow::Result<Arc<Self>> {
+    pub fn start(config: &Config, remembered: Remembered) -> anyhow::Result<Arc<Self>> {
+        let Remembered { seen, identities, mut hosts } = remembered;
         let backings = Backings::new(&config.target, seen, identities);
         let service = Service::new(settings::service(config))?;
         let shared = Arc::new(Shared::new(config, service)?);
+        let (now, kept) = (shared.clock.now(), hosts.take_kept());
+        shared.with_service(|service| service.restore_hosts(now, kept));
         let namespaces = Arc::new(Namespaces::new(Arc::clone(&shared), backings)?);
         let runtime = Arc::new(Self {
             recovery: Arc::new(Recovery::new(Arc::clone(&namespaces))),
@@ -82,6 +81,7 @@ impl Runtime {
         runtime.shared.network.announce();
         let started = runtime.threads.start(&runtime.shared).and_then(|()| {
             runtime.populate(config)?;
+            runtime.threads.start_host_keeper(&runtime.shared, hosts)?;
             runtime.threads.start_data_node(&runtime.shared, &runtime.namespaces)?;
             runtime.threads.start_keeper(&runtime.recovery)
         });

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::{Action, Service};
+use fabric::controller::{Action, HostChange, Service};
 use sluice_core::Key;
 
 use crate::authentication::WorkQueue;
@@ -20,12 +20,19 @@ pub(crate) struct SharedService {
     work: WorkQueue,
     /// Wakes the timer thread when a deadline may have moved.
     timer: Condvar,
+    /// Wakes the thread that stores which hosts use subsystems.
+    hosts: Condvar,
 }
 
 impl SharedService {
     /// Shares a service.
     pub(crate) fn new(service: Service) -> Self {
-        Self { service: Mutex::new(service), work: WorkQueue::default(), timer: Condvar::new() }
+        Self {
+            service: Mutex::new(service),
+            work: WorkQueue::default(),
+            timer: Condvar::new(),
+            hosts: Condvar::new(),
+        }
     }
 
     /// Returns the work of authentications that waits.
@@ -42,6 +49,7 @@ impl SharedService {
         let mut service = lock(&self.service);
         let answer = use_it(&mut service);
         route(&mut service, mailboxes, &self.work);
+        self.tell_of_unsaved(&service);
         drop(service);
         self.timer.notify_one();
         answer
@@ -58,9 +66,30 @@ impl SharedService {
         let mut service = lock(&self.service);
         let next = service.tick(due);
         route(&mut service, mailboxes, &self.work);
+        self.tell_of_unsaved(&service);
         let wait = next.map_or(longest, |at| at.since(now));
         let wait = wait.clamp(Duration::from_millis(1), longest);
         drop(self.timer.wait_timeout(service, wait).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl SharedService {
+    /// Wakes the thread that stores which hosts use subsystems, where there is something to store.
+    fn tell_of_unsaved(&self, service: &Service) {
+        if service.has_unsaved_hosts() {
+            self.hosts.notify_one();
+        }
+    }
+
+    /// Waits until there may be something to store of the hosts that use subsystems, `longest` at the
+    /// longest. Returns it.
+    pub(crate) fn unsaved_hosts(&self, longest: Duration) -> Vec<HostChange> {
+        let mut service = lock(&self.service);
+        if !service.has_unsaved_hosts() {
+            let waited = self.hosts.wait_timeout(service, longest);
+            service = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        service.unsaved_hosts()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::qos::QosShared;
 use crate::rdma::RdmaShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
+use crate::store::HostPaths;
 use crate::sync::lock;
 use crate::tls::TlsShared;
 use crate::workloads::Workloads;
@@ -145,6 +146,46 @@ impl Shared {
             let Some((connection, work)) = self.service.work().take() else { continue };
             let worked = carry_out(work);
             self.with_service(|service| service.authentication_worked(connection, worked));
+        }
+    }
+
+    /// Stores which hosts use subsystems, until `over` holds: the body of a thread of its own, since a
+    /// write waits for the disk. A host's first I/O queue is stored at once, hosts that come in a row
+    /// together.
+    pub(crate) fn keep_hosts(&self, hosts: &HostPaths, over: impl Fn() -> bool) {
+        /// The time between two writes.
+        const REST: Duration = Duration::from_millis(100);
+        /// The time between two writes, where the first failed.
+        const RETRY: Duration = Duration::from_secs(10);
+        /// The time within which the end of the daemon is noticed.
+        const LONGEST: Duration = Duration::from_millis(200);
+        let (mut next, mut failed) = (Nanos(0), false);
+        loop {
+            // What the last connections left behind is stored before the end.
+            let last = over();
+            let now = self.clock.now();
+            if now < next && !last {
+                std::thread::sleep(next.since(now).min(LONGEST));
+                continue;
+            }
+            let changes = self.service.unsaved_hosts(if last { Duration::ZERO } else { LONGEST });
+            if !changes.is_empty() {
+                let written = hosts.write(&changes);
+                match &written {
+                    Ok(()) => self.with_service(|service| service.hosts_saved(changes)),
+                    Err(error) if !failed => tracing::warn!(
+                        %error,
+                        "the hosts that use subsystems are not stored: after a restart, one that has not \
+                         connected again does not count as a user of its namespaces"
+                    ),
+                    Err(_) => {}
+                }
+                failed = written.is_err();
+                next = self.clock.now() + if failed { RETRY } else { REST };
+            }
+            if last {
+                return;
+            }
         }
     }
 

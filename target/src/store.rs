@@ -5,6 +5,7 @@ mod aside;
 mod disk;
 mod examine;
 mod explain;
+mod host_paths;
 mod identities;
 mod live;
 mod memory;
@@ -17,9 +18,11 @@ mod seen;
 mod tables;
 
 use std::path::Path;
+use std::sync::Arc;
 
 pub use crate::objects::Kind;
 pub use disk::DiskStore;
+pub use host_paths::{HostPaths, KeptHosts};
 pub use identities::Identities;
 pub(crate) use live::Clash;
 pub use live::{Effective, Live, effective};
@@ -27,6 +30,32 @@ pub use memory::MemoryStore;
 pub use model::{Change, Key, Object, Store, StoreError};
 pub(crate) use object::ObjectId;
 pub use seen::{Place, Seen, SeenNamespaces};
+
+/// What one machine observed before, beside the live changes.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    /// The states of the namespaces' files and devices when they were open last.
+    pub seen: SeenNamespaces,
+    /// The UUIDs of namespaces and the serial numbers of subsystems.
+    pub identities: Identities,
+    /// The hosts that may come back.
+    pub hosts: HostPaths,
+}
+
+impl Remembered {
+    /// Reads what the store holds. Returns it, and warnings about objects that cannot be read.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn open(store: &Arc<dyn Store>) -> Result<(Self, Vec<String>), StoreError> {
+        let (seen, mut warnings) = SeenNamespaces::open(Arc::clone(store))?;
+        let (identities, more) = Identities::open(Arc::clone(store))?;
+        warnings.extend(more);
+        let (hosts, more) = HostPaths::open(Arc::clone(store))?;
+        warnings.extend(more);
+        Ok((Self { seen, identities, hosts }, warnings))
+    }
+}
 
 /// Opens the state file, or without a path keeps state in memory. Returns the store, and warnings
 /// for the operator: that the file was damaged, or that changes cannot be stored now.

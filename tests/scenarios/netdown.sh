@@ -1,6 +1,6 @@
 #!/bin/bash
 # The host's network is down for longer than the keep-alive timeout: the target ends the host's
-# controller, and the host connects again and goes on.
+# controller, and the host connects again and goes on. Meanwhile its disk is not taken from it.
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
@@ -57,4 +57,43 @@ same "state" "$(controller_state $T1)" live
 if over tcp; then same "reconnections" "$(reconnections)" "$before"; fi
 disconnect $T1
 eventually 20 no_controllers || fail "controllers stay at the target"
+
+target_can cli || pass
+# takes_disk STATE: checks that a namespace is not taken from the host, which is in that state.
+takes_disk() {
+    local out
+    for change in "remove $T1 1" "resize $T1 1 64MiB"; do
+        # shellcheck disable=SC2086
+        if out=$(sluice namespace $change 2>&1); then fail "sluice namespace $change succeeded: $out"; fi
+        contains "sluice namespace $change" "$out" "namespace 1 of $T1 is in use by host $HOST_NQN: it $1"
+        contains "sluice namespace $change" "$out" "--force"
+    done
+    contains "sluice host list" "$(sluice host list)" "$HOST_NQN +$HOST_IP"
+    same "sluicegate_hosts_lost" "$(metric sluicegate_hosts_lost)" 1
+}
+
+step "a disk is not taken from a host that has lost its connection"
+same "sluicegate_hosts_lost" "$(metric sluicegate_hosts_lost)" 0
+connect $T1 -k 2
+d=$(disk $T1 1)
+fio_run lost --filename="$d" --rw=randwrite --bs=4k --size=2m --iodepth=8
+network_down
+eventually 12 no_controllers || fail "the target still has $(target_controllers) controllers"
+eventually 15 controller_not_live $T1 || fail "the host did not notice"
+takes_disk 'disconnected [0-9]+ (s|min) ago without a shutdown and can reconnect until 10 min after that;'
+
+step "nor after the target was killed"
+target_kill
+target_start
+takes_disk 'was connected before sluiced started [0-9]+ (s|min) ago, did not shut down,'
+
+step "it is free once the host has shut down"
+network_up
+eventually 30 controller_live $T1 || fail "the host does not reconnect: $(controller_state $T1)"
+if out=$(sluice namespace remove $T1 1 2>&1); then fail "the disk is taken from a connected host: $out"; fi
+contains "sluice namespace remove" "$out" "1 connected host: $HOST_NQN"
+disconnect $T1
+eventually 5 no_controllers || fail "controllers stay at the target"
+expect "resize" sluice namespace resize $T1 1 64MiB
+expect "remove" sluice namespace remove $T1 1
 pass

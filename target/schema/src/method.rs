@@ -105,7 +105,7 @@ methods! {
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
         "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their \
          order; the keys that only a restart changes, each with its present and its next value; \
-         live changes that no longer count, and with `check` the losses of connected hosts.";
+         live changes that no longer count, and with `check` the losses of hosts.";
     ConfigShow "config.show" shows (params::Nothing) -> answer::Configuration,
         "",
         "`text`: the configuration that runs now, with live changes, as a file that `sluiced --config` \
@@ -159,7 +159,7 @@ methods! {
         "`address`";
     HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
         "`subsystem` (may be left out)",
-        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`)";
+        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`); `lost`: the hosts that did not shut down and may come back (`host`, `listener`, `address`; `lost_seconds` since the connection broke, or with `restored` since the daemon's start; `left_seconds`)";
     HostAdd "host.add" changes (params::Settings) -> answer::Changed<answer::HostName>,
         "`subsystem`, `host`, and as `[[subsystem.host]]`, without `nqn`; `force`",
         "`subsystem`, `host`";

@@ -65,6 +65,9 @@ pub struct TargetConfig {
     /// `state`: file in which live changes are kept; `None` means that they do not survive a
     /// restart.
     pub state: Option<PathBuf>,
+    /// `reconnect_time`: how long a host that did not shut its controller down counts as a user of its
+    /// namespaces; zero: not at all.
+    pub reconnect_time: Duration,
     /// `host_keys`: folder with the secrets of hosts; `None` means that there are none but systemd
     /// credentials.
     pub host_keys: Option<PathBuf>,
@@ -102,6 +105,7 @@ table! { TargetConfig, TARGET;
     "discovery_keep_alive" => field(discovery_keep_alive),
     "retry_delays" => field(retry_delays),
     "state" => field(state),
+    "reconnect_time" => field(reconnect_time),
     "host_keys" => field(host_keys),
     "keyring" => field(keyring),
     "control" => field(control),
@@ -132,6 +136,7 @@ impl Default for TargetConfig {
             discovery_keep_alive: Duration::from_secs(300),
             retry_delays: RetryDelays::DEFAULT,
             state: None,
+            reconnect_time: Duration::from_secs(600),
             host_keys: None,
             keyring: None,
             control: PathBuf::from("/run/sluicegate/control.sock"),

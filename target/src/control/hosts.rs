@@ -84,7 +84,7 @@ impl Control {
     }
 
     /// Changes the hosts of a subsystem by `edit`, in the engine by `act`. Refuses a change by which
-    /// connected hosts would lose something, unless the change is forced.
+    /// hosts would lose something, unless the change is forced.
     fn change_hosts<T>(
         &self,
         live: &mut Live,

@@ -120,7 +120,12 @@ impl Control {
     pub(super) fn host_list(&self, asked: &params::OfSubsystem) -> Vec<answer::Hosts> {
         let subsystems = self.engine().subsystems().into_iter();
         let meant = subsystems.filter(|s| asked.subsystem.as_ref().is_none_or(|nqn| *nqn == s.nqn));
+        let lost = self.engine().lost_hosts();
+        let lost_of = |nqn: &str| {
+            lost.iter().filter(|(of, _)| of == nqn).map(|(_, lost)| lost.clone()).collect()
+        };
         let row = |s: SubsystemState| answer::Hosts {
+            lost: lost_of(&s.nqn),
             subsystem: s.nqn,
             allow_any_host: s.allow_any_host,
             hosts: s.hosts,

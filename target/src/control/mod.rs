@@ -148,6 +148,8 @@ impl Control {
 }
 
 #[cfg(test)]
+mod force_tests;
+#[cfg(test)]
 mod network_tests;
 #[cfg(test)]
 mod pmem_tests;

@@ -93,7 +93,7 @@ impl Control {
         Ok(self.done(Name { name }))
     }
 
-    /// Refuses a change of an object by which connected hosts would lose something, unless it is
+    /// Refuses a change of an object by which hosts would lose something, unless it is
     /// forced.
     fn unless_lost<T: Named>(&self, force: bool, from: &T, to: Option<&T>) -> Result<(), Failure> {
         T::LOSS.map_or(Ok(()), |loss| self.unless_hurt(force, &loss(from, to)))

@@ -27,7 +27,7 @@ impl Control {
     /// live changes that still count, or leaves everything as it is. Logs the result.
     ///
     /// # Errors
-    /// The file has errors, or a change cannot be stored or made, or would hurt connected hosts and
+    /// The file has errors, or a change cannot be stored or made, or would hurt hosts and
     /// is not forced. The target is as it was, unless the message says otherwise.
     pub fn reload(&self, force: bool) -> Result<Reloaded, Failure> {
         let _told = Reloading::begin();
@@ -62,7 +62,7 @@ impl Control {
         Ok(told)
     }
 
-    /// Returns the losses of connected hosts, in words.
+    /// Returns the losses of hosts, in words.
     fn refusals(&self, look: &Look) -> Vec<String> {
         let losses = harm(self.engine(), &look.changes, &look.next.config);
         losses.iter().map(|(loss, hosts)| refusal(loss, hosts)).collect()

@@ -16,9 +16,9 @@ use crate::config::{
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
-    EngineError, FileSystem, FlowState, LinkClassState, LinkState, ListenerState, Loss,
-    NamespaceState, NetworkState, PmemState, QosState, ReactorState, RegionClient, RegionFacts,
-    RegionState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    EngineError, FileSystem, FlowState, HurtHosts, LinkClassState, LinkState, ListenerState, Loss,
+    LostHost, NamespaceState, NetworkState, PmemState, QosState, ReactorState, RegionClient,
+    RegionFacts, RegionState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use crate::host_keys::{HostKeys, differing};
 use crate::workloads::WorkloadKey;
@@ -44,6 +44,8 @@ pub(crate) struct TestEngine {
     pub(crate) not_in_force: Mutex<BTreeMap<String, String>>,
     /// Hosts that a change would hurt: the [`Loss`] as it is printed for debugging, and the host.
     pub(crate) hurt: Mutex<Vec<(String, String)>>,
+    /// The same of hosts that are lost.
+    pub(crate) lost: Mutex<Vec<(String, LostHost)>>,
     /// Why clients of regions cannot connect.
     pub(crate) closed: Mutex<Option<String>>,
     /// The time that statistics and changes take.
@@ -188,12 +190,18 @@ impl Engine for TestEngine {
         self.wrong.lock().unwrap().retain(|(nqn, nsid, _, _)| !meant(nqn, nsid));
     }
 
-    fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
-        let hurt = self.hurt.lock().unwrap();
-        hurt.iter()
-            .filter(|(change, _)| *change == format!("{loss:?}"))
-            .map(|(_, h)| h.clone())
-            .collect()
+    fn hosts_hurt(&self, loss: &Loss<'_>) -> HurtHosts {
+        fn of<T: Clone>(all: &Mutex<Vec<(String, T)>>, loss: &Loss<'_>) -> Vec<T> {
+            let all = all.lock().unwrap();
+            let of_loss = all.iter().filter(|(change, _)| *change == format!("{loss:?}"));
+            of_loss.map(|(_, host)| host.clone()).collect()
+        }
+        HurtHosts { connected: of(&self.hurt, loss), lost: of(&self.lost, loss) }
+    }
+
+    fn lost_hosts(&self) -> Vec<(String, LostHost)> {
+        let lost = self.lost.lock().unwrap().clone();
+        lost.into_iter().map(|(_, lost)| ("nqn.2026-01.io.x:s0".to_owned(), lost)).collect()
     }
 
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
@@ -435,6 +443,7 @@ impl Engine for TestEngine {
             namespaces: vec![("nqn.2026-01.io.x:s0".into(), 1, io.clone())],
             hosts: vec![("nqn.2026-01.io.x:h\"0".into(), "nqn.2026-01.io.x:s0".into(), io.clone())],
             queues: vec![(connection(), io.clone())],
+            hosts_lost: 0,
             workloads: vec![(
                 WorkloadKey {
                     host: "nqn.2026-01.io.x:h\"0".into(),

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::test_engine::TestEngine;
 use super::*;
 use crate::config::tests::parse;
-use crate::config::{AllowedHost, Backend, Config};
-use crate::engine::{Availability, Loss};
+use crate::config::{Backend, Config};
+use crate::engine::Availability;
 use crate::store::{Change, MemoryStore, Object, Store, StoreError};
 
 pub(super) const NQN: &str = "nqn.2026-01.io.x:s0";
@@ -327,44 +327,6 @@ fn a_file_takes_the_size_that_it_has() {
     let config = rig.check_agreement();
     let backend = &config.subsystems[0].namespaces[1].backend;
     assert!(matches!(backend, Backend::File { size: None, .. }));
-}
-
-#[test]
-fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
-    let size = json!({"subsystem": NQN, "nsid": 1, "size": "512 KiB"});
-    let host = "nqn.2026-01.io.x:h0";
-    let address = "127.0.0.1:4420".parse().unwrap();
-    let from = json!({"subsystem": NQN, "host": host, "addresses": ["192.0.2.0/24"]});
-    let sources = ["192.0.2.0/24".parse().unwrap()].into_iter().collect();
-    let bound = [AllowedHost { sources, ..host.into() }];
-    let access = |any, hosts| Loss::Access { nqn: NQN, any, hosts };
-    let cases = [
-        (Loss::Size(NQN, 1, Some(512 << 10)), "namespace.resize", size),
-        (Loss::Namespace(NQN, 1), "namespace.remove", json!({"subsystem": NQN, "nsid": 1})),
-        (access(true, &bound), "host.set", from),
-        (access(true, &[]), "host.remove", json!({"subsystem": NQN, "host": host})),
-        (access(false, &[]), "host.any", json!({"subsystem": NQN, "allow": false})),
-        (Loss::Listener(address), "listener.remove", json!({"address": "127.0.0.1:4420"})),
-        (Loss::Subsystem(NQN), "subsystem.remove", json!({"nqn": NQN})),
-    ];
-    let rig = Rig::new();
-    rig.call("host.any", json!({"subsystem": NQN, "allow": true})).unwrap();
-    for (loss, method, params) in cases {
-        let hurt = (1..=10).map(|i| (format!("{loss:?}"), format!("nqn.2026-01.io.x:h{i}")));
-        *rig.engine.hurt.lock().unwrap() = hurt.collect();
-        let before = rig.check_agreement();
-        let (kind, message) = rig.refused(method, params.clone());
-        assert_eq!(kind, "refused", "{method}");
-        let ending = "use --force (\"force\": true) to make the change anyway";
-        assert!(message.ends_with(ending), "{message}");
-        let hosts = "by 10 connected hosts: nqn.2026-01.io.x:h1, nqn.2026-01.io.x:h2, ";
-        assert!(message.contains(hosts) && message.contains(":h8 and 2 more;"), "{message}");
-        assert_eq!(rig.check_agreement(), before, "nothing was changed");
-        let mut forced = params;
-        forced["force"] = json!(true);
-        rig.call(method, forced).unwrap();
-        assert_ne!(rig.check_agreement(), before, "{method} was done");
-    }
 }
 
 #[test]

@@ -1,8 +1,27 @@
-//! The loss that a change brings to connected hosts.
+//! The loss that a change brings to hosts, those that are connected and those that may come back.
+
+use sluice_schema::answer::LostHost;
 
 use crate::config::{AllowedHost, Endpoint, RegionConfig};
 
-/// What a change takes from connected hosts.
+/// The hosts that would lose something by a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HurtHosts {
+    /// NQNs of connected hosts, each once.
+    pub connected: Vec<String>,
+    /// Hosts that are not connected, did not shut down and may come back, each once.
+    pub lost: Vec<LostHost>,
+}
+
+impl HurtHosts {
+    /// Says whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.connected.is_empty() && self.lost.is_empty()
+    }
+}
+
+/// What a change takes from hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss<'a> {
     /// A subsystem, by its NQN.

@@ -7,7 +7,7 @@ use arbitration::reservation::Profile;
 use fabric::controller::RefusalKind;
 pub use sluice_schema::answer::{
     Availability, Connection as ConnectionState, ConnectionNetwork, DirectionState, FlowState,
-    LinkClassState, Namespace as NamespaceState, Subsystem as SubsystemState,
+    LinkClassState, LostHost, Namespace as NamespaceState, Subsystem as SubsystemState,
 };
 
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
@@ -65,6 +65,8 @@ pub struct Statistics {
     pub workloads: Vec<(WorkloadKey, IoSnapshot)>,
     /// The reactors.
     pub reactors: Vec<ReactorState>,
+    /// Hosts that did not shut down and may come back, each once for each way to a subsystem.
+    pub hosts_lost: usize,
     /// Connections accepted since the start.
     pub accepted: u64,
     /// Connections ended because the peer broke the protocol.

@@ -88,6 +88,10 @@ impl<'a> Families<'a> {
                 .encode_descriptor(name, help, None, MetricType::Gauge)?
                 .encode_gauge(&u64::try_from(count).unwrap_or(u64::MAX))?;
         }
+        let help = "Hosts that did not shut down and may come back";
+        self.encoder
+            .encode_descriptor("hosts_lost", help, None, MetricType::Gauge)?
+            .encode_gauge(&u64::try_from(all.hosts_lost).unwrap_or(u64::MAX))?;
         self.total("connections_accepted", "Connections accepted", all.accepted)?;
         let help = "Connections ended because the peer broke the protocol";
         self.total("protocol_errors", help, all.protocol_errors)?;

@@ -105,13 +105,18 @@ kinds! {
     Seen "seen";
     /// The UUID of a namespace, or the serial number of a subsystem, on one machine.
     Identity "identity";
+    /// A host's use of a subsystem of one machine, through a listener.
+    HostPath "host_path";
 }
 
 impl Kind {
+    /// The kinds of what one machine observed. They are no live changes.
+    pub const REMEMBERED: [Self; 3] = [Self::Seen, Self::Identity, Self::HostPath];
+
     /// Says whether objects of this kind are live changes of the configuration.
     #[must_use]
     pub fn is_change(self) -> bool {
-        !matches!(self, Self::Seen | Self::Identity)
+        !Self::REMEMBERED.contains(&self)
     }
 
     /// Returns the batch in which live changes of this kind are taken at the start.

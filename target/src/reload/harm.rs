@@ -1,18 +1,18 @@
-//! The connected hosts that would lose something by a plan.
+//! The hosts that would lose something by a plan.
 
 use std::collections::BTreeSet;
 
 use super::change::Change;
 use super::regions::named;
 use crate::config::Config;
-use crate::engine::{Engine, Loss};
+use crate::engine::{Engine, HurtHosts, Loss};
 
-/// Returns the losses of connected hosts by the changes that lead to `to`, with the hosts.
+/// Returns the losses of hosts by the changes that lead to `to`, with the hosts.
 pub(crate) fn harm<'a>(
     engine: &dyn Engine,
     changes: &'a [Change],
     to: &'a Config,
-) -> Vec<(Loss<'a>, Vec<String>)> {
+) -> Vec<(Loss<'a>, HurtHosts)> {
     let mut permissions = BTreeSet::new();
     let mut all = Vec::new();
     for change in changes {

@@ -14,8 +14,8 @@ use crate::config::{
 };
 use crate::connections::Done;
 use crate::engine::{
-    ConnectionState, Engine, EngineError, FileSystem, ListenerState, Loss, NetworkState, PmemState,
-    QosState, Statistics, SubsystemState,
+    ConnectionState, Engine, EngineError, FileSystem, HurtHosts, ListenerState, Loss, LostHost,
+    NetworkState, PmemState, QosState, Statistics, SubsystemState,
 };
 use crate::host_keys::{self, HostKeys};
 use crate::reactor::mailbox::Message;
@@ -85,8 +85,14 @@ impl Engine for Runtime {
         self.recovery.retry(nqn, nsid);
     }
 
-    fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
+    fn hosts_hurt(&self, loss: &Loss<'_>) -> HurtHosts {
         hurt::hosts(&self.shared, &self.listeners, &|| self.pmem(), loss)
+    }
+
+    fn lost_hosts(&self) -> Vec<(String, LostHost)> {
+        let now = self.shared.clock.now();
+        let lost = self.shared.with_service(|service| service.lost_hosts(now));
+        lost.iter().map(|host| (host.path.subsystem.clone(), hurt::shown(now, host))).collect()
     }
 
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
@@ -250,6 +256,7 @@ impl Engine for Runtime {
             namespaces: self.namespaces.table.statistics(),
             hosts: hosts.into_iter().map(|((host, nqn), seen)| (host, nqn, seen)).collect(),
             queues,
+            hosts_lost: self.lost_hosts().len(),
             workloads: self.shared.workloads.snapshot(),
             reactors: self.shared.gauges.iter().map(|gauges| gauges.state()).collect(),
             accepted: events.accepted.load(Ordering::Relaxed),

@@ -1,39 +1,101 @@
-//! The connected hosts that would lose something by a change.
+//! The hosts that would lose something by a change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use fabric::controller::{ControllerSummary, Service};
+use fabric::Nanos;
+use fabric::controller::{ControllerSummary, LostHost, Service};
+use sluice_schema::answer;
 
 use super::listeners::Listeners;
 use crate::config::RegionConfig;
-use crate::engine::{Loss, PmemState, RegionClient};
+use crate::engine::{HurtHosts, Loss, PmemState, RegionClient};
 use crate::shared::Shared;
 
-/// Returns the NQNs of the hosts, each once. `pmem` tells the state of regions and their clients.
+/// Returns the hosts that would lose something. `pmem` tells the state of regions and their clients.
+///
+/// A region's clients count while they are connected: their rights to it end with their controllers.
 pub(super) fn hosts(
     shared: &Shared,
     listeners: &Listeners,
     pmem: &dyn Fn() -> PmemState,
     loss: &Loss<'_>,
-) -> Vec<String> {
+) -> HurtHosts {
     match *loss {
-        Loss::Subsystem(nqn) => hosts_where(shared, |_, c| c.subsystem == nqn),
-        Loss::Namespace(nqn, nsid) => {
-            hosts_where(shared, |service, c| c.subsystem == nqn && sees(service, c, nsid))
+        Loss::Region(region, to) => {
+            HurtHosts { connected: clients(&pmem(), region, to), lost: Vec::new() }
         }
-        Loss::Size(nqn, nsid, size) if shrinks(shared, nqn, nsid, size) => {
-            hosts(shared, listeners, pmem, &Loss::Namespace(nqn, nsid))
+        Loss::Size(nqn, nsid, size) if !shrinks(shared, nqn, nsid, size) => HurtHosts::default(),
+        Loss::Size(nqn, nsid, _) | Loss::Namespace(nqn, nsid) => users(
+            shared,
+            |service, c| c.subsystem == nqn && sees(service, c, nsid),
+            |service, lost| lost.path.subsystem == nqn && service.lost_host_sees(lost, nsid),
+        ),
+        Loss::Subsystem(nqn) => {
+            users(shared, |_, c| c.subsystem == nqn, |_, lost| lost.path.subsystem == nqn)
         }
-        Loss::Size(..) => Vec::new(),
         Loss::Listener(endpoint) => {
-            let Some(id) = listeners.id(endpoint) else { return Vec::new() };
-            hosts_where(shared, |_, c| c.listener == id)
+            let Some(id) = listeners.id(endpoint) else { return HurtHosts::default() };
+            let is_named = |service: &Service, name: &str| {
+                service.listeners().any(|listener| listener.id == id && listener.name() == name)
+            };
+            users(
+                shared,
+                |_, c| c.listener == id,
+                |service, lost| is_named(service, &lost.path.listener),
+            )
         }
-        Loss::Region(region, to) => clients(&pmem(), region, to),
         Loss::Access { nqn, any, hosts } => {
             let hurt = shared.with_service(|service| service.hurt_by(nqn, any, hosts));
-            hosts_where(shared, |_, c| hurt.contains(&c.id))
+            users(
+                shared,
+                |_, c| hurt.contains(&c.id),
+                |service, lost| {
+                    lost.path.subsystem == nqn && service.lost_host_hurt_by(lost, any, hosts)
+                },
+            )
         }
+    }
+}
+
+/// Returns the hosts with I/O controllers for which `connected` holds, and of the others the lost ones for
+/// which `lost` holds.
+fn users(
+    shared: &Shared,
+    connected: impl Fn(&Service, &ControllerSummary<'_>) -> bool,
+    lost: impl Fn(&Service, &LostHost) -> bool,
+) -> HurtHosts {
+    let now = shared.clock.now();
+    shared.with_service(|service| {
+        let controllers = service.controllers().filter(|c| !c.discovery && connected(service, c));
+        let connected: BTreeSet<String> = controllers.map(|c| c.host.to_owned()).collect();
+        let mut left = BTreeMap::new();
+        for host in service.lost_hosts(now) {
+            let name = &host.path.host;
+            let later = left.get(name).is_some_and(|other: &LostHost| other.since >= host.since);
+            if !later && !connected.contains(name) && lost(service, &host) {
+                left.insert(name.clone(), host);
+            }
+        }
+        let lost = left.values().map(|host| shown(now, host)).collect();
+        HurtHosts { connected: connected.into_iter().collect(), lost }
+    })
+}
+
+/// Shows a lost host.
+pub(super) fn shown(now: Nanos, host: &LostHost) -> answer::LostHost {
+    answer::LostHost {
+        host: host.path.host.clone(),
+        listener: host.path.listener.clone(),
+        address: host.address.map(|address| address.to_string()),
+        lost_seconds: now.since(host.since).as_secs(),
+        left_seconds: host
+            .until
+            .since(now)
+            .as_millis()
+            .div_ceil(1000)
+            .try_into()
+            .unwrap_or(u64::MAX),
+        restored: host.restored,
     }
 }
 
@@ -52,18 +114,6 @@ fn clients(state: &PmemState, region: &RegionConfig, to: Option<&RegionConfig>) 
         |client: &&RegionClient| client.connected && !to.is_some_and(|to| keeps(to, client));
     let hosts: BTreeSet<&String> = now.clients.iter().filter(loses).map(|c| &c.host).collect();
     hosts.into_iter().cloned().collect()
-}
-
-/// Returns the hosts of I/O controllers for which `meant` holds.
-fn hosts_where(
-    shared: &Shared,
-    meant: impl Fn(&Service, &ControllerSummary<'_>) -> bool,
-) -> Vec<String> {
-    let hosts: BTreeSet<String> = shared.with_service(|service| {
-        let controllers = service.controllers().filter(|c| !c.discovery && meant(service, c));
-        controllers.map(|c| c.host.to_owned()).collect()
-    });
-    hosts.into_iter().collect()
 }
 
 fn sees(service: &Service, controller: &ControllerSummary<'_>, nsid: u32) -> bool {

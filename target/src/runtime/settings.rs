@@ -31,6 +31,7 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
         quiesce_limit: Duration::from_secs(12),
         weighted_round_robin: qos.enabled && qos.wrr,
         arbitration: arbitration_feature(&qos.order),
+        reconnect_time: target.reconnect_time,
         retry_delays: target.retry_delays.hundreds_of_ms(),
         max_namespaces: max_namespaces(target.max_transfer),
         ..ServiceConfig::default()

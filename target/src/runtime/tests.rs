@@ -9,7 +9,7 @@ use crate::config::tests::parse;
 use crate::config::{Config, derived_uuid};
 use crate::engine::{Availability, Engine, NamespaceState};
 use crate::runtime::Runtime;
-use crate::store::{DiskStore, Identities, MemoryStore, SeenNamespaces, Store};
+use crate::store::{DiskStore, MemoryStore, Remembered, Store};
 
 const NQN: &str = "nqn.2026-01.io.x:s0";
 
@@ -37,8 +37,7 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
         path.display()
     );
     let config = parse(&config).unwrap();
-    let runtime =
-        Runtime::start(&config, SeenNamespaces::default(), Identities::default()).unwrap();
+    let runtime = Runtime::start(&config, Remembered::default()).unwrap();
     let id = || {
         runtime.shared.with_service(|service| {
             let namespace = service.subsystem(NQN).unwrap().namespaces[0].clone();
@@ -96,9 +95,8 @@ fn write(file: &Path) {
 
 /// Runs a target over a store, without one of an earlier run.
 fn run<R>(config: &Config, store: Arc<dyn Store>, act: impl FnOnce(&Runtime) -> R) -> R {
-    let (seen, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
-    let (identities, _) = Identities::open(store).unwrap();
-    let runtime = Runtime::start(config, seen, identities).unwrap();
+    let (remembered, _) = Remembered::open(&store).unwrap();
+    let runtime = Runtime::start(config, remembered).unwrap();
     let result = act(&runtime);
     runtime.shutdown(true);
     runtime.wait();

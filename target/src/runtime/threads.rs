@@ -11,6 +11,7 @@ use super::namespaces::Namespaces;
 use super::recovery::Recovery;
 use crate::reactor::Reactor;
 use crate::shared::Shared;
+use crate::store::HostPaths;
 use crate::sync::lock;
 use crate::threads;
 
@@ -26,7 +27,7 @@ pub(super) struct Threads {
 struct Running {
     reactors: Vec<JoinHandle<()>>,
     /// The timer thread, the poller, the thread of RDMA connections, those of authentications and TLS
-    /// handshakes, and that of regions.
+    /// handshakes, that of regions, and the one that stores which hosts use subsystems.
     helpers: Vec<JoinHandle<()>>,
     /// The keeper of namespaces.
     keeper: Option<JoinHandle<()>>,
@@ -104,6 +105,23 @@ impl Threads {
         };
         let thread = Builder::new().name("pmem".to_owned()).spawn(body);
         lock(&self.running).helpers.push(thread.context("cannot start the thread of regions")?);
+        Ok(())
+    }
+
+    /// Starts the thread that stores which hosts use subsystems.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn start_host_keeper(
+        &self,
+        shared: &Arc<Shared>,
+        hosts: HostPaths,
+    ) -> anyhow::Result<()> {
+        let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
+        let body = move || on.keep_hosts(&hosts, || stopping.load(Ordering::Relaxed));
+        let thread = Builder::new().name("hosts".to_owned()).spawn(body);
+        let thread = thread.context("cannot start the thread that stores hosts")?;
+        lock(&self.running).helpers.push(thread);
         Ok(())
     }
 

@@ -162,7 +162,7 @@ fn put_away(
     whole: bool,
     problems: &mut Vec<String>,
 ) -> (Content, bool) {
-    let changes = content.objects.iter().filter(|raw| !is_of_data(raw));
+    let changes = content.objects.iter().filter(|raw| !is_remembered(raw));
     let known: Vec<String> = changes.map(|raw| format!("{} {}", raw.kind, raw.id)).collect();
     let lost = match (whole, &known[..]) {
         (true, known) => {
@@ -182,9 +182,9 @@ fn put_away(
     (left, usable)
 }
 
-/// Keeps the states and identities of namespaces that could be read. They only prevent that a
-/// namespace's file is created again, its device taken for another, or its disk shown as another
-/// one, so that some are better than none.
+/// Keeps the states and identities of namespaces and the hosts that use them, as far as they could be
+/// read. They only prevent that a namespace's file is created again, its device taken for another, its
+/// disk shown as another one or taken from its hosts, so that some are better than none.
 fn without_changes(content: Content) -> Content {
     match content {
         // Without the machine's UUID it is not known whose states these are. The first version of
@@ -192,7 +192,7 @@ fn without_changes(content: Content) -> Content {
         Content { machine: Some(machine), first_format: false, .. } => Content {
             machine: Some(machine),
             revision: content.revision,
-            objects: content.objects.into_iter().filter(is_of_data).collect(),
+            objects: content.objects.into_iter().filter(is_remembered).collect(),
             identities: content.identities,
             ..Content::default()
         },
@@ -200,9 +200,9 @@ fn without_changes(content: Content) -> Content {
     }
 }
 
-/// Says whether an object tells of a namespace's data, and is no live change.
-fn is_of_data(raw: &Raw) -> bool {
-    [Kind::Seen, Kind::Identity].iter().any(|kind| raw.kind == kind.name())
+/// Says whether an object tells what this machine observed, and is no live change.
+fn is_remembered(raw: &Raw) -> bool {
+    Kind::REMEMBERED.iter().any(|kind| raw.kind == kind.name())
 }
 
 /// Writes names as "a, b and 3 more are".

@@ -1,4 +1,4 @@
-//! Losses of connected hosts that a change would bring about.
+//! Losses of hosts that a change would bring about.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{end, eventually, file, memory, namespace, serve, target};
 const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000ffff";
 
 #[test]
-fn a_connected_host_is_named_wherever_it_would_lose_something() {
+fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something() {
     let settings = TargetConfig {
         cores: vec![0],
         poll: Poll::Never,
@@ -39,7 +39,7 @@ fn a_connected_host_is_named_wherever_it_would_lose_something() {
     }
     let (admin, _) = Queue::controller(address);
     for loss in &losses {
-        assert_eq!(runtime.hosts_hurt(loss), [HOST], "{loss:?}");
+        assert_eq!(runtime.hosts_hurt(loss).connected, [HOST], "{loss:?}");
     }
     let spared = [
         Loss::Namespace(NQN, 2),
@@ -55,7 +55,21 @@ fn a_connected_host_is_named_wherever_it_would_lose_something() {
         assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
     }
     drop(admin);
-    eventually("it is gone", || runtime.hosts_hurt(&Loss::Subsystem(NQN)).is_empty());
+    eventually("it is gone, and had no queue", || {
+        runtime.hosts_hurt(&Loss::Subsystem(NQN)).is_empty()
+    });
+    let (admin, id) = Queue::controller(address);
+    drop((Queue::connect(address, 1, id), admin));
+    eventually("it is lost", || !runtime.lost_hosts().is_empty());
+    for loss in &losses {
+        let hurt = runtime.hosts_hurt(loss);
+        let names: Vec<&str> = hurt.lost.iter().map(|lost| lost.host.as_str()).collect();
+        assert_eq!((hurt.connected.len(), names), (0, vec![HOST]), "{loss:?}");
+    }
+    for loss in &spared {
+        assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
+    }
+    assert_eq!(runtime.statistics().hosts_lost, 1);
     end(&runtime);
 }
 
@@ -69,7 +83,7 @@ fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
     assert!(runtime.hosts_hurt(&take).is_empty(), "the file has its size");
     let cut = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     cut.set_len(32 << 20).unwrap();
-    assert_eq!(runtime.hosts_hurt(&take), [HOST]);
+    assert_eq!(runtime.hosts_hurt(&take).connected, [HOST]);
     end(&runtime);
 }
 

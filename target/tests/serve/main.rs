@@ -35,7 +35,7 @@ use sluiced::config::{
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
-use sluiced::store::{Identities, MemoryStore, SeenNamespaces, Store};
+use sluiced::store::{MemoryStore, Remembered, Store};
 use zerocopy::little_endian::U32;
 
 fn namespace(backend: Backend) -> Namespace {
@@ -122,9 +122,8 @@ fn serve_again(
             namespaces,
         }],
     };
-    let (seen, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
-    let (identities, _) = Identities::open(store).unwrap();
-    (Runtime::start(&config, seen, identities).unwrap(), address)
+    let (remembered, _) = Remembered::open(&store).unwrap();
+    (Runtime::start(&config, remembered).unwrap(), address)
 }
 
 /// Returns the highest NSID.

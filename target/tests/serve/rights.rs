@@ -31,7 +31,7 @@ fn a_connected_host_is_held_to_its_rights_at_once_and_others_are_not() {
 
     let reader = with(HostRights { read_only: true, ..HostRights::default() });
     let loss = Loss::Access { nqn: NQN, any: true, hosts: std::slice::from_ref(&reader) };
-    assert_eq!(runtime.hosts_hurt(&loss), [HOST], "it could write until now");
+    assert_eq!(runtime.hosts_hurt(&loss).connected, [HOST], "it could write until now");
     runtime.set_host(NQN, &reader).unwrap();
     let refused = code(Status::WRITE_PROTECTED);
     assert_eq!(queues.each_mut().map(|queue| write(queue, 2)), [refused; 2]);
@@ -49,11 +49,9 @@ fn a_connected_host_is_held_to_its_rights_at_once_and_others_are_not() {
 
     let other = with(HostRights { namespaces: Some([2].into()), ..HostRights::default() });
     assert_eq!(
-        runtime.hosts_hurt(&Loss::Access {
-            nqn: NQN,
-            any: true,
-            hosts: std::slice::from_ref(&other)
-        }),
+        runtime
+            .hosts_hurt(&Loss::Access { nqn: NQN, any: true, hosts: std::slice::from_ref(&other) })
+            .connected,
         [HOST]
     );
     runtime.set_host(NQN, &other).unwrap();

@@ -72,7 +72,7 @@ fn a_host_connects_from_its_addresses_only_and_is_disconnected_where_they_change
         Raw::controller(Way { from: Some(HOME), to: address }, &identity(NQN)).unwrap();
     let moved = AllowedHost { sources: sources(&["127.0.0.1/32"]), ..HOST.into() };
     let loss = Loss::Access { nqn: NQN, any: true, hosts: std::slice::from_ref(&moved) };
-    assert_eq!(runtime.hosts_hurt(&loss), [HOST]);
+    assert_eq!(runtime.hosts_hurt(&loss).connected, [HOST]);
     runtime.set_host(NQN, &moved).unwrap();
     assert_eq!(admin.0.read(&mut [0]).unwrap(), 0, "its connection ends");
     assert!(connect(HOME, address).is_err() && connect(ELSEWHERE, address).is_ok());

@@ -370,7 +370,33 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
             table.row(vec![row.subsystem.clone(), host.clone(), from, may]);
         }
     }
-    table.text("No host may connect.", room)
+    let mut text = table.text("No host may connect.", room);
+    let columns = [
+        ("SUBSYSTEM", Left),
+        ("LOST HOST", Left),
+        ("FROM", Left),
+        ("LISTENER", Left),
+        ("LOST FOR", Right),
+        ("COUNTS FOR", Right),
+    ];
+    let mut table = Table::new(&columns);
+    for row in subsystems {
+        for lost in &row.lost {
+            table.row(vec![
+                row.subsystem.clone(),
+                lost.host.clone(),
+                or_dash(lost.address.as_ref()),
+                lost.listener.clone(),
+                // How long before the daemon's start it was lost is not known.
+                format!("{}{} s", if lost.restored { "> " } else { "" }, lost.lost_seconds),
+                format!("{} s", lost.left_seconds),
+            ]);
+        }
+    }
+    if subsystems.iter().any(|row| !row.lost.is_empty()) {
+        text = format!("{text}\n{}", table.text("", room));
+    }
+    text
 }
 
 /// Says what a host may do, in words.
@@ -521,6 +547,12 @@ mod tests {
             {"subsystem": "b", "allow_any_host": false, "hosts": ["h1", "h2"],
              "rights": {"h2": {"namespaces": [1, 3], "read_only": true, "max_class": "medium"}}},
         ]);
+        let mut lost = answer.clone();
+        lost[1]["lost"] = json!([{"host": "h2", "listener": "10.0.0.1:4420", "address": "10.0.0.2",
+                                  "lost_seconds": 40, "left_seconds": 560}]);
+        let with = text(Method::HostList, &lost);
+        let words: Vec<&str> = with.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(words.join(" "), "b h2 10.0.0.2 10.0.0.1:4420 40 s 560 s", "{with}");
         let text = text(Method::HostList, &answer);
         assert_eq!(text.lines().count(), 4);
         assert!(text.contains("any host") && text.contains("h2"), "{text}");

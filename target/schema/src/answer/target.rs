@@ -213,6 +213,27 @@ pub struct Hosts {
     /// The rights of the hosts that have not all, by NQN.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rights: BTreeMap<String, HostRights>,
+    /// The hosts that did not shut down and may come back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostHost>,
+}
+
+/// A host that was connected to a subsystem, did not shut its controller down, and may come back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LostHost {
+    /// The host's NQN; empty where the host gave none.
+    pub host: String,
+    /// The listener through which it was connected, by the address that hosts know.
+    pub listener: String,
+    /// The address from which it was connected, where that is known.
+    pub address: Option<String>,
+    /// Seconds since its connection broke; with `restored`, since the daemon's start.
+    pub lost_seconds: u64,
+    /// Seconds for which it still counts as a user of its namespaces.
+    pub left_seconds: u64,
+    /// Whether its connection broke before the daemon's start.
+    pub restored: bool,
 }
 
 /// What a host may do in a subsystem.

@@ -138,6 +138,17 @@ pub const TARGET: &[ConfigKey] = &[
          this key live changes end with the daemon.",
     ),
     key(
+        "reconnect_time",
+        Values::Time { min: Duration::ZERO, max: Duration::from_secs(86_400) },
+        "`\"10 min\"`",
+        "The time for which a host that did not shut its controller down (`nvme disconnect` does) counts \
+         as a user of its namespaces, since it may connect again with its file systems mounted: as long \
+         as hosts try (`nvme connect --ctrl-loss-tmo`, by default 10 minutes). Changes that would take \
+         something from it are refused unless they are forced \
+         ([operating](operating.md#hosts-that-have-lost-their-connection)). With `state` this holds \
+         across restarts. 0: only connected hosts count.",
+    ),
+    key(
         "host_keys",
         Values::Path,
         "none",
