@@ -345,6 +345,8 @@ fn f5_more_hosts_than_buffers_lose_nothing() -> Result<()> {
     for host in 0..6 {
         let child = Command::new(daemon.daemon.binaries().join("sluice"))
             .args(["bench", "--nqn", NQN, "--rw", "randwrite", "--bs", "32k", "--depth", "64"])
+            // The other hosts see its namespace too, and leave it alone.
+            .arg("--destroy")
             .args(["--nsid", &(host + 2).to_string(), "--span", "32m", "--time", "2s", "--verify"])
             .args(["--hostnqn", &format!("nqn.2026-01.io.sluicegate:host{host}")])
             .args(["--address", &daemon.listeners[0].to_string()])

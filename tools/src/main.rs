@@ -72,7 +72,10 @@ fn main() -> ExitCode {
         Command::Pmem { action: PmemCommand::Control(action) } => {
             control::run_pmem(&action, &options, &names)
         }
-        Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(mut args) => {
+            args.load.socket.clone_from(&options.socket);
+            bench::run(&args).map(|()| ExitCode::SUCCESS)
+        }
         Command::Pmem { action: PmemCommand::Client(action) } => {
             pmem::run(&action, options.json).map(|()| ExitCode::SUCCESS)
         }

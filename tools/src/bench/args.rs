@@ -8,8 +8,8 @@ use fabric::nvme::region::RegionName;
 
 use super::job::{self, Draft, Job, JobArgs};
 use super::units;
-use crate::host::access::{HOSTNQN, Transport};
-use crate::host::authentication;
+use crate::host::access::Transport;
+use crate::host::{authentication, identity};
 
 /// Arguments of `sluice bench`.
 #[derive(Debug, clap::Args)]
@@ -45,9 +45,9 @@ pub(crate) struct Load {
         hide_default_value = true
     )]
     pub(crate) nqn: String,
-    /// NQN of this host.
-    #[arg(long, value_name = "NQN", default_value = HOSTNQN)]
-    pub(crate) hostnqn: String,
+    /// NQN of this host. [default: that of /etc/nvme/hostnqn, or else one that all machines share]
+    #[arg(long, value_name = "NQN")]
+    pub(crate) hostnqn: Option<String>,
     /// File with this host's secret (DHHC-1:…), by which it proves itself where the target demands it.
     #[arg(long, value_name = "FILE")]
     pub(crate) dhchap_secret: Option<PathBuf>,
@@ -81,9 +81,13 @@ pub(crate) struct Load {
     /// at the end. Destroys the namespace's content.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Write even where the namespace holds a file system, a volume or partitions, and lose them.
+    /// Write even where the namespace holds a file system, a volume or partitions, or where other hosts
+    /// use it, and lose what is there.
     #[arg(long)]
     pub(crate) destroy: bool,
+    /// The control socket that was named on the command line.
+    #[arg(skip)]
+    pub(crate) socket: Option<PathBuf>,
     /// Part of the namespace that each connection uses: 64m, 1g. [default: all, with --verify 64m]
     #[arg(long, value_parser = units::bytes)]
     pub(crate) span: Option<u64>,
@@ -165,7 +169,7 @@ impl Load {
             args: self.job.clone(),
             address: self.address.clone(),
             nqn: self.nqn.clone(),
-            hostnqn: self.hostnqn.clone(),
+            hostnqn: self.hostnqn.clone().unwrap_or_else(identity::nqn),
             nsid: self.nsid,
         };
         let (own, controller) = (self.dhchap_secret.as_deref(), self.dhchap_ctrl_secret.as_deref());

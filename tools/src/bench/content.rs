@@ -1,4 +1,5 @@
-//! Protects existing file systems, volumes and partitions from loads that write.
+//! Protects existing file systems, volumes and partitions, and disks that other hosts use, from loads that
+//! write.
 
 use std::ops::Range;
 
@@ -33,21 +34,22 @@ const SIGNATURES: [(&str, usize, &[u8]); 14] = [
     ("a partition table", 4096, b"EFI PART"),
 ];
 
-/// Checks that no job writes to a namespace with a file system, a volume or partitions, unless the load has
-/// `--destroy`.
+/// Checks that no job writes to a namespace with a file system, a volume or partitions, or to one that other
+/// hosts use, unless the load has `--destroy`.
 ///
 /// # Errors
 ///
-/// A job would overwrite one of them; or the target cannot be reached, or the namespace cannot be read.
+/// A job would overwrite one of these; or the target cannot be reached, or the namespace cannot be read.
 pub(crate) fn ensure_nothing_is_lost(load: &Load, jobs: &[Job]) -> anyhow::Result<()> {
     let writes = |job: &Job| load.verify || job.rw.writes();
     if load.destroy || !jobs.iter().any(writes) {
         return Ok(());
     }
-    let tenants = Tenants::connect(load, jobs)?;
+    let mut tenants = Tenants::connect(load, jobs)?;
     let plans = tenants.plan(load, jobs)?;
     let associations = tenants.associations();
-    for (index, (job, (_, namespace))) in jobs.iter().zip(&tenants.jobs).enumerate() {
+    let namespaces: Vec<Namespace> = tenants.jobs.iter().map(|(_, namespace)| *namespace).collect();
+    for (index, (job, namespace)) in jobs.iter().zip(&namespaces).enumerate() {
         if !writes(job) {
             continue;
         }
@@ -56,11 +58,18 @@ pub(crate) fn ensure_nothing_is_lost(load: &Load, jobs: &[Job]) -> anyhow::Resul
         let association = associations.get(plan.controller).context("no such controller")?;
         let beginning = read_beginning(association, plan.qid, namespace)
             .with_context(|| format!("cannot look what namespace {} holds", job.nsid))?;
-        if let Some(what) = held_by(&beginning) {
+        let why = match held_by(&beginning) {
+            Some(what) => Some(format!("holds {what}")),
+            None => {
+                let users = tenants.other_users(index, load.socket.as_deref())?;
+                users.words().map(|who| format!("is in use by {who}"))
+            }
+        };
+        if let Some(why) = why {
             let written = used_bytes(own, job, namespace);
             bail!(
-                "namespace {} of {} holds {what}, and this load overwrites up to {} of it: choose another \
-                 --nsid, or --rw randread; or say --destroy",
+                "namespace {} of {} {why}, and this load overwrites up to {} of it: choose another --nsid, \
+                 or --rw randread; or say --destroy",
                 job.nsid,
                 job.access.nqn,
                 show_bytes(written)

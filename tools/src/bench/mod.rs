@@ -1,7 +1,7 @@
 //! `sluice bench`: an NVMe over Fabrics initiator that drives load, checks data and reports latencies.
 //!
 //! - [`args`], [`job`], [`units`]: the command line.
-//! - [`content`]: what would be lost by a load that writes.
+//! - [`content`]: what would be lost by a load that writes; [`users`]: the other hosts that would lose it.
 //! - [`tenants`]: the controllers of all jobs, connections to which are in [`crate::host`].
 //! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the
 //!   threads.
@@ -45,6 +45,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;
+mod users;
 mod verify;
 mod versus;
 mod windows;

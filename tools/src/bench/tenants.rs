@@ -1,6 +1,8 @@
 //! The controllers and namespaces of all jobs. Jobs of different hosts, subsystems,
 //! transports, addresses or ToS have controllers of their own.
 
+use std::path::Path;
+
 use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
 
@@ -8,7 +10,9 @@ use super::args::Load;
 use super::io_queue::Extent;
 use super::job::Job;
 use super::units::show_bytes;
+use super::users::{self, Users};
 use super::worker::Plan;
+use crate::control::client;
 use crate::host::access::{Access, Transport};
 use crate::host::controller::{Association, Controller, Namespace};
 
@@ -70,6 +74,21 @@ impl Tenants {
     pub(crate) fn model(&self, job: usize) -> &str {
         let controller = self.jobs.get(job).and_then(|(index, _)| self.controllers.get(*index));
         controller.map_or("", |(_, controller)| controller.model())
+    }
+
+    /// Finds the others that use a job's namespace; `socket` is the control socket that was named.
+    pub(crate) fn other_users(
+        &mut self,
+        job: usize,
+        socket: Option<&Path>,
+    ) -> anyhow::Result<Users> {
+        let (index, namespace) = *self.jobs.get(job).context("no such job")?;
+        let (access, _) = self.controllers.get(index).context("no controller")?;
+        let access = access.clone();
+        let of_subsystem = self.controllers.iter().filter(|(other, _)| other.nqn == access.nqn);
+        let own: Vec<u16> = of_subsystem.map(|(_, controller)| controller.id()).collect();
+        let (_, controller) = self.controllers.get_mut(index).context("no controller")?;
+        users::others(controller, (&access, namespace.nsid), &own, &client::socket(socket))
     }
 
     /// Sends the Keep Alives that are due.

@@ -16,6 +16,7 @@ use fabric::tcp::HostParams;
 use super::access::Access;
 use super::authentication;
 use super::connection::{Connection, Reply};
+use super::identity::host_id;
 use super::queue_room::QueueRoom;
 
 /// The keep alive timeout in Connect.
@@ -132,6 +133,11 @@ impl Controller {
         }
     }
 
+    /// Returns the controller's identifier.
+    pub(crate) fn id(&self) -> u16 {
+        self.host.facts().cntlid
+    }
+
     /// Returns the model number.
     pub(crate) fn model(&self) -> &str {
         &self.host.facts().model
@@ -246,16 +252,6 @@ impl Association {
             _ => anyhow::Error::new(error).context(format!("{address}, {nqn}")),
         }
     }
-}
-
-/// Derives the host identifier from a host's NQN, so that hosts of different NQNs have different
-/// ones.
-fn host_id(hostnqn: &str) -> [u8; 16] {
-    // FNV-1a, 128 bits.
-    let hash = hostnqn.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
-        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-    });
-    hash.to_be_bytes()
 }
 
 /// Says what to try when Connect is refused with that status.

@@ -4,12 +4,13 @@
 //!   `reach`); [`queue_room`]: what a queue needs of it.
 //! - [`authentication`]: how the host proves itself.
 //! - [`controller`]: an association: its admin queue, and what I/O queues need to connect. [`access`]:
-//!   whose it is, and with which target.
+//!   whose it is, and with which target; [`identity`]: the name of this machine.
 
 pub(crate) mod access;
 pub(crate) mod authentication;
 pub(crate) mod connection;
 pub(crate) mod controller;
+pub(crate) mod identity;
 #[cfg(feature = "rdma")]
 mod queue_pair;
 #[cfg(not(feature = "rdma"))]

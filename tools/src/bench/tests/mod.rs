@@ -244,3 +244,18 @@ fn a_load_that_writes_keeps_off_a_file_system_unless_it_may_destroy_it() {
     assert!(whole(&load(&address, "--rw randwrite"), false).is_err(), "it is still there");
     run_until(&address, "--rw randwrite --destroy", all_did_something).unwrap();
 }
+
+#[test]
+fn a_load_that_writes_keeps_off_a_disk_that_other_hosts_use_unless_it_may_destroy_it() {
+    let address = start(Behaviour { others: Some(2), ..Behaviour::default() });
+    for line in ["--rw randwrite --span 64k", "--verify --span 512k"] {
+        let error = whole(&load(&address, line), false).unwrap_err().to_string();
+        let users = "is in use by 2 other controllers, and this load overwrites up to ";
+        assert!(error.contains(users) && error.contains("--destroy"), "{error}");
+        assert_eq!(error.contains("512 KiB"), line.contains("512k"), "{error}");
+    }
+    run_until(&address, "--rw randread", all_did_something).unwrap();
+    run_until(&address, "--rw randwrite --destroy", all_did_something).unwrap();
+    let alone = start(Behaviour { others: Some(0), ..Behaviour::default() });
+    run_until(&alone, "--rw randwrite", all_did_something).unwrap();
+}

@@ -54,6 +54,8 @@ pub(super) struct Behaviour {
     pub(super) delay: Duration,
     /// Begins as a file system does.
     pub(super) file_system: bool,
+    /// The number of controllers of other hosts that the target lists; `None`: it lists none at all.
+    pub(super) others: Option<u16>,
 }
 
 impl Default for Behaviour {
@@ -69,6 +71,7 @@ impl Default for Behaviour {
             wrr: true,
             delay: Duration::ZERO,
             file_system: false,
+            others: None,
         }
     }
 }
@@ -350,6 +353,13 @@ impl Queue {
                 let blocks = (self.behaviour.size / BLOCK) as u64;
                 data[..8].copy_from_slice(&blocks.to_le_bytes());
                 data[130] = 9;
+            }
+            (0x12, 1) if self.behaviour.others.is_some() => {
+                let others = self.behaviour.others.unwrap();
+                // A controller list: the count, then identifiers, of which each host has the first.
+                let ids = (1..=others + 1).flat_map(u16::to_le_bytes);
+                data = (others + 1).to_le_bytes().into_iter().chain(ids).collect();
+                data.resize(4096, 0);
             }
             _ => return self.connection.complete(slot, 0, Status::INVALID_NAMESPACE.dnr()),
         }
