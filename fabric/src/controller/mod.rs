@@ -31,6 +31,7 @@ mod ids;
 mod instance;
 mod lifecycle;
 mod logs;
+mod lost_hosts;
 mod namespace;
 mod properties;
 mod refusal;

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use super::{AllowedHost, ControllerId, Service};
+use super::ControllerId;
 use crate::Nanos;
 
 /// The most lost hosts of one subsystem. Where there are more, the one that was lost first is forgotten:
@@ -66,9 +66,9 @@ pub(super) struct Users {
     /// The earliest time at which a lost host may no longer count.
     next: Option<Nanos>,
     /// The hosts that were kept, with their addresses.
-    saved: BTreeMap<HostPath, Option<IpAddr>>,
+    pub(super) saved: BTreeMap<HostPath, Option<IpAddr>>,
     /// The paths that may differ from `saved`.
-    unsaved: BTreeSet<HostPath>,
+    pub(super) unsaved: BTreeSet<HostPath>,
 }
 
 impl Users {
@@ -173,7 +173,7 @@ impl Users {
     }
 
     /// Returns the hosts that are lost.
-    fn lost(&self, now: Nanos) -> impl Iterator<Item = LostHost> {
+    pub(super) fn lost(&self, now: Nanos) -> impl Iterator<Item = LostHost> {
         self.known.iter().filter_map(move |(path, user)| {
             let (since, restored) = user.lost?;
             let until = since + self.reconnect_time;
@@ -182,68 +182,8 @@ impl Users {
         })
     }
 
-    fn is_unsaved(&self, path: &HostPath) -> Option<HostChange> {
+    pub(super) fn is_unsaved(&self, path: &HostPath) -> Option<HostChange> {
         let wanted = self.known.get(path).map(|user| user.address);
         (self.saved.get(path).copied() != wanted).then(|| (path.clone(), wanted))
-    }
-}
-
-impl Service {
-    /// Takes the hosts that used subsystems before the target started, as [`Self::unsaved_hosts`] gave
-    /// them. Called at most once, before hosts connect.
-    pub fn restore_hosts(&mut self, now: Nanos, hosts: Vec<(HostPath, Option<IpAddr>)>) {
-        self.users.restore(now, hosts);
-    }
-
-    /// Says whether [`Self::unsaved_hosts`] may return something.
-    #[must_use]
-    pub fn has_unsaved_hosts(&self) -> bool {
-        !self.users.unsaved.is_empty()
-    }
-
-    /// Returns the changes that have to be kept, so that they outlive the target, and have not been
-    /// [saved](Self::hosts_saved). A host that comes and goes in order in between makes none.
-    pub fn unsaved_hosts(&mut self) -> Vec<HostChange> {
-        let changes: Vec<HostChange> =
-            self.users.unsaved.iter().filter_map(|path| self.users.is_unsaved(path)).collect();
-        self.users.unsaved = changes.iter().map(|(path, _)| path.clone()).collect();
-        changes
-    }
-
-    /// Notes that changes were kept.
-    pub fn hosts_saved(&mut self, changes: Vec<HostChange>) {
-        for (path, change) in changes {
-            match change {
-                Some(address) => drop(self.users.saved.insert(path.clone(), address)),
-                None => drop(self.users.saved.remove(&path)),
-            }
-            if self.users.is_unsaved(&path).is_none() {
-                self.users.unsaved.remove(&path);
-            }
-        }
-    }
-
-    /// Returns the lost hosts that may come back: those whose subsystem is there, and lets them in.
-    #[must_use]
-    pub fn lost_hosts(&self, now: Nanos) -> Vec<LostHost> {
-        let may_return = |lost: &LostHost| {
-            let subsystem = self.subsystems.get(&lost.path.subsystem);
-            subsystem.is_some_and(|s| s.refusal(&lost.path.host, lost.address).is_none())
-        };
-        self.users.lost(now).filter(may_return).collect()
-    }
-
-    /// Says whether a lost host sees a namespace once it is back.
-    #[must_use]
-    pub fn lost_host_sees(&self, lost: &LostHost, nsid: u32) -> bool {
-        self.subsystems.get(&lost.path.subsystem).is_some_and(|s| s.sees(&lost.path.host, nsid))
-    }
-
-    /// Says whether a lost host would lose something if its subsystem had these hosts, as
-    /// [`Self::hurt_by`] does of controllers.
-    #[must_use]
-    pub fn lost_host_hurt_by(&self, lost: &LostHost, any: bool, hosts: &[AllowedHost]) -> bool {
-        let subsystem = self.subsystems.get(&lost.path.subsystem);
-        subsystem.is_some_and(|s| s.host_hurt_by(&lost.path.host, lost.address, any, hosts))
     }
 }
