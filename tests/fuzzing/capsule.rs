@@ -386,6 +386,7 @@ fn namespace(tag: u8) -> Namespace {
             6 => Readiness::NotReady { geometry_known: false },
             _ => Readiness::Ready,
         },
+        replaces: tag % 8 == 7,
         identify: None,
         device: None,
     }

@@ -256,11 +256,19 @@ network_down
 eventually 15 controller_not_live $T1 || fail "the host did not notice"
 removed 7
 added 7 file /tmp/other
+# A write that waits in the host for the connection is for the disk that the host knows.
+(
+    trap - ERR EXIT
+    write_file
+) &
+waiting=$!
+sleep 1
 cp --sparse=never /tmp/one /tmp/kept
 network_up
 eventually 20 controller_live $T1 || fail "the host does not reconnect"
 eventually 10 refused_by_host || fail "the host took the other file for its disk"
 unusable write_file
+if wait $waiting; then fail "the write that waited went to another disk"; fi
 same "the new file" "$(sha256sum </tmp/other)" "$(sha256sum </tmp/before)"
 same "the old file" "$(sha256sum </tmp/one)" "$(sha256sum </tmp/kept)"
 umount -l /tmp/mnt

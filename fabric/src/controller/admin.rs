@@ -15,7 +15,7 @@ use crate::fabrics::{
     AUTH_MESSAGE_MAX, AuthCommand, CONNECT_DATA_BYTES, PropertyGet, PropertySet, fctype,
 };
 use crate::nvme::feature::{GetFeature, SetFeature};
-use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand};
+use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand, cns};
 use crate::nvme::log::GetLogPage;
 use crate::nvme::opcode::{FABRICS, admin, fabrics};
 use crate::nvme::region::REGION_GRANT_SIZE;
@@ -121,9 +121,16 @@ impl Service {
     fn execute(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> Reply {
         match command.sqe.opcode {
             FABRICS => self.fabrics_on_admin_queue(command, out),
-            admin::IDENTIFY => self.with_controller(command, |service, controller| {
-                service.identify(controller, IdentifyCommand::parse(command.sqe), out)
-            }),
+            admin::IDENTIFY => {
+                let asked = IdentifyCommand::parse(command.sqe);
+                let reply = self.with_controller(command, |service, controller| {
+                    service.identify(controller, asked, out)
+                });
+                if reply == Reply::OK && asked.cns == cns::NAMESPACE {
+                    self.note_identified(command.id, asked.nsid);
+                }
+                reply
+            }
             admin::GET_LOG_PAGE => self.get_log_page(command, out),
             admin::GET_FEATURES => self.features(command, out),
             admin::SET_FEATURES => self.features(command, out),

@@ -284,7 +284,7 @@ impl Service {
             let (host, before) = (controller.host(), &controller.table);
             let table = subsystem.table_after(nsid, host, &controller.rights, before);
             let Some(table) = table else { continue };
-            controller.table = table;
+            controller.show(table, [nsid]);
             controller.namespaces_changed([nsid]);
             controller.pump_events(&mut self.actions);
             self.tables_changed.insert(controller.id);

@@ -216,12 +216,13 @@ impl Service {
         let shared =
             ControllerShared::new(id, request.host, request.subsystem, self.config.arbitration);
         shared.set_max_class(rights.highest_class());
-        Controller {
+        let mut controller = Controller {
             id,
             kind,
             shared: Arc::new(shared),
             rights,
-            table: table.unwrap_or_default(),
+            table: Arc::default(),
+            withheld: std::collections::BTreeSet::new(),
             host_id: request.data.hostid,
             listener: request.listener,
             transport: self.transport_of(request.listener),
@@ -239,7 +240,12 @@ impl Service {
             changed: ChangedNamespaces::default(),
             keep_alive: KeepAlive::new(now, request.command.kato.get(), kind, &self.config),
             regions: None,
+        };
+        if let Some(table) = table {
+            let nsids: Vec<u32> = table.iter().map(|namespace| namespace.nsid).collect();
+            controller.show(table, nsids);
         }
+        controller
     }
 
     fn connect_io(

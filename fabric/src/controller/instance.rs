@@ -35,6 +35,8 @@ pub(super) struct Controller {
     /// The host's rights, by which it sees `table`.
     pub(super) rights: HostRights,
     pub(super) table: Arc<NamespaceTable>,
+    /// The NSIDs of `table` that were another disk's before, and that the host has not identified.
+    pub(super) withheld: BTreeSet<u32>,
     pub(super) host_id: [u8; 16],
     pub(super) listener: ListenerId,
     /// The transport of its queues.

@@ -45,6 +45,7 @@ mod service;
 mod table;
 mod types;
 mod users;
+mod withheld;
 
 pub use access::{AllowedHost, Sources};
 pub use channels::KeyNames;

@@ -105,6 +105,9 @@ pub enum Readiness {
         /// namespace is gone.
         geometry_known: bool,
     },
+    /// Commands are answered with Namespace Not Ready until this controller's host has asked for
+    /// Identify Namespace. Only the tables of controllers have such namespaces.
+    Unidentified,
 }
 
 /// The identity of the real controller behind a passthrough namespace.
@@ -148,6 +151,9 @@ pub struct Namespace {
     /// have the identifiers that it had (`uuid`, `nguid`, and those in `identify`): hosts take a
     /// namespace with others for another one.
     pub readiness: Readiness,
+    /// Whether the NSID was that of another disk before. Each controller's host must then ask for
+    /// Identify Namespace before its commands are executed.
+    pub replaces: bool,
     /// Identify Namespace of the device behind a passthrough namespace. Hosts see this, except for
     /// the target's own fields: size, the one LBA format, sharing, ANA group, identifiers, no
     /// metadata, no reservations, no copy, no atomics beyond one block.
@@ -185,10 +191,10 @@ impl Namespace {
         Self { features: self.features | NamespaceFeatures::READ_ONLY, ..self.clone() }
     }
 
-    /// Says whether the namespace's commands are executed.
+    /// Says whether the namespace's commands are executed, for hosts that have identified it.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.readiness == Readiness::Ready
+        matches!(self.readiness, Readiness::Ready | Readiness::Unidentified)
     }
 
     /// Says whether [`Self::geometry`] is known.

@@ -147,7 +147,8 @@ impl Service {
             let table = subsystem.table_for(controller.host(), &rights);
             let changed = controller.table.differing(&table);
             controller.shared.set_max_class(rights.highest_class());
-            (controller.table, controller.rights) = (table, rights);
+            controller.rights = rights;
+            controller.show(table, changed.iter().copied());
             controller.namespaces_changed(changed);
             controller.pump_events(&mut self.actions);
             self.tables_changed.insert(controller.id);

@@ -116,7 +116,8 @@ impl Namespaces {
         let qos = (namespace.class, &namespace.device);
         self.shared.qos.add_namespace(now, (nqn, nsid), id, &device, qos);
         self.shared.refresh();
-        let open = shown::open(nsid, namespace, uuid, id, &*device.backend);
+        let mut open = shown::open(nsid, namespace, uuid, id, &*device.backend);
+        open.replaces = self.backings.identities().replaces(nqn, nsid, uuid);
         let added = self.shared.with_service(|service| {
             if reopened {
                 return service.replace_namespace(now, nqn, open).map(drop);
@@ -147,7 +148,8 @@ impl Namespaces {
     ) -> Result<(), EngineError> {
         let now = self.shared.clock.now();
         let uuid = self.backings.uuid(nqn, nsid, namespace, Occasion::Configured)?;
-        let absent = shown::absent(nsid, namespace, uuid, self.backings.seen(nqn, nsid));
+        let mut absent = shown::absent(nsid, namespace, uuid, self.backings.seen(nqn, nsid));
+        absent.replaces = self.backings.identities().replaces(nqn, nsid, uuid.unwrap_or_default());
         self.shared.with_service(|service| service.add_namespace(now, nqn, absent).map(drop))?;
         if let Some(uuid) = uuid {
             self.backings.identify(nqn, nsid, namespace, uuid);

@@ -31,6 +31,7 @@ pub(super) fn open(
         hosts: namespace.hosts.clone(),
         backend: id,
         readiness: Readiness::Ready,
+        replaces: false,
         identify: description.identify.clone(),
         device: description.controller.as_deref().map(device_identity),
     }
@@ -97,6 +98,7 @@ pub(super) fn absent(
         hosts: namespace.hosts.clone(),
         backend: BackendId::NONE,
         readiness: Readiness::NotReady { geometry_known: geometry.is_some() },
+        replaces: false,
         identify: None,
         device: None,
     }

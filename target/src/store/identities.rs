@@ -22,6 +22,9 @@ struct Known {
     /// The kind and path of the file or device, as the configuration names it.
     data: String,
     uuid: Uuid,
+    /// Whether another disk had the NSID before.
+    #[serde(default)]
+    replaces: bool,
 }
 
 /// The identities of all namespaces and subsystems.
@@ -134,10 +137,22 @@ impl Identities {
         }
     }
 
+    /// Says whether a namespace with this UUID is another disk than hosts may know by its NSID.
+    #[must_use]
+    pub fn replaces(&self, nqn: &str, nsid: u32, uuid: Uuid) -> bool {
+        let state = self.state();
+        match state.namespaces.get(&(nqn.to_owned(), nsid)) {
+            Some(Some(known)) => known.replaces || known.uuid != uuid,
+            Some(None) => true,
+            None => state.removed.contains(nqn),
+        }
+    }
+
     /// Notes the UUID of a namespace that is served now. [`Identities::keep`] stores it.
     pub fn set_uuid(&self, nqn: &str, nsid: u32, data: &str, uuid: Uuid) {
         let place = (nqn.to_owned(), nsid);
-        let known = Known { data: data.to_owned(), uuid };
+        let replaces = self.replaces(nqn, nsid, uuid);
+        let known = Known { data: data.to_owned(), uuid, replaces };
         let mut state = self.state();
         let before = state.namespaces.get(&place).cloned().flatten();
         if before.as_ref() == Some(&known) {

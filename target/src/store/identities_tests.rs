@@ -46,8 +46,10 @@ fn an_identity_outlives_a_restart_and_no_removal() {
     assert_eq!(serve(&identities, DATA, true), first);
     identities.forget_others(&config("/srv/a"));
     assert_eq!(identities.uuid(NQN, 1, DATA), Some(first.0), "it is still there");
+    assert!(!identities.replaces(NQN, 1, first.0));
     identities.forget_namespace(NQN, 1);
     let second = serve(&identities, DATA, false);
+    assert!(identities.replaces(NQN, 1, second.0), "hosts may know the first by this NSID");
     assert!(second.0 != first.0 && second.1 == first.1, "another disk in the same subsystem");
     identities.forget_subsystem(NQN);
     let third = serve(&identities, DATA, false);
@@ -55,6 +57,7 @@ fn an_identity_outlives_a_restart_and_no_removal() {
     drop(identities);
     // A removal that the daemon did not live to complete.
     let identities = open(&path);
+    assert!(identities.replaces(NQN, 1, third.0), "nor does a restart change what hosts know");
     identities.forget_others(&Config::default());
     let fourth = serve(&identities, DATA, true);
     assert!(fourth.0 != third.0 && fourth.1 != third.1);

@@ -102,6 +102,7 @@ pub(super) fn namespace(tag: u8) -> Namespace {
         hosts: None,
         backend: BackendId(u64::from(tag)),
         readiness: Readiness::Ready,
+        replaces: false,
         identify: None,
         device: None,
     }

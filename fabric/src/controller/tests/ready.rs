@@ -83,6 +83,46 @@ fn a_namespace_of_unknown_size_needs_no_blocks() {
 }
 
 #[test]
+fn a_disk_in_the_place_of_another_is_withheld_from_hosts_that_have_not_identified_it() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let (idle, other) = bench.admin_queue(0);
+    let backend = |bench: &Bench, controller: ControllerId| {
+        let table = bench.service.namespaces(controller);
+        (table.get(1).unwrap().backend, table.get(2).unwrap().backend)
+    };
+    let add = |bench: &mut Bench, nsid: u8, uuid| {
+        let (uuid, nsid, rest) = ([uuid; 16], u32::from(nsid), namespace(nsid));
+        let replacing = Namespace { nsid, uuid, replaces: true, ..rest };
+        bench.service.add_namespace(bench.now, SUBSYSTEM, replacing).unwrap();
+    };
+    add(&mut bench, 2, 7);
+    bench.service.remove_namespace(bench.now, SUBSYSTEM, 1).unwrap();
+    add(&mut bench, 1, 8);
+    let (none, one, two) = (BackendId::NONE, BackendId(1), BackendId(2));
+    assert_eq!(backend(&bench, connected.controller), (none, none));
+    // Whoever asks is told that the disk is ready, or Linux would not look at it again.
+    assert!(bench.tells_ready(admin));
+    bench.ok(admin, &identify(0x03, 1));
+    assert_eq!(backend(&bench, connected.controller), (none, none), "Linux compares it now");
+    bench.ok(admin, &identify(LEGACY, 1));
+    assert_eq!(backend(&bench, connected.controller), (one, none));
+    bench.ok(admin, &identify(LEGACY, 2));
+    assert_eq!(backend(&bench, connected.controller), (one, two));
+    assert_eq!(backend(&bench, other.controller), (none, none), "each controller for itself");
+    bench.ok(idle, &identify(LEGACY, 1));
+    // The same disk with another size, or after an outage, is the one that hosts know.
+    bench.service.resize_namespace(bench.now, SUBSYSTEM, 1, 500).unwrap();
+    assert_eq!(backend(&bench, connected.controller), (one, two));
+    assert_eq!(backend(&bench, other.controller), (one, none));
+    let (_, again) = bench.admin_queue(0);
+    assert_eq!(backend(&bench, again.controller), (none, none), "a host that comes back");
+    bench.service.remove_namespace(bench.now, SUBSYSTEM, 1).unwrap();
+    add(&mut bench, 1, 9);
+    assert_eq!(backend(&bench, connected.controller), (none, two), "a third disk");
+}
+
+#[test]
 fn identifiers_that_are_not_known_are_not_told() {
     /// CNS of the Namespace Identification Descriptor list.
     const DESCRIPTORS: u8 = 0x03;

@@ -62,6 +62,7 @@ pub fn namespace(nsid: u32, format: BlockFormat, blocks: u64) -> Namespace {
         hosts: None,
         backend: BackendId(u64::from(nsid)),
         readiness: Readiness::Ready,
+        replaces: false,
         identify: None,
         device: None,
     }
