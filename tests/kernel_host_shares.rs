@@ -32,6 +32,11 @@ mod tcp {
     }
 
     #[test]
+    fn d1_a_host_waits_for_any_limit_without_a_timeout() -> Result<()> {
+        scenario("qos-waits", &[])
+    }
+
+    #[test]
     fn quality_of_service_changes_under_load() -> Result<()> {
         scenario("qos-live", &[])
     }
@@ -130,6 +135,11 @@ mod rdma {
     #[test]
     fn overload_is_no_error_to_a_host() -> Result<()> {
         scenario("qos-overload", &[])
+    }
+
+    #[test]
+    fn d1_a_host_waits_for_any_limit_without_a_timeout() -> Result<()> {
+        scenario("qos-waits", &[])
     }
 
     #[test]

@@ -17,8 +17,11 @@ use crate::sync::Ordering::Relaxed;
 
 use units::Nanos;
 
+mod sent_back;
 #[cfg(test)]
 mod tests;
+
+use sent_back::SentBack;
 
 /// Time by which an idle user may be ahead of its rate: 4 ms of the rate.
 pub const TOLERANCE: Nanos = Nanos(4_000_000);
@@ -70,6 +73,8 @@ pub struct Limiter {
     interval: AtomicU64,
     /// The rate that was set, in operations or bytes a second; 0: no limit.
     rate: AtomicU64,
+    /// Commands whose hosts were told to send them again later.
+    sent_back: SentBack,
 }
 
 impl Limiter {
@@ -80,6 +85,7 @@ impl Limiter {
             paid: AtomicU64::new(0),
             interval: AtomicU64::new(rate.map_or(0, Rate::interval)),
             rate: AtomicU64::new(rate.map_or(0, Rate::get)),
+            sent_back: SentBack::default(),
         }
     }
 
@@ -134,8 +140,56 @@ impl Limiter {
         if interval == 0 {
             return;
         }
-        let (now, cost) = (ticks(now), cost(interval, amount));
-        self.update(|paid| paid.max(now).saturating_add(cost));
+        let (floor, cost) = (self.floor(now, interval), cost(interval, amount));
+        self.update(|paid| paid.max(floor).saturating_add(cost));
+    }
+
+    /// Charges time for which a command occupied its device, instead of an amount. A command never
+    /// pays for more than `most`, which is in the unit of the rate.
+    #[inline]
+    pub fn charge_time(&self, now: Nanos, nanos: u64, most: u64) {
+        let interval = self.interval.load(Relaxed);
+        if interval == 0 {
+            return;
+        }
+        let cost = ticks(Nanos(nanos)).min(cost(interval, most));
+        let floor = self.floor(now, interval);
+        self.update(|paid| paid.max(floor).saturating_add(cost));
+    }
+
+    /// Notes that a host was told to send a command of this amount again, and will have done so by
+    /// `until`. The time that the limit is unused until then is kept for such commands: a host that
+    /// waits as it was told loses nothing of its rate.
+    pub fn send_back(&self, now: Nanos, amount: u64, until: Nanos) {
+        if self.is_limited() {
+            self.sent_back.add(now, amount, until);
+        }
+    }
+
+    /// Notes that a command which was sent back has come again.
+    pub fn came_again(&self, amount: u64) {
+        self.sent_back.remove(amount);
+    }
+
+    /// Returns the time in ns that passes at this rate until a command may pass which comes behind
+    /// all that were sent back; 0 where none is to come again.
+    #[must_use]
+    pub fn wait_behind_sent_back(&self, now: Nanos) -> u64 {
+        let interval = self.interval.load(Relaxed);
+        let out = cost(interval, self.sent_back.out(now));
+        if out == 0 {
+            return 0;
+        }
+        let paid = self.paid.load(Relaxed).max(self.floor(now, interval));
+        paid.saturating_add(out).saturating_sub(ticks(now)) / TICKS_PER_NS
+    }
+
+    /// Returns the earliest time, in ticks, that may still be paid with: the present, or less while
+    /// commands are sent back.
+    #[inline]
+    fn floor(&self, now: Nanos, interval: u64) -> u64 {
+        let kept = self.sent_back.kept(now);
+        ticks(now).saturating_sub(if kept == 0 { 0 } else { cost(interval, kept) })
     }
 
     /// Checks and charges in one atomic step.
@@ -149,11 +203,12 @@ impl Limiter {
         if interval == 0 {
             return Ok(());
         }
-        let (now, cost) = (ticks(now), cost(interval, amount));
+        let (floor, cost) = (self.floor(now, interval), cost(interval, amount));
+        let now = ticks(now);
         let mut paid = self.paid.load(Relaxed);
         loop {
             may_pass(paid, now)?;
-            let next = paid.max(now).saturating_add(cost);
+            let next = paid.max(floor).saturating_add(cost);
             match self.paid.compare_exchange_weak(paid, next, Relaxed, Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(seen) => paid = seen,

@@ -191,6 +191,37 @@ impl Session {
         self.iops.is_limited() || self.bandwidth.is_limited()
     }
 
+    /// Notes that a host was told to send a command again, and will have done so by `until`: in the
+    /// limits of the session and of those above it.
+    pub fn send_back(&self, now: Nanos, bytes: u64, until: Nanos) {
+        for session in self.limited() {
+            session.iops.send_back(now, 1, until);
+            session.bandwidth.send_back(now, bytes, until);
+        }
+    }
+
+    /// Notes that a command which was sent back has come again.
+    pub fn came_again(&self, bytes: u64) {
+        for session in self.limited() {
+            session.iops.came_again(1);
+            session.bandwidth.came_again(bytes);
+        }
+    }
+
+    /// Returns for how many ns a command waits that comes behind all that were sent back and are to
+    /// come again; 0 where there are none.
+    #[must_use]
+    pub fn wait_behind_sent_back(&self, now: Nanos) -> u64 {
+        let limits = self.limited().flat_map(|session| [&session.iops, &session.bandwidth]);
+        limits.map(|limit| limit.wait_behind_sent_back(now)).max().unwrap_or(0)
+    }
+
+    /// Lists the session and those above it that have limits.
+    fn limited(&self) -> impl Iterator<Item = &Self> {
+        let line = std::iter::successors(Some(self), |session| session.parent.as_deref());
+        line.filter(|session| session.is_limited())
+    }
+
     /// Says whether the session's credits are bounded.
     #[must_use]
     pub fn is_capped(&self) -> bool {

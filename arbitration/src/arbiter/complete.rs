@@ -31,12 +31,19 @@ impl<T: Copy> Arbiter<T> {
     #[inline]
     fn end(&mut self, now: Nanos, grant: Grant, served: bool, keeps_charge: bool) {
         // Field by field: what was written just now as small words is read as small words.
-        let Grant { device, session, write, bytes, operations, price, set, at, charged } = grant;
-        if !keeps_charge && let Some(local) = self.sessions.kept(session) {
-            // The charges for the command are taken back.
+        let Grant { device, session, write, bytes, has_data, operations, .. } = grant;
+        let Grant { price, set, at, charged, .. } = grant;
+        if (!keeps_charge || !has_data)
+            && let Some(local) = self.sessions.kept(session)
+        {
             for limited in &local.limits {
-                limited.iops.give_back(1);
-                limited.bandwidth.give_back(u64::from(bytes));
+                if !keeps_charge {
+                    // The charges for the command are taken back.
+                    limited.iops.give_back(1);
+                    limited.bandwidth.give_back(if has_data { u64::from(bytes) } else { 0 });
+                } else if served {
+                    limited.bandwidth.charge_time(now, now.ns_since(at), u64::from(bytes));
+                }
             }
         }
         if let Some(queue) = self.devices.kept_mut(device) {

@@ -122,7 +122,8 @@ impl<T: Copy> Arbiter<T> {
         let queue = devices.kept_mut(device)?;
         let (first, ends) = queue.first_of(next)?;
         let entry = entries.at(first);
-        let Entry { flow: flow_id, bytes, operations, class, write, entered, .. } = *entry;
+        let Entry { flow: flow_id, bytes, operations, class, entered, .. } = *entry;
+        let Entry { write, has_data, .. } = *entry;
         let item = entry.item?;
         let flow = flows.at_mut(flow_id);
         let local = sessions.kept(flow.session).filter(|local| local.free)?;
@@ -139,7 +140,7 @@ impl<T: Copy> Arbiter<T> {
         flow.uncount();
         local.session.backlog.left(now, now.ns_since(entered));
         let (session, unused) = (flow.session, flow.references == 0);
-        let work = Work { session, write, bytes, operations };
+        let work = Work { session, write, bytes, has_data, operations };
         let grant = queue.grant(now, device, work, Holds { price, set: None, charged: None });
         self.uncount();
         // The command keeps its session from here on as it did while it waited.
@@ -181,12 +182,12 @@ impl<T: Copy> Arbiter<T> {
         let (first, ends) = self.devices.kept(device)?.first_of(next)?;
         let entry = self.entries.at(first);
         let session = self.flows.at(entry.flow).session;
-        let &Entry { write, bytes, operations, flow, class, .. } = entry;
+        let &Entry { write, bytes, has_data, operations, flow, class, .. } = entry;
         let head = Head {
             id: first,
             flow,
             class,
-            work: Work { session, write, bytes, operations },
+            work: Work { session, write, bytes, has_data, operations },
             mark: entry.item.is_none(),
             free: self.sessions.kept(session).is_none_or(|local| local.free),
         };
@@ -289,7 +290,7 @@ impl<T: Copy> Arbiter<T> {
         if !head.free {
             for limited in &self.sessions.kept(head.work.session)?.limits {
                 limited.iops.charge(now, 1);
-                limited.bandwidth.charge(now, u64::from(head.work.bytes));
+                limited.bandwidth.charge(now, head.work.limited_bytes());
             }
         }
         let sessions = &self.devices.kept(device)?.sessions;

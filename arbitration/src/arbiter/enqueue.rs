@@ -28,7 +28,7 @@ impl<T: Copy> Arbiter<T> {
             return None;
         }
         self.sessions.count(session);
-        let work = Work { session, write, bytes, operations: 1 };
+        let work = Work { session, write, bytes, has_data: true, operations: 1 };
         Some(queue.grant(now, device, work, Holds { price, set: None, charged: None }))
     }
 
@@ -65,6 +65,7 @@ impl<T: Copy> Arbiter<T> {
                     item: (),
                     write: false,
                     bytes: 0,
+                    has_data: false,
                     operations: 0,
                     lba: 0,
                     blocks: 0,
@@ -88,8 +89,9 @@ impl<T: Copy> Arbiter<T> {
         let flow = flows.at_mut(flow_id);
         let queue = devices.kept_mut(flow.device)?;
         let leaf = flow.node;
-        let Submission { write, bytes, operations, lba, blocks, .. } = *submission;
-        let entry = Entry::new((now, flow_id, class), write, (bytes, operations), item);
+        let Submission { write, bytes, has_data, operations, lba, blocks, .. } = *submission;
+        let mut entry = Entry::new((now, flow_id, class), write, (bytes, operations), item);
+        entry.has_data = has_data;
         flow.waiting += 1;
         *waiting += 1;
         let ends = entries.append(queue.queue_of(class, leaf), entry);

@@ -20,6 +20,7 @@ pub(super) struct Entry<T> {
     pub(super) operations: u32,
     pub(super) class: Class,
     pub(super) write: bool,
+    pub(super) has_data: bool,
     /// Whether the command has left its flow's queue for the elevator.
     pub(super) in_elevator: bool,
     pub(super) entered: Nanos,
@@ -45,6 +46,7 @@ impl<T> Entry<T> {
             operations,
             class,
             write,
+            has_data: true,
             in_elevator: false,
             entered: now,
             item,

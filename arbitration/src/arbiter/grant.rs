@@ -16,6 +16,7 @@ pub struct Grant {
     pub(super) session: SessionId,
     pub(super) write: bool,
     pub(super) bytes: u32,
+    pub(super) has_data: bool,
     pub(super) operations: u32,
     pub(super) price: u32,
     pub(super) set: Option<CreditSetId>,
@@ -27,9 +28,9 @@ impl Grant {
     /// Makes the grant of a command that goes to a device.
     #[inline]
     pub(super) fn new(now: Nanos, device: DeviceId, work: Work, holds: Holds) -> Self {
-        let Work { session, write, bytes, operations } = work;
+        let Work { session, write, bytes, has_data, operations } = work;
         let Holds { price, set, charged } = holds;
-        Self { device, session, write, bytes, operations, price, set, at: now, charged }
+        Self { device, session, write, bytes, has_data, operations, price, set, at: now, charged }
     }
 
     /// Returns the time at which the command was dispatched.
@@ -51,10 +52,17 @@ pub(super) struct Work {
     pub(super) session: SessionId,
     pub(super) write: bool,
     pub(super) bytes: u32,
+    pub(super) has_data: bool,
     pub(super) operations: u32,
 }
 
 impl Work {
+    /// Computes the bytes that a limit on bytes a second is charged when the command goes.
+    #[inline]
+    pub(super) fn limited_bytes(&self) -> u64 {
+        if self.has_data { u64::from(self.bytes) } else { 0 }
+    }
+
     /// Computes the credits that the command takes.
     #[inline]
     pub(super) fn cost(&self) -> Cost {

@@ -12,8 +12,11 @@ pub struct Submission<T> {
     pub item: T,
     /// Whether the command changes the device.
     pub write: bool,
-    /// Bytes that the command moves.
+    /// Bytes that the command reads or changes.
     pub bytes: u32,
+    /// Whether the host or the target sends these bytes. If not, a limit in bytes a second is
+    /// charged the time that the command takes at its device.
+    pub has_data: bool,
     /// Operation credits that the command takes: 1 for a host's command (docs/sources.md, D2:
     /// credits bound what runs).
     pub operations: u32,
@@ -27,7 +30,7 @@ impl<T> Submission<T> {
     /// Makes the submission of a host's command.
     #[must_use]
     pub fn of_host(item: T, write: bool, bytes: u32) -> Self {
-        Self { item, write, bytes, operations: 1, lba: 0, blocks: 0 }
+        Self { item, write, bytes, has_data: true, operations: 1, lba: 0, blocks: 0 }
     }
 }
 

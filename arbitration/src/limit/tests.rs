@@ -6,6 +6,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
+use crate::overload::RetryDelays;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -236,4 +237,85 @@ fn rates_are_between_1_and_2_to_the_40() {
     assert_eq!(Rate::per_second(1).map(Rate::get), Some(1));
     assert_eq!(Rate::per_second(1 << 40), Some(Rate::MAX));
     assert_eq!(Rate::per_second((1 << 40) + 1), None);
+}
+
+/// Runs a closed loop of `depth` commands of a byte at a limit of one a second, as a Linux host keeps
+/// it: the target sends a command back after 10 s, with one timer for all retries. Returns how often
+/// any command was sent back, and the number that passed in `end` seconds.
+fn closed_loop(depth: u64, end: u64) -> (u32, u64) {
+    let (limit, delays) = (limiter(1), RetryDelays::DEFAULT);
+    let (mut here, mut retries) = (VecDeque::new(), VecDeque::new());
+    (0..depth).for_each(|_| here.push_back((0, 0)));
+    let (mut timer, mut most, mut passed) = (u64::MAX, 0, 0);
+    for second in 0..end {
+        let now = Nanos(second * SECOND);
+        if second >= timer {
+            timer = u64::MAX;
+            for times in retries.drain(..) {
+                limit.came_again(1);
+                here.push_back((second, times));
+            }
+        }
+        let mut fresh = 0;
+        while let Some(&(_, _)) = here.front()
+            && limit.take(now, 1).is_ok()
+        {
+            here.pop_front();
+            (passed, fresh) = (passed + 1, fresh + 1);
+        }
+        let mut sent_back = Vec::new();
+        while let Some(&(since, times)) = here.front()
+            && second - since >= 10
+        {
+            here.pop_front();
+            sent_back.push(times);
+        }
+        for _ in 0..fresh {
+            // A command that comes now waits behind those that wait, and those that were sent back.
+            let sent_back_wait = limit.wait_behind_sent_back(now);
+            let wait = sent_back_wait + here.len() as u64 * SECOND;
+            match sent_back_wait > 0 && wait > 10 * SECOND {
+                true => sent_back.push(0),
+                false => here.push_back((second, 0)),
+            }
+        }
+        for times in sent_back {
+            limit.send_back(now, 1, now.after(40 * SECOND));
+            let crd = usize::from(delays.choose(limit.wait_behind_sent_back(now)));
+            let delay = u64::from(delays.hundreds_of_ms()[crd - 1]).div_ceil(10);
+            (timer, most) = (second + delay, most.max(times + 1));
+            retries.push_back(times + 1);
+        }
+    }
+    (most, passed)
+}
+
+#[test]
+fn d1_commands_that_wait_for_a_retry_keep_their_turn_and_their_host_its_rate() {
+    for depth in 1..=150 {
+        let (most, passed) = closed_loop(depth, 3600);
+        assert!(most <= 5, "depth {depth}: sent back {most} times, and Linux gives up after 5");
+        assert!(passed.abs_diff(3600) <= 40, "depth {depth}: {passed} in an hour at 1/s");
+    }
+}
+
+#[test]
+fn hosts_that_give_up_leave_nothing_of_their_commands() {
+    let limit = limiter(1);
+    limit.send_back(Nanos(0), 100, Nanos(40 * SECOND));
+    assert_eq!(limit.wait_behind_sent_back(Nanos(0)), 100 * SECOND);
+    assert_eq!(limit.wait_behind_sent_back(Nanos(41 * SECOND)), 0);
+    let burst = (0..100).filter(|_| limit.take(Nanos(41 * SECOND), 1).is_ok()).count();
+    assert_eq!(burst, 1, "the time that nobody used is not made up for");
+}
+
+#[test]
+fn what_moves_no_data_pays_with_the_time_that_it_took() {
+    let limit = limiter(1000);
+    limit.charge_time(Nanos(SECOND), SECOND / 2, 2000);
+    assert_eq!(limit.check(Nanos(SECOND)), Err(Nanos(SECOND + SECOND / 2 - TOLERANCE.0)));
+    let limit = limiter(1000);
+    limit.charge_time(Nanos(SECOND), SECOND / 2, 100);
+    let paid = limit.check(Nanos(SECOND));
+    assert_eq!(paid, Err(Nanos(SECOND + SECOND / 10 - TOLERANCE.0)), "no more than for its length");
 }

@@ -4,9 +4,13 @@ use units::Nanos;
 
 /// The unit of Command Retry Delay Times: 100 ms.
 const UNIT: u64 = 100_000_000;
-/// Time for which a refusal is remembered, in ns: twice the time that Linux gives a command by
-/// default. A host that has not sent the command again by then has given it up.
-const KEPT: u64 = 60_000_000_000;
+/// Time for which a refusal is remembered, in ns. Linux has one timer for all retries of a
+/// namespace: each refusal postpones those before it, by the longest delay of 30 s. A host that has
+/// not sent the command again after two minutes has given it up.
+const KEPT: u64 = 120_000_000_000;
+/// Longest time in ns for which the target makes a command wait: a third of the time after which a
+/// Linux host resets its controller (`nvme_core.io_timeout`). The device has the rest.
+pub const WAIT_MAX: u64 = 10_000_000_000;
 /// Refusals that one row of the table holds.
 const WAYS: usize = 8;
 
@@ -16,11 +20,11 @@ const WAYS: usize = 8;
 pub struct RetryDelays([u16; 3]);
 
 impl RetryDelays {
-    /// 100 ms, 500 ms and 2 s.
-    pub const DEFAULT: Self = Self([1, 5, 20]);
+    /// 100 ms, 5 s and 30 s.
+    pub const DEFAULT: Self = Self([1, 50, 300]);
 
     /// Makes these delays; `None` where the first is 0, one is less than the one before it, or the
-    /// last is more than 30 s: refused commands are remembered for a minute.
+    /// last is more than 30 s: refused commands are remembered for two minutes.
     #[must_use]
     pub const fn new(delays: [u16; 3]) -> Option<Self> {
         let [first, second, third] = delays;
@@ -31,27 +35,35 @@ impl RetryDelays {
         }
     }
 
+    /// Returns the longest of the delays in ns.
+    #[must_use]
+    pub const fn longest(self) -> u64 {
+        let [.., third] = self.0;
+        third as u64 * UNIT
+    }
+
     /// Returns CRDT1 to CRDT3, in units of 100 ms.
     #[must_use]
     pub const fn hundreds_of_ms(self) -> [u16; 3] {
         self.0
     }
 
-    /// Chooses the CRD field (bits 29:28 of dword 3 of a completion) for a host that should come
-    /// back after `wait` ns: 1 to 3 for the first of CRDT1 to CRDT3 that is long enough, else 3.
+    /// Chooses the CRD field (bits 29:28 of dword 3 of a completion) for a command that would wait for
+    /// `wait` ns: 1 to 3 for the longest of CRDT1 to CRDT3 that is no longer, else 1. A command that
+    /// comes early waits in the target; one that comes late leaves its session unused, where its
+    /// host has nothing else to send.
     ///
     /// SPDK's host takes the delay after the one that is meant: one that is no shorter, or none at
-    /// all after the third. Then the host comes back at once, and its command waits in the target,
-    /// for no command is refused twice.
+    /// all after the third. Then the host comes back at once, and its command waits in the target.
     #[must_use]
     pub const fn choose(self, wait: u64) -> u8 {
-        let [first, second, _] = self.0;
-        if wait <= first as u64 * UNIT {
-            1
-        } else if wait <= second as u64 * UNIT {
+        let [_, second, third] = self.0;
+        if wait >= third as u64 * UNIT {
+            3
+        } else if wait >= second as u64 * UNIT {
             2
         } else {
-            3
+            1
         }
     }
 }
@@ -104,7 +116,7 @@ impl RefusedOnce {
         Self { rows: vec![[Refused::default(); WAYS]; rows].into(), held: 0 }
     }
 
-    /// Remembers for 60 s that a command is refused. Returns false where there is no room: the
+    /// Remembers for two minutes that a command is refused. Returns false where there is no room: the
     /// command must not be refused.
     #[must_use]
     pub fn note(&mut self, now: Nanos, key: u64) -> bool {
@@ -131,6 +143,13 @@ impl RefusedOnce {
         *held = Refused::default();
         self.held -= 1;
         true
+    }
+
+    /// Says whether any refusal is in the table; one may be too old to count.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.held == 0
     }
 
     /// Finds the row where a key may be.

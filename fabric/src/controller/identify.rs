@@ -23,6 +23,8 @@ use crate::nvme::property::VERSION_2_0;
 
 /// The one ANA group.
 pub(super) const ANA_GROUP: u32 = 1;
+/// DMRSL: the most blocks of one range of Dataset Management; 1 GiB of blocks of 512 bytes.
+pub(super) const DEALLOCATED_RANGE: u32 = 1 << 21;
 /// ACL: Abort commands at one time, 0's based.
 pub(super) const ABORT_LIMIT: u8 = 3;
 
@@ -369,10 +371,11 @@ fn descriptors(controller: &Controller, nsid: u32, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Writes Identify Controller of the NVM command set: size limits; Dataset Management has none.
+/// Writes Identify Controller of the NVM command set: size limits.
 fn controller_nvm(config: &ServiceConfig, out: &mut Vec<u8>) {
     let limit = pages(config.zeroes_limit);
-    let id = IdentifyControllerNvm { vsl: limit, wzsl: limit, ..Default::default() };
+    let dmrsl = DEALLOCATED_RANGE.into();
+    let id = IdentifyControllerNvm { vsl: limit, wzsl: limit, dmrsl, ..Default::default() };
     out.extend_from_slice(id.as_bytes());
 }
 

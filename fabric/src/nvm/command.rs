@@ -67,6 +67,17 @@ pub enum Transfer {
     ToHost(u32),
 }
 
+impl Transfer {
+    /// Returns the number of bytes, whatever their direction.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::ToController(bytes) | Self::ToHost(bytes) => bytes,
+        }
+    }
+}
+
 impl IoCommand {
     /// Parses an I/O command of the NVM command set.
     ///

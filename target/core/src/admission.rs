@@ -1,19 +1,23 @@
 //! Admission: what happens when there is more work than room (docs/sources.md, D5: a full session
 //! says when to retry). Hosts are held back first: the target does not read from them. Where
 //! that goes on, and a host understands Command Retry Delay, its commands are told when to
-//! retry.
+//! retry. So are commands that have waited for [`WAIT_MAX`].
 
-use arbitration::overload::{Backlog, RefusedOnce, RetryDelays, command_key};
+use arbitration::overload::{RefusedOnce, RetryDelays, WAIT_MAX, command_key};
+use arbitration::session::Session;
 use fabric::Nanos;
 use fabric::nvme::{Sqe, Status};
 
 /// Time in ns for which a host is held back before its commands are refused.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// Number of refused commands that are remembered for each connection. No command is refused a
-/// second time, for a Linux host gives up after five refusals; with all places taken no command is
-/// refused at all.
-const REFUSED_MAX: usize = 256;
+/// Shortest time in ns after which a command is sent back that waits for its turn.
+const WAIT_MIN_NS: u64 = 1_000_000_000;
+
+/// Number of refused commands that are remembered for each connection. No command is refused on
+/// arrival a second time, for a Linux host gives up after five refusals; with all places taken no
+/// command is refused on arrival at all.
+const REFUSED_MAX: usize = 1024;
 
 /// The fullness of the sessions of a host's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,26 +54,45 @@ impl Admission {
         true
     }
 
-    /// Says whether a command of a session with a full backlog is told to retry later.
-    pub(crate) fn refuses(&mut self, now: Nanos, sqe: &Sqe, has_acre: bool) -> bool {
-        let refuses = self.was_patient(now) && has_acre;
-        if !refuses && self.refused.is_none() {
-            return false;
-        }
-        let key = key(sqe);
-        let refused = self.refused.get_or_insert_with(|| RefusedOnce::new(REFUSED_MAX));
-        !refused.take(now, key) && refuses && refused.note(now, key)
+    /// Says whether a command was sent back that may come again.
+    #[inline]
+    pub(crate) fn has_sent_back(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refused| !refused.is_empty())
     }
 
-    fn was_patient(&self, now: Nanos) -> bool {
+    /// Says whether a command was sent back before, and forgets that it was.
+    pub(crate) fn comes_again(&mut self, now: Nanos, sqe: &Sqe) -> bool {
+        self.refused.as_mut().is_some_and(|refused| refused.take(now, key(sqe)))
+    }
+
+    /// Notes that a command is sent back. Returns false where there is no room to remember it.
+    pub(crate) fn note_sent_back(&mut self, now: Nanos, sqe: &Sqe) -> bool {
+        let refused = self.refused.get_or_insert_with(|| RefusedOnce::new(REFUSED_MAX));
+        refused.note(now, key(sqe))
+    }
+
+    /// Says whether the host was held back for as long as it is before its commands are refused.
+    pub(crate) fn was_patient(&self, now: Nanos) -> bool {
         self.held_since.is_some_and(|since| now.ns_since(since) > PATIENCE_NS)
     }
 }
 
-/// Returns the status that tells a host to retry when there is likely to be room in a backlog.
-pub(crate) fn retry_later(now: Nanos, backlog: &Backlog, delays: RetryDelays) -> Status {
-    backlog.note_refused();
-    Status::COMMAND_INTERRUPTED.with_retry_delay(delays.choose(backlog.expected_wait(now)))
+/// Returns the status that tells a host to retry when there is likely to be room in a session.
+pub(crate) fn retry_later(now: Nanos, session: &Session, delays: RetryDelays) -> Status {
+    let wait = session.backlog.expected_wait(now).max(session.wait_behind_sent_back(now));
+    session.backlog.note_refused();
+    Status::COMMAND_INTERRUPTED.with_retry_delay(delays.choose(wait))
+}
+
+/// Returns for how many ns a command may wait in the target, when others have waited for `unread` ns
+/// to be read.
+pub(crate) fn wait_max(unread: u64) -> u64 {
+    WAIT_MAX.saturating_sub(unread).max(WAIT_MIN_NS)
+}
+
+/// Returns the time by which hosts have sent a command again that is sent back now.
+pub(crate) fn comes_again_by(now: Nanos, delays: RetryDelays) -> Nanos {
+    now.after(delays.longest().saturating_add(WAIT_MAX))
 }
 
 /// Returns what a command is known by when it is sent again.
@@ -95,12 +118,15 @@ mod tests {
     fn d5_a_host_is_held_back_before_its_commands_are_refused() {
         let mut admission = Admission::default();
         assert!(admission.holds_back(Nanos(0), Fullness::Full, true));
-        assert!(!admission.refuses(Nanos(50 * MS), &read(1), true), "held back for 50 ms only");
+        assert!(!admission.was_patient(Nanos(50 * MS)), "held back for 50 ms only");
         assert!(admission.holds_back(Nanos(100 * MS), Fullness::Full, true));
         assert!(!admission.holds_back(Nanos(101 * MS), Fullness::Full, true), "it may send again");
-        assert!(admission.refuses(Nanos(101 * MS), &read(1), true));
-        assert!(!admission.refuses(Nanos(102 * MS), &read(1), true), "none is refused twice");
-        assert!(admission.refuses(Nanos(102 * MS), &read(2), true));
+        assert!(admission.was_patient(Nanos(101 * MS)));
+        assert!(!admission.comes_again(Nanos(101 * MS), &read(1)));
+        assert!(admission.note_sent_back(Nanos(101 * MS), &read(1)) && admission.has_sent_back());
+        assert!(!admission.comes_again(Nanos(102 * MS), &read(2)));
+        assert!(admission.comes_again(Nanos(102 * MS), &read(1)));
+        assert!(!admission.comes_again(Nanos(102 * MS), &read(1)), "it was sent back once");
         assert!(admission.holds_back(Nanos(103 * MS), Fullness::Over, true), "no room to refuse");
     }
 
@@ -109,7 +135,6 @@ mod tests {
         let mut admission = Admission::default();
         for ms in 0..10_000 {
             assert!(admission.holds_back(Nanos(ms * MS), Fullness::Full, false));
-            assert!(!admission.refuses(Nanos(ms * MS), &read(1), false));
         }
     }
 
@@ -120,26 +145,6 @@ mod tests {
         assert!(!admission.holds_back(Nanos(90 * MS), Fullness::Room, true));
         assert!(admission.holds_back(Nanos(110 * MS), Fullness::Full, true));
         assert!(admission.holds_back(Nanos(200 * MS), Fullness::Full, true));
-        assert!(!admission.refuses(Nanos(200 * MS), &read(1), true));
-    }
-
-    #[test]
-    fn d5_a_host_is_told_to_come_when_there_is_room() {
-        let backlog = Backlog::new(100);
-        for _ in 0..100 {
-            backlog.entered();
-        }
-        // One command leaves each 10 ms: the last of the hundred has a second to wait.
-        for ms in (0..2000_u64).step_by(10) {
-            backlog.left(Nanos(ms * MS), 1_000_000_000);
-            backlog.entered();
-        }
-        let status = retry_later(Nanos(2000 * MS), &backlog, RetryDelays::DEFAULT);
-        assert!(!status.is_dnr());
-        let delay = RetryDelays::DEFAULT.choose(backlog.expected_wait(Nanos(2000 * MS)));
-        assert!((1..=3).contains(&delay), "one of the three that Identify names");
-        assert_eq!(status, Status::COMMAND_INTERRUPTED.with_retry_delay(delay));
-        assert_ne!(status, Status::COMMAND_INTERRUPTED);
-        assert_eq!(backlog.refused(), 1);
+        assert!(!admission.was_patient(Nanos(200 * MS)));
     }
 }

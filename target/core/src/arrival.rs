@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 
 use arbitration::arbiter::{EntryId, Submission, WeightedQueue};
 use arbitration::classify::Classifier;
-use arbitration::session::HostId;
+use arbitration::overload::WAIT_MAX;
+use arbitration::session::{HostId, Session};
 use arbitration::{Class, PerClass};
+use fabric::Nanos;
 use fabric::controller::{
     BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable,
 };
@@ -16,7 +18,7 @@ use fabric::nvm::{IoCommand, IoLimits, Transfer};
 use fabric::nvme::{Sqe, Status};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
-use crate::admission::{Admission, Fullness, retry_later};
+use crate::admission::{Admission, Fullness, comes_again_by, retry_later};
 use crate::charge::Charge;
 use crate::commands::{Command, State};
 use crate::context::{Context, Settings};
@@ -240,8 +242,8 @@ impl Arrival {
         {
             io.stages.arbiter.output(io.now, flow, charge.class);
         }
-        if io.stages.waits()
-            && let Some(status) = self.refusal(io, sqe, &charge)
+        if (io.stages.waits() || self.admission.has_sent_back())
+            && let Some(status) = self.refusal(io, sqe, &charge, transfer.bytes())
         {
             return Ok(Arrived::Later(status));
         }
@@ -444,21 +446,73 @@ impl Arrival {
         io: &Context<D>,
         sqe: &Sqe,
         charge: &Charge,
+        bytes: u32,
     ) -> Option<Status> {
         let session = io.stages.arbiter.session_of(charge.flow?)?;
-        if !session.backlog.is_full() || !self.admission.refuses(io.now, sqe, self.has_acre()) {
+        if self.admission.comes_again(io.now, sqe) {
+            session.came_again(u64::from(bytes));
             return None;
         }
-        if let Some(stats) = io.driver.class_stats(charge.class) {
-            stats.refuse();
+        let is_full = session.backlog.is_full() && self.admission.was_patient(io.now);
+        let is_late = waits_too_long(session, io.now);
+        if !self.has_acre() || !(is_full || is_late) || !self.admission.note_sent_back(io.now, sqe)
+        {
+            return None;
         }
-        Some(retry_later(io.now, &session.backlog, io.settings.retry_delays))
+        if is_late {
+            return Some(send_back(io, session, charge.class, bytes));
+        }
+        // A full queue keeps the limits busy: there is no time to make up for.
+        note_refused(io, charge.class);
+        Some(retry_later(io.now, session, io.settings.retry_delays))
+    }
+
+    /// Returns the status that sends a command back to its host, which has waited for as long as the
+    /// target makes commands wait.
+    #[cold]
+    pub(crate) fn send_back_overdue<D: Driver>(
+        &mut self,
+        io: &Context<D>,
+        sqe: &Sqe,
+        charge: &Charge,
+        bytes: u32,
+    ) -> Status {
+        let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
+        let known = self.admission.note_sent_back(io.now, sqe);
+        match session {
+            Some(session) if known => send_back(io, session, charge.class, bytes),
+            Some(session) => retry_later(io.now, session, io.settings.retry_delays),
+            None => Status::COMMAND_INTERRUPTED.with_retry_delay(1),
+        }
     }
 
     /// Says whether the host understands Command Retry Delay (Host Behavior Support, ACRE).
-    fn has_acre(&self) -> bool {
+    pub(crate) fn has_acre(&self) -> bool {
         self.controller.acre.load(Ordering::Relaxed)
     }
+}
+
+/// Counts a command of a class that was refused.
+fn note_refused<D: Driver>(io: &Context<D>, class: Class) {
+    if let Some(stats) = io.driver.class_stats(class) {
+        stats.refuse();
+    }
+}
+
+/// Says whether a command that comes now would wait for longer than the target makes commands wait:
+/// behind those that wait here, and those that were sent back, whose turns it must not take.
+fn waits_too_long(session: &Session, now: Nanos) -> bool {
+    let sent_back = session.wait_behind_sent_back(now);
+    sent_back > 0 && sent_back.saturating_add(session.backlog.expected_wait(now)) > WAIT_MAX
+}
+
+/// Returns the status of a command that is sent back to its host, and keeps the time for it that its
+/// session's limits are unused meanwhile.
+fn send_back<D: Driver>(io: &Context<D>, session: &Session, class: Class, bytes: u32) -> Status {
+    note_refused(io, class);
+    let delays = io.settings.retry_delays;
+    session.send_back(io.now, u64::from(bytes), comes_again_by(io.now, delays));
+    retry_later(io.now, session, delays)
 }
 
 /// Returns the number by which a reactor's stages know a host.

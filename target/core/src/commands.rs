@@ -515,6 +515,27 @@ impl<D: Driver> Commands<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }
 
+    /// Lists the commands that have waited for more than `wait_max` ns: for their turn somewhere, with
+    /// nothing under way that needs them. One that is partly carried out would begin anew when its
+    /// host sends it again: it has twice the time.
+    pub(crate) fn overdue(&self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
+        use Kind::*;
+        let waits = [R2tTurn, MemoryTurn, DataBuffer, DeviceTurn, ReadTurn, ReadBuffer, SliceTurn];
+        if waits.iter().all(|kind| self.counts.of(*kind) == 0) {
+            return Vec::new();
+        }
+        let is_overdue = |id: &SlotId| {
+            let slot = self.slot(*id).filter(|slot| waits.contains(&slot.kind()));
+            let waited = slot.and_then(|slot| Some(now.ns_since(slot.command.as_ref()?.arrived)));
+            let wait_max = match self.state(*id) {
+                State::SliceTurn(sliced, _) if sliced.in_device_ns() > 0 => 2 * wait_max,
+                _ => wait_max,
+            };
+            waited.is_some_and(|waited| waited > wait_max)
+        };
+        self.ids().filter(is_overdue).collect()
+    }
+
     /// Returns how many commands are in each state.
     pub(crate) fn counts(&self) -> &StateCounts {
         &self.counts

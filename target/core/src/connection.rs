@@ -15,6 +15,7 @@ use fabric::nvme::Status;
 use fabric::queue::{Fetch, Inbox as _, Received, SlotId, Transport as _};
 
 use crate::admin_queue::AdminQueue;
+use crate::admission::wait_max;
 use crate::commands::StateCounts;
 use crate::completion::Completion;
 use crate::context::Context;
@@ -74,6 +75,8 @@ pub(crate) struct Connection<D: Driver> {
     held: Arrivals<D>,
     /// Why no command is taken.
     paused: Option<Pause>,
+    /// Time since which commands of the connection were never all read, for want of room.
+    unread_since: Option<Nanos>,
     /// Whose part of each turn it has work done in.
     host: HostTurn,
     receiver: Receiver,
@@ -132,6 +135,7 @@ impl<D: Driver> Connection<D> {
             since: io.now,
             held: Arrivals::<D>::default(),
             paused: None,
+            unread_since: None,
             host,
             receiver: Receiver::new(),
             sender: Sender::default(),
@@ -690,6 +694,21 @@ impl<D: Driver> Connection<D> {
     pub(crate) fn is_late(&self, now: Nanos, nanos: u64) -> bool {
         let waits = matches!(&self.stage, Stage::Admin(admin) if !admin.is_connected());
         waits && now.ns_since(self.since) > nanos
+    }
+
+    /// Sends commands back to the host that have waited for as long as the target makes commands
+    /// wait. Where the connection has not been read to its end for some time, commands have waited
+    /// there as well, and those in the target make room for them sooner.
+    pub(crate) fn send_back_overdue(&mut self, io: &mut Context<D>) {
+        let Stage::Io(io_queue) = &mut self.stage else { return };
+        let unread = match self.paused {
+            Some(Pause::Room) => io.now.ns_since(*self.unread_since.get_or_insert(io.now)),
+            _ => {
+                self.unread_since = None;
+                0
+            }
+        };
+        io_queue.send_back_overdue(&mut self.queue, io, wait_max(unread));
     }
 
     /// Says why the host is too slow with data that it owes (the rest of a PDU, or the answer to an

@@ -250,6 +250,11 @@ impl<D: Driver> Core<D> {
         let chores = self.io.now >= self.next_chores;
         if chores {
             self.chores();
+            if !self.io.agenda.to_send.is_empty() {
+                // Commands that were sent back gave buffers back.
+                self.serve_waiting();
+                self.flush();
+            }
         }
         if !self.io.agenda.closing.is_empty() {
             self.drop_ended();
@@ -691,6 +696,8 @@ impl<D: Driver> Core<D> {
                 let why = "it takes its answers at less than 64 KiB a second";
                 self.io.driver.notice(connection.key(), Notice::TooSlow(why));
                 connection.close(&mut self.io, false, why);
+            } else {
+                connection.send_back_overdue(&mut self.io);
             }
         }
         if self.io.draining {

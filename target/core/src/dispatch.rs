@@ -471,19 +471,19 @@ where
 
 /// Returns what a command asks the stages for.
 ///
-/// Verify and Write Zeroes move no data between host and target, but the device's: they count for
-/// the bytes of their blocks.
+/// Verify and Write Zeroes move no data between host and target, but the device's: at the device they
+/// count for the bytes of their blocks, and in limits on bytes for the time that the device takes.
 fn submission(
     item: (Key, SlotId),
     command: &IoCommand,
     format: BlockFormat,
 ) -> Submission<(Key, SlotId)> {
-    let bytes = match (command, command.transfer(format)) {
+    let (bytes, has_data) = match (command, command.transfer(format)) {
         (IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range }, _) => {
-            range.transfer_bytes(format)
+            (range.transfer_bytes(format), false)
         }
-        (_, Transfer::ToController(bytes) | Transfer::ToHost(bytes)) => bytes,
-        (_, Transfer::None) => 0,
+        (_, Transfer::ToController(bytes) | Transfer::ToHost(bytes)) => (bytes, true),
+        (_, Transfer::None) => (0, false),
     };
     let (lba, blocks) = match command {
         IoCommand::Read { range, .. }
@@ -501,6 +501,7 @@ fn submission(
         _ => 1,
     };
     Submission {
+        has_data,
         operations,
         lba,
         blocks,

@@ -500,13 +500,49 @@ impl<D: Driver> IoQueue<D> {
         if !queue.withdraw(io.now, &mut io.stages, slot) {
             return Some(false);
         }
+        self.answer_withdrawn(queue, io, slot, Status::ABORT_REQUESTED);
+        Some(true)
+    }
+
+    /// Sends commands back to a host that understands Command Retry Delay which have waited for more
+    /// than `wait_max` ns: its timeout would end the whole controller.
+    pub(crate) fn send_back_overdue(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        wait_max: u64,
+    ) {
+        if !self.arrival.has_acre() {
+            return;
+        }
+        for slot in queue.commands.overdue(io.now, wait_max) {
+            let Some(Command { command, device, charge, .. }) = queue.commands.command(slot) else {
+                continue;
+            };
+            let (charge, bytes) = (*charge, command.transfer(device.format()).bytes());
+            let sqe = *queue.transport.sqe_of(slot);
+            if !queue.withdraw(io.now, &mut io.stages, slot) {
+                continue;
+            }
+            let status = self.arrival.send_back_overdue(io, &sqe, &charge, bytes);
+            self.answer_withdrawn(queue, io, slot, status);
+        }
+    }
+
+    /// Answers a command that was withdrawn from the room in which it waited.
+    fn answer_withdrawn(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        status: Status,
+    ) {
         let command = (queue.key, slot);
         io.buffers.forget(command);
         io.agenda.slices.retain(|other| *other != command);
         self.network.forget(slot);
-        queue.settle(slot, Status::ABORT_REQUESTED);
+        queue.settle(slot, status);
         queue.send_soon(&mut io.agenda);
-        Some(true)
     }
 
     /// Gives back all that the queue's commands hold, but for what is in a device.

@@ -154,7 +154,8 @@ impl Sliced {
             Work::Verify => (false, format.transfer_bytes(blocks)),
         };
         let operations = self.operations;
-        Submission { operations, lba, blocks, ..Submission::of_host(item, write, bytes) }
+        let submission = Submission::of_host(item, write, bytes);
+        Submission { has_data: false, operations, lba, blocks, ..submission }
     }
 
     /// Notes for how many ns a slice was in the device.

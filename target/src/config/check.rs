@@ -203,7 +203,7 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
         .or_else(|| Taken::default().exchange([], namespaces))
         .or_else(|| super::pmem::wrong(config))
         .or_else(|| super::network::wrong(&config.network, &config.listeners))
-        .or_else(|| super::qos::wrong(&config.qos, &config.subsystems))
+        .or_else(|| super::qos::wrong(&config.qos, &config.subsystems, &config.target))
 }
 
 /// Says which listeners contradict each other, or the address for regions of persistent memory.

@@ -36,7 +36,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     let listeners: Vec<Listener> = listeners.into_iter().map(|l| l.listener).collect();
     let state = target.state.as_deref();
     Config {
-        qos: qos::finish(qos, &subsystems, known, problems),
+        qos: qos::finish(qos, &subsystems, known, &target, problems),
         network,
         pmem: pmem::finish(pmem, state, &listeners, &subsystems, problems),
         listeners,

@@ -202,7 +202,7 @@ const RETRY_UNIT: Duration = Duration::from_millis(100);
 impl Field for RetryDelays {
     fn read(_: &sluice_schema::Values, node: &Node) -> Read<Self> {
         let remedy = "write three times of whole tenths of a second, from \"100 ms\" to \"30 s\", \
-                      none shorter than the one before: [\"100 ms\", \"500 ms\", \"2 s\"]";
+                      none shorter than the one before: [\"100 ms\", \"5 s\", \"30 s\"]";
         let wrong = |message: String| Wrong::new(message, remedy);
         let Value::Array(items) = &node.value else {
             return Err(wrong(format!("is {}, not a list", node.value.kind())));

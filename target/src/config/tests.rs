@@ -122,7 +122,7 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),
         ("[target]\nadmin_queue_depth = 31".into(), (2, 21), "from 32 to 4096"),
         ("[target]\nadmin_queue_depth = 4097".into(), (2, 21), "from 32 to 4096"),
-        ("[target]\nretry_delays = \"1 s\"".into(), (2, 16), "[\"100 ms\", \"500 ms\", \"2 s\"]"),
+        ("[target]\nretry_delays = \"1 s\"".into(), (2, 16), "[\"100 ms\", \"5 s\", \"30 s\"]"),
         ("[target]\nretry_delays = [\"1 s\", \"2 s\"]".into(), (2, 16), "three times"),
         ("[target]\nretry_delays = [\"1 s\", \"2 s\", \"31 s\"]".into(), (2, 16), "\"30 s\""),
         ("[target]\nretry_delays = [\"150 ms\", \"2 s\", \"3 s\"]".into(), (2, 16), "tenths"),

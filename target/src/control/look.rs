@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
+use sluice_schema::amounts::format_size;
 use sluice_schema::answer::{self, NamespaceRow, Nothing};
 use sluice_schema::params;
 
@@ -12,7 +13,8 @@ use super::in_use::InUse;
 use super::protocol::Failure;
 use crate::config::{self, DEFAULT_LINK, channel_name};
 use crate::engine::{
-    Availability, ListenerState, NamespaceState, PmemState, ReactorState, SubsystemState,
+    Availability, ListenerState, NamespaceState, PmemState, ReactorState, SessionState,
+    SubsystemState,
 };
 
 impl Control {
@@ -24,6 +26,7 @@ impl Control {
         let listeners = engine.listeners();
         let regions = region_problems(engine.pmem_config().general.address, &engine.pmem());
         let not_in_force = engine.reservations_not_in_force();
+        let waits = waits(&engine.qos().sessions);
         let in_state = |state| {
             let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
             namespaces.filter(|n| n.state == state).count()
@@ -38,7 +41,7 @@ impl Control {
             namespaces: subsystems.iter().map(|s| s.namespaces.len()).sum(),
             namespaces_unavailable: in_state(Availability::Unavailable),
             namespaces_with_errors: in_state(Availability::Errors),
-            problems: problems(&listeners, &subsystems, &not_in_force, &regions),
+            problems: problems(&listeners, &subsystems, &not_in_force, &[regions, waits].concat()),
             connections: engine.connections().len(),
             accepted: statistics.accepted,
             protocol_errors: statistics.protocol_errors,
@@ -141,7 +144,7 @@ fn problems(
     listeners: &[ListenerState],
     subsystems: &[SubsystemState],
     not_in_force: &BTreeMap<String, String>,
-    regions: &[String],
+    others: &[String],
 ) -> Vec<String> {
     let closed = listeners.iter().filter_map(|state| {
         let (endpoint, why) = (state.listener.endpoint(), state.closed.as_ref()?);
@@ -158,7 +161,29 @@ fn problems(
     let unreserved = not_in_force
         .iter()
         .map(|(session, why)| format!("session {session}: its reservation is not in force: {why}"));
-    closed.chain(lines).chain(unreserved).chain(regions.iter().cloned()).collect()
+    closed.chain(lines).chain(unreserved).chain(others.iter().cloned()).collect()
+}
+
+/// The expected wait in ns from which on a session counts as a problem.
+const LONG_WAIT: u64 = 5_000_000_000;
+
+/// Lists the sessions whose hosts wait for long, a line for each.
+fn waits(sessions: &[SessionState]) -> Vec<String> {
+    let long = sessions.iter().filter(|session| session.wait > LONG_WAIT);
+    let line = |session: &SessionState| {
+        let seconds = session.wait / 1_000_000_000;
+        let limits = [
+            session.iops.map(|iops| format!("iops = {iops}")),
+            session.bandwidth.map(|rate| format!("bandwidth = {}", format_size(rate))),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        let limits = match limits.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", limits.join(", ")),
+        };
+        format!("session {}{limits}: commands wait for {seconds} s", session.name)
+    };
+    long.map(line).collect()
 }
 
 /// Lists the problems of regions of persistent memory, a line for each. `address` is where their
@@ -198,5 +223,32 @@ fn reactor(reactor: &ReactorState) -> answer::Reactor {
         turns: reactor.turns,
         buffer_used: reactor.buffer_used,
         buffer_total: reactor.buffer_total,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d1_sessions_whose_hosts_wait_for_over_five_seconds_are_named_with_their_limits() {
+        let session = |name: &str, wait, iops, bandwidth| SessionState {
+            name: name.to_owned(),
+            wait,
+            iops,
+            bandwidth,
+            ..SessionState::default()
+        };
+        let second = 1_000_000_000;
+        let sessions = [
+            session("db", 5 * second, Some(10), None),
+            session("backup", 12 * second, Some(10), Some(1 << 20)),
+            session("root", 7 * second, None, None),
+        ];
+        let lines = [
+            "session backup (iops = 10, bandwidth = 1 MiB): commands wait for 12 s",
+            "session root: commands wait for 7 s",
+        ];
+        assert_eq!(waits(&sessions), lines);
     }
 }

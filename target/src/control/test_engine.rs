@@ -506,6 +506,7 @@ fn session_state(name: &str, parent: Option<String>, automatic: bool) -> Session
         bandwidth: None,
         queue: 65_536,
         reserve: None,
+        wait: 0,
         traffic: traffic(),
     }
 }

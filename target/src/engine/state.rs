@@ -147,6 +147,8 @@ pub struct SessionState {
     pub queue: u32,
     /// The session's reservation.
     pub reserve: Option<ReserveState>,
+    /// Time that a command which comes now is expected to wait, in ns; 0 where none waits.
+    pub wait: u64,
     /// The traffic on the session's account.
     pub traffic: Traffic,
 }

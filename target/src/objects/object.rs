@@ -183,7 +183,7 @@ impl Group for QosConfig {
     }
 
     fn wrong(config: &Config) -> Option<String> {
-        qos::wrong(&config.qos, &config.subsystems)
+        qos::wrong(&config.qos, &config.subsystems, &config.target)
     }
 }
 

@@ -93,8 +93,8 @@ impl QosShared {
     }
 
     /// Returns the present state of the stages.
-    pub(crate) fn state(&self) -> QosState {
-        view::state(&lock(&self.control), &self.classes)
+    pub(crate) fn state(&self, now: Nanos) -> QosState {
+        view::state(now, &lock(&self.control), &self.classes)
     }
 
     /// Returns the sessions whose reservations are not in force, with the reason.

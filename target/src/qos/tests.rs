@@ -187,7 +187,7 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     assert_eq!(qos.take_touched().unwrap().devices.len(), 1, "reactors are told");
     // A session's own reservation does not stand in the way of a change.
     qos.set(Nanos(3), &config(2000)).unwrap();
-    let devices = qos.state().devices;
+    let devices = qos.state(Nanos(3)).devices;
     assert!(devices[0].reserved > 0.5 && devices[0].reserved < 0.65, "{}", devices[0].reserved);
     let mut off = config(2000);
     off.general.enabled = false;
@@ -257,7 +257,7 @@ fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
     let (qos, device) = shared_on(&config);
     assert_eq!(device.qos.reservations().len(), 1, "asked for before the namespace came");
     qos.remove_namespace(Nanos(2), NQN, 1);
-    assert!(qos.state().sessions.iter().all(|session| session.reserve.is_none()));
+    assert!(qos.state(Nanos(9)).sessions.iter().all(|session| session.reserve.is_none()));
     // Other changes go on meanwhile.
     let mut other = config.clone();
     other.general.queue = 77;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use arbitration::credit::Caps;
 use arbitration::session::Session;
 use arbitration::{Class, PerClass};
+use fabric::Nanos;
 
 use super::control::Control;
 use super::served::namespace_name;
@@ -22,7 +23,7 @@ fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
 }
 
 /// Returns the present state of the stages; `classes` has the statistics of each reactor.
-pub(super) fn state(control: &Control, classes: &[PerClass<IoStats>]) -> QosState {
+pub(super) fn state(now: Nanos, control: &Control, classes: &[PerClass<IoStats>]) -> QosState {
     let devices = device_states(control);
     let classes = PerClass::from_fn(|class: Class| Traffic {
         waiting: devices.iter().map(|device| device.waiting[class]).sum(),
@@ -40,7 +41,7 @@ pub(super) fn state(control: &Control, classes: &[PerClass<IoStats>]) -> QosStat
     let mut places = HashMap::new();
     for (index, (_, _, session)) in order.into_iter().enumerate() {
         places.insert(session.name().to_owned(), index);
-        sessions.push(session_state(control, session));
+        sessions.push(session_state(now, control, session));
     }
     // The operations of a session's children count on its account too. Children come last.
     let mut rest = sessions.as_mut_slice();
@@ -99,8 +100,15 @@ fn device_states(control: &Control) -> Vec<DeviceState> {
     devices
 }
 
+/// Returns for how many ns a command of a session waits that comes now; 0 where none waits, here or for
+/// its retry.
+fn expected_wait(now: Nanos, session: &Session) -> u64 {
+    let here = if session.backlog.waiting() > 0 { session.backlog.expected_wait(now) } else { 0 };
+    here.max(session.wait_behind_sent_back(now))
+}
+
 /// Returns a session's state without the operations of its children.
-fn session_state(control: &Control, session: &Session) -> SessionState {
+fn session_state(now: Nanos, control: &Control, session: &Session) -> SessionState {
     let name = session.name();
     let used = session.credits.used();
     let caps = effective_caps(session, root(&control.config, control.memory).caps);
@@ -129,6 +137,7 @@ fn session_state(control: &Control, session: &Session) -> SessionState {
         bandwidth: session.bandwidth.rate().map(arbitration::limit::Rate::get),
         queue: session.backlog.bound(),
         reserve,
+        wait: expected_wait(now, session),
         traffic: Traffic {
             waiting: u64::from(session.backlog.waiting()),
             refused: session.backlog.refused(),

@@ -161,7 +161,7 @@ impl Engine for Runtime {
     }
 
     fn qos(&self) -> QosState {
-        self.shared.qos.state()
+        self.shared.qos.state(self.shared.clock.now())
     }
 
     fn reservations_not_in_force(&self) -> BTreeMap<String, String> {

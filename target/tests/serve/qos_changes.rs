@@ -275,23 +275,6 @@ fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
 }
 
 #[test]
-fn a_bandwidth_limit_holds_for_commands_without_a_transfer() {
-    let one = Session { bandwidth: Some(1 << 20), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![one], ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    let begun = Instant::now();
-    let zero = io(opcode::io::WRITE_ZEROES, 0, 256);
-    let cids: Vec<u16> = (0..5).map(|_| queue.submit(zero, None, 0)).collect();
-    for cid in cids {
-        assert!(queue.wait(cid).0.is_success());
-    }
-    assert!(begun.elapsed() > Duration::from_secs(2), "5 MiB in {:?}", begun.elapsed());
-    end(&runtime);
-}
-
-#[test]
 fn with_no_limits_commands_to_memory_wait_for_nothing() {
     for (qos, waits) in [(QosConfig::default(), false), (limited(1, 20), true)] {
         let (runtime, address) = start(vec![namespace(memory())], 1, qos);

@@ -79,7 +79,9 @@ fn identify_of_the_nvm_command_set_tells_limits_of_commands_without_data() {
         let config = ServiceConfig { zeroes_limit: limit, ..ServiceConfig::default() };
         let mut bench = Bench::with(config);
         let (admin, _) = bench.admin_queue(0);
-        let fields = [(0, 0, exponent, "VSL"), (1, 1, exponent, "WZSL"), (4, 4, 0, "DMRL")];
+        let fields = [(0, 0, exponent, "VSL"), (1, 1, exponent, "WZSL"), (3, 3, 0, "DMRL")];
+        shows(&mut bench, admin, &identify(6, 0), &fields);
+        let fields = [(4, 7, 1 << 21, "DMRSL")];
         shows(&mut bench, admin, &identify(6, 0), &fields);
     }
 }

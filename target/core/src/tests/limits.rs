@@ -2,10 +2,11 @@
 
 use arbitration::credit::Caps;
 use arbitration::limit::Rate;
+use arbitration::overload::RetryDelays;
 use arbitration::session::{RootSpec, SessionSpec, Sessions};
-use fabric::nvme::Status;
+use fabric::nvme::{Sqe, Status, opcode};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, enable_acre, io, read, write};
 use crate::policies::Tenant;
 
 /// A rig whose commands are charged to a session with this limit.
@@ -71,4 +72,142 @@ fn a_limit_on_bytes_holds_at_devices_of_each_style() {
         assert!((50..=57).contains(&counts[2]), "namespace {nsid}: {counts:?}");
         assert_eq!(counts[3], 100);
     }
+}
+
+/// The length of a step of [`LinuxHost`], in ms.
+const STEP: u64 = 250;
+
+/// A Linux host that always has this many commands outstanding.
+struct LinuxHost<F> {
+    make: F,
+    next: u64,
+    /// Commands in the target: identifier, number, step of the submission, retries.
+    here: Vec<(u16, u64, u64, u32)>,
+    /// Commands that wait for the one timer of their namespace: number, retries.
+    waiting: Vec<(u64, u32)>,
+    /// The step in which the timer is due.
+    timer: u64,
+    done: u64,
+    /// The most retries of a command, and the longest time of one in the target in ms.
+    retries: u32,
+    longest: u64,
+}
+
+impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
+    fn submit(&mut self, rig: &mut Rig, step: u64, number: u64, retries: u32) {
+        let (sqe, data, reads) = (self.make)(number);
+        self.here.push((rig.queue(1, sqe, data, reads), number, step, retries));
+    }
+
+    /// Keeps `depth` commands outstanding for this many seconds.
+    fn run(rig: &mut Rig, make: F, depth: usize, seconds: u64) -> Self {
+        let (here, waiting) = (Vec::new(), Vec::new());
+        let (next, timer, done, retries, longest) = (0, 0, 0, 0, 0);
+        let mut host = Self { make, next, here, waiting, timer, done, retries, longest };
+        for step in 0..seconds * 1000 / STEP {
+            if step >= host.timer {
+                for (number, retries) in std::mem::take(&mut host.waiting) {
+                    host.submit(rig, step, number, retries);
+                }
+            }
+            while host.here.len() + host.waiting.len() < depth {
+                host.next += 1;
+                host.submit(rig, step, host.next, 0);
+            }
+            rig.pass(STEP * MS);
+            while rig.end_oldest() {}
+            let until = rig.core.idle_until();
+            assert!(until.is_some_and(|until| until > rig.now), "it sleeps until {until:?}");
+            for (cid, number, since, retries) in std::mem::take(&mut host.here) {
+                host.longest = host.longest.max((step - since) * STEP);
+                match rig.answer(1, cid) {
+                    None => host.here.push((cid, number, since, retries)),
+                    Some(Status::SUCCESS) => host.done += 1,
+                    Some(status) => {
+                        let code = Status::from_bits(status.bits() & 0x7ff);
+                        assert_eq!(code, Status::COMMAND_INTERRUPTED);
+                        // CRD is in bits 12:11 of the status.
+                        let crd = usize::from(status.bits() >> 11 & 0b11);
+                        let delay = RetryDelays::DEFAULT.hundreds_of_ms()[crd - 1];
+                        host.timer = step + u64::from(delay) * 100 / STEP;
+                        host.retries = host.retries.max(retries + 1);
+                        host.waiting.push((number, retries + 1));
+                    }
+                }
+            }
+        }
+        host
+    }
+}
+
+fn read_of(nsid: u32) -> impl Fn(u64) -> (Sqe, Option<Vec<u8>>, u32) {
+    move |number| (read(nsid, number % 1000, 1), None, 512)
+}
+
+#[test]
+fn d1_a_limit_of_any_rate_makes_no_linux_host_time_out() {
+    for (rate, depth) in [(1, 8), (1, 20), (1, 100), (4, 60), (4, 120), (20, 120)] {
+        let iops = Rate::per_second(rate);
+        let mut rig = limited(SessionSpec { iops, ..SessionSpec::default() });
+        let (sqe, data) = enable_acre();
+        assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+        let host = LinuxHost::run(&mut rig, read_of(DRIVE), depth, 400);
+        let case = format!("{depth} commands at {rate}/s");
+        assert!(host.longest <= 10_500, "{case}: one was in the target for {} ms", host.longest);
+        assert!(host.retries <= 5, "{case}: Linux fails a command after 5 retries");
+        let due = rate * 400;
+        assert!(host.done <= due + due / 50 + 10, "{case}: {} are more than the limit", host.done);
+        assert!(host.done + 41 * rate + due / 50 >= due, "{case}: {} of {due}", host.done);
+        assert_eq!(rig.core.inventory().commands, host.here.len());
+    }
+}
+
+#[test]
+fn d1_writes_that_wait_for_a_limit_give_back_their_buffers_when_they_are_sent_back() {
+    let bandwidth = Rate::per_second(1024);
+    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
+    let (sqe, data) = enable_acre();
+    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+    let write_of = |number: u64| (write(DRIVE, number % 1000, 1), Some(vec![1; 512]), 0);
+    let host = LinuxHost::run(&mut rig, write_of, 60, 300);
+    assert!((500..=620).contains(&host.done), "{} of 600", host.done);
+    assert!(host.retries > 0 && host.retries <= 5, "{} retries", host.retries);
+    // What has waited to be read for 10 s and more waits for 10 s at most afterwards.
+    assert!(host.longest <= 25_000, "one was on its way or in the target for {} ms", host.longest);
+    let other = rig.other.clone();
+    rig.change_rules(|rules| rules.tenant = other);
+    while !rig.states().is_empty() {
+        rig.pass(10 * MS);
+        while rig.end_oldest() {}
+    }
+    assert_eq!(rig.core.buffers().0, 0);
+}
+
+#[test]
+fn d1_writes_are_sent_back_that_wait_for_memory_for_their_data() {
+    let bandwidth = Rate::per_second(64 << 10);
+    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
+    let (sqe, data) = enable_acre();
+    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+    // Sixteen of 64 KiB fill the memory; the others wait before their data is asked for.
+    let write_of = |number: u64| {
+        // Different places or lengths: a command is known again by them.
+        let blocks = 128 - u32::try_from(number / 7 % 16).unwrap();
+        let data = vec![1; blocks as usize * 512];
+        (write(DRIVE, number % 7 * 128, blocks), Some(data), 0)
+    };
+    let host = LinuxHost::run(&mut rig, write_of, 60, 300);
+    assert!(host.longest <= 10_500, "one was in the target for {} ms", host.longest);
+    assert!((255..=340).contains(&host.done), "{} of 300", host.done);
+    assert!(host.retries > 0 && host.retries <= 5, "{} retries", host.retries);
+}
+
+#[test]
+fn d1_write_zeroes_counts_for_one_command_and_not_for_its_length() {
+    let bandwidth = Rate::per_second(1 << 20);
+    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
+    let zeroes = |number: u64| (io(opcode::io::WRITE_ZEROES, DRIVE, number % 500, 256), None, 0);
+    // 128 KiB each: by its length one would take an eighth of a second.
+    let host = LinuxHost::run(&mut rig, zeroes, 16, 10);
+    assert!(host.done >= 500, "{} in ten seconds", host.done);
 }

@@ -72,10 +72,10 @@ fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured()
     let short = RetryDelays::new([1, 1, 2]).unwrap();
     // Four commands wait; the device ends one of them every `gap` ms.
     for (delays, gap, steps, crd) in [
-        (standard, 2, 95, 1),
-        (standard, 100, 3, 2),
-        (standard, 200, 3, 3),
+        (standard, 100, 3, 1),
+        (standard, 2000, 3, 2),
         (long, 200, 3, 1),
+        (long, 600, 3, 2),
         (short, 100, 3, 3),
     ] {
         let mut rig =

@@ -125,10 +125,11 @@ pub const TARGET: &[ConfigKey] = &[
             "three times, `\"100 ms\"` to `\"30 s\"`, whole tenths of a second, none shorter than \
              the one before",
         ),
-        "`[\"100 ms\", \"500 ms\", \"2 s\"]`",
-        "What a full session tells hosts that understand it (CRDT1 to CRDT3 of Identify \
-         Controller): to retry after the first of the three times that is at least the measured \
-         wait, else after the last.",
+        "`[\"100 ms\", \"5 s\", \"30 s\"]`",
+        "The retry delays for commands that the target sends back to hosts that understand it (CRDT1 \
+         to CRDT3 of Identify Controller): because a session is full, or because a command has waited \
+         for 10 s. The host retries after the longest of the three that the expected wait is not \
+         below, else after the first.",
     ),
     key(
         "state",

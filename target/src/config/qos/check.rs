@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use arbitration::overload::WAIT_MAX;
 use ipnet::IpNet;
 
 use super::super::errors::did_you_mean;
@@ -12,6 +13,8 @@ use super::names::{ROOT, automatic, split_namespace};
 use super::policy::ParsedPolicy;
 use super::session::{ParsedSession, Session};
 use super::settings::QosConfig;
+use crate::config::TargetConfig;
+use sluice_schema::amounts::format_size;
 
 /// The most `[[session]]` entries, and the most `[[policy]]` entries.
 pub(crate) const CUSTOM_MAX: usize = 4096;
@@ -33,7 +36,11 @@ pub(crate) enum Known {
 
 /// Says which parts of a configuration's quality of service contradict each other; `None` where
 /// none do.
-pub(crate) fn wrong(qos: &QosConfig, subsystems: &[Subsystem]) -> Option<String> {
+pub(crate) fn wrong(
+    qos: &QosConfig,
+    subsystems: &[Subsystem],
+    target: &TargetConfig,
+) -> Option<String> {
     let QosConfig { sessions, policies, .. } = qos;
     if sessions.is_empty() && policies.is_empty() {
         return None;
@@ -48,17 +55,17 @@ pub(crate) fn wrong(qos: &QosConfig, subsystems: &[Subsystem]) -> Option<String>
     };
     let policies: Vec<ParsedPolicy> = policies.iter().map(bare).collect();
     let problems = Problems::default();
-    across(&sessions, &policies, subsystems, Known::Now, &problems);
+    across((&sessions, &policies), subsystems, Known::Now, target, &problems);
     let first = problems.into_vec().into_iter().next()?;
     Some(format!("{}; {}", first.message, first.remedy))
 }
 
 /// Runs the checks that need all sessions, policies and subsystems.
 pub(super) fn across(
-    sessions: &[ParsedSession],
-    policies: &[ParsedPolicy],
+    (sessions, policies): (&[ParsedSession], &[ParsedPolicy]),
     subsystems: &[Subsystem],
     known: Known,
+    target: &TargetConfig,
     problems: &Problems,
 ) {
     let tree = Tree::new(sessions, subsystems, known);
@@ -74,9 +81,59 @@ pub(super) fn across(
         tree.check_name(parsed, problems);
         tree.check_parent(parsed, problems);
         tree.check_reserve(parsed, problems);
+        check_limits(parsed, target, problems);
     }
     tree.check_shares(sessions, problems);
     check_policies(policies, &tree, problems);
+}
+
+/// Commands that a Linux host sends by one queue unless it is told otherwise (`nvme connect
+/// --queue-size`).
+const LINUX_DEPTH: u16 = 128;
+/// Submissions of one command by a Linux host before the command fails (`nvme_core.max_retries`).
+const LINUX_TRIES: u64 = 6;
+
+/// Checks that a host can wait for a session's limits: the target sends a command back after
+/// [`WAIT_MAX`], and a host fails a command that was sent back too often.
+fn check_limits(parsed: &ParsedSession, target: &TargetConfig, problems: &Problems) {
+    let Session { name, iops, bandwidth, .. } = &parsed.session;
+    let commands = u64::from(target.queue_depth.min(LINUX_DEPTH));
+    let bytes = commands * u64::from(target.max_transfer);
+    let waits = LINUX_TRIES * WAIT_MAX + (LINUX_TRIES - 1) * target.retry_delays.longest();
+    let least = |amount: u64| {
+        let rate = (u128::from(amount) * 1_000_000_000).div_ceil(u128::from(waits.max(1)));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    };
+    let seconds = waits / 1_000_000_000;
+    if let Some(limit) = iops
+        && *limit < least(commands)
+    {
+        let message = format!(
+            "session {name}: with iops = {limit} the last of a host's {commands} commands waits for more \
+             than {seconds} s, after which Linux fails the command"
+        );
+        let least = least(commands);
+        problems.at(
+            &parsed.name,
+            message,
+            format!("set iops to {least} or more, or raise retry_delays"),
+        );
+    }
+    if let Some(limit) = bandwidth
+        && *limit < least(bytes)
+    {
+        let limit = format_size(*limit);
+        let transfer = format_size(u64::from(target.max_transfer));
+        let message = format!(
+            "session {name}: with bandwidth = {limit} the last of a host's {commands} commands of \
+             {transfer} waits for more than {seconds} s, after which Linux fails the command"
+        );
+        let least = format_size(least(bytes).next_multiple_of(1024));
+        let remedy = format!(
+            "set bandwidth to {least} or more, or lower max_transfer, or raise retry_delays"
+        );
+        problems.at(&parsed.name, message, remedy);
+    }
 }
 
 fn too_many(sessions: &[ParsedSession], policies: &[ParsedPolicy], problems: &Problems) {

@@ -13,6 +13,7 @@ pub(crate) mod tests;
 pub(crate) mod values;
 mod window;
 
+use super::TargetConfig;
 use super::fields::Problems;
 use super::subsystem::Subsystem;
 
@@ -33,10 +34,11 @@ pub(crate) fn finish(
     parsed: Parsed,
     subsystems: &[Subsystem],
     known: Known,
+    target: &TargetConfig,
     problems: &Problems,
 ) -> QosConfig {
     let Parsed { general, sessions, policies } = parsed;
-    check::across(&sessions, &policies, subsystems, known, problems);
+    check::across((&sessions, &policies), subsystems, known, target, problems);
     QosConfig {
         general,
         sessions: sessions.into_iter().map(|parsed| parsed.session).collect(),

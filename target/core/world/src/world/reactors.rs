@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabric::Nanos;
 use fabric::controller::Action;
-use fabric::nvm::{BlockFormat, IoCommand, Transfer};
+use fabric::nvm::BlockFormat;
 use fabric::nvme::Status;
 use sluice_core::device::BlockDevice as _;
 use sluice_core::testing::wire::Carrier;
@@ -15,19 +15,6 @@ use sluice_core::{Accepted, Entrance, Job, Key};
 use super::{ADMIN_ENTRIES, ENTRIES, Event, Input, LISTENER, MAX_WAITING, Machine, TURN_NS, World};
 use crate::connection::Connection;
 use crate::scenario::Hostility;
-
-/// Returns the number of bytes that a command counts for at its device.
-fn moved(command: &IoCommand) -> u64 {
-    match command {
-        IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
-            u64::from(range.transfer_bytes(BlockFormat::BYTES_512))
-        }
-        _ => match command.transfer(BlockFormat::BYTES_512) {
-            Transfer::None => 0,
-            Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
-        },
-    }
-}
 
 /// The finding of a turn in which the arbiter gives a command.
 const MAY_GO_ON: &str = "a command may go on";
@@ -328,7 +315,8 @@ impl World {
 
     pub(super) fn launch(&mut self, index: usize, job: Job<Machine>) {
         if let Some((session, at)) = job.turn() {
-            let bytes = moved(&job.command);
+            // Limits on bytes count what moves no data by the time that it takes.
+            let bytes = u64::from(job.command.transfer(BlockFormat::BYTES_512).bytes());
             if !self.scenario.seeks {
                 self.note_reserved(session, at);
             }

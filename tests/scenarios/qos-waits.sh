@@ -1,0 +1,69 @@
+#!/bin/bash
+# Limits that take minutes for what a host sends at once: the host waits, and neither times out nor fails.
+# time: virtual
+. /run/scenarios/qos-lib.sh
+qos_boot
+
+listener $TARGET_IP:4420
+subsystem $T1 any
+namespace memory 512 4096
+namespace memory 512 4096
+configure <<END
+[[session]]
+name = "$T1/1"
+bandwidth = "1 MiB"
+END
+target_start
+connect $T1
+slow=$(disk $T1 1)
+free=$(disk $T1 2)
+quiet() { lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]esetting controller|timeout|reconnect|Removing ctrl'; }
+refused() { qos "session('$T1/1')->{refused}"; }
+
+step "64 writes of 1 MiB at one time, at 1 MiB a second, beside reads of another disk"
+fio_run writes --filename="$slow" --rw=write --bs=1M --iodepth=64 --time_based --runtime=120 &
+writes=$!
+# Each second a read; fio would not sleep for its last milliseconds, during which no virtual time passes.
+slowest=0
+while kill -0 $writes 2>/dev/null; do
+    begin=$(date +%s%N)
+    dd if="$free" of=/dev/null bs=4k count=1 iflag=direct status=none
+    took=$((($(date +%s%N) - begin) / 1000000))
+    ((took <= slowest)) || slowest=$took
+    sleep 1
+done
+wait $writes || fail "writes failed"
+quiet
+job() { perl -MJSON::PP -0777 -e 'my $j = decode_json(<>)->{jobs}[0]; print int(eval $ENV{WANTED})' /tmp/fio-"$1".json; }
+written=$(WANTED='$j->{write}{io_bytes} / 2**20' job writes)
+took=$(WANTED='$j->{write}{runtime} / 1000' job writes)
+printf '    %-40s %10s\n' "MiB written" "$written" "seconds" "$took" "slowest read of the other disk, ms" "$slowest" \
+    "commands sent back" "$(refused)"
+at_least "commands that were sent back" "$(refused)" 50
+at_most "MiB written" "$written" $((took + 3))
+at_least "MiB written" "$written" $((took * 85 / 100))
+at_most "ms of the slowest read of the other disk" "$slowest" 100
+
+step "zeroes move no data: 128 MiB take no two minutes"
+begin=$SECONDS
+blkdiscard -z -l 128M "$slow"
+at_most "seconds for 128 MiB of zeroes" $((SECONDS - begin)) 20
+quiet
+
+step "a file system is made and used"
+mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$slow" 131072
+mkdir -p /tmp/slow
+mount "$slow" /tmp/slow
+for file in {1..20}; do dd if=/dev/zero of=/tmp/slow/$file bs=256k count=1 conv=fsync status=none; done
+umount /tmp/slow
+quiet
+
+step "ten commands a second, a hundred at one time"
+expect "session set" sluice qos session set "$T1/1" --bandwidth none --iops 10
+fio_run few --filename="$slow" --rw=randread --bs=4k --iodepth=120 --time_based --runtime=60
+quiet
+
+step "a limit that no host can wait for is refused"
+output=$(sluice qos session set "$T1/1" --bandwidth "100 KiB" 2>&1) && fail "it was set"
+contains "sluice qos session set" "$output" 'set bandwidth to [0-9.]+ KiB or more'
+pass
