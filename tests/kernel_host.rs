@@ -89,6 +89,11 @@ fn a_device_in_use_is_not_exported_and_a_replaced_one_is_noticed() -> Result<()>
 }
 
 #[test]
+fn a_file_system_waits_for_a_disk_that_is_not_there_for_minutes() -> Result<()> {
+    scenario("outage", &[])
+}
+
+#[test]
 fn a_killed_target_loses_nothing() -> Result<()> {
     scenario("crash", &[])
 }

@@ -382,8 +382,8 @@ fn namespace(tag: u8) -> Namespace {
         hosts: (tag & 8 != 0).then(|| vec![HOSTS.map(str::to_owned)[0].clone()]),
         backend: BackendId(u64::from(tag)),
         readiness: match tag % 8 {
-            5 => Readiness::NotReady { geometry_known: true },
-            6 => Readiness::NotReady { geometry_known: false },
+            5 => Readiness::NotReady { geometry_known: true, since: Nanos::ZERO },
+            6 => Readiness::NotReady { geometry_known: false, since: Nanos::ZERO },
             _ => Readiness::Ready,
         },
         replaces: tag % 8 == 7,

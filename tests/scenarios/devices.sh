@@ -14,6 +14,8 @@ state_of() {
 is_in_state() { [ "$(state_of "$1")" = "$2" ]; }
 reads() { dd if="$1" of=/dev/null bs=4096 count=1 skip="${2:-0}" iflag=direct; }
 
+# Hosts ask again soon.
+printf 'retry_delays = ["100 ms", "1 s", "2 s"]\n' >>$CONFIG
 listener $TARGET_IP:4420
 subsystem $T1 any
 namespace memory 128 4096

@@ -5,9 +5,9 @@ use units::Nanos;
 /// The unit of Command Retry Delay Times: 100 ms.
 const UNIT: u64 = 100_000_000;
 /// Time for which a refusal is remembered, in ns. Linux has one timer for all retries of a
-/// namespace: each refusal postpones those before it, by the longest delay of 30 s. A host that has
-/// not sent the command again after two minutes has given it up.
-const KEPT: u64 = 120_000_000_000;
+/// namespace: each refusal postpones those before it, by the longest delay of 5 minutes. A host that
+/// has not sent the command again after ten minutes has given it up.
+const KEPT: u64 = 600_000_000_000;
 /// Longest time in ns for which the target makes a command wait: a third of the time after which a
 /// Linux host resets its controller (`nvme_core.io_timeout`). The device has the rest.
 pub const WAIT_MAX: u64 = 10_000_000_000;
@@ -20,15 +20,16 @@ const WAYS: usize = 8;
 pub struct RetryDelays([u16; 3]);
 
 impl RetryDelays {
-    /// 100 ms, 5 s and 30 s.
-    pub const DEFAULT: Self = Self([1, 50, 300]);
+    /// 5 s, 30 s and 150 s. A command that is told to wait for the second, and then four times for the
+    /// third, is retried for 630 s: longer than Linux waits for a connection (`ctrl_loss_tmo`).
+    pub const DEFAULT: Self = Self([50, 300, 1500]);
 
     /// Makes these delays; `None` where the first is 0, one is less than the one before it, or the
-    /// last is more than 30 s: refused commands are remembered for two minutes.
+    /// last is more than 5 minutes: refused commands are remembered for ten.
     #[must_use]
     pub const fn new(delays: [u16; 3]) -> Option<Self> {
         let [first, second, third] = delays;
-        if first >= 1 && first <= second && second <= third && third <= 300 {
+        if first >= 1 && first <= second && second <= third && third <= 3000 {
             Some(Self(delays))
         } else {
             None
@@ -49,21 +50,23 @@ impl RetryDelays {
     }
 
     /// Chooses the CRD field (bits 29:28 of dword 3 of a completion) for a command that would wait for
-    /// `wait` ns: 1 to 3 for the longest of CRDT1 to CRDT3 that is no longer, else 1. A command that
-    /// comes early waits in the target; one that comes late leaves its session unused, where its
-    /// host has nothing else to send.
+    /// `wait` ns: 1 to 3 for the longest of CRDT1 to CRDT3 that is no longer; 0, at once, for a shorter
+    /// wait. A command that comes early waits in the target; one that comes late leaves its session
+    /// unused, where its host has nothing else to send.
     ///
     /// SPDK's host takes the delay after the one that is meant: one that is no shorter, or none at
     /// all after the third. Then the host comes back at once, and its command waits in the target.
     #[must_use]
     pub const fn choose(self, wait: u64) -> u8 {
-        let [_, second, third] = self.0;
+        let [first, second, third] = self.0;
         if wait >= third as u64 * UNIT {
             3
         } else if wait >= second as u64 * UNIT {
             2
-        } else {
+        } else if wait >= first as u64 * UNIT {
             1
+        } else {
+            0
         }
     }
 }
@@ -116,7 +119,7 @@ impl RefusedOnce {
         Self { rows: vec![[Refused::default(); WAYS]; rows].into(), held: 0 }
     }
 
-    /// Remembers for two minutes that a command is refused. Returns false where there is no room: the
+    /// Remembers for ten minutes that a command is refused. Returns false where there is no room: the
     /// command must not be refused.
     #[must_use]
     pub fn note(&mut self, now: Nanos, key: u64) -> bool {

@@ -52,7 +52,7 @@ impl Service {
             }
             // A later try may succeed after this status alone.
             Err(Status::NAMESPACE_NOT_READY) => {
-                Reply::failed(controller.shared.namespace_not_ready())
+                Reply::failed(controller.shared.namespace_not_ready(0))
             }
             Err(status) => Reply::failed(status.dnr()),
         }

@@ -7,6 +7,7 @@ use bitflags::bitflags;
 
 use super::config::{ConfigError, check_nqn};
 use super::ids::BackendId;
+use crate::Nanos;
 use crate::nvm::BlockFormat;
 use crate::nvme::identify::OptionalCommands;
 
@@ -104,6 +105,9 @@ pub enum Readiness {
         /// answered with Namespace Not Ready as well: a capacity of 0 would tell hosts that the
         /// namespace is gone.
         geometry_known: bool,
+        /// The time since when it has not been ready: after a while hosts are told to retry later
+        /// ([`ControllerShared::namespace_not_ready`](super::ControllerShared::namespace_not_ready)).
+        since: Nanos,
     },
     /// Commands are answered with Namespace Not Ready until this controller's host has asked for
     /// Identify Namespace. Only the tables of controllers have such namespaces.
@@ -197,10 +201,19 @@ impl Namespace {
         matches!(self.readiness, Readiness::Ready | Readiness::Unidentified)
     }
 
+    /// Returns for how many ns the namespace has not been ready; 0 for one that is.
+    #[must_use]
+    pub fn outage_ns(&self, now: Nanos) -> u64 {
+        match self.readiness {
+            Readiness::NotReady { since, .. } => now.ns_since(since),
+            Readiness::Ready | Readiness::Unidentified => 0,
+        }
+    }
+
     /// Says whether [`Self::geometry`] is known.
     #[must_use]
     pub fn has_geometry(&self) -> bool {
-        self.readiness != Readiness::NotReady { geometry_known: false }
+        !matches!(self.readiness, Readiness::NotReady { geometry_known: false, .. })
     }
 
     /// Says whether `host` sees the namespace.

@@ -10,6 +10,10 @@ use super::NamespaceTable;
 use super::ids::{ConnectionId, ControllerId};
 use crate::nvme::Status;
 
+/// Time in ns for which an outage is expected to be short: less than the usual CRDT2, so that a command
+/// that was told to wait for it is told to wait for CRDT3 when it comes again.
+const SHORT_OUTAGE_NS: u64 = 20_000_000_000;
+
 /// The kind of a connected queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
@@ -252,13 +256,17 @@ impl ControllerShared {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Returns Namespace Not Ready for this host: the same command may succeed later (DNR is 0),
-    /// and a host that honours Command Retry Delays waits for CRDT2 first.
+    /// Returns Namespace Not Ready for this host: the same command may succeed later (DNR is 0), and a
+    /// host that honours Command Retry Delays waits first: for CRDT2 while the outage has lasted for less
+    /// than 20 s, then for CRDT3.
     #[cold]
     #[must_use]
-    pub fn namespace_not_ready(&self) -> Status {
-        // The delay is never CRDT3: some hosts take the delay after the one that is meant.
-        let delay = if self.acre.load(Ordering::Relaxed) { 2 } else { 0 };
+    pub fn namespace_not_ready(&self, outage_ns: u64) -> Status {
+        let delay = match self.acre.load(Ordering::Relaxed) {
+            true if outage_ns >= SHORT_OUTAGE_NS => 3,
+            true => 2,
+            false => 0,
+        };
         Status::NAMESPACE_NOT_READY.with_retry_delay(delay)
     }
 

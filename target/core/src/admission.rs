@@ -6,7 +6,7 @@
 use arbitration::overload::{RefusedOnce, RetryDelays, WAIT_MAX, command_key};
 use arbitration::session::Session;
 use fabric::Nanos;
-use fabric::nvme::{Sqe, Status};
+use fabric::nvme::Sqe;
 
 /// Time in ns for which a host is held back before its commands are refused.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -77,11 +77,10 @@ impl Admission {
     }
 }
 
-/// Returns the status that tells a host to retry when there is likely to be room in a session.
-pub(crate) fn retry_later(now: Nanos, session: &Session, delays: RetryDelays) -> Status {
-    let wait = session.backlog.expected_wait(now).max(session.wait_behind_sent_back(now));
-    session.backlog.note_refused();
-    Status::COMMAND_INTERRUPTED.with_retry_delay(delays.choose(wait))
+/// Chooses the delay (CRD) after which there is likely to be room in a session; 0: at once.
+pub(crate) fn retry_delay(now: Nanos, session: &Session, delays: RetryDelays) -> u8 {
+    let here = session.backlog.expected_wait(now);
+    delays.choose(here.saturating_add(session.wait_behind_sent_back(now)))
 }
 
 /// Returns for how many ns a command may wait in the target, when others have waited for `unread` ns

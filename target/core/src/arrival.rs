@@ -18,7 +18,7 @@ use fabric::nvm::{IoCommand, IoLimits, Transfer};
 use fabric::nvme::{Sqe, Status};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
-use crate::admission::{Admission, Fullness, comes_again_by, retry_later};
+use crate::admission::{Admission, Fullness, comes_again_by, retry_delay};
 use crate::charge::Charge;
 use crate::commands::{Command, State};
 use crate::context::{Context, Settings};
@@ -134,9 +134,9 @@ impl Arrival {
     }
 
     /// Returns the status of a command whose namespace has no device any more, by the present table.
-    pub(crate) fn without_device(&self, nsid: u32) -> Status {
+    pub(crate) fn without_device(&self, now: Nanos, nsid: u32) -> Status {
         match self.table.get(nsid) {
-            Some(_) => self.controller.namespace_not_ready(),
+            Some(namespace) => self.controller.namespace_not_ready(namespace.outage_ns(now)),
             None => Status::INVALID_NAMESPACE.dnr(),
         }
     }
@@ -157,7 +157,7 @@ impl Arrival {
         let namespace = self.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
         let backend = namespace.backend;
         if io.devices.get(backend).is_none() && !io.fetch_device(backend) {
-            return Err(self.controller.namespace_not_ready());
+            return Err(self.controller.namespace_not_ready(namespace.outage_ns(io.now)));
         }
         if sqe.opcode == OUTPUT_MARK {
             self.output_mark(io, sqe, backend);
@@ -455,16 +455,20 @@ impl Arrival {
         }
         let is_full = session.backlog.is_full() && self.admission.was_patient(io.now);
         let is_late = waits_too_long(session, io.now);
-        if !self.has_acre() || !(is_full || is_late) || !self.admission.note_sent_back(io.now, sqe)
-        {
+        if !self.has_acre() || !(is_full || is_late) {
             return None;
         }
         if is_late {
-            return Some(send_back(io, session, charge.class, bytes));
+            let is_known = self.admission.note_sent_back(io.now, sqe);
+            return is_known.then(|| send_back(io, session, charge.class, bytes));
+        }
+        let delay = retry_delay(io.now, session, io.settings.retry_delays);
+        // One that would come again at once may as well wait here.
+        if delay == 0 || !self.admission.note_sent_back(io.now, sqe) {
+            return None;
         }
         // A full queue keeps the limits busy: there is no time to make up for.
-        note_refused(io, charge.class);
-        Some(retry_later(io.now, session, io.settings.retry_delays))
+        Some(refuse(io, session, charge.class, delay))
     }
 
     /// Returns the status that sends a command back to its host, which has waited for as long as the
@@ -481,7 +485,10 @@ impl Arrival {
         let known = self.admission.note_sent_back(io.now, sqe);
         match session {
             Some(session) if known => send_back(io, session, charge.class, bytes),
-            Some(session) => retry_later(io.now, session, io.settings.retry_delays),
+            Some(session) => {
+                let delay = retry_delay(io.now, session, io.settings.retry_delays);
+                refuse(io, session, charge.class, delay.max(1))
+            }
             None => Status::COMMAND_INTERRUPTED.with_retry_delay(1),
         }
     }
@@ -492,11 +499,13 @@ impl Arrival {
     }
 }
 
-/// Counts a command of a class that was refused.
-fn note_refused<D: Driver>(io: &Context<D>, class: Class) {
+/// Counts a command that is refused, and returns its status.
+fn refuse<D: Driver>(io: &Context<D>, session: &Session, class: Class, delay: u8) -> Status {
     if let Some(stats) = io.driver.class_stats(class) {
         stats.refuse();
     }
+    session.backlog.note_refused();
+    Status::COMMAND_INTERRUPTED.with_retry_delay(delay)
 }
 
 /// Says whether a command that comes now would wait for longer than the target makes commands wait:
@@ -509,10 +518,10 @@ fn waits_too_long(session: &Session, now: Nanos) -> bool {
 /// Returns the status of a command that is sent back to its host, and keeps the time for it that its
 /// session's limits are unused meanwhile.
 fn send_back<D: Driver>(io: &Context<D>, session: &Session, class: Class, bytes: u32) -> Status {
-    note_refused(io, class);
     let delays = io.settings.retry_delays;
     session.send_back(io.now, u64::from(bytes), comes_again_by(io.now, delays));
-    retry_later(io.now, session, delays)
+    // Never at once: Linux would send all commands of the namespace that wait for a retry.
+    refuse(io, session, class, retry_delay(io.now, session, delays).max(1))
 }
 
 /// Returns the number by which a reactor's stages know a host.

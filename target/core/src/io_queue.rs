@@ -457,7 +457,7 @@ impl<D: Driver> IoQueue<D> {
     fn settle_without_device(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
         let nsid = queue.transport.sqe_of(slot).nsid.get();
         self.refresh(io, queue.key);
-        let status = self.arrival.without_device(nsid);
+        let status = self.arrival.without_device(io.now, nsid);
         queue.settle(slot, status);
         queue.send_soon(&mut io.agenda);
     }

@@ -201,13 +201,13 @@ const RETRY_UNIT: Duration = Duration::from_millis(100);
 
 impl Field for RetryDelays {
     fn read(_: &sluice_schema::Values, node: &Node) -> Read<Self> {
-        let remedy = "write three times of whole tenths of a second, from \"100 ms\" to \"30 s\", \
-                      none shorter than the one before: [\"100 ms\", \"5 s\", \"30 s\"]";
+        let remedy = "write three times of whole tenths of a second, from \"100 ms\" to \"5 min\", \
+                      none shorter than the one before: [\"5 s\", \"30 s\", \"150 s\"]";
         let wrong = |message: String| Wrong::new(message, remedy);
         let Value::Array(items) = &node.value else {
             return Err(wrong(format!("is {}, not a list", node.value.kind())));
         };
-        let time = values::duration_up_to(Duration::from_secs(30));
+        let time = values::duration_up_to(Duration::from_mins(5));
         let units = |time: Duration| {
             let whole = time.subsec_nanos().is_multiple_of(RETRY_UNIT.subsec_nanos());
             whole.then(|| u16::try_from(time.as_millis() / RETRY_UNIT.as_millis()).ok()).flatten()

@@ -148,7 +148,7 @@ impl Namespaces {
     ) -> Result<(), EngineError> {
         let now = self.shared.clock.now();
         let uuid = self.backings.uuid(nqn, nsid, namespace, Occasion::Configured)?;
-        let mut absent = shown::absent(nsid, namespace, uuid, self.backings.seen(nqn, nsid));
+        let mut absent = shown::absent(nsid, namespace, uuid, self.backings.seen(nqn, nsid), now);
         absent.replaces = self.backings.identities().replaces(nqn, nsid, uuid.unwrap_or_default());
         self.shared.with_service(|service| service.add_namespace(now, nqn, absent).map(drop))?;
         if let Some(uuid) = uuid {

@@ -124,7 +124,7 @@ impl Recovery {
         );
         let replaced = shared.with_service(|service| {
             let mut gone = FabricNamespace::clone(service.namespace(nqn, nsid)?);
-            gone.readiness = Readiness::NotReady { geometry_known: true };
+            gone.readiness = Readiness::NotReady { geometry_known: true, since: now };
             Some(service.replace_namespace(now, nqn, gone))
         });
         if let Some(Err(error)) = replaced {

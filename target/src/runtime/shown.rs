@@ -1,5 +1,6 @@
 //! The image of a namespace for hosts, made of its configuration and its device.
 
+use fabric::Nanos;
 use fabric::controller::{
     BackendId, DeviceIdentity, Geometry, Namespace as FabricNamespace, NamespaceFeatures, Readiness,
 };
@@ -79,6 +80,7 @@ pub(super) fn absent(
     namespace: &Namespace,
     uuid: Option<Uuid>,
     seen: Option<Seen>,
+    now: Nanos,
 ) -> FabricNamespace {
     let mut features = NamespaceFeatures::empty();
     features.set(NamespaceFeatures::READ_ONLY, namespace.read_only);
@@ -97,7 +99,7 @@ pub(super) fn absent(
         used: None,
         hosts: namespace.hosts.clone(),
         backend: BackendId::NONE,
-        readiness: Readiness::NotReady { geometry_known: geometry.is_some() },
+        readiness: Readiness::NotReady { geometry_known: geometry.is_some(), since: now },
         replaces: false,
         identify: None,
         device: None,

@@ -201,8 +201,8 @@ impl Daemon {
             8 => s.remove_subsystem(now, OTHER).map(drop),
             10 => {
                 let readiness = match argument / 4 {
-                    0 => Readiness::NotReady { geometry_known: true },
-                    1 => Readiness::NotReady { geometry_known: false },
+                    0 => Readiness::NotReady { geometry_known: true, since: Nanos::ZERO },
+                    1 => Readiness::NotReady { geometry_known: false, since: Nanos::ZERO },
                     _ => Readiness::Ready,
                 };
                 let changed = Namespace { nsid, readiness, ..namespace(argument + 16) };

@@ -4,8 +4,8 @@ use core::sync::atomic::Ordering;
 
 use super::*;
 
-const KNOWN: Readiness = Readiness::NotReady { geometry_known: true };
-const UNKNOWN: Readiness = Readiness::NotReady { geometry_known: false };
+const KNOWN: Readiness = Readiness::NotReady { geometry_known: true, since: Nanos::ZERO };
+const UNKNOWN: Readiness = Readiness::NotReady { geometry_known: false, since: Nanos::ZERO };
 /// CNS values of Identify Namespace, of an allocated one, and independent of the command set.
 const LEGACY: u8 = 0x00;
 const ALLOCATED: u8 = 0x11;
@@ -176,17 +176,22 @@ fn a_host_with_acre_is_told_a_retry_delay() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
     let shared = &connected.shared;
-    assert_eq!(shared.namespace_not_ready(), Status::NAMESPACE_NOT_READY);
+    assert_eq!(shared.namespace_not_ready(0), Status::NAMESPACE_NOT_READY);
     // Byte 0 of Host Behavior Support is ACRE.
     let mut behavior = [0; 512];
     behavior[0] = 1;
     let reply = bench.admin_with(admin, &set_feature(0x16, 0), &behavior);
     assert_eq!(reply, Reply::OK);
-    let answer = shared.namespace_not_ready();
-    assert_eq!(answer, Status::NAMESPACE_NOT_READY.with_retry_delay(2));
-    assert!(!answer.is_dnr());
+    bench.becomes(KNOWN);
+    let table = bench.service.namespaces(connected.controller);
+    for (seconds, delay) in [(0, 2), (19, 2), (20, 3), (1000, 3)] {
+        let outage = table.get(1).unwrap().outage_ns(Nanos(seconds * 1_000_000_000));
+        let answer = shared.namespace_not_ready(outage);
+        assert_eq!(answer, Status::NAMESPACE_NOT_READY.with_retry_delay(delay), "{seconds} s");
+        assert!(!answer.is_dnr());
+    }
     bench.ok(admin, &identify(1, 0));
-    assert_ne!(bench.out[130..132], [0, 0], "CRDT2 is a time");
+    assert_ne!(bench.out[130..134], [0; 4], "CRDT2 and CRDT3 are times");
 }
 
 #[test]

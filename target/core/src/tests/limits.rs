@@ -128,8 +128,9 @@ impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
                         assert_eq!(code, Status::COMMAND_INTERRUPTED);
                         // CRD is in bits 12:11 of the status.
                         let crd = usize::from(status.bits() >> 11 & 0b11);
-                        let delay = RetryDelays::DEFAULT.hundreds_of_ms()[crd - 1];
-                        host.timer = step + u64::from(delay) * 100 / STEP;
+                        let delays = RetryDelays::DEFAULT.hundreds_of_ms();
+                        let delay = crd.checked_sub(1).map_or(0, |crd| u64::from(delays[crd]));
+                        host.timer = step + delay * 100 / STEP;
                         host.retries = host.retries.max(retries + 1);
                         host.waiting.push((number, retries + 1));
                     }

@@ -122,14 +122,16 @@ pub const TARGET: &[ConfigKey] = &[
     key(
         "retry_delays",
         Values::Other(
-            "three times, `\"100 ms\"` to `\"30 s\"`, whole tenths of a second, none shorter than \
+            "three times, `\"100 ms\"` to `\"5 min\"`, whole tenths of a second, none shorter than \
              the one before",
         ),
-        "`[\"100 ms\", \"5 s\", \"30 s\"]`",
+        "`[\"5 s\", \"30 s\", \"150 s\"]`",
         "The retry delays for commands that the target sends back to hosts that understand it (CRDT1 \
          to CRDT3 of Identify Controller): because a session is full, or because a command has waited \
          for 10 s. The host retries after the longest of the three that the expected wait is not \
-         below, else after the first.",
+         below, else at once. A namespace whose file or device is not there has its commands \
+         retried after the second, and from 20 s on after the third: Linux hosts give up after five \
+         retries, with these values after more than 10 minutes.",
     ),
     key(
         "state",
