@@ -74,6 +74,11 @@ fn one_target_serves_tcp_and_rdma_at_once() -> Result<()> {
 }
 
 #[test]
+fn keys_of_the_keyring_and_rdma_work_in_one_target() -> Result<()> {
+    scenario("tls-rdma", &[])
+}
+
+#[test]
 fn hosts_with_wrong_keys_end_alone() -> Result<()> {
     scenario("rdma-hosts", &[])
 }

@@ -75,7 +75,7 @@ impl Shared {
     /// Makes the state that the reactors of a configuration share.
     ///
     /// # Errors
-    /// No file descriptors are left.
+    /// No file descriptors or threads are left.
     pub fn new(config: &config::Config, mut service: Service) -> std::io::Result<Self> {
         let settings = config.target.clone();
         let reactors = settings.cores.len();

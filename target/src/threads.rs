@@ -1,4 +1,4 @@
-//! The CPUs on which threads run.
+//! The CPUs on which threads run, and the guard against their panics.
 
 use std::io;
 
@@ -24,6 +24,19 @@ pub(crate) fn pin(core: usize) -> io::Result<()> {
     set.set(core)?;
     sched_setaffinity(Pid::from_raw(0), &set)?;
     Ok(())
+}
+
+/// A guard that ends the process if its thread panics, so that it is started again. A daemon without
+/// one of its reactors would take connections and serve none of them; and the kernel may hold that
+/// reactor's memory.
+pub(crate) struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 /// Returns the CPU time of the calling thread in nanoseconds; zero where the kernel does not tell

@@ -105,6 +105,8 @@ struct Link {
     arrived: Vec<Capsule>,
     /// Why the connection is over.
     lost: Option<Cow<'static, str>>,
+    /// Whether it is over because a call for it has failed.
+    has_failed: bool,
     /// Whether this end has ended the connection.
     is_down: bool,
     /// Whether it is in the list of those with receive buffers to post.
@@ -217,6 +219,7 @@ impl QueuePairs {
             wants: Wants::Nothing,
             arrived: Vec::new(),
             lost: None,
+            has_failed: false,
             is_down: false,
             reposts: false,
         };
@@ -226,7 +229,7 @@ impl QueuePairs {
                 Ok(mtu) => link.mtu = mtu,
                 Err(error) => {
                     let reason = format!("the connection cannot be accepted: {error}");
-                    lose(link, &mut self.happened, reason.into());
+                    fail(link, &mut self.happened, reason.into());
                 }
             }
         }
@@ -386,7 +389,7 @@ impl QueuePairs {
             if link.lost.is_none()
                 && let Err(error) = link.pair.repost()
             {
-                lose(link, happened, error.to_string().into());
+                fail(link, happened, error.to_string().into());
             }
             link.reposts = link.lost.is_none() && link.pair.is_short();
             link.reposts
@@ -438,6 +441,12 @@ impl QueuePairs {
         link.is_none_or(|link| link.key != key || begins_page && link.pair.reaches(bytes))
     }
 
+    /// Says whether a connection is over because a call for it has failed.
+    pub(super) fn has_failed(&self, key: Key) -> bool {
+        let link = self.links.get(key.index as usize).and_then(Option::as_deref);
+        link.is_some_and(|link| link.key == key && link.has_failed)
+    }
+
     /// Posts a batch.
     pub(super) fn send(&mut self, key: Key, mut batch: Batch) {
         let Self { clock, links, happened, .. } = self;
@@ -460,7 +469,7 @@ impl QueuePairs {
             Ok(()) => link.batches.push_back((batch, posted)),
             Err((error, rest)) => {
                 let lost: Cow<'static, str> = error.to_string().into();
-                lose(link, happened, lost.clone());
+                fail(link, happened, lost.clone());
                 let _ = link.pair.set_error();
                 if rest.len() == count {
                     happened.push_back(Happened::Sent(key, batch, Some(lost)));
@@ -488,7 +497,7 @@ impl QueuePairs {
         let Some(link) = find(links, key) else { return };
         if let Err((error, works)) = link.pair.post(link.fetches.drain(..)) {
             let lost: Cow<'static, str> = error.to_string().into();
-            lose(link, happened, lost.clone());
+            fail(link, happened, lost.clone());
             for work in works {
                 if let Work::Read { into: Fetching { fetch, place, own, .. }, .. } = work {
                     let lost = Some(lost.clone());
@@ -575,6 +584,12 @@ fn lose(link: &mut Link, happened: &mut VecDeque<Happened>, reason: Cow<'static,
     if std::mem::replace(&mut link.wants, Wants::Nothing) != Wants::Nothing {
         happened.push_back(Happened::ReceiveEnded(link.key, Some(reason.clone())));
     }
+}
+
+/// Takes note that a connection is over because the device or the kernel has refused a call for it.
+fn fail(link: &mut Link, happened: &mut VecDeque<Happened>, reason: Cow<'static, str>) {
+    link.has_failed |= link.lost.is_none();
+    lose(link, happened, reason);
 }
 
 /// Returns why a connection is over after an outcome.

@@ -50,6 +50,10 @@ impl QueuePairs {
         true
     }
 
+    pub(super) fn has_failed(&self, _: Key) -> bool {
+        false
+    }
+
     pub(super) fn send(&mut self, _: Key, _: Batch) {}
 
     pub(super) fn fetch(&mut self, _: Key, _: Fetch, _: Option<DataPlace>) {}

@@ -510,6 +510,14 @@ impl Driver for Uring {
             Notice::Ending(reason) => {
                 let peer = self.peer(key).map(tracing::field::display);
                 tracing::debug!(peer, reason, "a connection is ended");
+                if self.pairs.has_failed(key)
+                    && let Some(peer) = self.peer_to_log(key)
+                {
+                    tracing::warn!(
+                        %peer, reason,
+                        "an RDMA connection is ended: a call for it has failed"
+                    );
+                }
             }
         }
     }

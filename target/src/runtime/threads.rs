@@ -13,7 +13,7 @@ use crate::reactor::Reactor;
 use crate::shared::Shared;
 use crate::store::HostPaths;
 use crate::sync::lock;
-use crate::threads;
+use crate::threads::{self, AbortOnPanic};
 
 /// The threads that run.
 #[derive(Debug, Default)]
@@ -150,18 +150,6 @@ impl Threads {
         let keeper = lock(&self.running).keeper.take();
         if let Some(thread) = keeper {
             keeper::join(recovery, thread);
-        }
-    }
-}
-
-/// A guard that ends the process if its thread panics, so that it is started again. A daemon without one of its reactors would
-/// take connections and serve none of them; and the kernel may hold that reactor's memory.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
         }
     }
 }

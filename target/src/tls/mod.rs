@@ -3,7 +3,7 @@
 //! carries plain bytes: the kernel does the rest (kTLS).
 //!
 //! - `keys`: the hosts' keys, and which of them an identity names.
-//! - `keyring`: those of them that are in a keyring of the kernel.
+//! - `keyring`: those of them that are in a keyring of the kernel, and the thread that asks for them.
 //! - `generated`: those of them that authentications have made.
 //! - `waiting`: the handshakes that are under way, which are bounded.
 //! - `shared`: what the threads share.

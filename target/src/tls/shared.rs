@@ -51,11 +51,11 @@ impl TlsShared {
     /// Makes the state without listeners, and without keys but those of a keyring of the kernel.
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// No file descriptor or thread is left.
     pub(crate) fn new(keyring: Option<&str>) -> io::Result<Self> {
         Ok(Self {
             listeners: Mutex::default(),
-            keys: Arc::new(TlsKeys::new(keyring.and_then(super::keyring::open))),
+            keys: Arc::new(TlsKeys::new(super::keyring::open(keyring)?)),
             arrivals: Mutex::default(),
             wake_up: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
         })

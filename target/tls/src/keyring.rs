@@ -6,6 +6,10 @@
 //! one of its own. So the keyring is linked into that of the calling thread, as `tlshd` links it into its
 //! session's. That takes the right to do so, which root has, or a link from a keyring that the process
 //! has already, such as its user's.
+//!
+//! The first link gives the thread new credentials, and each thread that it starts later gets some, too.
+//! The kernel refuses writes to RDMA devices with other credentials than those of the `open`. So a
+//! program that uses RDMA calls [`Keyring`] on a thread that does nothing else.
 
 use std::ffi::{CStr, CString};
 
@@ -261,7 +265,7 @@ impl Keyring {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// Sees to it that the calling thread may use the keyring.
+    /// Sees to it that the calling thread may use the keyring. This may change the thread's credentials.
     ///
     /// # Errors
     /// It is not there, or may not be used.
@@ -270,7 +274,8 @@ impl Keyring {
     }
 
     /// Finds the secret of a key of type `psk` by its whole description, which may be that of an
-    /// identity. A key that was revoked, is too old or may not be read is not there.
+    /// identity. A key that was revoked, is too old or may not be read is not there. As [`Self::check`],
+    /// this may change the thread's credentials.
     ///
     /// # Errors
     /// The keyring is not there, or may not be used.
