@@ -52,9 +52,10 @@ pub fn look(config: &Config) -> Findings {
         Default::default()
     });
     for endpoint in config.listeners.iter().map(Listener::endpoint) {
-        match endpoint.transport {
-            Transport::Tcp => found.address(endpoint.address),
-            Transport::Rdma => found.rdma(endpoint.address, &format!("listener {endpoint}")),
+        match (socket::resolve(endpoint.address), endpoint.transport) {
+            (Ok(address), Transport::Tcp) => found.address(address),
+            (Ok(address), Transport::Rdma) => found.rdma(address, &format!("listener {endpoint}")),
+            (Err(why), _) => found.lacks.push(why),
         }
     }
     if config.listeners.iter().any(|listener| listener.tls != SecureChannel::Off)

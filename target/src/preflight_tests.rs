@@ -160,6 +160,8 @@ fn addresses_are_those_of_this_machine_and_free() {
     let said = one(&place.config(&format!("metrics = \"{address}\""), ""));
     assert!(said.contains("Address already in use"), "{said}");
     assert!(one(&place.config("", &listener("192.0.2.1:4420"))).contains("no address 192.0.2.1"));
+    let said = one(&place.config("", &listener("[fe80::1%nowhere0]:4420")));
+    assert!(said.contains("[fe80::1%nowhere0]:4420: this machine has no interface"), "{said}");
 }
 
 #[test]

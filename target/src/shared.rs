@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use fabric::Nanos;
@@ -23,6 +23,7 @@ use crate::qos::QosShared;
 use crate::rdma::RdmaShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
+use crate::socket;
 use crate::store::HostPaths;
 use crate::sync::lock;
 use crate::tls::TlsShared;
@@ -192,22 +193,24 @@ impl Shared {
     /// Runs the timers of the service, of reservations that wait, and of the log's lines about
     /// hosts, until `over` holds: the body of the timer thread.
     pub fn run_timers(&self, over: impl Fn() -> bool) {
-        /// The time between two looks for hosts that have been gone for a long time, and old keys.
-        const FORGET_EVERY: Duration = Duration::from_secs(10);
+        /// The time between two looks for hosts that have been gone for a long time, old keys, and
+        /// addresses of this machine that have changed.
+        const LOOK_EVERY: Duration = Duration::from_secs(10);
         /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);
         /// The time by which a deadline may be late. Whatever uses the service may move a deadline,
         /// a flood of admin commands thousands of times in a second; and this thread, woken as
         /// often, would have the service's lock when a reactor wants it.
         const REST: Duration = Duration::from_millis(5);
-        let mut next_forget = Nanos(0);
+        let mut next_look = Nanos(0);
         while !over() {
             let now = self.clock.now();
-            if now >= next_forget {
+            if now >= next_look {
                 self.connections.forget_hosts(now);
                 self.workloads.forget(now);
                 self.tls.keys().forget_old(now);
-                next_forget = now + FORGET_EVERY;
+                self.look_at_addresses();
+                next_look = now + LOOK_EVERY;
             }
             if self.qos.retry(now) {
                 self.refresh();
@@ -218,6 +221,22 @@ impl Shared {
             self.tell_of_hosts(HostLog::settled);
             self.tell_of_lines_left_out();
             std::thread::sleep(REST);
+        }
+    }
+
+    /// Tells discovery which addresses this machine has now.
+    pub(crate) fn look_at_addresses(&self) {
+        static WARNED: Once = Once::new();
+        match socket::machine_addresses() {
+            Ok(addresses) => self.with_service(|service| service.set_addresses(addresses)),
+            Err(error) => WARNED.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "the addresses of this machine cannot be listed: discovery shows of a listener on \
+                     all addresses only the one by which a host came in; a sandbox must permit netlink \
+                     sockets (RestrictAddressFamilies=AF_NETLINK)"
+                );
+            }),
         }
     }
 

@@ -1,14 +1,19 @@
-//! TCP sockets: listening ones, and the options of accepted ones.
+//! TCP sockets: listening ones, and the options of accepted ones; addresses and their interfaces.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use fabric::controller::MachineAddress;
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getpeername, listen,
     setsockopt, socket, sockopt,
 };
+
+use crate::config::ListenAddress;
 
 /// The socket option that keeps the headers of SYNs (linux/tcp.h).
 const TCP_SAVE_SYN: libc::c_int = 27;
@@ -55,6 +60,54 @@ pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Res
     Ok(fd)
 }
 
+/// Returns a listener's address with the index of the interface that it names.
+///
+/// # Errors
+/// This machine has no such interface; in words.
+pub(crate) fn resolve(address: ListenAddress) -> Result<SocketAddr, String> {
+    let Some(interface) = address.interface() else { return Ok(address.socket(0)) };
+    // The index is accepted in place of the name.
+    let index = if_nametoindex(interface).or_else(|error| interface.parse().map_err(|_| error));
+    index.map(|index| address.socket(index)).map_err(|error| {
+        format!(
+            "cannot listen on {address}: this machine has no interface {interface} now: {error}: choose \
+             one that `ip link` shows"
+        )
+    })
+}
+
+/// Returns the address of a socket with the name of its interface, where it is link-local.
+#[must_use]
+pub(crate) fn named(address: SocketAddr) -> ListenAddress {
+    let plain = ListenAddress::from(address);
+    let index = MachineAddress::from(address).interface;
+    let name = (index != 0).then(|| if_indextoname(index).ok()).flatten();
+    name.and_then(|name| plain.on(name.to_str().ok()?)).unwrap_or(plain)
+}
+
+/// Returns the addresses of this machine's interfaces that are up.
+///
+/// # Errors
+/// The kernel does not list them: it does so by a netlink socket, which the process may not have.
+pub(crate) fn machine_addresses() -> io::Result<Vec<MachineAddress>> {
+    let up = getifaddrs()?.filter(|one| one.flags.contains(InterfaceFlags::IFF_UP));
+    let known = up.filter_map(|one| {
+        let mut known = MachineAddress::from(internet_address(&one.address?)?);
+        // Of IPv4 the kernel tells no interface.
+        if matches!(known.address, IpAddr::V4(address) if address.is_link_local()) {
+            known.interface = if_nametoindex(one.interface_name.as_str()).unwrap_or(0);
+        }
+        Some(known)
+    });
+    Ok(known.collect())
+}
+
+/// Returns an address of IPv4 or IPv6; `None` for one of another family.
+fn internet_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(*address));
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddr::from(*address)))
+}
+
 /// Opens a socket that is bound to an address and does not listen: nobody can connect to it.
 ///
 /// # Errors
@@ -96,7 +149,7 @@ pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
         }
         _ => "choose another address or port".to_owned(),
     };
-    format!("cannot listen on {address}: {error}: {advice}")
+    format!("cannot listen on {}: {error}: {advice}", named(address))
 }
 
 /// The time without a packet from a peer after which the kernel sends TCP keep-alive probes.
@@ -115,9 +168,7 @@ pub const USER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The connection is gone already.
 pub fn peer(socket: &OwnedFd) -> io::Result<SocketAddr> {
     let address: SockaddrStorage = getpeername(std::os::fd::AsRawFd::as_raw_fd(socket))?;
-    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(*address));
-    let v6 = || address.as_sockaddr_in6().map(|address| SocketAddr::from(*address));
-    v4.or_else(v6).ok_or_else(|| io::ErrorKind::Unsupported.into())
+    internet_address(&address).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// Sets the options of an accepted socket: answers leave at once, and a peer that has vanished
@@ -284,5 +335,25 @@ mod tests {
         let error = io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
         let said = refusal("[::]:4420".parse().unwrap(), &error);
         assert!(said.contains("IPv6 is switched off"), "{said}");
+        let said = resolve("[fe80::1%nowhere0]:4420".parse().unwrap()).unwrap_err();
+        assert!(said.contains("no interface nowhere0 now") && said.contains("ip link"), "{said}");
+    }
+
+    #[test]
+    fn interfaces_have_names_and_indexes() {
+        let lo: ListenAddress = "[fe80::1%lo]:4420".parse().unwrap();
+        let socket = resolve(lo).unwrap();
+        assert_eq!((named(socket), named(socket).to_string()), (lo, lo.to_string()));
+        let by_index: ListenAddress = socket.to_string().parse().unwrap();
+        assert_eq!(resolve(by_index), Ok(socket));
+        let any: SocketAddr = "0.0.0.0:4420".parse().unwrap();
+        assert_eq!(resolve(any.into()), Ok(any));
+        assert_eq!(named(any), ListenAddress::from(any));
+    }
+
+    #[test]
+    fn this_machine_has_its_loopback_address() {
+        let loopback = MachineAddress { address: [127, 0, 0, 1].into(), interface: 0 };
+        assert!(machine_addresses().unwrap().contains(&loopback));
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{
-    Action, AddressFamily, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, ListenerId,
-    ListenerSpec, Reply, SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters,
-    SubsystemSpec, TransportType,
+    Action, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, ListenerId, ListenerSpec, Reply,
+    SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec,
+    TransportType,
 };
 use fabric::dhchap::proof::Names;
 use fabric::dhchap::{Group, Hash, HostSecrets, RANDOM_BYTES, Random, Secret, SecretPair};
@@ -91,10 +91,10 @@ impl Bench {
         let mut service = Service::new(ServiceConfig::default()).expect("limits that can be");
         let listener = ListenerSpec {
             id: LISTENER,
+            name: "10.0.0.1:4420".to_owned(),
             transport: TransportType::Tcp,
-            traddr: "10.0.0.1".to_owned(),
-            family: AddressFamily::Ipv4,
-            trsvcid: "4420".to_owned(),
+            address: ([10, 0, 0, 1], 4420).into(),
+            advertise: None,
             discovery_only: false,
             subsystems: None,
             secure_channel: SecureChannel::Allowed,

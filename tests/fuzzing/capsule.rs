@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{
-    Action, AddressFamily, BackendId, ConnectionId, ControllerId, Geometry, ListenerId,
-    ListenerSpec, Namespace, NamespaceFeatures, Readiness, RegionGrants, RegionRefusal,
-    RegionRequest, Reply, SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec,
-    TransportType,
+    Action, BackendId, ConnectionId, ControllerId, Geometry, ListenerId, ListenerSpec, Namespace,
+    NamespaceFeatures, Readiness, RegionGrants, RegionRefusal, RegionRequest, Reply, SecureChannel,
+    Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
 use fabric::nvm::BlockFormat;
 use fabric::nvme::region::{GetRegion, RegionGrant, RegionName, RegionRights, Survives};
@@ -350,10 +349,10 @@ fn pick_name<'a>(names: &[&'a str], tag: u8) -> &'a str {
 fn listener(id: u32) -> ListenerSpec {
     ListenerSpec {
         id: ListenerId(id),
+        name: id.to_string(),
         transport: TransportType::Tcp,
-        traddr: "10.0.0.1".to_owned(),
-        family: AddressFamily::Ipv4,
-        trsvcid: if id == 1 { "8009" } else { "4420" }.to_owned(),
+        address: ([10, 0, 0, 1], if id == 1 { 8009 } else { 4420 }).into(),
+        advertise: None,
         discovery_only: id == 1,
         subsystems: None,
         secure_channel: SecureChannel::Off,

@@ -72,4 +72,28 @@ eventually 5 grep -q 'NVME_AEN=0x70f002' /tmp/uevents ||
 log=$(discover $HOST_NQN $HOST_ID $port)
 [ "$(entries "$log" $T3)" -ge 1 ] || fail "the new subsystem is not in the log: $log"
 expect "disconnect-all" nvme disconnect-all
+
+target_can cli || pass
+step "a listener on all addresses is shown at those of the machine"
+expect "listener add" sluice listener add 0.0.0.0:4430 --transport $TRANSPORT
+log=$(discover $HOST_NQN $HOST_ID $port)
+contains "the port" "$log" '^trsvcid: +4430'
+lacks "addresses that the host cannot reach" "$log" 'traddr: +(0\.0\.0\.0|127\.)'
+is_shown() { grep -Eq "^traddr: +$1 *$" <<<"$(discover $HOST_NQN $HOST_ID $port)"; }
+ip -n target link add data type dummy
+ip -n target addr add 10.8.0.1/24 dev data
+refuse "an address of an interface that is down" is_shown 10.8.0.1
+ip -n target link set data up
+eventually 15 is_shown 10.8.0.1 || fail "an address that came is not shown"
+
+if over tcp; then
+    step "a link-local listener is shown on its link"
+    address=$(ip -n target -6 -o addr show dev target0 scope link | grep -oE 'fe80::[0-9a-f:]+')
+    refuse "an interface that is missing" sluice listener add "[$address%target7]:4431"
+    expect "listener add" sluice listener add "[$address%target0]:4431"
+    contains "its name" "$(sluice listener list --json)" "\\[$address%target0\\]:4431"
+    refuse "the address by another way" is_shown "$address"
+    log=$(nvme discover -t tcp -a "$address%host0" -s 4431 -q $HOST_NQN -I $HOST_ID)
+    contains "the address without its interface" "$log" "^traddr: +$address *$"
+fi
 pass

@@ -1,6 +1,7 @@
 //! The configuration of the service.
 
 use core::time::Duration;
+use std::net::SocketAddr;
 
 use super::access::AllowedHost;
 use super::ids::ListenerId;
@@ -234,16 +235,6 @@ impl TransportType {
     }
 }
 
-/// A listener's address family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AddressFamily {
-    /// ADRFAM 1.
-    #[default]
-    Ipv4,
-    /// ADRFAM 2.
-    Ipv6,
-}
-
 /// Whether a listener's connections are over TLS, which the daemon sees to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecureChannel {
@@ -261,16 +252,15 @@ pub enum SecureChannel {
 pub struct ListenerSpec {
     /// The listener's number; also the port identifier in the discovery log page (its low 16 bits).
     pub id: ListenerId,
+    /// The name of the listener for people, which is the same after a restart.
+    pub name: String,
     /// Transport.
     pub transport: TransportType,
-    /// Address as discovery hands it out, up to 255 ASCII characters. `0.0.0.0` and `::` stand
-    /// for the address on which the asking host reached the target, see
-    /// [`super::Service::local_address`].
-    pub traddr: String,
-    /// Address family.
-    pub family: AddressFamily,
-    /// Port as discovery hands it out, up to 31 ASCII characters.
-    pub trsvcid: String,
+    /// Address and port, with the index of the interface of a link-local address. `0.0.0.0` and `::`
+    /// stand for the addresses of this machine, see [`super::Service::set_addresses`].
+    pub address: SocketAddr,
+    /// The address and port that discovery hands out in place of `address`, to every host.
+    pub advertise: Option<SocketAddr>,
     /// Whether the listener has discovery controllers only.
     pub discovery_only: bool,
     /// NQNs of the subsystems served here; none: all.
@@ -287,24 +277,7 @@ impl ListenerSpec {
             && self.subsystems.as_ref().is_none_or(|list| list.iter().any(|s| s == nqn))
     }
 
-    /// Returns the name of the listener for people, which is the same after a restart: address and
-    /// port, behind `rdma:` where the transport is RDMA.
-    #[must_use]
-    pub fn name(&self) -> String {
-        let transport = match self.transport {
-            TransportType::Tcp => "",
-            TransportType::Rdma => "rdma:",
-        };
-        let (address, port) = (&self.traddr, &self.trsvcid);
-        match self.family {
-            AddressFamily::Ipv4 => format!("{transport}{address}:{port}"),
-            AddressFamily::Ipv6 => format!("{transport}[{address}]:{port}"),
-        }
-    }
-
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_text("address", &self.traddr, 255)?;
-        check_text("port", &self.trsvcid, 31)?;
         self.subsystems.iter().flatten().try_for_each(|nqn| check_nqn(nqn))
     }
 }

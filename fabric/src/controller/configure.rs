@@ -203,7 +203,7 @@ impl Service {
     /// Adds a listener.
     ///
     /// # Errors
-    /// The number is taken; address, port or a subsystem's NQN is not well formed.
+    /// The number is taken, or a subsystem's NQN is not well formed.
     pub fn add_listener(&mut self, _now: Nanos, spec: ListenerSpec) -> Result<(), ConfigError> {
         spec.check()?;
         if self.listeners.contains_key(&spec.id) {

@@ -317,7 +317,7 @@ impl Service {
 /// Returns the way by which a host uses a subsystem; `None`: its listener is gone.
 fn path(listener: Option<&ListenerSpec>, request: &ConnectRequest<'_>) -> Option<HostPath> {
     let (subsystem, host) = (request.subsystem.to_owned(), request.host.to_owned());
-    Some(HostPath { subsystem, host, listener: listener?.name() })
+    Some(HostPath { subsystem, host, listener: listener?.name.clone() })
 }
 
 fn connected(controller: &Controller, request: &ConnectRequest<'_>, kind: QueueKind) -> Connected {

@@ -1,11 +1,16 @@
 //! The discovery log page: the subsystems that each host may connect to, and their addresses.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
+use super::addresses::reachable;
 use super::instance::{Controller, ControllerKind};
 use super::{
-    AddressFamily, ConnectionId, ListenerId, ListenerSpec, SecureChannel, Service, TransportType,
+    ConnectionId, ControllerId, ListenerId, ListenerSpec, MachineAddress, SecureChannel, Service,
+    TransportType,
 };
 use crate::fabrics::{DISCOVERY_NQN, DiscoveryEntry, DiscoveryHeader, EntryFlags, subtype};
 use crate::nvme::Status;
@@ -19,20 +24,50 @@ const RECORD: u64 = 1024;
 #[derive(Clone, Copy)]
 struct Record<'a> {
     listener: &'a ListenerSpec,
+    address: SocketAddr,
     nqn: &'a str,
     subtype: u8,
 }
 
 impl Service {
-    /// Sets the address on which a discovery controller's host reached the target, for listeners on
-    /// all addresses (`0.0.0.0`, `::`). It has no effect on other queues.
-    pub fn local_address(&mut self, connection: ConnectionId, traddr: &str) {
+    /// Sets the address on which a discovery controller's host reached the target, with the index of
+    /// the interface where it is link-local and that is known. It has no effect on other queues.
+    pub fn local_address(&mut self, connection: ConnectionId, address: SocketAddr) {
         if let Some(attachment) = self.connections.get(&connection)
             && let Some(controller) = self.controllers.get_mut(&attachment.controller)
             && attachment.qid == 0
         {
-            controller.local_address = Some(traddr.to_owned());
+            controller.local_address = Some(address);
         }
+    }
+
+    /// Sets the addresses of this machine, which discovery hands out for listeners on all addresses.
+    /// Hosts that see other addresses than before are told.
+    pub fn set_addresses(&mut self, mut addresses: Vec<MachineAddress>) {
+        addresses.sort_unstable();
+        addresses.dedup();
+        if addresses == self.addresses {
+            return;
+        }
+        let before = self.shown_addresses();
+        self.addresses = addresses;
+        let after = self.shown_addresses();
+        self.discovery_changed(|c| before.get(&c.id) != after.get(&c.id));
+    }
+
+    /// Returns the addresses of I/O controllers that the host of each discovery controller sees.
+    fn shown_addresses(&self) -> BTreeMap<ControllerId, Vec<SocketAddr>> {
+        let discovery = self.controllers.values().filter(|c| c.kind == ControllerKind::Discovery);
+        let shown = |controller: &Controller| -> Vec<SocketAddr> {
+            let listeners = self.listeners.values().filter(|listener| !listener.discovery_only);
+            listeners.flat_map(|listener| self.addresses_of(listener, controller)).collect()
+        };
+        discovery.map(|controller| (controller.id, shown(controller))).collect()
+    }
+
+    /// Returns the addresses at which a controller's host can reach a listener.
+    fn addresses_of(&self, listener: &ListenerSpec, controller: &Controller) -> Vec<SocketAddr> {
+        reachable(listener, &self.addresses, controller.local_address)
     }
 
     /// Writes the part of the page that the command wants.
@@ -78,7 +113,7 @@ impl Service {
         if let Some(record) = entry.and_then(|i| records.get(i)) {
             let has_key = self.channels.has_key(controller.host());
             let entries = self.config.admin_queue_entries;
-            let entry = write_entry(record, controller, has_key, entries);
+            let entry = write_entry(record, has_key, entries);
             out.extend_from_slice(entry.as_bytes());
             return;
         }
@@ -90,20 +125,27 @@ impl Service {
         out.extend_from_slice(header.as_bytes());
     }
 
-    /// Returns the records: the discovery subsystem itself, then for each listener the subsystems
-    /// served there that the host may use.
+    /// Returns the records: the discovery subsystem itself, then for each address of a listener the
+    /// subsystems served there that the host may use.
     fn discovery_records(&self, controller: &Controller, local: bool) -> Vec<Record<'_>> {
-        let here = |l: &&ListenerSpec| !local || l.id == controller.listener;
-        let own = self.listeners.get(&controller.listener);
-        let current =
-            own.map(|listener| Record { listener, nqn: DISCOVERY_NQN, subtype: subtype::CURRENT });
-        let subsystems = self.listeners.values().filter(here).flat_map(|listener| {
-            self.subsystems.values().filter_map(move |s| {
-                let seen = listener.serves(&s.spec.nqn) && s.shows_itself_to(controller);
-                seen.then_some(Record { listener, nqn: &s.spec.nqn, subtype: subtype::NVM })
-            })
-        });
-        current.into_iter().chain(subsystems).collect()
+        let mut records = Vec::new();
+        if let Some(listener) = self.listeners.get(&controller.listener) {
+            let reached = self.addresses_of(listener, controller).first().copied();
+            let address = reached.unwrap_or(listener.address);
+            let subtype = subtype::CURRENT;
+            records.push(Record { listener, address, nqn: DISCOVERY_NQN, subtype });
+        }
+        let subtype = subtype::NVM;
+        for listener in self.listeners.values().filter(|l| !local || l.id == controller.listener) {
+            for address in self.addresses_of(listener, controller) {
+                let nqns = self.subsystems.values().filter_map(|s| {
+                    let nqn = s.spec.nqn.as_str();
+                    (listener.serves(nqn) && s.shows_itself_to(controller)).then_some(nqn)
+                });
+                records.extend(nqns.map(|nqn| Record { listener, address, nqn, subtype }));
+            }
+        }
+        records
     }
 
     /// Notes that the page has changed for hosts that satisfy `concerns`: the generation moves on
@@ -119,22 +161,14 @@ impl Service {
     }
 }
 
-fn write_entry(
-    record: &Record<'_>,
-    controller: &Controller,
-    has_key: bool,
-    admin_entries: u16,
-) -> Box<DiscoveryEntry> {
-    let listener = record.listener;
+fn write_entry(record: &Record<'_>, has_key: bool, admin_entries: u16) -> Box<DiscoveryEntry> {
+    let Record { listener, address, .. } = *record;
     let mut entry = zeroed::<DiscoveryEntry>();
     entry.trtype = listener.transport.trtype();
     if listener.transport == TransportType::Rdma {
         entry.tsas = DiscoveryEntry::rdma_tsas();
     }
-    entry.adrfam = match listener.family {
-        AddressFamily::Ipv4 => 1,
-        AddressFamily::Ipv6 => 2,
-    };
+    entry.adrfam = if address.is_ipv4() { 1 } else { 2 };
     entry.subtype = record.subtype;
     let secure = listener.secure_channel;
     if secure != SecureChannel::Off {
@@ -150,9 +184,10 @@ fn write_entry(
     if record.subtype == subtype::CURRENT {
         entry.eflags = U16::new((EntryFlags::SAME_INFORMATION | EntryFlags::PERSISTENT).bits());
     }
-    entry.trsvcid = nul_padded(&listener.trsvcid);
+    entry.trsvcid = nul_padded(&address.port().to_string());
     entry.subnqn = nul_padded(record.nqn);
-    entry.traddr = nul_padded(address(listener, controller));
+    // Without an interface: the host's own interface for the link has another name.
+    entry.traddr = nul_padded(&address.ip().to_string());
     entry
 }
 
@@ -160,18 +195,4 @@ fn write_entry(
 fn port_id(id: ListenerId) -> U16 {
     let [low, high, ..] = id.0.to_le_bytes();
     U16::from_bytes([low, high])
-}
-
-/// Returns the address of a listener: one on all addresses has the address at which this host has
-/// reached the target.
-fn address<'a>(listener: &'a ListenerSpec, controller: &'a Controller) -> &'a str {
-    let any = match listener.family {
-        AddressFamily::Ipv4 => listener.traddr == "0.0.0.0",
-        AddressFamily::Ipv6 => listener.traddr == "::",
-    };
-    let reached = controller
-        .local_address
-        .as_deref()
-        .filter(|a| a.contains(':') == (listener.family == AddressFamily::Ipv6));
-    reached.filter(|_| any).unwrap_or(&listener.traddr)
 }

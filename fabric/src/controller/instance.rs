@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::error_log::ErrorLog;
@@ -46,7 +46,7 @@ pub(super) struct Controller {
     /// The connections that the host is promised ([`Room`](super::room::Room)).
     pub(super) places: u32,
     /// The address on which the host reached the target, where the daemon told it.
-    pub(super) local_address: Option<String>,
+    pub(super) local_address: Option<SocketAddr>,
     pub(super) admin: ConnectionId,
     pub(super) queues: BTreeMap<u16, ConnectionId>,
     /// The I/O queues that have nothing left to do in a target that drains.

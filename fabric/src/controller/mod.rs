@@ -11,6 +11,7 @@
 //! the namespaces that the host sees, replaced when [`Action::TableChanged`] says so.
 
 mod access;
+mod addresses;
 mod admin;
 pub mod auth;
 mod channels;
@@ -48,10 +49,10 @@ mod users;
 mod withheld;
 
 pub use access::{AllowedHost, Sources};
+pub use addresses::MachineAddress;
 pub use channels::KeyNames;
 pub use config::{
-    AddressFamily, ConfigError, ListenerSpec, SecureChannel, ServiceConfig, SubsystemSpec,
-    TransportType,
+    ConfigError, ListenerSpec, SecureChannel, ServiceConfig, SubsystemSpec, TransportType,
 };
 pub use deferred::DeferredCommands;
 pub use error_log::FailedCommand;

@@ -13,7 +13,8 @@ use super::room::Room;
 use super::users::Users;
 use super::{
     AbortTicket, Action, AllowedHost, ConfigError, ConnectionId, ControllerId, ListenerId,
-    ListenerSpec, Namespace, NamespaceTable, Refusal, RegionGrants, ServiceConfig, SubsystemSpec,
+    ListenerSpec, MachineAddress, Namespace, NamespaceTable, Refusal, RegionGrants, ServiceConfig,
+    SubsystemSpec,
 };
 use crate::fabrics::DISCOVERY_NQN;
 
@@ -73,6 +74,8 @@ pub struct Service {
     pub(super) config: ServiceConfig,
     pub(super) subsystems: BTreeMap<String, Subsystem>,
     pub(super) listeners: BTreeMap<ListenerId, ListenerSpec>,
+    /// The addresses of this machine, in ascending order.
+    pub(super) addresses: Vec<MachineAddress>,
     pub(super) controllers: BTreeMap<ControllerId, Controller>,
     pub(super) connections: HashMap<ConnectionId, Attachment>,
     pub(super) aborts: BTreeMap<AbortTicket, PendingAbort>,
@@ -137,6 +140,7 @@ impl Service {
         Ok(Self {
             subsystems: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            addresses: Vec::new(),
             controllers: BTreeMap::new(),
             connections: HashMap::new(),
             aborts: BTreeMap::new(),

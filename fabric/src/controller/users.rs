@@ -23,7 +23,7 @@ pub struct HostPath {
     pub subsystem: String,
     /// The host's NQN; empty where the host gave none.
     pub host: String,
-    /// The listener, as [`ListenerSpec::name`](super::ListenerSpec::name) writes it.
+    /// The listener, by its [name](super::ListenerSpec::name).
     pub listener: String,
 }
 

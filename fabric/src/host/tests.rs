@@ -9,9 +9,9 @@ use zerocopy::little_endian::U16;
 use super::authentication::{AuthError, Credentials, Next};
 use super::*;
 use crate::controller::{
-    self, AddressFamily, BackendId, ConnectionId, ControllerId, Geometry, ListenerId, ListenerSpec,
-    Namespace, NamespaceFeatures, Readiness, RegionGrants, RegionRefusal, RegionRequest, Reply,
-    SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
+    self, BackendId, ConnectionId, ControllerId, Geometry, ListenerId, ListenerSpec, Namespace,
+    NamespaceFeatures, Readiness, RegionGrants, RegionRefusal, RegionRequest, Reply, SecureChannel,
+    Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
 use crate::dhchap::{Group, Hash, HostSecrets, Random, Secret, SecretPair};
 use crate::fabrics::AuthFailure;
@@ -105,10 +105,10 @@ impl Bench {
         service.add_namespace(now, SUBSYSTEM, namespace(1)).unwrap();
         let listener = ListenerSpec {
             id: LISTENER,
+            name: "127.0.0.1:4420".to_owned(),
             transport: TransportType::Tcp,
-            traddr: "127.0.0.1".to_owned(),
-            family: AddressFamily::Ipv4,
-            trsvcid: "4420".to_owned(),
+            address: ([127, 0, 0, 1], 4420).into(),
+            advertise: None,
             discovery_only: false,
             subsystems: None,
             secure_channel: SecureChannel::Off,

@@ -1,11 +1,12 @@
 //! What tells listeners apart: the transport and the address.
 
 use std::fmt;
-use std::net::{AddrParseError, SocketAddr};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use sluice_schema::RDMA_BEFORE;
 
+use super::address::{ListenAddress, NoAddress};
 use super::node::Node;
 use super::qos::values::word;
 use super::table::words;
@@ -29,8 +30,8 @@ pub enum Transport {
 pub struct Endpoint {
     /// The transport.
     pub transport: Transport,
-    /// IP address and port.
-    pub address: SocketAddr,
+    /// The address.
+    pub address: ListenAddress,
 }
 
 /// The names of transports.
@@ -48,7 +49,7 @@ impl Endpoint {
     /// Returns the endpoint of NVMe/TCP at an address.
     #[must_use]
     pub fn tcp(address: SocketAddr) -> Self {
-        Self { transport: Transport::Tcp, address }
+        Self { transport: Transport::Tcp, address: address.into() }
     }
 
     /// Says whether two listeners cannot both be open: the same port of one transport on the same
@@ -58,8 +59,8 @@ impl Endpoint {
         let (a, b) = (self.address, other.address);
         self.transport == other.transport
             && a.port() == b.port()
-            && a.is_ipv4() == b.is_ipv4()
-            && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
+            && a.ip().is_ipv4() == b.ip().is_ipv4()
+            && (a == b || a.ip().is_unspecified() || b.ip().is_unspecified())
     }
 }
 
@@ -73,9 +74,9 @@ impl fmt::Display for Endpoint {
 }
 
 impl FromStr for Endpoint {
-    type Err = AddrParseError;
+    type Err = NoAddress;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self, NoAddress> {
         let (transport, address) = match text.strip_prefix(RDMA_BEFORE) {
             Some(address) => (Transport::Rdma, address),
             None => (Transport::Tcp, text),
@@ -102,10 +103,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_read_back(address: SocketAddr, rdma: bool) {
+        fn a_name_is_read_back(
+            address in any::<SocketAddr>(),
+            interface in proptest::option::of("[a-z][a-z0-9.]{0,14}"),
+            rdma in any::<bool>(),
+        ) {
             let transport = if rdma { Transport::Rdma } else { Transport::Tcp };
-            // A name has no flow information.
-            let address = SocketAddr::new(address.ip(), address.port());
+            let plain = ListenAddress::from(address);
+            let address = interface.and_then(|name| plain.on(&name)).unwrap_or(plain);
             let endpoint = Endpoint { transport, address };
             prop_assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
         }
@@ -119,5 +124,15 @@ mod tests {
         assert!(!of("rdma:0.0.0.0:4420").collides_with(of("10.0.0.1:4420")));
         assert!(!of("rdma:10.0.0.1:4420").collides_with(of("rdma:10.0.0.1:4421")));
         assert!(!of("rdma:[::]:4420").collides_with(of("rdma:10.0.0.1:4420")));
+        assert!(!of("[::]:4420").collides_with(of("0.0.0.0:4420")), "IPv6 alone");
+    }
+
+    #[test]
+    fn interfaces_have_link_local_addresses_of_their_own() {
+        let of = |text: &str| text.parse::<Endpoint>().unwrap();
+        let first = of("[fe80::1%eth0]:4420");
+        assert!(first.collides_with(first) && first.collides_with(of("[::]:4420")));
+        assert!(!first.collides_with(of("[fe80::1%eth1]:4420")));
+        assert!(!first.collides_with(of("rdma:[fe80::1%eth0]:4420")));
     }
 }

@@ -6,6 +6,7 @@ use arbitration::Class;
 use fabric::controller::SecureChannel;
 use sluice_schema::keys::LISTENER;
 
+use super::address::ListenAddress;
 use super::endpoint::{Endpoint, Transport};
 use super::fields::{At, Fields, List};
 use super::network::values::reference;
@@ -18,10 +19,10 @@ use super::values;
 pub struct Listener {
     /// `transport`.
     pub transport: Transport,
-    /// `address`: IP address and port.
-    pub address: SocketAddr,
-    /// `advertise`: the address that discovery hands out where it differs from `address`
-    /// (NAT, or a listener on all interfaces).
+    /// `address`: IP address and port, and the interface of a link-local address.
+    pub address: ListenAddress,
+    /// `advertise`: the address that discovery hands out to all hosts in place of `address` (NAT, or a
+    /// listener on all addresses).
     pub advertise: Option<SocketAddr>,
     /// `discovery_only`: whether the listener has no I/O controllers (port 8009).
     pub discovery_only: bool,
@@ -83,10 +84,10 @@ pub(crate) struct ParsedListener {
 
 /// Reads `[[listener]]`.
 pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
-    let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
+    let address = fields.require("address", "\"0.0.0.0:4420\"", values::listen_address);
     let mut listener = Listener {
         transport: Transport::Tcp,
-        address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into(),
         advertise: None,
         discovery_only: false,
         subsystems: None,

@@ -4,6 +4,7 @@
 //! settings out of a table and reports the unknown ones; `check` compares values with each other.
 //! Errors are collected, so that one run names them all.
 
+mod address;
 mod backend;
 mod check;
 pub(crate) mod endpoint;
@@ -33,6 +34,7 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
+pub use address::{ListenAddress, NoAddress};
 pub(crate) use backend::MEMORY_MAX;
 pub use backend::{Backend, DeviceModel};
 pub(crate) use check::{clash, clash_of_listeners};

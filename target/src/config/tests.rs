@@ -1,7 +1,6 @@
 //! Tests of the configuration file: meaning, defaults, errors, and random texts.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
 use arbitration::overload::RetryDelays;
 use ipnet::IpNet;
@@ -138,6 +137,9 @@ fn errors_name_the_place_and_the_remedy() {
         ("[[listener]]".into(), (1, 1), "add address = \"0.0.0.0:4420\""),
         ("[[listener]]\naddress = \"localhost:1\"".into(), (2, 11), "an IP address and a port"),
         ("[[listener]]\naddress = \"[::]:0\"".into(), (2, 11), "port 0"),
+        ("[[listener]]\naddress = \"[fe80::1]:1\"".into(), (2, 11), "\"[fe80::1%eth0]:1\""),
+        ("[[listener]]\naddress = \"[::1%lo]:1\"".into(), (2, 11), "write \"[::1]:1\""),
+        ("[[listener]]\naddress = \"[fe80::1%]:1\"".into(), (2, 11), "an IP address and a port"),
         (
             "[[listener]]\naddress = \"0.0.0.0:1\"\n[[listener]]\naddress = \"127.0.0.1:1\"".into(),
             (4, 11),
@@ -540,7 +542,8 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
             ..Config::default()
         };
         for (port, discovery_only, advertise, class) in listeners {
-            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            let host = if port % 4 == 0 { "[fe80::1%eth0]" } else { "127.0.0.1" };
+            let address: ListenAddress = format!("{host}:{port}").parse().unwrap();
             if config.listeners.iter().all(|l| l.address != address) {
                 config.listeners.push(Listener {
                     transport: Transport::Tcp,

@@ -12,6 +12,7 @@ use sluice_schema::amounts::{format_duration, format_size, parse_duration, parse
 use sluice_schema::keys::NSID_MAX;
 use uuid::Uuid;
 
+use super::address::ListenAddress;
 use super::fields::{Wrong, quoted};
 use super::identity::{DISCOVERY_NQN, check_nqn};
 use super::node::{Node, Value};
@@ -166,10 +167,32 @@ pub(crate) fn path(node: &Node) -> Read<PathBuf> {
     Ok(PathBuf::from(text))
 }
 
+/// An example of an IP address and a port.
+const ADDRESS: &str = "an IP address and a port in quotes: \"0.0.0.0:4420\" or \"[::]:4420\"";
+
 /// Reads an IP address and a port that is not 0.
 pub(crate) fn address(node: &Node) -> Read<SocketAddr> {
-    let example = "an IP address and a port in quotes: \"0.0.0.0:4420\" or \"[::]:4420\"";
-    parsed_address(node, example, |address: &SocketAddr| address.port())
+    parsed_address(node, ADDRESS, |address: &SocketAddr| address.port())
+}
+
+/// Reads the address of a listener: an IP address and a port that is not 0, with the interface where
+/// the address is link-local, and without one where it is not.
+pub(crate) fn listen_address(node: &Node) -> Read<ListenAddress> {
+    let address = parsed_address(node, ADDRESS, |address: &ListenAddress| address.port())?;
+    let (ip, port) = (address.ip(), address.port());
+    match (address.is_link_local(), address.interface()) {
+        (true, None) => Err(Wrong::new(
+            format!("is \"{address}\", a link-local address without its interface"),
+            format!("name the interface: \"[{ip}%eth0]:{port}\""),
+        )),
+        (false, Some(_)) => Err(Wrong::new(
+            format!(
+                "is \"{address}\", and only link-local addresses (fe80::/10) take an interface"
+            ),
+            format!("write \"[{ip}]:{port}\""),
+        )),
+        _ => Ok(address),
+    }
 }
 
 /// Reads a text that has an IP address and a port, which is not 0.

@@ -232,6 +232,7 @@ fn refusals_say_what_is_there() {
         ("listener.remove", json!({"address": "127.0.0.1:1"}), "not_found", "127.0.0.1:4420"),
         ("subsystem.add", json!({"nqn": NQN}), "exists", "already"),
         ("subsystem.add", json!({"nqn": "disk"}), "invalid", "nqn."),
+        ("listener.add", json!({"address": "[fe80::1]:4421"}), "invalid", "[fe80::1%eth0]:4421"),
         (
             "host.remove",
             json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:q"}),
@@ -251,6 +252,17 @@ fn refusals_say_what_is_there() {
         assert!(message.contains(words), "{method} {params}: {message}");
         rig.check_agreement();
     }
+}
+
+#[test]
+fn a_link_local_listener_keeps_the_name_of_its_interface() {
+    let rig = Rig::new();
+    let address = "[fe80::1%eth0]:4421";
+    rig.call("listener.add", json!({ "address": address })).unwrap();
+    rig.check_agreement();
+    assert_eq!(rig.call("listener.list", json!({})).unwrap()[1]["address"], address);
+    rig.call("listener.remove", json!({ "address": address })).unwrap();
+    assert_eq!(rig.check_agreement().listeners.len(), 1);
 }
 
 #[test]

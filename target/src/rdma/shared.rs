@@ -11,6 +11,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::config::Endpoint;
 use crate::mapping::Mapping;
+use crate::socket;
 use crate::sync::lock;
 
 /// Connections that may wait to be taken in, for each listener.
@@ -63,6 +64,7 @@ struct Left {
 impl Left {
     /// Opens a listener.
     fn open(&mut self, id: ListenerId, endpoint: Endpoint) -> Result<Listener, String> {
+        let address = socket::resolve(endpoint.address)?;
         let channel = match &self.channel {
             Some(channel) => channel,
             None => {
@@ -71,7 +73,7 @@ impl Left {
             }
         };
         let token = Token(id.0.into());
-        let listener = Listener::new(channel, endpoint.address, BACKLOG, token);
+        let listener = Listener::new(channel, address, BACKLOG, token);
         let listener = listener.map_err(|error| error.to_string())?;
         // A listener on all addresses is of no device; the devices of its connections are known later.
         self.opened.extend(listener.device().ok());

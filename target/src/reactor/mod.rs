@@ -44,7 +44,7 @@ use tag::Tag;
 use uring::Uring;
 
 use crate::backend;
-use crate::config::{Endpoint, Poll, ZEROES_LIMIT};
+use crate::config::{Endpoint, Poll, Transport, ZEROES_LIMIT};
 use crate::connections::Registered;
 use crate::engine::ConnectionState;
 use crate::gauges::ReactorGauges;
@@ -534,7 +534,7 @@ impl Reactor {
             in_flight: Arc::clone(&in_flight),
         });
         self.core.driver().add(key, Some(socket), (peer, local), listener);
-        self.register(key, (peer, local.map(Endpoint::tcp)), stats, in_flight);
+        self.register(key, (peer, local, Transport::Tcp), stats, in_flight);
         if let Channel::Tls { names, cipher, session } = channel {
             self.core.driver().is_over_tls(key, session);
             let id = key.id(self.reactor);
@@ -548,12 +548,13 @@ impl Reactor {
     fn register(
         &self,
         key: Key,
-        (peer, local): (SocketAddr, Option<Endpoint>),
+        (peer, local, transport): (SocketAddr, Option<SocketAddr>, Transport),
         stats: Arc<QueueStats>,
         in_flight: Arc<AtomicU32>,
     ) {
         let id = key.id(self.reactor);
         self.let_wait(id, peer);
+        let local = local.map(|local| Endpoint { transport, address: socket::named(local) });
         let state = ConnectionState {
             id: id.0,
             peer: peer.to_string(),

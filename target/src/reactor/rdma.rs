@@ -11,7 +11,7 @@ use zerocopy::IntoBytes as _;
 use super::Reactor;
 use super::queue_pairs::{Handed, Happened};
 use super::tag::Tag;
-use crate::config::{Endpoint, Transport};
+use crate::config::Transport;
 use crate::rdma::NewQueuePair;
 
 impl Reactor {
@@ -33,8 +33,7 @@ impl Reactor {
         driver.add(key, None, (peer, local), listener);
         driver.pairs.add(key, new, tos_of_answers, ConnectAccept::new(queue.entries).as_bytes());
         self.watch_completions();
-        let local = local.map(|address| Endpoint { transport: Transport::Rdma, address });
-        self.register(key, (peer, local), stats, in_flight);
+        self.register(key, (peer, local, Transport::Rdma), stats, in_flight);
         self.core.start(key);
     }
 

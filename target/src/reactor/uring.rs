@@ -269,8 +269,7 @@ impl Uring {
         });
         let local = link.local.filter(|_| !matches!(kind, QueueKind::Io));
         if let Some(address) = local {
-            let address = address.ip().to_string();
-            self.shared.with_service(|service| service.local_address(id, &address));
+            self.shared.with_service(|service| service.local_address(id, address));
         }
     }
 

@@ -118,7 +118,9 @@ fn listener() -> impl Strategy<Value = Listener> {
     (1u16..4, any::<bool>(), any::<bool>(), subsystems, class(), link).prop_map(
         |(port, all, discovery_only, subsystems, class, link)| Listener {
             transport: Transport::Tcp,
-            address: if all { ([0, 0, 0, 0], port) } else { ([127, 0, 0, 1], port) }.into(),
+            address: format!("{}:{port}", if all { "0.0.0.0" } else { "127.0.0.1" })
+                .parse()
+                .unwrap(),
             advertise: None,
             discovery_only,
             tls: if all { SecureChannel::Off } else { SecureChannel::Allowed },

@@ -36,7 +36,7 @@ pub(super) fn hosts(
         Loss::Listener(endpoint) => {
             let Some(id) = listeners.id(endpoint) else { return HurtHosts::default() };
             let is_named = |service: &Service, name: &str| {
-                service.listeners().any(|listener| listener.id == id && listener.name() == name)
+                service.listeners().any(|listener| listener.id == id && listener.name == name)
             };
             users(
                 shared,

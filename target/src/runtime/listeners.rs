@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 
 use arbitration::Class;
-use fabric::controller::{AddressFamily, ListenerId, ListenerSpec, SecureChannel, TransportType};
+use fabric::controller::{ListenerId, ListenerSpec, SecureChannel, TransportType};
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::config::{Endpoint, Listener, Transport};
@@ -90,6 +90,7 @@ impl Listeners {
         network.set_listener(id, listener.link.as_deref());
         shared.tls.set_listener(id, Some(listener.tls));
         let spec = spec(id, listener);
+        shared.look_at_addresses();
         if let Err(error) = shared.with_service(|service| service.add_listener(now, spec)) {
             shared.rdma.unlisten(id);
             return Err(error.into());
@@ -189,8 +190,9 @@ fn open(shared: &Shared, id: ListenerId, listener: &Listener) -> Result<Sockets,
     match listener.transport {
         Transport::Tcp => {
             let network = &shared.network;
-            let socket = socket::listen_on(listener.address, |socket| network.prepare(socket))
-                .map_err(|error| EngineError::System(socket::refusal(listener.address, &error)))?;
+            let address = socket::resolve(listener.address).map_err(EngineError::System)?;
+            let socket = socket::listen_on(address, |socket| network.prepare(socket))
+                .map_err(|error| EngineError::System(socket::refusal(address, &error)))?;
             let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
             Ok(Some((socket, ours)))
         }
@@ -203,16 +205,17 @@ fn open(shared: &Shared, id: ListenerId, listener: &Listener) -> Result<Sockets,
 
 /// Returns the entry of a listener in discovery.
 fn spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
-    let address = listener.advertise.unwrap_or(listener.address);
+    // The interface of an RDMA listener may come later, as its device may.
+    let address = socket::resolve(listener.address).unwrap_or_else(|_| listener.address.socket(0));
     ListenerSpec {
         id,
+        name: listener.endpoint().to_string(),
         transport: match listener.transport {
             Transport::Tcp => TransportType::Tcp,
             Transport::Rdma => TransportType::Rdma,
         },
-        traddr: address.ip().to_string(),
-        family: if address.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 },
-        trsvcid: address.port().to_string(),
+        address,
+        advertise: listener.advertise,
         discovery_only: listener.discovery_only,
         subsystems: listener.subsystems.clone(),
         secure_channel: listener.tls,

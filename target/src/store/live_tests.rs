@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::tests::{configs, parse};
 use crate::config::{
-    AllowedHost, Backend, Goal, HostRights, LinkConfig, Listener, Namespace, Policy, RegionConfig,
-    Session, Subsystem, Transport, derived_nguid, derived_serial, derived_uuid,
+    AllowedHost, Backend, Goal, HostRights, LinkConfig, ListenAddress, Listener, Namespace, Policy,
+    RegionConfig, Session, Subsystem, Transport, derived_nguid, derived_serial, derived_uuid,
 };
 use crate::store::MemoryStore;
 
@@ -61,7 +61,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
     let find = |next: &mut Config, s: u8| next.subsystems.iter().position(|x| x.nqn == nqn(s));
     let object = match op {
         Op::Listener(port, add, link) => {
-            let address = ([127, 0, 0, 1], *port).into();
+            let address: ListenAddress = format!("127.0.0.1:{port}").parse().unwrap();
             next.listeners.retain(|l| l.address != address);
             if *add {
                 next.listeners.push(Listener {

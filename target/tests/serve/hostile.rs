@@ -146,7 +146,7 @@ fn a_listener_can_be_removed_and_added_again() {
     let (runtime, address) = target(vec![memory()], 2);
     let listener = Listener {
         transport: Transport::Tcp,
-        address,
+        address: address.into(),
         advertise: None,
         discovery_only: false,
         tls: fabric::controller::SecureChannel::Off,

@@ -105,7 +105,7 @@ fn serve_again(
         pmem: sluiced::config::PmemConfig::default(),
         listeners: vec![Listener {
             transport: Transport::Tcp,
-            address,
+            address: address.into(),
             advertise: None,
             discovery_only: false,
             tls: fabric::controller::SecureChannel::Off,

@@ -52,7 +52,7 @@ fn each_host_is_shown_what_it_may_use_whatever_the_size_of_its_reads() {
     let entry = &whole[1];
     assert_eq!(entry.portid.get(), 1, "the listener's number");
     assert_eq!((entry.trtype, entry.adrfam, entry.treq & 4), (3, 1, 4));
-    assert_eq!((text(&entry.traddr), text(&entry.trsvcid)), ("127.0.0.1", "4420"));
+    assert_eq!((text(&entry.traddr), text(&entry.trsvcid)), ("192.0.2.1", "4420"));
     assert_eq!((entry.cntlid.get(), entry.asqsz.get()), (0xffff, 128));
     assert_eq!((whole[0].subtype, text(&whole[0].subnqn)), (3, DISCOVERY_NQN));
     let (_, other) = read(&mut bench, stranger, 4096);
@@ -61,21 +61,67 @@ fn each_host_is_shown_what_it_may_use_whatever_the_size_of_its_reads() {
     assert_eq!(code(beyond), status_code(Status::INVALID_FIELD));
 }
 
+/// Returns the addresses that a host is shown of a listener's number.
+fn addresses(bench: &mut Bench, admin: ConnectionId, port: u16) -> Vec<String> {
+    let (_, entries) = read(bench, admin, 4096);
+    let of = entries[1..].iter().filter(|entry| entry.portid.get() == port);
+    of.map(|entry| format!("{} {}", text(&entry.traddr), text(&entry.trsvcid))).collect()
+}
+
 #[test]
-fn a_listener_on_all_addresses_is_shown_where_the_host_reached_it() {
+fn hosts_see_the_machines_addresses_and_are_told_of_those_that_come_and_go() {
     let mut bench = Bench::new();
-    let any = ListenerSpec { traddr: "0.0.0.0".to_owned(), ..listener(ListenerId(3), false) };
+    let any =
+        ListenerSpec { address: "0.0.0.0:4421".parse().unwrap(), ..listener(ListenerId(3), false) };
     bench.service.add_listener(bench.now, any).unwrap();
-    let admin = bench.discovery(0, STRANGER);
-    let addresses = |bench: &mut Bench| -> Vec<String> {
-        let (_, entries) = read(bench, admin, 4096);
-        entries[1..].iter().map(|e| text(&e.traddr).to_owned()).collect()
-    };
-    assert_eq!(addresses(&mut bench), ["127.0.0.1", "0.0.0.0"]);
-    bench.service.local_address(admin, "10.1.2.3");
-    assert_eq!(addresses(&mut bench), ["127.0.0.1", "10.1.2.3"]);
-    bench.service.local_address(admin, "fe80::1");
-    assert_eq!(addresses(&mut bench), ["127.0.0.1", "0.0.0.0"], "of another family");
+    let [remote, here] = ["10.0.0.1:8009", "127.0.0.1:8009"].map(|reached| {
+        let admin = bench.discovery(60_000, STRANGER);
+        bench.service.local_address(admin, reached.parse().unwrap());
+        bench.ok(admin, &set_feature(0x0b, 1 << 31));
+        admin
+    });
+    assert_eq!(addresses(&mut bench, remote, 3), ["10.0.0.1 4421"]);
+    assert_eq!(addresses(&mut bench, here, 3), ["127.0.0.1 4421"]);
+    type Row<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str], &'a [ConnectionId]);
+    let one = &["10.0.0.1", "127.0.0.1"][..];
+    let two = &["127.0.0.1", "10.0.0.2", "::1", "10.0.0.1"][..];
+    let rows: [Row<'_>; 5] = [
+        (one, &["10.0.0.1"], &["127.0.0.1", "10.0.0.1"], &[here]),
+        (two, &["10.0.0.1", "10.0.0.2"], &["127.0.0.1", "10.0.0.1", "10.0.0.2"], &[remote, here]),
+        (
+            &["10.0.0.2", "127.0.0.1", "10.0.0.1", "127.0.0.7", "::1"],
+            &["10.0.0.1", "10.0.0.2"],
+            &["127.0.0.1", "10.0.0.1", "10.0.0.2", "127.0.0.7"],
+            &[here],
+        ),
+        (one, &["10.0.0.1"], &["127.0.0.1", "10.0.0.1"], &[remote, here]),
+        (one, &["10.0.0.1"], &["127.0.0.1", "10.0.0.1"], &[]),
+    ];
+    for (machine, shown_remote, shown_here, told) in rows {
+        for admin in [remote, here] {
+            bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 7));
+        }
+        bench.actions();
+        let before = bench.service.generation();
+        let of = |ip: &&str| MachineAddress { address: ip.parse().unwrap(), interface: 0 };
+        bench.service.set_addresses(machine.iter().map(of).collect());
+        assert_eq!(bench.service.generation() > before, !told.is_empty(), "{machine:?}");
+        let completed: Vec<ConnectionId> = bench
+            .actions()
+            .iter()
+            .map(|action| match action {
+                Action::Complete { connection, cid: 7, result: 0x70_f002, .. } => *connection,
+                other => panic!("{machine:?}: {other:?}"),
+            })
+            .collect();
+        assert_eq!(completed, told, "{machine:?}");
+        for (admin, shown) in [(remote, shown_remote), (here, shown_here)] {
+            let shown: Vec<String> = shown.iter().map(|ip| format!("{ip} 4421")).collect();
+            assert_eq!(addresses(&mut bench, admin, 3), shown, "{machine:?}");
+            assert_eq!(addresses(&mut bench, admin, 1), ["192.0.2.1 4420"], "it names its own");
+            bench.ok(admin, &log(0x70, 1024, 0, false));
+        }
+    }
 }
 
 #[test]
@@ -147,7 +193,7 @@ fn a_discovery_controller_has_nothing_of_an_io_controller() {
 fn a_listener_serves_and_shows_the_subsystems_of_its_list_alone() {
     let mut bench = Bench::new();
     let some = ListenerSpec {
-        trsvcid: "4421".to_owned(),
+        address: "192.0.2.1:4421".parse().unwrap(),
         subsystems: Some(vec![OTHER.to_owned()]),
         ..listener(ListenerId(7), false)
     };
@@ -169,8 +215,7 @@ fn a_record_tells_its_listener_and_the_subsystem_itself_comes_first() {
     let mut bench = Bench::new();
     let v6 = ListenerSpec {
         transport: TransportType::Rdma,
-        family: AddressFamily::Ipv6,
-        traddr: "::".to_owned(),
+        address: "[2001:db8::1]:4422".parse().unwrap(),
         ..listener(ListenerId(7), false)
     };
     bench.service.add_listener(bench.now, v6).unwrap();
@@ -181,11 +226,8 @@ fn a_record_tells_its_listener_and_the_subsystem_itself_comes_first() {
     assert_eq!(entries[0].eflags.get(), 0b11, "EFLAGS");
     assert!(entries[1..].iter().all(|entry| entry.eflags.get() == 0));
     let of = |port: u16| entries[1..].iter().find(|e| e.portid.get() == port).unwrap();
-    assert_eq!((of(7).trtype, of(7).adrfam, text(&of(7).traddr)), (1, 2, "::"));
-    bench.service.local_address(admin, "fe80::1");
-    let (_, entries) = read(&mut bench, admin, 4096);
-    let reached = entries[1..].iter().find(|e| e.portid.get() == 7).unwrap();
-    assert_eq!(text(&reached.traddr), "fe80::1");
+    assert_eq!((of(7).trtype, of(7).adrfam), (1, 2));
+    assert_eq!((text(&of(7).traddr), text(&of(7).trsvcid)), ("2001:db8::1", "4422"));
 }
 
 #[test]

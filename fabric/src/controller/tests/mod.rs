@@ -19,6 +19,7 @@ mod users;
 mod walk;
 
 use core::time::Duration;
+use std::net::SocketAddr;
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
@@ -119,12 +120,13 @@ pub(super) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
 }
 
 pub(super) fn listener(id: ListenerId, discovery_only: bool) -> ListenerSpec {
+    let address = SocketAddr::from(([192, 0, 2, 1], if discovery_only { 8009 } else { 4420 }));
     ListenerSpec {
         id,
+        name: address.to_string(),
         transport: TransportType::Tcp,
-        traddr: "127.0.0.1".to_owned(),
-        family: AddressFamily::Ipv4,
-        trsvcid: if discovery_only { "8009" } else { "4420" }.to_owned(),
+        address,
+        advertise: None,
         discovery_only,
         subsystems: None,
         secure_channel: SecureChannel::Off,

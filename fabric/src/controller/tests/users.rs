@@ -53,7 +53,7 @@ fn a_host_that_did_not_shut_down_counts_until_it_is_back_or_its_time_is_over() {
     bench.pass(40 * SECOND);
     let seen = &bench.service.lost_hosts(bench.now)[0];
     assert_eq!((seen.path.host.as_str(), seen.path.subsystem.as_str()), (HOST, OTHER));
-    assert_eq!((seen.path.listener.as_str(), seen.restored), ("127.0.0.1:4420", false));
+    assert_eq!((seen.path.listener.as_str(), seen.restored), ("192.0.2.1:4420", false));
     assert_eq!(
         (bench.now.since(seen.since), seen.until.since(bench.now)),
         (40 * SECOND, 560 * SECOND)

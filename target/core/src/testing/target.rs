@@ -2,8 +2,8 @@
 
 use fabric::Nanos;
 use fabric::controller::{
-    AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
-    Readiness, SecureChannel, Service, ServiceConfig, SubsystemSpec, TransportType,
+    BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures, Readiness,
+    SecureChannel, Service, ServiceConfig, SubsystemSpec, TransportType,
 };
 use fabric::nvm::BlockFormat;
 
@@ -38,10 +38,10 @@ pub fn service(
 pub fn listener(id: ListenerId, transport: TransportType) -> ListenerSpec {
     ListenerSpec {
         id,
+        name: "127.0.0.1:4420".to_owned(),
         transport,
-        traddr: "127.0.0.1".to_owned(),
-        family: AddressFamily::Ipv4,
-        trsvcid: "4420".to_owned(),
+        address: ([127, 0, 0, 1], 4420).into(),
+        advertise: None,
         discovery_only: false,
         subsystems: None,
         secure_channel: SecureChannel::Off,

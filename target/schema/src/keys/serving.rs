@@ -20,8 +20,9 @@ pub const LISTENER: &[ConfigKey] = &[
         "address",
         Values::Address,
         "needed",
-        "`\"0.0.0.0:4420\"`, `\"[::]:4420\"`, `\"192.0.2.1:4420\"`. 4420 is NVMe's port, 8009 \
-         that of discovery.",
+        "`\"192.0.2.1:4420\"`; `\"0.0.0.0:4420\"`: all IPv4 addresses; `\"[::]:4420\"`: all IPv6 addresses, \
+         and no IPv4 one (for both, write two listeners); `\"[fe80::1%eth0]:4420\"`: a link-local address, \
+         with its interface. 4420 is NVMe's port, 8009 that of discovery.",
     ),
     key(
         "transport",
@@ -35,8 +36,9 @@ pub const LISTENER: &[ConfigKey] = &[
         "advertise",
         Values::Address,
         "`address`",
-        "The address that discovery hands out: for hosts behind address translation, or to name \
-         one address of a listener on all.",
+        "The address that discovery hands out to all hosts: for hosts behind address translation, or to \
+         name one address of a listener on all. Without it each host is shown those that it can reach \
+         ([operating](operating.md#addresses-in-discovery)).",
     )
     .option("ADDRESS", "The address that discovery hands out"),
     key(

@@ -189,6 +189,6 @@ fn clash(path: &Path, (one, writes): &Use, (other, also): &Use) -> Option<String
 
 /// Returns the listener that the address of `[pmem]` collides with.
 pub(crate) fn collision(pmem: &Pmem, listeners: &[Listener]) -> Option<Endpoint> {
-    let ours = Endpoint { transport: Transport::Rdma, address: pmem.address? };
+    let ours = Endpoint { transport: Transport::Rdma, address: pmem.address?.into() };
     listeners.iter().map(Listener::endpoint).find(|other| ours.collides_with(*other))
 }
