@@ -362,7 +362,8 @@ fn listener(id: u32) -> ListenerSpec {
 fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
     SubsystemSpec {
         nqn: nqn.to_owned(),
-        serial: "SG0001".to_owned(),
+        // The end of the NQN, as long as a serial number may be.
+        serial: nqn.get(nqn.len().saturating_sub(20)..).unwrap_or_default().to_owned(),
         model: "Fuzz".to_owned(),
         allow_any_host: any,
         hosts: vec![HOSTS.first().copied().unwrap_or_default().into()],

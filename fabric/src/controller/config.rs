@@ -129,6 +129,18 @@ pub enum ConfigError {
     /// The subsystem exists.
     #[error("there is a subsystem {0} already")]
     SubsystemExists(String),
+    /// Another subsystem has the serial number.
+    #[error(
+        "subsystems {other} and {nqn} would have the same serial number, {serial:?}: give each its own"
+    )]
+    DuplicateSerial {
+        /// The subsystem that is added.
+        nqn: String,
+        /// The subsystem that has it.
+        other: String,
+        /// The serial number.
+        serial: String,
+    },
     /// There is no such namespace.
     #[error("subsystem {nqn} has no namespace {nsid}")]
     NoNamespace {

@@ -18,11 +18,16 @@ impl Service {
     /// Adds a subsystem without namespaces.
     ///
     /// # Errors
-    /// The NQN, a host's NQN, serial or model number is not well formed; the subsystem exists.
+    /// The NQN, a host's NQN, serial or model number is not well formed; the subsystem exists, or
+    /// another one has the serial number.
     pub fn add_subsystem(&mut self, _now: Nanos, spec: SubsystemSpec) -> Result<(), ConfigError> {
         spec.check()?;
         if self.subsystems.contains_key(&spec.nqn) {
             return Err(ConfigError::SubsystemExists(spec.nqn));
+        }
+        if let Some(other) = self.subsystems.values().find(|s| s.spec.serial == spec.serial) {
+            let (nqn, other) = (spec.nqn, other.spec.nqn.clone());
+            return Err(ConfigError::DuplicateSerial { nqn, other, serial: spec.serial });
         }
         let nqn = spec.nqn.clone();
         let subsystem = Subsystem {

@@ -13,7 +13,7 @@ use super::fields::{At, Problems};
 use super::identity;
 use super::listener::{Listener, ParsedListener};
 use super::qos::Known;
-use super::subsystem::ParsedSubsystem;
+use super::subsystem::{ParsedSubsystem, Subsystem};
 use super::taken::{Taken, plain_path};
 use super::whole::Config;
 
@@ -44,6 +44,7 @@ pub(crate) fn across(
     problems: &Problems,
 ) {
     names(subsystems, problems);
+    serials(subsystems, problems);
     addresses(listeners, problems);
     channels(listeners, problems);
     if known == Known::File {
@@ -63,6 +64,32 @@ fn names(subsystems: &[ParsedSubsystem], problems: &Problems) {
         let remedy = "give each subsystem an NQN of its own";
         once.add(&parsed.subsystem.nqn, &parsed.nqn, "subsystem", remedy);
     }
+}
+
+/// Checks that no two subsystems have the same serial number: hosts name disks by it.
+fn serials(subsystems: &[ParsedSubsystem], problems: &Problems) {
+    let mut seen = BTreeMap::new();
+    for parsed in subsystems {
+        if let Some(message) = same_serial(&mut seen, &parsed.subsystem) {
+            let place = parsed.serial.as_ref().unwrap_or(&parsed.nqn);
+            problems.at(place, message, "give each subsystem its own, or leave `serial` out");
+        }
+    }
+}
+
+/// Notes a subsystem's serial number, which follows from the NQN where none is given, as far as the
+/// configuration tells. Says which subsystem in `seen` has the same; `None` where none has.
+fn same_serial<'a>(
+    seen: &mut BTreeMap<String, &'a str>,
+    subsystem: &'a Subsystem,
+) -> Option<String> {
+    let nqn = subsystem.nqn.as_str();
+    let serial = subsystem.serial.clone().unwrap_or_else(|| identity::derived_serial(nqn));
+    let message = seen.get(&serial).filter(|other| **other != nqn).map(|other| {
+        format!("subsystems {other} and {nqn} would have the same serial number, \"{serial}\"")
+    });
+    seen.entry(serial).or_insert(nqn);
+    message
 }
 
 fn addresses(listeners: &[ParsedListener], problems: &Problems) {
@@ -200,10 +227,17 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
 pub(crate) fn clash(config: &Config) -> Option<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     clash_of_listeners(config)
+        .or_else(|| clash_of_serials(config))
         .or_else(|| Taken::default().exchange([], namespaces))
         .or_else(|| super::pmem::wrong(config))
         .or_else(|| super::network::wrong(&config.network, &config.listeners))
         .or_else(|| super::qos::wrong(&config.qos, &config.subsystems, &config.target))
+}
+
+/// Says which two subsystems would have the same serial number; `None` where each has its own.
+pub(crate) fn clash_of_serials(config: &Config) -> Option<String> {
+    let mut seen = BTreeMap::new();
+    config.subsystems.iter().find_map(|subsystem| same_serial(&mut seen, subsystem))
 }
 
 /// Says which listeners contradict each other, or the address for regions of persistent memory.

@@ -37,7 +37,7 @@ use toml::de::DeTable;
 pub use address::{ListenAddress, NoAddress};
 pub(crate) use backend::MEMORY_MAX;
 pub use backend::{Backend, DeviceModel};
-pub(crate) use check::{clash, clash_of_listeners};
+pub(crate) use check::{clash, clash_of_listeners, clash_of_serials};
 pub use endpoint::{Endpoint, Transport};
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};

@@ -65,6 +65,7 @@ fn text(text: &Option<String>) -> Written {
 pub(crate) struct ParsedSubsystem {
     pub(crate) subsystem: Subsystem,
     pub(crate) nqn: At<()>,
+    pub(crate) serial: Option<At<()>>,
     pub(crate) hosts: List<String>,
     pub(crate) namespaces: Vec<ParsedNamespace>,
     /// Whether all namespaces of the subsystem could be read.
@@ -111,6 +112,7 @@ pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
         subsystem,
         whole: namespaces.len() == count,
         nqn: place,
+        serial: seen.place("serial"),
         hosts,
         namespaces,
     })

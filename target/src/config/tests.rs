@@ -153,6 +153,21 @@ fn errors_name_the_place_and_the_remedy() {
         ("[listener]\naddress = \"[::]:1\"".into(), (1, 2), "write [[listener]]"),
         ("[[subsystem]]\nnqn = \"disk\"".into(), (2, 7), "does not begin with \"nqn.\""),
         (format!("[[subsystem]]\nnqn = \"{DISCOVERY_NQN}\""), (2, 7), "discovery"),
+        (
+            "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\nserial = \"S\"\n\
+             [[subsystem]]\nnqn = \"nqn.2026-01.io.x:b\"\nserial = \"S\""
+                .into(),
+            (6, 10),
+            "subsystems nqn.2026-01.io.x:a and nqn.2026-01.io.x:b would have the same serial number",
+        ),
+        (
+            // The serial number that follows from the NQN of the other.
+            "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\nserial = \"a4ee351875d65f1fb69b\"\n\
+             [[subsystem]]\nnqn = \"nqn.2026-01.io.sluicegate:disk1\""
+                .into(),
+            (5, 7),
+            "nqn.2026-01.io.x:a and nqn.2026-01.io.sluicegate:disk1 would have the same serial",
+        ),
         (namespace("backend = \"null\""), (3, 1), "add size = \"4 GiB\""),
         (namespace("backend = \"disk\""), (4, 11), "\"null\", \"memory\", \"file\""),
         (namespace("backend = \"null\"\nsize = \"5000 B\""), (5, 8), "4096 or 8192"),
@@ -508,7 +523,7 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
 
 pub(crate) fn configs() -> impl Strategy<Value = Config> {
     let subsystem =
-        (namespaces(), any::<bool>(), "[!-~]{1,20}", proptest::option::of("[!-~]{1,40}"));
+        (namespaces(), any::<bool>(), "[!-~]{1,19}", proptest::option::of("[!-~]{1,40}"));
     let subsystems = proptest::collection::vec(subsystem, 0..3);
     let class = super::qos::tests::class();
     let listener = (1u16.., any::<bool>(), proptest::option::of(any::<u16>()), class);
@@ -571,7 +586,8 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
             };
             config.subsystems.push(Subsystem {
                 nqn: format!("nqn.2026-01.io.x:s{index}"),
-                serial: Some(serial),
+                // No two are the same.
+                serial: Some(format!("{serial}{index}")),
                 model,
                 allow_any_host: any_host,
                 hosts: vec![

@@ -55,8 +55,12 @@ impl InUse {
         let wanted: BTreeMap<&str, &Subsystem> =
             next.subsystems.iter().map(|subsystem| (subsystem.nqn.as_str(), subsystem)).collect();
         for subsystem in &mut present.subsystems {
-            let Some(wanted) = wanted.get(subsystem.nqn.as_str()) else { continue };
             let serial = self.serials.get(&subsystem.nqn).cloned();
+            let Some(wanted) = wanted.get(subsystem.nqn.as_str()) else {
+                // It goes, and `next` may give its serial number to another one.
+                subsystem.serial = subsystem.serial.take().or(serial);
+                continue;
+            };
             subsystem.serial = wanted.serial.as_ref().and(serial);
             let wanted: BTreeMap<Option<u32>, &Namespace> =
                 wanted.namespaces.iter().map(|namespace| (namespace.nsid, namespace)).collect();

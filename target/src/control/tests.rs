@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::test_engine::TestEngine;
 use super::*;
 use crate::config::tests::parse;
-use crate::config::{Backend, Config};
+use crate::config::{Backend, Config, derived_serial};
 use crate::engine::Availability;
 use crate::store::{Change, MemoryStore, Object, Store, StoreError};
 
@@ -232,6 +232,12 @@ fn refusals_say_what_is_there() {
         ("listener.remove", json!({"address": "127.0.0.1:1"}), "not_found", "127.0.0.1:4420"),
         ("subsystem.add", json!({"nqn": NQN}), "exists", "already"),
         ("subsystem.add", json!({"nqn": "disk"}), "invalid", "nqn."),
+        (
+            "subsystem.add",
+            json!({"nqn": "nqn.2026-01.io.x:s9", "serial": derived_serial(NQN)}),
+            "exists",
+            "subsystems nqn.2026-01.io.x:s0 and nqn.2026-01.io.x:s9 would have the same serial",
+        ),
         ("listener.add", json!({"address": "[fe80::1]:4421"}), "invalid", "[fe80::1%eth0]:4421"),
         (
             "host.remove",

@@ -32,6 +32,7 @@ impl From<ConfigError> for EngineError {
             | ConfigError::NoHost { .. }
             | ConfigError::NoListener(_) => Self::NotFound(text),
             ConfigError::SubsystemExists(_)
+            | ConfigError::DuplicateSerial { .. }
             | ConfigError::NamespaceExists { .. }
             | ConfigError::HostExists { .. }
             | ConfigError::ListenerExists(_) => Self::Exists(text),

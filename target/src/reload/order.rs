@@ -45,6 +45,7 @@ impl Steps {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place<'a> {
     Subsystem(&'a str),
+    Serial(&'a str),
     Namespace(&'a str, Option<u32>),
     Uuid(Uuid),
     Nguid([u8; 16]),
@@ -200,9 +201,10 @@ fn endpoint(change: &Change) -> Option<Endpoint> {
 fn places(change: &Change) -> Vec<Place<'_>> {
     match change {
         Change::AddSubsystem(subsystem, _) | Change::RemoveSubsystem(subsystem, _) => {
-            let Subsystem { nqn, namespaces, .. } = subsystem;
+            let Subsystem { nqn, serial, namespaces, .. } = subsystem;
             let inside = namespaces.iter().flat_map(|namespace| of_namespace(nqn, namespace));
-            std::iter::once(Place::Subsystem(nqn)).chain(inside).collect()
+            let serial = serial.as_deref().map(Place::Serial);
+            std::iter::once(Place::Subsystem(nqn)).chain(serial).chain(inside).collect()
         }
         Change::AddNamespace(nqn, namespace, _) | Change::RemoveNamespace(nqn, namespace, _) => {
             of_namespace(nqn, namespace)

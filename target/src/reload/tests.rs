@@ -83,11 +83,12 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
         })
     });
     let namespaces = proptest::collection::vec(namespace(), 0..4);
-    let serial = prop_oneof![4 => Just("A"), 1 => Just("B")];
+    // Mostly a number of its own, else one that another subsystem may have.
+    let serial = prop_oneof![4 => Just(None), 1 => (0u8..3).prop_map(Some)];
     (0u8..3, serial, any::<bool>(), hosts, namespaces).prop_map(
         |(n, serial, allow_any_host, hosts, namespaces)| Subsystem {
             nqn: format!("nqn.2026-01.io.x:s{n}"),
-            serial: Some(serial.into()),
+            serial: Some(format!("S{}", serial.unwrap_or(n))),
             model: None,
             allow_any_host,
             hosts: hosts
@@ -195,8 +196,12 @@ fn config() -> impl Strategy<Value = Config> {
             if config.subsystems.iter().any(|known| known.nqn == subsystem.nqn) {
                 continue;
             }
-            let bare = Subsystem { namespaces: Vec::new(), ..subsystem.clone() };
-            config.subsystems.push(bare);
+            let mut next = config.clone();
+            next.subsystems.push(Subsystem { namespaces: Vec::new(), ..subsystem.clone() });
+            if !fits(&next) {
+                continue;
+            }
+            config = next;
             for namespace in subsystem.namespaces {
                 let mut next = config.clone();
                 let namespaces = &mut next.subsystems.last_mut().unwrap().namespaces;
@@ -302,20 +307,21 @@ fn take_place(removals: &[Change], regions: &[RegionConfig]) -> bool {
 /// Says whether an addition could not have been made on top of what there was.
 fn waits(changes: &[Change], addition: &Change) -> bool {
     let ids = |change: &Change| -> Vec<String> {
-        let namespaces = match change {
-            Change::AddSubsystem(s, _) | Change::RemoveSubsystem(s, _) => s.namespaces.clone(),
-            Change::AddNamespace(_, n, _) | Change::RemoveNamespace(_, n, _) => vec![n.clone()],
-            _ => Vec::new(),
+        let (serial, namespaces) = match change {
+            Change::AddSubsystem(s, _) | Change::RemoveSubsystem(s, _) => {
+                (s.serial.clone(), s.namespaces.clone())
+            }
+            Change::AddNamespace(_, n, _) | Change::RemoveNamespace(_, n, _) => {
+                (None, vec![n.clone()])
+            }
+            _ => (None, Vec::new()),
         };
-        namespaces
-            .iter()
-            .flat_map(|n| {
-                let path = n.backend.path().map(|path| path.display().to_string());
-                let path = path.unwrap_or_default();
-                [n.uuid.unwrap().to_string(), path]
-            })
-            .filter(|id| !id.is_empty())
-            .collect()
+        let ids = namespaces.iter().flat_map(|n| {
+            let path = n.backend.path().map(|path| path.display().to_string());
+            let path = path.unwrap_or_default();
+            [n.uuid.unwrap().to_string(), path]
+        });
+        serial.into_iter().chain(ids).filter(|id| !id.is_empty()).collect()
     };
     let wanted = ids(addition);
     let removals = changes.iter().filter(|change| change.is_removal());
@@ -455,6 +461,22 @@ fn changes_of_regions_are_told_in_words() {
         said(&large, &region("m", "path = \"/a\"")),
         ["regions change: m is removed and added again with another path, size"]
     );
+}
+
+#[test]
+fn serial_numbers_change_hands() {
+    let of = |a: &str, b: &str| {
+        let subsystem = |name: &str, serial: &str| {
+            format!("[[subsystem]]\nnqn = \"nqn.2026-01.io.x:{name}\"\nserial = \"{serial}\"\n")
+        };
+        parse(&(subsystem("a", a) + &subsystem("b", b)))
+    };
+    for (from, to) in [(("1", "2"), ("2", "1")), (("1", "2"), ("3", "1"))] {
+        let (from, to) = (of(from.0, from.1), of(to.0, to.1));
+        let engine = engine(&from);
+        run(&engine, &plan(&from, &to)).unwrap();
+        assert_eq!(sorted(&engine.config.lock().unwrap()), sorted(&to));
+    }
 }
 
 /// Checks that a file goes from a region to a namespace and back, and that it is not made again.

@@ -6,8 +6,8 @@ use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::pmem::shared_with_regions;
 use crate::config::{
-    AllowedHost, Config, Namespace, Network, Qos, QosConfig, Subsystem, derived_nguid,
-    derived_serial, derived_uuid, entry, render_subsystem, table,
+    AllowedHost, Config, Namespace, Network, Qos, QosConfig, Subsystem, clash_of_serials,
+    derived_nguid, derived_serial, derived_uuid, entry, render_subsystem, table,
 };
 use crate::objects::{Group, Listed, put};
 
@@ -109,7 +109,8 @@ impl ObjectId {
             Self::Listed(kind, _) => kind.kept().and_then(|kept| (kept.wrong)(config)),
             // The meaning of a session's name may change with the subsystem.
             Self::Subsystem(nqn) => {
-                QosConfig::wrong(config).or_else(|| shared_with_regions(config, nqn, None))
+                let wrong = clash_of_serials(config).or_else(|| QosConfig::wrong(config));
+                wrong.or_else(|| shared_with_regions(config, nqn, None))
             }
             Self::Qos => QosConfig::wrong(config),
             Self::Namespace(nqn, nsid) => shared_with_regions(config, nqn, Some(*nsid)),

@@ -331,6 +331,10 @@ fn an_impossible_configuration_is_refused_and_changes_nothing() {
         let spec = SubsystemSpec { serial, ..subsystem("nqn.text", true) };
         assert!(matches!(s.add_subsystem(now, spec), Err(ConfigError::Text { .. })));
     }
+    let serial = subsystem(SUBSYSTEM, true).serial;
+    let same = SubsystemSpec { serial, ..subsystem("nqn.same", true) };
+    let same = s.add_subsystem(now, same).unwrap_err().to_string();
+    assert!(same.contains(SUBSYSTEM) && same.contains("nqn.same"), "{same}");
     assert_eq!(
         s.add_subsystem(now, subsystem(DISCOVERY_NQN, true)),
         Err(ConfigError::DiscoveryNqn)

@@ -112,7 +112,8 @@ pub(super) fn namespace(tag: u8) -> Namespace {
 pub(super) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
     SubsystemSpec {
         nqn: nqn.to_owned(),
-        serial: "SG0001".to_owned(),
+        // The end of the NQN, as long as a serial number may be.
+        serial: nqn[nqn.len().saturating_sub(20)..].to_owned(),
         model: "Test".to_owned(),
         allow_any_host: any,
         hosts: vec![HOST.into()],

@@ -39,7 +39,7 @@ fn check_controller(bench: &Bench, id: u16) {
     assert_ne!(u32_at(page, 536) & 0b11, 0, "sgls");
     assert_eq!(page[77], 8, "mdts: 1 MiB");
     assert_eq!(&page[768..768 + SUBSYSTEM.len()], SUBSYSTEM.as_bytes());
-    assert_eq!(&page[4..12], b"SG0001  ");
+    assert_eq!(&page[4..24], SUBSYSTEM.as_bytes(), "the serial number");
     let (groups, most) = (u32_at(page, 348), u32_at(page, 344));
     assert!(groups > 0 && groups <= most, "ANA groups");
     assert!(page[342] > 0, "anatt");

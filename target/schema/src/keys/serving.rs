@@ -100,7 +100,7 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
         "serial",
         Values::Other("1 to 20 printable ASCII characters"),
         "chosen by the daemon",
-        "With `state` random and kept there, without it derived from `nqn`.",
+        "With `state` random and kept there, without it derived from `nqn`. Each subsystem has its own.",
     )
     .option("", "Serial number, up to 20 characters; the daemon chooses one where not given")
     .shape(Shape::Text),
