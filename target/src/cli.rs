@@ -129,6 +129,10 @@ pub fn summary(config: &Config) -> String {
         target.cores,
         format_size(target.io_memory)
     )];
+    if target.require_authentication {
+        lines.push("  all hosts must authenticate".into());
+    }
+    let must = |required: bool| if required { ", authentication required" } else { "" };
     let state = target.state.as_ref().map(|path| path.display().to_string());
     lines.push(format!(
         "  live changes: {}",
@@ -151,7 +155,8 @@ pub fn summary(config: &Config) -> String {
             SecureChannel::Allowed => ", TLS allowed",
             SecureChannel::Required => ", TLS required",
         };
-        lines.push(format!("  listener {}{what}{tls}{class}", listener.endpoint()));
+        let must = must(listener.require_authentication);
+        lines.push(format!("  listener {}{what}{tls}{must}{class}", listener.endpoint()));
     }
     for subsystem in &config.subsystems {
         let who = match (subsystem.allow_any_host, subsystem.hosts.len()) {
@@ -160,7 +165,8 @@ pub fn summary(config: &Config) -> String {
             (false, 1) => "1 host".into(),
             (false, count) => format!("{count} hosts"),
         };
-        lines.push(format!("  subsystem {}, {who}", subsystem.nqn));
+        let must = must(subsystem.require_authentication);
+        lines.push(format!("  subsystem {}, {who}{must}", subsystem.nqn));
         lines.extend(subsystem.namespaces.iter().map(namespace));
     }
     if !config.pmem.regions.is_empty() {
@@ -279,6 +285,20 @@ mod tests {
         std::fs::write(&file, format!("{pmem}{regions}")).unwrap();
         let (_, out, _) = checked(&file, true);
         assert!(out.contains("connect to 10.0.0.1:4430, 500 I/Os per second\n"), "{out}");
+        let required = "require_authentication = true\n";
+        let text = format!(
+            "[target]\n{required}[[listener]]\naddress = \"10.0.0.1:4420\"\n{required}\
+             [[subsystem]]\nnqn = \"nqn.2026-01.io.x:s\"\n{required}"
+        );
+        std::fs::write(&file, text).unwrap();
+        let (_, out, _) = checked(&file, true);
+        for line in [
+            "  all hosts must authenticate\n",
+            "  listener 10.0.0.1:4420, authentication required\n",
+            "  subsystem nqn.2026-01.io.x:s, no host allowed yet, authentication required\n",
+        ] {
+            assert!(out.contains(line), "{out}");
+        }
         std::fs::write(&file, "[target]\ncoers = [0]\n").unwrap();
         let (status, out, errors) = checked(&file, true);
         assert_eq!((status, out.as_str()), (1, ""));
@@ -321,6 +341,10 @@ mod tests {
             "{errors}"
         );
         assert_eq!(checked(&file, true).2, "", "the keys of another machine are not here");
+        let text = text.replace(":0\"", ":41987\"").replace(host, "nqn.2026-01.io.x:other");
+        std::fs::write(&file, text).unwrap();
+        let (status, _, errors) = checked(&file, false);
+        assert!(status == VALID && errors.contains("no subsystem allows it"), "{errors}");
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub trait Engine: Send + Sync {
     /// Sets whether any host may connect to a subsystem. With `false`, connections of hosts that
     /// are not allowed end.
     fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result<(), EngineError>;
+    /// Sets whether hosts of a subsystem must authenticate, on queues that connect from now on.
+    fn set_require_authentication(&self, nqn: &str, required: bool) -> Result<(), EngineError>;
     /// Sets the class of a listener's connections, present ones included.
     fn set_listener_class(
         &self,

@@ -94,14 +94,23 @@ pub(crate) fn read(folder: Option<&Path>) -> Result<HostKeys, HostKeysError> {
     Ok(keys)
 }
 
+/// Checks that the folder can be read, without a look into its files.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn check_folder(folder: &Path) -> Result<(), HostKeysError> {
+    fs::read_dir(folder).map(drop).map_err(unread(folder))
+}
+
+fn unread(path: &Path) -> impl FnOnce(std::io::Error) -> HostKeysError {
+    let path = path.to_owned();
+    move |error| {
+        let why = access::explain(&error, &path);
+        HostKeysError::Unreadable { path, why }
+    }
+}
+
 fn read_folder(folder: &Path, check: bool, keys: &mut HostKeys) -> Result<(), HostKeysError> {
-    let unread = |path: &Path| {
-        let path = path.to_owned();
-        move |error: std::io::Error| {
-            let why = access::explain(&error, &path);
-            HostKeysError::Unreadable { path, why }
-        }
-    };
     let entries = fs::read_dir(folder).map_err(unread(folder))?;
     let mut paths = Vec::new();
     for entry in entries {
@@ -235,5 +244,8 @@ mod tests {
         write(folder.path(), "b.key", 0o600, &host);
         assert!(read_one(folder.path()).unwrap_err().to_string().contains("another file"));
         assert!(read(Some(Path::new("/nonexistent/keys"))).is_err());
+        let error = check_folder(Path::new("/nonexistent/keys")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read /nonexistent/keys: "), "{error}");
+        check_folder(folder.path()).unwrap();
     }
 }

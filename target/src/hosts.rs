@@ -257,6 +257,10 @@ fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
         Refusal::AddressNotAllowed => {
             return format!("; those from which it may: sluice host list {subsystem}");
         }
+        Refusal::Unauthenticated if host.starts_with("nqn.") => {
+            let host = shell_word(host);
+            return format!("; to give it a secret: sluice host key set {host} FILE");
+        }
         Refusal::HostNotAllowed => {}
         _ => return String::new(),
     }
@@ -386,6 +390,9 @@ mod tests {
         assert!(words("nqn.$(reboot);'x'").ends_with(r"'nqn.$(reboot);'\''x'\'''"));
         assert!(words("").ends_with("sluice host any nqn.2026-01.io:s on"));
         assert_eq!(remedy(ordinary, "nqn.s", Refusal::NoSubsystem), "");
+        let secret = remedy("nqn.$x", "nqn.s", Refusal::Unauthenticated);
+        assert!(secret.ends_with("sluice host key set 'nqn.$x' FILE"), "{secret}");
+        assert_eq!(remedy("", "nqn.s", Refusal::Unauthenticated), "");
     }
 
     proptest! {

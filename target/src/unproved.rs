@@ -1,6 +1,7 @@
 //! Hosts whose TLS keys prove nothing: a subsystem of theirs is served without TLS, too, where a host
 //! without a secret is believed what it says. Where keys are in a keyring of the kernel, it is not known
-//! which hosts have some: one warning stands for them all.
+//! which hosts have some: one warning stands for them all. Beside them, hosts with secrets or TLS keys
+//! that no subsystem allows: most often their NQN is mistyped.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,6 +9,7 @@ use std::fmt;
 use fabric::controller::SecureChannel;
 
 use crate::config::{Config, Listener, Subsystem, Transport};
+use crate::engine::SubsystemState;
 use crate::host_keys::HostKeys;
 use crate::tls;
 use crate::words::list;
@@ -15,7 +17,7 @@ use crate::words::list;
 /// The most hosts that one list of warnings names.
 const LINES: usize = 10;
 
-/// Where TLS keys prove nothing.
+/// Where secrets and TLS keys prove nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unproved {
     /// Those of hosts whose keys are in a keyring alone.
@@ -34,6 +36,8 @@ pub(crate) enum Unproved {
         /// The listeners without TLS.
         listeners: Vec<String>,
     },
+    /// Those of a host that no subsystem allows, by its NQN.
+    Unallowed(String),
 }
 
 impl fmt::Display for Unproved {
@@ -53,18 +57,60 @@ impl fmt::Display for Unproved {
                  no listener without TLS",
                 list(listeners)
             ),
+            Self::Unallowed(host) => write!(
+                f,
+                "host {host} has a secret or a TLS key, and no subsystem allows it: correct its NQN, \
+                 allow it (sluice host add SUBSYSTEM {host}), or remove what it has (sluice host key \
+                 remove {host})"
+            ),
         }
     }
 }
 
-/// Finds where TLS keys prove nothing: those of a keyring first, then those of hosts' files.
+/// Finds where secrets and TLS keys prove nothing: those of a keyring first, then those of hosts' files.
 pub(crate) fn find(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
+    let subsystems = &config.subsystems;
+    let allowed = Allowed {
+        any: subsystems.iter().any(|subsystem| subsystem.allow_any_host),
+        hosts: subsystems.iter().flat_map(|s| &s.hosts).map(|host| host.nqn.as_str()).collect(),
+    };
     let mut found = hosts(config, keys);
     found.extend(keyring(config));
+    found.extend(unallowed(keys, &allowed));
     found
 }
 
-/// Writes the warnings of a start about TLS keys: whether the keyring can be used, too.
+/// The hosts that the subsystems allow together.
+#[derive(Debug)]
+pub(crate) struct Allowed<'a> {
+    /// Whether a subsystem allows any host.
+    any: bool,
+    /// The NQNs of the hosts that subsystems allow by name.
+    hosts: BTreeSet<&'a str>,
+}
+
+impl<'a> Allowed<'a> {
+    /// Returns those of the present subsystems.
+    pub(crate) fn by(subsystems: &'a [SubsystemState]) -> Self {
+        Self {
+            any: subsystems.iter().any(|subsystem| subsystem.allow_any_host),
+            hosts: subsystems.iter().flat_map(|s| &s.hosts).map(String::as_str).collect(),
+        }
+    }
+
+    /// Says whether a host is among them.
+    pub(crate) fn has(&self, host: &str) -> bool {
+        self.any || self.hosts.contains(host)
+    }
+}
+
+/// Finds the hosts with secrets or TLS keys that no subsystem allows.
+pub(crate) fn unallowed(keys: &HostKeys, allowed: &Allowed<'_>) -> Vec<Unproved> {
+    let hosts = keys.keys().filter(|host| !allowed.has(host));
+    hosts.cloned().map(Unproved::Unallowed).collect()
+}
+
+/// Writes the warnings of a start about secrets and TLS keys: whether the keyring can be used, too.
 pub(crate) fn at_start(config: &Config, keys: &HostKeys) -> Vec<String> {
     let mut warnings = lines(&find(config, keys));
     warnings.extend(config.target.keyring.as_deref().and_then(tls::keyring_doubt));
@@ -78,7 +124,11 @@ fn hosts(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
     };
     let mut found = BTreeSet::new();
     for subsystem in &config.subsystems {
-        let open = config.listeners.iter().filter(|listener| lets_in(listener, subsystem));
+        let required = config.target.require_authentication || subsystem.require_authentication;
+        let open = |listener: &&Listener| {
+            !required && !listener.require_authentication && lets_in(listener, subsystem)
+        };
+        let open = config.listeners.iter().filter(open);
         let listeners: Vec<String> = open.map(|open| open.endpoint().to_string()).collect();
         if listeners.is_empty() {
             continue;
@@ -96,8 +146,12 @@ fn hosts(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
 /// Finds the listeners where the keys of a keyring of the kernel prove nothing.
 fn keyring(config: &Config) -> Option<Unproved> {
     let name = config.target.keyring.clone()?;
+    let subsystems = &config.subsystems;
+    let all = !subsystems.is_empty() && subsystems.iter().all(|s| s.require_authentication);
+    let required = config.target.require_authentication || all;
     let open = |listener: &&Listener| {
         let must = listener.transport == Transport::Tcp && listener.tls == SecureChannel::Required;
+        let must = must || required || listener.require_authentication;
         !must && !listener.discovery_only
     };
     let open = config.listeners.iter().filter(open);
@@ -118,7 +172,7 @@ pub(crate) fn lines<'a>(found: impl IntoIterator<Item = &'a Unproved>) -> Vec<St
     let mut lines: Vec<String> = found.by_ref().take(LINES).map(Unproved::to_string).collect();
     let rest = found.count();
     if rest > 0 {
-        lines.push(format!("the same holds for {rest} more hosts with TLS keys and no secret"));
+        lines.push(format!("warnings about the keys of {rest} more hosts are left out"));
     }
     lines
 }
@@ -160,6 +214,7 @@ mod tests {
             ("discovery_only = true", false),
             ("subsystems = [\"nqn.2026-01.io.x:other\"]", false),
             ("subsystems = [\"nqn.2026-01.io.x:s\"]", true),
+            ("require_authentication = true", false),
         ];
         let hosts = [
             ("hosts = [\"nqn.2026-01.io.x:h0\"]", true),
@@ -176,7 +231,10 @@ mod tests {
                 );
                 let config = parse(&text).unwrap();
                 for (key, secret) in [(true, false), (true, true), (false, true)] {
-                    let found = find(&config, &keys(1, key, secret));
+                    let found = find(&config, &keys(1, key, secret)).into_iter();
+                    let (unallowed, found): (Vec<_>, Vec<_>) =
+                        found.partition(|one| matches!(one, Unproved::Unallowed(_)));
+                    assert_eq!(unallowed.len(), usize::from(!gets_in), "{text}");
                     let expected = open && gets_in && key && !secret;
                     assert_eq!(found.len(), usize::from(expected), "{text} {key} {secret}");
                     for line in lines(&found) {
@@ -197,6 +255,7 @@ mod tests {
             ("tls = \"required\"", false),
             ("transport = \"rdma\"", true),
             ("discovery_only = true", false),
+            ("require_authentication = true", false),
         ] {
             let text = format!("[[listener]]\naddress = \"10.0.0.1:4420\"\n{listener}\n");
             let said = |text: &str| lines(&find(&parse(text).unwrap(), &HostKeys::default()));
@@ -206,6 +265,36 @@ mod tests {
             let names = |said: &String| said.contains(".nvme") && said.contains("10.0.0.1:4420)");
             assert!(said.iter().all(names));
         }
+        for required in [
+            "require_authentication = true\n[[listener]]\naddress = \"10.0.0.1:4420\"\n",
+            "[[listener]]\naddress = \"10.0.0.1:4420\"\n\
+             [[subsystem]]\nnqn = \"nqn.2026-01.io.x:s\"\nrequire_authentication = true\n",
+        ] {
+            let text = format!("[target]\nkeyring = \".nvme\"\n{required}");
+            assert_eq!(find(&parse(&text).unwrap(), &HostKeys::default()), BTreeSet::new());
+        }
+    }
+
+    #[test]
+    fn a_host_with_a_secret_that_no_subsystem_allows_is_named_with_the_remedies() {
+        let said = |rest: &str| {
+            let text = format!(
+                "[[subsystem]]\nnqn = \"{OWN}\"\nhosts = [\"nqn.2026-01.io.x:h0\"]\n{rest}"
+            );
+            lines(&find(&parse(&text).unwrap(), &keys(2, false, true)))
+        };
+        let seen = said("");
+        let [line] = &seen[..] else { panic!("{seen:?}") };
+        for part in [
+            "host nqn.2026-01.io.x:h1 has a secret",
+            "sluice host add SUBSYSTEM nqn.2026-01.io.x:h1",
+            "sluice host key remove nqn.2026-01.io.x:h1",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert_eq!(said("allow_any_host = true\n"), [""; 0]);
+        let other = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:t\"\nallow_any_host = true\n";
+        assert_eq!(said(other), [""; 0], "one subsystem is enough");
     }
 
     #[test]

@@ -98,6 +98,7 @@ impl Bench {
             discovery_only: false,
             subsystems: None,
             secure_channel: SecureChannel::Allowed,
+            require_authentication: false,
         };
         service.add_listener(now, listener).expect("a listener");
         let subsystem = SubsystemSpec {
@@ -106,6 +107,7 @@ impl Bench {
             model: "Fuzz".to_owned(),
             allow_any_host: true,
             hosts: Vec::new(),
+            require_authentication: false,
         };
         service.add_subsystem(now, subsystem).expect("a subsystem");
         let pairs = vec![SecretPair { host: secret(1), controller: Some(secret(2)) }];

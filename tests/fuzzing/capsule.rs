@@ -356,6 +356,7 @@ fn listener(id: u32) -> ListenerSpec {
         discovery_only: id == 1,
         subsystems: None,
         secure_channel: SecureChannel::Off,
+        require_authentication: false,
     }
 }
 
@@ -367,6 +368,7 @@ fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
         model: "Fuzz".to_owned(),
         allow_any_host: any,
         hosts: vec![HOSTS.first().copied().unwrap_or_default().into()],
+        require_authentication: false,
     }
 }
 

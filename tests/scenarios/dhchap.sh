@@ -33,6 +33,33 @@ step "a host that has no secret needs none"
 expect "connect" nvme connect -t $TRANSPORT -a $TARGET_IP -s 4420 -n $T1 -q $OTHER_NQN -I $OTHER_ID
 disconnect $T1
 
+step "a subsystem that requires authentication refuses it"
+sed -i "s|^nqn = \"$T1\"|&\nrequire_authentication = true|" $CONFIG
+reload
+quickly "a host without a secret" nvme connect -t $TRANSPORT -a $TARGET_IP -s 4420 -n $T1 -q $OTHER_NQN -I $OTHER_ID
+contains "the log" "$(cat /run/sluiced-1.log)" "authentication is required.*sluice host key set $OTHER_NQN"
+contains "the hosts" "$(sluice host list)" "$HOST_NQN .*secret"
+
+step "discovery requires authentication where its listener does"
+expect "listener add" sluice listener add $TARGET_IP:4421 --transport $TRANSPORT --discovery-only --require-authentication
+quickly "discovery without a secret" nvme discover -t $TRANSPORT -a $TARGET_IP -s 4421 -q $OTHER_NQN -I $OTHER_ID
+DISCOVERY=nqn.2014-08.org.nvmexpress.discovery
+# Older versions of nvme-cli pass no secret to discovery controllers.
+echo "transport=$TRANSPORT,traddr=$TARGET_IP,trsvcid=4421,nqn=$DISCOVERY,hostnqn=$HOST_NQN,hostid=$HOST_ID,dhchap_secret=$own" \
+    >/dev/nvme-fabrics
+eventually 5 controller_live $DISCOVERY || fail "no discovery controller: $(dmesg | tail -5)"
+contains "connections" "$(sluice --json connections)" '"authenticated": *true'
+expect "disconnect-all" nvme disconnect-all
+eventually 10 no_controller $DISCOVERY || fail "the discovery controller stays"
+
+step "a secret that would have no effect is not stored"
+stranger=nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-000000000003
+refuse "a host that nobody allows" sluice host key set --folder $KEYS $stranger - <<<"$own"
+refuse "another folder" sluice host key set --folder /tmp/keys $HOST_NQN - <<<"$own"
+contains "what would be right" "$(sluice host key set --folder /tmp/keys $HOST_NQN - <<<"$own" 2>&1 || true)" "folder $KEYS"
+same "the files" "$(ls $KEYS)" host.key
+contains "host key list" "$(sluice host key list)" "$HOST_NQN +yes +yes"
+
 for hash in sha256 sha384 sha512; do
     for group in null ffdhe2048 ffdhe3072 ffdhe4096 ffdhe6144 ffdhe8192; do
         step "$hash $group"

@@ -13,6 +13,8 @@ pub(crate) const NO_DAEMON: &str = "no_daemon";
 pub(crate) const PERMISSION: &str = "permission";
 /// The daemon refuses a value.
 pub(crate) const INVALID: &str = "invalid";
+/// A change would hurt hosts or data, or a key would count for nothing.
+pub(crate) const REFUSED: &str = "refused";
 /// The daemon is older than this program.
 pub(crate) const UNKNOWN_METHOD: &str = "unknown_method";
 /// The command line is wrong.
@@ -44,7 +46,7 @@ fn status(kind: &str) -> u8 {
         "not_found" => 3,
         "exists" => 4,
         INVALID => 5,
-        "refused" => 6,
+        REFUSED => 6,
         NO_DAEMON => 7,
         _ => 1,
     }

@@ -61,6 +61,8 @@ pub struct ServiceConfig {
     /// The time for which a host that did not shut its controller down counts as a user of its
     /// subsystem, since it may connect again; zero: such hosts are not remembered.
     pub reconnect_time: Duration,
+    /// Whether all hosts must authenticate, see [`super::Refusal::Unauthenticated`].
+    pub require_authentication: bool,
     /// Firmware revision, up to 8 ASCII characters.
     pub firmware: String,
 }
@@ -89,6 +91,7 @@ impl Default for ServiceConfig {
             weighted_round_robin: false,
             arbitration: 0x07,
             reconnect_time: Duration::ZERO,
+            require_authentication: false,
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -224,6 +227,8 @@ pub struct SubsystemSpec {
     pub allow_any_host: bool,
     /// The hosts that may connect.
     pub hosts: Vec<AllowedHost>,
+    /// Whether hosts of the subsystem must authenticate.
+    pub require_authentication: bool,
 }
 
 /// A listener's transport.
@@ -279,6 +284,8 @@ pub struct ListenerSpec {
     pub subsystems: Option<Vec<String>>,
     /// Whether connections are over TLS.
     pub secure_channel: SecureChannel,
+    /// Whether hosts that connect here must authenticate, also to the discovery controller.
+    pub require_authentication: bool,
 }
 
 impl ListenerSpec {

@@ -205,6 +205,22 @@ impl Service {
         Ok(())
     }
 
+    /// Sets whether hosts of a subsystem must authenticate. It holds for queues that connect from now
+    /// on; queues that are connected stay.
+    ///
+    /// # Errors
+    /// There is no such subsystem.
+    pub fn set_require_authentication(
+        &mut self,
+        nqn: &str,
+        required: bool,
+    ) -> Result<(), ConfigError> {
+        let subsystem = self.subsystems.get_mut(nqn);
+        let subsystem = subsystem.ok_or_else(|| ConfigError::NoSubsystem(nqn.to_owned()))?;
+        subsystem.spec.require_authentication = required;
+        Ok(())
+    }
+
     /// Adds a listener.
     ///
     /// # Errors

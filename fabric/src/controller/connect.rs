@@ -62,7 +62,8 @@ impl Service {
     /// - Connect Invalid Host: the host may not use the subsystem, or not from its address (a host
     ///   with an empty NQN may use what any host may use); or the TLS key of the connection is for
     ///   another host or subsystem, or there is none and the host has one; or the controller's admin
-    ///   queue is one on which the host has had a TLS key made;
+    ///   queue is one on which the host has had a TLS key made; or authentication is required, and the
+    ///   host has no secret and no TLS key in use;
     /// - Keep Alive Timeout Invalid: a discovery controller's is too long;
     /// - Connect Controller Busy, without DNR: there is no room for the controller or its queue, the
     ///   target is draining, or the host has failed to authenticate and has to wait.
@@ -136,20 +137,36 @@ impl Service {
         if let Some(refusal) = self.channels.refusal(request.connection, names, channel) {
             return Err(refusal);
         }
-        if discovery {
-            return Ok(());
-        }
-        let subsystem = self.subsystems.get(request.subsystem).ok_or(Refusal::NoSubsystem)?;
-        if !listener.serves(request.subsystem) {
-            return Err(Refusal::NotServedHere);
-        }
         let address = self.room.address(request.connection);
-        if let Some(refusal) = subsystem.refusal(request.host, address) {
-            return Err(refusal);
+        let mut required = self.requires_authentication(request.listener);
+        if !discovery {
+            let subsystem = self.subsystems.get(request.subsystem).ok_or(Refusal::NoSubsystem)?;
+            if !listener.serves(request.subsystem) {
+                return Err(Refusal::NotServedHere);
+            }
+            if let Some(refusal) = subsystem.refusal(request.host, address) {
+                return Err(refusal);
+            }
+            required |= subsystem.spec.require_authentication;
+        }
+        let over_tls = self.channels.names(request.connection).is_some();
+        if required && !over_tls && self.gate.secrets(request.host).is_none() {
+            return Err(Refusal::Unauthenticated);
+        }
+        if discovery && !required {
+            return Ok(());
         }
         let proved = self.channels.proves(request.connection);
         let waits = !proved && self.gate.must_wait(now, request.host, address);
         if waits { Err(Refusal::TooManyTries) } else { Ok(()) }
+    }
+
+    /// Says whether all hosts that connect through a listener must authenticate, also to the discovery
+    /// controller.
+    fn requires_authentication(&self, listener: ListenerId) -> bool {
+        let listener = self.listeners.get(&listener);
+        self.config.require_authentication
+            || listener.is_some_and(|spec| spec.require_authentication)
     }
 
     fn connect_admin(
@@ -173,7 +190,7 @@ impl Service {
             ControllerKind::Discovery => QueueKind::Discovery,
         };
         let connected = connected(&controller, request, kind);
-        let connected = self.gate_for(now, request.connection, address, connected);
+        let connected = self.gate_for(now, request, address, connected);
         if let Some(subsystem) = self.subsystems.get_mut(request.subsystem) {
             subsystem.controllers.insert(id);
         }
@@ -286,20 +303,24 @@ impl Service {
         let path = || path(self.listeners.get(&listener), request);
         self.users.connected(id, path, address);
         let address = self.room.address(request.connection);
-        let connected = self.gate_for(now, request.connection, address, connected);
+        let connected = self.gate_for(now, request, address, connected);
         self.attach(request.connection, id, qid);
         Ok(connected)
     }
 
-    /// Has a host prove itself on a queue that it has just connected, if it must.
+    /// Has a host prove itself on a queue that it has just connected, if it must. Discovery wants no
+    /// proof unless all hosts of the listener must authenticate.
     fn gate_for(
         &mut self,
         now: Nanos,
-        connection: ConnectionId,
+        request: &ConnectRequest<'_>,
         address: Option<IpAddr>,
         connected: Connected,
     ) -> Connected {
-        let authentication = connected.kind != QueueKind::Discovery
+        let connection = request.connection;
+        let guarded = connected.kind != QueueKind::Discovery
+            || self.requires_authentication(request.listener);
+        let authentication = guarded
             && !self.channels.proves(connection)
             && self.gate.connected(now, connection, &connected.shared, address);
         let required = if authentication { AUTHENTICATION_REQUIRED } else { 0 };

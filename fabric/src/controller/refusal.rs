@@ -67,6 +67,9 @@ pub enum Refusal {
     NoTls,
     /// The controller's admin queue is over TLS, and this one is not.
     OnlyWithTls,
+    /// Authentication is required by the target, the listener or the subsystem; the host has no
+    /// secret, and the connection is not over TLS.
+    Unauthenticated,
     /// The host has failed to prove itself at this address, and has to wait.
     TooManyTries,
     /// There are as many controllers as there can be.
@@ -162,6 +165,7 @@ impl Refusal {
             | Self::OtherTlsSubsystem
             | Self::NoTls
             | Self::OnlyWithTls
+            | Self::Unauthenticated
             | Self::TooManyTries => RefusalKind::Authentication,
             Self::NoListener | Self::NoSubsystem | Self::NotServedHere => RefusalKind::Subsystem,
             Self::TooManyControllers
@@ -217,6 +221,10 @@ impl Refusal {
             Self::OnlyWithTls => {
                 "the controller's admin queue is over TLS, and so must its I/O queues be"
             }
+            Self::Unauthenticated => {
+                "authentication is required (require_authentication), and the host has neither a \
+                 secret nor a TLS key in use on this connection"
+            }
             Self::TooManyTries => {
                 "the host has failed to prove itself from this address, and has to wait up to a minute"
             }
@@ -271,7 +279,8 @@ impl Refusal {
             | Self::AddressNotAllowed
             | Self::OtherTlsHost
             | Self::NoTls
-            | Self::OnlyWithTls => {
+            | Self::OnlyWithTls
+            | Self::Unauthenticated => {
                 (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::HostNqn.result())
             }
             Self::OtherTlsSubsystem => {

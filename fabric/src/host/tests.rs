@@ -100,6 +100,7 @@ impl Bench {
             model: "Test".to_owned(),
             allow_any_host: false,
             hosts: vec![HOST.into()],
+            require_authentication: false,
         };
         service.add_subsystem(now, subsystem).unwrap();
         service.add_namespace(now, SUBSYSTEM, namespace(1)).unwrap();
@@ -112,6 +113,7 @@ impl Bench {
             discovery_only: false,
             subsystems: None,
             secure_channel: SecureChannel::Off,
+            require_authentication: false,
         };
         service.add_listener(now, listener).unwrap();
         let host = Association::new(settings);

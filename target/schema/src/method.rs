@@ -159,7 +159,7 @@ methods! {
         "`address`";
     HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
         "`subsystem` (may be left out)",
-        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`); `lost`: the hosts that did not shut down and may come back (`host`, `listener`, `address`; `lost_seconds` since the connection broke, or with `restored` since the daemon's start; `left_seconds`)";
+        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`); `authentication`: one with what the daemon has in files for each host (`secret`, `tls_key`, `both`, `none`); `lost`: the hosts that did not shut down and may come back (`host`, `listener`, `address`; `lost_seconds` since the connection broke, or with `restored` since the daemon's start; `left_seconds`)";
     HostAdd "host.add" changes (params::Settings) -> answer::Changed<answer::HostName>,
         "`subsystem`, `host`, and as `[[subsystem.host]]`, without `nqn`; `force`",
         "`subsystem`, `host`";
@@ -172,6 +172,9 @@ methods! {
     HostAny "host.any" changes (params::HostAny) -> answer::Changed<answer::AnyHost>,
         "`subsystem`, `allow` (boolean), `force`",
         "`subsystem`, `allow_any_host`";
+    HostKeys "host.keys" shows (params::OfHost) -> answer::HostKeys,
+        "`host` (may be left out: all that have keys)",
+        "`folder`: the `host_keys` that the daemon reads (`null`: none); `unreadable`: why the files cannot be read now, left out where they can; `changes`: a line for each change that a reload would make; `hosts`: of each host `host`, `secret`, `controller_secret`, `tls_key` (booleans: whether the daemon has it, from files and systemd credentials), `allowed` (whether a subsystem allows it, or any host). No secret is ever shown";
     QosShow "qos.show" shows (params::Buckets) -> answer::Qos,
         "`buckets`, as in `statistics`",
         "The settings of `[qos]`, and `classes`, `sessions`, `devices`, `policies`: see below.";

@@ -181,6 +181,15 @@ params! {
         }
     }
 
+    /// The parameters of `host.keys`.
+    OfHost {
+        needed {}
+        optional {
+            /// The host's NQN; `None` means all hosts that have keys.
+            host: Option<String> = Values::Nqn;
+        }
+    }
+
     /// The parameters of `namespace.remove`.
     NamespaceRemove {
         needed {

@@ -32,6 +32,8 @@ pub struct Listener {
     pub class: Option<Class>,
     /// `tls`: whether connections are over TLS.
     pub tls: SecureChannel,
+    /// `require_authentication`: whether hosts must authenticate to connect here.
+    pub require_authentication: bool,
     /// `link`: the name of the link that the listener's connections share; `None` means the default
     /// one.
     pub link: Option<String>,
@@ -68,6 +70,7 @@ table! { Listener, LISTENER;
     "discovery_only" => field(discovery_only),
     "subsystems" => list(subsystems, values::subsystem_nqn),
     "tls" => field(tls),
+    "require_authentication" => field(require_authentication),
     "class" => field(class),
     "link" => read(link, reference, |link: &Option<String>| Written::same(link.clone())),
 }
@@ -92,6 +95,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
         discovery_only: false,
         subsystems: None,
         tls: SecureChannel::Off,
+        require_authentication: false,
         class: None,
         link: None,
     };

@@ -25,6 +25,8 @@ pub struct Subsystem {
     pub model: Option<String>,
     /// `allow_any_host`: whether any host may connect.
     pub allow_any_host: bool,
+    /// `require_authentication`: whether hosts must authenticate to connect.
+    pub require_authentication: bool,
     /// `hosts` and `[[subsystem.host]]`: the hosts that may connect.
     pub hosts: Vec<AllowedHost>,
     /// `[[subsystem.namespace]]`.
@@ -36,6 +38,7 @@ table! { Subsystem, SUBSYSTEM;
     "serial" => read(serial, |node| values::ascii(20)(node).map(Some), text),
     "model" => read(model, |node| values::ascii(40)(node).map(Some), text),
     "allow_any_host" => field(allow_any_host),
+    "require_authentication" => field(require_authentication),
     "hosts" => with(read_hosts, write_hosts),
 }
 
@@ -87,6 +90,7 @@ pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
         serial: None,
         model: None,
         allow_any_host: false,
+        require_authentication: false,
         hosts: Vec::new(),
         namespaces: Vec::new(),
     };

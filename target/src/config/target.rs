@@ -73,6 +73,8 @@ pub struct TargetConfig {
     pub host_keys: Option<PathBuf>,
     /// `keyring`: the kernel's keyring that has TLS keys of hosts, beside their files; `None`: none has.
     pub keyring: Option<String>,
+    /// `require_authentication`: whether all hosts must authenticate.
+    pub require_authentication: bool,
     /// `control`: path of the control socket.
     pub control: PathBuf,
     /// `control_group`: the group whose members may use the control socket; `None`: the daemon's own.
@@ -108,6 +110,7 @@ table! { TargetConfig, TARGET;
     "reconnect_time" => field(reconnect_time),
     "host_keys" => field(host_keys),
     "keyring" => field(keyring),
+    "require_authentication" => field(require_authentication),
     "control" => field(control),
     "control_group" => field(control_group),
     "control_admins" => field(control_admins),
@@ -139,6 +142,7 @@ impl Default for TargetConfig {
             reconnect_time: Duration::from_secs(600),
             host_keys: None,
             keyring: None,
+            require_authentication: false,
             control: PathBuf::from("/run/sluicegate/control.sock"),
             control_group: None,
             control_admins: None,

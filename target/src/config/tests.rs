@@ -550,6 +550,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 },
                 state: given.then(|| "/var/lib/x \"y\"".into()),
                 metrics: given.then(|| "127.0.0.1:9090".parse().unwrap()),
+                require_authentication: given,
                 ..TargetConfig::default()
             },
             network,
@@ -570,6 +571,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                         1 => SecureChannel::Allowed,
                         _ => SecureChannel::Required,
                     },
+                    require_authentication: discovery_only != given,
                     subsystems: None,
                     class,
                     link: config.network.links.get(usize::from(port % 4)).map(|l| l.name.clone()),
@@ -590,6 +592,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 serial: Some(format!("{serial}{index}")),
                 model,
                 allow_any_host: any_host,
+                require_authentication: any_host != given,
                 hosts: vec![
                     "nqn.2026-01.io.x:host".into(),
                     AllowedHost {

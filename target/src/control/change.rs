@@ -52,8 +52,8 @@ impl Control {
         }
     }
 
-    /// Finds the hosts whose TLS keys prove nothing now; none where a change of `object` makes no
-    /// difference to them.
+    /// Finds where secrets and TLS keys of hosts prove nothing now; nothing where a change of `object`
+    /// makes no difference to them.
     fn unproved(&self, live: &Live, object: &ObjectId) -> BTreeSet<Unproved> {
         match object {
             ObjectId::Namespace(..) | ObjectId::Qos | ObjectId::Network => BTreeSet::new(),

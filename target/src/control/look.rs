@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_schema::amounts::format_size;
-use sluice_schema::answer::{self, NamespaceRow, Nothing};
+use sluice_schema::answer::{self, Authentication, HostKey, NamespaceRow, Nothing};
 use sluice_schema::params;
 
 use super::Control;
@@ -16,6 +16,8 @@ use crate::engine::{
     Availability, ListenerState, NamespaceState, PmemState, ReactorState, SessionState,
     SubsystemState,
 };
+use crate::host_keys::{self, HostKeys, differing};
+use crate::unproved::{self, Allowed};
 
 impl Control {
     /// Answers `status`.
@@ -27,6 +29,8 @@ impl Control {
         let regions = region_problems(engine.pmem_config().general.address, &engine.pmem());
         let not_in_force = engine.reservations_not_in_force();
         let waits = waits(&engine.qos().sessions);
+        let keys = self.key_problems(&Allowed::by(&subsystems));
+        let others = [regions, waits, keys].concat();
         let in_state = |state| {
             let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
             namespaces.filter(|n| n.state == state).count()
@@ -41,7 +45,7 @@ impl Control {
             namespaces: subsystems.iter().map(|s| s.namespaces.len()).sum(),
             namespaces_unavailable: in_state(Availability::Unavailable),
             namespaces_with_errors: in_state(Availability::Errors),
-            problems: problems(&listeners, &subsystems, &not_in_force, &[regions, waits].concat()),
+            problems: problems(&listeners, &subsystems, &not_in_force, &others),
             connections: engine.connections().len(),
             accepted: statistics.accepted,
             protocol_errors: statistics.protocol_errors,
@@ -49,6 +53,15 @@ impl Control {
             reactors: statistics.reactors.iter().map(reactor).collect(),
             file_systems: engine.file_systems(),
         }
+    }
+
+    /// Lists the problems of hosts' secrets and TLS keys, a line for each.
+    fn key_problems(&self, allowed: &Allowed<'_>) -> Vec<String> {
+        let folder = self.first.target.host_keys.as_deref();
+        let unread = folder.and_then(|folder| host_keys::check_folder(folder).err());
+        let unread = unread.map(|error| format!("secrets of hosts: {error}"));
+        let unallowed = unproved::unallowed(&self.engine().host_keys(), allowed);
+        unread.into_iter().chain(unproved::lines(&unallowed)).collect()
     }
 
     /// Answers `config.show`. The identities in use are in it, so that another daemon with this file
@@ -127,8 +140,10 @@ impl Control {
         let lost_of = |nqn: &str| {
             lost.iter().filter(|(of, _)| of == nqn).map(|(_, lost)| lost.clone()).collect()
         };
+        let keys = self.engine().host_keys();
         let row = |s: SubsystemState| answer::Hosts {
             lost: lost_of(&s.nqn),
+            authentication: s.hosts.iter().map(|h| (h.clone(), authentication(&keys, h))).collect(),
             subsystem: s.nqn,
             allow_any_host: s.allow_any_host,
             hosts: s.hosts,
@@ -136,6 +151,50 @@ impl Control {
             rights: s.rights,
         };
         meant.map(row).collect()
+    }
+
+    /// Answers `host.keys`.
+    pub(super) fn host_keys(&self, asked: &params::OfHost) -> answer::HostKeys {
+        let engine = self.engine();
+        let (keys, subsystems) = (engine.host_keys(), engine.subsystems());
+        let allowed = Allowed::by(&subsystems);
+        let (changes, unreadable) = match engine.read_host_keys() {
+            Ok(files) => (differing(&keys, &files), None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        let row = |host: &String| {
+            let secrets = keys.get(host).and_then(|file| file.secrets.as_ref());
+            let mut pairs = secrets.into_iter().flat_map(|secrets| &secrets.pairs);
+            HostKey {
+                host: host.clone(),
+                secret: secrets.is_some(),
+                controller_secret: pairs.any(|pair| pair.controller.is_some()),
+                tls_key: keys.get(host).is_some_and(|file| !file.tls_keys.is_empty()),
+                allowed: allowed.has(host),
+            }
+        };
+        let folder = self.first.target.host_keys.as_ref();
+        answer::HostKeys {
+            folder: folder.map(|folder| folder.display().to_string()),
+            unreadable,
+            changes,
+            hosts: match &asked.host {
+                Some(host) => vec![row(host)],
+                None => keys.keys().map(row).collect(),
+            },
+        }
+    }
+}
+
+/// Says what a host has to authenticate with.
+fn authentication(keys: &HostKeys, host: &str) -> Authentication {
+    let file = keys.get(host);
+    let secret = file.is_some_and(|file| file.secrets.is_some());
+    match (secret, file.is_some_and(|file| !file.tls_keys.is_empty())) {
+        (true, true) => Authentication::Both,
+        (true, false) => Authentication::Secret,
+        (false, true) => Authentication::TlsKey,
+        (false, false) => Authentication::None,
     }
 }
 
@@ -208,6 +267,7 @@ fn listener(state: ListenerState) -> answer::Listener {
         discovery_only: listener.discovery_only,
         subsystems: listener.subsystems,
         tls: channel_name(listener.tls).to_owned(),
+        require_authentication: listener.require_authentication,
         class: listener.class.map(|class| class.name().to_owned()),
         link: listener.link.unwrap_or_else(|| DEFAULT_LINK.to_owned()),
         closed,

@@ -69,6 +69,9 @@ impl Control {
                 checked::<call::HostRemove>(params, |asked| self.host_remove(asked))
             }
             Method::HostAny => checked::<call::HostAny>(params, |asked| self.host_any(asked)),
+            Method::HostKeys => {
+                checked::<call::HostKeys>(params, |asked| Ok(self.host_keys(&asked)))
+            }
             Method::QosShow => {
                 checked::<call::QosShow>(params, |asked| Ok(self.qos_show(asked.buckets)))
             }

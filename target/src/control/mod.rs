@@ -150,6 +150,8 @@ impl Control {
 #[cfg(test)]
 mod force_tests;
 #[cfg(test)]
+mod host_keys_tests;
+#[cfg(test)]
 mod network_tests;
 #[cfg(test)]
 mod pmem_tests;

@@ -129,7 +129,7 @@ struct Look {
 }
 
 impl Look {
-    /// Returns warnings about hosts whose TLS keys will prove nothing.
+    /// Returns warnings about hosts whose secrets and TLS keys will prove nothing.
     fn unproved(&self, keys: &HostKeys) -> Vec<String> {
         unproved::lines(&unproved::find(&self.next.config, keys))
     }

@@ -249,6 +249,13 @@ impl Engine for TestEngine {
         })
     }
 
+    fn set_require_authentication(&self, nqn: &str, required: bool) -> Result<(), EngineError> {
+        self.inside(nqn, |subsystem| {
+            subsystem.require_authentication = required;
+            Ok(())
+        })
+    }
+
     fn set_listener_class(
         &self,
         endpoint: Endpoint,
@@ -595,6 +602,7 @@ fn state(subsystem: &Subsystem) -> SubsystemState {
         serial: serial(subsystem),
         model: subsystem.model.clone().unwrap_or_default(),
         allow_any_host: subsystem.allow_any_host,
+        require_authentication: subsystem.require_authentication,
         hosts: subsystem.hosts.iter().map(|host| host.nqn.clone()).collect(),
         addresses: subsystem
             .hosts

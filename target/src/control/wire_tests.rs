@@ -100,6 +100,9 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("host.any", json!({"subsystem": NQN, "allow": true})),
         ("host.any", json!({"subsystem": NQN, "allow": "yes"})),
         ("host.any", json!({"subsystem": NQN})),
+        ("host.keys", json!({})),
+        ("host.keys", json!({"host": host})),
+        ("host.keys", json!({"hosts": [host]})),
         ("qos.show", json!({})),
         ("qos.show", json!({"buckets": true})),
         (

@@ -34,6 +34,8 @@ pub(crate) enum Change {
     RemoveHost(String, AllowedHost),
     /// Whether any host may connect to a subsystem.
     AnyHost(String, bool),
+    /// Whether hosts of a subsystem must authenticate.
+    RequireAuthentication(String, bool),
     /// A listener is added.
     AddListener(Listener, Why),
     /// A listener is removed.
@@ -83,6 +85,9 @@ impl Change {
             Self::SetHost { nqn, to, .. } => engine.set_host(nqn, to),
             Self::RemoveHost(nqn, host) => engine.remove_host(nqn, &host.nqn),
             Self::AnyHost(nqn, allow) => engine.set_allow_any_host(nqn, *allow),
+            Self::RequireAuthentication(nqn, required) => {
+                engine.set_require_authentication(nqn, *required)
+            }
             Self::AddListener(listener, _) => engine.add_listener(listener),
             Self::RemoveListener(listener, _) => engine.remove_listener(listener.endpoint()),
             Self::ListenerClass { endpoint, to, .. } => engine.set_listener_class(*endpoint, *to),
@@ -116,6 +121,9 @@ impl Change {
             Self::SetHost { nqn, from, to } => Self::SetHost { nqn, from: to, to: from },
             Self::RemoveHost(nqn, host) => Self::AddHost(nqn, host),
             Self::AnyHost(nqn, allow) => Self::AnyHost(nqn, !allow),
+            Self::RequireAuthentication(nqn, required) => {
+                Self::RequireAuthentication(nqn, !required)
+            }
             Self::AddListener(listener, why) => Self::RemoveListener(listener, why),
             Self::RemoveListener(listener, why) => Self::AddListener(listener, why),
             Self::ListenerClass { endpoint, from, to } => {
@@ -217,6 +225,10 @@ impl fmt::Display for Change {
             Self::RemoveHost(nqn, host) => write!(f, "host {} may no longer use {nqn}", host.nqn),
             Self::AnyHost(nqn, true) => write!(f, "any host may use {nqn}"),
             Self::AnyHost(nqn, false) => write!(f, "only listed hosts may use {nqn}"),
+            Self::RequireAuthentication(nqn, true) => write!(f, "hosts of {nqn} must authenticate"),
+            Self::RequireAuthentication(nqn, false) => {
+                write!(f, "hosts of {nqn} need not authenticate any more")
+            }
             Self::AddListener(listener, why) => {
                 write!(f, "listener {} {}", listener.endpoint(), why.comes())
             }

@@ -59,6 +59,7 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
             ("discovery_only", old.discovery_only != new.discovery_only),
             ("subsystems", names(old) != names(new)),
             ("tls", old.tls != new.tls),
+            ("require_authentication", old.require_authentication != new.require_authentication),
         ]);
         if !keys.is_empty() {
             steps.remove(Change::RemoveListener((*old).clone(), Why::Settings(keys.clone())));
@@ -100,6 +101,10 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
         (false, true) => steps.mild(Change::AnyHost(nqn.clone(), true)),
         (true, false) => steps.remove(Change::AnyHost(nqn.clone(), false)),
         _ => {}
+    }
+    if old.require_authentication != new.require_authentication {
+        let required = new.require_authentication;
+        steps.mild(Change::RequireAuthentication(nqn.clone(), required));
     }
     let before = by(&old.namespaces, |namespace| namespace.nsid);
     let after = by(&new.namespaces, |namespace| namespace.nsid);

@@ -85,12 +85,13 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
     let namespaces = proptest::collection::vec(namespace(), 0..4);
     // Mostly a number of its own, else one that another subsystem may have.
     let serial = prop_oneof![4 => Just(None), 1 => (0u8..3).prop_map(Some)];
-    (0u8..3, serial, any::<bool>(), hosts, namespaces).prop_map(
-        |(n, serial, allow_any_host, hosts, namespaces)| Subsystem {
+    (0u8..3, serial, any::<(bool, bool)>(), hosts, namespaces).prop_map(
+        |(n, serial, (allow_any_host, require_authentication), hosts, namespaces)| Subsystem {
             nqn: format!("nqn.2026-01.io.x:s{n}"),
             serial: Some(format!("S{}", serial.unwrap_or(n))),
             model: None,
             allow_any_host,
+            require_authentication,
             hosts: hosts
                 .iter()
                 .map(|(host, sources, rights)| AllowedHost {
@@ -116,8 +117,8 @@ fn rights() -> impl Strategy<Value = HostRights> {
 fn listener() -> impl Strategy<Value = Listener> {
     let subsystems = proptest::option::of(Just(vec!["nqn.2026-01.io.x:s0".to_owned()]));
     let link = proptest::option::of(0u8..3);
-    (1u16..4, any::<bool>(), any::<bool>(), subsystems, class(), link).prop_map(
-        |(port, all, discovery_only, subsystems, class, link)| Listener {
+    (1u16..4, any::<bool>(), any::<(bool, bool)>(), subsystems, class(), link).prop_map(
+        |(port, all, (discovery_only, require_authentication), subsystems, class, link)| Listener {
             transport: Transport::Tcp,
             address: format!("{}:{port}", if all { "0.0.0.0" } else { "127.0.0.1" })
                 .parse()
@@ -125,6 +126,7 @@ fn listener() -> impl Strategy<Value = Listener> {
             advertise: None,
             discovery_only,
             tls: if all { SecureChannel::Off } else { SecureChannel::Allowed },
+            require_authentication,
             subsystems,
             class,
             link: link.map(|n| format!("l{n}")),
@@ -375,6 +377,7 @@ proptest! {
             // gone.
             let harmless = match later {
                 Change::AddListener(..) | Change::AddHost(..) | Change::AnyHost(_, true) => false,
+                Change::RequireAuthentication(..) => false,
                 Change::ListenerLink { .. } | Change::ListenerClass { .. } => false,
                 Change::NamespaceClass { .. } => false,
                 Change::Regions { to, .. } => {
@@ -426,6 +429,18 @@ fn changes_are_told_in_words() {
         ["listener 127.0.0.1:4420 goes from no class to class high"]
     );
     assert_eq!(said(&format!("[qos]\nburst = 8\n{FILE}")), ["quality of service changes: [qos]"]);
+    let required = FILE.replace("x:a\"\n", "x:a\"\nrequire_authentication = true\n");
+    assert_eq!(said(&required), [format!("hosts of {nqn} must authenticate")]);
+    let back = plan(&parse(&required), &parse(FILE));
+    assert_eq!(back[0].to_string(), format!("hosts of {nqn} need not authenticate any more"));
+    assert_eq!(
+        said(&FILE.replace("4420\"", "4420\"\nrequire_authentication = true")),
+        [
+            "listener 127.0.0.1:4420 is removed, to be added again with another \
+             require_authentication",
+            "listener 127.0.0.1:4420 is added again, with another require_authentication",
+        ]
+    );
 }
 
 #[test]

@@ -125,6 +125,10 @@ impl Engine for Runtime {
         Ok(self.shared.with_service(|service| service.set_allow_any_host(now, nqn, allow))?)
     }
 
+    fn set_require_authentication(&self, nqn: &str, required: bool) -> Result<(), EngineError> {
+        Ok(self.shared.with_service(|service| service.set_require_authentication(nqn, required))?)
+    }
+
     fn set_listener_class(
         &self,
         endpoint: Endpoint,

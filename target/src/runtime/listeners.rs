@@ -219,5 +219,6 @@ fn spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
         discovery_only: listener.discovery_only,
         subsystems: listener.subsystems.clone(),
         secure_channel: listener.tls,
+        require_authentication: listener.require_authentication,
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
         weighted_round_robin: qos.enabled && qos.wrr,
         arbitration: arbitration_feature(&qos.order),
         reconnect_time: target.reconnect_time,
+        require_authentication: target.require_authentication,
         retry_delays: target.retry_delays.hundreds_of_ms(),
         max_namespaces: max_namespaces(target.max_transfer),
         ..ServiceConfig::default()

@@ -35,6 +35,7 @@ pub(super) fn add_bare(
         model: subsystem.model.clone().unwrap_or_else(|| MODEL.to_owned()),
         allow_any_host: subsystem.allow_any_host,
         hosts: subsystem.hosts.clone(),
+        require_authentication: subsystem.require_authentication,
     };
     let now = on.shared.clock.now();
     on.shared.with_service(|service| service.add_subsystem(now, spec))?;
@@ -91,6 +92,7 @@ pub(super) fn states(on: &Namespaces) -> Vec<SubsystemState> {
         serial: spec.serial,
         model: spec.model,
         allow_any_host: spec.allow_any_host,
+        require_authentication: spec.require_authentication,
         addresses: bound(&spec.hosts),
         rights: limited_hosts(&spec.hosts),
         hosts: spec.hosts.into_iter().map(|host| host.nqn).collect(),

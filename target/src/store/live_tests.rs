@@ -70,6 +70,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
                     advertise: None,
                     discovery_only: false,
                     tls: fabric::controller::SecureChannel::Off,
+                    require_authentication: false,
                     subsystems: None,
                     class: None,
                     link: link.map(|n| format!("l{n}")),

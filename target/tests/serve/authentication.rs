@@ -157,3 +157,18 @@ fn secrets_that_are_exchanged_disconnect_nobody() {
     assert!(queue.call(read, None, 4096).unwrap().status.is_success());
     end(&runtime);
 }
+
+#[test]
+fn a_host_without_a_secret_is_refused_once_authentication_is_required() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runtime, address) = target(folder.path());
+    let stranger = Identity { host: "nqn.2026-01.io.x:stranger".to_owned(), ..identity() };
+    let (mut connected, _) = Queue::connect(address, &stranger, 0, 0xffff).unwrap();
+    runtime.set_require_authentication(NQN, true).unwrap();
+    let refused = Queue::connect(address, &stranger, 0, 0xffff).unwrap_err().to_string();
+    assert!(refused.starts_with("Connect is refused"), "{refused}");
+    let get = commands::property_get(offset::CSTS, false);
+    assert!(connected.call(get, None, 0).unwrap().status.is_success(), "it stays");
+    controller(address, 1);
+    end(&runtime);
+}

@@ -150,6 +150,7 @@ fn a_listener_can_be_removed_and_added_again() {
         advertise: None,
         discovery_only: false,
         tls: fabric::controller::SecureChannel::Off,
+        require_authentication: false,
         subsystems: None,
         class: None,
         link: None,

@@ -245,14 +245,23 @@ pub(crate) enum HostAction {
         #[arg(long)]
         force: bool,
     },
-    /// Make, store or remove the secrets by which hosts prove themselves
+    /// Make, store, remove or list the secrets by which hosts prove themselves
     Key {
         #[command(subcommand)]
-        action: KeyAction,
+        action: KeyCommand,
     },
     /// List the hosts that may connect
     List {
         /// Only to this subsystem
         subsystem: Option<String>,
     },
+}
+
+/// `sluice host key …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    #[command(flatten)]
+    Files(KeyAction),
+    /// List the hosts of which the daemon has secrets or TLS keys
+    List,
 }

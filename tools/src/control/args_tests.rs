@@ -113,6 +113,7 @@ fn lines_make_requests() {
             json!({"subsystem": "q", "host": "h", "namespaces": null, "read_only": false,
                    "max_class": null, "force": true}),
         ),
+        ("host key list", "host.keys", json!({})),
         ("qos session list", "session.list", json!({})),
         ("qos session remove g", "session.remove", json!({"name": "g"})),
         (
@@ -201,6 +202,16 @@ fn lines_make_requests() {
             json!({"address": "a", "discovery_only": true}),
         ),
         ("listener add a --class high", "listener.add", json!({"address": "a", "class": "high"})),
+        (
+            "listener add a --require-authentication",
+            "listener.add",
+            json!({"address": "a", "require_authentication": true}),
+        ),
+        (
+            "subsystem add q --require-authentication",
+            "subsystem.add",
+            json!({"nqn": "q", "require_authentication": true}),
+        ),
         ("qos show", "qos.show", json!({})),
         (
             "qos set --weights 5,3,1 --window adaptive --enabled off --dscp urgent=46,low=0",

@@ -1,5 +1,5 @@
 //! `sluice host key …`: the secrets by which hosts prove themselves and their TLS keys, in the
-//! target's folder.
+//! target's folder. The daemon is asked whether it reads what is stored there.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -11,8 +11,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use fabric::dhchap::{Hash, Secret, SecretPair};
 use fabric::key_file::KeyFile;
 use fabric::tls_psk::{ConfiguredPsk, PskLength, Transform};
+use serde_json::Value;
+use sluice_schema::answer::HostKeys;
+use sluice_schema::{call, params};
 use zeroize::Zeroizing;
 
+use super::request::Request;
+use crate::failure::{Failure, NO_DAEMON, PERMISSION, REFUSED, UNKNOWN_METHOD};
 use crate::host::authentication::random;
 
 /// Largest file of secrets in bytes.
@@ -49,6 +54,9 @@ pub(crate) enum KeyAction {
         /// Keep the present secret or TLS key beside the new one, until the host has changed to it
         #[arg(long)]
         beside: bool,
+        /// Store it even where the daemon reads another folder, or no subsystem allows the host
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -78,11 +86,16 @@ pub(crate) enum Transformation {
     Sha512,
 }
 
-/// Runs a subcommand. Returns what it has to say, which may be a secret.
+/// Runs a subcommand; `ask` sends a request to the daemon. Returns what it has to say, which may be a
+/// secret.
 ///
 /// # Errors
-/// A file cannot be read or written, or is not what it should be.
-pub(super) fn run(action: &KeyAction) -> Result<Zeroizing<String>> {
+/// A file cannot be read or written, or is not what it should be; or the daemon would not use what is
+/// stored, and that is not forced.
+pub(super) fn run(
+    action: &KeyAction,
+    ask: impl FnOnce(&Request) -> Result<Value, Failure>,
+) -> Result<Zeroizing<String>> {
     match action {
         KeyAction::Generate { tls: true, hash } => {
             let (length, transform) = match hash {
@@ -106,7 +119,11 @@ pub(super) fn run(action: &KeyAction) -> Result<Zeroizing<String>> {
             let secret = Secret::generate(&random, hash);
             Ok(Zeroizing::new(format!("{}\n", *secret.text())))
         }
-        KeyAction::Set { host, secret, controller, tls_key, beside, place } => {
+        KeyAction::Set { host, secret, controller, tls_key, beside, force, place } => {
+            ensure!(
+                host.starts_with("nqn.") && !host.contains(char::is_whitespace),
+                "{host} is no NQN: it is what /etc/nvme/hostnqn has on the host"
+            );
             let controller = controller.as_deref().map(read_secret).transpose()?;
             let secret = secret.as_deref().map(read_secret).transpose()?;
             let pair = secret.map(|host| SecretPair { host, controller });
@@ -115,10 +132,83 @@ pub(super) fn run(action: &KeyAction) -> Result<Zeroizing<String>> {
                 "the target has the host's secret: make one of its own for it"
             );
             let tls_key = tls_key.as_deref().map(read_tls_key).transpose()?;
-            set(&place.folder, host, (pair, tls_key), *beside).map(Zeroizing::new)
+            let warning = checked(ask, &place.folder, host, *force)?;
+            let path = set(&place.folder, host, (pair, tls_key), *beside)?;
+            let path = path.display();
+            let text = format!("{path}: `sluice reload` makes the target take it\n{warning}");
+            Ok(Zeroizing::new(text))
         }
         KeyAction::Remove { host, place } => remove(&place.folder, host).map(Zeroizing::new),
     }
+}
+
+/// Asks the daemon whether it reads this folder, and whether a subsystem allows the host. Returns
+/// warnings, a line for each.
+///
+/// # Errors
+/// The daemon would not use the host's secret, and that is not forced.
+fn checked(
+    ask: impl FnOnce(&Request) -> Result<Value, Failure>,
+    folder: &Path,
+    host: &str,
+    force: bool,
+) -> Result<String> {
+    let asked = params::OfHost { host: Some(host.to_owned()) };
+    let unasked = |failure: &Failure| {
+        [NO_DAEMON, PERMISSION, UNKNOWN_METHOD].contains(&failure.kind.as_str())
+    };
+    let (doubts, more) = match ask(&Request::of::<call::HostKeys>(&asked)) {
+        Ok(answer) => {
+            let answer: HostKeys = serde_json::from_value(answer)?;
+            let why = answer.unreadable.as_ref();
+            let more =
+                why.map(|why| format!("the daemon could not read the secrets of hosts: {why}"));
+            (doubts(&answer, folder, host), more)
+        }
+        Err(failure) if unasked(&failure) => {
+            let more = format!(
+                "nobody checked that the daemon reads this folder and that a subsystem allows the \
+                 host: {failure}"
+            );
+            (Vec::new(), Some(more))
+        }
+        Err(failure) => (vec![failure.message], None),
+    };
+    if !doubts.is_empty() && !force {
+        let message = format!("{}; --force stores it all the same", doubts.join("\n"));
+        return Err(Failure::new(REFUSED, message).into());
+    }
+    Ok(doubts.iter().chain(&more).map(|warning| format!("Warning: {warning}\n")).collect())
+}
+
+/// Says why the daemon would not use a secret of the host in this folder, and what would be right.
+fn doubts(daemon: &HostKeys, folder: &Path, host: &str) -> Vec<String> {
+    let mut doubts = Vec::new();
+    match &daemon.folder {
+        None => doubts.push(format!(
+            "the daemon reads no folder with secrets: set host_keys = \"{}\" in [target] of its \
+             configuration, and restart it",
+            absolute(folder).display()
+        )),
+        Some(read) if absolute(Path::new(read)) != absolute(folder) => doubts.push(format!(
+            "the daemon reads secrets in {read}, not in {}: use --folder {read}",
+            folder.display()
+        )),
+        Some(_) => {}
+    }
+    if !daemon.hosts.iter().any(|known| known.host == host && known.allowed) {
+        doubts.push(format!(
+            "no subsystem allows {host}: correct the NQN, or allow it first (sluice host add SUBSYSTEM \
+             {host})"
+        ));
+    }
+    doubts
+}
+
+/// Returns the path without links where it exists, and from the root in any case.
+fn absolute(path: &Path) -> PathBuf {
+    let whole = path.canonicalize().or_else(|_| std::path::absolute(path));
+    whole.unwrap_or_else(|_| path.to_owned())
 }
 
 /// Reads a secret from a file, or from the standard input.
@@ -178,16 +268,13 @@ fn file_name(host: &str) -> String {
     format!("{name}.{EXTENSION}")
 }
 
+/// Stores what a host has. Returns the file.
 fn set(
     folder: &Path,
     host: &str,
     (pair, tls_key): (Option<SecretPair>, Option<ConfiguredPsk>),
     beside: bool,
-) -> Result<String> {
-    ensure!(
-        host.starts_with("nqn.") && !host.contains(char::is_whitespace),
-        "{host} is no NQN: it is what /etc/nvme/hostnqn has on the host"
-    );
+) -> Result<PathBuf> {
     let (path, mut file) = match find(folder, host)? {
         Some(found) => found,
         None => {
@@ -217,7 +304,7 @@ fn set(
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
     write(&path, &file.text()).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(format!("{}: `sluice reload` makes the target take it\n", path.display()))
+    Ok(path)
 }
 
 /// Writes a file that its owner alone may read, as a whole or not at all. It belongs to the owner of
@@ -247,6 +334,9 @@ fn remove(folder: &Path, host: &str) -> Result<String> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use serde_json::json;
+    use sluice_schema::answer::HostKey;
+
     use super::*;
 
     const HOST: &str = "nqn.2026-01.io.x:a/b";
@@ -259,7 +349,7 @@ mod tests {
         ConfiguredPsk::generate(&[tag; 48], PskLength::Bytes32, Transform::Hash)
     }
 
-    fn set_secret(folder: &Path, host: &str, pair: SecretPair, beside: bool) -> Result<String> {
+    fn set_secret(folder: &Path, host: &str, pair: SecretPair, beside: bool) -> Result<PathBuf> {
         set(folder, host, (Some(pair), None), beside)
     }
 
@@ -293,7 +383,63 @@ mod tests {
         remove(&folder, HOST).unwrap();
         assert!(remove(&folder, HOST).is_err());
         assert!(!path.exists());
-        assert!(set_secret(&folder, "host", pair(1), false).is_err());
+    }
+
+    /// Says what a daemon says that reads a folder.
+    fn daemon(folder: Option<&Path>, allowed: bool) -> HostKeys {
+        HostKeys {
+            folder: folder.map(|folder| folder.display().to_string()),
+            hosts: vec![HostKey { host: HOST.to_owned(), allowed, ..HostKey::default() }],
+            ..HostKeys::default()
+        }
+    }
+
+    #[test]
+    fn a_secret_that_the_daemon_would_not_use_is_refused_with_what_would_be_right() {
+        let top = tempfile::tempdir().unwrap();
+        let (folder, own) = (top.path().join("keys"), top.path().join("own.secret"));
+        fs::write(&own, pair(1).host.text().as_bytes()).unwrap();
+        let set = |host: &str, answer: Result<HostKeys, Failure>, force: bool| {
+            let action = KeyAction::Set {
+                host: host.to_owned(),
+                secret: Some(own.clone()),
+                controller: None,
+                tls_key: None,
+                beside: false,
+                force,
+                place: Place { folder: folder.clone() },
+            };
+            run(&action, |request| {
+                assert_eq!(request.params, json!({"host": HOST}));
+                answer.map(|answer| json!(answer))
+            })
+        };
+        for (answer, words) in [
+            (daemon(None, true), "set host_keys = "),
+            (daemon(Some(Path::new("/etc/other")), true), "use --folder /etc/other"),
+            (daemon(Some(&folder), false), "sluice host add SUBSYSTEM nqn.2026-01.io.x:a/b"),
+        ] {
+            let error = set(HOST, Ok(answer.clone()), false).unwrap_err();
+            assert_eq!(error.downcast_ref::<Failure>().unwrap().kind, REFUSED);
+            let said = error.to_string();
+            assert!(said.contains(words) && said.contains("--force"), "{said}");
+            assert!(!folder.exists(), "nothing is stored");
+            let said = set(HOST, Ok(answer), true).unwrap();
+            assert!(said.contains("\nWarning: ") && said.contains(words), "{}", *said);
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        let said = set(HOST, Ok(daemon(Some(&folder), true)), false).unwrap();
+        assert!(said.ends_with("`sluice reload` makes the target take it\n"), "{}", *said);
+        let faulty =
+            HostKeys { unreadable: Some("mode 640".into()), ..daemon(Some(&folder), true) };
+        let said = set(HOST, Ok(faulty), false).unwrap();
+        assert!(said.contains("Warning: ") && said.contains("mode 640"), "{}", *said);
+        let gone = Failure::new(NO_DAEMON, "sluiced is not running");
+        let said = set(HOST, Err(gone), false).unwrap();
+        assert!(said.contains("nobody checked") && said.contains("is not running"), "{}", *said);
+        let wrong = Failure::new("invalid", "`host` is no NQN");
+        assert!(set(HOST, Err(wrong), false).unwrap_err().to_string().contains("is no NQN"));
+        assert!(set("host", Ok(daemon(Some(&folder), true)), true).is_err(), "no NQN");
     }
 
     #[test]
@@ -311,6 +457,10 @@ mod tests {
         assert_eq!((keys(), secrets(folder)), (vec![key(2)], vec![pair(1)]));
     }
 
+    fn nobody(_: &Request) -> Result<Value, Failure> {
+        panic!("the daemon has nothing to do with it")
+    }
+
     #[test]
     fn what_is_generated_is_read_again() {
         for (tls, hash, begins) in [
@@ -319,11 +469,12 @@ mod tests {
             (true, Transformation::Sha384, "NVMeTLSkey-1:02:"),
             (false, Transformation::Sha512, "DHHC-1:03:"),
         ] {
-            let text = run(&KeyAction::Generate { tls, hash }).unwrap();
+            let text = run(&KeyAction::Generate { tls, hash }, nobody).unwrap();
             assert!(text.starts_with(begins), "{hash:?}");
             assert_eq!(text.parse::<ConfiguredPsk>().is_ok(), tls);
             assert_eq!(text.parse::<Secret>().is_ok(), !tls);
         }
-        assert!(run(&KeyAction::Generate { tls: true, hash: Transformation::Sha512 }).is_err());
+        let wrong = KeyAction::Generate { tls: true, hash: Transformation::Sha512 };
+        assert!(run(&wrong, nobody).is_err());
     }
 }

@@ -29,7 +29,7 @@ use anyhow::Result;
 use serde_json::Value;
 use sluice_schema::Method;
 
-use crate::failure::{self, INVALID, UNKNOWN_METHOD};
+use crate::failure::{self, Failure, INVALID, UNKNOWN_METHOD};
 
 pub(crate) use args::{Command, Options};
 pub(crate) use names::Names;
@@ -42,7 +42,7 @@ use request::Request;
 /// The daemon cannot be reached, or refuses; the message says what to do.
 pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
     if let Some(action) = command.on_keys() {
-        print(&keys::run(action)?);
+        print(&keys::run(action, |request| call(request, options, names))?);
         return Ok(ExitCode::SUCCESS);
     }
     ask(&command.request(), options, names)
@@ -56,12 +56,12 @@ pub(crate) fn run_pmem(action: &PmemAction, options: &Options, names: &Names) ->
     ask(&action.request(), options, names)
 }
 
-/// Sends a request, and prints the answer.
-fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> {
+/// Sends a request. Returns the daemon's answer.
+fn call(request: &Request, options: &Options, names: &Names) -> Result<Value, Failure> {
     let socket = client::socket(options.socket.as_deref());
     let answer = client::Connection::open(&socket, options.timeout)
         .and_then(|mut daemon| daemon.call(request.method, &request.params));
-    let result = answer.map_err(|mut failure| {
+    answer.map_err(|mut failure| {
         match failure.kind.as_str() {
             INVALID => failure.message = names.reword(&failure.message),
             UNKNOWN_METHOD => {
@@ -74,7 +74,12 @@ fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> 
             _ => {}
         }
         failure
-    })?;
+    })
+}
+
+/// Sends a request, and prints the answer.
+fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> {
+    let result = call(request, options, names)?;
     let code = match request.method == Method::Status && view::has_problems(&result) {
         true => ExitCode::from(failure::PROBLEMS),
         false => ExitCode::SUCCESS,

@@ -4,16 +4,20 @@ use serde_json::Value;
 use sluice_schema::params;
 use sluice_schema::{Setting, call};
 
-use super::args::{Command, HostAction, ListenerAction, NamespaceAction, SubsystemAction};
+use super::args::{
+    Command, HostAction, KeyCommand, ListenerAction, NamespaceAction, SubsystemAction,
+};
 use super::keys::KeyAction;
 use super::request::Request;
 use super::words::OnOff;
 
 impl Command {
-    /// Returns the subcommand on secrets, which asks the daemon for nothing.
+    /// Returns the subcommand on files with secrets, which are not in the daemon's hands.
     pub(super) fn on_keys(&self) -> Option<&KeyAction> {
         match self {
-            Self::Host { action: HostAction::Key { action } } => Some(action),
+            Self::Host { action: HostAction::Key { action: KeyCommand::Files(action) } } => {
+                Some(action)
+            }
             _ => None,
         }
     }
@@ -144,7 +148,12 @@ impl HostAction {
                 })
             }
             // Secrets are in files: the daemon reads them at a reload.
-            Self::Key { .. } => Request::of::<call::Reload>(&params::Reload::default()),
+            Self::Key { action: KeyCommand::Files(_) } => {
+                Request::of::<call::Reload>(&params::Reload::default())
+            }
+            Self::Key { action: KeyCommand::List } => {
+                Request::of::<call::HostKeys>(&params::OfHost::default())
+            }
             Self::List { subsystem } => {
                 let subsystem = subsystem.clone();
                 Request::of::<call::HostList>(&params::OfSubsystem { subsystem })

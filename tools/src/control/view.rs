@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use sluice_schema::answer::{
-    AnyHost, Connection, FileSystem, HostRights, Hosts, Listener, NamespaceResized, Reloaded,
-    Status, Subsystem,
+    AnyHost, Connection, FileSystem, HostKeys, HostRights, Hosts, Listener, NamespaceResized,
+    Reloaded, Status, Subsystem,
 };
 use sluice_schema::{Call, Method, RDMA_BEFORE, Verb, call};
 
@@ -74,6 +74,7 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
             format!("{} is refused by {}.\n", removed.host, removed.subsystem)
         }
         Method::HostAny => any_host(&of::<call::HostAny>(result)?.result),
+        Method::HostKeys => host_keys(&of::<call::HostKeys>(result)?, room),
         Method::QosShow => qos_view::show(&of::<call::QosShow>(result)?, room),
         Method::QosSet => qos_view::settings(&of::<call::QosSet>(result)?.result),
         Method::QosListener => {
@@ -309,13 +310,14 @@ fn subsystems(subsystems: &[Subsystem], room: Room) -> String {
             true => "any".into(),
             false => row.hosts.len().to_string(),
         };
+        let authenticated = if row.require_authentication { ", authenticated" } else { "" };
         table.row(vec![
             row.nqn.clone(),
             row.serial.clone(),
             or_dash(Some(&row.model)),
             row.namespaces.len().to_string(),
             size(sizes.fold(0, u64::saturating_add)),
-            hosts,
+            hosts + authenticated,
         ]);
     }
     table.text("There are no subsystems.", room)
@@ -338,13 +340,16 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
         };
         let is_rdma = row.transport == "rdma";
         let transport = &row.transport;
+        let authenticated = if row.require_authentication { ", authenticated" } else { "" };
         table.row(vec![
             // The name by which other commands know the listener.
             if is_rdma { format!("{RDMA_BEFORE}{}", row.address) } else { row.address.clone() },
             match (row.closed.is_some(), row.tls.as_str()) {
                 (true, _) => format!("{transport}, closed"),
-                (false, "allowed" | "required") => format!("{transport}, TLS {}", row.tls),
-                _ => transport.clone(),
+                (false, "allowed" | "required") => {
+                    format!("{transport}, TLS {}{authenticated}", row.tls)
+                }
+                _ => format!("{transport}{authenticated}"),
             },
             or_dash(row.advertise.as_ref()),
             serves,
@@ -356,18 +361,25 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
 }
 
 fn hosts(subsystems: &[Hosts], room: Room) -> String {
-    let columns = [("SUBSYSTEM", Left), ("HOST", Left), ("FROM", Left), ("MAY", Left)];
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&[
+        ("SUBSYSTEM", Left),
+        ("HOST", Left),
+        ("FROM", Left),
+        ("AUTHENTICATION", Left),
+        ("MAY", Left),
+    ]);
     for row in subsystems {
         let any = String::from("any address");
         if row.allow_any_host {
             let may = may(&HostRights::default());
-            table.row(vec![row.subsystem.clone(), "any host".into(), any.clone(), may]);
+            let has = or_dash(None::<String>);
+            table.row(vec![row.subsystem.clone(), "any host".into(), any.clone(), has, may]);
         }
         for host in &row.hosts {
             let from = row.addresses.get(host).map_or(any.clone(), |from| from.join(", "));
+            let has = or_dash(row.authentication.get(host).map(|has| has.words()));
             let may = may(&row.rights.get(host).cloned().unwrap_or_default());
-            table.row(vec![row.subsystem.clone(), host.clone(), from, may]);
+            table.row(vec![row.subsystem.clone(), host.clone(), from, has, may]);
         }
     }
     let mut text = table.text("No host may connect.", room);
@@ -395,6 +407,43 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
     }
     if subsystems.iter().any(|row| !row.lost.is_empty()) {
         text = format!("{text}\n{}", table.text("", room));
+    }
+    text
+}
+
+/// Shows of which hosts the daemon has secrets and TLS keys, and what a reload would change.
+fn host_keys(keys: &HostKeys, room: Room) -> String {
+    let columns = [
+        ("HOST", Left),
+        ("SECRET", Left),
+        ("CONTROLLER SECRET", Left),
+        ("TLS KEY", Left),
+        ("ALLOWED", Left),
+    ];
+    let mut table = Table::new(&columns).least(&["CONTROLLER SECRET"]);
+    let yes = |has: bool| if has { "yes" } else { "-" }.to_owned();
+    for row in &keys.hosts {
+        let allowed = if row.allowed { "yes" } else { "by no subsystem" };
+        table.row(vec![
+            row.host.clone(),
+            yes(row.secret),
+            yes(row.controller_secret),
+            yes(row.tls_key),
+            allowed.to_owned(),
+        ]);
+    }
+    let mut text = table.text("The daemon has no secret and no TLS key of a host.", room);
+    let place = match (&keys.unreadable, &keys.folder) {
+        (Some(why), _) => format!("A reload would fail: {why}"),
+        (None, Some(folder)) => format!("The daemon reads {folder} at a reload."),
+        (None, None) => "The daemon reads no folder (no `host_keys` in its configuration).".into(),
+    };
+    text += &format!("\n{place}\n");
+    if !keys.changes.is_empty() {
+        text += "A reload would change:\n";
+    }
+    for change in &keys.changes {
+        text += &format!("  {change}\n");
     }
     text
 }
@@ -545,6 +594,7 @@ mod tests {
         let answer = json!([
             {"subsystem": "a", "allow_any_host": true, "hosts": []},
             {"subsystem": "b", "allow_any_host": false, "hosts": ["h1", "h2"],
+             "authentication": {"h2": "tls_key"},
              "rights": {"h2": {"namespaces": [1, 3], "read_only": true, "max_class": "medium"}}},
         ]);
         let mut lost = answer.clone();
@@ -556,8 +606,30 @@ mod tests {
         let text = text(Method::HostList, &answer);
         assert_eq!(text.lines().count(), 4);
         assert!(text.contains("any host") && text.contains("h2"), "{text}");
-        assert!(text.lines().nth(2).is_some_and(|line| line.ends_with("read and write")), "{text}");
-        assert!(text.ends_with("read 1, 3, at most medium\n"), "{text}");
+        let line = |n: usize| {
+            let words: Vec<&str> = text.lines().nth(n).unwrap().split_whitespace().collect();
+            words.join(" ")
+        };
+        assert_eq!(line(0), "SUBSYSTEM HOST FROM AUTHENTICATION MAY");
+        assert_eq!(line(2), "b h1 any address - read and write", "an older daemon does not tell");
+        assert_eq!(line(3), "b h2 any address TLS key read 1, 3, at most medium");
+    }
+
+    #[test]
+    fn hosts_that_have_keys_are_listed_with_what_is_wrong() {
+        let row = json!({"host": "h1", "secret": true, "tls_key": false, "allowed": false});
+        let mut answer = json!({"folder": "/etc/keys", "changes": ["host h2 has a TLS key"],
+                                "hosts": [row]});
+        let seen = text(Method::HostKeys, &answer);
+        let words: Vec<&str> = seen.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(words.join(" "), "h1 yes - - by no subsystem");
+        let rest = "\nThe daemon reads /etc/keys at a reload.\nA reload would change:\n  host h2 has a \
+                    TLS key\n";
+        assert!(seen.ends_with(rest), "{seen}");
+        answer["unreadable"] = json!("/etc/keys/a.key has mode 640");
+        let seen = text(Method::HostKeys, &answer);
+        assert!(seen.contains("A reload would fail: /etc/keys/a.key has mode 640\n"), "{seen}");
+        assert!(text(Method::HostKeys, &json!({})).contains("no `host_keys`"));
     }
 
     #[test]

@@ -112,6 +112,25 @@ fn a_status_that_is_not_right_has_its_own_exit_status() {
 }
 
 #[test]
+fn a_secret_that_the_daemon_would_not_read_has_the_status_of_a_refusal() {
+    let daemon = Daemon::start(|_, _| json!({"result": {"folder": "/etc/other", "hosts": []}}));
+    let (code, made, _) = run(&daemon, "host key generate");
+    assert_eq!(code, Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    let (file, keys) = (folder.path().join("own.secret"), folder.path().join("keys"));
+    std::fs::write(&file, made).unwrap();
+    let (file, place) = (file.display(), keys.display());
+    let line = format!("--json host key set --folder {place} nqn.2026-01.io.x:h {file}");
+    let (code, _, err) = run(&daemon, &line);
+    let (kind, message) = error(&err);
+    assert_eq!((code, kind.as_str()), (Some(6), "refused"));
+    assert!(message.contains("--folder /etc/other") && message.contains("sluice host add"));
+    assert!(!keys.exists(), "nothing is stored");
+    let (code, out, _) = run(&daemon, &format!("{line} --force"));
+    assert!(code == Some(0) && keys.exists() && out.contains("Warning: "), "{out}");
+}
+
+#[test]
 fn errors_of_values_name_the_option_that_was_written() {
     let daemon = Daemon::start(|_, _| {
         refused("invalid", "`block_size` is 5 bytes; write 512 or 4096\nthere is no `path`")

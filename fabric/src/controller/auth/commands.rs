@@ -148,12 +148,13 @@ impl Service {
         }
     }
 
-    /// Finds the I/O controller of a queue that may authenticate.
+    /// Finds the controller of a queue that may authenticate: an I/O controller, or a discovery
+    /// controller whose host must.
     fn guarded(&self, connection: ConnectionId) -> Option<(Arc<ControllerShared>, Attachment)> {
         let attachment = self.connections.get(&connection).filter(|a| !a.closing)?;
         let controller = self.controllers.get(&attachment.controller)?;
-        let io = controller.kind == ControllerKind::Io;
-        io.then(|| (Arc::clone(&controller.shared), *attachment))
+        let may = controller.kind == ControllerKind::Io || self.gate.is_guarded(connection);
+        may.then(|| (Arc::clone(&controller.shared), *attachment))
     }
 
     /// Ends a queue whose host has failed to prove itself; with an admin queue its controller ends.

@@ -154,6 +154,11 @@ impl Gate {
         })
     }
 
+    /// Says whether a queue has an authentication, required or under way.
+    pub(super) fn is_guarded(&self, connection: ConnectionId) -> bool {
+        self.queues.contains_key(&connection)
+    }
+
     /// Says whether the commands of a connected queue are answered.
     pub(in crate::controller) fn is_open(&self, connection: ConnectionId) -> bool {
         self.queues.get(&connection).is_none_or(|queue| queue.authentication.is_open())

@@ -117,6 +117,7 @@ pub(super) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
         model: "Test".to_owned(),
         allow_any_host: any,
         hosts: vec![HOST.into()],
+        require_authentication: false,
     }
 }
 
@@ -131,6 +132,7 @@ pub(super) fn listener(id: ListenerId, discovery_only: bool) -> ListenerSpec {
         discovery_only,
         subsystems: None,
         secure_channel: SecureChannel::Off,
+        require_authentication: false,
     }
 }
 

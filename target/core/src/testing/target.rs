@@ -27,6 +27,7 @@ pub fn service(
         model: "Simulation".to_owned(),
         allow_any_host: true,
         hosts: Vec::new(),
+        require_authentication: false,
     };
     service.add_subsystem(now, subsystem).map_err(|error| error.to_string())?;
     service.add_listener(now, listener).map_err(|error| error.to_string())?;
@@ -45,6 +46,7 @@ pub fn listener(id: ListenerId, transport: TransportType) -> ListenerSpec {
         discovery_only: false,
         subsystems: None,
         secure_channel: SecureChannel::Off,
+        require_authentication: false,
     }
 }
 

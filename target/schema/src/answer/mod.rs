@@ -28,6 +28,6 @@ pub use qos::{
     QosSettings, Reservation, Session, SessionSettings, Traffic,
 };
 pub use target::{
-    Availability, Connection, FileSystem, HostRights, Hosts, Listener, LostHost, Namespace,
-    NamespaceRow, Reactor, Status, Subsystem,
+    Authentication, Availability, Connection, FileSystem, HostKey, HostKeys, HostRights, Hosts,
+    Listener, LostHost, Namespace, NamespaceRow, Reactor, Status, Subsystem,
 };

@@ -91,6 +91,8 @@ pub struct Subsystem {
     pub model: String,
     /// Whether any host may connect.
     pub allow_any_host: bool,
+    /// Whether hosts must authenticate.
+    pub require_authentication: bool,
     /// NQNs of the hosts that may connect.
     pub hosts: Vec<String>,
     /// The addresses and networks of the hosts that may come from these only, by NQN.
@@ -188,6 +190,8 @@ pub struct Listener {
     pub subsystems: Option<Vec<String>>,
     /// `off`, `allowed` or `required`: whether connections are over TLS.
     pub tls: String,
+    /// Whether hosts must authenticate.
+    pub require_authentication: bool,
     /// The class's name.
     pub class: Option<String>,
     /// The link's name.
@@ -213,9 +217,70 @@ pub struct Hosts {
     /// The rights of the hosts that have not all, by NQN.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rights: BTreeMap<String, HostRights>,
+    /// The secrets and TLS keys that the daemon has in files for these hosts, by NQN.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub authentication: BTreeMap<String, Authentication>,
     /// The hosts that did not shut down and may come back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostHost>,
+}
+
+/// What the daemon has in files for a host to authenticate with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Authentication {
+    /// A secret for DH-HMAC-CHAP.
+    Secret,
+    /// A TLS key.
+    TlsKey,
+    /// Both.
+    Both,
+    /// Neither.
+    None,
+}
+
+impl Authentication {
+    /// Returns `secret`, `TLS key`, `both` or `none`.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::TlsKey => "TLS key",
+            Self::Both => "both",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The secrets and TLS keys of hosts that the daemon has, without any of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostKeys {
+    /// The folder of `host_keys`; `None` means that the daemon reads none.
+    pub folder: Option<String>,
+    /// Why the files cannot be read now; `None` where they can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+    /// The changes that a reload would make, a line for each.
+    pub changes: Vec<String>,
+    /// The hosts.
+    pub hosts: Vec<HostKey>,
+}
+
+/// What the daemon has in files for a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostKey {
+    /// The host's NQN.
+    pub host: String,
+    /// Whether the host has a secret.
+    pub secret: bool,
+    /// Whether the target has a secret by which it proves itself to the host.
+    pub controller_secret: bool,
+    /// Whether the host has a TLS key.
+    pub tls_key: bool,
+    /// Whether a subsystem allows the host, or any host.
+    pub allowed: bool,
 }
 
 /// A host that was connected to a subsystem, did not shut its controller down, and may come back.

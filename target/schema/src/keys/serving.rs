@@ -72,6 +72,15 @@ pub const LISTENER: &[ConfigKey] = &[
     )
     .option("", "Whether connections are over TLS"),
     key(
+        "require_authentication",
+        Values::Boolean,
+        "`false`",
+        "Whether hosts must authenticate to connect here, also to the discovery controller \
+         ([security](security.md#require-authentication)).",
+    )
+    .option("", "Refuse hosts here that have neither a secret nor a TLS key in use")
+    .shape(Shape::Flag(true)),
+    key(
         "class",
         Values::Words(&CLASSES),
         "none",
@@ -111,6 +120,15 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
         .option("", "Let any host connect")
         .shape(Shape::Flag(true))
         .long("any-host"),
+    key(
+        "require_authentication",
+        Values::Boolean,
+        "`false`",
+        "Whether hosts must authenticate to connect to the subsystem \
+         ([security](security.md#require-authentication)).",
+    )
+    .option("", "Refuse hosts that have neither a secret nor a TLS key in use")
+    .shape(Shape::Flag(true)),
     key(
         "hosts",
         Values::Nqns,

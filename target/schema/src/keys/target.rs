@@ -168,6 +168,14 @@ pub const TARGET: &[ConfigKey] = &[
          those of `host_keys`: `\".nvme\"`, into which nvme-cli puts them \
          ([security](security.md#keys-in-the-kernels-keyring)).",
     ),
+    key(
+        "require_authentication",
+        Values::Boolean,
+        "`false`",
+        "Whether all hosts must authenticate, also to the discovery controller: a host without a \
+         secret is refused unless it connects over TLS by a key of its own \
+         ([security](security.md#require-authentication)).",
+    ),
     key("control", Values::Path, "see below", "The control socket."),
     key(
         "control_group",

@@ -7,11 +7,14 @@ use zerocopy::little_endian::U32;
 
 use super::*;
 use crate::controller::tests::{
-    Bench, Connect, ENABLE, HOST, SUBSYSTEM, code, command, identify, property_get, property_set,
-    set_feature, status_code,
+    Bench, Connect, ENABLE, HOST, LISTENER, OTHER, SUBSYSTEM, code, command, identify, listener,
+    log, property_get, property_set, set_feature, status_code,
 };
-use crate::controller::{Action, CloseReason, Connected, ConnectionId, Refusal, Reply};
-use crate::fabrics::{AUTHENTICATION_REQUIRED, AuthCommand, AuthKind};
+use crate::controller::{
+    Action, CloseReason, Connected, ConnectionId, KeyNames, ListenerSpec, Refusal, Reply,
+    ServiceConfig,
+};
+use crate::fabrics::{AUTHENTICATION_REQUIRED, AuthCommand, AuthKind, DISCOVERY_NQN};
 use crate::host::authentication::{AuthError, MESSAGE_ROOM, Next};
 use crate::nvme::opcode::{FABRICS, admin as op, fabrics};
 use crate::nvme::{SglDescriptor, Sqe, Status};
@@ -81,7 +84,14 @@ impl Queue {
     }
 
     fn authenticate(self, bench: &mut Bench, credentials: Credentials) -> Result<(), AuthError> {
-        let (mut host, first) = begin(credentials, 3);
+        self.exchange(bench, begin(credentials, 3))
+    }
+
+    fn exchange(
+        self,
+        bench: &mut Bench,
+        (mut host, first): (host::Authentication, Vec<u8>),
+    ) -> Result<(), AuthError> {
         let mut next = Next::Send(first);
         loop {
             next = match next {
@@ -425,4 +435,112 @@ fn an_event_request_before_the_proof_is_refused_and_after_it_is_held() {
     assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
     bench.set_cc(queue.connection(), ENABLE);
     assert_eq!(bench.admin(queue.connection(), &request), Reply::Deferred);
+}
+
+/// The places that may require authentication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Target,
+    Listener,
+    Subsystem,
+}
+
+/// Returns a service that requires authentication at one place.
+fn requiring(place: Place) -> Bench {
+    let require_authentication = place == Place::Target;
+    let config = ServiceConfig { require_authentication, ..ServiceConfig::default() };
+    let mut bench = Bench::with(config);
+    match place {
+        Place::Target => {}
+        Place::Listener => {
+            bench.service.remove_listener(bench.now, LISTENER).unwrap();
+            let spec = ListenerSpec { require_authentication: true, ..listener(LISTENER, false) };
+            bench.service.add_listener(bench.now, spec).unwrap();
+        }
+        Place::Subsystem => bench.service.set_require_authentication(SUBSYSTEM, true).unwrap(),
+    }
+    bench
+}
+
+/// Connects to a subsystem, over TLS where that is wanted.
+fn connect_to(bench: &mut Bench, subsystem: &str, tls: bool) -> Result<(Queue, bool), Refusal> {
+    if tls {
+        let (host, subsystem) = (HOST.to_owned(), subsystem.to_owned());
+        let names = KeyNames { host, subsystem, generated: false };
+        bench.service.secured(ConnectionId(bench.connections + 1), names);
+    }
+    let (id, answer) = Connect::new(subsystem, 0, 0xffff).send(bench);
+    match answer {
+        Ok(connected) => Ok((Queue::Admin(id), connected.authentication)),
+        Err(rejected) => {
+            let status = status_code(rejected.status);
+            assert_eq!(status, status_code(Status::CONNECT_INVALID_HOST));
+            assert!(rejected.status.is_dnr());
+            Err(rejected.reason)
+        }
+    }
+}
+
+#[test]
+fn where_authentication_is_required_a_host_needs_a_secret_or_a_tls_key_in_use() {
+    for place in [Place::Target, Place::Listener, Place::Subsystem] {
+        let mut bench = requiring(place);
+        let refused =
+            |bench: &mut Bench, subsystem: &str| connect_to(bench, subsystem, false).err();
+        let no = Some(Refusal::Unauthenticated);
+        assert_eq!(refused(&mut bench, SUBSYSTEM), no, "{place:?}");
+        let other = no.filter(|_| place != Place::Subsystem);
+        assert_eq!(refused(&mut bench, OTHER), other, "{place:?}");
+        assert!(matches!(connect_to(&mut bench, SUBSYSTEM, true), Ok((_, false))), "{place:?}");
+        bench.service.set_tls_key(HOST, true);
+        assert_eq!(refused(&mut bench, SUBSYSTEM), no, "the key is not in use, {place:?}");
+        bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
+        let (queue, asked) = connect_to(&mut bench, SUBSYSTEM, false).unwrap();
+        assert!(asked && !bench.service.is_authenticated(queue.connection()), "{place:?}");
+        assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+        assert!(bench.service.is_authenticated(queue.connection()));
+    }
+}
+
+#[test]
+fn required_authentication_counts_for_queues_that_connect_later() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    bench.ok(admin, &set_feature(7, 1 | 1 << 16));
+    bench.service.set_require_authentication(SUBSYSTEM, true).unwrap();
+    bench.ok(admin, &identify(1, 0));
+    let io = Connect::new(SUBSYSTEM, 1, connected.controller.0);
+    assert_eq!(io.send(&mut bench).1.unwrap_err().reason, Refusal::Unauthenticated);
+    bench.service.set_require_authentication(SUBSYSTEM, false).unwrap();
+    assert!(io.send(&mut bench).1.is_ok());
+    assert!(bench.service.set_require_authentication("nqn.none", true).is_err());
+}
+
+#[test]
+fn discovery_wants_a_proof_where_the_target_or_the_listener_requires_authentication() {
+    let mut bench = requiring(Place::Subsystem);
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
+    let open = bench.discovery(0, HOST);
+    bench.ok(open, &log(0x70, 1024, 0, true));
+    for place in [Place::Target, Place::Listener] {
+        let mut bench = requiring(place);
+        let refused = connect_to(&mut bench, DISCOVERY_NQN, false).err();
+        assert_eq!(refused, Some(Refusal::Unauthenticated), "{place:?}");
+        assert!(matches!(connect_to(&mut bench, DISCOVERY_NQN, true), Ok((_, false))));
+        bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
+        let names = Names { host: HOST, subsystem: DISCOVERY_NQN };
+        let begin = |own| host::Authentication::begin(Arc::new(credentials(own, None)), names, 3);
+        let (queue, asked) = connect_to(&mut bench, DISCOVERY_NQN, false).unwrap();
+        assert!(asked, "{place:?}");
+        let admin = queue.connection();
+        let required = status_code(Status::AUTHENTICATION_REQUIRED);
+        assert_eq!(code(bench.admin(admin, &property_set(0x14, ENABLE))), required);
+        assert_eq!(queue.exchange(&mut bench, begin(OWN)), Ok(()));
+        bench.set_cc(admin, ENABLE);
+        bench.ok(admin, &log(0x70, 1024, 0, true));
+        bench.actions();
+        let (queue, _) = connect_to(&mut bench, DISCOVERY_NQN, false).unwrap();
+        assert!(queue.exchange(&mut bench, begin(9)).is_err());
+        assert!(bench.actions().contains(&close(queue)));
+    }
 }
