@@ -6,6 +6,10 @@
 //! anywhere. So the ratio of the classes is that of their weights, whichever reactor serves which,
 //! and off by no more than the slack at any time. See docs/sources.md, E5: classes share the device
 //! by weight.
+//!
+//! The device has a virtual time of its own: the start tag of the latest command, as in start-time
+//! fair queueing (Goyal et al., 1996). What a class used while no other wanted it moves this time as
+//! well, so that it leaves no debt: a class that begins is level with the others, or with this time.
 
 use crate::sync::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -33,6 +37,8 @@ const URGENT_SAVED: u64 = 64;
 pub struct ClassClock {
     sharing: Sharing,
     virtual_time: PerClass<AtomicU64>,
+    /// The device's virtual time.
+    device_time: AtomicU64,
     /// Reactors that have commands of each class waiting: 16 bits each.
     waiting: AtomicU64,
     /// Cost that Urgent may still take strictly first.
@@ -174,21 +180,15 @@ impl ClassClock {
     }
 
     /// Takes note that a reactor's first command of a class waits. A class that had nothing waiting
-    /// anywhere begins level with the others: turns that it did not use are gone.
+    /// anywhere begins level with the others, or with the device where none waits: turns that it did
+    /// not use are gone.
     pub fn begins(&self, class: Class) {
         let waiting = self.waiting.fetch_add(1 << (16 * class.number()), SeqCst);
         if Self::waits(waiting, class) {
             return;
         }
-        let Some(floor) = self.floor(waiting) else { return };
-        let time = self.time(class);
-        let mut seen = time.load(Relaxed);
-        while ahead(floor, seen) > 0 {
-            match time.compare_exchange_weak(seen, floor, Relaxed, Relaxed) {
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
-        }
+        let level = self.floor(waiting).unwrap_or_else(|| self.device_time.load(Relaxed));
+        advance(self.time(class), level);
     }
 
     /// Takes note that a reactor has no command of a class waiting any more, or none that may go.
@@ -254,15 +254,27 @@ impl ClassClock {
             let earned = (u64::from(cost) * pace.earned) >> PACE_DIGITS;
             self.save(earned.cast_signed().min(most - saved));
         }
-        let step = pace.step(class, cost);
-        match self.sharing {
-            Sharing::Several => {
-                self.time(class).fetch_add(step, Relaxed);
-            }
+        let (time, step) = (self.time(class), pace.step(class, cost));
+        let start = match self.sharing {
+            Sharing::Several => time.fetch_add(step, Relaxed),
             Sharing::One => {
-                let time = self.time(class);
-                time.store(time.load(Relaxed).wrapping_add(step), Relaxed);
+                let start = time.load(Relaxed);
+                time.store(start.wrapping_add(step), Relaxed);
+                start
             }
+        };
+        advance(&self.device_time, start);
+    }
+}
+
+/// Raises a virtual time to `level`, where it is behind.
+#[inline]
+pub(super) fn advance(time: &AtomicU64, level: u64) {
+    let mut seen = time.load(Relaxed);
+    while ahead(level, seen) > 0 {
+        match time.compare_exchange_weak(seen, level, Relaxed, Relaxed) {
+            Ok(_) => break,
+            Err(now) => seen = now,
         }
     }
 }
@@ -277,3 +289,7 @@ fn burst_length(settings: &OrderSettings, class: Class) -> u16 {
     let weight = weight(&settings.weights, class);
     settings.burst.max(1).min(u16::try_from(weight).unwrap_or(u16::MAX))
 }
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod history_tests;

@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 
-use super::clock::{COST, STEP, ahead};
+use super::clock::{COST, STEP, advance, ahead};
 
 /// Greatest lead of a reactor over others, in virtual time: 16 commands of ordinary size of a lone
 /// host. A reactor that has less than a whole host has as many commands.
@@ -25,6 +25,9 @@ struct OfClass {
     /// Reactors with commands waiting, one bit each.
     waiting: AtomicU64,
     times: Box<[AtomicU64]>,
+    /// The start tag of the latest command, with which a reactor begins that waits alone: what
+    /// another used while it was alone leaves no debt.
+    latest: AtomicU64,
 }
 
 /// The turns of the reactors at one device.
@@ -42,6 +45,7 @@ impl Fairness {
         let of_class = |_| OfClass {
             waiting: AtomicU64::new(0),
             times: (0..reactors).map(|_| AtomicU64::new(0)).collect(),
+            latest: AtomicU64::new(0),
         };
         Self { classes: PerClass::from_fn(of_class), alone: reactors <= 1 }
     }
@@ -53,15 +57,13 @@ impl Fairness {
     }
 
     /// Takes note that a reactor's first command of a class waits: the reactor begins level with
-    /// the others.
+    /// the others, or with the latest command where no other waits.
     pub(crate) fn begins(&self, class: Class, reactor: u32) {
         let of = &self.classes[class];
         let others = of.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
-        if let (Some(least), Some(own)) = (of.least(others), of.times.get(reactor as usize)) {
-            // Nobody else writes to this reactor's time.
-            if ahead(least, own.load(Relaxed)) > 0 {
-                own.store(least, Relaxed);
-            }
+        let level = of.least(others).unwrap_or_else(|| of.latest.load(Relaxed));
+        if let Some(own) = of.times.get(reactor as usize) {
+            advance(own, level);
         }
     }
 
@@ -88,10 +90,14 @@ impl Fairness {
     /// class: the sum of their weights, in parts of [`WHOLE`].
     #[inline]
     pub(crate) fn charge(&self, class: Class, reactor: u32, cost: u32, hosts: u64) {
-        if let Some(time) = self.classes[class].times.get(reactor as usize) {
+        let of = &self.classes[class];
+        if let Some(time) = of.times.get(reactor as usize) {
             // The largest command costs 2^28.
             let step = u64::from(cost) * u64::from(STEP) * WHOLE / at_least(hosts);
-            time.store(time.load(Relaxed).wrapping_add(step), Relaxed);
+            // Nobody else writes to this reactor's time.
+            let start = time.load(Relaxed);
+            time.store(start.wrapping_add(step), Relaxed);
+            advance(&of.latest, start);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::settings::{OrderSettings, Unit, Weights, WindowRule};
 const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
 const DEVICE: DeviceId = DeviceId(0);
 
-/// A sender that always has `depth` commands outstanding.
+/// A sender that always has `depth` commands outstanding; with 0 it sends no more.
 #[derive(Clone, Debug)]
 struct Source {
     reactor: usize,
@@ -141,6 +141,12 @@ impl World {
         arbiter.enqueue(self.now, self.flows[index], source.class, submission).unwrap();
     }
 
+    /// Lets a source that has nothing outstanding send again.
+    fn resume(&mut self, index: usize, depth: usize) {
+        self.sources[index].depth = depth;
+        (0..depth).for_each(|_| self.send(index));
+    }
+
     fn start(&mut self, id: u64, reactor: usize, grant: Grant) {
         assert!(self.dispatched.insert(id), "dispatched twice");
         let (index, sent) = self.commands[usize::try_from(id).unwrap()];
@@ -222,7 +228,7 @@ impl World {
                 let (index, _) = self.commands[usize::try_from(id).unwrap()];
                 self.done[index] += 1;
                 self.bytes_done[index] += u64::from(self.sources[index].bytes);
-                if self.sources[index].rate.is_none() {
+                if self.sources[index].rate.is_none() && self.sources[index].depth > 0 {
                     self.send(index);
                 }
             }

@@ -34,6 +34,46 @@ fn e5_backlogged_classes_share_by_weight_with_one_reactor_and_with_several() {
 }
 
 #[test]
+fn e5_what_a_class_used_alone_leaves_no_debt() {
+    for (reactors, pause) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+        for (alone, other) in [(Class::Low, Class::High), (Class::High, Class::Low)] {
+            // After the pause, the class that did nothing begins first.
+            let list = vec![source(0, other, 0), source(reactors - 1, alone, 240)];
+            let mut world = World::new(reactors, fixed(128), OrderSettings::default(), &[], list);
+            world.run(2_000_000_000);
+            world.sources[1].depth = 240 * (1 - pause);
+            world.run(100_000_000);
+            let before = world.done.clone();
+            world.resume(0, 240);
+            world.resume(1, 240 * pause);
+            world.sources[1].depth = 240;
+            world.run(2_000_000_000);
+            let done = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
+            let share = if other == Class::High { 0.75 } else { 0.25 };
+            let name = format!("{other} after {alone} alone, {reactors} reactors, pause {pause}");
+            assert_close(&name, done[0] / (done[0] + done[1]), share, 0.02);
+        }
+    }
+}
+
+#[test]
+fn d4_what_a_reactor_used_alone_leaves_no_debt() {
+    let host =
+        |reactor, depth| Source { host: reactor as u64, ..source(reactor, Class::Low, depth) };
+    let mut world =
+        World::new(2, fixed(8), OrderSettings::default(), &[], vec![host(0, 0), host(1, 100)]);
+    world.run(2_000_000_000);
+    world.sources[1].depth = 0;
+    world.run(100_000_000);
+    let before = world.done.clone();
+    world.resume(0, 100);
+    world.resume(1, 100);
+    world.run(2_000_000_000);
+    let done = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
+    assert_close("the reactor that was alone", done[1] / (done[0] + done[1]), 0.5, 0.02);
+}
+
+#[test]
 fn d4_hosts_of_one_class_share_whichever_reactor_serves_them() {
     // Three hosts at one reactor, one at another; the first refills the window whenever it can.
     let host = |reactor, host, depth| Source { host, ..source(reactor, Class::Low, depth) };

@@ -1,0 +1,104 @@
+//! Tests that what was used before leaves no debt: whatever the history, whoever waits has its share.
+
+use proptest::prelude::*;
+
+use super::super::fairness::{Fairness, WHOLE};
+use super::*;
+
+/// A time during which the same commands wait: for each reactor the set of what waits there, the order in
+/// which they begin, and the number of commands that the device takes.
+type Phase = ([u8; 3], u64, usize);
+
+fn phases() -> impl Strategy<Value = Vec<Phase>> {
+    prop::collection::vec((any::<[u8; 3]>(), any::<u64>(), 0..3000_usize), 1..8)
+}
+
+/// A sequence of numbers that looks random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+proptest! {
+    #[test]
+    fn e5_classes_that_wait_have_their_shares_whatever_was_before(
+        phases in phases(),
+        reactors in 1..=3_usize,
+        weights in prop::array::uniform3(1..=16_u8),
+    ) {
+        let classes = [Class::High, Class::Medium, Class::Low];
+        let [high, medium, low] = weights.map(u16::from);
+        let weights = Weights { high, medium, low };
+        let pace = Pace::new(&OrderSettings { weights, ..OrderSettings::default() });
+        let clock = ClassClock::new(Sharing::Several);
+        let mut waiting = [0_u8; 3];
+        for (sets, seed, commands) in phases {
+            let mut numbers = Numbers(seed);
+            let mut changes: Vec<(usize, Class)> =
+                (0..reactors).flat_map(|reactor| classes.map(|class| (reactor, class))).collect();
+            while !changes.is_empty() {
+                let (reactor, class) = changes.swap_remove(numbers.below(changes.len()));
+                match (waiting[reactor] & bit(class) != 0, sets[reactor] & bit(class) != 0) {
+                    (false, true) => clock.begins(class),
+                    (true, false) => clock.ends(class),
+                    _ => continue,
+                }
+                waiting[reactor] ^= bit(class);
+            }
+            let mut served = PerClass::from_fn(|_| 0_u64);
+            for _ in 0..commands {
+                let reactor = numbers.below(reactors);
+                if let Some(class) = clock.pick(waiting[reactor], None) {
+                    served[class] += 1;
+                    clock.charge(&pace, class, COST);
+                }
+            }
+            let all = waiting.iter().fold(0, |all, set| all | set);
+            let present = classes.iter().filter(|class| all & bit(**class) != 0);
+            let total: u64 = present.clone().map(|class| served[*class]).sum();
+            let sum: u64 = present.clone().map(|class| weight(&weights, *class)).sum();
+            for class in present {
+                let weight = weight(&weights, *class);
+                let off = (served[*class] * sum).abs_diff(total * weight);
+                prop_assert!(off <= (34 * weight + 2) * sum, "{class:?} of {served:?}, {weights:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn d5_reactors_that_wait_have_like_parts_whatever_was_before(phases in phases()) {
+        let fairness = Fairness::new(3);
+        let mut waiting = 0_u8;
+        for ([set, ..], seed, commands) in phases {
+            let mut numbers = Numbers(seed);
+            let mut changes = vec![0_u32, 1, 2];
+            while !changes.is_empty() {
+                let reactor = changes.swap_remove(numbers.below(changes.len()));
+                match (waiting >> reactor & 1, set >> reactor & 1) {
+                    (0, 1) => fairness.begins(Class::Low, reactor),
+                    (1, 0) => fairness.ends(Class::Low, reactor),
+                    _ => continue,
+                }
+                waiting ^= 1 << reactor;
+            }
+            let mut served = [0_u64; 3];
+            for _ in 0..commands {
+                let reactor = numbers.below(3);
+                let id = u32::try_from(reactor).unwrap();
+                if waiting >> reactor & 1 == 1 && fairness.may(Class::Low, id, WHOLE) {
+                    served[reactor] += 1;
+                    fairness.charge(Class::Low, id, COST, WHOLE);
+                }
+            }
+            let (total, present) = (served.iter().sum::<u64>(), u64::from((waiting & 7).count_ones()));
+            for (reactor, served) in served.iter().enumerate().filter(|(r, _)| waiting >> r & 1 == 1) {
+                let off = (served * present).abs_diff(total);
+                prop_assert!(off <= 36 * present, "reactor {reactor}: {served} of {total}");
+            }
+        }
+    }
+}
