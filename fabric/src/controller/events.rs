@@ -44,6 +44,13 @@ impl Events {
         std::mem::take(self).requests
     }
 
+    /// Forgets configuration, events and masks, so that no event completes a request any more
+    /// (shutdown). The requests stay outstanding until a reset or the end of the queue.
+    pub(super) fn silence(&mut self) {
+        let requests = std::mem::take(&mut self.requests);
+        *self = Self { requests, ..Self::default() };
+    }
+
     /// Raises an event. The host is told if it has enabled the event and has read the log page of
     /// the last one.
     pub(super) fn raise(&mut self, event: OptionalEvents) {
@@ -155,6 +162,17 @@ mod tests {
         assert_eq!(events.poll(), Some((9, 0x04_0002)));
         assert!(events.request(9));
         assert_eq!(events.poll(), None);
+    }
+
+    #[test]
+    fn silence_keeps_requests_and_drops_events() {
+        let mut events = Events { configuration: NS.bits(), ..Events::default() };
+        assert!(events.request(1));
+        events.raise(NS);
+        events.silence();
+        events.raise(NS);
+        assert_eq!(events.poll(), None);
+        assert_eq!(events.reset(), [1]);
     }
 
     #[test]

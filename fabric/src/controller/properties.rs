@@ -143,9 +143,12 @@ impl Service {
         }
     }
 
-    /// Begins a reset or a shutdown: I/O queues are closed, grants of regions end, commands that wait on the admin queue
-    /// are completed as aborted. CSTS reports the end once the I/O queues' commands are settled, so
-    /// that no earlier write lands after it.
+    /// Begins a reset or a shutdown: I/O queues are closed and grants of regions end. CSTS reports the
+    /// end once the I/O queues' commands are settled, so that no earlier write lands after it.
+    ///
+    /// A reset completes Asynchronous Event Requests as aborted. A shutdown leaves them outstanding
+    /// until the queue ends: SPDK's host takes a completion then for a fault and drops the queue
+    /// before it reads CSTS.
     fn quiesce(&mut self, now: Nanos, id: ControllerId, reset: bool, shutdown: bool) {
         let reason =
             if reset { CloseReason::ControllerReset } else { CloseReason::ControllerShutdown };
@@ -154,15 +157,18 @@ impl Service {
         controller.properties.starts = None;
         controller.regions = None;
         controller.shared.ready.store(false, Ordering::Release);
-        let requests =
-            if reset { controller.reset(&self.config) } else { controller.events.reset() };
-        let connection = controller.admin;
-        self.actions.extend(requests.into_iter().map(|cid| Action::Complete {
-            connection,
-            cid,
-            result: 0,
-            status: Status::ABORTED_SQ_DELETION,
-        }));
+        if reset {
+            let connection = controller.admin;
+            let requests = controller.reset(&self.config);
+            self.actions.extend(requests.into_iter().map(|cid| Action::Complete {
+                connection,
+                cid,
+                result: 0,
+                status: Status::ABORTED_SQ_DELETION,
+            }));
+        } else {
+            controller.events.silence();
+        }
         let properties = &mut controller.properties;
         if shutdown {
             self.users.ended(now, id, true);

@@ -377,7 +377,7 @@ impl Association {
     }
 
     fn event(&mut self, cqe: &Cqe) {
-        // Requests are aborted by a reset and a shutdown.
+        // A reset aborts requests, and so does a shutdown of some targets.
         if !cqe.status().is_success() || self.step != Step::Ready {
             return;
         }

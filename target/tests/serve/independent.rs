@@ -40,8 +40,12 @@ fn a_host_that_reuses_its_event_requests_identifiers_shuts_down_in_order() {
     assert_eq!((response.kind, response.status(), response.word(12)), (5, 0, 2));
     let cc = u32::from(response.word(0)) | u32::from(response.word(2)) << 16;
     assert_eq!(cc, 0x46_0001);
-    // A normal shutdown completes each request that is left once.
+    // A normal shutdown leaves the other requests outstanding.
     host.send(&property(opcode::fabrics::PROPERTY_SET, cc | 1 << 14, 1), nothing, &[]).unwrap();
+    let response = host.receive().unwrap();
+    assert_eq!((response.word(12), response.status()), (1, 0));
+    // A reset, with which the host may begin anew on the same queue, completes each of them once.
+    host.send(&property(opcode::fabrics::PROPERTY_SET, cc & !1, 1), nothing, &[]).unwrap();
     let mut answers = Vec::new();
     for _ in 0..3 {
         let response = host.receive().unwrap();

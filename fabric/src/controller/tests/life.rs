@@ -229,9 +229,37 @@ fn a_command_takes_the_place_of_an_event_request_with_its_identifier() {
     assert_eq!(code(fifth), status_code(Status::AER_LIMIT_EXCEEDED));
     assert!(bench.service.withdraw_event_request(admin, 7));
     assert!(!bench.service.withdraw_event_request(admin, 7));
-    bench.set_cc(admin, ENABLE | 1 << 14);
+    bench.set_cc(admin, ENABLE & !1);
     let gone = |cid| complete(admin, cid, 0, Status::ABORTED_SQ_DELETION);
     assert_eq!(bench.actions(), [gone(5), gone(8), gone(6)]);
+}
+
+#[test]
+fn shutdown_leaves_event_requests_outstanding_until_a_reset() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    bench.ok(admin, &set_feature(0x0b, 0x100));
+    event_request(&mut bench, admin, 5);
+    bench.set_cc(admin, ENABLE | 1 << 14);
+    assert_eq!(bench.csts(admin), 0b1001, "complete");
+    bench.service.add_namespace(bench.now, SUBSYSTEM, namespace(2)).unwrap();
+    assert_eq!(bench.actions().iter().filter(|a| matches!(a, Action::Complete { .. })).count(), 0);
+    // The identifier is still that of the request, which a host may have forgotten.
+    let cc = bench.ok(admin, &property_get(0x14, 0).with_cid(5));
+    assert_eq!(cc, u64::from(ENABLE | 1 << 14));
+    bench.set_cc(admin, ENABLE & !1);
+    assert_eq!(bench.actions(), [], "its place was taken");
+}
+
+#[test]
+fn reset_after_a_shutdown_aborts_event_requests() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    event_request(&mut bench, admin, 5);
+    bench.set_cc(admin, ENABLE | 1 << 14);
+    assert_eq!(bench.actions(), []);
+    bench.set_cc(admin, ENABLE & !1);
+    assert_eq!(bench.actions(), [complete(admin, 5, 0, Status::ABORTED_SQ_DELETION)]);
 }
 
 trait WithCid {
