@@ -29,6 +29,28 @@ const HASHES: [Hash; 3] = Hash::ALL;
 const GROUPS: [Group; 5] =
     [Group::Ffdhe3072, Group::Ffdhe4096, Group::Ffdhe6144, Group::Ffdhe8192, Group::Ffdhe2048];
 
+/// The beginnings of secrets and TLS keys in the form in which they are exchanged.
+const FORMS: [&str; 2] = ["DHHC-1:", "NVMeTLSkey-1:"];
+
+/// Masks secrets and TLS keys in a text that a message quotes: each character behind the beginning of
+/// a key becomes `*`, so that columns stay as they are.
+#[must_use]
+pub fn mask_keys(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        let key = FORMS.iter().filter_map(|form| Some(rest.find(*form)? + form.len())).min();
+        let Some((before, behind)) = key.and_then(|at| rest.split_at_checked(at)) else { break };
+        let length = behind.find(|c: char| !(c.is_ascii_alphanumeric() || "+/=:".contains(c)));
+        let length = length.unwrap_or(behind.len());
+        masked.push_str(before);
+        masked.extend(std::iter::repeat_n('*', length));
+        rest = behind.get(length..).unwrap_or_default();
+    }
+    masked.push_str(rest);
+    masked
+}
+
 /// A fault of a text. It never has a part of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
@@ -276,6 +298,19 @@ mod tests {
 
     const ONE: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
     const TLS: &str = "NVMeTLSkey-1:00:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAl7OaH:";
+    #[test]
+    fn keys_in_quoted_text_are_masked() {
+        let text = format!("secret = \"{ONE}\" # {TLS} and {ONE}");
+        let masked = mask_keys(&text);
+        assert_eq!(masked.chars().count(), text.chars().count());
+        assert!(masked.starts_with("secret = \"DHHC-1:****"), "{masked}");
+        assert!(!masked.contains("AAEC") && !masked.contains("AQID"), "{masked}");
+        assert!(masked.contains("*\" # NVMeTLSkey-1:*"), "{masked}");
+        for text in ["", "path = \"/ä\"", "the secret (DHHC-1:…)"] {
+            assert_eq!(mask_keys(text), text);
+        }
+    }
+
     const OTHER: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 
     fn secret() -> impl Strategy<Value = Secret> {

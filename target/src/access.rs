@@ -25,6 +25,7 @@ impl Facts {
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let mut facts = Self { service: is_service(), ..Self::default() };
+        let path = &absolute(path);
         let mut way: Vec<&Path> = path.ancestors().collect();
         way.reverse();
         for part in way {
@@ -44,6 +45,11 @@ impl Facts {
         }
         facts
     }
+}
+
+/// Returns the path from the root: a relative path begins at the folder that this process is in.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Says whether systemd started this process as a service. Children of a service, such as a
@@ -79,6 +85,7 @@ pub fn explain(error: &io::Error, path: &Path) -> String {
 /// text suffices.
 #[must_use]
 pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
+    let path = &absolute(path);
     let folder = path.parent().unwrap_or(path).display();
     match (errno, facts) {
         (libc::EACCES | libc::EPERM | libc::ENOENT, Facts { service: true, hidden, .. })
@@ -185,6 +192,12 @@ mod tests {
         let path = folder.path().join("a/b/c.img");
         let missing = |path: &Path| Facts::of(path).missing;
         assert_eq!(missing(&path), Some(folder.path().join("a")));
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(missing(Path::new("no-such.toml")), None, "its folder is there");
+        assert_eq!(missing(Path::new("no-such/a.toml")), Some(here.join("no-such")));
+        let said =
+            advice(libc::EROFS, Path::new("a"), &Facts { service: true, ..Facts::default() });
+        assert!(said.unwrap().contains(&format!("ReadWritePaths={} ", here.display())));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         assert_eq!(missing(&path), None, "that the file is missing is the error itself");
         let covered = folder.path().join("a");

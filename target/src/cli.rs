@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use arbitration::settings::WindowRule;
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, ArgGroup, Parser, ValueEnum};
 
 use crate::config::{
     Backend, Config, ConfigErrors, Machine, Namespace, Pmem, RegionConfig, SecureChannel,
@@ -24,25 +24,28 @@ const LACKING: u8 = 3;
 
 /// Serves NVMe drives, files and memory to hosts by NVMe over Fabrics.
 ///
-/// Without --config it serves a 1 GiB memory namespace and a null namespace on 127.0.0.1:4420.
+/// Without FILE it serves a 1 GiB memory namespace and a null namespace on 127.0.0.1:4420.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "sluiced", version, max_term_width = 100)]
+#[command(group(ArgGroup::new("configuration").args(["file", "config"])))]
 pub struct Args {
-    /// The configuration to run
+    /// The configuration to run, or with --check to check
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The configuration, as an option
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check FILE and describe it, check that this machine has what it asks for, and end
-    #[arg(long, conflicts_with = "config", requires = "file")]
+    #[arg(long, requires = "configuration")]
     pub check: bool,
     /// With --check: check FILE alone, which may be for another machine
     #[arg(long, requires = "check")]
     pub offline: bool,
-    /// The configuration to check
-    #[arg(value_name = "FILE", requires = "check")]
-    pub file: Option<PathBuf>,
     /// What to log: error, warn, info, debug, trace, or a filter such as "sluiced=debug"
-    #[arg(long, value_name = "LEVEL", env = "SLUICEGATE_LOG", default_value = "info")]
-    pub log_level: String,
+    /// [default: $SLUICEGATE_LOG, or info]
+    // A variable that clap reads is shown in usage as if it were required.
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
     /// Log more: -v debug, -vv trace
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
@@ -61,12 +64,18 @@ pub enum LogTarget {
 }
 
 impl Args {
+    /// Returns the configuration file, however it was named.
+    #[must_use]
+    pub fn configuration(&self) -> Option<&Path> {
+        self.file.as_deref().or(self.config.as_deref())
+    }
+
     /// Returns the configuration to run: the file's, or the embedded one.
     ///
     /// # Errors
     /// All faults of the file.
     pub fn load(&self) -> Result<Config, ConfigErrors> {
-        match &self.config {
+        match self.configuration() {
             Some(file) => Config::load(file),
             None => Config::embedded(),
         }
@@ -74,11 +83,12 @@ impl Args {
 
     /// Returns the filter for what is logged.
     #[must_use]
-    pub fn log_filter(&self) -> &str {
+    pub fn log_filter(&self) -> String {
+        let variable = || std::env::var("SLUICEGATE_LOG").ok().filter(|level| !level.is_empty());
         match self.verbose {
-            0 => &self.log_level,
-            1 => "debug",
-            _ => "trace",
+            0 => self.log_level.clone().or_else(variable).unwrap_or_else(|| "info".to_owned()),
+            1 => "debug".to_owned(),
+            _ => "trace".to_owned(),
         }
     }
 }
@@ -248,16 +258,28 @@ mod tests {
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
         let args = Args::parse_from(["sluiced", "-vv", "--log", "stderr"]);
-        assert_eq!((args.log_filter(), args.log), ("trace", Some(LogTarget::Stderr)));
-        assert!(args.config.is_none());
-        for wrong in ["--check a --config b", "--check", "a", "--offline", "--offline a"] {
+        assert_eq!((args.log_filter().as_str(), args.log), ("trace", Some(LogTarget::Stderr)));
+        assert!(args.configuration().is_none());
+        for wrong in
+            ["--check a --config b", "--check", "a b", "a -c b", "--offline", "--offline a"]
+        {
             let line = ["sluiced"].into_iter().chain(wrong.split(' '));
             assert!(Args::try_parse_from(line).is_err(), "{wrong}");
         }
-        for right in ["--check a --offline", "--check --offline a", "--offline --check a"] {
+        for right in [
+            "--check a --offline",
+            "--check --offline a",
+            "--offline --check a",
+            "-c a --check --offline",
+        ] {
             let args = Args::parse_from(["sluiced"].into_iter().chain(right.split(' ')));
             assert!(args.check && args.offline, "{right}");
-            assert_eq!(args.file.as_deref(), Some(Path::new("a")), "{right}");
+            assert_eq!(args.configuration(), Some(Path::new("a")), "{right}");
+        }
+        for run in ["a", "-c a", "--config a", "a --log-level warn"] {
+            let args = Args::parse_from(["sluiced"].into_iter().chain(run.split(' ')));
+            assert!(!args.check, "{run}");
+            assert_eq!(args.configuration(), Some(Path::new("a")), "{run}");
         }
     }
 

@@ -1,12 +1,13 @@
 //! `sluiced`: the NVMe over Fabrics target daemon.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use sluiced::cli::{self, Args};
+use sluiced::cli::{self, Args, LogTarget};
 use sluiced::control::{Control, Server};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
@@ -17,10 +18,10 @@ use sluiced::{descriptors, exit, log};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(file) = &args.file {
+    if let Some(file) = args.configuration().filter(|_| args.check) {
         return cli::check(file, args.offline, &mut std::io::stdout(), &mut std::io::stderr());
     }
-    if let Err(error) = log::init(args.log_filter(), args.log) {
+    if let Err(error) = log::init(&args.log_filter(), args.log) {
         eprintln!("sluiced: {error}");
         return ExitCode::FAILURE;
     }
@@ -28,8 +29,8 @@ fn main() -> ExitCode {
         Ok(by_signal) => exit::in_order(by_signal),
         Err(error) => {
             tracing::error!("{error:#}");
-            // The error goes to standard error too where the log goes to the journal.
-            if args.log.is_some() {
+            // A person who chose the journal by hand looks at standard error.
+            if args.log == Some(LogTarget::Journald) {
                 eprintln!("sluiced: {error:#}");
             }
             exit::failed(&error)
@@ -68,7 +69,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     }
     let runtime = Runtime::start(live.current(), remembered)?;
     let engine = Arc::clone(&runtime) as Arc<dyn Engine>;
-    let control = Control::of_file(engine, live, args.config.clone());
+    let control = Control::of_file(engine, live, args.configuration().map(Path::to_owned));
     let serving = Server::spawn(Arc::clone(&control), &target.control, target.metrics);
     match &serving {
         Err(_) => runtime.shutdown(true),
@@ -90,6 +91,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
                     .context("cannot start the watchdog thread")?;
             }
             tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving");
+            runtime.announce_network();
             tell(&[sd_notify::NotifyState::Ready]);
         }
     }

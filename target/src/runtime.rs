@@ -78,7 +78,6 @@ impl Runtime {
             threads: Threads::default(),
             host_keys: Mutex::default(),
         });
-        runtime.shared.network.announce();
         let started = runtime.threads.start(&runtime.shared).and_then(|()| {
             runtime.populate(config)?;
             runtime.threads.start_host_keeper(&runtime.shared, hosts)?;
@@ -121,6 +120,11 @@ impl Runtime {
             self.listeners.add_at_start(&self.shared, listener)?;
         }
         Ok(())
+    }
+
+    /// Logs how classes share the network, where the configuration says how they do.
+    pub fn announce_network(&self) {
+        self.shared.network.announce();
     }
 
     /// Waits until the target has ended.

@@ -15,16 +15,16 @@ contains "$allowed" "$(sysctl -n $allowed)" "(^| )dctcp( |$)"
 same "the machine's default" "$(sysctl -n net.ipv4.tcp_congestion_control)" cubic
 expect "start" systemctl start sluiced
 lacks "capabilities" "$(property CapabilityBoundingSet) $(property AmbientCapabilities)" cap_net_admin
-lacks "journal" "$(journal)" "dctcp (may not|is not)"
+lacks "sluice qos network" "$(sluice qos network)" "dctcp (may not|is not)"
 connect $DISK
 same "congestion control" "$(congestion)" dctcp
 disconnect $DISK
 
-step "where it is not allowed the journal says so, and what to do"
+step "where it is not allowed, sluice qos network shows the remedy"
 expect "stop" systemctl stop sluiced
 sysctl -qw $allowed="reno cubic"
 expect "start" systemctl start sluiced
-contains "journal" "$(journal)" "dctcp may not be used .*sysctl -w $allowed=\"reno cubic dctcp\""
+contains "sluice qos network" "$(sluice qos network)" "dctcp may not be used .*sysctl -w $allowed=\"reno cubic dctcp\""
 connect $DISK
 same "congestion control" "$(congestion)" cubic
 disconnect $DISK

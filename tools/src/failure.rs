@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use fabric::key_file::mask_keys;
 use serde_json::json;
 
 /// No daemon answers on the control socket: none is running, it is silent, or another program
@@ -62,12 +63,17 @@ pub(crate) fn report(error: &anyhow::Error, as_json: bool) -> ExitCode {
 /// Writes what is wrong with the command line, or the help or version that was asked for.
 pub(crate) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let as_json = arguments.iter().skip(1).take_while(|word| *word != "--").any(|w| w == "--json");
+    let text = error.render().to_string();
+    let masked = mask_keys(&text);
     if !(as_json && error.use_stderr()) {
         // A failure to write has no reader.
-        let _ = error.print();
+        let _ = match masked == text {
+            true => error.print(),
+            false => write!(std::io::stderr(), "{masked}"),
+        };
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
-    let text = error.render().to_string();
+    let text = masked;
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     // The form of the command follows, for people.
     let end = text.find("\n\nUsage:").unwrap_or(text.len());
@@ -77,8 +83,9 @@ pub(crate) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
 }
 
 fn tell(kind: &str, message: &str, as_json: bool) {
+    let message = mask_keys(message);
     let line = match as_json {
-        true => json!({ "error": { "kind": kind, "message": message } }).to_string(),
+        true => json!({ "error": { "kind": kind, "message": &message } }).to_string(),
         false => format!("sluice: {message}"),
     };
     // `writeln` is used because `eprintln` panics where the terminal has gone.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use fabric::key_file::mask_keys;
+
 /// The errors of one configuration file, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
@@ -100,13 +102,14 @@ impl Problem {
 /// The longest line that an error quotes, in characters.
 const QUOTE_MAX: usize = 200;
 
-/// Returns the line with control characters blanked, so that a file cannot drive the terminal.
+/// Returns the line with control characters blanked, so that a file cannot drive the terminal, and
+/// with keys masked.
 fn printable(line: &str) -> String {
-    line.chars().take(QUOTE_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    mask_keys(line).chars().take(QUOTE_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Returns the largest character boundary that is not above `at`.
-fn floor_boundary(text: &str, at: usize) -> usize {
+pub(super) fn floor_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;

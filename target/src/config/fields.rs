@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use fabric::key_file::mask_keys;
+
 use super::errors::{Problem, did_you_mean};
 use super::node::{Entry, Node, Value};
 
@@ -321,10 +323,10 @@ impl<'a> Fields<'a> {
 /// The longest quotation of another program's or a user's text in a message, in characters.
 const QUOTE_MAX: usize = 80;
 
-/// Returns a user's text as a message quotes it: short, without control characters.
+/// Returns a user's text as a message quotes it: short, without control characters and keys.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown = String::new();
-    for c in text.chars().take(QUOTE_MAX) {
+    for c in mask_keys(text).chars().take(QUOTE_MAX) {
         if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     if text.chars().count() > QUOTE_MAX { format!("{shown}…") } else { shown }

@@ -24,6 +24,7 @@ pub(crate) mod pmem;
 pub(crate) mod qos;
 mod render;
 mod subsystem;
+mod syntax;
 pub(crate) mod table;
 mod taken;
 mod target;
@@ -102,7 +103,7 @@ impl Config {
             }
             problems
         } else {
-            syntax.iter().map(|error| syntax_problem(error, text)).collect()
+            syntax::problems(&syntax, text)
         };
         let errors = problems.into_iter().map(|problem| problem.locate(text)).collect();
         Err(ConfigErrors { file: file.into(), errors })
@@ -175,16 +176,6 @@ impl Config {
     /// None in practice: the text is part of the program and a test parses it.
     pub fn embedded() -> Result<Self, ConfigErrors> {
         Self::parse(EMBEDDED, Path::new("<embedded>"))
-    }
-}
-
-/// Turns a TOML syntax error into a problem.
-fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
-    Problem {
-        span: error.span().unwrap_or(text.len()..text.len()),
-        path: String::new(),
-        message: error.message().replace('\n', ", "),
-        remedy: String::new(),
     }
 }
 

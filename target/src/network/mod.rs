@@ -79,14 +79,15 @@ impl NetworkShared {
         }
     }
 
-    /// Logs what this kernel lacks for the stage to work well, and the remedy.
+    /// Logs where to find advice on congestion marks. Without settings of the operator's own, nobody
+    /// waits for it.
     pub(crate) fn announce(&self) {
-        if !self.config().enabled {
-            return;
-        }
-        tracing::info!(base = self.base_name(), "classes share the network");
-        for advice in self.offer.advice() {
-            tracing::info!("network: {advice}");
+        let config = self.config();
+        if config.enabled && config != Network::default() {
+            tracing::info!(
+                base = self.base_name(),
+                "classes share the network as configured; `sluice qos network` has advice on ECN"
+            );
         }
     }
 

@@ -52,11 +52,34 @@ fn no_namespace(namespace: &str) -> String {
     format!("there is no namespace {namespace}")
 }
 
+fn unmeasured(namespace: &str) -> String {
+    format!(
+        "the device of {namespace} has not been measured yet; put load on it for some seconds, or \
+         set its mean_time (and worst_time, parallelism)"
+    )
+}
+
 /// Returns the reservation that a session is configured with: its namespace and its terms.
 fn wanted(session: &Session) -> Option<(&str, &Terms)> {
     let reserve = session.reserve.as_ref()?;
     let namespace = reserve.namespace.as_deref().unwrap_or(&session.name);
     Some((namespace, &reserve.terms))
+}
+
+/// Logs that a reservation is not in force, once for each reason. `before` is the last reason.
+fn log_pending(session: &str, (namespace, why): (&str, &str), before: Option<&str>) {
+    let (missing, unmeasured) = (no_namespace(namespace), unmeasured(namespace));
+    let after_missing = before.is_none_or(|before| before == missing);
+    if why == missing {
+        // The log has lines about the namespace.
+        return;
+    }
+    if why != unmeasured && (after_missing || before == Some(unmeasured.as_str())) {
+        tracing::error!(session, why, "the reservation is not in force");
+    } else if why == unmeasured && after_missing {
+        // No fault: every device is new once.
+        tracing::info!(session, why, "the reservation waits");
+    }
 }
 
 impl Reservations {
@@ -226,12 +249,7 @@ impl Reservations {
                  a device"
             ));
         }
-        let profile = known.device.profile().ok_or_else(|| {
-            format!(
-                "the device of {namespace} has not been measured yet; put load on it for some \
-                 seconds, or set its mean_time (and worst_time, parallelism)"
-            )
-        })?;
+        let profile = known.device.profile().ok_or_else(|| unmeasured(namespace))?;
         let already: Vec<Admitted> = granted
             .values()
             .filter(|other| other.namespace == namespace)
@@ -277,12 +295,8 @@ impl Reservations {
                     changed = true;
                 }
                 Err(why) => {
-                    // While the namespace is not served, the log has lines about the namespace.
-                    let missing = no_namespace(namespace);
                     let before = self.pending.insert(name.clone(), why.clone());
-                    if why != missing && before.is_none_or(|before| before == missing) {
-                        tracing::error!(session = name, why, "the reservation is not in force");
-                    }
+                    log_pending(name, (namespace, why.as_str()), before.as_deref());
                 }
             }
         }

@@ -15,8 +15,10 @@ use super::words::OnOff;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "With every command")]
 pub(crate) struct Options {
-    /// Use this control socket [default: /run/sluicegate/control.sock, or the user's own]
-    #[arg(long, global = true, value_name = "PATH", env = "SLUICEGATE_CONTROL")]
+    /// Use this control socket [default: $SLUICEGATE_CONTROL, /run/sluicegate/control.sock, or the
+    /// user's own]
+    // A variable that clap reads is shown in usage as if it were required.
+    #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Give up when the daemon is silent for this long
     #[arg(long, global = true, value_name = "TIME", value_parser = patience, default_value = "5s")]

@@ -22,12 +22,13 @@ const CHUNK: usize = 64 << 10;
 /// Number of characters of a foreign program's answer that are shown.
 const QUOTE_MAX: usize = 40;
 
-/// Returns the socket to use: the one that was named, the service's, or that of the user's own
-/// daemon.
+/// Returns the socket to use: the one that was named, by an option or by `$SLUICEGATE_CONTROL`, the
+/// service's, or that of the user's own daemon.
 pub(crate) fn socket(named: Option<&Path>) -> PathBuf {
+    let variable = || std::env::var_os("SLUICEGATE_CONTROL").filter(|path| !path.is_empty());
     let service = PathBuf::from(SERVICE);
-    match named {
-        Some(path) => path.into(),
+    match named.map(Path::to_owned).or_else(|| variable().map(PathBuf::from)) {
+        Some(path) => path,
         None if service.exists() => service,
         None => Some(users_own()).filter(|path| path.exists()).unwrap_or(service),
     }

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::request::Request;
 use crate::failure::{Failure, NO_DAEMON, PERMISSION, REFUSED, UNKNOWN_METHOD};
-use crate::host::authentication::random;
+use crate::host::authentication::{must_name_file, random};
 
 /// Largest file of secrets in bytes.
 const FILE_MAX: u64 = 64 << 10;
@@ -223,6 +223,7 @@ fn read_secret(file: &Path) -> Result<Secret> {
 
 /// Reads a TLS key from a file, or from the standard input.
 fn read_tls_key(file: &Path) -> Result<ConfiguredPsk> {
+    must_name_file(file)?;
     let name = if file == Path::new("-") {
         "the standard input".into()
     } else {

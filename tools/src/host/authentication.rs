@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use fabric::dhchap::{RANDOM_BYTES, Random, Secret, Work, Worked};
 use fabric::host::authentication::{AuthError, Authentication, Credentials, MESSAGE_ROOM, Next};
 use fabric::host::commands;
+use fabric::key_file::mask_keys;
 use zeroize::Zeroizing;
 
 use super::connection::Connection;
@@ -16,8 +17,23 @@ use super::connection::Connection;
 /// Largest file of a secret in bytes.
 const FILE_MAX: u64 = 4096;
 
+/// Refuses a secret or TLS key that was given in place of its file, without repeating it.
+///
+/// # Errors
+/// It is a secret or a TLS key.
+pub(crate) fn must_name_file(file: &Path) -> anyhow::Result<()> {
+    let given = file.to_string_lossy();
+    ensure!(
+        mask_keys(&given) == given,
+        "a key was given in place of the file that has it: other users see arguments; write the key \
+         to a file that only this user can read, and name that file"
+    );
+    Ok(())
+}
+
 /// Reads a secret from a file.
 pub(crate) fn secret(file: &Path) -> anyhow::Result<Secret> {
+    must_name_file(file)?;
     let name = file.display();
     let mut text = Zeroizing::new(String::new());
     let open = std::fs::File::open(file).with_context(|| format!("cannot open {name}"))?;
@@ -77,5 +93,21 @@ pub(crate) fn authenticate(
             Next::Work(work) => host.worked(carry_out(work)?),
             Next::Over(end) => return Ok(end),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_in_place_of_its_file_is_refused_and_not_repeated() {
+        for key in ["DHHC-1:00:AAECAwQF:", "NVMeTLSkey-1:00:AAECAwQF:"] {
+            let error = must_name_file(Path::new(key)).unwrap_err().to_string();
+            assert!(error.contains("file") && !error.contains("AAEC"), "{error}");
+        }
+        let error = secret(Path::new("DHHC-1:00:AAECAwQF:")).unwrap_err();
+        assert!(!format!("{error:#}").contains("AAEC"), "{error:#}");
+        must_name_file(Path::new("/etc/nvme/secret")).unwrap();
     }
 }
