@@ -630,7 +630,13 @@ fn metrics_are_served_over_http() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let answer = get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let plain = get("GET /metrics HTTP/1.1\r\nAccept: text/plain\r\n\r\n");
+    let (head, body) = plain.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
+    assert!(body.contains("# TYPE sluicegate_connections_accepted_total counter\n"), "{body}");
+    assert!(!body.contains("# EOF"), "{body}");
+    let accept = "Accept: application/openmetrics-text;version=1.0.0";
+    let answer = get(&format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{accept}\r\n\r\n"));
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     assert!(head.contains("application/openmetrics-text"), "{head}");

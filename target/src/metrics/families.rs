@@ -157,7 +157,9 @@ impl<'a> Families<'a> {
             let mut all = io.read.latency.clone();
             all.merge(&io.write.latency);
             all.merge(&io.other.latency);
-            histogram(family.encode_family(labels)?, &all)?;
+            if io.operations() > 0 {
+                histogram(family.encode_family(labels)?, &all)?;
+            }
         }
         self.waits(&WORKLOAD, &sources)
     }
@@ -285,24 +287,29 @@ impl<'a> Families<'a> {
             let help = "Time from a command's arrival to its completion being queued for sending";
             let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
             let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
-            for (labels, op) in sources.iter().flat_map(Source::operations) {
+            let used = sources.iter().flat_map(Source::operations).filter(|(_, op)| op.ops > 0);
+            for (labels, op) in used {
                 histogram(family.encode_family(&labels)?, &op.latency)?;
             }
         }
         self.waits(names, sources)
     }
 
-    /// Writes the numbers of operations, bytes and errors.
+    /// Writes the numbers of operations, bytes and errors. An object has no series of a kind of
+    /// operation that it never had, except errors where `names` says so.
     fn counters(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
+        let errors = "Operations that ended with an error";
         let counters: [(&str, &str, Option<&Unit>, Pick<OpSnapshot>); 3] = [
             (names.operations, "Operations that ended", None, |op| op.ops),
             (names.transferred, "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
-            (names.errors, "Operations that ended with an error", None, |op| op.errors),
+            (names.errors, errors, None, |op| op.errors),
         ];
         let kind = MetricType::Counter;
         for (name, help, unit, pick) in counters {
+            let from_start = name == names.errors && names.errors_from_start;
             let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
-            for (labels, op) in sources.iter().flat_map(Source::operations) {
+            let all = sources.iter().flat_map(Source::operations);
+            for (labels, op) in all.filter(|(_, op)| from_start || op.ops > 0) {
                 counter(family.encode_family(&labels)?, &pick(op))?;
             }
         }
@@ -315,6 +322,9 @@ pub(super) struct Names {
     pub(super) operations: &'static str,
     pub(super) transferred: &'static str,
     pub(super) errors: &'static str,
+    /// Whether errors have series before the first operation, so that an alert on their rate sees the
+    /// first error.
+    pub(super) errors_from_start: bool,
     pub(super) latency: Option<&'static str>,
     pub(super) queueing: Option<&'static str>,
     pub(super) service: Option<&'static str>,
@@ -324,6 +334,7 @@ const NAMESPACE: Names = Names {
     operations: "namespace_operations",
     transferred: "namespace_transferred",
     errors: "namespace_errors",
+    errors_from_start: true,
     latency: Some("namespace_latency"),
     queueing: Some("namespace_queueing"),
     service: Some("namespace_service"),
@@ -333,6 +344,7 @@ const HOST: Names = Names {
     operations: "host_operations",
     transferred: "host_transferred",
     errors: "host_errors",
+    errors_from_start: true,
     latency: Some("host_latency"),
     queueing: Some("host_queueing"),
     service: Some("host_service"),
@@ -342,6 +354,7 @@ const QUEUE: Names = Names {
     operations: "queue_operations",
     transferred: "queue_transferred",
     errors: "queue_errors",
+    errors_from_start: false,
     latency: Some("queue_latency"),
     queueing: None,
     service: None,
@@ -351,6 +364,7 @@ const WORKLOAD: Names = Names {
     operations: "workload_operations",
     transferred: "workload_transferred",
     errors: "workload_errors",
+    errors_from_start: false,
     latency: None,
     queueing: Some("workload_queueing"),
     service: Some("workload_service"),

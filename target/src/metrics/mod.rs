@@ -2,6 +2,7 @@
 
 mod families;
 mod network;
+mod plain;
 mod pmem;
 mod qos;
 
@@ -10,6 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
 use crate::engine::EngineHandle;
+pub(crate) use plain::plain_text;
 
 /// The OpenMetrics text of an engine's state.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ const CLASS: Names = Names {
     operations: "class_operations",
     transferred: "class_transferred",
     errors: "class_errors",
+    errors_from_start: true,
     latency: Some("class_latency"),
     queueing: Some("class_queueing"),
     service: Some("class_service"),
@@ -25,6 +26,7 @@ const SESSION: Names = Names {
     operations: "session_operations",
     transferred: "session_transferred",
     errors: "session_errors",
+    errors_from_start: true,
     latency: None,
     queueing: Some("session_queueing"),
     service: Some("session_service"),
@@ -183,20 +185,21 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// Writes where operations' latencies were spent: waiting in the target, and in the device.
+    /// Writes where operations' latencies were spent: waiting in the target, and in the device. An
+    /// object without operations has no series.
     pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         if let Some(name) = names.queueing {
             let help = "Time from the arrival of commands until their device had them";
             let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
-            for source in sources {
+            for source in sources.iter().filter(|source| source.io.operations() > 0) {
                 histogram(family.encode_family(&source.labels)?, &source.io.queueing)?;
             }
         }
         if let Some(name) = names.service {
             let help = "Time that commands were in the device";
             let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
-            for source in sources {
+            for source in sources.iter().filter(|source| source.io.operations() > 0) {
                 histogram(family.encode_family(&source.labels)?, &source.io.service)?;
             }
         }

@@ -76,6 +76,27 @@ fn the_text_is_openmetrics() {
 }
 
 #[test]
+fn operations_that_never_happened_have_no_series_but_errors() {
+    let text = text();
+    // The engine of the tests has reads and writes, and no other operations.
+    let series = |family: &str, operation: &str| {
+        let label = format!("operation=\"{operation}\"");
+        let name = format!("sluicegate_{family}{{");
+        text.lines().any(|line| line.starts_with(&name) && line.contains(&label))
+    };
+    for object in ["namespace", "host", "class", "session", "queue", "workload"] {
+        let always = !["queue", "workload"].contains(&object);
+        assert_eq!(series(&format!("{object}_errors_total"), "other"), always, "{object}");
+        for family in ["operations_total", "transferred_bytes_total"] {
+            let name = format!("{object}_{family}");
+            assert!(series(&name, "read") && !series(&name, "other"), "{name}");
+        }
+    }
+    let bucket = "namespace_latency_seconds_bucket";
+    assert!(series(bucket, "read") && !series(bucket, "other"));
+}
+
+#[test]
 fn a_class_without_a_target_has_no_series_of_one() {
     let text = text();
     let urgent = |name: &str| {
