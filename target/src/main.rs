@@ -67,6 +67,11 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    match live.changes() {
+        0 => {}
+        1 => tracing::info!("1 live change on top of the file: sluice config diff"),
+        count => tracing::info!("{count} live changes on top of the file: sluice config diff"),
+    }
     let runtime = Runtime::start(live.current(), remembered)?;
     let engine = Arc::clone(&runtime) as Arc<dyn Engine>;
     let control = Control::of_file(engine, live, args.configuration().map(Path::to_owned));

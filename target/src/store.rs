@@ -2,7 +2,9 @@
 //! database, or a database shared by several targets, can hold them.
 
 mod aside;
+mod differences;
 mod disk;
+mod edit;
 mod examine;
 mod explain;
 mod host_paths;
@@ -21,10 +23,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::objects::Kind;
+pub(crate) use differences::{Difference, LiveObjects, differences};
 pub use disk::DiskStore;
+pub(crate) use edit::edit;
 pub use host_paths::{HostPaths, KeptHosts};
 pub use identities::Identities;
-pub(crate) use live::Clash;
+pub(crate) use live::{Clash, Stored};
 pub use live::{Effective, Live, effective};
 pub use memory::MemoryStore;
 pub use model::{Change, Key, Object, Store, StoreError};

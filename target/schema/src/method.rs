@@ -88,7 +88,8 @@ methods! {
     Status "status" shows (params::Nothing) -> answer::Status,
         "",
         "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes \
-         survive a restart; `namespaces_unavailable`, `namespaces_with_errors`: numbers of \
+         survive a restart; `live_changes`: the number of objects that differ from the \
+         configuration file; `namespaces_unavailable`, `namespaces_with_errors`: numbers of \
          namespaces in these states; `problems`: a line for each; `file_systems`: those that \
          files of namespaces are on, with `mount`, `files`, and in bytes `may_take` (what the \
          files may still take), `free` and `overcommit` (what they may take beyond that).";
@@ -105,11 +106,27 @@ methods! {
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
         "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their \
          order; the keys that only a restart changes, each with its present and its next value; \
-         live changes that no longer count, and with `check` the losses of hosts.";
+         live changes that no longer count, and with `check` the losses of hosts. `live_changes`: \
+         the number of objects that differ from the file afterwards.";
     ConfigShow "config.show" shows (params::Nothing) -> answer::Configuration,
         "",
         "`text`: the configuration that runs now, with live changes, as a file that `sluiced --config` \
          takes.";
+    ConfigDiff "config.diff" shows (params::Nothing) -> answer::ConfigDiff,
+        "",
+        "`objects`: those that differ from the file by live changes, each with `object` (its name), \
+         `change` (`added`, `changed`, `removed`), `file` and `running` (its keys, a line for each; \
+         `null` where it is missing) and `keys` (those that differ: `key`, `file`, `running`); \
+         `file`: the path (`null`: the daemon runs without a file); `file_changed`: why the file is \
+         not the one that the daemon read last (`null`: it is); `needs_restart` as of `reload`.";
+    ConfigRevert "config.revert" changes (params::Settings) -> answer::Changed<answer::Reverted>,
+        "`object` (left out: all), a name that `config.diff` lists; `force` (boolean, default false)",
+        "`objects`: the names of those that are as in the file again; `changes`, `warnings` as of \
+         `reload`";
+    ConfigMerge "config.merge" shows (params::Nothing) -> answer::ConfigMerged,
+        "",
+        "`text`: the configuration file with the live changes in it; `before`: the file as it is; \
+         `file`: its path; `live_changes`: the number of objects that differ. Writes nothing.";
     Shutdown "shutdown" changes (params::Shutdown) -> answer::Nothing,
         "`now` (boolean, default false)",
         "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that \

@@ -41,6 +41,11 @@ pub(super) fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'
     }
 }
 
+/// Reads the name of an object as `config.diff` lists it.
+pub(crate) fn object(node: &Node) -> Read<String> {
+    string(node, "a name", "a name that `config.diff` lists, in quotes").map(str::to_owned)
+}
+
 /// The longest name of a group (useradd's limit).
 const GROUP_MAX: usize = 32;
 

@@ -11,12 +11,13 @@ use sluice_schema::params;
 use super::Control;
 use super::in_use::InUse;
 use super::protocol::Failure;
-use crate::config::{self, DEFAULT_LINK, channel_name};
+use crate::config::{self, DEFAULT_LINK, Listener, channel_name};
 use crate::engine::{
     Availability, ListenerState, NamespaceState, PmemState, ReactorState, SessionState,
     SubsystemState,
 };
 use crate::host_keys::{self, HostKeys, differing};
+use crate::store::{LiveObjects, ObjectId};
 use crate::unproved::{self, Allowed};
 
 impl Control {
@@ -40,6 +41,7 @@ impl Control {
             pid: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
             durable: self.durable,
+            live_changes: self.live_objects().len(),
             listeners: listeners.len(),
             subsystems: subsystems.len(),
             namespaces: subsystems.iter().map(|s| s.namespaces.len()).sum(),
@@ -77,6 +79,13 @@ impl Control {
         self.told_to_end.store(true, Relaxed);
         self.engine().shutdown(asked.now);
         Ok(Nothing {})
+    }
+
+    /// Answers `subsystem.list`.
+    pub(super) fn subsystem_list(&self) -> Vec<SubsystemState> {
+        let live = self.live_objects();
+        let row = |s: SubsystemState| SubsystemState { live: live.has_part_of(&s.nqn), ..s };
+        self.engine().subsystems().into_iter().map(row).collect()
     }
 
     /// Answers `namespace.list`.
@@ -119,17 +128,22 @@ impl Control {
 
     /// Returns the rows of the namespaces that are meant.
     fn namespace_rows(&self, meant: impl Fn(&str, &NamespaceState) -> bool) -> Vec<NamespaceRow> {
-        let mut rows = Vec::new();
+        let (objects, mut rows) = (self.live_objects(), Vec::new());
         for SubsystemState { nqn, namespaces, .. } in self.engine().subsystems() {
             let meant = namespaces.into_iter().filter(|row| meant(&nqn, row));
-            rows.extend(meant.map(|row| NamespaceRow { subsystem: nqn.clone(), namespace: row }));
+            rows.extend(meant.map(|namespace| NamespaceRow {
+                subsystem: nqn.clone(),
+                live: objects.has(&ObjectId::Namespace(nqn.clone(), namespace.nsid)),
+                namespace,
+            }));
         }
         rows
     }
 
     /// Answers `listener.list`.
     pub(super) fn listener_list(&self) -> Vec<answer::Listener> {
-        self.engine().listeners().into_iter().map(listener).collect()
+        let objects = self.live_objects();
+        self.engine().listeners().into_iter().map(|state| listener(state, &objects)).collect()
     }
 
     /// Answers `host.list`.
@@ -141,8 +155,13 @@ impl Control {
             lost.iter().filter(|(of, _)| of == nqn).map(|(_, lost)| lost.clone()).collect()
         };
         let keys = self.engine().host_keys();
+        let objects = self.live_objects();
+        let is_live =
+            |nqn: &str, host: &str| objects.has(&ObjectId::Host(nqn.to_owned(), host.to_owned()));
         let row = |s: SubsystemState| answer::Hosts {
             lost: lost_of(&s.nqn),
+            live: s.hosts.iter().filter(|host| is_live(&s.nqn, host)).cloned().collect(),
+            live_any_host: objects.has(&ObjectId::AnyHost(s.nqn.clone())),
             authentication: s.hosts.iter().map(|h| (h.clone(), authentication(&keys, h))).collect(),
             subsystem: s.nqn,
             allow_any_host: s.allow_any_host,
@@ -258,9 +277,10 @@ fn region_problems(address: Option<SocketAddr>, state: &PmemState) -> Vec<String
 }
 
 /// Shows a listener.
-fn listener(state: ListenerState) -> answer::Listener {
+fn listener(state: ListenerState, objects: &LiveObjects) -> answer::Listener {
     let ListenerState { listener, closed } = state;
     answer::Listener {
+        live: objects.has(&ObjectId::of::<Listener>(listener.endpoint().to_string())),
         transport: listener.transport.name().to_owned(),
         address: listener.address.to_string(),
         advertise: listener.advertise.map(|address| address.to_string()),

@@ -32,9 +32,12 @@ impl Control {
             }
             Method::Reload => checked::<call::Reload>(params, |asked| self.reload_method(&asked)),
             Method::ConfigShow => checked::<call::ConfigShow>(params, |_| Ok(self.configuration())),
+            Method::ConfigDiff => checked::<call::ConfigDiff>(params, |_| Ok(self.config_diff())),
+            Method::ConfigRevert => answer::<call::ConfigRevert>(self.config_revert(params)),
+            Method::ConfigMerge => checked::<call::ConfigMerge>(params, |_| self.config_merge()),
             Method::Shutdown => checked::<call::Shutdown>(params, |asked| self.shutdown(&asked)),
             Method::SubsystemList => {
-                checked::<call::SubsystemList>(params, |_| Ok(self.engine().subsystems()))
+                checked::<call::SubsystemList>(params, |_| Ok(self.subsystem_list()))
             }
             Method::SubsystemAdd => answer::<call::SubsystemAdd>(self.subsystem_add(params)),
             Method::SubsystemRemove => {

@@ -12,6 +12,7 @@ mod force;
 mod hosts;
 mod http;
 mod in_use;
+mod live_changes;
 mod look;
 mod measured;
 mod methods;
@@ -44,7 +45,7 @@ use self::caller::{Caller, Groups};
 use crate::config::{Config, TargetConfig};
 use crate::engine::{Engine, EngineHandle};
 use crate::metrics::Metrics;
-use crate::store::Live;
+use crate::store::{Live, LiveObjects};
 use crate::sync::lock;
 
 /// Checks that this machine has the groups that may use the control socket.
@@ -61,6 +62,8 @@ pub struct Control {
     engine: EngineHandle,
     /// The live configuration; its lock makes changes one at a time.
     live: Mutex<Live>,
+    /// The objects that differed from the file when they were looked at last.
+    live_objects: Mutex<Arc<LiveObjects>>,
     metrics: Metrics,
     durable: bool,
     started: Instant,
@@ -94,6 +97,7 @@ impl Control {
             file,
             first: live.current().clone(),
             live: Mutex::new(live),
+            live_objects: Mutex::default(),
             told_to_end: AtomicBool::new(false),
             audit: Audit::new(),
         })
@@ -151,6 +155,8 @@ impl Control {
 mod force_tests;
 #[cfg(test)]
 mod host_keys_tests;
+#[cfg(test)]
+mod live_changes_tests;
 #[cfg(test)]
 mod network_tests;
 #[cfg(test)]

@@ -20,9 +20,15 @@ impl Control {
     pub(super) fn network_show(&self) -> answer::Network {
         let state = self.engine().network();
         let config = self.live().current().clone();
+        let objects = self.live_objects();
         let links = config.network.all_links().map(|link| {
             let state = state.links.iter().find(|state| state.name == link.name);
-            link_state(link, state.cloned().unwrap_or_default(), &config)
+            let live = match link.name.as_str() {
+                DEFAULT_LINK => objects.has(&ObjectId::Network),
+                name => objects.has(&ObjectId::of::<LinkConfig>(name)),
+            };
+            let row = link_state(link, state.cloned().unwrap_or_default(), &config);
+            answer::LinkRow { live, ..row }
         });
         answer::Network {
             settings: table::show(&config.network),
@@ -75,5 +81,6 @@ fn link_state(link: &LinkConfig, state: LinkState, config: &Config) -> answer::L
         listeners: users(config, &link.name),
         out: state.out,
         into: state.into,
+        live: false,
     }
 }

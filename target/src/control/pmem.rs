@@ -5,15 +5,18 @@ use sluice_schema::answer;
 use super::Control;
 use crate::config::{RegionConfig, table};
 use crate::engine::{PmemState, RegionClient, RegionState};
+use crate::store::ObjectId;
 
 impl Control {
     /// Answers `pmem.show`.
     pub(super) fn pmem_show(&self) -> answer::Pmem {
         let PmemState { open, capacity, reserved, period, regions } = self.engine().pmem();
         let config = self.live().current().pmem.clone();
+        let objects = self.live_objects();
         let row = |region: &RegionConfig| {
             let state = regions.iter().find(|state| state.name == region.name);
-            row(region, state)
+            let live = objects.has(&ObjectId::of::<RegionConfig>(region.name.as_str()));
+            answer::RegionRow { live, ..row(region, state) }
         };
         answer::Pmem {
             settings: table::show(&config.general),
@@ -37,6 +40,7 @@ fn row(region: &RegionConfig, state: Option<&RegionState>) -> answer::RegionRow 
         bytes: facts.map(|facts| facts.bytes),
         kind: facts.map(|facts| facts.kind.clone()),
         clients: state.into_iter().flat_map(|state| &state.clients).map(client).collect(),
+        live: false,
     }
 }
 

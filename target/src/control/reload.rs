@@ -1,5 +1,7 @@
 //! The reload of the configuration file: all of its changes are made, or none.
 
+use std::path::Path;
+
 pub use sluice_schema::answer::Reloaded;
 use sluice_schema::params;
 
@@ -10,7 +12,7 @@ use super::protocol::{ErrorKind, Failure};
 use crate::config::{Config, restart_keys};
 use crate::host_keys::HostKeys;
 use crate::reload::{Change, harm, plan, run};
-use crate::store::{Effective, Live};
+use crate::store::{Effective, Live, Stored, differences};
 use crate::systemd::Reloading;
 use crate::unproved;
 
@@ -33,14 +35,17 @@ impl Control {
         let _told = Reloading::begin();
         let result = self.reload_now(force);
         match &result {
-            Ok(Reloaded { changes, needs_restart, warnings }) => {
+            Ok(Reloaded { changes, needs_restart, warnings, live_changes }) => {
                 warnings.iter().for_each(|line| tracing::warn!("{line}"));
                 changes.iter().for_each(|line| tracing::info!("reload: {line}"));
                 for line in needs_restart {
                     tracing::warn!("reload: not changed before a restart: {line}");
                 }
                 let done = if changes.is_empty() { "nothing to change" } else { "done" };
-                tracing::info!("reload: {done}");
+                match live_changes {
+                    0 => tracing::info!("reload: {done}"),
+                    _ => tracing::info!("reload: {done}; {}", live_changes_stay(*live_changes)),
+                }
             }
             Err(failure) => {
                 tracing::error!("reload failed: {}", failure.message);
@@ -58,23 +63,69 @@ impl Control {
         let keys = self.engine().read_host_keys()?;
         let mut told = look.told();
         told.warnings.extend(look.unproved(&keys));
-        told.warnings.extend(self.refusals(&look));
+        told.warnings.extend(self.refusals(&look.changes, &look.next.config));
         Ok(told)
     }
 
-    /// Returns the losses of hosts, in words.
-    fn refusals(&self, look: &Look) -> Vec<String> {
-        let losses = harm(self.engine(), &look.changes, &look.next.config);
+    /// Returns the losses of hosts by changes that lead to `to`, in words.
+    fn refusals(&self, changes: &[Change], to: &Config) -> Vec<String> {
+        let losses = harm(self.engine(), changes, to);
         losses.iter().map(|(loss, hosts)| refusal(loss, hosts)).collect()
+    }
+
+    /// Refuses changes that lead to `to` where hosts would lose something, unless they are forced.
+    ///
+    /// # Errors
+    /// Hosts would lose something.
+    pub(super) fn unless_harmful(
+        &self,
+        force: bool,
+        changes: &[Change],
+        to: &Config,
+    ) -> Result<(), Failure> {
+        let refusals = if force { Vec::new() } else { self.refusals(changes, to) };
+        match refusals.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::new(ErrorKind::Refused, refusals.join("\n"))),
+        }
+    }
+
+    /// Makes changes that are stored already. Takes them out of the store again where one fails.
+    ///
+    /// # Errors
+    /// A change failed, and everything is as it was, unless the message says otherwise.
+    pub(super) fn make(
+        &self,
+        live: &mut Live,
+        stored: Stored,
+        changes: &[Change],
+    ) -> Result<(), Failure> {
+        run(self.engine(), changes).map_err(|refused| {
+            let mut failure = Failure::from(refused);
+            if let Err(error) = live.undo(stored) {
+                let more = format!("; live changes may be lost at the next start: {error}");
+                failure.message.push_str(&more);
+            }
+            failure
+        })
+    }
+
+    /// Returns the path of the configuration file.
+    ///
+    /// # Errors
+    /// The daemon runs without one.
+    pub(super) fn file(&self) -> Result<&Path, Failure> {
+        self.file.as_deref().ok_or_else(|| {
+            Failure::invalid(
+                "there is no configuration file to read: sluiced was started without --config",
+            )
+        })
     }
 
     fn reload_now(&self, force: bool) -> Result<Reloaded, Failure> {
         let mut live = self.live();
         let look = self.look(&live)?;
-        let refusals = if force { Vec::new() } else { self.refusals(&look) };
-        if !refusals.is_empty() {
-            return Err(Failure::new(ErrorKind::Refused, refusals.join("\n")));
-        }
+        self.unless_harmful(force, &look.changes, &look.next.config)?;
         let mut told = look.told();
         // Read first: a fault in them leaves everything as it is.
         let keys = self.engine().read_host_keys()?;
@@ -86,13 +137,8 @@ impl Control {
         let mut all = before.clone();
         all.extend(keys.clone());
         let mut told_of_keys = self.engine().set_host_keys(all);
-        if let Err(refused) = run(self.engine(), &look.changes) {
+        if let Err(failure) = self.make(&mut live, stored, &look.changes) {
             self.engine().set_host_keys(before);
-            let mut failure = Failure::from(refused);
-            if let Err(error) = live.undo(stored) {
-                let more = format!("; live changes may be lost at the next start: {error}");
-                failure.message.push_str(&more);
-            }
             return Err(failure);
         }
         self.engine().forget_other_identities(live.current());
@@ -101,23 +147,34 @@ impl Control {
         Ok(told)
     }
 
+    /// Returns the changes that lead from the running configuration to another one.
+    pub(super) fn changes_to(&self, live: &Live, to: &Config) -> Vec<Change> {
+        plan(&InUse::of(self.engine()).as_given_by(live.current(), to), to)
+    }
+
+    /// Returns the settings of a file that need a restart, a line for each.
+    pub(super) fn needs_restart(&self, file: &Config) -> Vec<String> {
+        restart_keys(&self.first, file)
+    }
+
     /// Reads the file and compares it with the running configuration.
     fn look(&self, live: &Live) -> Result<Look, Failure> {
-        let path = self.file.as_ref().ok_or_else(|| {
-            Failure::invalid(
-                "there is no configuration file to read: sluiced was started without --config",
-            )
-        })?;
+        let path = self.file()?;
         let file = Config::load(path).map_err(|errors| Failure::invalid(format!("{errors}")))?;
         let mut next = live.under(&file)?;
-        let needs_restart = restart_keys(&self.first, &next.config);
+        let needs_restart = self.needs_restart(&next.config);
         // Settings that are read at the start alone stay as they are.
         next.config.target = live.current().target.clone();
         next.config.pmem.general = live.current().pmem.general.clone();
-        let present = InUse::of(self.engine()).as_given_by(live.current(), &next.config);
-        let changes = plan(&present, &next.config);
+        let changes = self.changes_to(live, &next.config);
         Ok(Look { file, next, changes, needs_restart })
     }
+}
+
+/// Says how many live changes stay on top of the file.
+pub(super) fn live_changes_stay(count: usize) -> String {
+    let (noun, verb) = if count == 1 { ("change", "stays") } else { ("changes", "stay") };
+    format!("{count} live {noun} {verb} on top of the file: sluice config diff")
 }
 
 /// A configuration file that was read, and the changes that it asks of the running target.
@@ -139,6 +196,7 @@ impl Look {
             changes: self.changes.iter().map(Change::to_string).collect(),
             needs_restart: self.needs_restart.clone(),
             warnings: self.next.warnings.clone(),
+            live_changes: differences(&self.file, &self.next.config).len(),
         }
     }
 }

@@ -7,14 +7,21 @@ use sluice_schema::answer::{
 
 use super::Control;
 use super::measured::operations;
-use crate::config::{Config, table};
+use crate::config::{Config, Policy, Session, table};
 use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
+use crate::objects::Object;
+use crate::store::{LiveObjects, ObjectId};
 
 impl Control {
     /// Answers `qos.show`.
     pub(super) fn qos_show(&self, buckets: bool) -> answer::Qos {
         let state = self.engine().qos();
         let config = self.live().current().clone();
+        let objects = self.live_objects();
+        let policy = |policy: &Policy| {
+            let is_live = objects.has(&ObjectId::of::<Policy>(policy.id()));
+            table::show(policy).with("live", Some(is_live))
+        };
         let classes = state.classes.iter().map(|(class, passed)| ClassTraffic {
             class: class.name().to_owned(),
             traffic: traffic(passed, buckets),
@@ -22,17 +29,21 @@ impl Control {
         answer::Qos {
             settings: table::show(&config.qos.general),
             classes: classes.collect(),
-            sessions: state.sessions.iter().map(|row| session(row, &config, buckets)).collect(),
+            sessions: state
+                .sessions
+                .iter()
+                .map(|row| session(row, &config, &objects, buckets))
+                .collect(),
             devices: state.devices.iter().map(|row| device(row, &config)).collect(),
-            policies: config.qos.policies.iter().map(table::show).collect(),
+            policies: config.qos.policies.iter().map(policy).collect(),
         }
     }
 
     /// Answers `session.list`.
     pub(super) fn session_list(&self) -> Vec<answer::Session> {
         let config = self.live().current().clone();
-        let sessions = self.engine().qos().sessions;
-        sessions.iter().map(|row| session(row, &config, false)).collect()
+        let (objects, sessions) = (self.live_objects(), self.engine().qos().sessions);
+        sessions.iter().map(|row| session(row, &config, &objects, false)).collect()
     }
 }
 
@@ -44,7 +55,12 @@ fn traffic(passed: &Traffic, buckets: bool) -> answer::Traffic {
     }
 }
 
-fn session(row: &SessionState, config: &Config, buckets: bool) -> answer::Session {
+fn session(
+    row: &SessionState,
+    config: &Config,
+    objects: &LiveObjects,
+    buckets: bool,
+) -> answer::Session {
     let entry = config.qos.sessions.iter().find(|entry| entry.name == row.name);
     let credits =
         |(used, credits): (u64, u64), share: Option<u8>| CreditUse { used, credits, share };
@@ -58,6 +74,7 @@ fn session(row: &SessionState, config: &Config, buckets: bool) -> answer::Sessio
         bandwidth: row.bandwidth,
         queue: row.queue,
         reserve: row.reserve.as_ref().map(reservation),
+        live: objects.has(&ObjectId::of::<Session>(row.name.as_str())),
         traffic: traffic(&row.traffic, buckets),
     }
 }

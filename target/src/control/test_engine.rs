@@ -616,6 +616,7 @@ fn state(subsystem: &Subsystem) -> SubsystemState {
             .iter()
             .map(|n| namespace_state(&subsystem.nqn, n))
             .collect(),
+        live: false,
     }
 }
 

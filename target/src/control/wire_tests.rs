@@ -198,7 +198,18 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("region.remove", json!({"forced": true})),
         ("reload", json!({"check": true})),
         ("reload", json!({"check": "no", "forced": 1})),
+        ("config.diff", json!({})),
+        ("config.merge", json!({})),
         ("reload", json!({})),
+        ("namespace.remove", json!({"subsystem": NQN, "nsid": 7})),
+        ("config.diff", json!({})),
+        ("config.diff", json!({"object": "qos"})),
+        ("config.merge", json!({})),
+        ("config.revert", json!({"object": 1, "forced": true})),
+        ("config.revert", json!({"object": format!("namespace {NQN} 9")})),
+        ("config.revert", json!({"object": format!("namespace {NQN} 7")})),
+        ("config.revert", json!({"force": true})),
+        ("config.diff", json!({})),
         ("shutdown", json!({"now": true})),
         ("shutdown", json!({"now": 1})),
         ("sesion.list", json!({})),
@@ -225,6 +236,7 @@ fn transcript() -> String {
     for (method, params) in requests() {
         let request = json!({"id": 1, "method": method, "params": params}).to_string();
         let answer = rig.control.handle(request.as_bytes());
+        let answer = answer.replace(&folder.path().display().to_string(), "/folder");
         let answer = masked(serde_json::from_str(&answer).unwrap());
         write!(text, "> {request}\n< {answer}\n").unwrap();
     }

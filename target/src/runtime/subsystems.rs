@@ -98,6 +98,8 @@ pub(super) fn states(on: &Namespaces) -> Vec<SubsystemState> {
         hosts: spec.hosts.into_iter().map(|host| host.nqn).collect(),
         namespaces: on.states(&spec.nqn, &namespaces),
         nqn: spec.nqn,
+        // The control plane knows.
+        live: false,
     };
     all.into_iter().map(state).collect()
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::differences::{Difference, differences};
 use super::object::ObjectId;
 use super::part::Part;
 use super::{Change, Key, Kind, Object, Store, StoreError};
@@ -73,8 +74,8 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
         object.as_ref().and_then(ObjectId::subsystem).is_some_and(|nqn| gone.contains(nqn))
     };
     let (parts, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(key, _)| goes(key));
-    for (key, _) in parts {
-        result.drop(key, CHANGED);
+    for (key, record) in parts {
+        result.forget(file, key, &record, CHANGED, machine);
     }
     result.take_together(file, others, machine);
     let (network, qos) = later.into_iter().partition(|(key, _)| key.kind.batch() == Batch::Network);
@@ -91,8 +92,8 @@ impl Effective {
             let before = records.len();
             let left = self.take_some(file, records, machine);
             if left.len() == before {
-                for (key, _, reason) in left {
-                    self.drop(key, &reason);
+                for (key, record, reason) in left {
+                    self.forget(file, key, &record, &reason, machine);
                 }
                 return;
             }
@@ -133,9 +134,11 @@ impl Effective {
         left
     }
 
-    /// Forgets a live change, and notes the reason.
-    fn drop(&mut self, key: Key, reason: &str) {
-        self.warnings.push(format!("the live change of {key} is dropped: {reason}"));
+    /// Forgets a live change. Notes the reason, unless the file has the change by now.
+    fn forget(&mut self, file: &Config, key: Key, record: &Record, reason: &str, machine: Uuid) {
+        if !is_in_file(file, &key, record, machine) {
+            self.warnings.push(format!("the live change of {key} is dropped: {reason}"));
+        }
         self.stale.push(key);
     }
 }
@@ -155,6 +158,26 @@ fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
         (Ok(now), Ok(then)) => now != then,
         _ => true,
     }
+}
+
+/// Says whether the file's entry is what a live change made of it.
+fn is_in_file(file: &Config, key: &Key, record: &Record, machine: Uuid) -> bool {
+    let Some(object) = ObjectId::parse(key, machine) else { return false };
+    let now = match &object {
+        // Its namespaces have records of their own.
+        ObjectId::Subsystem(nqn) => {
+            let found = file.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn);
+            found.cloned().map(|subsystem| render_subsystem(&bare(subsystem)))
+        }
+        _ => object.text(file),
+    };
+    let then = record.value.as_deref().map(|text| object.canonical(text)).transpose();
+    then.is_ok_and(|then| then == now)
+}
+
+/// Takes the namespaces out of a subsystem.
+fn bare(subsystem: Subsystem) -> Subsystem {
+    Subsystem { namespaces: Vec::new(), ..subsystem }
 }
 
 /// Makes one live change in a configuration.
@@ -241,6 +264,37 @@ impl Live {
     #[must_use]
     pub fn current(&self) -> &Config {
         &self.current
+    }
+
+    /// Returns the configuration file as it was read last.
+    pub(crate) fn file(&self) -> &Config {
+        &self.file
+    }
+
+    /// Returns the objects in which the configuration that runs differs from the file.
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        differences(&self.file, &self.current)
+    }
+
+    /// Counts the objects in which the configuration that runs differs from the file.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.differences().len()
+    }
+
+    /// Returns the effective configuration without any live change, as [`Live::take`] takes it.
+    /// Settings that are read at the start alone stay as they are.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn without_changes(&self) -> Result<Effective, StoreError> {
+        let machine = self.store.machine();
+        let ours = |object: Object| ObjectId::parse(&object.key, machine).map(|_| object.key);
+        let stale = changes(self.store.as_ref())?.filter_map(ours).collect();
+        let mut config = self.file.clone();
+        config.target = self.current.target.clone();
+        config.pmem.general = self.current.pmem.general.clone();
+        Ok(Effective { config, warnings: Vec::new(), stale })
     }
 
     /// Says whether changes survive a restart.
@@ -430,7 +484,6 @@ impl Live {
         if of_file == now {
             return (key, None);
         }
-        let bare = |subsystem| Subsystem { namespaces: Vec::new(), ..subsystem };
         let value = now.map(bare).map(|subsystem| render_subsystem(&subsystem));
         (key, Some(Record { file: whole.text(&self.file), value, given: true }))
     }

@@ -1,5 +1,7 @@
 //! Objects of a configuration that can change one by one, as names and texts.
 
+use std::fmt;
+
 use uuid::Uuid;
 
 use super::{Key, Kind};
@@ -12,7 +14,7 @@ use crate::config::{
 use crate::objects::{Group, Listed, put};
 
 /// The name of an object of a configuration that can change without others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ObjectId {
     /// An object of a list: its kind, and the identifier that tells it from others of the kind.
     Listed(Kind, String),
@@ -28,6 +30,21 @@ pub(crate) enum ObjectId {
     Qos,
     /// `[network]`.
     Network,
+}
+
+/// The name by which `config.diff` and `config.revert` know the object.
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listed(kind, id) => write!(f, "{} {id}", kind.name()),
+            Self::Subsystem(nqn) => write!(f, "{} {nqn}", Kind::Subsystem.name()),
+            Self::AnyHost(nqn) => write!(f, "{} {nqn}", Kind::AnyHost.name()),
+            Self::Host(nqn, host) => write!(f, "{} {nqn} {host}", Kind::Host.name()),
+            Self::Namespace(nqn, nsid) => write!(f, "{} {nqn} {nsid}", Kind::Namespace.name()),
+            Self::Qos => f.write_str(Kind::Qos.name()),
+            Self::Network => f.write_str(Kind::Network.name()),
+        }
+    }
 }
 
 impl ObjectId {
@@ -74,7 +91,7 @@ impl ObjectId {
     }
 
     /// Returns the NQN of the subsystem that the object belongs to.
-    pub(super) fn subsystem(&self) -> Option<&str> {
+    pub(crate) fn subsystem(&self) -> Option<&str> {
         match self {
             Self::Listed(..) | Self::Qos | Self::Network => None,
             Self::Subsystem(nqn) | Self::AnyHost(nqn) => Some(nqn),
@@ -83,7 +100,7 @@ impl ObjectId {
     }
 
     /// Returns the object as text; `None` where the configuration does not have it.
-    pub(super) fn text(&self, config: &Config) -> Option<String> {
+    pub(crate) fn text(&self, config: &Config) -> Option<String> {
         let subsystem = |nqn: &str| config.subsystems.iter().find(|s| s.nqn == nqn);
         match self {
             Self::Listed(kind, id) => (kind.kept()?.text)(config, id),
@@ -99,6 +116,20 @@ impl ObjectId {
             }
             Self::Qos => Some(table::text(&config.qos.general)),
             Self::Network => Some(table::text(&config.network)),
+        }
+    }
+
+    /// Returns the object's keys, a line for each; `None` where the configuration does not have it.
+    pub(super) fn lines(&self, config: &Config) -> Option<String> {
+        let subsystem = |nqn: &str| config.subsystems.iter().find(|s| s.nqn == nqn);
+        match self {
+            Self::AnyHost(nqn) => {
+                subsystem(nqn).map(|s| format!("allow_any_host = {}\n", s.allow_any_host))
+            }
+            Self::Host(nqn, host) => {
+                subsystem(nqn)?.hosts.iter().find(|known| known.nqn == *host).map(table::text)
+            }
+            _ => self.text(config),
         }
     }
 
@@ -155,7 +186,7 @@ impl ObjectId {
     }
 
     /// Makes the object in `config` what `text` says; `None` removes it.
-    pub(super) fn assign(&self, config: &mut Config, text: Option<&str>) -> Result<(), String> {
+    pub(crate) fn assign(&self, config: &mut Config, text: Option<&str>) -> Result<(), String> {
         match self {
             Self::Listed(kind, id) => {
                 if let Some(kept) = kind.kept() {

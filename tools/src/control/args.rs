@@ -88,14 +88,38 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// Print the configuration that runs, with live changes, as a file that `sluiced --config` takes
-    Config,
+    /// Print the configuration that runs, or compare it with the file, and take back or save live
+    /// changes
+    Config {
+        #[command(subcommand)]
+        action: Option<ConfigAction>,
+    },
     /// End the daemon: commands in flight are completed, and hosts are notified
     Shutdown {
         /// End at once
         #[arg(long)]
         now: bool,
     },
+}
+
+/// `sluice config …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Print the configuration that runs, with live changes, as a file that `sluiced --config` takes
+    Show,
+    /// List the objects that differ from the configuration file by live changes
+    Diff,
+    /// Take live changes back: the target runs what the file says
+    Revert {
+        /// The object, as `sluice config diff` names it: "namespace NQN 3"; where not given, all
+        #[arg(num_args = 0..)]
+        object: Vec<String>,
+        /// Revert even where hosts lose what they are using
+        #[arg(long)]
+        force: bool,
+    },
+    /// Write the live changes into the configuration file; comments and order stay
+    Save,
 }
 
 /// `sluice subsystem …`.

@@ -123,6 +123,15 @@ fn lines_make_requests() {
         ),
         ("status", "status", json!({})),
         ("config", "config.show", json!({})),
+        ("config show", "config.show", json!({})),
+        ("config diff", "config.diff", json!({})),
+        ("config revert", "config.revert", json!({})),
+        (
+            "config revert namespace q 3 --force",
+            "config.revert",
+            json!({"object": "namespace q 3", "force": true}),
+        ),
+        ("config save", "config.merge", json!({})),
         ("shutdown --now", "shutdown", json!({"now": true})),
         (
             "namespace add q --backend memory --size 4GiB --read-only",

@@ -5,6 +5,8 @@ mod args;
 mod args_tests;
 mod cells;
 pub(crate) mod client;
+mod config_save;
+mod config_view;
 mod keys;
 mod names;
 mod namespace_view;
@@ -43,6 +45,11 @@ use request::Request;
 pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
     if let Some(action) = command.on_keys() {
         print(&keys::run(action, |request| call(request, options, names))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if command.saves() {
+        let saved = config_save::run(|request| call(request, options, names))?;
+        print(&if options.json { saved.json() } else { saved.text() });
         return Ok(ExitCode::SUCCESS);
     }
     ask(&command.request(), options, names)

@@ -22,20 +22,23 @@ pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {
         ("STATE", Left),
     ])
     .least(&["UUID", "BLOCK", "HOSTS", "BACKEND", "MODE"]);
-    for NamespaceRow { subsystem, namespace: row } in namespaces {
-        table.row(vec![
-            subsystem.clone(),
-            row.nsid.to_string(),
-            backend(&row.backend, row.region.as_deref()),
-            or_dash(row.path.as_ref()),
-            or_dash(Some(row.size).filter(|bytes| *bytes > 0).map(size)),
-            or_dash(Some(row.block_size).filter(|bytes| *bytes > 0)),
-            if row.read_only { "ro" } else { "rw" }.into(),
-            row.uuid.clone(),
-            names(row.hosts.as_deref(), "all"),
-            row.errors.to_string(),
-            row.state.name().into(),
-        ]);
+    for NamespaceRow { subsystem, namespace: row, live } in namespaces {
+        table.row_of(
+            *live,
+            vec![
+                subsystem.clone(),
+                row.nsid.to_string(),
+                backend(&row.backend, row.region.as_deref()),
+                or_dash(row.path.as_ref()),
+                or_dash(Some(row.size).filter(|bytes| *bytes > 0).map(size)),
+                or_dash(Some(row.block_size).filter(|bytes| *bytes > 0)),
+                if row.read_only { "ro" } else { "rw" }.into(),
+                row.uuid.clone(),
+                names(row.hosts.as_deref(), "all"),
+                row.errors.to_string(),
+                row.state.name().into(),
+            ],
+        );
     }
     let mut text = table.text("There are no namespaces.", room);
     let reasons: Vec<String> = namespaces.iter().filter_map(reason).collect();
@@ -63,7 +66,7 @@ fn backend(backend: &str, region: Option<&str>) -> String {
 
 /// Returns text such as "NQN/NSID is unavailable: why".
 fn reason(row: &NamespaceRow) -> Option<String> {
-    let NamespaceRow { subsystem, namespace } = row;
+    let NamespaceRow { subsystem, namespace, .. } = row;
     let reason = namespace.reason.as_ref().filter(|text| !text.is_empty())?;
     let (nsid, state) = (namespace.nsid, namespace.state);
     Some(match state {

@@ -84,13 +84,16 @@ fn links_table(links: &[LinkRow], room: Room) -> String {
             [] => "none".into(),
             listeners => listeners.join(", "),
         };
-        table.row(vec![
-            setting(&row.settings, "name"),
-            setting(&row.settings, "capacity"),
-            rate_or_dash(Some(row.out.estimate)),
-            rate_or_dash(Some(row.into.estimate)),
-            listeners,
-        ]);
+        table.row_of(
+            row.live,
+            vec![
+                setting(&row.settings, "name"),
+                setting(&row.settings, "capacity"),
+                rate_or_dash(Some(row.out.estimate)),
+                rate_or_dash(Some(row.into.estimate)),
+                listeners,
+            ],
+        );
     }
     table.text("There are no links.", room)
 }

@@ -180,7 +180,7 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
             or_dash(reserve.map(|reserve| &reserve.terms)),
             or_dash(kept),
         ];
-        table.row([own, traffic(&row.traffic)].concat());
+        table.row_of(row.live, [own, traffic(&row.traffic)].concat());
     }
     table.text("There are no sessions.", room)
 }
@@ -246,7 +246,7 @@ fn policies(list: &[Settings], room: Room) -> String {
         let mut cells: Vec<String> =
             ["host", "subsystem", "nsid", "addresses"].map(|key| cell(key, "any")).into();
         cells.extend(["class", "max_class", "urgent_iops", "session"].map(|key| cell(key, "-")));
-        table.row(cells);
+        table.row_of(row.get("live") == Some(&Value::Bool(true)), cells);
     }
     table.text("There are no policies.", room)
 }

@@ -86,18 +86,21 @@ fn regions(regions: &[RegionRow], room: Room) -> String {
     for row in regions {
         let of = |key: &str| or_dash(Some(setting(&row.settings, key)));
         let hosts = row.settings.get("hosts").and_then(|hosts| Some(hosts.as_array()?.len()));
-        table.row(vec![
-            of("name"),
-            or_dash(row.bytes.map(size)),
-            or_dash(row.kind.as_ref()),
-            of("path"),
-            if of("read_only") == "yes" { "ro" } else { "rw" }.into(),
-            of("reserve"),
-            of("limit"),
-            or_dash(hosts),
-            row.clients.len().to_string(),
-            if row.open { "open" } else { "not open" }.into(),
-        ]);
+        table.row_of(
+            row.live,
+            vec![
+                of("name"),
+                or_dash(row.bytes.map(size)),
+                or_dash(row.kind.as_ref()),
+                of("path"),
+                if of("read_only") == "yes" { "ro" } else { "rw" }.into(),
+                of("reserve"),
+                of("limit"),
+                or_dash(hosts),
+                row.clients.len().to_string(),
+                if row.open { "open" } else { "not open" }.into(),
+            ],
+        );
     }
     table.text("There are no regions.", room)
 }

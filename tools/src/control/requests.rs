@@ -5,7 +5,7 @@ use sluice_schema::params;
 use sluice_schema::{Setting, call};
 
 use super::args::{
-    Command, HostAction, KeyCommand, ListenerAction, NamespaceAction, SubsystemAction,
+    Command, ConfigAction, HostAction, KeyCommand, ListenerAction, NamespaceAction, SubsystemAction,
 };
 use super::keys::KeyAction;
 use super::request::Request;
@@ -22,6 +22,11 @@ impl Command {
         }
     }
 
+    /// Says whether the subcommand writes the configuration file.
+    pub(super) fn saves(&self) -> bool {
+        matches!(self, Self::Config { action: Some(ConfigAction::Save) })
+    }
+
     /// Makes the request of the subcommand.
     pub(super) fn request(&self) -> Request {
         let nothing = params::Nothing::default();
@@ -32,7 +37,7 @@ impl Command {
             Self::Reload { check, force } => {
                 Request::of::<call::Reload>(&params::Reload { force: *force, check: *check })
             }
-            Self::Config => Request::of::<call::ConfigShow>(&nothing),
+            Self::Config { action } => action.as_ref().unwrap_or(&ConfigAction::Show).request(),
             Self::Shutdown { now } => {
                 Request::of::<call::Shutdown>(&params::Shutdown { now: *now })
             }
@@ -42,6 +47,23 @@ impl Command {
             Self::Host { action } => action.request(),
             Self::Qos { action } => action.request(),
             Self::Region { action } => action.request(),
+        }
+    }
+}
+
+impl ConfigAction {
+    fn request(&self) -> Request {
+        let nothing = params::Nothing::default();
+        match self {
+            Self::Show => Request::of::<call::ConfigShow>(&nothing),
+            Self::Diff => Request::of::<call::ConfigDiff>(&nothing),
+            Self::Revert { object, force } => {
+                let object = Some(object.join(" ")).filter(|name| !name.is_empty());
+                let force = force.then_some(true);
+                let asked = params::Settings::default().with("object", object);
+                Request::of::<call::ConfigRevert>(&asked.with("force", force))
+            }
+            Self::Save => Request::of::<call::ConfigMerge>(&nothing),
         }
     }
 }

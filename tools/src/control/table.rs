@@ -1,5 +1,7 @@
 //! Aligned tables, and sizes, rates and times as people read them.
 
+use std::collections::BTreeSet;
+
 /// The most characters of a line; `None` means no limit.
 pub(crate) type Room = Option<usize>;
 
@@ -17,11 +19,16 @@ const SHORT: usize = 20;
 /// The least length to which names are shortened.
 const SHORTEST: usize = 10;
 
+/// The line below a table with marked rows.
+const LEGEND: &str = "* differs from the configuration file: sluice config diff\n";
+
 /// Rows of cells under a heading.
 #[derive(Debug)]
 pub(super) struct Table {
     heading: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
+    /// The indices of the rows that are marked as different from the configuration file.
+    live: BTreeSet<usize>,
     /// The headings of columns that are left out where there is no room, in that order.
     least: &'static [&'static str],
 }
@@ -37,7 +44,7 @@ pub(super) enum Align {
 
 impl Table {
     pub(super) fn new(heading: &[(&'static str, Align)]) -> Self {
-        Self { heading: heading.to_vec(), rows: Vec::new(), least: &[] }
+        Self { heading: heading.to_vec(), rows: Vec::new(), live: BTreeSet::new(), least: &[] }
     }
 
     /// Names the columns that can be left out where there is no room, the least important first.
@@ -50,9 +57,34 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Adds a row. It is marked where it differs from the configuration file.
+    pub(super) fn row_of(&mut self, is_live: bool, cells: Vec<String>) {
+        if is_live {
+            self.live.insert(self.rows.len());
+        }
+        self.row(cells);
+    }
+
+    /// Returns the table as text, with a column and a line below for marked rows if there are any.
+    /// The rest is as of [`Table::plain`].
+    pub(super) fn text(&self, empty: &str, room: Room) -> String {
+        if self.live.is_empty() {
+            return self.plain(empty, room);
+        }
+        let mark = |row| if self.live.contains(&row) { "*" } else { "" }.to_owned();
+        let rows = self.rows.iter().enumerate();
+        let marked = Self {
+            heading: [&self.heading[..], &[("LIVE", Align::Left)]].concat(),
+            rows: rows.map(|(row, cells)| [&cells[..], &[mark(row)]].concat()).collect(),
+            live: BTreeSet::new(),
+            least: self.least,
+        };
+        marked.plain(empty, room) + LEGEND
+    }
+
     /// Returns the table as text, or `empty` where it has no rows. Where there is not room for all,
     /// names are shortened in the middle, then columns are left out, which a last line lists.
-    pub(super) fn text(&self, empty: &str, room: Room) -> String {
+    fn plain(&self, empty: &str, room: Room) -> String {
         if self.rows.is_empty() {
             return format!("{empty}\n");
         }
@@ -202,6 +234,15 @@ mod tests {
         table.row(vec!["ä".into(), "1".into()]);
         table.row(vec!["longer".into(), "12345".into()]);
         assert_eq!(table.text("", None), "NAME     SIZE\nä           1\nlonger  12345\n");
+    }
+
+    #[test]
+    fn rows_that_differ_from_the_file_are_marked_and_the_mark_is_explained() {
+        let mut table = Table::new(&[("NAME", Align::Left)]);
+        table.row_of(false, vec!["a".into()]);
+        assert_eq!(table.text("", None), "NAME\na\n");
+        table.row_of(true, vec!["b".into()]);
+        assert_eq!(table.text("", None), format!("NAME  LIVE\na\nb     *\n{LEGEND}"));
     }
 
     /// Makes a table of two names and a number in each row, of which UUID is the least important.

@@ -11,7 +11,7 @@ use super::cells::{count, names, or_dash, setting};
 use super::request::Request;
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, duration, size};
-use super::{namespace_view, network_view, qos_view, region_view, statistics_view};
+use super::{config_view, namespace_view, network_view, qos_view, region_view, statistics_view};
 use crate::failure::{FAILED, Failure};
 
 /// Writes the answer to a request as text.
@@ -27,6 +27,9 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
             let only_checked = request.params.get("check") == Some(&Value::Bool(true));
             reload(&of::<call::Reload>(result)?, only_checked)
         }
+        Method::ConfigDiff => config_view::diff(&of::<call::ConfigDiff>(result)?),
+        Method::ConfigRevert => config_view::reverted(&of::<call::ConfigRevert>(result)?.result),
+        Method::ConfigMerge => of::<call::ConfigMerge>(result)?.text,
         Method::ConfigShow => of::<call::ConfigShow>(result)?.text,
         Method::Shutdown => "The daemon is ending.\n".into(),
         Method::SubsystemList => subsystems(&of::<call::SubsystemList>(result)?, room),
@@ -166,6 +169,9 @@ fn status(status: &Status, room: Room) -> String {
         count(protocol_errors, "protocol error"),
         count(expired, "keep-alive timeout"),
     );
+    if status.live_changes > 0 {
+        text += &config_view::on_top(status.live_changes);
+    }
     let mut table = Table::new(&[("CPU", Right), ("CONNECTIONS", Right), ("BUFFERS", Right)]);
     for reactor in &status.reactors {
         let buffers = format!("{} of {}", size(reactor.buffer_used), size(reactor.buffer_total));
@@ -220,9 +226,11 @@ fn reload(reloaded: &Reloaded, only_checked: bool) -> String {
     let text = lines(heading, &reloaded.changes)
         + &lines("Needs a restart to take effect:", &reloaded.needs_restart)
         + &lines("Note:", &reloaded.warnings);
-    match text.is_empty() {
-        true => "The daemon runs what the configuration file says; nothing changes.\n".into(),
-        false => text,
+    match (text.is_empty(), reloaded.live_changes) {
+        (true, 0) => "The daemon runs what the configuration file says; nothing changes.\n".into(),
+        (false, 0) => text,
+        (true, count) => format!("Nothing changes. {}", config_view::on_top(count)),
+        (false, count) => text + &config_view::on_top(count),
     }
 }
 
@@ -311,14 +319,17 @@ fn subsystems(subsystems: &[Subsystem], room: Room) -> String {
             false => row.hosts.len().to_string(),
         };
         let authenticated = if row.require_authentication { ", authenticated" } else { "" };
-        table.row(vec![
-            row.nqn.clone(),
-            row.serial.clone(),
-            or_dash(Some(&row.model)),
-            row.namespaces.len().to_string(),
-            size(sizes.fold(0, u64::saturating_add)),
-            hosts + authenticated,
-        ]);
+        table.row_of(
+            row.live,
+            vec![
+                row.nqn.clone(),
+                row.serial.clone(),
+                or_dash(Some(&row.model)),
+                row.namespaces.len().to_string(),
+                size(sizes.fold(0, u64::saturating_add)),
+                hosts + authenticated,
+            ],
+        );
     }
     table.text("There are no subsystems.", room)
 }
@@ -341,21 +352,24 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
         let is_rdma = row.transport == "rdma";
         let transport = &row.transport;
         let authenticated = if row.require_authentication { ", authenticated" } else { "" };
-        table.row(vec![
-            // The name by which other commands know the listener.
-            if is_rdma { format!("{RDMA_BEFORE}{}", row.address) } else { row.address.clone() },
-            match (row.closed.is_some(), row.tls.as_str()) {
-                (true, _) => format!("{transport}, closed"),
-                (false, "allowed" | "required") => {
-                    format!("{transport}, TLS {}{authenticated}", row.tls)
-                }
-                _ => format!("{transport}{authenticated}"),
-            },
-            or_dash(row.advertise.as_ref()),
-            serves,
-            or_dash(row.class.as_ref()),
-            or_dash(Some(&row.link)),
-        ]);
+        table.row_of(
+            row.live,
+            vec![
+                // The name by which other commands know the listener.
+                if is_rdma { format!("{RDMA_BEFORE}{}", row.address) } else { row.address.clone() },
+                match (row.closed.is_some(), row.tls.as_str()) {
+                    (true, _) => format!("{transport}, closed"),
+                    (false, "allowed" | "required") => {
+                        format!("{transport}, TLS {}{authenticated}", row.tls)
+                    }
+                    _ => format!("{transport}{authenticated}"),
+                },
+                or_dash(row.advertise.as_ref()),
+                serves,
+                or_dash(row.class.as_ref()),
+                or_dash(Some(&row.link)),
+            ],
+        );
     }
     table.text("There are no listeners: no host can connect.", room)
 }
@@ -373,13 +387,15 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
         if row.allow_any_host {
             let may = may(&HostRights::default());
             let has = or_dash(None::<String>);
-            table.row(vec![row.subsystem.clone(), "any host".into(), any.clone(), has, may]);
+            let cells = vec![row.subsystem.clone(), "any host".into(), any.clone(), has, may];
+            table.row_of(row.live_any_host, cells);
         }
         for host in &row.hosts {
             let from = row.addresses.get(host).map_or(any.clone(), |from| from.join(", "));
             let has = or_dash(row.authentication.get(host).map(|has| has.words()));
             let may = may(&row.rights.get(host).cloned().unwrap_or_default());
-            table.row(vec![row.subsystem.clone(), host.clone(), from, has, may]);
+            let cells = vec![row.subsystem.clone(), host.clone(), from, has, may];
+            table.row_of(row.live.contains(host), cells);
         }
     }
     let mut text = table.text("No host may connect.", room);
@@ -641,6 +657,15 @@ mod tests {
         ] {
             assert_eq!(text(method, &json!({"name": "x", "durable": true})), said);
         }
+    }
+
+    #[test]
+    fn a_reload_says_where_live_changes_stay() {
+        let answer = |count| json!({"changes": [], "needs_restart": [], "live_changes": count});
+        let plain = text(Method::Reload, &answer(0));
+        assert!(plain.starts_with("The daemon runs what the configuration file says"), "{plain}");
+        let seen = text(Method::Reload, &answer(1));
+        assert_eq!(seen, "Nothing changes. 1 live change on top of the file: sluice config diff\n");
     }
 
     #[test]

@@ -38,6 +38,89 @@ pub struct Reloaded {
     /// Live changes that no longer count, with the reason; before a reload also the losses of
     /// connected hosts.
     pub warnings: Vec<String>,
+    /// The number of objects that differ from the file by live changes afterwards.
+    pub live_changes: usize,
+}
+
+/// The differences between the configuration file and the configuration that runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigDiff {
+    /// The path of the file; `None` where the daemon runs without one.
+    pub file: Option<String>,
+    /// Why the file is not the one that the daemon read last; `None` where it is.
+    pub file_changed: Option<String>,
+    /// The objects that differ by live changes.
+    pub objects: Vec<Difference>,
+    /// The settings that only a restart changes, a line for each.
+    pub needs_restart: Vec<String>,
+}
+
+/// An object that differs from the file by a live change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Difference {
+    /// The object's name, as `config.revert` takes it.
+    pub object: String,
+    /// The live change.
+    pub change: LiveChange,
+    /// The object's keys in the file, a line for each; `None` where the file does not have it.
+    pub file: Option<String>,
+    /// The object's keys as they run, a line for each; `None` where it does not run.
+    pub running: Option<String>,
+    /// The keys that differ, where both have the object and can be compared by keys.
+    pub keys: Vec<KeyDifference>,
+}
+
+/// A live change of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveChange {
+    /// The file does not have the object.
+    Added,
+    /// The object has other settings than in the file.
+    #[default]
+    Changed,
+    /// The file has the object, and it does not run.
+    Removed,
+}
+
+/// A key that differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeyDifference {
+    /// The key.
+    pub key: String,
+    /// Its value in the file, in TOML; `None` where it is not set.
+    pub file: Option<String>,
+    /// Its value as it runs, in TOML; `None` where it is not set.
+    pub running: Option<String>,
+}
+
+/// The live changes that were taken back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reverted {
+    /// The names of the objects that are as in the file again.
+    pub objects: Vec<String>,
+    /// The changes that were made, a line for each.
+    pub changes: Vec<String>,
+    /// Hosts whose secrets or TLS keys prove nothing since.
+    pub warnings: Vec<String>,
+}
+
+/// The configuration file with the live changes in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigMerged {
+    /// The path of the file.
+    pub file: String,
+    /// The content of the file as it is.
+    pub before: String,
+    /// The content of the file with the live changes.
+    pub text: String,
+    /// The number of objects that differ.
+    pub live_changes: usize,
 }
 
 /// Makes the answers that name an object.

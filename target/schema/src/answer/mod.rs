@@ -11,9 +11,10 @@ mod qos;
 mod target;
 
 pub use changes::{
-    AnyHost, Changed, Configuration, HostName, ListenerClass, ListenerLink, ListenerName, Name,
-    NamespaceAdded, NamespaceClass, NamespaceName, NamespaceResized, Nothing, Policy, Reloaded,
-    SubsystemAdded, SubsystemName,
+    AnyHost, Changed, ConfigDiff, ConfigMerged, Configuration, Difference, HostName, KeyDifference,
+    ListenerClass, ListenerLink, ListenerName, LiveChange, Name, NamespaceAdded, NamespaceClass,
+    NamespaceName, NamespaceResized, Nothing, Policy, Reloaded, Reverted, SubsystemAdded,
+    SubsystemName,
 };
 pub use measured::{
     HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics, WorkloadIo,

@@ -38,6 +38,8 @@ pub struct LinkRow {
     /// The direction from hosts to the target. As JSON its name is `in`.
     #[serde(rename = "in")]
     pub into: DirectionState,
+    /// Whether a live change makes the link differ from the configuration file.
+    pub live: bool,
 }
 
 /// One direction of a link.

@@ -48,6 +48,8 @@ pub struct RegionRow {
     pub kind: Option<String>,
     /// The clients that have a grant.
     pub clients: Vec<RegionClient>,
+    /// Whether a live change makes the region differ from the configuration file.
+    pub live: bool,
 }
 
 /// A client that has a grant.

@@ -76,6 +76,8 @@ pub struct Session {
     pub queue: u32,
     /// The reservation.
     pub reserve: Option<Reservation>,
+    /// Whether a live change makes the session differ from the configuration file.
+    pub live: bool,
     /// The traffic on the session's account. As JSON the fields stand beside the others.
     #[serde(flatten)]
     pub traffic: Traffic,

@@ -18,6 +18,8 @@ pub struct Status {
     pub uptime_seconds: u64,
     /// Whether live changes survive a restart.
     pub durable: bool,
+    /// The number of objects that differ from the configuration file by live changes.
+    pub live_changes: usize,
     /// The number of listeners.
     pub listeners: usize,
     /// The number of subsystems.
@@ -103,6 +105,8 @@ pub struct Subsystem {
     pub rights: BTreeMap<String, HostRights>,
     /// The namespaces.
     pub namespaces: Vec<Namespace>,
+    /// Whether a live change makes the subsystem or one of its parts differ from the configuration file.
+    pub live: bool,
 }
 
 /// A namespace as it is now.
@@ -147,6 +151,8 @@ pub struct NamespaceRow {
     /// The namespace. As JSON its fields stand beside `subsystem`.
     #[serde(flatten)]
     pub namespace: Namespace,
+    /// Whether a live change makes the namespace differ from the configuration file.
+    pub live: bool,
 }
 
 /// Whether a namespace serves its hosts.
@@ -199,6 +205,8 @@ pub struct Listener {
     /// Why the listener is not open, in words; it opens once that is mended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed: Option<String>,
+    /// Whether a live change makes the listener differ from the configuration file.
+    pub live: bool,
 }
 
 /// The hosts that may connect to a subsystem.
@@ -220,6 +228,10 @@ pub struct Hosts {
     /// The secrets and TLS keys that the daemon has in files for these hosts, by NQN.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub authentication: BTreeMap<String, Authentication>,
+    /// NQNs of the hosts whose permission differs from the configuration file by a live change.
+    pub live: Vec<String>,
+    /// Whether a live change makes `allow_any_host` differ from the configuration file.
+    pub live_any_host: bool,
     /// The hosts that did not shut down and may come back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostHost>,
