@@ -154,7 +154,10 @@ fn crates_import_in_one_direction() {
         ("pmem-verbs", vec!["fabric", "pmem", "units"]),
         ("sluice-core", libraries.clone()),
         ("sluice-world", [libraries.clone(), vec!["sluice-core"]].concat()),
-        ("sluice-sim", [libraries, vec!["pmem", "sluice-core", "sluice-world"]].concat()),
+        (
+            "sluice-sim",
+            [libraries, vec!["pmem", "sluice-core", "sluice-schema", "sluice-world"]].concat(),
+        ),
         ("sluice-schema", vec![]),
         ("sluice-tls", vec![]),
         ("hostile", vec!["fabric"]),

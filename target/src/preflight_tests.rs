@@ -107,7 +107,7 @@ fn more_than_a_file_system_has_is_a_warning_and_more_than_a_file_can_hold_is_ref
     // Half of what is free, twice and a little more.
     let told = nix::sys::statvfs::statvfs(place.0.path()).unwrap();
     let free = told.blocks_available() * told.fragment_size();
-    let half = format!("{}", (free / 2).next_multiple_of(4096) + (64 << 20));
+    let half = format!("{} B", (free / 2).next_multiple_of(4096) + (64 << 20));
     assert!(look(&place.namespace(&disk("1.img", &half))).warnings.is_empty());
     let two = format!("{}[[subsystem.namespace]]\n{}", disk("1.img", &half), disk("2.img", &half));
     let found = look(&place.namespace(&two));
@@ -275,8 +275,8 @@ fn the_address_of_regions_is_one_of_an_rdma_device() {
 fn the_regions_of_our_own_daemon_are_not_in_the_way() {
     let place = Place::new();
     let path = place.path("1.img").display().to_string();
-    let config =
-        place.config("", &format!("[[region]]\nname = \"log\"\npath = \"{path}\"\nsize = 8192\n"));
+    let config = place
+        .config("", &format!("[[region]]\nname = \"log\"\npath = \"{path}\"\nsize = \"8 KiB\"\n"));
     let engine = crate::control::test_engine::TestEngine::new(config.clone());
     let store = std::sync::Arc::new(MemoryStore::default());
     let (live, _) = Live::open(config.clone(), store).unwrap();

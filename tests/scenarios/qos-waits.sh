@@ -11,7 +11,7 @@ namespace memory 512 4096
 configure <<END
 [[session]]
 name = "$T1/1"
-bandwidth = "1 MiB"
+bandwidth = "1 MiB/s"
 END
 target_start
 connect $T1
@@ -64,6 +64,6 @@ fio_run few --filename="$slow" --rw=randread --bs=4k --iodepth=120 --time_based 
 quiet
 
 step "a limit that no host can wait for is refused"
-output=$(sluice qos session set "$T1/1" --bandwidth "100 KiB" 2>&1) && fail "it was set"
+output=$(sluice qos session set "$T1/1" --bandwidth "100 KiB/s" 2>&1) && fail "it was set"
 contains "sluice qos session set" "$output" 'set bandwidth to [0-9.]+ KiB or more'
 pass

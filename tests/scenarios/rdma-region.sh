@@ -70,8 +70,8 @@ ask() {
 pmem() { timeout 60 /run/bin/sluice pmem "$@"; }
 ask /tmp/grant disk --rights read-write || fail "$(cat /tmp/ask.err)"
 head -c 3000001 /dev/urandom >/tmp/data
-pmem write disk --grant /tmp/grant --offset 5 --bs 64k </tmp/data || fail "pmem write"
-pmem read disk --grant /tmp/grant --offset 5 --length 3000001 >/tmp/back || fail "pmem read"
+pmem write disk --grant /tmp/grant --offset 5B --bs 64k </tmp/data || fail "pmem write"
+pmem read disk --grant /tmp/grant --offset 5B --length 3000001B >/tmp/back || fail "pmem read"
 cmp /tmp/data /tmp/back || fail "other data came back"
 cmp -n 3000001 -i 5:0 /tmp/region /tmp/data || fail "the file has other data"
 grants 1 || fail "$(show)"
@@ -89,14 +89,14 @@ out=$(pmem read log -a $TARGET_IP:4420 -t rdma -n $T1 --hostnqn "${HOSTS[2]}" --
 contains "the refusal of a reservation" "$out" "100000"
 dd if=/tmp/grant of=/tmp/wrong bs=1 count=128 status=none
 printf '\0' | dd of=/tmp/wrong bs=1 seek=30 conv=notrunc status=none
-cmp -s /tmp/grant /tmp/wrong || refuse "another secret" pmem read disk --grant /tmp/wrong --length 8
-refuse "a region that is another's" pmem read log --grant /tmp/grant --length 8
-refuse "a place behind the end" pmem read disk --grant /tmp/grant --offset 8388600 --length 16
+cmp -s /tmp/grant /tmp/wrong || refuse "another secret" pmem read disk --grant /tmp/wrong --length 8B
+refuse "a region that is another's" pmem read log --grant /tmp/grant --length 8B
+refuse "a place behind the end" pmem read disk --grant /tmp/grant --offset 8388600B --length 16B
 
 step "a grant ends with its controller"
 disconnect $T1
 eventually 5 grants 0 || fail "$(show)"
-refuse "a grant of a controller that is gone" pmem read disk --grant /tmp/grant --length 8
+refuse "a grant of a controller that is gone" pmem read disk --grant /tmp/grant --length 8B
 
 step "the link's capacity, without tokens"
 bare() { $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --bare --bs 4k --depth 4 --warmup 1s --time 4s --json; }
@@ -190,16 +190,16 @@ step "a region grows under its clients, and shrinks"
 expect "region set" sluice region set disk --size 16MiB
 connect $T1
 ask /tmp/grant disk --rights read-write || fail "$(cat /tmp/ask.err)"
-pmem write disk --grant /tmp/grant --offset 12582912 </tmp/data || fail "a write behind the old end"
+pmem write disk --grant /tmp/grant --offset 12582912B </tmp/data || fail "a write behind the old end"
 (exec $BENCH --hostnqn "${HOSTS[1]}" --pmem disk --bs 4k --depth 4 --time 60s >/tmp/shrunk 2>&1) &
 eventually 10 clients 1 || fail "$(show) $(cat /tmp/shrunk)"
 refuse "to shrink it below a client without force" sluice region set disk --size 8MiB
 clients 1 || fail "$(show)"
 expect "region set" sluice region set disk --size 8MiB --force
 eventually 10 grep -qi "ended\|refuse" /tmp/shrunk || fail "the client learns nothing: $(cat /tmp/shrunk)"
-refuse "the grant of before" pmem read disk --grant /tmp/grant --length 8
+refuse "the grant of before" pmem read disk --grant /tmp/grant --length 8B
 ask /tmp/grant disk --rights read || fail "$(cat /tmp/ask.err)"
-pmem read disk --grant /tmp/grant --offset 5 --length 3000001 >/tmp/back || fail "pmem read"
+pmem read disk --grant /tmp/grant --offset 5B --length 3000001B >/tmp/back || fail "pmem read"
 cmp /tmp/data /tmp/back || fail "other data after it grew and shrank"
 
 step "what was written survives kill -9"
@@ -210,7 +210,7 @@ target_kill
 data_node_starts
 eventually 30 controller_live $T1 || fail "the host does not come back"
 ask /tmp/grant disk || fail "$(cat /tmp/ask.err)"
-pmem read disk --grant /tmp/grant --length 4194304 >/tmp/back || fail "pmem read"
+pmem read disk --grant /tmp/grant --length 4194304B >/tmp/back || fail "pmem read"
 cmp /tmp/data /tmp/back || fail "other data after kill -9"
 disconnect $T1
 
@@ -222,7 +222,7 @@ in_target rdma link add rdma_target type rxe netdev target0
 eventually 15 region_open || fail "$(sluice pmem show)"
 # The listener opens again by itself, some time after the data node.
 read_again() {
-    pmem read disk -a $TARGET_IP:4420 -t rdma -n $T1 --hostnqn "${HOSTS[1]}" --length 4194304 >/tmp/back
+    pmem read disk -a $TARGET_IP:4420 -t rdma -n $T1 --hostnqn "${HOSTS[1]}" --length 4194304B >/tmp/back
 }
 eventually 10 read_again || fail "pmem read after the device came back: $(read_again 2>&1)"
 cmp /tmp/data /tmp/back || fail "other data after the device came back"

@@ -18,7 +18,14 @@ pub enum Values {
         /// The greatest.
         max: u64,
     },
-    /// Sizes: a number of bytes, or text with a unit such as "4 GiB".
+    /// Whole numbers that may be large: a number, or text such as "20k".
+    Count {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// Sizes as text with a unit, such as "4 GiB"; in a request also a number of bytes.
     Size {
         /// The least in bytes.
         min: u64,
@@ -87,8 +94,8 @@ impl Values {
     pub fn words(&self) -> String {
         match *self {
             Self::Boolean => "boolean".into(),
-            Self::Number { min, max: RATE_MAX } => format!("{min} to 2^40"),
-            Self::Number { min, max } => format!("{min} to {max}"),
+            Self::Count { min, max: RATE_MAX } => format!("{min} to 2^40"),
+            Self::Number { min, max } | Self::Count { min, max } => format!("{min} to {max}"),
             Self::Size { min: 0, max } => format!("size up to {}", format_size(max)),
             Self::Size { min, max } => {
                 format!("size, {} to {}", format_size(min), format_size(max))

@@ -70,6 +70,12 @@ impl Node {
     pub(crate) fn from_json(value: &serde_json::Value) -> Self {
         Self { span: 0..0, value: json_value(value) }
     }
+
+    /// Says whether the value came over the control socket, where docs/control.md gives the units
+    /// of numbers.
+    pub(crate) fn is_of_request(&self) -> bool {
+        self.span.is_empty()
+    }
 }
 
 fn toml_table(table: &DeTable<'_>) -> Value {

@@ -366,6 +366,10 @@ macro_rules! numbers {
             fn read(of: &Values, node: &Node) -> Read<Self> {
                 match *of {
                     Values::Number { min, max } => values::integer(min.into(), max.into())(node),
+                    Values::Count { min, max } => {
+                        let count = values::count(min, max)(node)?;
+                        Self::try_from(count).or_else(|_| mismatch(of))
+                    }
                     Values::Size { min, max } => {
                         let bytes = values::size_within(min, max)(node)?;
                         Self::try_from(bytes).or_else(|_| mismatch(of))

@@ -35,7 +35,7 @@ fn the_embedded_and_the_example_configuration_are_right() {
 
 #[test]
 fn what_is_left_out_is_given_and_stays_the_same() {
-    let text = with_namespace("backend = \"null\"\nsize = 8192\nnsid = 1")
+    let text = with_namespace("backend = \"null\"\nsize = \"8 KiB\"\nnsid = 1")
         + "[[subsystem.namespace]]\nbackend = \"memory\"\nsize = \"4 GiB\"\n";
     let config = parse(&text).unwrap();
     let namespaces = &config.subsystems[0].namespaces;
@@ -100,11 +100,11 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\ncores = []".into(), (1, 1), "cores = [0]"),
         (format!("[target]\ncores = [{}]", "0, ".repeat(65)), (1, 1), "name at most 64"),
         (
-            "[target]\nin_capsule_data = 4096\nrdma_in_capsule_data = 8192".into(),
+            "[target]\nin_capsule_data = \"4 KiB\"\nrdma_in_capsule_data = \"8 KiB\"".into(),
             (3, 24),
             "write no more than in_capsule_data",
         ),
-        ("[target]\nrdma_in_capsule_data = 1000".into(), (2, 24), "write 992"),
+        ("[target]\nrdma_in_capsule_data = \"1000 B\"".into(), (2, 24), "write 992"),
         ("[[listener]]\naddress = \"[::1]:4420\"\ntransport = \"udp\"".into(), (3, 13), "\"rdma\""),
         (
             "[[listener]]\naddress = \"[::]:1\"\ntransport = \"rdma\"\ntls = \"required\"".into(),
@@ -117,7 +117,7 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\nkeyring = true".into(), (2, 11), "the name of a keyring: \".nvme\""),
         ("[target]\nkeyring = \"\"".into(), (2, 11), "write \".nvme\""),
         ("[target]\nkeyring = \"%:.nvme\"".into(), (2, 11), "write \".nvme\""),
-        ("[target]\npoll_time = 50".into(), (2, 13), "\"10 s\""),
+        ("[target]\npoll_time = 50".into(), (2, 13), "write \"50 s\" or \"50 ms\""),
         ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),
         ("[target]\nadmin_queue_depth = 31".into(), (2, 21), "from 32 to 4096"),
         ("[target]\nadmin_queue_depth = 4097".into(), (2, 21), "from 32 to 4096"),
@@ -129,7 +129,7 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\nretry_delays = [\"0 ns\", \"1 s\", \"3 s\"]".into(), (2, 16), "\"100 ms\""),
         ("[target]\nmax_transfer = \"100 KiB\"".into(), (2, 16), "write \"128 KiB\""),
         ("[target]\nmax_transfer = \"32 MiB\"".into(), (2, 16), "from \"4 KiB\" to \"16 MiB\""),
-        ("[target]\nin_capsule_data = 1000".into(), (2, 19), "write 992"),
+        ("[target]\nin_capsule_data = \"1000 B\"".into(), (2, 19), "write 992"),
         ("[target]\nio_memory = \"1 MiB\"".into(), (2, 13), "too small for transfers of 1 MiB"),
         ("[target]\ncontrol = \"x.sock\"".into(), (2, 11), "begins with /"),
         ("[target]\ndrain_time = \"10 s".into(), (2, 19), "expected `\"`"),
@@ -177,13 +177,17 @@ fn errors_name_the_place_and_the_remedy() {
             "512 or 4096",
         ),
         (namespace("backend = \"null\"\nsize = \"4G\""), (5, 8), "4 GiB"),
-        (namespace("backend = \"null\"\nsise = \"4 GiB\"\nsize = 4096"), (5, 1), "mean `size`?"),
-        (namespace("backend = \"memory\"\nsize = 4096\npath = \"/x\""), (6, 1), "\"file\""),
-        (namespace("backend = \"nvme\"\ndevice = \"/dev/nvme0n1\""), (5, 10), "/dev/ng0n1"),
-        (namespace("backend = \"null\"\nsize = 4096\nnsid = 0"), (6, 8), "from 1 to"),
-        (namespace("backend = \"null\"\nsize = 4096\nuuid = \"1\""), (6, 8), "not a UUID"),
         (
-            namespace("backend = \"null\"\nsize = 4096\nhosts = [\"nqn.2026-01.io.x:h\"]"),
+            namespace("backend = \"null\"\nsise = \"4 GiB\"\nsize = \"4 KiB\""),
+            (5, 1),
+            "mean `size`?",
+        ),
+        (namespace("backend = \"memory\"\nsize = \"4 KiB\"\npath = \"/x\""), (6, 1), "\"file\""),
+        (namespace("backend = \"nvme\"\ndevice = \"/dev/nvme0n1\""), (5, 10), "/dev/ng0n1"),
+        (namespace("backend = \"null\"\nsize = \"4 KiB\"\nnsid = 0"), (6, 8), "from 1 to"),
+        (namespace("backend = \"null\"\nsize = \"4 KiB\"\nuuid = \"1\""), (6, 8), "not a UUID"),
+        (
+            namespace("backend = \"null\"\nsize = \"4 KiB\"\nhosts = [\"nqn.2026-01.io.x:h\"]"),
             (6, 10),
             "never sees the namespace",
         ),
@@ -207,8 +211,8 @@ fn errors_name_the_place_and_the_remedy() {
             "any host from 10.0.0.0/8",
         ),
         (
-            namespace("backend = \"null\"\nsize = 4096\nnsid = 1")
-                + &namespace("backend = \"null\"\nsize = 4096"),
+            namespace("backend = \"null\"\nsize = \"4 KiB\"\nnsid = 1")
+                + &namespace("backend = \"null\"\nsize = \"4 KiB\""),
             (8, 7),
             "subsystem nqn.2026-01.io.x:a occurs twice",
         ),
@@ -243,14 +247,14 @@ fn errors_name_the_place_and_the_remedy() {
         ),
         (
             namespace(
-                "backend = \"file\"\npath = \"/x\"\nread_only = true\nsize = 4096\ncreate = true",
+                "backend = \"file\"\npath = \"/x\"\nread_only = true\nsize = \"4 KiB\"\ncreate = true",
             ),
             (3, 1),
             "`create` is set, and so is `read_only`",
         ),
         (
-            namespace("backend = \"null\"\nsize = 4096\nnsid = 7")
-                + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = 4096\nnsid = 7",
+            namespace("backend = \"null\"\nsize = \"4 KiB\"\nnsid = 7")
+                + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = \"4 KiB\"\nnsid = 7",
             (10, 8),
             "nsid 7 occurs twice",
         ),
@@ -289,19 +293,25 @@ fn one_slip_is_one_error() {
         ("[target]\nmax_transfer = \"16 MiB\"\nio_memory = \"1 GB/s\"".into(), "io_memory"),
         (disk("size = \"4 GiB\"\nblock_size = 512"), "has no `backend`"),
         (disk("backend = \"disk\"\npath = \"/x\""), "`backend` is \"disk\""),
-        (disk("backend = \"null\"\nsize = 4608\nblock_size = \"half\""), "`block_size`"),
+        (disk("backend = \"null\"\nsize = \"4608 B\"\nblock_size = \"half\""), "`block_size`"),
         (disk("backend = \"pmem\"\nsize = \"1 GiB\""), "has no `path`"),
         (disk("backend = \"pmem\"\npath = \"/x\"\ndirect = true"), "`direct` belongs to"),
         (disk("backend = \"pmem\"\npath = \"/x\"\ndevice = \"/x\""), "a DAX device is `path`"),
         (disk("backend = \"pmem\"\npath = \"/x\"\nchannels = 3"), "`channels` belongs to"),
-        (disk("backend = \"pmem\"\npath = \"/x\"\nsize = 4608"), "not a multiple of block_size"),
+        (
+            disk("backend = \"pmem\"\npath = \"/x\"\nsize = \"4608 B\""),
+            "not a multiple of block_size",
+        ),
         (disk("backend = \"pmem\"\npath = \"/x\"\ncreate = true"), "`size` is not"),
         (disk("backend = \"pmem\"\npath = \"/x\"\nblock_size = 1024"), "`block_size`"),
         (disk("backend = \"memory\"\nsize = \"1 MiB\"\npath = \"/x\""), "and \"pmem\""),
-        (disk("backend = \"file\"\npath = \"/x\"\nsize = 4608\nblock_size = 7"), "`block_size`"),
+        (
+            disk("backend = \"file\"\npath = \"/x\"\nsize = \"4608 B\"\nblock_size = 7"),
+            "`block_size`",
+        ),
         (
             format!("[[subsystem]]\nnqn = \"{nqn}\"\nhosts = [\"{short}\"]\n")
-                + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = 4096\n"
+                + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = \"4 KiB\"\n"
                 + &format!("hosts = [\"{host}\"]"),
             "no whole UUID",
         ),

@@ -1,5 +1,6 @@
 //! Readers for single values. Each takes a node and returns its value, or the fault and the remedy.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -8,7 +9,9 @@ use std::time::Duration;
 
 use fabric::controller::Sources;
 use ipnet::IpNet;
-use sluice_schema::amounts::{format_duration, format_size, parse_duration, parse_size};
+use sluice_schema::amounts::{
+    format_duration, format_size, lacks_unit, parse_count, parse_duration, parse_size,
+};
 use sluice_schema::keys::NSID_MAX;
 use uuid::Uuid;
 
@@ -89,15 +92,53 @@ pub(crate) fn integer<T: TryFrom<i128>>(min: i128, max: i128) -> impl Fn(&Node) 
     }
 }
 
-/// Reads a size in bytes: "4 GiB", or a number of bytes.
+/// Reads a count from `min` to `max`: a number, or text such as "20k".
+pub(crate) fn count(min: u64, max: u64) -> impl Fn(&Node) -> Read<u64> {
+    move |node| {
+        let Value::String(text) = &node.value else {
+            return integer(min.into(), max.into())(node);
+        };
+        let shown = format!("is \"{}\"", quoted(text));
+        let count = parse_count(text)
+            .map_err(|remedy| Wrong::new(format!("{shown}, not a number"), remedy))?;
+        let remedy = || format!("write a number from {min} to {max}");
+        let within = (min..=max).contains(&count);
+        within.then_some(count).ok_or_else(|| Wrong::new(shown, remedy()))
+    }
+}
+
+/// Reads an amount with `parse`: text, or a number, which has no unit.
+pub(super) fn amount<T>(
+    node: &Node,
+    wanted: &str,
+    example: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Read<T> {
+    let (text, shown): (Cow<'_, str>, _) = match &node.value {
+        Value::String(text) => (text.as_str().into(), format!("\"{}\"", quoted(text))),
+        Value::Integer(Some(number)) => (number.to_string().into(), number.to_string()),
+        _ => return kind(node, wanted, &format!("a number and its unit in quotes: {example}")),
+    };
+    parse(&text).map_err(|remedy| match lacks_unit(&text) {
+        true => Wrong::new(format!("is {shown}, without a unit"), remedy),
+        false => Wrong::new(format!("is {shown}, not {wanted}"), remedy),
+    })
+}
+
+/// Returns the number that a request gives in the unit of docs/control.md; `None` where it gives
+/// something else, or the value is of a file.
+pub(super) fn number_of_request(node: &Node) -> Option<u64> {
+    match node.value {
+        Value::Integer(Some(number)) if node.is_of_request() => u64::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+/// Reads a size in bytes: "4 GiB". In a request a number is bytes.
 pub(crate) fn size(node: &Node) -> Read<u64> {
-    match &node.value {
-        Value::String(text) => parse_size(text)
-            .map_err(|remedy| Wrong::new(format!("is \"{}\", not a size", quoted(text)), remedy)),
-        Value::Integer(number) => number.and_then(|n| u64::try_from(n).ok()).ok_or_else(|| {
-            Wrong::new("is not a size", "write a number of bytes that fits into 64 bits")
-        }),
-        _ => kind(node, "a size", "a number and its unit in quotes: \"4 GiB\""),
+    match number_of_request(node) {
+        Some(bytes) => Ok(bytes),
+        None => amount(node, "a size", "\"4 GiB\"", parse_size),
     }
 }
 
@@ -117,9 +158,7 @@ pub(crate) fn size_within(min: u64, max: u64) -> impl Fn(&Node) -> Read<u64> {
 /// Reads a duration up to `max`.
 pub(crate) fn duration_up_to(max: Duration) -> impl Fn(&Node) -> Read<Duration> {
     move |node| {
-        let text = string(node, "a time", "a number and its unit in quotes: \"10 s\"")?;
-        let time = parse_duration(text)
-            .map_err(|remedy| Wrong::new(format!("is \"{}\", not a time", quoted(text)), remedy))?;
+        let time = amount(node, "a time", "\"10 s\"", parse_duration)?;
         if time <= max {
             return Ok(time);
         }
@@ -153,9 +192,13 @@ pub(crate) fn nullable<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> 
     }
 }
 
-/// Reads a logical block size.
+/// Reads a logical block size. A number without a unit is bytes: only two sizes are possible.
 pub(crate) fn block_size(node: &Node) -> Read<u32> {
-    match size(node)? {
+    let bytes = match node.value {
+        Value::Integer(Some(bytes)) => bytes,
+        _ => size(node)?.into(),
+    };
+    match bytes {
         512 => Ok(512),
         4096 => Ok(4096),
         other => Err(Wrong::new(format!("is {other} bytes"), "write 512 or 4096")),

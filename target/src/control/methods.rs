@@ -161,6 +161,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         Values::Number { min, max } => {
             json!(values::integer::<u64>(min.into(), max.into())(node)?)
         }
+        Values::Count { min, max } => json!(values::count(min, max)(node)?),
         Values::Size { min, max } => json!(values::size_within(min, max)(node)?),
         Values::Nqn => json!(values::nqn(node)?),
         Values::Address => json!(values::address(node)?),

@@ -296,7 +296,7 @@ fn regions_change_with_the_file_and_what_clients_would_lose_is_refused() {
     let rig = Rig::new();
     let regions = |text: &str| rig.edit(&format!("{FILE}{text}"));
     let reload = || rig.call("reload", json!({})).unwrap()["changes"].clone();
-    let one = "[[region]]\nname = \"log\"\nsize = 8192\n";
+    let one = "[[region]]\nname = \"log\"\nsize = \"8 KiB\"\n";
     regions(one);
     assert_eq!(reload(), json!(["regions change: log is added"]));
     rig.agrees();

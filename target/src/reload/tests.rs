@@ -452,7 +452,8 @@ fn changes_of_regions_are_told_in_words() {
     };
     let file = region("a", "path = \"/a\"") + &region("b", "path = \"/b\"");
     assert_eq!(said("", &file), ["regions change: a is added, b is added"]);
-    let to = region("a", "path = \"/a\"\nsize = 4096\nreserve = 5") + &region("c", "path = \"/c\"");
+    let to =
+        region("a", "path = \"/a\"\nsize = \"4 KiB\"\nreserve = 5") + &region("c", "path = \"/c\"");
     assert_eq!(
         said(&file, &to),
         ["regions change: b is removed, a gets another size, reserve, c is added"]
@@ -462,7 +463,7 @@ fn changes_of_regions_are_told_in_words() {
         ["regions change: b is removed and added again with another path"]
     );
     // What is in memory goes last, alone.
-    let (small, large) = (region("m", "size = 4096"), region("m", "size = 8192"));
+    let (small, large) = (region("m", "size = \"4 KiB\""), region("m", "size = \"8 KiB\""));
     assert_eq!(
         said(&small, &(large.clone() + &file)).len(),
         1,
@@ -497,7 +498,7 @@ fn serial_numbers_change_hands() {
 /// Checks that a file goes from a region to a namespace and back, and that it is not made again.
 #[test]
 fn a_file_goes_from_a_region_to_a_namespace_and_back() {
-    let region = "[[region]]\nname = \"a\"\npath = \"/srv/a\"\nsize = 4096\ncreate = true\n";
+    let region = "[[region]]\nname = \"a\"\npath = \"/srv/a\"\nsize = \"4 KiB\"\ncreate = true\n";
     let disk = "[[subsystem.namespace]]\nnsid = 2\nbackend = \"file\"\npath = \"/srv/a\"\n";
     let (of_region, of_disk) = (parse(&format!("{FILE}{region}")), parse(&format!("{FILE}{disk}")));
     for (from, to) in [(&of_region, &of_disk), (&of_disk, &of_region)] {

@@ -484,7 +484,9 @@ fn a_region_and_a_namespace_that_change_places_come_back_after_a_restart() {
 fn records_with_derived_identifiers_count_as_records_without_them() {
     let file = |more: &str| {
         let namespace = |nsid: u32| {
-            format!("[[subsystem.namespace]]\nnsid = {nsid}\nbackend = \"memory\"\nsize = 8192\n")
+            format!(
+                "[[subsystem.namespace]]\nnsid = {nsid}\nbackend = \"memory\"\nsize = \"8 KiB\"\n"
+            )
         };
         let head = format!("[[subsystem]]\nnqn = \"{}\"\n", nqn(0));
         parse(&format!("{head}{}{more}{}", namespace(1), namespace(2))).unwrap()

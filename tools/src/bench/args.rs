@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn jobs_inherit_what_they_do_not_say() {
         let load = parse(
-            "bench -n nqn --bs 8k --depth 4 --job name=a,rw=write,cdw13=0x200 --job bs=512,rate=5k",
+            "bench -n nqn --bs 8k --depth 4 --job name=a,rw=write,cdw13=0x200 --job bs=512B,rate=5k",
         )
         .unwrap();
         let jobs = load.jobs().unwrap();

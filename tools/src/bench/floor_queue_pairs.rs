@@ -77,7 +77,7 @@ impl Answering {
     fn start(floor: &Floor, bs: usize) -> anyhow::Result<(Self, SocketAddr)> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "floor", "--transport", "rdma", "--answers", "--bs"]);
-        command.arg(bs.to_string()).args(["--depth", &floor.depth.to_string()]);
+        command.arg(format!("{bs}B")).args(["--depth", &floor.depth.to_string()]);
         if let Some(address) = &floor.address {
             command.args(["--address", address]);
         }

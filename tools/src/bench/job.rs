@@ -17,10 +17,10 @@ pub(crate) struct JobArgs {
     /// Access pattern. Writes overwrite what the namespace holds.
     #[arg(long, value_enum, default_value_t = Rw::Randread)]
     pub(crate) rw: Rw,
-    /// Reads in a mixed pattern, per cent.
-    #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u8).range(0..=100))]
+    /// Reads in a mixed pattern, per cent: 70, or 70%.
+    #[arg(long, value_name = "PERCENT", value_parser = units::read_share, default_value = "70")]
     read_share: u8,
-    /// Bytes in each command: 512, 4k, 128k.
+    /// Bytes in each command: 512B, 4k, 128KiB.
     #[arg(long, value_parser = units::bytes, default_value = "4k")]
     bs: u64,
     /// Commands outstanding on each connection.
@@ -300,7 +300,7 @@ impl JobArgs {
         match key {
             "transport" => self.transport = Transport::from_str(value, true)?,
             "rw" => self.rw = Rw::from_str(value, true)?,
-            "read-share" => self.read_share = units::within(value, 0..=100)?,
+            "read-share" => self.read_share = units::read_share(value)?,
             "bs" => self.bs = units::bytes(value)?,
             "depth" => self.depth = units::within(value, 1..=4096)?,
             "connections" => self.connections = units::within(value, 1..=1024)?,

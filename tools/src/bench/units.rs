@@ -1,41 +1,13 @@
-//! Sizes, times and numbers as a person writes and reads them.
+//! Sizes, times and numbers as a person writes and reads them: the grammar of
+//! [`sluice_schema::amounts`], with the letters of fio.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-use std::time::Duration;
 
-/// Parses bytes: `512`, `4k`, `4KiB`, `64m`, `1GiB`; the units are powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        "t" | "tib" => 40,
-        _ => return Err(format!("`{unit}` is not a unit: write for example 4k, 128KiB or 1m")),
-    };
-    let number: u64 = number.parse().map_err(|_| "a size starts with a number".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
-}
-
-/// Parses a time: `10` (seconds), `5s`, `500ms`, `2m`.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| "a time starts with a number".to_owned())?;
-    let unit = match unit.trim() {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "us" => 1e-6,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is not a unit: write for example 5s, 500ms or 2m")),
-    };
-    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
-}
+pub(crate) use sluice_schema::amounts::{
+    parse_fio_duration as time, parse_fio_size as bytes, parse_frequency as rate,
+};
 
 /// Parses an unsigned number, decimal or with 0x.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
@@ -69,19 +41,11 @@ pub(crate) fn weight(text: &str) -> Result<f64, String> {
     weight.ok_or_else(|| format!("`{text}` is not a weight: write for example 3 or 50%"))
 }
 
-/// Parses a rate in operations per second: `50000`, `50k`, `1.5M`.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| "a rate starts with a number".to_owned())?;
-    let rate = number
-        * match unit {
-            "" => 1.0,
-            "k" | "K" => 1e3,
-            "m" | "M" => 1e6,
-            _ => return Err(format!("`{unit}` is no unit: write for example 50000, 50k or 1.5M")),
-        };
-    if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("a rate is more than 0".to_owned()) }
+/// Parses the share of reads in per cent: `70`, `70%`.
+pub(crate) fn read_share(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let share = number.parse().ok().filter(|share: &u8| *share <= 100);
+    share.ok_or_else(|| "write a whole share from 0 % to 100 %".to_owned())
 }
 
 /// Parses a number of I/Os per second that is reserved: as [`rate`], rounded.
@@ -148,14 +112,9 @@ mod tests {
 
     #[test]
     fn sizes_times_and_rates_read_as_written() {
-        assert_eq!(bytes("4k"), Ok(4096));
-        assert_eq!(bytes("128KiB"), Ok(131_072));
-        assert_eq!(bytes("512"), Ok(512));
-        assert!(bytes("4x").is_err() && bytes("k").is_err() && bytes("99999999t").is_err());
-        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(time("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(time("1.5"), Ok(Duration::from_millis(1500)));
-        assert!(time("-1s").is_err() && time("1y").is_err());
+        assert_eq!((bytes("4k"), bytes("128KiB")), (Ok(4096), Ok(131_072)));
+        assert_eq!((read_share("70"), read_share("70 %")), (Ok(70), Ok(70)));
+        assert!(read_share("101").is_err() && read_share("0.7").is_err());
         assert_eq!(number("0x200"), Ok(512));
         assert_eq!(rate("1.5M"), Ok(1_500_000.0));
         assert!(rate("0").is_err());

@@ -117,9 +117,9 @@ fn lines_make_requests() {
         ("qos session list", "session.list", json!({})),
         ("qos session remove g", "session.remove", json!({"name": "g"})),
         (
-            "qos session add g --operations 50",
+            "qos session add g --operations 50%",
             "session.add",
-            json!({"name": "g", "operations": 50}),
+            json!({"name": "g", "operations": "50%"}),
         ),
         ("status", "status", json!({})),
         ("config", "config.show", json!({})),
@@ -145,10 +145,10 @@ fn lines_make_requests() {
                    "hosts": ["h"]}),
         ),
         (
-            "namespace add q --backend null --size 4096 --nsid 3 --class low \
+            "namespace add q --backend null --size 8KiB --nsid 3 --class low \
              --nguid 00000000000000000000000000000001",
             "namespace.add",
-            json!({"subsystem": "q", "backend": "null", "size": 4096, "nsid": 3, "class": "low",
+            json!({"subsystem": "q", "backend": "null", "size": "8KiB", "nsid": 3, "class": "low",
                    "nguid": "00000000000000000000000000000001"}),
         ),
         (
@@ -242,9 +242,10 @@ fn lines_make_requests() {
         ),
         ("qos policy --host h --remove", "qos.policy", json!({"host": "h"})),
         (
-            "qos session set g --iops none --bandwidth 1MiB --parent t --queue 9",
+            "qos session set g --iops 20k --bandwidth 100 --payload none --parent t --queue 9",
             "session.set",
-            json!({"name": "g", "iops": null, "bandwidth": "1MiB", "parent": "t", "queue": 9}),
+            json!({"name": "g", "iops": "20k", "bandwidth": "100", "payload": null,
+                   "parent": "t", "queue": 9}),
         ),
         (
             "qos reserve g --bytes 1MiB --period 1s --namespace q/1",
@@ -309,7 +310,7 @@ fn lines_make_requests() {
         (
             "region add log --path /x --size 4096 --create",
             "region.add",
-            json!({"name": "log", "path": "/x", "size": 4096, "create": true}),
+            json!({"name": "log", "path": "/x", "size": "4096", "create": true}),
         ),
         ("region add 7 --read-only", "region.add", json!({"name": "7", "read_only": true})),
         (

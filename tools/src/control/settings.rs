@@ -164,7 +164,7 @@ fn argument(key: &ConfigKey, option: &Opt) -> Arg {
             .value_parser(ValueParser::new(by_class))
             .value_delimiter(',')
             .action(ArgAction::Append),
-        Shape::Text | Shape::NumberOrText | Shape::OrNone | Shape::Name => argument,
+        Shape::Text | Shape::NumberOrText | Shape::OrNone | Shape::TextOrNone => argument,
     }
 }
 
@@ -183,8 +183,10 @@ fn given(matches: &ArgMatches, name: &str, shape: Shape) -> Option<Value> {
         Shape::OrNone => {
             text().map(|text| if text == "none" { Value::Null } else { or_number(text) })
         }
-        // A name may be a number, which stays text here.
-        Shape::Name => text().map(|text| if text == "none" { Value::Null } else { json!(text) }),
+        // A name may be a number, and an amount may lack its unit: both stay text.
+        Shape::TextOrNone => {
+            text().map(|text| if text == "none" { Value::Null } else { json!(text) })
+        }
         Shape::Numbers => {
             matches.get_many::<u64>(name).map(|numbers| numbers.copied().collect::<Vec<_>>().into())
         }

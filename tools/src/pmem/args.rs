@@ -98,10 +98,10 @@ impl GrantArgs {
 pub(crate) struct TransferArgs {
     #[command(flatten)]
     pub(crate) from: GrantArgs,
-    /// First byte, counted from the region's first: 4096, 1m.
+    /// First byte, counted from the region's first: 4k, 1MiB.
     #[arg(long, value_name = "BYTES", value_parser = units::bytes, default_value = "0")]
     offset: u64,
-    /// Number of bytes: 4096, 1m. [default: to the region's end, or that of the input]
+    /// Number of bytes: 512B, 4k, 1MiB. [default: to the region's end, or that of the input]
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     length: Option<u64>,
     /// Bytes of an I/O, each of which takes a token: 4k, 64k.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_said_counts() {
-        let line = "log -n nqn -t rdma --hostnqn me --rights read --reserve 2k --offset 1m --length 512 \
+        let line = "log -n nqn -t rdma --hostnqn me --rights read --reserve 2k --offset 1m --length 512B \
                     --bs 64k --depth 2";
         let args = transfer(line).unwrap();
         let wanted = args.from.wanted(RegionRights::ReadWrite);

@@ -59,8 +59,8 @@ pub enum Shape {
     NumberOrText,
     /// A number or a text; `none` takes the setting back.
     OrNone,
-    /// A name; `none` takes the setting back.
-    Name,
+    /// A text, whatever it looks like; `none` takes the setting back.
+    TextOrNone,
     /// Numbers with commas between them.
     Numbers,
     /// CLASS=NUMBER, with commas between them.
@@ -88,7 +88,7 @@ impl ConfigKey {
         let shape = match self.values {
             Values::Boolean => Shape::Switch,
             Values::Number { .. } => Shape::Number,
-            Values::Size { .. } | Values::Other(_) => Shape::NumberOrText,
+            Values::Count { .. } | Values::Other(_) => Shape::NumberOrText,
             Values::Words(words) => Shape::Word(words),
             Values::Nqns | Values::Networks => Shape::List,
             Values::Nsids => Shape::Numbers,

@@ -20,21 +20,21 @@ pub const PMEM: &[ConfigKey] = &[
     .with(" that clients can connect to"),
     key(
         "capacity",
-        Values::Number { min: 1, max: IOPS_MAX },
+        Values::Count { min: 1, max: IOPS_MAX },
         "needed with `address`",
         "I/Os per second of all clients together (C_G), as they were measured. The daemon goes on \
          estimating them.",
     ),
     key(
         "client_capacity",
-        Values::Number { min: 1, max: IOPS_MAX },
+        Values::Count { min: 1, max: IOPS_MAX },
         "as `capacity`",
         "I/Os per second that one client can do by itself (C_L).",
     )
     .with(", at most `capacity`"),
     key(
         "deviation",
-        Values::Number { min: 0, max: IOPS_MAX },
+        Values::Count { min: 0, max: IOPS_MAX },
         "1 % of `capacity`",
         "The standard deviation of the measured capacity, in I/Os per second. A period in which \
          less was done than the capacity less three deviations says nothing of the capacity.",
@@ -115,7 +115,7 @@ pub const REGION: &[ConfigKey] = &[
     .long("host"),
     key(
         "reserve",
-        Values::Number { min: 0, max: IOPS_MAX },
+        Values::Count { min: 0, max: IOPS_MAX },
         "0: none",
         "The most I/Os per second that one host may reserve.",
     )
@@ -123,7 +123,7 @@ pub const REGION: &[ConfigKey] = &[
     .option("IOPS", "The most I/Os per second that one host may reserve"),
     key(
         "limit",
-        Values::Number { min: 1, max: IOPS_MAX },
+        Values::Count { min: 1, max: IOPS_MAX },
         "none",
         "The most I/Os per second of one host.",
     )

@@ -138,7 +138,7 @@ pub const SESSION: &[ConfigKey] = &[
         "At most 16 levels.",
     )
     .option("NAME", "Name of the parent session; none takes the setting back")
-    .shape(Shape::Name),
+    .shape(Shape::TextOrNone),
     key(
         "operations",
         Values::Share { min: 1, max: 100 },
@@ -150,7 +150,7 @@ pub const SESSION: &[ConfigKey] = &[
         "SHARE",
         "Commands in devices at one time, as a share of the parent's, such as \"50 %\"",
     )
-    .shape(Shape::OrNone),
+    .shape(Shape::TextOrNone),
     key(
         "payload",
         Values::Share { min: 1, max: 100 },
@@ -158,10 +158,10 @@ pub const SESSION: &[ConfigKey] = &[
         "Payload credits, likewise.",
     )
     .option("SHARE", "Bytes in devices at one time, as a share of the parent's")
-    .shape(Shape::OrNone),
+    .shape(Shape::TextOrNone),
     key(
         "iops",
-        Values::Number { min: 1, max: RATE_MAX },
+        Values::Count { min: 1, max: RATE_MAX },
         "no limit",
         "The most commands in a second.",
     )
@@ -169,12 +169,12 @@ pub const SESSION: &[ConfigKey] = &[
     .shape(Shape::OrNone),
     key(
         "bandwidth",
-        Values::Other("size for each second: `\"200 MiB\"`"),
+        Values::Other("bytes per second: `\"200 MiB/s\"`"),
         "no limit",
         "The most bytes in a second.",
     )
-    .option("SIZE", "Largest number of bytes in a second, such as \"200 MiB\"; none for no limit")
-    .shape(Shape::OrNone),
+    .option("RATE", "Largest number of bytes in a second, such as \"200 MiB/s\"; none for no limit")
+    .shape(Shape::TextOrNone),
     key(
         "queue",
         Values::Number { min: 1, max: COMMANDS_MAX },
@@ -189,10 +189,11 @@ pub const SESSION: &[ConfigKey] = &[
 
 /// The keys of `reserve`.
 pub const RESERVE: &[ConfigKey] = &[
-    key("operations", Values::Number { min: 1, max: RATE_MAX }, "", "Commands in each period.")
+    key("operations", Values::Count { min: 1, max: RATE_MAX }, "", "Commands in each period.")
         .option("COMMANDS", "Commands in each period"),
     key("bytes", Values::Other("size, from 512 B"), "", "Bytes in each period.")
-        .option("SIZE", "Bytes in each period, such as \"200 MiB\""),
+        .option("SIZE", "Bytes in each period, such as \"200 MiB\"")
+        .shape(Shape::Text),
     key("time", Values::Other("time, up to `period`"), "", "Time of the device in each period.")
         .option("TIME", "Time of the device in each period, such as \"100 ms\"")
         .shape(Shape::Text),
@@ -296,7 +297,7 @@ pub const POLICY: &[ConfigKey] = &[
     .shape(Shape::Word(&CLASSES)),
     key(
         "urgent_iops",
-        Values::Number { min: 1, max: RATE_MAX },
+        Values::Count { min: 1, max: RATE_MAX },
         "no limit",
         "The most Urgent commands in a second; those beyond are High.",
     )

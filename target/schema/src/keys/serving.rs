@@ -185,7 +185,7 @@ pub const HOST: &[ConfigKey] = &[
          this one. A policy may allow less.",
     )
     .option("CLASS", "Highest class of the host; none takes it back")
-    .shape(Shape::Name),
+    .shape(Shape::TextOrNone),
 ];
 
 /// The keys of `[[subsystem.namespace]]`.
@@ -218,7 +218,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "A smaller file grows to it (not for `pmem`); of a larger file or device hosts get this \
          much. Not for `nvme`.",
     )
-    .option("", "Size, such as \"4 GiB\" (null, memory, file, block, pmem)"),
+    .option("", "Size, such as \"4 GiB\" (null, memory, file, block, pmem)")
+    .shape(Shape::Text),
     key(
         "create",
         Values::Boolean,
@@ -381,7 +382,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
     ),
     key(
         "bandwidth",
-        Values::Other("size for each second"),
+        Values::Other("bytes per second: `\"200 MiB/s\"`"),
         "none",
         "For null: bytes take time too, on each channel.",
     ),

@@ -70,7 +70,8 @@ fn errors_name_the_place_and_the_remedy() {
             "write bits, not bytes: the same rate is \
          \"80 G",
         ),
-        (network("capacity = 10"), (2, 12), "\"auto\", or a number and its unit in quotes"),
+        (network("capacity = 10"), (2, 12), "write \"10 Gbit/s\" or \"10 Mbit/s\""),
+        (network("capacity = true"), (2, 12), "\"auto\", or a number and its unit in quotes"),
         (network("capacity = \"0 bit/s\""), (2, 12), "from \"1 Mbit/s\" to \"10 Tbit/s\""),
         (network("capacity = \"Auto\""), (2, 12), "10 Gbit/s"),
         (network("base = \"DCTCP\""), (2, 8), "tcp_available_congestion_control"),

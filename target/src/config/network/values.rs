@@ -7,7 +7,7 @@ use sluice_schema::amounts::{format_rate, parse_rate};
 use super::super::errors::did_you_mean;
 use super::super::fields::{Wrong, quoted};
 use super::super::node::{Entry, Node, Value};
-use super::super::values::{Read, duration_within, integer, kind, string};
+use super::super::values::{Read, amount, duration_within, integer, kind, string};
 use super::goal::{DEFAULT_LINK, Goal};
 
 /// The least and greatest rate in bits per second.
@@ -28,10 +28,7 @@ const GOALS: &str = "\"free\", { share = 3 }, { rate = \"2 Gbit/s\" } or { laten
 
 /// Reads bits per second.
 fn rate(node: &Node) -> Read<u64> {
-    let example = "a number and its unit in quotes: \"10 Gbit/s\"";
-    let text = string(node, "a rate", example)?;
-    let bits = parse_rate(text)
-        .map_err(|remedy| Wrong::new(format!("is \"{}\", not a rate", quoted(text)), remedy))?;
+    let bits = amount(node, "a rate", "\"10 Gbit/s\"", parse_rate)?;
     if RATES.contains(&bits) {
         return Ok(bits);
     }
@@ -44,7 +41,7 @@ fn rate(node: &Node) -> Read<u64> {
 pub(super) fn capacity(node: &Node) -> Read<Option<u64>> {
     match &node.value {
         Value::String(text) if text == "auto" => Ok(None),
-        Value::String(_) => rate(node).map(Some),
+        Value::String(_) | Value::Integer(_) => rate(node).map(Some),
         _ => kind(node, "a rate", "\"auto\", or a number and its unit in quotes: \"10 Gbit/s\""),
     }
 }

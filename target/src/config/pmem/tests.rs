@@ -17,7 +17,7 @@ fn the_settings_mean_what_they_say() {
          deviation = 100\nperiod = \"500 ms\"\ninterval = \"2 ms\"\nbatch = 64\nclients = 2\n\
          [[region]]\nname = \"log\"\npath = \"/dev/dax0.0\"\nsize = \"1 GiB\"\nhosts = [\"{HOST}\"]\n\
          reserve = 100000\nlimit = 200000\n\
-         [[region]]\nname = \"A-z_0.9\"\nsize = 4096\nread_only = true\n"
+         [[region]]\nname = \"A-z_0.9\"\nsize = \"4 KiB\"\nread_only = true\n"
     );
     let pmem = parse(&text).unwrap_or_else(|errors| panic!("{errors}")).pmem;
     let general = Pmem {
@@ -103,23 +103,27 @@ fn errors_name_the_place_and_the_remedy() {
             (2, 11),
             "collides with listener rdma:0.0.0.0:4420",
         ),
-        ("[[region]]\nsize = 4096".into(), (1, 1), "add name = \"log\""),
+        ("[[region]]\nsize = \"4 KiB\"".into(), (1, 1), "add name = \"log\""),
         (
-            "[[region]]\nname = \"a b\"\nsize = 4096".into(),
+            "[[region]]\nname = \"a b\"\nsize = \"4 KiB\"".into(),
             (2, 8),
             "1 to 16 letters, digits and -_.",
         ),
-        ("[[region]]\nname = \"a2345678901234567\"\nsize = 4096".into(), (2, 8), "1 to 16 letters"),
-        ("[[region]]\nname = \"\"\nsize = 4096".into(), (2, 8), "not the name of a region"),
+        (
+            "[[region]]\nname = \"a2345678901234567\"\nsize = \"4 KiB\"".into(),
+            (2, 8),
+            "1 to 16 letters",
+        ),
+        ("[[region]]\nname = \"\"\nsize = \"4 KiB\"".into(), (2, 8), "not the name of a region"),
         (region(""), (1, 1), "neither a `path` nor a `size`"),
-        (region("size = 5000"), (3, 8), "not whole pages"),
-        (region("size = 4095"), (3, 8), "from \"4 KiB\" to \"1 EiB\""),
+        (region("size = \"5000 B\""), (3, 8), "not whole pages"),
+        (region("size = \"4095 B\""), (3, 8), "from \"4 KiB\" to \"1 EiB\""),
         (region("size = \"5 TiB\""), (3, 8), "too large for memory"),
         (region("path = \"r\""), (3, 8), "begins with /"),
         (memory("create = true"), (4, 10), "`create` is set, and `path` is not"),
         (file("create = true"), (4, 10), "`create` is set, and `size` is not"),
         (
-            file("size = 4096\ncreate = true\nread_only = true"),
+            file("size = \"4 KiB\"\ncreate = true\nread_only = true"),
             (5, 10),
             "`create` is set, and so is `read_only`",
         ),
@@ -191,7 +195,7 @@ fn a_listener_may_have_the_port_that_regions_have_over_another_transport() {
 #[test]
 fn there_are_not_more_regions_than_metrics_can_hold() {
     let regions = |count: usize| -> String {
-        (0..count).map(|n| format!("[[region]]\nname = \"r{n}\"\nsize = 4096\n")).collect()
+        (0..count).map(|n| format!("[[region]]\nname = \"r{n}\"\nsize = \"4 KiB\"\n")).collect()
     };
     parse(&regions(256)).unwrap_or_else(|errors| panic!("{errors}"));
     let errors = parse(&regions(257)).unwrap_err();

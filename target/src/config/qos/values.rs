@@ -5,12 +5,14 @@ use std::time::Duration;
 use arbitration::Class;
 use arbitration::reservation::Locality;
 use arbitration::settings::{Unit, Weights};
-use sluice_schema::amounts::parse_size;
+use sluice_schema::amounts::{PERCENT, parse_bandwidth, parse_share};
 use sluice_schema::keys::{RATE_MAX, WINDOW_MAX};
 
 use super::super::fields::{Wrong, quoted};
 use super::super::node::{Node, Value};
-use super::super::values::{Read, duration_within, integer, kind, size, string};
+use super::super::values::{
+    Read, amount, duration_within, integer, kind, number_of_request, string,
+};
 use super::names::{ROOT, automatic, is_automatic, split_namespace};
 
 /// The greatest weight (NVMe: a byte that counts from 0).
@@ -97,37 +99,35 @@ pub(super) fn weights(node: &Node) -> Read<Weights> {
     }
 }
 
-/// Reads a share: "20 %", or the number alone.
+/// Reads a share in whole per cent: "20 %". In a request a number is per cent.
 pub(crate) fn percent(min: u8, max: u8) -> impl Fn(&Node) -> Read<u8> {
     move |node| {
-        let remedy = format!("write a share from \"{min} %\" to \"{max} %\"");
-        let (number, shown) = match &node.value {
-            Value::String(text) => {
-                let digits = text.trim().trim_end_matches('%').trim_end();
-                (digits.parse().ok(), format!("is \"{}\"", quoted(text)))
-            }
-            Value::Integer(Some(number)) => (u8::try_from(*number).ok(), format!("is {number}")),
-            other => (None, format!("is {}, not a share", other.kind())),
+        let share = match number_of_request(node) {
+            Some(percent) => percent.saturating_mul(PERCENT),
+            None => amount(node, "a share", "\"20 %\"", parse_share)?,
         };
-        let value = number.filter(|n| (min..=max).contains(n));
-        value.ok_or_else(|| Wrong::new(shown, remedy))
+        let whole = share.is_multiple_of(PERCENT).then_some(share / PERCENT);
+        let percent = whole.and_then(|percent| u8::try_from(percent).ok());
+        percent.filter(|percent| (min..=max).contains(percent)).ok_or_else(|| {
+            let shown = match &node.value {
+                Value::String(text) => format!("is \"{}\"", quoted(text)),
+                _ => format!("is {} %", share / PERCENT),
+            };
+            Wrong::new(shown, format!("write a share from \"{min} %\" to \"{max} %\""))
+        })
     }
 }
 
-/// Reads bytes per second: "200 MiB", "200 MiB/s", or a number.
+/// Reads bytes per second: "200 MiB/s", or "200 MiB". In a request a number is bytes per second.
 pub(crate) fn bandwidth(node: &Node) -> Read<u64> {
-    let bytes = match &node.value {
-        Value::String(text) if text.trim_end().ends_with("/s") => {
-            let text = text.trim_end().trim_end_matches("/s");
-            let wrong = |remedy| Wrong::new(format!("is \"{}/s\"", quoted(text)), remedy);
-            parse_size(text).map_err(wrong)?
-        }
-        _ => size(node)?,
+    let bytes = match number_of_request(node) {
+        Some(bytes) => bytes,
+        None => amount(node, "bytes per second", "\"200 MiB/s\"", parse_bandwidth)?,
     };
     match (1..=RATE_MAX).contains(&bytes) {
         true => Ok(bytes),
         false => {
-            let remedy = "write bytes per second from \"1 B\" to \"1 TiB\"";
+            let remedy = "write bytes per second from \"1 B/s\" to \"1 TiB/s\"";
             Err(Wrong::new(format!("is {bytes} bytes per second"), remedy))
         }
     }

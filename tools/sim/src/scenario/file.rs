@@ -9,7 +9,7 @@ use units::Class;
 use super::disk::DiskGeometry;
 use super::error::{ScenarioError, value};
 use super::profile::DeviceProfile;
-use super::value::{Bits, Bytes, LoadRate, Part, Time};
+use super::value::{Bandwidth, Bits, Bytes, Count, LoadRate, Part, Time};
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -121,8 +121,8 @@ pub(super) struct Target {
     pub(super) queue_depth: Option<u16>,
     pub(super) turn_time: Option<Time>,
     pub(super) command_time: Option<Time>,
-    pub(super) sent_per_second: Option<Bytes>,
-    pub(super) received_per_second: Option<Bytes>,
+    pub(super) sent_per_second: Option<Bandwidth>,
+    pub(super) received_per_second: Option<Bandwidth>,
 }
 
 /// `[qos]`, as the daemon's.
@@ -232,8 +232,8 @@ pub(super) struct Session {
     pub(super) parent: Option<String>,
     pub(super) operations: Option<Part>,
     pub(super) payload: Option<Part>,
-    pub(super) iops: Option<u64>,
-    pub(super) bandwidth: Option<Bytes>,
+    pub(super) iops: Option<Count>,
+    pub(super) bandwidth: Option<Bandwidth>,
     pub(super) queue: Option<u32>,
     pub(super) reserve: Option<Reserve>,
 }
@@ -242,7 +242,7 @@ pub(super) struct Session {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reserve {
-    pub(super) operations: Option<u64>,
+    pub(super) operations: Option<Count>,
     pub(super) bytes: Option<Bytes>,
     pub(super) time: Option<Time>,
     pub(super) period: Option<Time>,
@@ -311,8 +311,8 @@ pub(super) struct Ssd {
     pub(super) read: Option<Time>,
     pub(super) program: Option<Time>,
     pub(super) erase: Option<Time>,
-    pub(super) channel_rate: Option<Bytes>,
-    pub(super) host_rate: Option<Bytes>,
+    pub(super) channel_rate: Option<Bandwidth>,
+    pub(super) host_rate: Option<Bandwidth>,
     pub(super) controller: Option<Time>,
     pub(super) write_buffer: Option<Bytes>,
     pub(super) spare: Option<Part>,
@@ -336,7 +336,7 @@ pub(super) enum ChipOrder {
 pub(super) struct Pm {
     pub(super) least: Option<Time>,
     pub(super) longest: Option<Time>,
-    pub(super) rate: Option<Bytes>,
+    pub(super) rate: Option<Bandwidth>,
 }
 
 /// `[[host]]`: a host, or several that are alike.

@@ -13,7 +13,7 @@ use super::loads::{Place, source};
 use super::qos::{qos, stage, window};
 use super::topology::topology;
 use super::transport::Transports;
-use super::value::{Bytes, Time};
+use super::value::{Bandwidth, Bytes, Time};
 use crate::load::Fault;
 use crate::model::{Costs, HostPlan, LoadPlan, NamespacePlan, Plan, TargetPlan};
 use crate::network::{NodeId, Sender};
@@ -119,8 +119,9 @@ fn target_plan(file: &File, node: NodeId, sender: Sender) -> Result<TargetPlan, 
         target.queue_depth = depth;
     }
     let ns = |time: Option<Time>, before: f64| time.map_or(before, |time| nanos(time.0) as f64);
-    let per_byte =
-        |rate: Option<Bytes>, before: f64| rate.map_or(before, |rate| 1e9 / rate.0.max(1) as f64);
+    let per_byte = |rate: Option<Bandwidth>, before: f64| {
+        rate.map_or(before, |rate| 1e9 / rate.0.max(1) as f64)
+    };
     target.costs.turn_ns = ns(of.turn_time, target.costs.turn_ns);
     target.costs.command_ns = ns(of.command_time, target.costs.command_ns);
     target.costs.sent_byte_ns = per_byte(of.sent_per_second, target.costs.sent_byte_ns);

@@ -167,7 +167,7 @@ mod tests {
             ("parallelism = 0\nread = { mean = '1 ms' }", "profile.parallelism", "1 to 4096"),
             ("parallelism = 1", "read", "missing"),
             ("parallelism = 1\nread = {}", "profile.read", "mean = \"100 us\""),
-            ("parallelism = 1\nread = { mean = 'soon' }", "mean", "\"500 us\""),
+            ("parallelism = 1\nread = { mean = 'soon' }", "mean", "\"10 s\""),
             ("parallelism = 1\nread = { mean = '0 s' }", "profile.read", "longest more than 0"),
             ("parallelism = 1\nread = { p50 = '1 ms' }", "profile.read", "give both"),
             (

@@ -9,6 +9,7 @@ use arbitration::session::SessionSpec;
 use arbitration::settings::{OrderSettings, Unit, Weights, WindowRule};
 use qtcp::link::ClassGoal;
 use qtcp::poller::payload;
+use sluice_schema::amounts::parse_rate;
 use units::{Class, Nanos, PerClass, nanos};
 
 use super::error::{ScenarioError, value};
@@ -16,7 +17,7 @@ use super::file::{
     Burst, File, Goal, GoalTable, LocalityName, Namespace, Qos, Reserve, Session, Unit as UnitName,
     Window, namespace,
 };
-use super::value::{Bits, Part};
+use super::value::{Bits, Count, Part};
 use crate::model::{LinkPlan, QosPlan, ReservePlan, SessionPlan, StagePlan};
 use crate::target::OPERATIONS;
 
@@ -100,8 +101,8 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
         parent: of.parent.clone(),
         operations: share("operations", of.operations)?,
         payload: share("payload", of.payload)?,
-        iops: rate("iops", of.iops)?,
-        bandwidth: rate("bandwidth", of.bandwidth.map(|bytes| bytes.0))?,
+        iops: rate("iops", of.iops.map(|count| count.0))?,
+        bandwidth: rate("bandwidth", of.bandwidth.map(|bandwidth| bandwidth.0))?,
         queue: of.queue,
     };
     let reserve =
@@ -111,7 +112,7 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
 
 fn reserve(file: &File, at: &str, of: &Reserve) -> Result<ReservePlan, ScenarioError> {
     let budget = match (of.operations, of.bytes, of.time) {
-        (Some(operations), None, None) => Budget::Operations(operations),
+        (Some(Count(operations)), None, None) => Budget::Operations(operations),
         (None, Some(bytes), None) => Budget::Bytes(bytes.0),
         (None, None, Some(time)) => Budget::DeviceTime(Nanos(nanos(time.0))),
         _ => {
@@ -147,13 +148,9 @@ pub(super) fn stage(file: &File) -> Result<StagePlan, ScenarioError> {
     let capacity = match of.capacity.as_deref() {
         None | Some("auto") => None,
         Some(text) => {
-            let bits = Bits::try_from(text.to_owned());
-            Some(
-                bits.map_err(|error| {
-                    value("network.capacity", "neither \"auto\" nor a rate", error)
-                })?
-                .0,
-            )
+            let neither = "neither \"auto\" nor a rate";
+            let bits = parse_rate(text);
+            Some(bits.map_err(|remedy| value("network.capacity", neither, remedy))?)
         }
     };
     let mut goals: PerClass<ClassGoal> = plan.link.goals;

@@ -1,32 +1,44 @@
-//! Values as a person writes them, with units.
+//! Values as a person writes them, with units: the grammar of [`sluice_schema::amounts`].
 
 use std::time::Duration;
 
 use serde::Deserialize;
-
-use crate::rounding::whole;
+use sluice_schema::amounts::{
+    PERCENT, lacks_unit, parse_bandwidth, parse_count, parse_duration, parse_frequency, parse_rate,
+    parse_share, parse_size,
+};
 
 /// A time: `"500 us"`, `"2 s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(try_from = "NumberOrText")]
 pub struct Time(pub Duration);
 
-/// Bytes: `"64 KiB"`, `"12 MB"`, or a plain number.
+/// Bytes: `"64 KiB"`, `"12 MB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "NumberOrText")]
 pub struct Bytes(pub u64);
 
+/// Bytes per second: `"200 MiB/s"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub struct Bandwidth(pub u64);
+
 /// Bits per second: `"25 Gbit/s"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(try_from = "NumberOrText")]
 pub struct Bits(pub u64);
+
+/// A whole number: `20000`, `"20k"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub struct Count(pub u64);
 
 /// A part of a whole, 0.0 to 1.0: `"70 %"`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(try_from = "NumberOrText")]
 pub struct Part(pub f64);
 
-/// The rate of a load: I/Os per second (`20000`), or bits per second of data (`"8 Gbit/s"`).
+/// The rate of a load: I/Os per second (`20000`, `"20k"`), or bits per second of data (`"8 Gbit/s"`).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "NumberOrText")]
 pub enum LoadRate {
@@ -45,34 +57,35 @@ enum NumberOrText {
     Text(String),
 }
 
-/// Parts a text into a number and its unit. The number may have `_` between digits, as in the daemon's
-/// configuration.
-fn parted(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let of_number = |c: char| matches!(c, '0'..='9' | '.' | '_');
-    let digits = text.find(|c| !of_number(c)).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number = number.replace('_', "");
-    let number = number.parse::<f64>().ok().filter(|number| number.is_finite())?;
-    Some((number, unit.trim()))
+impl NumberOrText {
+    /// Returns the value as text.
+    fn into_text(self) -> String {
+        match self {
+            Self::Whole(number) => number.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        }
+    }
+
+    /// Reads the value with `parse`, whose error is a remedy.
+    fn read<T>(
+        self,
+        wanted: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let text = self.into_text();
+        parse(&text).map_err(|remedy| match lacks_unit(&text) {
+            true => format!("`{text}` has no unit: {remedy}"),
+            false => format!("`{text}` is not {wanted}: {remedy}"),
+        })
+    }
 }
 
-impl TryFrom<String> for Time {
+impl TryFrom<NumberOrText> for Time {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a time: write for example \"500 us\" or \"2 s\"");
-        let (number, unit) = parted(&text).ok_or_else(wrong)?;
-        let unit = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "min" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(wrong()),
-        };
-        Duration::try_from_secs_f64(number * unit).map(Self).map_err(|_| wrong())
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        value.read("a time", parse_duration).map(Self)
     }
 }
 
@@ -80,65 +93,45 @@ impl TryFrom<NumberOrText> for Bytes {
     type Error = String;
 
     fn try_from(value: NumberOrText) -> Result<Self, String> {
-        let text = match value {
-            NumberOrText::Whole(bytes) => return Ok(Self(bytes)),
-            NumberOrText::Number(number) => number.to_string(),
-            NumberOrText::Text(text) => text,
-        };
-        let wrong = || format!("`{text}` is not a size: write for example \"64 KiB\" or \"12 MB\"");
-        let (number, unit) = parted(&text).ok_or_else(wrong)?;
-        let unit = match unit {
-            "B" => 1.0,
-            "KiB" => 1024.0,
-            "MiB" => 1_048_576.0,
-            "GiB" => 1_073_741_824.0,
-            "TiB" => 1_099_511_627_776.0,
-            "PiB" => 1_125_899_906_842_624.0,
-            "EiB" => 1_152_921_504_606_846_976.0,
-            "kB" | "KB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "TB" => 1e12,
-            "PB" => 1e15,
-            _ => return Err(wrong()),
-        };
-        Ok(Self(whole(number * unit)))
+        value.read("a size", parse_size).map(Self)
     }
 }
 
-/// Reads bits per second.
-fn bits(text: &str) -> Option<u64> {
-    let (number, unit) = parted(text)?;
-    let prefix = unit.strip_suffix("bit/s").or_else(|| unit.strip_suffix("b/s"))?;
-    let factor = match prefix {
-        "" => 1.0,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        _ => return None,
-    };
-    Some(whole(number * factor))
-}
-
-impl TryFrom<String> for Bits {
+impl TryFrom<NumberOrText> for Bandwidth {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a rate: write for example \"25 Gbit/s\"");
-        bits(&text).map(Self).ok_or_else(wrong)
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        value.read("bytes per second", parse_bandwidth).map(Self)
     }
 }
 
-impl TryFrom<String> for Part {
+impl TryFrom<NumberOrText> for Bits {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a part: write for example \"70 %\"");
-        match parted(&text) {
-            Some((number, "%")) if number <= 100.0 => Ok(Self(number / 100.0)),
-            _ => Err(wrong()),
-        }
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        value.read("a rate", parse_rate).map(Self)
+    }
+}
+
+impl TryFrom<NumberOrText> for Count {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        let text = value.into_text();
+        let wrong = |remedy| format!("`{text}` is not a whole number: {remedy}");
+        parse_count(&text).map(Self).map_err(wrong)
+    }
+}
+
+impl TryFrom<NumberOrText> for Part {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<Self, String> {
+        const WHOLE: u64 = 100 * PERCENT;
+        value.read("a part", |text| match parse_share(text)? {
+            share @ 0..=WHOLE => Ok(Self(share as f64 / WHOLE as f64)),
+            _ => Err("write at most \"100 %\"".to_owned()),
+        })
     }
 }
 
@@ -146,20 +139,21 @@ impl TryFrom<NumberOrText> for LoadRate {
     type Error = String;
 
     fn try_from(value: NumberOrText) -> Result<Self, String> {
-        let number = match value {
-            NumberOrText::Whole(rate) => rate as f64,
-            NumberOrText::Number(rate) => rate,
-            NumberOrText::Text(text) => {
-                return bits(&text).filter(|bits| *bits > 0).map(Self::Bits).ok_or_else(|| {
-                    format!("`{text}` is not a rate: write I/Os per second (20000) or \"8 Gbit/s\"")
-                });
-            }
-        };
-        match number > 0.0 && number <= 1e9 {
-            true => Ok(Self::Accesses(number)),
-            false => {
-                Err(format!("{number} I/Os per second: write more than 0 and at most 1000000000"))
-            }
+        let text = value.into_text();
+        if text.trim_end().ends_with("/s") {
+            return match parse_rate(&text) {
+                Ok(0) => Err(format!("`{text}` is not a rate: write more than 0")),
+                Ok(bits) => Ok(Self::Bits(bits)),
+                Err(remedy) => Err(format!("`{text}` is not a rate: {remedy}")),
+            };
+        }
+        match parse_frequency(&text) {
+            Ok(rate) if rate <= 1e9 => Ok(Self::Accesses(rate)),
+            Ok(_) => Err(format!("`{text}` I/Os per second: write at most 1000000000")),
+            Err(_) => Err(format!(
+                "`{text}` is not a rate: write more than 0, in I/Os per second (20000 or \"20k\") or bits \
+                 (\"8 Gbit/s\")"
+            )),
         }
     }
 }
@@ -172,51 +166,74 @@ mod tests {
     struct Values {
         time: Time,
         bytes: Bytes,
+        bandwidth: Bandwidth,
         bits: Bits,
         part: Part,
+        count: Count,
         rate: LoadRate,
     }
 
-    fn read(time: &str, bytes: &str, bits: &str, part: &str, rate: &str) -> Result<Values, String> {
-        let text =
-            format!("time = {time}\nbytes = {bytes}\nbits = {bits}\npart = {part}\nrate = {rate}");
+    const FINE: [&str; 7] = ["'1 s'", "'1 B'", "'1 B/s'", "'1 Gbit/s'", "'1 %'", "1", "1"];
+
+    fn read(values: [&str; 7]) -> Result<Values, String> {
+        let [time, bytes, bandwidth, bits, part, count, rate] = values;
+        let text = format!(
+            "time = {time}\nbytes = {bytes}\nbandwidth = {bandwidth}\nbits = {bits}\npart = {part}\n\
+             count = {count}\nrate = {rate}"
+        );
         toml::from_str(&text).map_err(|error| error.to_string())
     }
 
     #[test]
     fn values_have_units() {
-        let values = read("'50 us'", "'64 KiB'", "'2.5 Gbit/s'", "'70 %'", "20000").unwrap();
+        let text = ["'50 us'", "'64 KiB'", "'2 MB/s'", "'2.5 Gbit/s'", "'70 %'", "5000", "20000"];
+        let values = read(text).unwrap();
         assert_eq!(values.time, Time(Duration::from_micros(50)));
         assert_eq!((values.bytes, values.bits), (Bytes(65_536), Bits(2_500_000_000)));
+        assert_eq!((values.bandwidth, values.count), (Bandwidth(2_000_000), Count(5000)));
         assert_eq!((values.part, values.rate), (Part(0.7), LoadRate::Accesses(20_000.0)));
-        let text = ["'1_500 us'", "'1_000 MiB'", "'10_000 Mbit/s'", "' 7_0 % '", "'1_0 Gbit/s'"];
-        let [time, bytes, bits, part, rate] = text;
-        let values = read(time, bytes, bits, part, rate).unwrap();
+        let text = [
+            "'1_500 us'",
+            "'1_000 MiB'",
+            "'1 MiB'",
+            "'10_000 Mbit/s'",
+            "' 7_0 % '",
+            "'5k'",
+            "'1_0 Gbit/s'",
+        ];
+        let values = read(text).unwrap();
         assert_eq!(values.time, Time(Duration::from_micros(1500)));
         assert_eq!((values.bytes, values.bits), (Bytes(1000 << 20), Bits(10_000_000_000)));
+        assert_eq!((values.bandwidth, values.count), (Bandwidth(1 << 20), Count(5000)));
         assert_eq!((values.part, values.rate), (Part(0.7), LoadRate::Bits(10_000_000_000)));
-        let values = read("'2s'", "4096", "'1Mb/s'", "'0.5 %'", "'8 Gbit/s'").unwrap();
-        assert_eq!((values.bytes, values.rate), (Bytes(4096), LoadRate::Bits(8_000_000_000)));
+        let values = read(["0", "0", "0", "0", "0.0", "0", "'0.5k'"]).unwrap();
+        assert_eq!((values.time, values.bytes), (Time(Duration::ZERO), Bytes(0)));
+        assert_eq!((values.part, values.rate), (Part(0.0), LoadRate::Accesses(500.0)));
     }
 
     #[test]
     fn what_is_wrong_says_what_would_be_right() {
-        let fine = ["'1 s'", "1", "'1 Gbit/s'", "'1 %'", "1"];
         for (place, wrong, says) in [
-            (0, "'1 moon'", "\"500 us\""),
-            (0, "'ten s'", "\"500 us\""),
-            (1, "'4 sacks'", "\"64 KiB\""),
-            (1, "'_ KiB'", "\"64 KiB\""),
-            (2, "'4 GB'", "\"25 Gbit/s\""),
-            (3, "'170 %'", "\"70 %\""),
-            (4, "'often'", "I/Os per second"),
-            (4, "0", "more than 0"),
-            (4, "-5", "more than 0"),
+            (0, "'1 moon'", "\"10 s\""),
+            (0, "'ten s'", "\"10 s\""),
+            (0, "10", "`10` has no unit: write \"10 s\" or \"10 ms\""),
+            (1, "'4 sacks'", "\"4 GiB\""),
+            (1, "'_ KiB'", "\"4 GiB\""),
+            (1, "4096", "\"4 KiB\""),
+            (2, "100", "write \"100 MiB/s\" or \"100 B/s\""),
+            (3, "'4 GB'", "\"32 Gbit/s\""),
+            (4, "'170 %'", "\"100 %\""),
+            (4, "0.5", "\"50 %\""),
+            (5, "'many'", "50k"),
+            (5, "1.5", "50k"),
+            (6, "'often'", "I/Os per second"),
+            (6, "'8 GB/s'", "\"64 Gbit/s\""),
+            (6, "0", "more than 0"),
+            (6, "-5", "more than 0"),
         ] {
-            let mut values = fine;
+            let mut values = FINE;
             values[place] = wrong;
-            let [time, bytes, bits, part, rate] = values;
-            let error = read(time, bytes, bits, part, rate).unwrap_err();
+            let error = read(values).unwrap_err();
             assert!(error.contains(says), "{wrong}: {error}");
         }
     }

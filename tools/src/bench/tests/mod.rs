@@ -68,7 +68,7 @@ fn every_pattern_size_and_digest_reads_back_what_it_wrote() {
         (TargetParams::default(), 4096, "--rw randrw --bs 4k --depth 16"),
         (TargetParams::default(), 0, "--rw randwrite --bs 4k --depth 16 --ddgst"),
         (small, 1024, "--rw rw --bs 16k --depth 4 --hdgst --ddgst --connections 2 --threads 2"),
-        (small, 8192, "--rw write --bs 512 --depth 64 --hdgst"),
+        (small, 8192, "--rw write --bs 512B --depth 64 --hdgst"),
         (TargetParams::default(), 0, "--rw randrw --bs 64k --depth 2 --read-share 30"),
         (TargetParams::default(), 4096, "--rw randrw --bs 4k --depth 4 --connections 3"),
     ] {
@@ -105,7 +105,7 @@ fn a_load_that_does_not_fit_the_target_is_refused_with_a_remedy() {
     let address = start(Behaviour::default());
     for (line, part) in [
         ("--nsid 7", "--nsid"),
-        ("--bs 1000", "multiple"),
+        ("--bs 1000B", "multiple"),
         ("--bs 2m", "MDTS"),
         ("--connections 65", "at most --connections 64, or set max_queues = 65 in [target]"),
         ("--depth 1024 --connections 2", "CAP.MQES"),
@@ -142,7 +142,7 @@ fn a_rate_is_kept() {
 
 #[test]
 fn several_jobs_run_at_once_and_report_as_json() {
-    let line = "--job name=log,rw=write,bs=512,depth=2 --job name=db,rw=randread,cdw13=0x200";
+    let line = "--job name=log,rw=write,bs=512B,depth=2 --job name=db,rw=randread,cdw13=0x200";
     let outcome = run(Behaviour::default(), line).unwrap();
     let json = serde_json::to_value(outcome.report().unwrap()).unwrap();
     assert_eq!(json["jobs"][0]["name"], "log");
@@ -208,7 +208,7 @@ fn speed_against_a_target_that_does_nothing() {
         "--bs 4k --depth 1",
         "--bs 4k --depth 128",
         "--bs 4k --depth 128 --rw randwrite",
-        "--bs 512 --depth 128",
+        "--bs 512B --depth 128",
         "--bs 128k --depth 16",
     ] {
         let load = load(&address, &format!("{line} --time 2s --core 1"));

@@ -182,8 +182,8 @@ mod tests {
         for (class, says) in [
             ("name = 'a'\nshare = 1\nlatency = '1ms'", "one of them"),
             ("name = 'a'\nsharing = 1", "unknown field `sharing`"),
-            ("name = 'a'\nlatency = '1 moon'", "\"500 us\""),
-            ("name = 'a'\narrivals = { process = 'poisson', rate = '3' }", "\"25 Gbit/s\""),
+            ("name = 'a'\nlatency = '1 moon'", "\"10 s\""),
+            ("name = 'a'\narrivals = { process = 'poisson', rate = '3' }", "\"3 Gbit/s\""),
             ("name = 'a'\narrivals = { process = 'often' }", "poisson"),
             ("share = 1", "missing field `name`"),
         ] {

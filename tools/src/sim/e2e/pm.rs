@@ -81,7 +81,7 @@ pub(super) fn with(scenario: &str, part: &str, by: &str) -> anyhow::Result<Strin
 fn accessing(scenario: &str, pm: f64) -> anyhow::Result<String> {
     let (before, rate) = scenario.rsplit_once("rate = \"").context("the last host has no rate")?;
     let (_, after) = rate.split_once('"').context("a rate ends")?;
-    Ok(format!("{before}rate = \"{pm} Gbit/s\"{after}"))
+    Ok(format!("{before}rate = \"{:.0} bit/s\"{after}", pm * 1e9))
 }
 
 /// Computes the latencies of persistent memory.

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
         let cases = [
-            ("\"5 s\"", "\"5 moons\"", "window", "\"2 s\""),
+            ("\"5 s\"", "\"5 moons\"", "window", "\"10 s\""),
             ("\"5 s\"", "\"0 s\"", "`window`", "0.001 to 86400 s"),
             ("windows = 100", "windows = 0", "`windows`", "1 to 100000"),
             ("windows = 100", "windows = 20_000", "`windows`", "at most 86400s"),

@@ -226,7 +226,7 @@ mod tests {
             ("\"4 KiB\"", "0", "`stream 1.size`", "512"),
             ("\"128 MiB\"", "\"1 KiB\"", "`stream 1.area`", "leave room"),
             ("\"102.4 GB\"", "\"600 GB\"", "`stream 1.area`", "where the disk does"),
-            ("\"200 KiB\"", "\"fast\"", "promised", "\"64 KiB\""),
+            ("\"200 KiB\"", "\"fast\"", "promised", "\"4 GiB\""),
             ("\n[[stream]]", "\n[disk]\nrpm = 3\n[[stream]]", "[disk]: `rpm`", "1000 to 30000"),
         ];
         refused(SCENARIO, Setup::parse, &cases);

@@ -3,8 +3,9 @@
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use sluice_schema::amounts::{parse_duration, parse_size};
+use sluice_schema::amounts::{parse_bandwidth, parse_duration, parse_size};
 pub(super) use sluice_sim::scenario::ClassName;
+use sluice_sim::scenario::value::Count;
 use toml::{Table, Value};
 
 use super::load::Transport;
@@ -53,7 +54,7 @@ pub(super) struct Policy {
     pub(super) addresses: Option<Value>,
     pub(super) class: Option<ClassName>,
     pub(super) max_class: Option<ClassName>,
-    pub(super) urgent_iops: Option<u64>,
+    pub(super) urgent_iops: Option<Count>,
     pub(super) session: Option<String>,
 }
 
@@ -194,13 +195,14 @@ pub(super) fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Reads a size in bytes, a number or a text.
+/// Reads a size in bytes.
 pub(super) fn size(value: &Value) -> Option<u64> {
-    match value {
-        Value::Integer(bytes) => u64::try_from(*bytes).ok(),
-        Value::String(text) => parse_size(text).ok(),
-        _ => None,
-    }
+    parse_size(value.as_str()?).ok()
+}
+
+/// Reads bytes per second.
+pub(super) fn bandwidth(value: &Value) -> Option<u64> {
+    parse_bandwidth(value.as_str()?).ok()
 }
 
 /// Reads a time in ns.

@@ -5,7 +5,7 @@ use sluice_schema::answer;
 use sluice_sim::scenario::DeviceProfile;
 use toml::{Table, Value};
 
-use super::config::{Namespace, size, time};
+use super::config::{Namespace, bandwidth, time};
 
 /// What is known of devices beside the configuration.
 #[derive(Clone, Debug, Default)]
@@ -108,9 +108,9 @@ fn model(of: &Namespace, name: &str) -> anyhow::Result<Option<Table>> {
         bail!("`service_time` of {name} is no time");
     };
     let per_byte = match &of.bandwidth {
-        Some(rate) => match size(rate).filter(|rate| *rate > 0) {
+        Some(rate) => match bandwidth(rate).filter(|rate| *rate > 0) {
             Some(rate) => 1e9 / rate as f64,
-            None => bail!("`bandwidth` of {name} is no size"),
+            None => bail!("`bandwidth` of {name} is {rate}: write bytes per second: \"200 MiB/s\""),
         },
         None => 0.0,
     };

@@ -40,7 +40,7 @@ pub(super) fn resolve(
     let first = |of: fn(&Policy) -> Option<super::config::ClassName>| {
         fitting.iter().find_map(|policy| of(policy)).map(Class::from)
     };
-    if let Some(limit) = fitting.iter().find_map(|policy| policy.urgent_iops) {
+    if let Some(limit) = fitting.iter().find_map(|policy| policy.urgent_iops.map(|limit| limit.0)) {
         notes.push(format!(
             "load {number}: the limit of {limit} Urgent commands a second is left out"
         ));

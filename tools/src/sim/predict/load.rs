@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use arbitration::Class;
 use serde::Deserialize;
 use sluice_schema::amounts::{parse_duration, parse_rate};
@@ -57,7 +57,7 @@ struct Written {
     listener: Option<String>,
     transport: Option<Transport>,
     rw: Option<String>,
-    read_share: Option<i64>,
+    read_share: Option<Value>,
     bs: Option<Value>,
     depth: Option<i64>,
     connections: Option<i64>,
@@ -183,13 +183,12 @@ fn read(number: usize, of: Written) -> anyhow::Result<Load> {
         );
         Ok(value)
     };
-    let (reads, random) = pattern(&key, of.rw.as_deref(), of.read_share)?;
+    let (reads, random) = pattern(&key, of.rw.as_deref(), of.read_share.as_ref())?;
     let bytes = match &of.bs {
         None => 4096,
-        Some(Value::Integer(bytes)) => u64::try_from(*bytes).unwrap_or(0),
-        Some(Value::String(text)) => units::bytes(text)
-            .map_err(|why| anyhow::anyhow!("{} is \"{text}\": {why}", key("bs")))?,
-        Some(other) => bail!("{} is {other}: write \"4k\", \"128 KiB\", or bytes", key("bs")),
+        Some(value @ (Value::Integer(_) | Value::String(_))) => units::bytes(&written(value))
+            .map_err(|why| anyhow::anyhow!("{} is {value}: {why}", key("bs")))?,
+        Some(other) => bail!("{} is {other}: write \"4k\" or \"128 KiB\"", key("bs")),
     };
     ensure!(
         bytes > 0 && bytes.is_multiple_of(512),
@@ -227,11 +226,16 @@ fn read(number: usize, of: Written) -> anyhow::Result<Load> {
     })
 }
 
+/// Returns a value as it is written, without quotes.
+fn written(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// Reads `rw` and `read_share`: the part of reads in per cent, and whether places are random.
 fn pattern(
     key: &dyn Fn(&str) -> String,
     rw: Option<&str>,
-    share: Option<i64>,
+    share: Option<&Value>,
 ) -> anyhow::Result<(u8, bool)> {
     let (reads, random) = match rw.unwrap_or("randread") {
         "randread" => (Some(100), true),
@@ -250,11 +254,11 @@ fn pattern(
             bail!("{} is for randrw and rw: leave it out", key("read_share"))
         }
         (Some(reads), None) => Ok((reads, random)),
-        (None, share) => {
-            let share = u8::try_from(share.unwrap_or(70)).ok().filter(|share| *share <= 100);
-            let share = share.with_context(|| format!("{}: write 0 to 100", key("read_share")))?;
-            Ok((share, random))
-        }
+        (None, None) => Ok((70, random)),
+        (None, Some(share)) => match units::read_share(&written(share)) {
+            Ok(share) => Ok((share, random)),
+            Err(why) => bail!("{} is {share}: {why}", key("read_share")),
+        },
     }
 }
 
@@ -270,11 +274,8 @@ fn class(key: &dyn Fn(&str) -> String, name: Option<&str>) -> anyhow::Result<Opt
 
 /// Reads `rate`: commands per second.
 fn rate(key: &dyn Fn(&str) -> String, value: Option<&Value>) -> anyhow::Result<Option<f64>> {
-    let text = match value {
-        None => return Ok(None),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
+    let Some(value) = value else { return Ok(None) };
+    let text = written(value);
     let rate = units::rate(&text).map_err(|why| {
         anyhow::anyhow!("{} is {text}: {why}: I/Os in a second, 20000 or \"20k\"", key("rate"))
     })?;
@@ -312,9 +313,10 @@ mod tests {
             (WHOLE.replace("nqn.x:web", ""), "`load 1.host`", "the host's NQN"),
             (with("rw = 'sideways'"), "`load 1.rw`", "randread"),
             (with("read_share = 50"), "`load 1.read_share`", "leave it out"),
-            (with("rw = 'rw'\nread_share = 101"), "`load 1.read_share`", "0 to 100"),
-            (with("bs = '4 sacks'"), "`load 1.bs`", "128KiB"),
-            (with("bs = 1000"), "`load 1.bs`", "multiple of 512"),
+            (with("rw = 'rw'\nread_share = 101"), "`load 1.read_share`", "100 %"),
+            (with("bs = '4 sacks'"), "`load 1.bs`", "\"4 GiB\""),
+            (with("bs = '1000 B'"), "`load 1.bs`", "multiple of 512"),
+            (with("bs = 4096"), "`load 1.bs`", "\"4 KiB\""),
             (with("bs = true"), "`load 1.bs`", "128 KiB"),
             (with("depth = 0"), "`load 1.depth`", "1 to 4096"),
             (with("connections = 2000"), "`load 1.connections`", "1 to 1024"),
@@ -334,7 +336,7 @@ mod tests {
                 "`network.target_rate`",
                 "1 kbit/s",
             ),
-            (format!("[network]\ndelay = '1'\n{WHOLE}"), "`network.delay`", "10 s"),
+            (format!("[network]\ndelay = '1'\n{WHOLE}"), "`network.delay`", "\"1 s\""),
             (format!("[network]\ndelay = '1 h'\n{WHOLE}"), "`network.delay`", "at most \"10 s\""),
             (with("rate = 2000000000"), "`load 1.rate`", "1000000000"),
             (with("count = 10000\nconnections = 1024"), "`load 1.count`", "65535"),

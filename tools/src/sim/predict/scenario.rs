@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
-use sluice_schema::amounts::format_duration;
+use sluice_schema::amounts::{format_duration, format_size};
 use toml::{Table, Value};
 
 use super::config::{Config, Namespace, size};
@@ -220,7 +220,7 @@ fn add(host: &mut Table, load: &Load, namespace: usize) -> anyhow::Result<()> {
         }
     }
     put(&mut keys, "namespace", i64::try_from(namespace)?);
-    put(&mut keys, "size", i64::try_from(load.bytes)?);
+    put(&mut keys, "size", format_size(load.bytes));
     put(&mut keys, "reads", format!("{} %", load.reads));
     put(&mut keys, "places", if load.random { "random" } else { "sequential" });
     let loads = host.entry("load").or_insert_with(|| Value::Array(Vec::new()));

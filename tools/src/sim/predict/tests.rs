@@ -148,14 +148,14 @@ fn a_scenario_has_what_the_configuration_says() {
 fn a_load_over_rdma_is_a_host_over_rdma_and_is_predicted() {
     let listeners = "[[listener]]\naddress = '10.0.0.1:4420'\n\
                      [[listener]]\naddress = '10.0.0.1:4420'\ntransport = 'rdma'\n";
-    let config = CONFIG.replace("[qos]", "rdma_in_capsule_data = 2048\n[qos]") + listeners;
+    let config = CONFIG.replace("[qos]", "rdma_in_capsule_data = '2 KiB'\n[qos]") + listeners;
     let (rdma, tcp) = ("depth = 8\ntransport = 'rdma'", "depth = 8\ntransport = 'tcp'");
     let loads = [("web", 2, rdma), ("db", 2, tcp)];
     let scenario = made(&config, &Known::default(), &loads).unwrap();
     let hosts = scenario["host"].as_array().unwrap();
     assert_eq!(hosts[0].get("transport").and_then(toml::Value::as_str), Some("rdma"));
     assert!(hosts[1].get("transport").is_none());
-    assert_eq!(scenario["target"]["rdma_in_capsule_data"].as_integer(), Some(2048));
+    assert_eq!(scenario["target"]["rdma_in_capsule_data"].as_str(), Some("2 KiB"));
     let error = made(&config, &Known::default(), &[("web", 2, rdma), ("web", 2, tcp)]).unwrap_err();
     assert!(error.contains("`load 2.transport`") && error.contains("for all of its"), "{error}");
 

@@ -150,7 +150,7 @@ impl Switch {
     /// Checks the switch with its links.
     pub(super) fn check(&self, links: &[Link], packets: Packets) -> Result<(), TopologyError> {
         let buffer = || format!("{} bytes", self.buffer);
-        let range = "10000 bytes to 10 GB, such as 12000000";
+        let range = "10000 bytes to 10 GB, such as 12 MB";
         require("buffer", (10_000..=10_000_000_000).contains(&self.buffer), buffer, range)?;
         let share = || self.share.to_string();
         let range = "0.01 to 64, such as 1.0";
