@@ -126,7 +126,7 @@ END
     change qos policy --host $tenant --remove
     change qos session add tenant
     change qos policy --host $tenant --session tenant
-    change qos reserve tenant --operations 2100 --namespace $nqn/1
+    change qos reserve tenant --commands 2100 --namespace $nqn/1
     row "no class, but 2,100 a second reserved" "${small[@]}" "${flood[@]}"
     stop
 }

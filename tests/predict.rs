@@ -222,7 +222,7 @@ fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured()
         || {
             let sessions = format!(
                 "[[session]]\nname = \"promised\"\n\
-             reserve = {{ operations = 60, period = \"250 ms\", namespace = \"{NQN}/1\" }}\n\
+             reserve = {{ commands = 60, period = \"250 ms\", namespace = \"{NQN}/1\" }}\n\
              [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
             );
             let target = Target::start("window = 8", SLOW, &sessions)?;

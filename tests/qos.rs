@@ -212,7 +212,7 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
         let sessions = format!(
             "[[session]]\nname = \"capped\"\niops = 500\n\
              [[session]]\nname = \"promised\"\n\
-             reserve = {{ operations = 750, period = \"500 ms\", namespace = \"{NQN}/1\" }}\n\
+             reserve = {{ commands = 750, period = \"500 ms\", namespace = \"{NQN}/1\" }}\n\
              [[policy]]\nhost = \"nqn.2026-01.io.x:capped\"\nsession = \"capped\"\n\
              [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
         );
@@ -246,7 +246,7 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
             "qos",
             "reserve",
             "capped",
-            "--operations",
+            "--commands",
             "4000",
             "--period",
             "1s",
@@ -267,7 +267,7 @@ fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
     e2e::on_virtual_time("f3_reservations_of_a_disk_hold_on_sockets", || {
         let sessions = format!(
             "[[session]]\nname = \"promised\"\n\
-             reserve = {{ operations = 40, period = \"1 s\", namespace = \"{NQN}/1\" }}\n\
+             reserve = {{ commands = 40, period = \"1 s\", namespace = \"{NQN}/1\" }}\n\
              [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
         );
         for order in ["fair", "containers"] {

@@ -70,14 +70,15 @@ impl Args {
         self.file.as_deref().or(self.config.as_deref())
     }
 
-    /// Returns the configuration to run: the file's, or the embedded one.
+    /// Returns the configuration to run: the file's, or the embedded one. It comes with notices about
+    /// the file.
     ///
     /// # Errors
     /// All faults of the file.
-    pub fn load(&self) -> Result<Config, ConfigErrors> {
+    pub fn load(&self) -> Result<(Config, Vec<String>), ConfigErrors> {
         match self.configuration() {
-            Some(file) => Config::load(file),
-            None => Config::embedded(),
+            Some(file) => Config::load_with_notices(file, &Machine::present()),
+            None => Config::embedded().map(|config| (config, Vec::new())),
         }
     }
 
@@ -108,9 +109,12 @@ pub fn check(
 fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut impl Write) -> u8 {
     let machine = if offline { Machine::any() } else { Machine::present() };
     // Errors of writing are ignored: the reader has closed the output.
-    match Config::load_for(file, &machine) {
-        Ok(config) => {
+    match Config::load_with_notices(file, &machine) {
+        Ok((config, notices)) => {
             let _ = write!(out, "{}: valid\n{}", file.display(), summary(&config));
+            for notice in &notices {
+                let _ = writeln!(errors, "{notice}");
+            }
             let found = if offline { Findings::default() } else { preflight::look(&config) };
             for warning in &found.warnings {
                 let _ = writeln!(errors, "{}: warning: {warning}", file.display());
@@ -320,6 +324,16 @@ mod tests {
             "  subsystem nqn.2026-01.io.x:s, no host allowed yet, authentication required\n",
         ] {
             assert!(out.contains(line), "{out}");
+        }
+        let former = "[qos]\noperations = 64\n\n[[session]]\nname = \"gold\"\npayload = \"5 %\"\n";
+        std::fs::write(&file, former).unwrap();
+        let (status, _, errors) = checked(&file, true);
+        assert_eq!(status, 0);
+        for line in [
+            "a.toml:2: `operations` of [qos] is called `credits` now; the former name still works\n",
+            "a.toml:6: `payload` of [[session]] is called `payload_share` now",
+        ] {
+            assert!(errors.contains(line), "{errors}");
         }
         std::fs::write(&file, "[target]\ncoers = [0]\n").unwrap();
         let (status, out, errors) = checked(&file, true);

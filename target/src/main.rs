@@ -41,7 +41,10 @@ fn main() -> ExitCode {
 /// Serves until the daemon is asked to end. Returns whether only signals asked for that.
 fn run(args: &Args) -> anyhow::Result<bool> {
     let signals = Signals::take().context("cannot take signals")?;
-    let file = args.load()?;
+    let (file, notices) = args.load()?;
+    for notice in &notices {
+        tracing::warn!("{notice}");
+    }
     let target = file.target.clone();
     let connections = target.connections_in_all();
     match descriptors::allow(connections) {

@@ -44,7 +44,7 @@ measure none
 for got in "${WINDOWS[@]}"; do within 1 "what the host of Low gets in a second beside one of High" "$got" 250; done
 
 step "a reservation of $RESERVED commands a second"
-expect "reserve" sluice qos reserve gold --operations $RESERVED --namespace $T1/1
+expect "reserve" sluice qos reserve gold --commands $RESERVED --namespace $T1/1
 measure reserved
 at_least "the fewest in one second" "$(printf '%s\n' "${WINDOWS[@]}" | sort -n | head -1)" $((RESERVED * 99 / 100))
 read -r periods kept <<<"$(qos 'my $r = session("gold")->{reserve}; ($r->{periods}, $r->{kept})')"
@@ -54,14 +54,14 @@ at_least "periods" "$periods" 4
 at_least "periods kept" "$kept" $((periods - 2))
 
 step "one that does not fit is refused"
-refuse "a second reservation" sluice qos reserve silver --operations $RESERVED --namespace $T1/1
-message=$(sluice qos reserve silver --operations $RESERVED --namespace $T1/1 2>&1 || true)
+refuse "a second reservation" sluice qos reserve silver --commands $RESERVED --namespace $T1/1
+message=$(sluice qos reserve silver --commands $RESERVED --namespace $T1/1 2>&1 || true)
 echo "    $message"
 same "the refused session's reservation" "$(qos 'session("silver")->{reserve}')" null
 contains "the refusal" "$message" 'session silver .*is left.*would fit'
-fits=$(sed -n 's/.*at most \([0-9]*\) operations .*would fit.*/\1/p' <<<"$message")
-expect "what would fit" sluice qos reserve silver --operations "$fits" --namespace $T1/1
-refuse "one more" sluice qos reserve silver --operations $((fits + 1)) --namespace $T1/1
+fits=$(sed -n 's/.*at most \([0-9]*\) commands .*would fit.*/\1/p' <<<"$message")
+expect "what would fit" sluice qos reserve silver --commands "$fits" --namespace $T1/1
+refuse "one more" sluice qos reserve silver --commands $((fits + 1)) --namespace $T1/1
 expect "release" sluice qos release gold
-expect "what did not fit before" sluice qos reserve silver --operations $RESERVED --namespace $T1/1
+expect "what did not fit before" sluice qos reserve silver --commands $RESERVED --namespace $T1/1
 pass

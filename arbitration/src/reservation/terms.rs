@@ -46,8 +46,8 @@ impl Budget {
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Operations(1) => f.write_str("1 operation"),
-            Self::Operations(n) => write!(f, "{n} operations"),
+            Self::Operations(1) => f.write_str("1 command"),
+            Self::Operations(n) => write!(f, "{n} commands"),
             Self::Bytes(n) => write!(f, "{}", Bytes(*n)),
             Self::DeviceTime(ns) => write!(f, "{:?} of device time", Duration::from_nanos(ns.0)),
         }
@@ -119,9 +119,14 @@ impl Terms {
 
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} every {:?}", self.budget, Duration::from_nanos(self.period.0))?;
-        if !matches!(self.budget, Budget::DeviceTime(_)) {
-            write!(f, " in commands of {}", Bytes(self.request_bytes.into()))?;
+        let size = Bytes(self.request_bytes.into());
+        let period = Duration::from_nanos(self.period.0);
+        match self.budget {
+            Budget::Operations(_) => write!(f, "{} of {size} every {period:?}", self.budget)?,
+            Budget::Bytes(_) => {
+                write!(f, "{} every {period:?} in commands of {size}", self.budget)?;
+            }
+            Budget::DeviceTime(_) => write!(f, "{} every {period:?}", self.budget)?,
         }
         if let Some(latency) = self.latency {
             write!(f, ", each within {:?}", Duration::from_nanos(latency.0))?;

@@ -7,7 +7,7 @@ pub const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
 pub const NSID_MAX: u32 = 16_384;
 /// The largest window in commands.
 pub const WINDOW_MAX: u64 = 65_536;
-/// The most operation credits, and the most commands that wait.
+/// The most credits, and the most commands that wait.
 pub const COMMANDS_MAX: u64 = (1 << 24) - 1;
 /// The most commands of a reservation that come at once.
 pub const BURST_MAX: u64 = 65_536;

@@ -65,6 +65,8 @@ impl<T: Clone> List<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     list: RefCell<Vec<Problem>>,
+    /// What is valid, and may cease to be.
+    notices: RefCell<Vec<Problem>>,
     /// Whether the settings came in a request, so that remedies are not given as TOML.
     request: bool,
 }
@@ -97,6 +99,21 @@ impl Problems {
         }
     }
 
+    /// Reports a former name of a key.
+    fn push_notice(&self, span: &Range<usize>, path: String, message: String) {
+        let mut notices = self.notices.borrow_mut();
+        if notices.len() < PROBLEMS_MAX {
+            notices.push(Problem { span: span.clone(), path, message, remedy: String::new() });
+        }
+    }
+
+    /// Takes the notices, in the order of the text.
+    pub(crate) fn take_notices(&self) -> Vec<Problem> {
+        let mut notices = self.notices.take();
+        notices.sort_by_key(|notice| notice.span.start);
+        notices
+    }
+
     /// Reports a problem with one value.
     pub(crate) fn at<T>(&self, at: &At<T>, message: impl Into<String>, remedy: impl Into<String>) {
         self.push(&at.span, &at.path, message, remedy);
@@ -118,6 +135,8 @@ pub(crate) struct Fields<'a> {
     path: String,
     span: Range<usize>,
     known: Vec<&'static str>,
+    /// The keys that are given by their former names: the name, and the former one.
+    renamed: Vec<(&'static str, &'static str)>,
     problems: &'a Problems,
 }
 
@@ -142,8 +161,25 @@ impl<'a> Fields<'a> {
             problems.push(&node.span, &path, message, remedy);
             return None;
         };
-        let known = Vec::new();
-        Some(Self { entries, title, path, span: node.span.clone(), known, problems })
+        let (known, renamed, span) = (Vec::new(), Vec::new(), node.span.clone());
+        Some(Self { entries, title, path, span, known, renamed, problems })
+    }
+
+    /// Accepts a key's former name, with a notice.
+    pub(crate) fn accept(&mut self, key: &'static str, was: &'static str) {
+        let Some(entry) = self.find(was) else { return };
+        let path = self.join(was);
+        if self.find(key).is_some() {
+            let message = format!("`{was}` is the former name of `{key}`, which is given too");
+            self.problems.push(&entry.span, &path, message, format!("remove `{was}`"));
+        } else {
+            let message = format!(
+                "`{was}` of {} is called `{key}` now; the former name still works",
+                self.title
+            );
+            self.problems.push_notice(&entry.span, path, message);
+        }
+        self.renamed.push((key, was));
     }
 
     /// Takes a setting that may be missing.
@@ -166,7 +202,7 @@ impl<'a> Fields<'a> {
 
     /// Says whether a setting is given, right or wrong.
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.entries.iter().any(|entry| entry.key == key)
+        self.find(key).is_some()
     }
 
     /// Says whether a setting is given that could not be read. That is a problem already; another
@@ -287,7 +323,10 @@ impl<'a> Fields<'a> {
 
     /// Reports the settings that nothing has taken as unknown.
     pub(crate) fn finish(self) {
-        for entry in self.entries.iter().filter(|e| !self.known.contains(&e.key.as_str())) {
+        let is_known = |key: &str| {
+            self.known.contains(&key) || self.renamed.iter().any(|(_, was)| *was == key)
+        };
+        for entry in self.entries.iter().filter(|entry| !is_known(&entry.key)) {
             let message = format!("unknown key `{}` in {}", quoted(&entry.key), self.title);
             let remedy = match did_you_mean(&entry.key, &self.known) {
                 Some(name) => format!("did you mean `{name}`?"),
@@ -311,8 +350,15 @@ impl<'a> Fields<'a> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
+        self.find(key)
+    }
+
+    /// Finds a key's entry, by its former name where that one is given.
+    fn find(&self, key: &str) -> Option<&'a Entry> {
         let entries: &'a [Entry] = self.entries;
-        entries.iter().find(|entry| entry.key == key)
+        let by = |name: &str| entries.iter().find(|entry| entry.key == name);
+        let former = || self.renamed.iter().find(|(name, _)| *name == key).map(|(_, was)| *was);
+        by(key).or_else(|| by(former()?))
     }
 
     fn join(&self, key: &str) -> String {

@@ -93,13 +93,31 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`].
     pub fn parse_for(text: &str, file: &Path, machine: &Machine) -> Result<Self, ConfigErrors> {
+        Self::parse_with_notices(text, file, machine).map(|(config, _)| config)
+    }
+
+    /// Parses a configuration for a machine. Returns it with a notice for each key that is given by
+    /// its former name, with the file and the line.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn parse_with_notices(
+        text: &str,
+        file: &Path,
+        machine: &Machine,
+    ) -> Result<(Self, Vec<String>), ConfigErrors> {
         let (root, syntax) = DeTable::parse_recoverable(text);
         let problems = if syntax.is_empty() {
             let problems = Problems::default();
             let config = parse::config(&Node::from_toml(&root), machine, &problems);
+            let notices = problems.take_notices();
             let problems = problems.into_vec();
             if problems.is_empty() {
-                return Ok(config);
+                let notices = notices.into_iter().map(|notice| notice.locate(text));
+                let line = |ConfigError { line, message, .. }| {
+                    format!("{}:{line}: {message}", file.display())
+                };
+                return Ok((config, notices.map(line).collect()));
             }
             problems
         } else {
@@ -114,12 +132,16 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`].
     pub fn parse_bytes(bytes: &[u8], file: &Path) -> Result<Self, ConfigErrors> {
-        Self::parse_bytes_for(bytes, file, &Machine::present())
+        Self::parse_bytes_for(bytes, file, &Machine::present()).map(|(config, _)| config)
     }
 
-    fn parse_bytes_for(bytes: &[u8], file: &Path, machine: &Machine) -> Result<Self, ConfigErrors> {
+    fn parse_bytes_for(
+        bytes: &[u8],
+        file: &Path,
+        machine: &Machine,
+    ) -> Result<(Self, Vec<String>), ConfigErrors> {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Self::parse_for(text, file, machine),
+            Ok(text) => Self::parse_with_notices(text, file, machine),
             Err(error) => {
                 let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
                 let good = String::from_utf8_lossy(good);
@@ -139,14 +161,18 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`]; or the file cannot be read.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
-        Self::load_for(path, &Machine::present())
+        Self::load_with_notices(path, &Machine::present()).map(|(config, _)| config)
     }
 
-    /// Reads and parses a configuration file for a machine.
+    /// Reads and parses a configuration file for a machine. Returns it with the notices of
+    /// [`Config::parse_with_notices`].
     ///
     /// # Errors
     /// As [`Config::load`].
-    pub fn load_for(path: &Path, machine: &Machine) -> Result<Self, ConfigErrors> {
+    pub fn load_with_notices(
+        path: &Path,
+        machine: &Machine,
+    ) -> Result<(Self, Vec<String>), ConfigErrors> {
         let unread = |message: String, remedy: &str| ConfigErrors {
             file: path.into(),
             errors: vec![ConfigError {

@@ -121,6 +121,9 @@ impl Seen {
 /// Reads all keys of a table; a setting that is left out stays as it is.
 pub(crate) fn read<T: Table>(fields: &mut Fields<'_>, object: &mut T) -> Seen {
     let mut seen = Seen::default();
+    for key in T::KEYS.iter().filter(|key| !key.was.is_empty()) {
+        fields.accept(key.name, key.was);
+    }
     for (key, bound) in T::KEYS.iter().zip(T::BOUND) {
         (bound.read)(object, fields, key, &mut seen);
     }

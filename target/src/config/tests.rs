@@ -321,7 +321,7 @@ fn one_slip_is_one_error() {
             "a date of the form yyyy-mm",
         ),
         (
-            format!("[[session]]\nname = \"{nqn}/1\"\nreserve = {{ operations = 5 }}\n")
+            format!("[[session]]\nname = \"{nqn}/1\"\nreserve = {{ commands = 5 }}\n")
                 + &disk("backend = \"null\"\nsize = \"4 G\""),
             "not a size",
         ),
@@ -422,6 +422,8 @@ fn snippet() -> impl Strategy<Value = String> {
         "\"5 ms\"",
         "weights = [3, 2, 1]",
         "operations = ",
+        "credit_share = ",
+        "commands = ",
         "reserve = ",
         "\"50 %\"",
         "class = ",

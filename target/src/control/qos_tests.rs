@@ -36,10 +36,10 @@ fn changes_take_effect_as_a_whole_and_survive_a_restart() {
     rig.call("session.add", json!({"name": "gold", "parent": "tenants", "iops": 1000})).unwrap();
     rig.call("session.set", json!({"name": "gold", "bandwidth": "1 MiB/s", "iops": null})).unwrap();
     rig.call("session.set", json!({"name": namespace(), "parent": "gold"})).unwrap();
-    let reserve = json!({"session": "gold", "operations": 5000, "namespace": namespace()});
+    let reserve = json!({"session": "gold", "commands": 5000, "namespace": namespace()});
     let answer = rig.call("session.reserve", reserve).unwrap();
     let terms = answer["reserve"]["terms"].as_str().unwrap();
-    assert!(terms.starts_with("5000 operations"), "{terms}");
+    assert!(terms.starts_with("5000 commands of 4 KiB"), "{terms}");
     rig.call("qos.policy", json!({"host": HOST, "class": "high", "session": "gold"})).unwrap();
     rig.call("qos.policy", json!({"subsystem": NQN, "nsid": 1, "max_class": "medium"})).unwrap();
     rig.call("qos.listener", json!({"address": "127.0.0.1:4420", "class": "urgent"})).unwrap();
@@ -78,7 +78,7 @@ fn taking_everything_back_leaves_nothing_behind() {
 #[test]
 fn what_is_shown_is_what_runs() {
     let rig = Rig::new();
-    rig.call("session.add", json!({"name": "gold", "operations": "50 %"})).unwrap();
+    rig.call("session.add", json!({"name": "gold", "credit_share": "50 %"})).unwrap();
     let reserve = json!({"session": "gold", "bytes": "1 MiB", "namespace": namespace()});
     rig.call("session.reserve", reserve).unwrap();
     rig.call("qos.policy", json!({"host": HOST, "class": "high"})).unwrap();
@@ -92,11 +92,27 @@ fn what_is_shown_is_what_runs() {
     let names: Vec<&str> = sessions.iter().filter_map(|s| s["name"].as_str()).collect();
     assert_eq!(names, ["root", NQN, &namespace(), "gold"]);
     let gold = &sessions[3];
-    assert_eq!(gold["operations"], json!({"used": 7, "credits": 65_536, "share": 50}));
+    assert_eq!(gold["commands"], json!({"used": 7, "credits": 65_536, "share": 50}));
     assert_eq!((&gold["automatic"], &gold["reserve"]["kept"]), (&json!(false), &json!(11)));
     assert_eq!(shown["devices"][0]["waiting"]["high"], 3);
     assert_eq!(shown["policies"][0]["class"], "high");
     assert_eq!(rig.call("session.list", json!({})).unwrap(), shown["sessions"]);
+}
+
+#[test]
+fn requests_may_have_former_names_of_keys() {
+    let rig = Rig::new();
+    let answer = rig.call("qos.set", json!({"operations": 1000})).unwrap();
+    assert_eq!(answer["credits"], 1000);
+    let former = json!({"name": "gold", "operations": "50 %", "payload": "20 %"});
+    rig.call("session.add", former).unwrap();
+    let reserve = json!({"session": "gold", "operations": 5, "namespace": namespace()});
+    let answer = rig.call("session.reserve", reserve).unwrap();
+    assert_eq!((&answer["credit_share"], &answer["payload_share"]), (&json!(50), &json!(20)));
+    let both = json!({"name": "gold", "operations": "5 %", "credit_share": "5 %"});
+    let (_, message) = rig.refused("session.set", both);
+    assert!(message.contains("`operations` is the former name of `credit_share`"), "{message}");
+    rig.check_agreement();
 }
 
 #[test]
@@ -138,7 +154,7 @@ fn refusals_name_the_thing_and_what_would_be_right() {
         ("session.add", json!({"name": "x", "parent": "y"}), "not_found", "there is no session y"),
         (
             "session.add",
-            json!({"name": "x", "operations": "50 %"}),
+            json!({"name": "x", "credit_share": "50 %"}),
             "invalid",
             "write at most 40 % here",
         ),
@@ -149,16 +165,11 @@ fn refusals_name_the_thing_and_what_would_be_right() {
         ("session.remove", json!({"name": "silver"}), "invalid", "named by the policies for"),
         ("session.remove", json!({"name": NQN}), "invalid", "has no settings of its own"),
         ("session.release", json!({"session": "gold"}), "not_found", "has no reservation"),
-        ("session.reserve", json!({"session": "gold"}), "invalid", "write one of operations"),
+        ("session.reserve", json!({"session": "gold"}), "invalid", "write one of commands"),
+        ("session.reserve", json!({"session": "gold", "commands": 1}), "invalid", "add namespace"),
         (
             "session.reserve",
-            json!({"session": "gold", "operations": 1}),
-            "invalid",
-            "add namespace",
-        ),
-        (
-            "session.reserve",
-            json!({"session": "gold", "operations": 1, "namespace": format!("{NQN}/9")}),
+            json!({"session": "gold", "commands": 1, "namespace": format!("{NQN}/9")}),
             "not_found",
             "there is no namespace",
         ),
@@ -177,7 +188,7 @@ fn a_reservation_that_does_not_fit_changes_nothing() {
     let before = rig.check_agreement();
     let stored = rig.store.objects().unwrap();
     *rig.engine.refuse.lock().unwrap() = Some("10 % are left; 4000 would fit".into());
-    let reserve = json!({"session": "gold", "operations": 5000, "namespace": namespace()});
+    let reserve = json!({"session": "gold", "commands": 5000, "namespace": namespace()});
     let (_, message) = rig.refused("session.reserve", reserve.clone());
     assert_eq!(message, "10 % are left; 4000 would fit");
     assert_eq!(rig.check_agreement(), before);
@@ -191,7 +202,7 @@ fn a_reservation_that_does_not_fit_changes_nothing() {
 fn what_goes_away_does_not_stop_later_changes() {
     let rig = Rig::new();
     rig.call("session.set", json!({"name": NQN, "iops": 5})).unwrap();
-    let reserve = json!({"session": namespace(), "operations": 5});
+    let reserve = json!({"session": namespace(), "commands": 5});
     rig.call("session.reserve", reserve).unwrap();
     rig.call("qos.policy", json!({"subsystem": NQN, "nsid": 1, "session": NQN})).unwrap();
     rig.call("subsystem.remove", json!({"nqn": NQN})).unwrap();
@@ -220,13 +231,13 @@ fn change(kind: u8, a: u8, b: u8) -> (&'static str, Value) {
     match kind {
         0 | 1 => ("session.add", json!({"name": name(a), "parent": above})),
         2 => ("session.set", json!({"name": name(a), "parent": above})),
-        3 => ("session.set", json!({"name": name(a), "operations": format!("{} %", b * 14)})),
+        3 => ("session.set", json!({"name": name(a), "credit_share": format!("{} %", b * 14)})),
         4 => ("session.remove", json!({"name": name(a)})),
         5 => ("qos.policy", json!({"subsystem": NQN, "session": name(a)})),
         6 => ("qos.policy", json!({"subsystem": NQN})),
         7 => ("qos.set", json!({"urgent_share": b + 1})),
         8 => {
-            let reserve = json!({"session": name(a), "operations": 1 + u32::from(b),
+            let reserve = json!({"session": name(a), "commands": 1 + u32::from(b),
                                  "namespace": namespace()});
             ("session.reserve", reserve)
         }

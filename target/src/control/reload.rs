@@ -9,7 +9,7 @@ use super::Control;
 use super::force::refusal;
 use super::in_use::InUse;
 use super::protocol::{ErrorKind, Failure};
-use crate::config::{Config, restart_keys};
+use crate::config::{Config, Machine, restart_keys};
 use crate::host_keys::HostKeys;
 use crate::reload::{Change, harm, plan, run};
 use crate::store::{Effective, Live, Stored, differences};
@@ -160,8 +160,10 @@ impl Control {
     /// Reads the file and compares it with the running configuration.
     fn look(&self, live: &Live) -> Result<Look, Failure> {
         let path = self.file()?;
-        let file = Config::load(path).map_err(|errors| Failure::invalid(format!("{errors}")))?;
+        let (file, notices) = Config::load_with_notices(path, &Machine::present())
+            .map_err(|errors| Failure::invalid(format!("{errors}")))?;
         let mut next = live.under(&file)?;
+        next.warnings.extend(notices);
         let needs_restart = self.needs_restart(&next.config);
         // Settings that are read at the start alone stay as they are.
         next.config.target = live.current().target.clone();

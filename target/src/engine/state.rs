@@ -135,7 +135,7 @@ pub struct SessionState {
     pub parent: Option<String>,
     /// Whether the session comes with a subsystem or a namespace.
     pub automatic: bool,
-    /// The operation credits in use, and all of them.
+    /// The credits in use, and all of them, in commands.
     pub operations: (u64, u64),
     /// The payload credits in use, and all of them, in bytes.
     pub payload: (u64, u64),

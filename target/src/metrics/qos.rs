@@ -80,8 +80,10 @@ impl Families<'_> {
     fn credits(&mut self, sessions: &[SessionState]) -> Result<(), Error> {
         let bytes = Some(&Unit::Bytes);
         let gauges: [(&str, &str, Option<&Unit>, Pick<SessionState>); 4] = [
-            ("session_operations_used", "Operation credits in use", None, |s| s.operations.0),
-            ("session_operations_credits", "Operation credits", None, |s| s.operations.1),
+            ("session_credits_used", "Credits in use: commands in devices", None, |s| {
+                s.operations.0
+            }),
+            ("session_credits", "Credits", None, |s| s.operations.1),
             ("session_payload_used", "Payload credits in use", bytes, |s| s.payload.0),
             ("session_payload_credits", "Payload credits", bytes, |s| s.payload.1),
         ];

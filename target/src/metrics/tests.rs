@@ -13,7 +13,7 @@ const DOCS: &str = include_str!("../../../docs/metrics.md");
 fn text() -> String {
     let config = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\
                   backend = \"memory\"\nsize = \"1 MiB\"\n[[session]]\nname = \"gold\"\n\
-                  reserve = { operations = 5, namespace = \"nqn.2026-01.io.x:s0/1\" }\n\
+                  reserve = { commands = 5, namespace = \"nqn.2026-01.io.x:s0/1\" }\n\
                   [network]\ncapacity = \"10 Gbit/s\"\n[[link]]\nname = \"east\"\n\
                   [pmem]\naddress = \"127.0.0.1:4430\"\ncapacity = 1000000\n\
                   [[region]]\nname = \"log\"\nsize = \"1 MiB\"\nreserve = 5000\n\

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use sluice_schema::keys::former_name;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TomlError, Value};
 
 use super::differences::differences;
@@ -80,6 +81,7 @@ fn change(table: &mut Table, old: &str, new: &str) -> Result<(), String> {
     let (old, new) = (parsed(old)?, parsed(new)?);
     for (key, _) in old.iter().filter(|(key, _)| !new.contains_key(key)) {
         table.remove(key);
+        forget_former(table, key);
     }
     for (key, item) in new.iter() {
         let is_same = old.get(key).is_some_and(|old| old.to_string() == item.to_string());
@@ -88,6 +90,13 @@ fn change(table: &mut Table, old: &str, new: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Removes a key that is written by its former name.
+fn forget_former(table: &mut Table, key: &str) {
+    if let Some(was) = former_name(key) {
+        table.remove(was);
+    }
 }
 
 /// Sets a key, and keeps the comments beside and above it.
@@ -99,6 +108,7 @@ fn put(table: &mut Table, key: &str, mut item: Item) {
     match table.get_mut(key) {
         Some(place) => *place = item,
         None => {
+            forget_former(table, key);
             table.insert(key, item);
         }
     }
@@ -324,6 +334,19 @@ nqn = "nqn.2026-01.io.x:b"
     fn a_key_that_changes_keeps_its_comment() {
         let text = edited(|config| config.network.link.capacity = Some(10_000_000_000));
         assert_eq!(text, FILE.replace("\"25 Gbit/s\"", "\"10 Gbit/s\""));
+    }
+
+    #[test]
+    fn a_key_of_a_former_name_gets_its_name_when_it_changes() {
+        let text = "[[session]]\nname = \"gold\"\noperations = \"50 %\"\npayload = \"5 %\"\n";
+        let file = parse(text).unwrap();
+        let mut running = file.clone();
+        running.qos.sessions[0].operations = Some(60);
+        let edited = edit(text, &file, &running).unwrap();
+        assert!(edited.contains("credit_share = \"60 %\"") && edited.contains("payload = \"5 %\""));
+        running.qos.sessions[0].payload = None;
+        let edited = edit(text, &file, &running).unwrap();
+        assert!(!edited.contains("operations") && !edited.contains("payload"), "{edited}");
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub struct QosPlan {
     pub enabled: bool,
     /// Order of the classes: `weights`, `unit`, `burst`, `urgent_share`.
     pub order: OrderSettings,
-    /// Credits of the whole target: `operations`, `payload`; `None` where nothing bounds it but
+    /// Credits of the whole target: `credits`, `payload`; `None` where nothing bounds it but
     /// devices.
     pub caps: Option<Caps>,
     /// Commands that may wait: `queue`.

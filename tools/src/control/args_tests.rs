@@ -27,7 +27,7 @@ fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
         "qos policy --host h --class low --remove",
         "qos policy --nsid 1 --class low",
         "qos reserve g",
-        "qos reserve g --operations 1 --bytes 1MiB",
+        "qos reserve g --commands 1 --bytes 1MiB",
         "qos set --dscp top=1",
         "qos network class high",
         "qos network class high --share 3 --free",
@@ -119,7 +119,7 @@ fn lines_make_requests() {
         (
             "qos session add g --operations 50%",
             "session.add",
-            json!({"name": "g", "operations": "50%"}),
+            json!({"name": "g", "credit_share": "50%"}),
         ),
         ("status", "status", json!({})),
         ("config", "config.show", json!({})),
@@ -242,9 +242,9 @@ fn lines_make_requests() {
         ),
         ("qos policy --host h --remove", "qos.policy", json!({"host": "h"})),
         (
-            "qos session set g --iops 20k --bandwidth 100 --payload none --parent t --queue 9",
+            "qos session set g --iops 20k --bandwidth 100 --payload-share none --parent t --queue 9",
             "session.set",
-            json!({"name": "g", "iops": "20k", "bandwidth": "100", "payload": null,
+            json!({"name": "g", "iops": "20k", "bandwidth": "100", "payload_share": null,
                    "parent": "t", "queue": 9}),
         ),
         (
@@ -253,9 +253,9 @@ fn lines_make_requests() {
             json!({"session": "g", "bytes": "1MiB", "period": "1s", "namespace": "q/1"}),
         ),
         (
-            "qos reserve g --operations 5 --latency 20ms --burst 8 --namespace q/1",
+            "qos reserve g --commands 5k --latency 20ms --burst 8 --namespace q/1",
             "session.reserve",
-            json!({"session": "g", "operations": 5, "latency": "20ms", "burst": 8,
+            json!({"session": "g", "commands": "5k", "latency": "20ms", "burst": 8,
                    "namespace": "q/1"}),
         ),
         ("qos release g", "session.release", json!({"session": "g"})),

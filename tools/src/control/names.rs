@@ -92,7 +92,7 @@ mod tests {
                 "`--iops` is not a number; write a number from 1 to 9",
             ),
             (
-                "qos reserve g --operations 5",
+                "qos reserve g --commands 5",
                 "the reservation names no namespace; add namespace = \"NQN/NSID\": it is made",
                 "the reservation names no namespace; give --namespace \"NQN/NSID\": it is made",
             ),

@@ -32,7 +32,7 @@ const SHOWN: [&str; 14] = [
     "window",
     "latency_target",
     "window_max",
-    "operations",
+    "credits",
     "payload",
     "queue",
     "wrr",
@@ -61,12 +61,12 @@ pub(super) fn settings(qos: &Settings) -> String {
     let shown = format!(
         "Quality of service is {state}.\n\
          weights {weights} by {}, burst {}, urgent first up to {} % of a device\n\
-         {window}, credits for {} operations and {}, {} commands may wait\n\
+         {window}, credits for {} commands and {}, {} commands may wait\n\
          NVMe weighted round robin {}, marks {} ({marks})\n",
         of("unit"),
         of("burst"),
         of("urgent_share"),
-        of("operations"),
+        of("credits"),
         size(payload),
         of("queue"),
         switch("wrr"),
@@ -316,7 +316,7 @@ mod tests {
         let credits = json!({"used": 7, "credits": 4096, "share": null});
         let session = |name: &str, parent: Value, reserve: Value| {
             traffic_of(json!({
-                "name": name, "parent": parent, "automatic": true, "operations": credits,
+                "name": name, "parent": parent, "automatic": true, "commands": credits,
                 "payload": credits, "iops": null, "bandwidth": 1 << 20, "queue": 5,
                 "reserve": reserve,
             }))
@@ -328,7 +328,7 @@ mod tests {
         let answer = json!({
             "enabled": true, "weights": {"high": 3, "medium": 2, "low": 1}, "unit": "commands",
             "burst": 4, "urgent_share": 20, "window": "adaptive", "latency_target": "2 ms",
-            "window_max": 1024, "operations": 65_536, "payload": 1u64 << 40, "queue": 65_536,
+            "window_max": 1024, "credits": 65_536, "payload": 1u64 << 40, "queue": 65_536,
             "wrr": true, "mark": false,
             "dscp": {"urgent": 46, "high": 34, "medium": 18, "low": 8},
             "classes": [traffic_of(json!({"class": "urgent"}))],

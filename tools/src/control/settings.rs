@@ -52,7 +52,7 @@ tables! {
     /// `[[session]]`.
     Session: keys::SESSION, Needed::None;
     /// `reserve` of a session.
-    Reserve: keys::RESERVE, Needed::OneOf(&["operations", "bytes", "time"]);
+    Reserve: keys::RESERVE, Needed::OneOf(&["commands", "bytes", "time"]);
     /// `[[policy]]`, whose first keys are its scope.
     Policy: keys::POLICY, Needed::SomeBut(&["host", "subsystem", "nsid", "addresses"]);
     /// `[network]`.
@@ -128,6 +128,7 @@ impl<T: Table> clap::FromArgMatches for Options<T> {
         for (key, option) in options::<T>() {
             settings = settings.with(key.name, given(matches, key.name, option.shape));
         }
+        say_renamed::<T>(matches);
         Ok(Self { settings, table: PhantomData })
     }
 
@@ -137,16 +138,42 @@ impl<T: Table> clap::FromArgMatches for Options<T> {
     }
 }
 
+/// Returns the long name of a key's option.
+fn dashed(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+/// Says on standard error which options of the command line were given by their former names. With
+/// --json standard error has errors only.
+fn say_renamed<T: Table>(matches: &ArgMatches) {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if words.iter().any(|word| word == "--json") {
+        return;
+    }
+    for (key, _) in options::<T>().filter(|(key, _)| !key.was.is_empty()) {
+        let was = format!("--{}", dashed(key.was));
+        let is_former = |word: &String| word.split('=').next() == Some(was.as_str());
+        if matches.contains_id(key.name) && words.iter().any(is_former) {
+            let name = dashed(key.name);
+            eprintln!("sluice: {was} is called --{name} now; the former name still works");
+        }
+    }
+}
+
 /// Makes the option of a key.
 fn argument(key: &ConfigKey, option: &Opt) -> Arg {
     let or = |text: &str, other: String| if text.is_empty() { other } else { text.to_owned() };
     let mut argument = Arg::new(key.name)
-        .long(or(option.long, key.name.replace('_', "-")))
+        .long(or(option.long, dashed(key.name)))
         .value_name(or(option.value, key.name.to_uppercase()))
         .required(key.is_needed())
         .help(option.help);
     if !option.requires.is_empty() {
         argument = argument.requires(option.requires);
+    }
+    if !key.was.is_empty() {
+        argument = argument.alias(dashed(key.was));
     }
     match option.shape {
         Shape::Switch => argument.value_parser(PossibleValuesParser::new([

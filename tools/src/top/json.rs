@@ -105,7 +105,7 @@ fn sessions(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
             "parent": Some(&session.parent).filter(|parent| !parent.is_empty()),
             "waiting": session.waiting,
             "refused_per_second": rates.refused,
-            "operations": pair(session.operations),
+            "commands": pair(session.operations),
             "payload": pair(session.payload),
             "iops_limit": session.iops,
             "bandwidth_limit": session.bandwidth,

@@ -62,7 +62,7 @@ pub(super) struct SessionSample {
     pub(super) name: String,
     pub(super) parent: String,
     pub(super) waiting: u64,
-    /// The operation credits in use, and all of them.
+    /// The credits in use, and all of them, in commands.
     pub(super) operations: (u64, u64),
     /// The payload credits in use, and all of them, in bytes.
     pub(super) payload: (u64, u64),
@@ -203,7 +203,7 @@ fn session(row: &Value) -> SessionSample {
         name: text(row, "name"),
         parent: text(row, "parent"),
         waiting: number(row, "waiting"),
-        operations: pair("operations"),
+        operations: pair("commands"),
         payload: pair("payload"),
         iops: row.get("iops").and_then(Value::as_u64),
         bandwidth: row.get("bandwidth").and_then(Value::as_u64),

@@ -50,11 +50,11 @@ fn answers(pid: u64, sessions: u64, done: u64) -> Answers {
     let session = |number: u64| {
         json!({
             "name": format!("tenant{number}"), "parent": "root", "automatic": false,
-            "operations": { "used": number, "credits": if number == 0 { u32::MAX } else { 64 } },
+            "commands": { "used": number, "credits": if number == 0 { u32::MAX } else { 64 } },
             "payload": { "used": 4096, "credits": 1 << 20 },
             "iops": 10_000, "bandwidth": null, "queue": 100, "waiting": 3, "refused": done,
             "reserve": (number == 1).then(|| json!({ "namespace": "nqn.x:disk/1",
-                "terms": "5000 operations / 1 s", "utilisation": 0.3, "periods": 10, "kept": 9 })),
+                "terms": "5000 commands / 1 s", "utilisation": 0.3, "periods": 10, "kept": 9 })),
             "io": io(done * (number + 1), None),
         })
     };
@@ -309,7 +309,7 @@ fn everything_is_on_the_screen_and_nothing_a_host_says_controls_it() {
     let mut state = state(3);
     press(&mut state, "2");
     let seen = text(&screen(&mut state, (200, 40), true));
-    for part in ["urgent", "weights 3:2:1", "tenant2", "5000 operations", "90.0 %", "2/64"] {
+    for part in ["urgent", "weights 3:2:1", "tenant2", "5000 commands", "90.0 %", "2/64"] {
         assert!(seen.contains(part), "{part}:\n{seen}");
     }
     assert!(!seen.contains("4294967295"), "no limit is no number:\n{seen}");

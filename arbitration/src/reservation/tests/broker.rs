@@ -88,9 +88,9 @@ fn f2_a_refusal_says_what_is_left_and_what_would_fit() {
     let refused = Broker::admit(&disk(), &[first], 20, &terms(Budget::Operations(50), SECOND));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "50 operations every 1s in commands of 4 KiB need 45.20 % of the device, and 32.80 % is \
+        "50 commands of 4 KiB every 1s need 45.20 % of the device, and 32.80 % is \
          left (45.20 % is reserved by 1 reservation, 20.00 % is kept for urgent commands, 2.00 % \
-         for the longest command): at most 34 operations every 1s in commands of 4 KiB would fit"
+         for the longest command): at most 34 commands of 4 KiB every 1s would fit"
     );
 }
 

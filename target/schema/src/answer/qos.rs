@@ -64,7 +64,8 @@ pub struct Session {
     pub parent: Option<String>,
     /// Whether the session comes with a subsystem or a namespace.
     pub automatic: bool,
-    /// Operation credits in commands.
+    /// Credits in commands.
+    #[serde(rename = "commands", alias = "operations")]
     pub operations: CreditUse,
     /// Payload credits in bytes.
     pub payload: CreditUse,

@@ -10,6 +10,8 @@ pub type Documented = (&'static str, &'static [ConfigKey]);
 pub struct ConfigKey {
     /// The key's name.
     pub name: &'static str,
+    /// The key's former name, which is still accepted; empty where it has none.
+    pub was: &'static str,
     /// The values that it takes.
     pub values: Values,
     /// Further conditions on values, in the words of docs/configuration.md.
@@ -74,10 +76,15 @@ pub(super) const fn key(
     default: &'static str,
     meaning: &'static str,
 ) -> ConfigKey {
-    ConfigKey { name, values, and: "", default, meaning, option: None }
+    ConfigKey { name, was: "", values, and: "", default, meaning, option: None }
 }
 
 impl ConfigKey {
+    /// Adds a former name.
+    pub(super) const fn was(self, was: &'static str) -> Self {
+        Self { was, ..self }
+    }
+
     /// Adds further conditions on values.
     pub(super) const fn with(self, and: &'static str) -> Self {
         Self { and, ..self }

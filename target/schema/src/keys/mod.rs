@@ -18,6 +18,13 @@ pub use qos::*;
 pub use serving::*;
 pub use target::*;
 
+/// Returns the former name of a key; `None` where it has none.
+#[must_use]
+pub fn former_name(name: &str) -> Option<&'static str> {
+    let mut keys = tables().flat_map(|(_, keys)| keys.iter());
+    keys.find(|key| key.name == name && !key.was.is_empty()).map(|key| key.was)
+}
+
 /// Returns all tables of docs/configuration.md.
 pub fn tables() -> impl Iterator<Item = &'static Documented> {
     [target::TABLES, qos::TABLES, network::TABLES, pmem::TABLES, serving::TABLES]

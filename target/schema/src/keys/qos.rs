@@ -79,12 +79,12 @@ pub const QOS: &[ConfigKey] = &[
     )
     .option("COMMANDS", "Largest adaptive window"),
     key(
-        "operations",
+        "credits",
         Values::Number { min: 1, max: COMMANDS_MAX },
         "65536",
-        "Operation credits of the root session: commands in devices at one time, all devices \
-         together.",
+        "Credits of the root session: commands in devices at one time, all devices together.",
     )
+    .was("operations")
     .option("COMMANDS", "Commands in devices at one time, all together"),
     key(
         "payload",
@@ -140,23 +140,25 @@ pub const SESSION: &[ConfigKey] = &[
     .option("NAME", "Name of the parent session; none takes the setting back")
     .shape(Shape::TextOrNone),
     key(
-        "operations",
+        "credit_share",
         Values::Share { min: 1, max: 100 },
         "as many as the parent's",
-        "Operation credits, as a share of the parent's. The shares of one parent's children are \
-         at most 100 % together.",
+        "Credits, as a share of the parent's. The shares of one parent's children are at most \
+         100 % together.",
     )
+    .was("operations")
     .option(
         "SHARE",
         "Commands in devices at one time, as a share of the parent's, such as \"50 %\"",
     )
     .shape(Shape::TextOrNone),
     key(
-        "payload",
+        "payload_share",
         Values::Share { min: 1, max: 100 },
         "as many as the parent's",
         "Payload credits, likewise.",
     )
+    .was("payload")
     .option("SHARE", "Bytes in devices at one time, as a share of the parent's")
     .shape(Shape::TextOrNone),
     key(
@@ -189,7 +191,8 @@ pub const SESSION: &[ConfigKey] = &[
 
 /// The keys of `reserve`.
 pub const RESERVE: &[ConfigKey] = &[
-    key("operations", Values::Count { min: 1, max: RATE_MAX }, "", "Commands in each period.")
+    key("commands", Values::Count { min: 1, max: RATE_MAX }, "", "Commands in each period.")
+        .was("operations")
         .option("COMMANDS", "Commands in each period"),
     key("bytes", Values::Other("size, from 512 B"), "", "Bytes in each period.")
         .option("SIZE", "Bytes in each period, such as \"200 MiB\"")

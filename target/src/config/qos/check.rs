@@ -275,18 +275,18 @@ impl<'a> Tree<'a> {
             let session = &parsed.session;
             let parent = self.parent(&session.name);
             let shares = [
-                ("operations", session.operations, &parsed.operations),
-                ("payload", session.payload, &parsed.payload),
+                ("credit_share", session.operations, &parsed.operations),
+                ("payload_share", session.payload, &parsed.payload),
             ];
             for (key, share, place) in shares {
                 let Some(share) = share else { continue };
-                let sum = sums.entry((parent, key == "payload")).or_default();
+                let sum = sums.entry((parent, key == "payload_share")).or_default();
                 let before = *sum;
                 *sum = before.saturating_add(share.into());
                 if before <= 100 && *sum > 100 {
                     let above = parent.unwrap_or(ROOT);
                     let message =
-                        format!("the children of session {above} have {sum} % of its {key}");
+                        format!("the `{key}` of the children of session {above} add up to {sum} %");
                     let remedy =
                         format!("write at most {} % here, or less elsewhere", 100 - before);
                     problems.at(place.as_ref().unwrap_or(&parsed.name), message, remedy);

@@ -23,8 +23,8 @@ pub struct Qos {
     pub order: OrderSettings,
     /// `window`: the window of devices that have no setting of their own.
     pub window: WindowRule,
-    /// `operations`: the operation credits of the root session: commands in devices at one time,
-    /// all devices together.
+    /// `credits`: the credits of the root session: commands in devices at one time, all devices
+    /// together.
     pub operations: u32,
     /// `payload`: the payload credits of the root session: bytes in devices at one time.
     pub payload: u64,
@@ -47,7 +47,7 @@ table! { Qos, QOS;
     "window" => with(read_window, |qos, _| window::write(qos.window)),
     "latency_target" => with(read_already, |qos, _| window::write_target(qos.window)),
     "window_max" => with(read_already, |qos, _| window::write_max(qos.window)),
-    "operations" => field(operations),
+    "credits" => field(operations),
     "payload" => field(payload),
     "queue" => field(queue),
     "wrr" => field(wrr),

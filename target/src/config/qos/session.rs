@@ -12,7 +12,7 @@ use sluice_schema::keys::{RATE_MAX, RESERVE, SESSION};
 
 use super::super::fields::{At, Fields};
 use super::super::table::{self, Seen, Written, read_already, table, words};
-use super::super::values::{duration_within, integer, size_within};
+use super::super::values::{count, duration_within, size_within};
 use super::names::{ROOT, split_namespace};
 use super::values::{self, LOCALITIES};
 
@@ -34,10 +34,10 @@ pub struct Session {
     pub name: String,
     /// `parent`: name of another session; `None` means the root (of a namespace: its subsystem's).
     pub parent: Option<String>,
-    /// `operations`: operation credits, in per cent of the parent's; `None` means as many as the
-    /// parent has.
+    /// `credit_share`: credits, in per cent of the parent's; `None` means as many as the parent
+    /// has.
     pub operations: Option<u8>,
-    /// `payload`: payload credits, in per cent of the parent's.
+    /// `payload_share`: payload credits, in per cent of the parent's.
     pub payload: Option<u8>,
     /// `iops`: the most commands per second.
     pub iops: Option<u64>,
@@ -53,8 +53,8 @@ pub struct Session {
 table! { Session, SESSION, nulls = true;
     "name" => with(read_already, |session, _| Written::same(session.name.as_str())),
     "parent" => read(parent, |node| values::session_reference(node).map(Some), write_name),
-    "operations" => field(operations),
-    "payload" => field(payload),
+    "credit_share" => field(operations),
+    "payload_share" => field(payload),
     "iops" => field(iops),
     "bandwidth" => read(bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
     "queue" => field(queue),
@@ -72,7 +72,7 @@ pub struct Reserve {
 }
 
 table! { Reserve, RESERVE;
-    "operations" => with(read_operations, |reserve, _| match reserve.terms.budget {
+    "commands" => with(read_commands, |reserve, _| match reserve.terms.budget {
         Budget::Operations(number) => Written::same(number),
         _ => Written::nothing(),
     }),
@@ -105,15 +105,14 @@ fn write_time(time: Nanos) -> Written {
     Written::same(format_duration(Duration::from_nanos(time.0)))
 }
 
-/// Reads `operations`.
-fn read_operations(
+/// Reads `commands`.
+fn read_commands(
     reserve: &mut Reserve,
     fields: &mut Fields<'_>,
     key: &'static ConfigKey,
     seen: &mut Seen,
 ) {
-    let read = integer::<u64>(1, RATE_MAX.into());
-    if let Some(number) = table::take(fields, key, false, seen, read) {
+    if let Some(number) = table::take(fields, key, false, seen, count(1, RATE_MAX)) {
         reserve.terms.budget = Budget::Operations(number);
     }
 }
@@ -202,8 +201,8 @@ pub(crate) fn session(mut fields: Fields<'_>, base: Option<Session>) -> Option<P
     Some(ParsedSession {
         name: place,
         parent: seen.place("parent"),
-        operations: seen.place("operations"),
-        payload: seen.place("payload"),
+        operations: seen.place("credit_share"),
+        payload: seen.place("payload_share"),
         reserve: seen.place("reserve"),
         session,
     })
@@ -258,12 +257,12 @@ pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
     let terms = Terms::of(Budget::Operations(0), Nanos(nanos(PERIOD)));
     let mut reserve = Reserve { terms, namespace: None };
     let seen = table::read(&mut fields, &mut reserve);
-    let budgets = ["operations", "bytes", "time"];
+    let budgets = ["commands", "bytes", "time"];
     let given = budgets.iter().filter(|key| fields.has(key)).count();
     let problems = fields.problems();
     fields.finish();
     if given != 1 {
-        let remedy = "write one of operations = 5000, bytes = \"200 MiB\" and time = \"100 ms\"";
+        let remedy = "write one of commands = 5000, bytes = \"200 MiB\" and time = \"100 ms\"";
         let message = match given {
             0 => "`reserve` has no budget",
             _ => "`reserve` has more than one budget",

@@ -49,13 +49,13 @@ name = "tenants"
 [[session]]
 name = "gold"
 parent = "tenants"
-operations = "50 %"
+credit_share = "50 %"
 bandwidth = "200 MiB/s"
 reserve = { bytes = "100 MiB", period = "500 ms", writes = "50 %", latency = "40 ms", burst = 8, namespace = "nqn.2026-01.io.x:a/1" }
 [[session]]
 name = "nqn.2026-01.io.x:a/1"
 parent = "gold"
-reserve = { operations = 5000 }
+reserve = { commands = 5000 }
 [[policy]]
 host = "nqn.2026-01.io.x:h"
 max_class = "medium"
@@ -83,13 +83,46 @@ session = "nqn.2026-01.io.x:a"
     assert_eq!(parse(DISK).unwrap().qos, QosConfig::default());
 }
 
+#[test]
+fn former_names_of_keys_mean_the_same() {
+    let namespace = format!("namespace = \"{A}/1\"");
+    let former = with(&format!(
+        "[qos]\noperations = 64\n[[session]]\nname = \"s\"\noperations = \"50 %\"\npayload = \"20 %\"\n\
+         reserve = {{ operations = 5, {namespace} }}"
+    ));
+    let present = with(&format!(
+        "[qos]\ncredits = 64\n[[session]]\nname = \"s\"\ncredit_share = \"50 %\"\n\
+         payload_share = \"20 %\"\nreserve = {{ commands = 5, {namespace} }}"
+    ));
+    assert_eq!(parse(&former).unwrap(), parse(&present).unwrap());
+    let notices = |text: &str| {
+        let machine = crate::config::Machine::any();
+        let parsed =
+            crate::config::Config::parse_with_notices(text, std::path::Path::new("f"), &machine);
+        parsed.unwrap().1
+    };
+    assert_eq!(
+        notices(&former),
+        [
+            ("2", "operations", "[qos]", "credits"),
+            ("5", "operations", "[[session]]", "credit_share"),
+            ("6", "payload", "[[session]]", "payload_share"),
+            ("7", "operations", "`reserve`", "commands"),
+        ]
+        .map(|(line, was, table, name)| format!(
+            "f:{line}: `{was}` of {table} is called `{name}` now; the former name still works"
+        ))
+    );
+    assert!(notices(&present).is_empty());
+}
+
 /// Cases: a wrong text, the line of the error, and words of the message and the remedy.
 #[test]
 fn mistakes_are_explained() {
     let session = |lines: &str| with(&format!("[[session]]\nname = \"s\"\n{lines}"));
     let reserve = |keys: &str| {
         let namespace = "namespace = \"nqn.2026-01.io.x:a/1\"";
-        session(&format!("reserve = {{ operations = 5, {keys}, {namespace} }}"))
+        session(&format!("reserve = {{ commands = 5, {keys}, {namespace} }}"))
     };
     let policy = |lines: &str| with(&format!("[[policy]]\n{lines}"));
     let namespace = |lines: &str| format!("{DISK}{lines}");
@@ -119,12 +152,13 @@ fn mistakes_are_explained() {
         (session("iops = 0"), 3, "from 1 to"),
         (session("bandwidth = \"0 B\""), 3, "from \"1 B/s\""),
         (session("bandwidth = 100"), 3, "write \"100 MiB/s\" or \"100 B/s\""),
-        (session("operations = 50"), 3, "write \"50 %\""),
+        (session("credit_share = 50"), 3, "write \"50 %\""),
         (session("iops = \"5 x\""), 3, "50k"),
+        (session("operations = \"5 %\"\ncredit_share = \"5 %\""), 3, "remove `operations`"),
         (session("iops = \"0k\""), 3, "from 1 to"),
-        (session("operations = \"120 %\""), 3, "from \"1 %\" to \"100 %\""),
-        (session("reserve = { period = \"1 s\" }"), 3, "write one of operations"),
-        (session("reserve = { operations = 5, bytes = \"4 KiB\" }"), 3, "more than one budget"),
+        (session("credit_share = \"120 %\""), 3, "from \"1 %\" to \"100 %\""),
+        (session("reserve = { period = \"1 s\" }"), 3, "write one of commands"),
+        (session("reserve = { commands = 5, bytes = \"4 KiB\" }"), 3, "more than one budget"),
         (reserve("latency = \"1 ms\""), 3, "from \"2 ms\" to \"1 min\""),
         (reserve("burst = 0"), 3, "from 1 to 65536"),
         (reserve("buffers = 2"), 3, "add writes = \"100 %\""),
@@ -133,20 +167,20 @@ fn mistakes_are_explained() {
             3,
             "leave `latency` or `buffers` out",
         ),
-        (session("reserve = { operations = 5 }"), 3, "add namespace = \"NQN/NSID\""),
+        (session("reserve = { commands = 5 }"), 3, "add namespace = \"NQN/NSID\""),
         (
             session("reserve = { time = \"2 s\", namespace = \"nqn.2026-01.io.x:a/1\" }"),
             3,
             "longer than its period",
         ),
         (
-            session("reserve = { operations = 5, namespace = \"nqn.2026-01.io.x:a/7\" }"),
+            session("reserve = { commands = 5, namespace = \"nqn.2026-01.io.x:a/7\" }"),
             3,
             "did you mean nqn.2026-01.io.x:a/1?",
         ),
-        (session("reserve = { operations = 5, namespace = \"x\" }"), 3, "a subsystem's NQN and"),
+        (session("reserve = { commands = 5, namespace = \"x\" }"), 3, "a subsystem's NQN and"),
         (
-            session("operations = \"60 %\"\n[[session]]\nname = \"t\"\noperations = \"50 %\""),
+            session("credit_share = \"60 %\"\n[[session]]\nname = \"t\"\ncredit_share = \"50 %\""),
             6,
             "write at most 40 % here",
         ),

@@ -137,7 +137,8 @@ pub(super) struct Qos {
     pub(super) window: Option<Window>,
     pub(super) latency_target: Option<Time>,
     pub(super) window_max: Option<u32>,
-    pub(super) operations: Option<u32>,
+    #[serde(alias = "operations")]
+    pub(super) credits: Option<u32>,
     pub(super) payload: Option<Bytes>,
     pub(super) queue: Option<u32>,
     pub(super) wrr: Option<bool>,
@@ -230,8 +231,10 @@ pub(super) struct GoalTable {
 pub(super) struct Session {
     pub(super) name: String,
     pub(super) parent: Option<String>,
-    pub(super) operations: Option<Part>,
-    pub(super) payload: Option<Part>,
+    #[serde(alias = "operations")]
+    pub(super) credit_share: Option<Part>,
+    #[serde(alias = "payload")]
+    pub(super) payload_share: Option<Part>,
     pub(super) iops: Option<Count>,
     pub(super) bandwidth: Option<Bandwidth>,
     pub(super) queue: Option<u32>,
@@ -242,7 +245,8 @@ pub(super) struct Session {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reserve {
-    pub(super) operations: Option<Count>,
+    #[serde(alias = "operations")]
+    pub(super) commands: Option<Count>,
     pub(super) bytes: Option<Bytes>,
     pub(super) time: Option<Time>,
     pub(super) period: Option<Time>,

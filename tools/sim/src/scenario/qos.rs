@@ -26,9 +26,9 @@ pub(super) fn qos(file: &File) -> Result<QosPlan, ScenarioError> {
     let (of, mut plan) = (&file.qos, QosPlan::default());
     plan.enabled = of.enabled.unwrap_or(plan.enabled);
     plan.order = order(of, plan.order)?;
-    if of.operations.is_some() || of.payload.is_some() {
+    if of.credits.is_some() || of.payload.is_some() {
         let payload = of.payload.map_or(u64::MAX, |payload| payload.0 / 1024);
-        plan.caps = Some(Caps { operations: of.operations.unwrap_or(OPERATIONS), payload });
+        plan.caps = Some(Caps { operations: of.credits.unwrap_or(OPERATIONS), payload });
     }
     plan.queue = of.queue.unwrap_or(plan.queue);
     plan.wrr = of.wrr.unwrap_or(plan.wrr);
@@ -99,8 +99,8 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
     let spec = SessionSpec {
         name: of.name.clone(),
         parent: of.parent.clone(),
-        operations: share("operations", of.operations)?,
-        payload: share("payload", of.payload)?,
+        operations: share("credit_share", of.credit_share)?,
+        payload: share("payload_share", of.payload_share)?,
         iops: rate("iops", of.iops.map(|count| count.0))?,
         bandwidth: rate("bandwidth", of.bandwidth.map(|bandwidth| bandwidth.0))?,
         queue: of.queue,
@@ -111,12 +111,12 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
 }
 
 fn reserve(file: &File, at: &str, of: &Reserve) -> Result<ReservePlan, ScenarioError> {
-    let budget = match (of.operations, of.bytes, of.time) {
-        (Some(Count(operations)), None, None) => Budget::Operations(operations),
+    let budget = match (of.commands, of.bytes, of.time) {
+        (Some(Count(commands)), None, None) => Budget::Operations(commands),
         (None, Some(bytes), None) => Budget::Bytes(bytes.0),
         (None, None, Some(time)) => Budget::DeviceTime(Nanos(nanos(time.0))),
         _ => {
-            let must = "give it one of `operations`, `bytes` and `time`";
+            let must = "give it one of `commands`, `bytes` and `time`";
             return Err(value(format!("{at}.reserve"), "of none or several kinds", must));
         }
     };

@@ -58,7 +58,7 @@ fn tables_of_the_daemon_are_spelled_as_there() {
         "{WHOLE}[qos]\nweights = [8, 4, 1]\nunit = 'bytes'\nburst = 'unlimited'\nwindow = 'adaptive'\n\
          urgent_share = '30 %'\n[network]\ncapacity = '10 Gbit/s'\n\
          classes = {{ high = {{ share = 5 }}, low = {{ latency = '2 ms' }}, medium = 'free' }}\n\
-         [[session]]\nname = 'gold'\noperations = '50 %'\niops = 5000\n\
+         [[session]]\nname = 'gold'\ncredit_share = '50 %'\niops = 5000\n\
          reserve = {{ operations = 1000, period = '1 s' }}\n"
     );
     let Planned { plan, .. } = planned(&text).unwrap();

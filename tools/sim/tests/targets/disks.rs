@@ -53,7 +53,7 @@ fn rates(reserve: &str) -> (f64, f64) {
 fn f3_a_reservation_on_a_disk_is_kept_beside_higher_classes() {
     let (without, all) = rates("");
     assert!((65.0..95.0).contains(&all), "a seek and half a turn take 12.9 ms: {all} in a second");
-    let (with, of_all) = rates("reserve = { operations = 20, period = \"1 s\" }");
+    let (with, of_all) = rates("reserve = { commands = 20, period = \"1 s\" }");
     assert!(with > 17.0, "{with} of 18 in a second");
     assert!(without < 12.0, "{without} in a second without the reservation");
     assert!(of_all > 0.8 * all, "{of_all} of {all}: the disk is used");

@@ -13,7 +13,7 @@ use super::device::{self, Known};
 use super::flow::{self, Flow};
 use super::load::{Load, Loads, Transport};
 
-/// Credits from which on the daemon does not count operations, and bytes.
+/// Credits from which on the daemon does not count commands, and bytes.
 const UNCOUNTED: (i64, u64) = (65_536, 1 << 40);
 /// Rate of the target's cable where nobody names one.
 const FAST: &str = "100 Gbit/s";
@@ -286,9 +286,10 @@ fn qos(config: &Config) -> Table {
         copy(&mut table, key, config.qos.get(key));
     }
     // Credits are counted only where there are fewer than there can be commands.
-    let operations = config.qos.get("operations");
-    let counts = operations.and_then(Value::as_integer).is_some_and(|n| n < UNCOUNTED.0);
-    copy(&mut table, "operations", operations.filter(|_| counts));
+    // `operations` is the former name.
+    let credits = config.qos.get("credits").or_else(|| config.qos.get("operations"));
+    let counts = credits.and_then(Value::as_integer).is_some_and(|n| n < UNCOUNTED.0);
+    copy(&mut table, "credits", credits.filter(|_| counts));
     let payload = config.qos.get("payload");
     let counts = payload.and_then(size).is_some_and(|bytes| bytes < UNCOUNTED.1);
     copy(&mut table, "payload", payload.filter(|_| counts));

@@ -71,13 +71,13 @@ const CONFIG: &str = "
 queue_depth = 64
 max_transfer = '128 KiB'
 [qos]
-operations = 65536
+credits = 65536
 payload = '64 MiB'
 [[session]]
 name = 'gold'
 parent = 'house'
 iops = 5000
-reserve = { operations = 100, namespace = 'nqn.x:disk/2' }
+reserve = { commands = 100, namespace = 'nqn.x:disk/2' }
 [[session]]
 name = 'house'
 bandwidth = '1 GB'
@@ -126,9 +126,7 @@ fn a_scenario_has_what_the_configuration_says() {
     assert_eq!(tables("session")[1]["reserve"]["namespace"].as_integer(), Some(1));
     assert_eq!(tables("session")[3]["parent"].as_str(), Some("nqn.x:disk"));
     // Credits are counted only where the daemon counts them.
-    assert!(
-        scenario["qos"].get("operations").is_none() && scenario["qos"].get("payload").is_some()
-    );
+    assert!(scenario["qos"].get("credits").is_none() && scenario["qos"].get("payload").is_some());
     // Loads of a host that the target does not tell apart are one host's.
     let hosts = tables("host");
     assert_eq!((hosts.len(), hosts[0]["load"].as_array().unwrap().len()), (2, 2));
