@@ -659,7 +659,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
     /// Gives the device the work requests of all works behind the first `before`.
     ///
     /// # Errors
-    /// The device has refused one of them; with the number of those before it.
+    /// The device has refused one of them; with the number of those before it, which are posted.
     fn ring(&mut self, before: usize) -> Result<(), (Error, usize)> {
         let Some(last) = self.list.requests.last_mut() else { return Ok(()) };
         last.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
@@ -685,17 +685,21 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
             next = request;
         }
         let mut bad: *mut ibv_send_wr = null_mut();
-        let answer = self.pair.raw.queue().and_then(|queue| {
+        let answer = self.pair.raw.queue().map_err(|error| (error, 0)).and_then(|queue| {
             // SAFETY: the requests and their parts live until the call returns, and inline bytes are
             // copied by it. What else they refer to is registered, and is the posted works' until
             // their completions were taken, or the queue pair was destroyed.
             let answer = unsafe { ibv_post_send(queue, next, &raw mut bad) };
+            // A provider that names no request has them all in its ring, and could not tell the
+            // device (librxe): they are the device's until the queue pair ends.
+            let requests = &self.list.requests;
+            let refused = requests.iter().position(|one| std::ptr::eq(one, bad));
             Error::check("ibv_post_send", answer)
+                .map_err(|error| (error, refused.unwrap_or(requests.len())))
         });
-        let refused = self.list.requests.iter().position(|one| std::ptr::eq(one, bad));
         self.list.requests.clear();
         self.list.parts.clear();
-        answer.map_err(|error| (error, refused.unwrap_or(0)))
+        answer
     }
 
     fn unprepare(&mut self, Posted { work, head, .. }: Posted<P, B>) -> Work<P, B> {
