@@ -21,7 +21,7 @@
 #   make mutants    break the code on purpose, print what no test notices; PARTS, SHARD, FILES, AGAIN
 #   make fuzz       run each fuzz target for FUZZ_SECONDS (60)
 #   make deny       check licences, banned and duplicate crates, and sources
-#   make install    install binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
+#   make install    install binaries, systemd's files and documents, below DESTDIR and PREFIX (/usr)
 #   make uninstall  remove what make install put there; configuration and state stay
 #   make clean      remove build/
 
@@ -129,31 +129,36 @@ deny:
 	.ci/setup deny
 	cargo deny --all-features check licenses bans sources
 
-# What is installed below PREFIX: uninstall removes these.
-INSTALLED := bin/sluiced bin/sluice lib/systemd/system/sluiced.service \
-	lib/sysusers.d/sluicegate.conf lib/tmpfiles.d/sluicegate.conf \
-	lib/sysctl.d/60-sluicegate.conf lib/modules-load.d/sluicegate.conf \
-	lib/udev/rules.d/60-sluicegate.rules \
-	$(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/*.md))
+# Files below PREFIX. uninstall removes them.
+INSTALLED := bin/sluiced bin/sluice $(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/*.md))
+# Files of systemd and udev, below SYSTEM. uninstall removes them, too.
+INSTALLED_SYSTEM := systemd/system/sluiced.service sysusers.d/sluicegate.conf \
+	tmpfiles.d/sluicegate.conf sysctl.d/60-sluicegate.conf modules-load.d/sluicegate.conf \
+	udev/rules.d/60-sluicegate.rules
 at = $(DESTDIR)$(PREFIX)
+# systemd and udev read no files below another prefix than these two. /etc stays the operator's.
+SYSTEM = $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX),/usr/local)/lib
+system_at = $(DESTDIR)$(SYSTEM)
+# The paths of installed files in the unit. Other paths below /usr are those of other packages.
+UNIT_PATHS = s|/usr/bin/sluice|$(PREFIX)/bin/sluice|g; s|/usr/share/doc/sluicegate|$(PREFIX)/share/doc/sluicegate|g
 
 # With sudo, what its user has built is installed: root need not have a compiler.
 install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 	@[ -x $(BINARIES)/sluiced ] || { echo "no $(BINARIES)/sluiced: run make first" >&2; exit 1; }
 	install -D -t $(at)/bin $(BINARIES)/sluiced $(BINARIES)/sluice
-	install -D -m 644 systemd/sluiced.service $(at)/lib/systemd/system/sluiced.service
-	sed -i 's|/usr/|$(PREFIX)/|g' $(at)/lib/systemd/system/sluiced.service
-	install -D -m 644 systemd/sluicegate.sysusers.conf $(at)/lib/sysusers.d/sluicegate.conf
-	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(at)/lib/tmpfiles.d/sluicegate.conf
-	install -D -m 644 systemd/60-sluicegate.sysctl.conf $(at)/lib/sysctl.d/60-sluicegate.conf
-	install -D -m 644 systemd/sluicegate.modules-load.conf $(at)/lib/modules-load.d/sluicegate.conf
-	install -D -m 644 -t $(at)/lib/udev/rules.d systemd/60-sluicegate.rules
 	install -D -m 644 -t $(at)/share/doc/sluicegate docs/*.md
+	install -D -m 644 -t $(system_at)/systemd/system systemd/sluiced.service
+	sed -i '$(UNIT_PATHS)' $(system_at)/systemd/system/sluiced.service
+	install -D -m 644 systemd/sluicegate.sysusers.conf $(system_at)/sysusers.d/sluicegate.conf
+	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(system_at)/tmpfiles.d/sluicegate.conf
+	install -D -m 644 systemd/60-sluicegate.sysctl.conf $(system_at)/sysctl.d/60-sluicegate.conf
+	install -D -m 644 systemd/sluicegate.modules-load.conf $(system_at)/modules-load.d/sluicegate.conf
+	install -D -m 644 -t $(system_at)/udev/rules.d systemd/60-sluicegate.rules
 	[ -e $(DESTDIR)/etc/sluicegate/sluicegate.toml ] || \
 		install -D -m 644 -t $(DESTDIR)/etc/sluicegate systemd/sluicegate.toml
 
 uninstall:
-	rm -f $(addprefix $(at)/,$(INSTALLED))
+	rm -f $(addprefix $(at)/,$(INSTALLED)) $(addprefix $(system_at)/,$(INSTALLED_SYSTEM))
 	-rmdir $(at)/share/doc/sluicegate
 	@echo "$(DESTDIR)/etc/sluicegate and /var/lib/sluicegate are kept"
 

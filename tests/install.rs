@@ -57,26 +57,38 @@ fn install(prefix: &str) -> (tempfile::TempDir, [String; 2]) {
     (to, place)
 }
 
+/// Returns the folder of the prefix, and that of systemd's files. systemd and udev read
+/// `/usr/lib`, `/usr/local/lib` and `/etc`, whatever the prefix.
+fn folders(prefix: &str) -> (PathBuf, PathBuf) {
+    let system = if prefix == "/usr" { "usr/lib" } else { "usr/local/lib" };
+    (PathBuf::from(prefix.trim_start_matches('/')), PathBuf::from(system))
+}
+
 #[test]
 fn uninstall_removes_what_install_put_there_and_nothing_else() {
-    for prefix in ["/usr", "/usr/local"] {
+    for prefix in ["/usr", "/usr/local", "/opt/sg"] {
         let (folder, [destdir, prefix_is]) = install(prefix);
-        let below = |path: &str| PathBuf::from(prefix.trim_start_matches('/')).join(path);
+        let (below, system) = folders(prefix);
         let installed = files(folder.path());
         let config = PathBuf::from("etc/sluicegate/sluicegate.toml");
-        for path in [
-            below("bin/sluiced"),
-            below("bin/sluice"),
-            below("lib/systemd/system/sluiced.service"),
-            below("lib/sysusers.d/sluicegate.conf"),
-            below("lib/tmpfiles.d/sluicegate.conf"),
-            below("lib/udev/rules.d/60-sluicegate.rules"),
-            below("lib/sysctl.d/60-sluicegate.conf"),
-            below("lib/modules-load.d/sluicegate.conf"),
-            below("share/doc/sluicegate/operating.md"),
+        let expected = [
+            below.join("bin/sluiced"),
+            below.join("bin/sluice"),
+            below.join("share/doc/sluicegate/operating.md"),
+            system.join("systemd/system/sluiced.service"),
+            system.join("sysusers.d/sluicegate.conf"),
+            system.join("tmpfiles.d/sluicegate.conf"),
+            system.join("udev/rules.d/60-sluicegate.rules"),
+            system.join("sysctl.d/60-sluicegate.conf"),
+            system.join("modules-load.d/sluicegate.conf"),
             config.clone(),
-        ] {
-            assert!(installed.contains(&path), "{} is not installed", path.display());
+        ];
+        for path in &expected {
+            assert!(installed.contains(path), "{} is not installed", path.display());
+        }
+        let documents = below.join("share/doc/sluicegate");
+        for path in installed.iter().filter(|path| !path.starts_with(&documents)) {
+            assert!(expected.contains(path), "{} is installed too", path.display());
         }
         let others =
             ["var/lib/sluicegate/state.redb", "etc/systemd/system/sluiced.service.d/my.conf"];
@@ -88,19 +100,30 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
         make(&["uninstall", &destdir, &prefix_is]);
         let kept = others.iter().map(PathBuf::from).chain([config]).collect::<BTreeSet<_>>();
         assert_eq!(files(folder.path()), kept);
-        assert!(!folder.path().join(below("share/doc/sluicegate")).exists());
+        assert!(!folder.path().join(documents).exists());
     }
 }
 
 #[test]
-fn the_unit_starts_what_was_installed() {
-    for prefix in ["/usr", "/opt/sluicegate"] {
+fn the_unit_names_what_was_installed_and_no_other_file_below_the_prefix() {
+    for prefix in ["/usr", "/usr/local", "/opt/sg"] {
         let (folder, _) = install(prefix);
-        let unit = format!("{}/lib/systemd/system/sluiced.service", prefix.trim_start_matches('/'));
+        let unit = folders(prefix).1.join("systemd/system/sluiced.service");
         let unit = fs::read_to_string(folder.path().join(unit)).expect("the unit is there");
-        let start =
-            format!("ExecStart={prefix}/bin/sluiced --config /etc/sluicegate/sluicegate.toml");
-        assert!(unit.lines().any(|line| line == start), "{start} is not in:\n{unit}");
+        for line in [
+            format!("ExecStart={prefix}/bin/sluiced --config /etc/sluicegate/sluicegate.toml"),
+            format!("ExecReload={prefix}/bin/sluice reload"),
+            format!("Documentation=file:{prefix}/share/doc/sluicegate/operating.md"),
+        ] {
+            assert!(unit.lines().any(|seen| seen == line), "{line} is not in:\n{unit}");
+        }
+        // setpriv is a program of Debian's, wherever Sluicegate is.
+        assert!(unit.contains("ExecStartPre=-+/usr/bin/setpriv "), "{unit}");
+        let below = unit.split_whitespace().filter_map(|word| word.split_once("/opt/sg/"));
+        for (_, path) in below {
+            let installed = folder.path().join("opt/sg").join(path);
+            assert!(installed.exists(), "{path} is not installed:\n{unit}");
+        }
     }
 }
 
