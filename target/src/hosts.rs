@@ -1,5 +1,5 @@
 //! The lines of the log about hosts: one for each host that connects, leaves or is refused,
-//! whatever the number of its queues and of its tries.
+//! whatever the number of its queues and of its tries. Each line is written when its event happens.
 //!
 //! Time is an argument, and the lines are return values ([`Line`]).
 
@@ -10,8 +10,6 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::Refusal;
 
-/// The time without a further queue after which a host has connected all of its queues.
-const SETTLED: Duration = Duration::from_secs(1);
 /// The least time between two lines about the same refusal.
 const REFUSALS_APART: Duration = Duration::from_secs(60);
 /// The most refusals that have lines of their own at one time. All others share one line.
@@ -20,17 +18,17 @@ const REFUSALS_MAX: usize = 256;
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// A host has connected, and its queues have settled.
+    /// A host has connected its admin queue.
     Connected {
         /// The host.
         host: Host,
-        /// The number of I/O queues.
-        queues: u16,
     },
     /// A host has left.
     Left {
         /// The host.
         host: Host,
+        /// The number of I/O queues that the host has connected.
+        queues: u16,
         /// The reason.
         reason: String,
         /// The time since the host's admin queue was connected.
@@ -74,10 +72,8 @@ pub(crate) struct Host {
 struct Present {
     host: Host,
     since: Nanos,
+    /// The number of I/O queues that the host has connected.
     queues: u16,
-    /// The time at which the host's queues will have settled; `None` once they have settled and
-    /// were logged.
-    settles: Option<Nanos>,
 }
 
 /// The time at which a refusal was last logged, and the number of refusals since.
@@ -104,58 +100,30 @@ impl Logged {
 #[derive(Debug, Default)]
 pub(crate) struct HostLog {
     present: HashMap<u16, Present>,
-    /// The earliest time at which a host's queues settle; `None` where all have settled.
-    next: Option<Nanos>,
     refused: HashMap<(String, String, Refusal), Logged>,
     others: Option<Logged>,
 }
 
 impl HostLog {
-    /// Notes that a host's admin queue has been connected.
-    pub(crate) fn connected(&mut self, now: Nanos, host: Host) {
-        let settles = now + SETTLED;
-        let present = Present { since: now, queues: 0, settles: Some(settles), host };
-        self.present.insert(present.host.controller, present);
-        self.next = Some(self.next.map_or(settles, |next| next.min(settles)));
+    /// Notes that a host's admin queue has been connected. Returns the line.
+    pub(crate) fn connected(&mut self, now: Nanos, host: Host) -> Line {
+        let present = Present { host: host.clone(), since: now, queues: 0 };
+        self.present.insert(host.controller, present);
+        Line::Connected { host }
     }
 
-    /// Notes that an I/O queue of a controller has been connected.
-    pub(crate) fn queue_connected(&mut self, now: Nanos, controller: u16) {
-        if let Some(present) = self.present.get_mut(&controller)
-            && present.settles.is_some()
-        {
+    /// Counts an I/O queue of a controller that has been connected.
+    pub(crate) fn queue_connected(&mut self, controller: u16) {
+        if let Some(present) = self.present.get_mut(&controller) {
             present.queues = present.queues.saturating_add(1);
-            present.settles = Some(now + SETTLED);
         }
     }
 
-    /// Returns the hosts whose queues have settled by now.
-    pub(crate) fn settled(&mut self, now: Nanos) -> Vec<Line> {
-        if self.next.is_none_or(|next| now < next) {
-            return Vec::new();
-        }
-        let mut lines = Vec::new();
-        self.next = None;
-        for present in self.present.values_mut() {
-            match present.settles {
-                Some(at) if at <= now => {
-                    present.settles = None;
-                    lines.push(present.line());
-                }
-                Some(at) => self.next = Some(self.next.map_or(at, |next| next.min(at))),
-                None => {}
-            }
-        }
-        lines
-    }
-
-    /// Notes that a host's admin queue is gone. Returns the line about that, after the line about
-    /// the host's coming where that was not written yet.
-    pub(crate) fn left(&mut self, now: Nanos, controller: u16, reason: String) -> Vec<Line> {
-        let Some(present) = self.present.remove(&controller) else { return Vec::new() };
-        let came = present.settles.is_some().then(|| present.line());
-        let connected_for = now.since(present.since);
-        came.into_iter().chain([Line::Left { host: present.host, reason, connected_for }]).collect()
+    /// Notes that a host's admin queue is gone. Returns the line; `None` for a controller without a
+    /// line about its coming.
+    pub(crate) fn left(&mut self, now: Nanos, controller: u16, reason: String) -> Option<Line> {
+        let Present { host, since, queues } = self.present.remove(&controller)?;
+        Some(Line::Left { host, queues, reason, connected_for: now.since(since) })
     }
 
     /// Notes that a Connect was refused. Returns the line, unless the last one about the same
@@ -189,17 +157,11 @@ impl HostLog {
     }
 }
 
-impl Present {
-    fn line(&self) -> Line {
-        Line::Connected { host: self.host.clone(), queues: self.queues }
-    }
-}
-
 impl Line {
     /// Returns the address of the peer that caused the line; `None` for a line about several peers.
     pub(crate) fn peer(&self) -> Option<IpAddr> {
         match self {
-            Self::Connected { host, .. } | Self::Left { host, .. } => Some(host.address.ip()),
+            Self::Connected { host } | Self::Left { host, .. } => Some(host.address.ip()),
             Self::Refused { address, .. } => Some(address.ip()),
             Self::OthersRefused { .. } => None,
         }
@@ -208,23 +170,17 @@ impl Line {
     /// Writes the line to the log.
     pub(crate) fn log(&self) {
         match self {
-            Self::Connected { host: Host { host, subsystem, address, controller }, queues } => {
-                tracing::info!(
-                    host,
-                    subsystem,
-                    controller,
-                    queues,
-                    %address,
-                    "a host has connected"
-                );
+            Self::Connected { host: Host { host, subsystem, address, controller } } => {
+                tracing::info!(host, subsystem, controller, %address, "a host has connected");
             }
-            Self::Left { host: whose, reason, connected_for } => {
+            Self::Left { host: whose, queues, reason, connected_for } => {
                 let Host { host, subsystem, address, controller } = whose;
                 let connected_for = crate::config::format_duration(rounded(*connected_for));
                 tracing::info!(
                     host,
                     subsystem,
                     controller,
+                    queues,
                     %address,
                     reason,
                     connected_for,
@@ -327,25 +283,22 @@ mod tests {
     }
 
     #[test]
-    fn a_host_makes_one_line_when_its_queues_have_settled_and_one_when_it_leaves() {
+    fn a_host_makes_a_line_when_it_connects_and_one_when_it_leaves() {
         let mut log = HostLog::default();
-        log.connected(at(10), host(1));
-        for queue in 0..8 {
-            log.queue_connected(Nanos(at(10).0 + queue * SECOND / 2), 1);
-            assert_eq!(log.settled(Nanos(at(10).0 + queue * SECOND / 2)), []);
+        assert_eq!(log.connected(at(10), host(1)), Line::Connected { host: host(1) });
+        for _ in 0..8 {
+            log.queue_connected(1);
         }
-        // The eighth queue came at 13.5 s.
-        assert_eq!(log.settled(at(14)), []);
-        assert_eq!(log.settled(at(15)), [Line::Connected { host: host(1), queues: 8 }]);
-        log.queue_connected(at(16), 1);
-        assert_eq!(log.settled(at(60)), [], "a queue that comes later makes no line");
         let left = Line::Left {
             host: host(1),
+            queues: 8,
             reason: "gone".to_owned(),
             connected_for: Duration::from_secs(90),
         };
-        assert_eq!(log.left(at(100), 1, "gone".to_owned()), [left]);
-        assert_eq!(log.left(at(100), 1, "gone".to_owned()), []);
+        assert_eq!(log.left(at(100), 1, "gone".to_owned()), Some(left));
+        assert_eq!(log.left(at(100), 1, "gone".to_owned()), None);
+        log.queue_connected(1);
+        assert_eq!(log.left(at(100), 1, "gone".to_owned()), None, "a queue alone is no host");
     }
 
     #[test]
@@ -359,15 +312,6 @@ mod tests {
             let time = rounded(Duration::from_nanos(ns));
             assert_eq!(crate::config::format_duration(time), text);
         }
-    }
-
-    #[test]
-    fn a_host_that_leaves_at_once_makes_both_lines() {
-        let mut log = HostLog::default();
-        log.connected(at(10), host(3));
-        let lines = log.left(at(10), 3, "gone".to_owned());
-        assert!(matches!(lines[..], [Line::Connected { queues: 0, .. }, Line::Left { .. }]));
-        assert_eq!(log.settled(at(99)), []);
     }
 
     #[test]
@@ -418,7 +362,7 @@ mod tests {
 
         #[test]
         fn each_host_that_came_and_left_made_two_lines(
-            steps in prop::collection::vec((0u8..4, 0u16..4, 0u64..2_000_000_000), 0..200)
+            steps in prop::collection::vec((0u8..3, 0u16..4, 0u64..2_000_000_000), 0..200)
         ) {
             let mut log = HostLog::default();
             let mut now = Nanos(SECOND);
@@ -429,13 +373,12 @@ mod tests {
                 match what {
                     0 if here.insert(controller) => {
                         came += 1;
-                        log.connected(now, host(controller));
+                        lines.push(log.connected(now, host(controller)));
                     }
-                    1 => log.queue_connected(now, controller),
                     2 if here.remove(&controller) => {
                         lines.extend(log.left(now, controller, String::new()));
                     }
-                    _ => lines.extend(log.settled(now)),
+                    _ => log.queue_connected(controller),
                 }
             }
             for controller in here {

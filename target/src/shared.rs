@@ -191,7 +191,7 @@ impl Shared {
     }
 
     /// Runs the timers of the service, of reservations that wait, and of the log's lines about
-    /// hosts, until `over` holds: the body of the timer thread.
+    /// lines that were left out, until `over` holds: the body of the timer thread.
     pub fn run_timers(&self, over: impl Fn() -> bool) {
         /// The time between two looks for hosts that have been gone for a long time, old keys, and
         /// addresses of this machine that have changed.
@@ -218,7 +218,6 @@ impl Shared {
             // A reactor that stood still may not have read a Keep Alive yet.
             let read = now.min(self.oldest_turn() + LONGEST * 2);
             self.service.tick(&self.mailboxes, (now, read), LONGEST);
-            self.tell_of_hosts(HostLog::settled);
             self.tell_of_lines_left_out();
             std::thread::sleep(REST);
         }

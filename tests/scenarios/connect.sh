@@ -128,6 +128,6 @@ if target_can cli; then
     left() { [ "$(grep -c "a host has left" $log)" = "$(grep -c "a host has connected" $log)" ]; }
     eventually 5 left || fail "a line for each that comes and goes: $(grep "a host" $log)"
     contains "how it left" "$(grep "a host has left" $log | tail -1)" "it shut the controller down"
-    contains "its queues" "$(grep "a host has connected" $log | tail -1)" "queues=[1-9]"
+    contains "its queues" "$(grep "a host has left" $log | tail -1)" "queues=[1-9]"
 fi
 pass

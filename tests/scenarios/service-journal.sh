@@ -39,7 +39,7 @@ expect "the command" bash -c "$command"
 expect "connect" other
 
 step "lines are of the service, in order, without colours"
-# The last line is that of the host above: it may come a second after the host has connected.
+# The last line is that of the host above.
 eventually_says "a host has connected" SLUICEGATE_HOST=$OTHER_NQN
 same "lines of the daemon" "$(journal SYSLOG_IDENTIFIER=sluiced | wc -l)" "$(journal _PID="$(main_pid)" | wc -l)"
 lacks "journal" "$(journal)" $'\e'

@@ -227,8 +227,8 @@ impl Uring {
         }
     }
 
-    /// Registers a queue of a controller, with a line for the host's admin queue when its I/O
-    /// queues have come; discovery controllers come and go by the minute and make none.
+    /// Registers a queue of a controller, with a line for the host's admin queue; discovery
+    /// controllers come and go by the minute and make none.
     fn connected(
         &self,
         key: Key,
@@ -255,17 +255,17 @@ impl Uring {
             peer = %link.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
             controller, queue = qid, "a queue is connected"
         );
-        self.shared.tell_of_hosts(|hosts, now| {
-            match kind {
-                QueueKind::Admin => {
-                    let (host, subsystem) = (shared.host_nqn.clone(), shared.subsystem_nqn.clone());
-                    let address = link.peer;
-                    hosts.connected(now, Host { host, subsystem, address, controller });
-                }
-                QueueKind::Io => hosts.queue_connected(now, controller),
-                QueueKind::Discovery => {}
+        self.shared.tell_of_hosts(|hosts, now| match kind {
+            QueueKind::Admin => {
+                let (host, subsystem) = (shared.host_nqn.clone(), shared.subsystem_nqn.clone());
+                let address = link.peer;
+                Some(hosts.connected(now, Host { host, subsystem, address, controller }))
             }
-            None
+            QueueKind::Io => {
+                hosts.queue_connected(controller);
+                None
+            }
+            QueueKind::Discovery => None,
         });
         let local = link.local.filter(|_| !matches!(kind, QueueKind::Io));
         if let Some(address) = local {
