@@ -5,10 +5,10 @@
 //! among each other: the watching thread looks again soon, and a value that is one look old does no
 //! harm.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
 
-use units::PerClass;
+use units::{Class, PerClass};
 
 use crate::Rate;
 
@@ -19,6 +19,8 @@ pub struct Pacing {
     pub out: PerClass<Traffic>,
     /// Data that the host sends, written by the thread that receives it.
     pub into: PerClass<Traffic>,
+    /// The number of the connection's class.
+    class: AtomicUsize,
     /// Whether the kernel has not taken all that was handed to it.
     sending: AtomicBool,
     /// Whether answers are limited.
@@ -122,6 +124,7 @@ impl Default for Pacing {
         Self {
             out: PerClass::default(),
             into: PerClass::default(),
+            class: AtomicUsize::new(Class::default().number()),
             sending: AtomicBool::default(),
             held: AtomicBool::default(),
             ahead: AtomicU64::new(UNLIMITED),
@@ -135,6 +138,17 @@ impl Default for Pacing {
 }
 
 impl Pacing {
+    /// Returns the class of the connection: that of commands that name none.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        Class::ALL.get(self.class.load(Relaxed)).copied().unwrap_or_default()
+    }
+
+    /// Publishes the class of the connection.
+    pub fn set_class(&self, class: Class) {
+        self.class.store(class.number(), Relaxed);
+    }
+
     /// Tells whether the kernel has not taken all that was handed to it.
     #[must_use]
     #[inline]
@@ -257,11 +271,16 @@ mod tests {
     fn each_side_reads_what_the_other_said() {
         let pacing = Pacing::default();
         assert_eq!((pacing.is_sending(), pacing.is_held()), (false, false));
+        assert_eq!(pacing.class(), Class::Low);
         pacing.set_sending(true);
         assert_eq!((pacing.is_sending(), pacing.is_held()), (true, false));
         pacing.set_held(true);
         pacing.set_sending(false);
         assert_eq!((pacing.is_sending(), pacing.is_held()), (false, true));
+        for class in Class::ALL {
+            pacing.set_class(class);
+            assert_eq!(pacing.class(), class);
+        }
         pacing.out.high.publish(5, 7);
         assert_eq!(pacing.out.high.read(), (5, 7));
         assert_eq!(pacing.into.high.read(), (0, 0));

@@ -370,7 +370,6 @@ impl<D: Driver> Connection<D> {
                 let of = (self.origin, qid);
                 let fabrics = (admin.for_io_queue(), connected.authentication);
                 let mut io_queue = IoQueue::new(io, &shared, table, completion, of, fabrics);
-                io_queue.dscp.set(io, queue.key);
                 io_queue.join_network(io, queue.key);
                 self.stage = Stage::Io(io_queue);
             }

@@ -650,13 +650,13 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Sets the DSCP of some connections' answers by the present settings.
+    /// Sets the class of some connections, and the DSCP of their answers, by the present settings.
     fn set_dscps(&mut self, from: usize) {
         let until = from.saturating_add(DSCPS);
         for connection in self.connections.some_mut(from, DSCPS) {
             let key = connection.key();
             if let Some((io_queue, _)) = connection.io_queue() {
-                io_queue.dscp.set(&mut self.io, key);
+                io_queue.set_class(&mut self.io, key);
             }
         }
         self.next_dscp = (until < self.connections.len()).then_some(until);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arbitration::Class;
-use arbitration::classify::{Classifier, PolicyClass};
+use arbitration::classify::Classifier;
 use fabric::controller::ControllerShared;
 
 use crate::context::Context;
@@ -23,13 +23,12 @@ struct Dscp {
 }
 
 impl Dscp {
-    /// Returns the DSCP of a connection's answers. `class` is the class by policies.
-    fn of<P: Policies>(policies: &P, origin: &Origin, class: PolicyClass) -> Self {
-        let connection = policies.connection_class(origin);
-        let class = Classifier::new(&connection, class).inherited();
+    /// Returns the DSCP of the answers of a connection of a class. `is_named` says whether the
+    /// connection itself names a class.
+    fn of(policies: &impl Policies, class: Class, is_named: bool) -> Self {
         // Low is the class of every host that says nothing: Low stays unmarked unless it was asked
         // for.
-        if class == Class::Low && connection.named().is_none() {
+        if class == Class::Low && !is_named {
             return Self { dscp: 0, priority: 0 };
         }
         let dscp = policies.dscp(class);
@@ -52,16 +51,19 @@ impl AnswerDscp {
         Self { controller, origin, set: None }
     }
 
-    /// Sets the DSCP by the present settings, if that has changed.
-    pub(crate) fn set<D: Driver>(&mut self, io: &mut Context<D>, key: Key) {
+    /// Sets the DSCP by the present settings, if that has changed. Returns the connection's class.
+    pub(crate) fn set<D: Driver>(&mut self, io: &mut Context<D>, key: Key) -> Class {
         let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
-        let class = io.driver.resolve(&io.policies, &self.origin, host, subsystem, None).class;
-        let class = class.at_most(self.controller.max_class());
-        let dscp = Dscp::of(&*io.policies, &self.origin, class);
+        let policy = io.driver.resolve(&io.policies, &self.origin, host, subsystem, None).class;
+        let policy = policy.at_most(self.controller.max_class());
+        let connection = io.policies.connection_class(&self.origin);
+        let class = Classifier::new(&connection, policy).inherited();
+        let dscp = Dscp::of(&*io.policies, class, connection.named().is_some());
         let before = self.set.map_or(0, |dscp| dscp.dscp);
         if before != dscp.dscp && io.driver.set_dscp(key, dscp.dscp, dscp.priority) {
             self.set = Some(dscp);
         }
+        class
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct IoQueue<D: Driver> {
     capsules: CapsuleMemory,
     completion: Completion,
     pub(crate) network: Network<Buffer<D>>,
-    pub(crate) dscp: AnswerDscp,
+    dscp: AnswerDscp,
 }
 
 impl<D: Driver> IoQueue<D> {
@@ -70,9 +70,17 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Makes the queue known to the thread that watches the network.
+    /// Makes the queue known to the thread that watches the network, and sets the DSCP of its answers.
     pub(crate) fn join_network(&mut self, io: &mut Context<D>, key: Key) {
-        self.network.join(io.now, |pacing| io.driver.join_network(key, pacing));
+        let class = self.dscp.set(io, key);
+        self.network.join(io.now, class, |pacing| io.driver.join_network(key, pacing));
+    }
+
+    /// Sets the connection's class by the present settings, for the DSCP of its answers and for the
+    /// thread that watches the network.
+    pub(crate) fn set_class(&mut self, io: &mut Context<D>, key: Key) {
+        let class = self.dscp.set(io, key);
+        self.network.set_class(class);
     }
 
     /// Takes a new table of namespaces and the host's present rights, if they have changed: something
@@ -80,7 +88,7 @@ impl<D: Driver> IoQueue<D> {
     #[inline]
     pub(crate) fn refresh(&mut self, io: &mut Context<D>, key: Key) {
         if self.arrival.refresh(io) {
-            self.dscp.set(io, key);
+            self.set_class(io, key);
         }
     }
 

@@ -25,12 +25,25 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         Self { traffic: None }
     }
 
-    /// Has the network's stage look after the connection: `join` makes it known there, and returns
-    /// false where that failed.
-    pub(crate) fn join(&mut self, now: Nanos, join: impl FnOnce(&Arc<Pacing>) -> bool) {
+    /// Has the network's stage look after a connection of a class: `join` makes it known there, and
+    /// returns false where that failed.
+    pub(crate) fn join(
+        &mut self,
+        now: Nanos,
+        class: Class,
+        join: impl FnOnce(&Arc<Pacing>) -> bool,
+    ) {
         let pacing = Arc::<Pacing>::default();
+        pacing.set_class(class);
         if self.traffic.is_none() && join(&pacing) {
             self.traffic = Some(Box::new(Traffic::new(pacing, now)));
+        }
+    }
+
+    /// Tells the poller the connection's class.
+    pub(crate) fn set_class(&self, class: Class) {
+        if let Some(traffic) = &self.traffic {
+            traffic.pacing.set_class(class);
         }
     }
 

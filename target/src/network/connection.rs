@@ -1,6 +1,6 @@
 //! The state of a paced connection, as the control socket shows it.
 
-use arbitration::{Class, PerClass};
+use arbitration::PerClass;
 use qtcp::Rate;
 use qtcp::class_split::ClassFlow;
 use qtcp::poller::{Direction, Links, PacedConnection, Watched as _};
@@ -15,14 +15,12 @@ pub(super) fn shown(
     links: &Links,
 ) -> ConnectionNetwork {
     let (out, into) = (connection.flows(Direction::Out), connection.flows(Direction::Into));
-    let class =
-        Class::ALL.into_iter().find(|&class| out[class].id.is_some() || into[class].id.is_some());
-    let rtt = connection.of.pacing().rtt();
+    let pacing = connection.of.pacing();
     ConnectionNetwork {
         link: links.name(connection.link).unwrap_or(DEFAULT_LINK).to_owned(),
-        class: class.unwrap_or_default().name().to_owned(),
+        class: pacing.class().name().to_owned(),
         base: connection.of.path.base().to_owned(),
-        rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
+        rtt_us: u64::try_from(pacing.rtt().as_micros()).unwrap_or(u64::MAX),
         out: state(out, connection.limit(Direction::Out)),
         into: state(into, connection.limit(Direction::Into)),
     }

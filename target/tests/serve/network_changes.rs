@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use arbitration::PerClass;
+use arbitration::{Class, PerClass};
 use fabric::nvme::opcode;
 use sluiced::config::{Endpoint, Goal, LinkConfig, Network, QosConfig, Session};
 use sluiced::engine::{ConnectionNetwork, Engine};
@@ -44,6 +44,27 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     runtime.set_network(&network).unwrap();
     eventually("a state again", || is_on(&runtime, "default"));
     assert!(runtime.set_listener_link("127.0.0.1:1".parse().unwrap(), None).is_err());
+    end(&runtime);
+}
+
+#[test]
+fn e6_a_connection_has_its_listeners_class_before_any_command() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let set = |class| runtime.set_listener_class(Endpoint::tcp(address), class).unwrap();
+    set(Some(Class::Urgent));
+    let (_admin, id) = Queue::controller(address);
+    let (_queue, _) = Queue::connect(address, 1, id);
+    let mut first = None;
+    eventually("a state of the network", || {
+        first = of_queue(&runtime);
+        first.is_some()
+    });
+    assert_eq!(first.unwrap().class, "urgent");
+    let is = |class: &str| of_queue(&runtime).is_some_and(|network| network.class == class);
+    set(Some(Class::High));
+    eventually("another class", || is("high"));
+    set(None);
+    eventually("the class of those that name none", || is("low"));
     end(&runtime);
 }
 

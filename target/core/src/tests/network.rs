@@ -231,6 +231,16 @@ fn packets_carry_the_dscp_of_their_connections_class() {
 }
 
 #[test]
+fn a_connection_has_its_class_before_its_first_command() {
+    let mut rig = rig();
+    assert_eq!(rig.paced[0].class(), Class::Low);
+    rig.change_rules(|rules| rules.class = Some(Class::Urgent));
+    rig.connect(2);
+    let classes: Vec<Class> = rig.paced.iter().map(|pacing| pacing.class()).collect();
+    assert_eq!(classes, [Class::Urgent; 2], "by a change of settings, and from the start");
+}
+
+#[test]
 fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
     let mut rig = rig();
     let pacing = Arc::clone(&rig.paced[0]);
