@@ -38,7 +38,7 @@ sed -i "s|^nqn = \"$T1\"|&\nrequire_authentication = true|" $CONFIG
 reload
 quickly "a host without a secret" nvme connect -t $TRANSPORT -a $TARGET_IP -s 4420 -n $T1 -q $OTHER_NQN -I $OTHER_ID
 contains "the log" "$(cat /run/sluiced-1.log)" "authentication is required.*sluice host key set $OTHER_NQN"
-contains "the hosts" "$(sluice host list)" "$HOST_NQN .*secret"
+contains "the hosts" "$(sluice --wide host list)" "$HOST_NQN .*secret"
 
 step "discovery requires authentication where its listener does"
 expect "listener add" sluice listener add $TARGET_IP:4421 --transport $TRANSPORT --discovery-only --require-authentication

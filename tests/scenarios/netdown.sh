@@ -68,7 +68,7 @@ takes_disk() {
         contains "sluice namespace $change" "$out" "namespace 1 of $T1 is in use by host $HOST_NQN: it $1"
         contains "sluice namespace $change" "$out" "--force"
     done
-    contains "sluice host list" "$(sluice host list)" "$HOST_NQN +$HOST_IP"
+    contains "sluice host list" "$(sluice --wide host list)" "$HOST_NQN +$HOST_IP"
     same "sluicegate_hosts_lost" "$(metric sluicegate_hosts_lost)" 1
 }
 

@@ -38,11 +38,12 @@ pub(super) fn names(names: Option<&[String]>, all: &str) -> String {
     }
 }
 
-/// Writes a time with its unit and three digits: "51.2 us".
+/// Writes a time with its unit and three digits: "51.2 us"; `-` for none. The percentiles of
+/// commands that did not wait are 1 ns: the end of a histogram's first bucket.
 pub(super) fn time(ns: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
     match UNITS.iter().find(|(_, unit)| ns >= *unit) {
-        None if ns == 0 => "-".into(),
+        None if ns <= 1 => "-".into(),
         None => format!("{ns} ns"),
         Some((name, unit)) => {
             let value = ns as f64 / *unit as f64;

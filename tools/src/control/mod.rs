@@ -21,6 +21,8 @@ mod requests;
 mod settings;
 mod statistics_view;
 pub(crate) mod table;
+#[cfg(test)]
+mod tables_tests;
 mod view;
 mod words;
 
@@ -95,7 +97,7 @@ fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> 
         print(&format!("{result:#}\n"));
         return Ok(code);
     }
-    let room = if options.wide { None } else { table::terminal_width() };
+    let room = table::Room::of_output(options.wide);
     print(&view::text(request, &result, room)?);
     if result.get("durable") == Some(&Value::Bool(false)) && request.method.changes() {
         let note = "note: the change ends with the daemon; \

@@ -21,7 +21,7 @@ pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {
         ("ERRORS", Right),
         ("STATE", Left),
     ])
-    .least(&["UUID", "BLOCK", "HOSTS", "BACKEND", "MODE"]);
+    .least(&["UUID", "BLOCK", "HOSTS", "BACKEND", "MODE", "ERRORS"]);
     for NamespaceRow { subsystem, namespace: row, live } in namespaces {
         table.row_of(
             *live,
@@ -111,7 +111,7 @@ mod tests {
                            "block_size": 0, "backend": ""})
             ),
         ]));
-        let seen = lines(&list(&answer, None));
+        let seen = lines(&list(&answer, Room::Unlimited));
         assert_eq!(seen[1], "nqn.2026-01.io.x:a 1 file /d 1 GiB 4096 ro u all 0 ready");
         assert_eq!(seen[2], "nqn.2026-01.io.x:a 2 file /d 1 GiB 4096 ro u all 7 errors");
         assert_eq!(seen[3], "nqn.2026-01.io.x:a 3 - /d - - ro u all 0 unavailable");
@@ -123,13 +123,13 @@ mod tests {
                 "nqn.2026-01.io.x:a/3 is unavailable: no such file",
             ]
         );
-        assert_eq!(lines(&retried(&answer, None)), seen);
+        assert_eq!(lines(&retried(&answer, Room::Unlimited)), seen);
     }
 
     #[test]
     fn a_daemon_without_states_has_ready_namespaces() {
-        let seen = lines(&list(&rows(json!([row(1, &json!({}))])), None));
+        let seen = lines(&list(&rows(json!([row(1, &json!({}))])), Room::Unlimited));
         assert!(seen.len() == 2 && seen[1].ends_with("0 ready"), "{seen:?}");
-        assert!(retried(&[], None).contains("available"));
+        assert!(retried(&[], Room::Unlimited).contains("available"));
     }
 }

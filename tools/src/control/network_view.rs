@@ -5,7 +5,7 @@ use sluice_schema::answer::{ConnectionNetwork, FlowState, LinkRow, Network};
 use sluice_schema::params::Settings;
 
 use super::cells::{or_dash, rest, setting};
-use super::table::Align::{Left, Right};
+use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, rate};
 
 /// The classes, the most urgent first.
@@ -104,7 +104,7 @@ fn classes(links: &[LinkRow], room: Room) -> String {
         ("LINK", Left),
         ("DIRECTION", Left),
         ("CLASS", Left),
-        ("AIM", Left),
+        ("AIM", Align::Value),
         ("FLOWS", Right),
         ("TARGET", Right),
         ("RATE", Right),
@@ -149,7 +149,7 @@ fn rate_or_dash(bits: Option<f64>) -> String {
 }
 
 /// The columns of a connection that are about the network.
-pub(super) const CONNECTION: [(&str, super::table::Align); 6] = [
+pub(super) const CONNECTION: [(&str, Align); 6] = [
     ("LINK", Left),
     ("CLASS", Left),
     ("BASE", Left),
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     fn text(method: Method, answer: &Value) -> String {
-        view::text(&Request { method, params: json!({}) }, answer, None).unwrap()
+        view::text(&Request { method, params: json!({}) }, answer, Room::Unlimited).unwrap()
     }
 
     fn words(line: &str) -> String {

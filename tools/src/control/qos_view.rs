@@ -7,7 +7,7 @@ use sluice_schema::answer::{ClassTraffic, DeviceRow, Policy, Qos, Session, Traff
 use sluice_schema::params::Settings;
 
 use super::cells::{or_dash, plain, rest, setting, time};
-use super::table::Align::{Left, Right};
+use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, size};
 
 /// Writes the answer to `qos.show`.
@@ -85,7 +85,7 @@ fn sums(traffic: &Traffic) -> (u64, u64) {
 }
 
 /// The columns of a row with traffic.
-const TRAFFIC: [(&str, super::table::Align); 6] = [
+const TRAFFIC: [(&str, Align); 6] = [
     ("WAITING", Right),
     ("REFUSED", Right),
     ("OPERATIONS", Right),
@@ -103,10 +103,10 @@ const LEAST: [&str; 10] = [
     "WAIT P99",
     "OPERATIONS",
     "DEVICE P99",
+    "REFUSED",
     "BYTES/S LIMIT",
     "RESERVED",
     "IOPS LIMIT",
-    "REFUSED",
 ];
 
 fn traffic(traffic: &Traffic) -> Vec<String> {
@@ -160,7 +160,7 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
         ("PAYLOAD", Right),
         ("IOPS LIMIT", Right),
         ("BYTES/S LIMIT", Right),
-        ("RESERVED", Left),
+        ("RESERVED", Align::Value),
         ("KEPT", Right),
     ];
     heading.extend(TRAFFIC);
@@ -237,7 +237,7 @@ fn policies(list: &[Settings], room: Room) -> String {
         ("URGENT IOPS", Right),
         ("SESSION", Left),
     ])
-    .least(&["URGENT IOPS", "AT MOST"]);
+    .least(&["URGENT IOPS", "AT MOST", "FROM", "NSID", "SESSION"]);
     for row in list {
         let cell = |key: &str, none: &str| match setting(row, key) {
             text if text.is_empty() => none.to_owned(),
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     fn text(method: Method, answer: &Value) -> String {
-        view::text(&Request { method, params: json!({}) }, answer, None).unwrap()
+        view::text(&Request { method, params: json!({}) }, answer, Room::Unlimited).unwrap()
     }
 
     fn traffic_of(mut row: Value) -> Value {

@@ -120,7 +120,7 @@ fn clients(regions: &[RegionRow], room: Room) -> String {
         ("MISSED", Right),
         ("GRANT", Right),
     ])
-    .least(&["GRANT", "ADDRESS", "IN ALL", "RIGHTS", "LIMIT"]);
+    .least(&["GRANT", "ADDRESS", "IN ALL", "RIGHTS", "LIMIT", "CONNECTED"]);
     for region in regions {
         for row in &region.clients {
             table.row(vec![
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_capacity_the_regions_and_their_clients_are_shown() {
-        let seen = text(&answer(), None);
+        let seen = text(&answer(), Room::Unlimited);
         assert!(seen.starts_with("Clients connect to 10.0.0.1:4430.\n"), "{seen}");
         for line in [
             "capacity 1575000 I/Os per second, 100000 reserved, 1570000 for one client (configured: \
@@ -213,13 +213,13 @@ mod tests {
         let mut closed = answer();
         (closed["open"], closed["reason"]) = (json!(false), json!("no such RDMA device"));
         closed["deviation"] = json!(null);
-        let seen = text(&closed, None);
+        let seen = text(&closed, Room::Unlimited);
         assert!(seen.contains("(configured: 1570000, deviation 1 %)"), "{seen}");
         let said = "Clients cannot connect to 10.0.0.1:4430: no such RDMA device.\n";
         assert!(seen.starts_with(said), "{seen}");
         let none = json!({"address": null, "period": "1 s", "regions": [], "open": false,
                           "reason": "nothing is configured"});
-        let seen = text(&none, None);
+        let seen = text(&none, Room::Unlimited);
         assert!(seen.starts_with("Regions are not served: there is no `address`"), "{seen}");
         assert!(seen.contains("There are no regions.") && !seen.contains("capacity"), "{seen}");
         assert!(seen.contains("No client has a grant."), "{seen}");
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn clients_fit_into_a_terminal() {
-        let seen = text(&answer(), Some(80));
+        let seen = text(&answer(), Room::Terminal(80));
         for line in seen.lines().skip(4).filter(|line| line.starts_with("log")) {
             assert!(line.chars().count() <= 80, "{seen}");
         }

@@ -10,16 +10,30 @@ use super::table::{Room, Table, size};
 const MEASURED: [(&str, Align); 12] = [
     ("READS", Right),
     ("READ", Right),
-    ("MEAN", Right),
-    ("P99", Right),
+    ("READ MEAN", Right),
+    ("READ P99", Right),
     ("WRITES", Right),
     ("WRITTEN", Right),
-    ("MEAN", Right),
-    ("P99", Right),
+    ("WRITE MEAN", Right),
+    ("WRITE P99", Right),
     ("OTHER", Right),
     ("ERRORS", Right),
     ("WAIT P99", Right),
     ("DEVICE P99", Right),
+];
+
+/// The columns that are left out where there is no room, the first one first.
+const LEAST: [&str; 10] = [
+    "OTHER",
+    "READ MEAN",
+    "WRITE MEAN",
+    "READ",
+    "WRITTEN",
+    "DEVICE P99",
+    "WAIT P99",
+    "ERRORS",
+    "WRITE P99",
+    "READ P99",
 ];
 
 /// Writes the answer to `statistics`: one table each for namespaces, hosts, workloads and
@@ -53,8 +67,7 @@ fn table<'a>(
     rows: impl Iterator<Item = (Vec<String>, &'a Io)>,
 ) -> Table {
     let heading: Vec<_> = names.iter().copied().chain(MEASURED).collect();
-    let mut table =
-        Table::new(&heading).least(&["OTHER", "MEAN", "READ", "WRITTEN", "DEVICE P99", "WAIT P99"]);
+    let mut table = Table::new(&heading).least(&LEAST);
     for (name, io) in rows {
         table.row([name, measured(io)].concat());
     }
@@ -105,7 +118,7 @@ mod tests {
                            "nsid": 2, "class": "high", "io": io}],
             "queues": [{"connection": {"id": 7, "peer": "h:1"}, "io": io}],
         });
-        let seen = text(&answer, None);
+        let seen = text(&answer, Room::Unlimited);
         let lines: Vec<String> = seen
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -119,10 +132,11 @@ mod tests {
         ] {
             assert!(lines.contains(&format!("{name} {done}")), "{name}:\n{seen}");
         }
-        for line in text(&answer, Some(80)).lines().filter(|line| !line.starts_with('(')) {
+        for line in text(&answer, Room::Terminal(80)).lines().filter(|line| !line.starts_with('('))
+        {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        let none = text(&json!({}), None);
+        let none = text(&json!({}), Room::Unlimited);
         assert!(none.contains("There are no namespaces.") && none.contains("no queues"), "{none}");
     }
 }

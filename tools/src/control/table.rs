@@ -2,15 +2,34 @@
 
 use std::collections::BTreeSet;
 
-/// The most characters of a line; `None` means no limit.
-pub(crate) type Room = Option<usize>;
-
-/// Returns the width of the terminal that standard output goes to; `None` where that is a pipe or a
-/// file.
-pub(super) fn terminal_width() -> Room {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+/// The room for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// As much as the table takes.
+    Unlimited,
+    /// The width of a terminal, in characters.
+    Terminal(usize),
+    /// A pipe or a file: [`PIPE`] characters, where names are not too long for that. Names stay as
+    /// they are, for those who search or copy them.
+    Pipe,
 }
+
+impl Room {
+    /// Returns the room of standard output; with `wide` there is no limit.
+    pub(crate) fn of_output(wide: bool) -> Self {
+        if wide {
+            return Self::Unlimited;
+        }
+        let size = rustix::termios::tcgetwinsize(std::io::stdout());
+        match size.map_or(0, |size| usize::from(size.ws_col)) {
+            0 => Self::Pipe,
+            columns => Self::Terminal(columns),
+        }
+    }
+}
+
+/// The width of a table in a pipe or a file.
+const PIPE: usize = 120;
 
 /// The number of characters between columns.
 const GAP: usize = 2;
@@ -18,13 +37,19 @@ const GAP: usize = 2;
 const SHORT: usize = 20;
 /// The least length to which names are shortened.
 const SHORTEST: usize = 10;
+/// The least length to which values are shortened: their numbers stay.
+const SHORTEST_VALUE: usize = 28;
+
+/// Cells that say nothing where all cells of their column say the same.
+const DEFAULTS: [&str; 5] = ["", "-", "any", "all", "any address"];
 
 /// The line below a table with marked rows.
 const LEGEND: &str = "* differs from the configuration file: sluice config diff\n";
 
 /// Rows of cells under a heading.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
+    /// The names of the columns, all of them different.
     heading: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
     /// The indices of the rows that are marked as different from the configuration file.
@@ -33,27 +58,47 @@ pub(super) struct Table {
     least: &'static [&'static str],
 }
 
-/// The side of its column on which a cell is.
+/// The side of its column on which a cell is, and the part of it that stays where there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
-    /// Text, which is shortened where there is no room.
+pub(crate) enum Align {
+    /// Names, which are shortened.
     Left,
-    /// Numbers.
+    /// Text that begins with a number, or is short, which is shortened at its end and keeps its
+    /// number.
+    Value,
+    /// Numbers, which are never shortened.
     Right,
 }
 
+impl Align {
+    /// Returns the least length to which cells are shortened, with that of `names`; `None`: they are
+    /// not shortened.
+    pub(crate) fn shortest(self, names: Option<usize>) -> Option<usize> {
+        match self {
+            Self::Left => names,
+            Self::Value => Some(SHORTEST_VALUE),
+            Self::Right => None,
+        }
+    }
+}
+
 impl Table {
-    pub(super) fn new(heading: &[(&'static str, Align)]) -> Self {
+    pub(crate) fn new(heading: &[(&'static str, Align)]) -> Self {
+        let is_repeated = |(at, name): (usize, &str)| {
+            heading.iter().skip(at + 1).any(|(other, _)| *other == name)
+        };
+        let mut names = heading.iter().map(|(name, _)| *name).enumerate();
+        debug_assert!(!names.any(is_repeated), "two columns have one name: {heading:?}");
         Self { heading: heading.to_vec(), rows: Vec::new(), live: BTreeSet::new(), least: &[] }
     }
 
     /// Names the columns that can be left out where there is no room, the least important first.
-    pub(super) fn least(mut self, least: &'static [&'static str]) -> Self {
+    pub(crate) fn least(mut self, least: &'static [&'static str]) -> Self {
         self.least = least;
         self
     }
 
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
@@ -67,7 +112,7 @@ impl Table {
 
     /// Returns the table as text, with a column and a line below for marked rows if there are any.
     /// The rest is as of [`Table::plain`].
-    pub(super) fn text(&self, empty: &str, room: Room) -> String {
+    pub(crate) fn text(&self, empty: &str, room: Room) -> String {
         if self.live.is_empty() {
             return self.plain(empty, room);
         }
@@ -83,7 +128,8 @@ impl Table {
     }
 
     /// Returns the table as text, or `empty` where it has no rows. Where there is not room for all,
-    /// names are shortened in the middle, then columns are left out, which a last line lists.
+    /// names are shortened in the middle, then columns are left out, which a last line lists: first
+    /// those whose cells say nothing.
     fn plain(&self, empty: &str, room: Room) -> String {
         if self.rows.is_empty() {
             return format!("{empty}\n");
@@ -109,12 +155,18 @@ impl Table {
         mut widths: Vec<(usize, usize)>,
         room: Room,
     ) -> (Vec<(usize, usize)>, Vec<&'static str>) {
-        let Some(room) = room else { return (widths, Vec::new()) };
+        let (room, short, shortest) = match room {
+            Room::Unlimited => return (widths, Vec::new()),
+            Room::Terminal(columns) => (columns, Some(SHORT), Some(SHORTEST)),
+            Room::Pipe => (PIPE, None, None),
+        };
         let whole = widths.clone();
-        let mut left_out = Vec::new();
-        let mut least = self.least.iter();
+        let mut left_out: Vec<&'static str> = Vec::new();
+        let (empty, rest): (Vec<&&'static str>, Vec<_>) =
+            self.least.iter().partition(|name| self.says_nothing(name));
+        let mut least = empty.into_iter().chain(rest);
         loop {
-            self.shorten(&mut widths, room, SHORT);
+            self.shorten(&mut widths, room, short);
             if total(&widths) <= room {
                 return (widths, left_out);
             }
@@ -129,20 +181,32 @@ impl Table {
                 |column| self.heading.get(column).is_none_or(|(t, _)| left_out.contains(t));
             widths = whole.iter().filter(|(column, _)| !hidden(*column)).copied().collect();
         }
-        self.shorten(&mut widths, room, SHORTEST);
+        self.shorten(&mut widths, room, shortest);
         (widths, left_out)
     }
 
-    /// Makes the widest names narrower until all columns fit or none is longer than `shortest`.
-    fn shorten(&self, widths: &mut [(usize, usize)], room: usize, shortest: usize) {
-        let is_name = |column: usize| {
-            self.heading.get(column).is_some_and(|(_, align)| *align == Align::Left)
+    /// Says whether all cells of a column have the same value, which stands for nothing.
+    fn says_nothing(&self, name: &str) -> bool {
+        let column = self.heading.iter().position(|(title, _)| *title == name);
+        column.is_some_and(|column| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+            let first = cells.next().map_or("", String::as_str);
+            DEFAULTS.contains(&first) && cells.all(|cell| cell == first)
+        })
+    }
+
+    /// Makes the widest cells narrower until all columns fit or none can be shortened: names to no
+    /// less than `shortest`, and not at all without it.
+    fn shorten(&self, widths: &mut [(usize, usize)], room: usize, shortest: Option<usize>) {
+        let is_wide = |column: usize, width: usize| {
+            let least = self.heading.get(column).and_then(|(_, align)| align.shortest(shortest));
+            least.is_some_and(|least| width > least)
         };
         for _ in room..total(widths) {
-            let names = widths.iter_mut().filter(|(column, _)| is_name(*column));
-            match names.map(|(_, width)| width).max_by_key(|width| **width) {
-                Some(width) if *width > shortest => *width -= 1,
-                _ => return,
+            let wide = widths.iter_mut().filter(|(column, width)| is_wide(*column, *width));
+            match wide.map(|(_, width)| width).max_by_key(|width| **width) {
+                Some(width) => *width -= 1,
+                None => return,
             }
         }
     }
@@ -152,9 +216,10 @@ impl Table {
             .iter()
             .filter_map(|(column, width)| {
                 let (_, align) = self.heading.get(*column)?;
-                let cell = middle_cut(row.get(*column)?, *width);
+                let cell = row.get(*column)?;
                 Some(match align {
-                    Align::Left => format!("{cell:<width$}"),
+                    Align::Left => format!("{:<width$}", middle_cut(cell, *width)),
+                    Align::Value => format!("{:<width$}", end_cut(cell, *width)),
                     Align::Right => format!("{cell:>width$}"),
                 })
             })
@@ -178,6 +243,15 @@ fn middle_cut(text: &str, width: usize) -> String {
     let head = kept / 3;
     let tail = text.chars().skip(length - (kept - head));
     text.chars().take(head).chain(std::iter::once('…')).chain(tail).take(width).collect()
+}
+
+/// Cuts `text` to at most `width` characters, of which the last one is a mark.
+pub(crate) fn end_cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(width.saturating_sub(1));
+    kept.chain(std::iter::once('…')).take(width).collect()
 }
 
 /// Returns a size with its unit and at most two decimals: "4 GiB", "1.46 TiB".
@@ -230,19 +304,22 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         let mut table = Table::new(&[("NAME", Align::Left), ("SIZE", Align::Right)]);
-        assert_eq!(table.text("nothing here", None), "nothing here\n");
+        assert_eq!(table.text("nothing here", Room::Unlimited), "nothing here\n");
         table.row(vec!["ä".into(), "1".into()]);
         table.row(vec!["longer".into(), "12345".into()]);
-        assert_eq!(table.text("", None), "NAME     SIZE\nä           1\nlonger  12345\n");
+        assert_eq!(
+            table.text("", Room::Unlimited),
+            "NAME     SIZE\nä           1\nlonger  12345\n"
+        );
     }
 
     #[test]
     fn rows_that_differ_from_the_file_are_marked_and_the_mark_is_explained() {
         let mut table = Table::new(&[("NAME", Align::Left)]);
         table.row_of(false, vec!["a".into()]);
-        assert_eq!(table.text("", None), "NAME\na\n");
+        assert_eq!(table.text("", Room::Unlimited), "NAME\na\n");
         table.row_of(true, vec!["b".into()]);
-        assert_eq!(table.text("", None), format!("NAME  LIVE\na\nb     *\n{LEGEND}"));
+        assert_eq!(table.text("", Room::Unlimited), format!("NAME  LIVE\na\nb     *\n{LEGEND}"));
     }
 
     /// Makes a table of two names and a number in each row, of which UUID is the least important.
@@ -258,7 +335,7 @@ mod tests {
 
     #[test]
     fn names_are_shortened_in_the_middle_where_there_is_no_room() {
-        let text = names().text("", Some(70));
+        let text = names().text("", Room::Terminal(70));
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert_eq!(widest, Some(70), "{text}");
         assert!(text.contains("nqn.2026-0…xample:storage:disk1  "), "{text}");
@@ -268,22 +345,67 @@ mod tests {
 
     #[test]
     fn the_least_important_columns_are_left_out_and_named() {
-        let text = names().text("", Some(45));
+        let text = names().text("", Room::Terminal(45));
         assert!(text.ends_with("(not shown: UUID; --wide shows all)\n"), "{text}");
         assert!(
             text.contains("nqn.2026-01.com.example:storage:disk1     7"),
             "as long as can be: {text}"
         );
-        let text = names().text("", Some(18));
+        let text = names().text("", Room::Terminal(18));
         assert_eq!(text.lines().nth(1), Some("nqn…ge:disk1     7"), "{text}");
-        let all = names().text("", None);
+        let all = names().text("", Room::Unlimited);
         assert!(all.contains("00a0c91e6bf6") && !all.contains('…'), "{all}");
+    }
+
+    #[test]
+    fn names_are_whole_in_a_pipe_and_columns_are_left_out() {
+        let heading = [("NQN", Align::Left), ("UUID", Align::Left), ("SIZE", Align::Right)];
+        let mut table = Table::new(&heading).least(&["UUID", "SIZE"]);
+        let nqn = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+        table.row(vec![nqn.into(), nqn.into(), "7".into()]);
+        let text = table.text("", Room::Pipe);
+        let named = "(not shown: UUID; --wide shows all)\n";
+        assert_eq!(text, format!("{:<68}  SIZE\n{nqn}     7\n{named}", "NQN"));
+        assert!(table.text("", Room::Unlimited).lines().all(|line| line.chars().count() > 120));
+    }
+
+    #[test]
+    fn columns_that_say_nothing_are_left_out_first() {
+        let heading = [("A", Align::Left), ("B", Align::Left), ("C", Align::Right)];
+        let mut table = Table::new(&heading).least(&["A", "B", "C"]);
+        for number in 1..=2 {
+            table.row(vec!["a name".into(), "any".into(), number.to_string()]);
+        }
+        let text = table.text("", Room::Terminal(9));
+        assert!(text.starts_with("A       C\na name  1\n"), "{text}");
+    }
+
+    #[test]
+    fn a_value_keeps_its_number() {
+        let heading = [("NAME", Align::Left), ("RESERVED", Align::Value)];
+        let mut table = Table::new(&heading);
+        let terms = "20000 operations every 1s in commands of 4 KiB, each within 2ms";
+        table.row(vec!["a-name-of-some-length".into(), terms.into()]);
+        for room in [Room::Terminal(10), Room::Terminal(38)] {
+            let text = table.text("", room);
+            assert!(text.ends_with("  20000 operations every 1s i…\n"), "{text}");
+        }
+        let text = table.text("", Room::Unlimited);
+        assert!(text.contains(terms), "{text}");
+        assert_eq!((end_cut("abc", 0), end_cut("abc", 2)), (String::new(), "a…".into()));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "two columns have one name")]
+    fn two_columns_of_one_name_are_refused() {
+        Table::new(&[("P99", Align::Right), ("NAME", Align::Left), ("P99", Align::Right)]);
     }
 
     #[test]
     fn no_width_is_too_small() {
         for width in 0..100 {
-            assert!(names().text("", Some(width)).lines().count() >= 3);
+            assert!(names().text("", Room::Terminal(width)).lines().count() >= 3);
         }
         assert_eq!(middle_cut("abcdef", 0), "");
         assert_eq!(middle_cut("abcdef", 1), "…");

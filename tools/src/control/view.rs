@@ -9,7 +9,7 @@ use sluice_schema::{Call, Method, RDMA_BEFORE, Verb, call};
 
 use super::cells::{count, names, or_dash, setting};
 use super::request::Request;
-use super::table::Align::{Left, Right};
+use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, duration, size};
 use super::{config_view, namespace_view, network_view, qos_view, region_view, statistics_view};
 use crate::failure::{FAILED, Failure};
@@ -235,7 +235,7 @@ fn reload(reloaded: &Reloaded, only_checked: bool) -> String {
 }
 
 /// The columns of connections that a narrow terminal does without, the first one first.
-const LEAST_OF_CONNECTION: [&str; 12] = [
+const LEAST_OF_CONNECTION: [&str; 14] = [
     "DIGESTS",
     "REACTOR",
     "BASE",
@@ -245,9 +245,11 @@ const LEAST_OF_CONNECTION: [&str; 12] = [
     "LIMIT OUT",
     "TLS",
     "PROVED",
-    "CLASS",
     "RTT",
     "CTRL",
+    "IN FLIGHT",
+    "PEER",
+    "CLASS",
 ];
 
 fn connections(connections: &[Connection], room: Room) -> String {
@@ -309,7 +311,7 @@ fn subsystems(subsystems: &[Subsystem], room: Room) -> String {
         ("MODEL", Left),
         ("NAMESPACES", Right),
         ("CAPACITY", Right),
-        ("HOSTS", Left),
+        ("HOSTS", Align::Value),
     ])
     .least(&["MODEL", "SERIAL"]);
     for row in subsystems {
@@ -343,7 +345,7 @@ fn listeners(listeners: &[Listener], room: Room) -> String {
         ("CLASS", Left),
         ("LINK", Left),
     ])
-    .least(&["TRANSPORT", "LINK"]);
+    .least(&["LINK", "ADVERTISED AS", "TRANSPORT"]);
     for row in listeners {
         let serves = match row.discovery_only {
             true => "discovery".into(),
@@ -380,8 +382,9 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
         ("HOST", Left),
         ("FROM", Left),
         ("AUTHENTICATION", Left),
-        ("MAY", Left),
-    ]);
+        ("MAY", Align::Value),
+    ])
+    .least(&["MAY", "FROM", "AUTHENTICATION"]);
     for row in subsystems {
         let any = String::from("any address");
         if row.allow_any_host {
@@ -407,7 +410,7 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
         ("LOST FOR", Right),
         ("COUNTS FOR", Right),
     ];
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).least(&["LISTENER", "FROM"]);
     for row in subsystems {
         for lost in &row.lost {
             table.row(vec![
@@ -505,7 +508,7 @@ mod tests {
 
     /// Returns an answer as text, as wide as it becomes.
     fn text(method: Method, answer: &Value) -> String {
-        super::text(&Request { method, params: json!({}) }, answer, None).unwrap()
+        super::text(&Request { method, params: json!({}) }, answer, Room::Unlimited).unwrap()
     }
 
     fn healthy() -> Value {
@@ -554,7 +557,8 @@ mod tests {
                             "warnings": ["h1 loses disk 2"]});
         let seen = |check| {
             let params = if check { json!({ "check": true }) } else { json!({}) };
-            super::text(&Request { method: Method::Reload, params }, &answer, None).unwrap()
+            let request = Request { method: Method::Reload, params };
+            super::text(&request, &answer, Room::Unlimited).unwrap()
         };
         let rest = "\n  subsystem q is added\nNeeds a restart to take effect:\n  `cores`\n\
                     Note:\n  h1 loses disk 2\n";
@@ -576,7 +580,7 @@ mod tests {
                          "network": network});
         let request = Request { method: Method::Connections, params: json!({}) };
         for width in [80, 120, 160] {
-            let seen = super::text(&request, &json!([row]), Some(width)).unwrap();
+            let seen = super::text(&request, &json!([row]), Room::Terminal(width)).unwrap();
             for line in seen.lines().take(2) {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }

@@ -13,6 +13,7 @@ use super::model::{HISTORY, Pane};
 use super::plain::heading;
 use super::state::State;
 use super::table::{Cell, Row, Table};
+use crate::control::table::{Align, end_cut};
 
 /// The characters between columns.
 const GAP: usize = 2;
@@ -40,7 +41,7 @@ All figures but KEPT are of the last interval.
 WAITING: commands in the target that wait for their turn.
 LATENCY: mean time from a command's arrival to its answer; WAIT, DEVICE: the
 parts of it before the device and in it.
-p99 beside each: the time that 99 % of the commands did not exceed.
+P99 of each: the time that 99 % of the commands did not exceed; - for none.
 COMMANDS, PAYLOAD: credits in use, and all credits.
 IN DEVICE: commands that the device holds, and may hold (the window).
 KEPT: periods in which a reservation was kept, of those with demand.
@@ -168,7 +169,7 @@ fn table_lines(
             Some(_) => theme.title().add_modifier(Modifier::UNDERLINED),
             None => theme.title(),
         };
-        let text = pad(column.title, *width, column.right);
+        let text = pad(column.title, *width, column.align);
         Some([Span::styled(text, style), Span::raw(" ".repeat(GAP))])
     });
     let mut lines = vec![Line::from(heading.flatten().collect::<Vec<_>>())];
@@ -189,8 +190,8 @@ fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) 
                 Span::styled(sparkline(history, *width), theme.colour(Color::Green))
             }
             cell => {
-                let right = table.columns.get(*index).is_some_and(|column| column.right);
-                Span::styled(pad(cell.text(), *width, right), base)
+                let align = table.columns.get(*index).map_or(Align::Left, |column| column.align);
+                Span::styled(pad(cell.text(), *width, align), base)
             }
         };
         Some([span, Span::raw(" ".repeat(GAP))])
@@ -236,30 +237,35 @@ fn total(columns: &[(usize, usize)]) -> usize {
     columns.iter().map(|(_, width)| width + GAP).sum()
 }
 
-/// Makes the widest names narrower until all columns fit or none is longer than `shortest`.
+/// Makes the widest cells narrower until all columns fit or none can be cut: names to no less than
+/// `shortest`, values so that their numbers stay.
 fn cut(table: &Table, columns: &mut [(usize, usize)], room: usize, shortest: usize) {
-    let is_name = |column: usize| table.columns.get(column).is_some_and(|column| !column.right);
+    let is_wide = |column: usize, width: usize| {
+        let least = table.columns.get(column).and_then(|of| of.align.shortest(Some(shortest)));
+        least.is_some_and(|least| width > least)
+    };
     for _ in room..total(columns) {
-        let names = columns.iter_mut().filter(|(column, _)| is_name(*column));
-        match names.map(|(_, width)| width).max_by_key(|width| **width) {
-            Some(width) if *width > shortest => *width -= 1,
-            _ => return,
+        let wide = columns.iter_mut().filter(|(column, width)| is_wide(*column, *width));
+        match wide.map(|(_, width)| width).max_by_key(|width| **width) {
+            Some(width) => *width -= 1,
+            None => return,
         }
     }
 }
 
 /// Fits `text` into exactly `width` characters. Of names that are too long the end is kept, where
-/// names differ.
-fn pad(text: &str, width: usize, right: bool) -> String {
+/// names differ; of values the beginning, where their numbers are.
+fn pad(text: &str, width: usize, align: Align) -> String {
     let length = text.chars().count();
-    match length > width {
-        true if right => text.chars().take(width).collect(),
-        true => {
+    match (length > width, align) {
+        (true, Align::Left) => {
             let skip = length - width.saturating_sub(1);
             "…".chars().chain(text.chars().skip(skip)).take(width).collect()
         }
-        false if right => format!("{text:>width$}"),
-        false => format!("{text:<width$}"),
+        (true, Align::Value) => end_cut(text, width),
+        (true, Align::Right) => text.chars().take(width).collect(),
+        (false, Align::Right) => format!("{text:>width$}"),
+        (false, _) => format!("{text:<width$}"),
     }
 }
 

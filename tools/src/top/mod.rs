@@ -30,6 +30,7 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::control::table::Room;
 use crate::control::{self, Options};
 use interval::interval;
 use plain::Form;
@@ -79,7 +80,8 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let times = (args.interval, options.timeout);
     match args.prints(control::on_terminal() && !dumb && !options.json) {
         Some(count) => {
-            let form = if options.json { Form::Json } else { Form::Text };
+            let room = Room::of_output(options.wide);
+            let form = if options.json { Form::Json } else { Form::Text(room) };
             plain::run(&socket, times, count, &args.filter, form)
         }
         None => terminal::run(socket, times, &args.filter, !plain),

@@ -11,7 +11,7 @@ use crate::control::table::size;
 const NO_LIMIT: u64 = u32::MAX as u64;
 
 /// The last columns of tables of commands, before the history.
-const MEASURED: [&str; 6] = ["LATENCY", "p99", "WAIT", "p99", "DEVICE", "p99"];
+const MEASURED: [&str; 6] = ["LATENCY", "LATENCY P99", "WAIT", "WAIT P99", "DEVICE", "DEVICE P99"];
 
 /// The last columns of links and connections, before the history.
 const FLOWING: [&str; 7] = ["RATE", "TARGET", "LIMIT", "ALPHA", "Q", "MARKS/s", "PACKETS/s"];
@@ -75,14 +75,14 @@ fn sessions(model: &Model, sample: &Sample) -> Table {
         "<SESSION",
         "<IN",
         "IOPS",
-        "LIMIT",
+        "IOPS LIMIT",
         "MB/s",
-        "LIMIT",
+        "MB/s LIMIT",
         "WAITING",
         "REFUSED/s",
         "COMMANDS",
         "PAYLOAD",
-        "<RESERVED",
+        "=RESERVED",
         "KEPT",
     ]);
     Table::new(&head, rows.collect())

@@ -11,15 +11,46 @@ use super::model::{Model, Pane};
 use super::panes;
 use super::sample::Sample;
 use super::state::default_sort;
-use super::table::{Cell, Table};
+use super::table::Table;
 use crate::bench::show_count;
-use crate::control::table::duration;
+use crate::control::table::{Room, Table as Lines, duration};
+
+/// The columns that are left out where there is no room, the first one first.
+const LEAST: [&str; 27] = [
+    "PACKETS/s",
+    "ALPHA",
+    "Q",
+    "BASE",
+    "MARKS/s",
+    "TARGET",
+    "DEVICE",
+    "LATENCY P99",
+    "PAYLOAD",
+    "IN",
+    "WAIT",
+    "DEVICE P99",
+    "COMMANDS",
+    "READ",
+    "WRITE",
+    "REFUSED/s",
+    "LATENCY",
+    "ERRORS/s",
+    "MB/s LIMIT",
+    "RTT",
+    "LIMIT",
+    "WAIT P99",
+    "MB/s",
+    "KEPT",
+    "IOPS LIMIT",
+    "RESERVED",
+    "WAITING",
+];
 
 /// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Tables.
-    Text,
+    /// Tables, in this room.
+    Text(Room),
     /// One object in a line for each interval.
     Json,
 }
@@ -45,7 +76,7 @@ pub(super) fn run(
         printed += 1;
         let gap = if printed > 1 { "\n" } else { "" };
         let text = match form {
-            Form::Text => format!("{gap}{}", text(&model, filter)),
+            Form::Text(room) => format!("{gap}{}", text(&model, filter, room)),
             Form::Json => format!("{}\n", json::object(&model, filter)),
         };
         match std::io::stdout().write_all(text.as_bytes()) {
@@ -57,7 +88,7 @@ pub(super) fn run(
 }
 
 /// Writes all tables, the busiest rows first.
-pub(super) fn text(model: &Model, filter: &str) -> String {
+pub(super) fn text(model: &Model, filter: &str, room: Room) -> String {
     let mut text = format!("{}\n", heading(model));
     for pane in Pane::ALL {
         let mut table = panes::table(model, pane);
@@ -66,7 +97,7 @@ pub(super) fn text(model: &Model, filter: &str) -> String {
         }
         table.sort(default_sort(pane));
         if !table.rows.is_empty() {
-            let _ = write!(text, "\n{}\n{}", pane.title(), lines(&table));
+            let _ = write!(text, "\n{}\n{}", pane.title(), lines(&table, room));
         }
     }
     text
@@ -96,25 +127,13 @@ pub(super) fn heading(model: &Model) -> String {
 }
 
 /// Writes a table's lines, aligned, without the history.
-fn lines(table: &Table) -> String {
-    let widths = table.widths();
-    let mut text = String::new();
-    let last = widths.len().saturating_sub(1);
-    let mut line = |cells: &[&str]| {
-        let columns = cells.iter().zip(&table.columns).zip(&widths).take(last);
-        let mut row = String::new();
-        for ((cell, column), width) in columns {
-            let _ = match column.right {
-                true => write!(row, "{cell:>width$}  "),
-                false => write!(row, "{cell:<width$}  "),
-            };
-        }
-        text += row.trim_end();
-        text.push('\n');
-    };
-    line(&table.columns.iter().map(|column| column.title).collect::<Vec<_>>());
+fn lines(table: &Table, room: Room) -> String {
+    let last = table.columns.len().saturating_sub(1);
+    let shown = table.columns.iter().take(last);
+    let heading: Vec<_> = shown.map(|column| (column.title, column.align)).collect();
+    let mut lines = Lines::new(&heading).least(&LEAST);
     for row in &table.rows {
-        line(&row.cells.iter().map(Cell::text).collect::<Vec<_>>());
+        lines.row(row.cells.iter().take(last).map(|cell| cell.text().to_owned()).collect());
     }
-    text
+    lines.text("", room)
 }

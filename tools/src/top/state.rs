@@ -8,7 +8,7 @@ use super::interval::INTERVALS;
 use super::model::{Model, PANES, Pane};
 use super::panes;
 use super::poll::Update;
-use super::table::{Sort, Table};
+use super::table::{Column, Sort, Table};
 
 /// The time that a notice stays.
 const NOTICE: Duration = Duration::from_secs(10);
@@ -131,7 +131,7 @@ impl State {
         let Some(widths) = self.widths.get_mut(place(pane)) else { return now };
         widths.resize(now.len(), 0);
         for ((width, now), column) in widths.iter_mut().zip(now).zip(&table.columns) {
-            *width = now.max(if column.right { (*width).max(NUMBER) } else { 0 });
+            *width = now.max(if column.is_numbers() { (*width).max(NUMBER) } else { 0 });
         }
         widths.clone()
     }
@@ -243,7 +243,7 @@ impl State {
             (Some((column, _)), false) => column.checked_sub(1),
         };
         let column = column.filter(|column| *column < count);
-        let text_first = |at: usize| table.columns.get(at).is_some_and(|column| column.right);
+        let text_first = |at: usize| table.columns.get(at).is_some_and(Column::is_numbers);
         if let Some(sort) = self.sorts.get_mut(place(self.pane)) {
             *sort = column.map(|column| (column, text_first(column)));
         }

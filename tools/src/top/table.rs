@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use crate::bench::{show_count, show_latency};
-use crate::control::table::rate;
+use crate::control::table::{Align, rate};
 
 /// A cell of a table.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(super) enum Cell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) title: &'static str,
-    pub(super) right: bool,
+    pub(super) align: Align,
 }
 
 /// A row of a table.
@@ -111,12 +111,24 @@ impl Cell {
     }
 }
 
+impl Column {
+    /// Says whether the column holds numbers.
+    pub(super) fn is_numbers(&self) -> bool {
+        self.align == Align::Right
+    }
+}
+
 impl Table {
-    /// Makes a table; names of columns that hold text begin with `<`.
+    /// Makes a table. Titles of columns with names begin with `<`, those of columns with values
+    /// ([`Align::Value`]) with `=`.
     pub(super) fn new(titles: &[&'static str], rows: Vec<Row>) -> Self {
-        let column = |title: &&'static str| match title.strip_prefix('<') {
-            Some(title) => Column { title, right: false },
-            None => Column { title, right: true },
+        let column = |title: &&'static str| {
+            let (name, value) = (title.strip_prefix('<'), title.strip_prefix('='));
+            match (name, value) {
+                (Some(title), _) => Column { title, align: Align::Left },
+                (_, Some(title)) => Column { title, align: Align::Value },
+                _ => Column { title, align: Align::Right },
+            }
         };
         Self { columns: titles.iter().map(column).collect(), rows }
     }

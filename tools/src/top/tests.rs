@@ -20,6 +20,7 @@ use super::model::{HISTORY, Model, Pane};
 use super::sample::{Answers, Sample};
 use super::state::{Action, State};
 use super::{Args, plain};
+use crate::control::table::Room;
 
 fn io(operations: u64, queue_sum: Option<u64>) -> Value {
     let latency = json!({ "mean": 50_000, "p50": 1, "p90": 2, "p99": 90_000, "p999": 4 });
@@ -384,10 +385,10 @@ fn a_network_that_is_off_is_told_of() {
     let mut answers = answers(1, 1, 1);
     let mut model = Model::default();
     model.take(*sample(Instant::now(), &answers));
-    assert!(!plain::text(&model, "").contains("network classes are off"));
+    assert!(!plain::text(&model, "", Room::Unlimited).contains("network classes are off"));
     answers.network = Some(json!({ "enabled": false, "links": [] }));
     model.take(*sample(Instant::now(), &answers));
-    let text = plain::text(&model, "");
+    let text = plain::text(&model, "", Room::Unlimited);
     assert!(text.contains("network classes are off") && !text.contains("Links"), "{text}");
 }
 
@@ -491,14 +492,32 @@ fn text_is_printed_once_for_daemons_with_and_without_stages() {
         let mut model = Model::default();
         model.take(Sample::take(&mut client).unwrap());
         model.take(Sample::take(&mut client).unwrap());
-        let text = plain::text(&model, "");
+        let text = plain::text(&model, "", Room::Unlimited);
         assert!(text.contains("sluiced 0.1.0, up 1 h 0 min") && text.contains("nqn.x:disk/1"));
         assert_eq!(text.contains("tenant1"), knows_qos, "{text}");
         assert_eq!(text.contains("no quality of service"), !knows_qos, "{text}");
         assert_eq!(text.contains("Links\nLINK"), knows_qos, "{text}");
         assert!(text.contains("Connections\nHOST") && text.contains("dctcp"), "{text}");
-        assert!(!plain::text(&model, "tenant0").contains("tenant1"));
+        assert!(!plain::text(&model, "tenant0", Room::Unlimited).contains("tenant1"));
     }
+}
+
+#[test]
+fn text_fits_120_columns_and_no_two_columns_have_one_name() {
+    let state = state(3);
+    for pane in Pane::ALL {
+        let table = state.table(pane);
+        let mut titles: Vec<_> = table.columns.iter().map(|column| column.title).collect();
+        titles.sort_unstable();
+        titles.dedup();
+        assert_eq!(titles.len(), table.columns.len(), "{pane:?}: {titles:?}");
+    }
+    let text = plain::text(&state.model, "", Room::Pipe);
+    let mut lines = text.lines().skip(1).filter(|line| !line.starts_with("(not shown: "));
+    assert!(lines.all(|line| line.chars().count() <= 120), "{text}");
+    assert!(text.contains("  5000 commands / 1 s  "), "{text}");
+    let narrow = plain::text(&state.model, "", Room::Terminal(60));
+    assert!(narrow.contains("--wide shows all"), "{narrow}");
 }
 
 #[test]

@@ -201,6 +201,11 @@ fn tables_fit_into_the_terminal_unless_they_are_to_be_whole() {
     };
     assert!(lines("connections") <= 80);
     assert!(lines("connections --wide") > 120);
-    let piped = daemon.sluice("connections").output().unwrap();
-    assert!(String::from_utf8(piped.stdout).unwrap().contains(host));
+    let piped =
+        |line: &str| String::from_utf8(daemon.sluice(line).output().unwrap().stdout).unwrap();
+    let narrow = piped("connections");
+    assert!(narrow.contains(host) && narrow.contains("--wide shows all"), "{narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 120), "{narrow}");
+    let whole = piped("connections --wide");
+    assert!(whole.contains("header, data") && !whole.contains("not shown"), "{whole}");
 }
