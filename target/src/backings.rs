@@ -1,7 +1,7 @@
 //! The files and devices behind namespaces and regions: the claims on them, their state when they were open
 //! last, and the identities of their data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
@@ -67,7 +67,10 @@ impl Backings {
     ) -> Result<Opened, EngineError> {
         let known = self.uuid(nqn, nsid, namespace, occasion)?;
         // A namespace with another UUID is another disk, of which nothing was seen.
-        let seen = self.seen.get(nqn, nsid).filter(|seen| Some(seen.uuid) == known);
+        let seen = known.and_then(|uuid| {
+            let seen = self.seen.get(nqn, nsid).filter(|seen| seen.uuid == uuid);
+            seen.or_else(|| self.identities.seen(nqn, nsid, uuid))
+        });
         let signature = match occasion {
             _ if namespace.force => OnSignature::Ignore,
             // The device may have been served before, and its content may be the hosts'.
@@ -79,14 +82,19 @@ impl Backings {
             Opening { claims: &self.claims, namespace: &name, seen: seen.as_ref(), signature };
         let backend = backend::open(&namespace.backend, namespace.read_only, &opening)?;
         let description = backend.description();
-        let uuid = match (known, &description.path) {
+        let origin = backend.origin();
+        let is_other = |uuid: &Uuid| {
+            let origin = origin.as_deref();
+            namespace.uuid.is_none() && self.identities.is_other_data(nqn, nsid, *uuid, origin)
+        };
+        let uuid = match (known.filter(|uuid| !is_other(uuid)), &description.path) {
             (Some(uuid), _) => uuid,
-            (None, None) => self.random_uuid(nqn, nsid, occasion)?,
             // Without a state file, what the data itself tells is the same after a restart.
-            (None, Some(path)) => {
-                let origin = backend.origin().unwrap_or_else(|| path.display().to_string());
+            (None, Some(path)) if !self.identities.durable() => {
+                let origin = origin.unwrap_or_else(|| path.display().to_string());
                 uuid_of_data(nqn, nsid, &origin)
             }
+            (None, _) => self.random_uuid(nqn, nsid, occasion)?,
         };
         if let Some(path) = &description.path {
             let now = Seen {
@@ -132,9 +140,17 @@ impl Backings {
         uuid.map_err(|error| EngineError::System(format!("no random UUID can be made: {error}")))
     }
 
-    /// Notes the UUID of a namespace that hosts are shown. [`Backings::keep`] stores it.
-    pub(crate) fn identify(&self, nqn: &str, nsid: u32, namespace: &Namespace, uuid: Uuid) {
-        self.identities.set_uuid(nqn, nsid, &data(namespace), uuid);
+    /// Notes the UUID of a namespace that hosts are shown, and the origin of its data (`None` where it
+    /// is not known). [`Backings::keep`] stores both.
+    pub(crate) fn identify(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        namespace: &Namespace,
+        uuid: Uuid,
+        origin: Option<String>,
+    ) {
+        self.identities.set_uuid(nqn, nsid, &data(namespace), uuid, origin);
     }
 
     /// Returns the identities, which [`Backings::keep`] stores.
@@ -222,6 +238,9 @@ impl Backings {
     /// Forgets namespaces that were removed: a new one in the same place counts as never seen.
     pub(crate) fn forget(&self, gone: impl Fn(&Place) -> bool) {
         self.pending().retain(|(place, _)| !gone(place));
+        for (place, seen) in self.seen.matching(|place| !is_region(place) && gone(place)) {
+            self.identities.note_removed(place, seen);
+        }
         if let Err(error) = self.seen.forget(gone) {
             tracing::warn!(
                 %error,
@@ -232,14 +251,28 @@ impl Backings {
 
     /// Forgets all namespaces and subsystems that are not in a configuration.
     pub(crate) fn forget_others(&self, config: &Config) {
+        let known = data_by_place(config);
+        self.forget(|place| !is_region(place) && !known.contains_key(place));
         self.identities.forget_others(config);
         self.keep_or_warn();
-        let places = config.subsystems.iter().flat_map(|subsystem| {
-            let nsids = subsystem.namespaces.iter().filter_map(|namespace| namespace.nsid);
-            nsids.map(|nsid| (subsystem.nqn.clone(), nsid))
-        });
-        let known: BTreeSet<Place> = places.collect();
-        self.forget(|place| !is_region(place) && !known.contains(place));
+    }
+
+    /// Forgets the identities of removed namespaces and subsystems that a revert to `file` does not
+    /// bring back: `file` does not have them, or `running` does.
+    pub(crate) fn forget_removed(&self, file: &Config, running: &Config) {
+        let (wanted, present) = (data_by_place(file), data_by_place(running));
+        let has = |all: &BTreeMap<Place, String>, place: &Place, data: &str| {
+            all.get(place).is_some_and(|other| other == data)
+        };
+        let nqns = |config: &Config| -> BTreeSet<String> {
+            config.subsystems.iter().map(|subsystem| subsystem.nqn.clone()).collect()
+        };
+        let (in_file, runs) = (nqns(file), nqns(running));
+        self.identities.forget_removed(
+            |place, data| has(&wanted, place, data) && !has(&present, place, data),
+            |nqn| in_file.contains(nqn) && !runs.contains(nqn),
+        );
+        self.keep_or_warn();
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, Vec<(Place, Seen)>> {
@@ -254,6 +287,15 @@ fn data(namespace: &Namespace) -> String {
         Some(path) => format!("{} {}", backend.kind(), path.display()),
         None => backend.kind().to_owned(),
     }
+}
+
+/// Describes the files and devices of all namespaces of a configuration.
+fn data_by_place(config: &Config) -> BTreeMap<Place, String> {
+    let places = config.subsystems.iter().flat_map(|subsystem| {
+        let all = subsystem.namespaces.iter();
+        all.map(|namespace| ((subsystem.nqn.clone(), namespace.id()), data(namespace)))
+    });
+    places.collect()
 }
 
 /// Returns the place under which the state of a region is kept: no namespace has NSID 0.

@@ -40,10 +40,19 @@ pub trait Engine: Send + Sync {
     /// change that it is part of is complete, since one that fails is undone.
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError>;
     /// Forgets the identity of a namespace that was removed for good, or with `None` those of a whole
-    /// subsystem: what comes in its place is another disk.
-    fn forget_identity(&self, nqn: &str, nsid: Option<u32>);
-    /// Forgets the identities of all that a configuration does not have.
+    /// subsystem: what comes in its place is another disk. With `keep`, a revert brings the identity
+    /// back.
+    fn forget_identity(&self, nqn: &str, nsid: Option<u32>, keep: bool);
+    /// Forgets the identities of all that a configuration does not have, except for reverts. Ends a
+    /// revert.
     fn forget_other_identities(&self, config: &Config);
+    /// Begins a revert of live changes: until [`Engine::forget_other_identities`], namespaces and
+    /// subsystems that are added have the identities that they had when they were removed, where their
+    /// data is the same.
+    fn restore_identities(&self);
+    /// Forgets the identities of removed objects that a revert to `file` does not bring back: `file` does
+    /// not have them, or `running` does.
+    fn forget_removed_identities(&self, file: &Config, running: &Config);
     /// Returns the NSIDs of namespaces of a subsystem that were removed for good.
     fn removed_nsids(&self, nqn: &str) -> BTreeSet<u32>;
     /// Sets a namespace's size in bytes; `None` stands for the size that its file or device has

@@ -98,7 +98,8 @@ impl Control {
         };
         let object = ObjectId::Subsystem(nqn.clone());
         self.change(&mut live, &object, remove, |engine| engine.remove_subsystem(&nqn))?;
-        self.engine().forget_identity(&nqn, None);
+        let keep = live.file().subsystems.iter().any(|known| known.nqn == nqn);
+        self.engine().forget_identity(&nqn, None, keep);
         Ok(self.done(SubsystemName { nqn }))
     }
 
@@ -149,7 +150,10 @@ impl Control {
         };
         let object = ObjectId::Namespace(nqn.clone(), nsid);
         self.change(&mut live, &object, remove, |engine| engine.remove_namespace(&nqn, nsid))?;
-        self.engine().forget_identity(&nqn, Some(nsid));
+        let of_file = live.file().subsystems.iter().find(|known| known.nqn == nqn);
+        let mut of_file = of_file.into_iter().flat_map(|known| &known.namespaces);
+        let keep = of_file.any(|known| known.nsid == Some(nsid));
+        self.engine().forget_identity(&nqn, Some(nsid), keep);
         Ok(self.done(NamespaceName { subsystem: nqn, nsid }))
     }
 

@@ -70,11 +70,14 @@ impl Control {
         })?;
         let mut live = self.live();
         let before = unproved::find(live.current(), &self.engine().host_keys());
-        let (objects, changes) = match name {
-            Some(name) => self.revert_one(&mut live, &name, force)?,
-            None => self.revert_all(&mut live, force)?,
+        // Namespaces that come back are the disks that hosts know.
+        self.engine().restore_identities();
+        let done = match name {
+            Some(name) => self.revert_one(&mut live, &name, force),
+            None => self.revert_all(&mut live, force),
         };
-        self.engine().forget_other_identities(live.current());
+        self.settle_identities(&live);
+        let (objects, changes) = done?;
         let after = unproved::find(live.current(), &self.engine().host_keys());
         let warnings = unproved::lines(after.difference(&before));
         for warning in &warnings {

@@ -115,6 +115,21 @@ fn a_live_change_is_taken_back_alone_or_with_all_others() {
 }
 
 #[test]
+fn identities_of_objects_of_the_file_are_kept_for_a_revert() {
+    let rig = Rig::new();
+    rig.change();
+    let added = json!({"subsystem": NQN, "nsid": 7, "backend": "null", "size": "8 KiB"});
+    rig.call("namespace.add", added).unwrap();
+    rig.call("namespace.remove", json!({"subsystem": NQN, "nsid": 7})).unwrap();
+    rig.call("subsystem.remove", json!({"nqn": NQN})).unwrap();
+    assert_eq!(*rig.engine.kept.lock().unwrap(), [true, false, true]);
+    rig.call("config.revert", json!({})).unwrap();
+    rig.call("config.revert", json!({"object": "qos"})).unwrap_err();
+    assert_eq!(rig.engine.reverts.load(Ordering::Relaxed), 2);
+    assert!(!rig.engine.is_reverting.load(Ordering::Relaxed), "a revert that fails ends too");
+}
+
+#[test]
 fn the_name_of_a_subsystem_stands_for_its_parts() {
     let rig = Rig::new();
     rig.change();

@@ -88,6 +88,7 @@ impl Control {
     /// again; `None` stands for the embedded configuration.
     #[must_use]
     pub fn of_file(engine: Arc<dyn Engine>, live: Live, file: Option<PathBuf>) -> Arc<Self> {
+        engine.forget_removed_identities(live.file(), live.current());
         let engine = EngineHandle(engine);
         Arc::new(Self {
             metrics: Metrics::new(engine.clone()),

@@ -141,10 +141,16 @@ impl Control {
             self.engine().set_host_keys(before);
             return Err(failure);
         }
-        self.engine().forget_other_identities(live.current());
+        self.settle_identities(&live);
         told_of_keys.extend(self.engine().set_host_keys(keys));
         told.changes.extend(told_of_keys);
         Ok(told)
+    }
+
+    /// Forgets the identities that neither the running configuration nor a revert to the file needs.
+    pub(super) fn settle_identities(&self, live: &Live) {
+        self.engine().forget_other_identities(live.current());
+        self.engine().forget_removed_identities(live.file(), live.current());
     }
 
     /// Returns the changes that lead from the running configuration to another one.

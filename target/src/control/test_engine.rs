@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use arbitration::reservation::Profile;
 use arbitration::{Class, PerClass};
@@ -58,6 +58,12 @@ pub(crate) struct TestEngine {
     pub(crate) keys_at_changes: Mutex<Vec<Vec<String>>>,
     /// The namespaces whose identities were forgotten.
     pub(crate) removed: Mutex<BTreeSet<(String, u32)>>,
+    /// Whether each identity that was forgotten comes back by a revert.
+    pub(crate) kept: Mutex<Vec<bool>>,
+    /// Whether a revert is under way.
+    pub(crate) is_reverting: AtomicBool,
+    /// The number of reverts.
+    pub(crate) reverts: AtomicUsize,
     /// The configuration for which other identities were forgotten last.
     pub(crate) settled: Mutex<Option<Config>>,
 }
@@ -139,7 +145,8 @@ impl Engine for TestEngine {
         })
     }
 
-    fn forget_identity(&self, nqn: &str, nsid: Option<u32>) {
+    fn forget_identity(&self, nqn: &str, nsid: Option<u32>, keep: bool) {
+        self.kept.lock().unwrap().push(keep);
         let mut removed = self.removed.lock().unwrap();
         match nsid {
             Some(nsid) => drop(removed.insert((nqn.into(), nsid))),
@@ -149,7 +156,15 @@ impl Engine for TestEngine {
 
     fn forget_other_identities(&self, config: &Config) {
         *self.settled.lock().unwrap() = Some(config.clone());
+        self.is_reverting.store(false, Relaxed);
     }
+
+    fn restore_identities(&self) {
+        self.is_reverting.store(true, Relaxed);
+        self.reverts.fetch_add(1, Relaxed);
+    }
+
+    fn forget_removed_identities(&self, _file: &Config, _running: &Config) {}
 
     fn removed_nsids(&self, nqn: &str) -> BTreeSet<u32> {
         let removed = self.removed.lock().unwrap();

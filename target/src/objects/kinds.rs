@@ -107,11 +107,13 @@ kinds! {
     Identity "identity";
     /// A host's use of a subsystem of one machine, through a listener.
     HostPath "host_path";
+    /// The identity of a namespace or subsystem of one machine that a live change removed.
+    Removed "removed_identity";
 }
 
 impl Kind {
     /// The kinds of what one machine observed. They are no live changes.
-    pub const REMEMBERED: [Self; 3] = [Self::Seen, Self::Identity, Self::HostPath];
+    pub const REMEMBERED: [Self; 4] = [Self::Seen, Self::Identity, Self::HostPath, Self::Removed];
 
     /// Says whether objects of this kind are live changes of the configuration.
     #[must_use]

@@ -50,11 +50,11 @@ impl Engine for Runtime {
         removed
     }
 
-    fn forget_identity(&self, nqn: &str, nsid: Option<u32>) {
+    fn forget_identity(&self, nqn: &str, nsid: Option<u32>, keep: bool) {
         let backings = &self.namespaces.backings;
         match nsid {
-            Some(nsid) => backings.identities().forget_namespace(nqn, nsid),
-            None => backings.identities().forget_subsystem(nqn),
+            Some(nsid) => backings.identities().forget_namespace(nqn, nsid, keep),
+            None => backings.identities().forget_subsystem(nqn, keep),
         }
         backings.keep_or_warn();
     }
@@ -63,6 +63,14 @@ impl Engine for Runtime {
         let backings = &self.namespaces.backings;
         backings.identities().forget_others(config);
         backings.keep_or_warn();
+    }
+
+    fn restore_identities(&self) {
+        self.namespaces.backings.identities().restore_removed();
+    }
+
+    fn forget_removed_identities(&self, file: &Config, running: &Config) {
+        self.namespaces.backings.forget_removed(file, running);
     }
 
     fn removed_nsids(&self, nqn: &str) -> BTreeSet<u32> {

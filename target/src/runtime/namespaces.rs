@@ -130,7 +130,8 @@ impl Namespaces {
             self.backings.discard(nqn, nsid);
             return Err(error.into());
         }
-        self.backings.identify(nqn, nsid, namespace, uuid);
+        let origin = device.backend.origin();
+        self.backings.identify(nqn, nsid, namespace, uuid, origin);
         if reopened {
             self.table.with(&place, |known| known.open = Some(id));
         } else {
@@ -152,7 +153,7 @@ impl Namespaces {
         absent.replaces = self.backings.identities().replaces(nqn, nsid, uuid.unwrap_or_default());
         self.shared.with_service(|service| service.add_namespace(now, nqn, absent).map(drop))?;
         if let Some(uuid) = uuid {
-            self.backings.identify(nqn, nsid, namespace, uuid);
+            self.backings.identify(nqn, nsid, namespace, uuid, None);
         }
         tracing::error!(
             subsystem = nqn,

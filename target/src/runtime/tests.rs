@@ -138,7 +138,7 @@ fn without_a_state_file_the_file_itself_tells_who_it_is() {
     run(&disks(&path, ""), Arc::new(MemoryStore::default()), |runtime| {
         let subsystem = disks(&other, "").subsystems.remove(0);
         runtime.remove_namespace(NQN, 1).unwrap();
-        runtime.forget_identity(NQN, Some(1));
+        runtime.forget_identity(NQN, Some(1), false);
         let uuid = runtime.add_namespace(NQN, &subsystem.namespaces[0]).unwrap();
         assert_ne!(uuid.to_string(), replaced[0], "another file at the same NSID");
         assert_eq!(names(runtime)[0], uuid.to_string());
@@ -173,7 +173,7 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
         runtime.forget_other_identities(&config);
         // A removal.
         runtime.remove_namespace(NQN, 1).unwrap();
-        runtime.forget_identity(NQN, Some(1));
+        runtime.forget_identity(NQN, Some(1), false);
         runtime.add_namespace(NQN, &config.subsystems[0].namespaces[0]).unwrap();
         names(runtime)
     });
@@ -183,4 +183,58 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
     let third = run(&moved, store(), names);
     assert!(third[0] != second[0] && third[1..] == first[1..]);
     assert_ne!(run(&config, store(), names)[0], second[0], "it was forgotten");
+}
+
+#[test]
+fn a_revert_brings_back_the_disks_that_hosts_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    write(&path);
+    let state = folder.path().join("state");
+    let store = || Arc::new(DiskStore::open(&state).unwrap().0);
+    let config = disks(&path, "");
+    let mut without = config.clone();
+    without.subsystems[0].namespaces.clear();
+    let namespaces = &config.subsystems[0].namespaces;
+    let first = run(&config, store(), |runtime| {
+        let first = names(runtime);
+        for nsid in [1, 2] {
+            runtime.remove_namespace(NQN, nsid).unwrap();
+            runtime.forget_identity(NQN, Some(nsid), true);
+        }
+        first
+    });
+    let settle = |runtime: &Runtime| {
+        runtime.forget_other_identities(&config);
+        runtime.forget_removed_identities(&config, &config);
+        names(runtime)
+    };
+    let second = run(&without, store(), |runtime| {
+        runtime.forget_removed_identities(&config, &without);
+        runtime.restore_identities();
+        for namespace in namespaces {
+            runtime.add_namespace(NQN, namespace).unwrap();
+        }
+        settle(runtime)
+    });
+    assert_eq!([&second[0], &second[2]], [&first[0], &first[2]], "also after a restart");
+    assert_ne!(second[1], first[1], "memory has lost its data");
+    let third = run(&config, store(), |runtime| {
+        runtime.remove_subsystem(NQN).unwrap();
+        runtime.forget_identity(NQN, None, true);
+        runtime.restore_identities();
+        runtime.add_subsystem(&config.subsystems[0]).unwrap();
+        settle(runtime)
+    });
+    assert_eq!([&third[0], &third[2]], [&first[0], &first[2]], "a whole subsystem");
+    let other = run(&config, store(), |runtime| {
+        runtime.remove_namespace(NQN, 1).unwrap();
+        runtime.forget_identity(NQN, Some(1), true);
+        std::fs::remove_file(&path).unwrap();
+        write(&path);
+        runtime.restore_identities();
+        runtime.add_namespace(NQN, &namespaces[0]).unwrap();
+        settle(runtime)
+    });
+    assert_ne!(other[0], first[0], "another file at the path");
 }

@@ -4,6 +4,9 @@
 //! A namespace's UUID counts for one file or device. It stays while the configuration changes (another
 //! file in the same place gets another one), and is forgotten with a namespace that is removed. The
 //! store keeps the identities beside the live changes. They are not part of the configuration.
+//!
+//! The identity of a removed object that the configuration file still has is put aside, since a revert of
+//! the live change brings the same disk back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::tables::fresh_uuid;
-use super::{Change, Key, Kind, MemoryStore, Place, Store, StoreError};
+use super::{Change, Key, Kind, MemoryStore, Place, Seen, Store, StoreError};
 use crate::config::{Config, derived_serial, derived_uuid, serial_of};
 use crate::sync::lock;
 
@@ -25,6 +28,24 @@ struct Known {
     /// Whether another disk had the NSID before.
     #[serde(default)]
     replaces: bool,
+    /// A text that tells the data from that of others at the same path; `None` where nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+}
+
+impl Known {
+    /// Says whether the data is still there after the namespace was removed: it has a path.
+    fn outlives_removal(&self) -> bool {
+        self.data.contains(' ')
+    }
+}
+
+/// A namespace that was removed, as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Removed {
+    known: Known,
+    /// The state of its file or device when it was open last.
+    seen: Option<Seen>,
 }
 
 /// The identities of all namespaces and subsystems.
@@ -45,8 +66,51 @@ struct State {
     replaced: Vec<(Place, Known)>,
     /// The subsystems that were removed since the start.
     removed: BTreeSet<String>,
+    /// The states of namespaces whose removal is not complete.
+    last_seen: BTreeMap<Place, Seen>,
+    /// The removed namespaces that a revert brings back.
+    removed_namespaces: BTreeMap<Place, Removed>,
+    /// The serial numbers of removed subsystems that a revert brings back, by their NQNs.
+    removed_serials: BTreeMap<String, String>,
+    /// Whether a revert is under way.
+    is_reverting: bool,
     /// The changes that the store does not have yet; `None` removes an object.
     pending: BTreeMap<Key, Option<String>>,
+}
+
+impl State {
+    /// Returns what is known of a removed namespace; `None` unless a revert is under way.
+    fn restorable(&self, place: &Place) -> Option<&Removed> {
+        self.removed_namespaces.get(place).filter(|_| self.is_reverting)
+    }
+
+    /// Takes an object of the store whose key is the machine's UUID, a space and `rest`.
+    fn take(&mut self, kind: Kind, rest: &str, value: &str) -> serde_json::Result<()> {
+        // NQNs contain no spaces.
+        let place =
+            match rest.split_once(' ').map(|(nqn, nsid)| (nqn.to_owned(), nsid.parse::<u32>())) {
+                None => None,
+                Some((nqn, Ok(nsid))) => Some((nqn, nsid)),
+                // No version has written such a key.
+                Some((_, Err(_))) => return Ok(()),
+            };
+        match (kind, place) {
+            (Kind::Identity, None) => {
+                self.serials.insert(rest.to_owned(), serde_json::from_str(value)?);
+            }
+            (Kind::Identity, Some(place)) => {
+                self.namespaces.insert(place, serde_json::from_str(value)?);
+            }
+            (Kind::Removed, None) => {
+                self.removed_serials.insert(rest.to_owned(), serde_json::from_str(value)?);
+            }
+            (Kind::Removed, Some(place)) => {
+                self.removed_namespaces.insert(place, serde_json::from_str(value)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 impl Default for Identities {
@@ -66,22 +130,9 @@ impl Identities {
         let (mut state, mut warnings) = (State::default(), Vec::new());
         let machine = store.machine().to_string();
         for object in store.objects()? {
-            if object.key.kind != Kind::Identity {
-                continue;
-            }
             let rest = object.key.id.strip_prefix(&machine);
-            // NQNs contain no spaces.
             let Some(rest) = rest.and_then(|rest| rest.strip_prefix(' ')) else { continue };
-            let read = match rest.split_once(' ') {
-                None => serde_json::from_str(&object.value)
-                    .map(|serial| drop(state.serials.insert(rest.to_owned(), serial))),
-                Some((nqn, nsid)) => {
-                    let Ok(nsid) = nsid.parse() else { continue };
-                    serde_json::from_str(&object.value)
-                        .map(|known| drop(state.namespaces.insert((nqn.to_owned(), nsid), known)))
-                }
-            };
-            if let Err(error) = read {
+            if let Err(error) = state.take(object.key.kind, rest, &object.value) {
                 warnings.push(format!("{} cannot be read: {error}", object.key));
             }
         }
@@ -102,7 +153,8 @@ impl Identities {
         let state = self.state();
         let now = state.namespaces.get(&place).and_then(Option::as_ref);
         let before = state.replaced.iter().rev().filter(|(of, _)| *of == place);
-        let mut all = now.into_iter().chain(before.map(|(_, known)| known));
+        let removed = state.restorable(&place).map(|removed| &removed.known);
+        let mut all = now.into_iter().chain(before.map(|(_, known)| known)).chain(removed);
         all.find(|known| known.data == data).map(|known| known.uuid)
     }
 
@@ -127,7 +179,8 @@ impl Identities {
     /// The kernel has no random UUID.
     pub fn serial(&self, nqn: &str, at_start: bool) -> std::io::Result<String> {
         let state = self.state();
-        if let Some(serial) = state.serials.get(nqn) {
+        let removed = state.removed_serials.get(nqn).filter(|_| state.is_reverting);
+        if let Some(serial) = state.serials.get(nqn).or(removed) {
             return Ok(serial.clone());
         }
         let inherited = at_start && !self.store.has_identities();
@@ -140,21 +193,48 @@ impl Identities {
     /// Says whether a namespace with this UUID is another disk than hosts may know by its NSID.
     #[must_use]
     pub fn replaces(&self, nqn: &str, nsid: u32, uuid: Uuid) -> bool {
+        let place = (nqn.to_owned(), nsid);
         let state = self.state();
-        match state.namespaces.get(&(nqn.to_owned(), nsid)) {
-            Some(Some(known)) => known.replaces || known.uuid != uuid,
-            Some(None) => true,
-            None => state.removed.contains(nqn),
+        let removed = state.restorable(&place).filter(|removed| removed.known.uuid == uuid);
+        match (state.namespaces.get(&place), removed) {
+            (Some(Some(known)), _) => known.replaces || known.uuid != uuid,
+            (_, Some(removed)) => removed.known.replaces,
+            (Some(None), None) => true,
+            (None, None) => state.removed.contains(nqn),
         }
     }
 
-    /// Notes the UUID of a namespace that is served now. [`Identities::keep`] stores it.
-    pub fn set_uuid(&self, nqn: &str, nsid: u32, data: &str, uuid: Uuid) {
+    /// Returns the last state of the file or device of a removed namespace with this UUID; `None`
+    /// unless a revert is under way.
+    #[must_use]
+    pub fn seen(&self, nqn: &str, nsid: u32, uuid: Uuid) -> Option<Seen> {
+        let state = self.state();
+        let removed = state.restorable(&(nqn.to_owned(), nsid))?;
+        removed.seen.clone().filter(|seen| seen.uuid == uuid)
+    }
+
+    /// Says whether the path of a removed namespace, which a revert brings back with this UUID, leads
+    /// to other data than before.
+    #[must_use]
+    pub fn is_other_data(&self, nqn: &str, nsid: u32, uuid: Uuid, origin: Option<&str>) -> bool {
+        let state = self.state();
+        let Some(Removed { known, .. }) = state.restorable(&(nqn.to_owned(), nsid)) else {
+            return false;
+        };
+        let differs = known.origin.as_deref().zip(origin).is_some_and(|(then, now)| then != now);
+        known.uuid == uuid && differs
+    }
+
+    /// Notes the UUID of a namespace that is served now, and the origin of its data (`None` where it is
+    /// not known). [`Identities::keep`] stores both.
+    pub fn set_uuid(&self, nqn: &str, nsid: u32, data: &str, uuid: Uuid, origin: Option<String>) {
         let place = (nqn.to_owned(), nsid);
         let replaces = self.replaces(nqn, nsid, uuid);
-        let known = Known { data: data.to_owned(), uuid, replaces };
         let mut state = self.state();
         let before = state.namespaces.get(&place).cloned().flatten();
+        let same = before.as_ref().filter(|before| before.data == data && before.uuid == uuid);
+        let origin = origin.or_else(|| same.and_then(|before| before.origin.clone()));
+        let known = Known { data: data.to_owned(), uuid, replaces, origin };
         if before.as_ref() == Some(&known) {
             return;
         }
@@ -211,22 +291,61 @@ impl Identities {
         }
     }
 
-    /// Forgets the UUID of a namespace that was removed. Its NSID stays known.
-    pub fn forget_namespace(&self, nqn: &str, nsid: u32) {
+    /// Notes the last state of a namespace that was removed, until its removal is complete.
+    pub fn note_removed(&self, place: Place, seen: Seen) {
+        self.state().last_seen.insert(place, seen);
+    }
+
+    /// Forgets the UUID of a namespace that was removed. Its NSID stays known. With `keep`, a revert
+    /// brings the UUID back.
+    pub fn forget_namespace(&self, nqn: &str, nsid: u32, keep: bool) {
         let place = (nqn.to_owned(), nsid);
         let mut state = self.state();
         state.replaced.retain(|(of, _)| *of != place);
-        self.retire(&mut state, place);
+        self.retire(&mut state, place, keep);
     }
 
-    /// Forgets a subsystem that was removed, and its namespaces.
-    pub fn forget_subsystem(&self, nqn: &str) {
+    /// Forgets a subsystem that was removed, and its namespaces. With `keep`, a revert brings their
+    /// identities back.
+    pub fn forget_subsystem(&self, nqn: &str, keep: bool) {
         let mut state = self.state();
         state.replaced.retain(|((of, _), _)| of != nqn);
-        self.drop_subsystem(&mut state, nqn);
+        self.drop_subsystem(&mut state, nqn, keep);
     }
 
-    /// Forgets all that a configuration does not have.
+    /// Begins a revert: until [`Identities::forget_others`], namespaces and subsystems that are added
+    /// have the identities that they had when they were removed.
+    pub fn restore_removed(&self) {
+        self.state().is_reverting = true;
+    }
+
+    /// Forgets the identities of removed namespaces (by place and data) and subsystems (by NQN) that no
+    /// revert brings back. [`Identities::keep`] stores this.
+    pub fn forget_removed(
+        &self,
+        is_namespace_kept: impl Fn(&Place, &str) -> bool,
+        is_subsystem_kept: impl Fn(&str) -> bool,
+    ) {
+        let mut state = self.state();
+        let namespaces = state.removed_namespaces.iter();
+        let gone: Vec<Place> = namespaces
+            .filter(|(place, removed)| !is_namespace_kept(place, &removed.known.data))
+            .map(|(place, _)| place.clone())
+            .collect();
+        for place in gone {
+            state.removed_namespaces.remove(&place);
+            state.pending.insert(self.removed_key_of(&place), None);
+        }
+        let serials = state.removed_serials.keys();
+        let gone: Vec<String> = serials.filter(|nqn| !is_subsystem_kept(nqn)).cloned().collect();
+        for nqn in gone {
+            state.removed_serials.remove(&nqn);
+            state.pending.insert(self.removed_key(&nqn), None);
+        }
+    }
+
+    /// Forgets all that a configuration does not have, except for reverts
+    /// ([`Identities::forget_removed`]). Ends a revert.
     pub fn forget_others(&self, config: &Config) {
         let subsystems: BTreeSet<&str> = config.subsystems.iter().map(|s| s.nqn.as_str()).collect();
         let places: BTreeSet<(&str, u32)> = config
@@ -240,7 +359,7 @@ impl Identities {
         let gone: BTreeSet<String> =
             known.filter(|nqn| !subsystems.contains(nqn.as_str())).cloned().collect();
         for nqn in &gone {
-            self.drop_subsystem(&mut state, nqn);
+            self.drop_subsystem(&mut state, nqn, true);
         }
         let has = |(nqn, nsid): &Place| places.contains(&(nqn.as_str(), *nsid));
         let gone: Vec<Place> = state
@@ -250,8 +369,10 @@ impl Identities {
             .map(|(place, _)| place.clone())
             .collect();
         for place in gone {
-            self.retire(&mut state, place);
+            self.retire(&mut state, place, true);
         }
+        state.last_seen.clear();
+        state.is_reverting = false;
     }
 
     /// Returns the NSIDs of namespaces of a subsystem that were removed.
@@ -263,25 +384,47 @@ impl Identities {
         removed.map(|((_, nsid), _)| *nsid).collect()
     }
 
-    fn retire(&self, state: &mut State, place: Place) {
-        if let Some(known) = state.namespaces.get_mut(&place)
-            && known.take().is_some()
-        {
+    fn retire(&self, state: &mut State, place: Place, keep: bool) {
+        let known = state.namespaces.get_mut(&place).and_then(Option::take);
+        if let Some(known) = known {
             state.pending.insert(self.key_of(&place), Some("null".to_owned()));
+            self.put_aside(state, place, known, keep);
         }
     }
 
-    fn drop_subsystem(&self, state: &mut State, nqn: &str) {
+    fn drop_subsystem(&self, state: &mut State, nqn: &str, keep: bool) {
         let all = (nqn.to_owned(), 0)..=(nqn.to_owned(), u32::MAX);
         let places: Vec<Place> = state.namespaces.range(all).map(|(p, _)| p.clone()).collect();
         for place in places {
             state.pending.insert(self.key_of(&place), None);
-            state.namespaces.remove(&place);
+            if let Some(known) = state.namespaces.remove(&place).flatten() {
+                self.put_aside(state, place, known, keep);
+            }
         }
-        if state.serials.remove(nqn).is_some() {
+        if let Some(serial) = state.serials.remove(nqn) {
             state.pending.insert(self.key(nqn), None);
+            if let (true, Ok(text)) = (keep, serde_json::to_string(&serial)) {
+                state.pending.insert(self.removed_key(nqn), Some(text));
+                state.removed_serials.insert(nqn.to_owned(), serial);
+            }
         }
         state.removed.insert(nqn.to_owned());
+    }
+
+    /// Puts aside what is known of a removed namespace, with `keep`. Other data at the same place that
+    /// was put aside before stays: it is that of the configuration file.
+    fn put_aside(&self, state: &mut State, place: Place, known: Known, keep: bool) {
+        let seen = state.last_seen.remove(&place).filter(|seen| seen.uuid == known.uuid);
+        let before = state.removed_namespaces.get(&place);
+        let is_other = before.is_some_and(|before| before.known.data != known.data);
+        if !keep || is_other || !known.outlives_removal() {
+            return;
+        }
+        let removed = Removed { known, seen };
+        if let Ok(text) = serde_json::to_string(&removed) {
+            state.pending.insert(self.removed_key_of(&place), Some(text));
+            state.removed_namespaces.insert(place, removed);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -294,6 +437,14 @@ impl Identities {
 
     fn key(&self, rest: &str) -> Key {
         Key { kind: Kind::Identity, id: format!("{} {rest}", self.store.machine()) }
+    }
+
+    fn removed_key_of(&self, (nqn, nsid): &Place) -> Key {
+        self.removed_key(&format!("{nqn} {nsid}"))
+    }
+
+    fn removed_key(&self, rest: &str) -> Key {
+        Key { kind: Kind::Removed, id: format!("{} {rest}", self.store.machine()) }
     }
 }
 

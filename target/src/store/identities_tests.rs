@@ -23,7 +23,7 @@ fn serve(identities: &Identities, data: &str, at_start: bool) -> (Uuid, String) 
     let known = identities.uuid(NQN, 1, data);
     let uuid = known.unwrap_or_else(|| identities.new_uuid(NQN, 1, at_start).unwrap());
     let serial = identities.serial(NQN, at_start).unwrap();
-    identities.set_uuid(NQN, 1, data, uuid);
+    identities.set_uuid(NQN, 1, data, uuid, None);
     identities.set_serial(NQN, &serial);
     identities.keep().unwrap();
     (uuid, serial)
@@ -47,11 +47,11 @@ fn an_identity_outlives_a_restart_and_no_removal() {
     identities.forget_others(&config("/srv/a"));
     assert_eq!(identities.uuid(NQN, 1, DATA), Some(first.0), "it is still there");
     assert!(!identities.replaces(NQN, 1, first.0));
-    identities.forget_namespace(NQN, 1);
+    identities.forget_namespace(NQN, 1, false);
     let second = serve(&identities, DATA, false);
     assert!(identities.replaces(NQN, 1, second.0), "hosts may know the first by this NSID");
     assert!(second.0 != first.0 && second.1 == first.1, "another disk in the same subsystem");
-    identities.forget_subsystem(NQN);
+    identities.forget_subsystem(NQN, false);
     let third = serve(&identities, DATA, false);
     assert!(third.0 != second.0 && third.1 != second.1, "another subsystem");
     drop(identities);
@@ -84,10 +84,10 @@ fn other_data_in_the_same_place_has_another_identity_until_the_change_is_undone(
 fn a_namespace_that_could_not_be_kept_was_never_there() {
     let identities = Identities::default();
     let (uuid, _) = serve(&identities, DATA, true);
-    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1));
+    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1), None);
     identities.discard(NQN, 1);
     assert_eq!(identities.uuid(NQN, 1, DATA), Some(uuid));
-    identities.set_uuid(NQN, 2, DATA, Uuid::from_u128(2));
+    identities.set_uuid(NQN, 2, DATA, Uuid::from_u128(2), None);
     identities.discard(NQN, 2);
     assert_eq!(identities.uuid(NQN, 2, DATA), None);
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::new());
@@ -99,8 +99,8 @@ fn nsids_of_removed_namespaces_stay_known_as_long_as_their_subsystem() {
     let path = folder.path().join("state");
     let identities = open(&path);
     serve(&identities, DATA, true);
-    identities.set_uuid(NQN, 7, DATA, Uuid::from_u128(7));
-    identities.forget_namespace(NQN, 7);
+    identities.set_uuid(NQN, 7, DATA, Uuid::from_u128(7), None);
+    identities.forget_namespace(NQN, 7, false);
     identities.keep().unwrap();
     drop(identities);
     let identities = open(&path);
@@ -108,7 +108,7 @@ fn nsids_of_removed_namespaces_stay_known_as_long_as_their_subsystem() {
     assert_eq!(identities.uuid(NQN, 7, DATA), None);
     identities.forget_others(&config("/srv/a"));
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([7]));
-    identities.forget_subsystem(NQN);
+    identities.forget_subsystem(NQN, false);
     identities.keep().unwrap();
     drop(identities);
     assert_eq!(open(&path).removed_nsids(NQN), BTreeSet::new());
@@ -119,7 +119,7 @@ fn without_a_state_file_only_a_subsystem_that_was_removed_has_another_serial_num
     let identities = Identities::default();
     let (_, serial) = serve(&identities, DATA, true);
     assert_eq!(serial, derived_serial(NQN), "the same after a restart");
-    identities.forget_subsystem(NQN);
+    identities.forget_subsystem(NQN, false);
     let (_, again) = serve(&identities, DATA, false);
     assert_ne!(again, serial);
     assert_eq!(again.len(), 20);
@@ -149,6 +149,43 @@ fn a_state_file_without_identities_takes_those_in_use() {
     let identities = open(&path);
     assert_eq!(serve(&identities, DATA, true), derived, "they are kept");
     assert_ne!(identities.new_uuid(NQN, 2, true).unwrap(), derived_uuid(NQN, 2), "new");
-    identities.forget_namespace(NQN, 1);
+    identities.forget_namespace(NQN, 1, false);
     assert_ne!(serve(&identities, DATA, true).0, derived.0);
+}
+
+#[test]
+fn only_a_revert_brings_a_removed_identity_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let identities = open(&path);
+    let first = serve(&identities, DATA, true);
+    identities.forget_subsystem(NQN, true);
+    identities.keep().unwrap();
+    drop(identities);
+    let identities = open(&path);
+    assert_eq!(identities.uuid(NQN, 1, DATA), None, "an operator may add another disk");
+    identities.restore_removed();
+    assert_eq!(serve(&identities, DATA, false), first);
+    assert!(!identities.replaces(NQN, 1, first.0), "hosts know this disk by its NSID");
+    identities.forget_others(&config("/srv/a"));
+    identities.forget_namespace(NQN, 1, true);
+    // The file names another path by now.
+    identities.forget_removed(|_, data| data != DATA, |_| true);
+    identities.restore_removed();
+    assert_ne!(serve(&identities, DATA, false).0, first.0);
+}
+
+#[test]
+fn other_data_at_the_path_of_a_removed_namespace_is_noticed() {
+    let identities = Identities::default();
+    let (uuid, origin) = (Uuid::from_u128(1), || Some("inode 7".to_owned()));
+    identities.set_uuid(NQN, 1, DATA, uuid, origin());
+    // A namespace that is not available keeps the origin of its data.
+    identities.set_uuid(NQN, 1, DATA, uuid, None);
+    identities.forget_namespace(NQN, 1, true);
+    assert!(!identities.is_other_data(NQN, 1, uuid, Some("inode 8")), "no revert is under way");
+    identities.restore_removed();
+    assert!(identities.is_other_data(NQN, 1, uuid, Some("inode 8")));
+    assert!(!identities.is_other_data(NQN, 1, uuid, origin().as_deref()));
+    assert!(!identities.is_other_data(NQN, 1, uuid, None));
 }

@@ -90,6 +90,13 @@ impl SeenNamespaces {
         self.known().get(&(nqn.to_owned(), nsid)).cloned()
     }
 
+    /// Returns the states of the namespaces of which `wanted` is true.
+    pub fn matching(&self, wanted: impl Fn(&Place) -> bool) -> Vec<(Place, Seen)> {
+        let known = self.known();
+        let matching = known.iter().filter(|(place, _)| wanted(place));
+        matching.map(|(place, seen)| (place.clone(), seen.clone())).collect()
+    }
+
     /// Keeps the states of namespaces, all in one write, and without a write where nothing is new.
     ///
     /// # Errors
