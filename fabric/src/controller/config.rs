@@ -47,9 +47,6 @@ pub struct ServiceConfig {
     /// The time for which a reset or shutdown waits for the I/O queues' commands, before it is
     /// reported complete all the same.
     pub quiesce_limit: Duration,
-    /// Largest Write Zeroes and Verify in bytes: a power of two of at least 8 KiB (WZSL, VSL, for
-    /// which 4 KiB would mean that there is no limit).
-    pub zeroes_limit: u32,
     /// CRDT1..3: the three Command Retry Delays, in units of 100 ms.
     pub retry_delays: [u16; 3],
     /// CAP.AMS bit 17: whether weighted round robin with urgent priority class is offered.
@@ -86,7 +83,6 @@ impl Default for ServiceConfig {
             keep_alive_granularity: Duration::from_millis(100),
             discovery_idle: Duration::from_secs(120),
             quiesce_limit: Duration::from_secs(3),
-            zeroes_limit: 32 << 20,
             retry_delays: [1, 2, 10],
             weighted_round_robin: false,
             arbitration: 0x07,
@@ -340,14 +336,12 @@ impl ServiceConfig {
     /// A setting is out of range; the error names the first one, and its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let transfer = self.max_transfer.is_power_of_two() && self.max_transfer >= 4096;
-        let zeroes = self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 8192;
         let kas = self.keep_alive_granularity.as_millis();
         let (capsule, rdma) = (self.in_capsule_data, self.rdma_in_capsule_data);
         let (queue, admin) = (self.queue_entries, self.admin_queue_entries);
         let controllers = self.max_controllers;
         let power = "a power of two of at least 4096";
         limit(transfer, "max_transfer", self.max_transfer, power)?;
-        limit(zeroes, "zeroes_limit", self.zeroes_limit, "a power of two of at least 8192")?;
         limit(capsule.is_multiple_of(16), "in_capsule_data", capsule, "a multiple of 16")?;
         limit(rdma.is_multiple_of(16), "rdma_in_capsule_data", rdma, "a multiple of 16")?;
         limit(queue >= 2, "queue_entries", queue, "2 or more")?;

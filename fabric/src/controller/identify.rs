@@ -23,6 +23,11 @@ use crate::nvme::property::VERSION_2_0;
 
 /// The one ANA group.
 pub(super) const ANA_GROUP: u32 = 1;
+/// VSL, WZSL: the recommended size of one Verify and of one Write Zeroes in bytes. Larger ones are
+/// carried out too: the bits of ONCS that offer these commands make the fields recommendations.
+/// Linux splits Write Zeroes by WZSL since 5.13; before, it sends up to a block more than MDTS has
+/// sectors, and SPDK's host 65536 blocks.
+const SIZE_WITHOUT_DATA: u32 = 1 << 20;
 /// DMRSL: the most blocks of one range of Dataset Management; 1 GiB of blocks of 512 bytes.
 pub(super) const DEALLOCATED_RANGE: u32 = 1 << 21;
 /// ACL: Abort commands at one time, 0's based.
@@ -81,7 +86,7 @@ impl Service {
             cns::NAMESPACE_CSI => {
                 nvm.and(namespace(controller, command.nsid, config, out, |_, _| {}))
             }
-            cns::CONTROLLER_CSI => nvm.map(|()| controller_nvm(config, out)),
+            cns::CONTROLLER_CSI => nvm.map(|()| controller_nvm(out)),
             cns::NAMESPACE_INDEPENDENT => {
                 namespace(controller, command.nsid, config, out, identify_independent)
             }
@@ -372,10 +377,10 @@ fn descriptors(controller: &Controller, nsid: u32, out: &mut Vec<u8>) -> Result<
 }
 
 /// Writes Identify Controller of the NVM command set: size limits.
-fn controller_nvm(config: &ServiceConfig, out: &mut Vec<u8>) {
-    let limit = pages(config.zeroes_limit);
+fn controller_nvm(out: &mut Vec<u8>) {
+    let size = pages(SIZE_WITHOUT_DATA);
     let dmrsl = DEALLOCATED_RANGE.into();
-    let id = IdentifyControllerNvm { vsl: limit, wzsl: limit, dmrsl, ..Default::default() };
+    let id = IdentifyControllerNvm { vsl: size, wzsl: size, dmrsl, ..Default::default() };
     out.extend_from_slice(id.as_bytes());
 }
 

@@ -83,9 +83,9 @@ impl IoCommand {
     ///
     /// # Errors
     /// The status of the command's completion: Invalid Opcode, Invalid Field (a fused command, PRP
-    /// instead of SGL, more than the maximum transfer, a Write Zeroes or Verify of more than its
-    /// limit, a bad range count), LBA Out of Range, Data SGL Length Invalid, Namespace Is Write
-    /// Protected. All with Do Not Retry: the same command would fail again.
+    /// instead of SGL, more than the maximum transfer, a bad range count), LBA Out of Range, Data SGL
+    /// Length Invalid, Namespace Is Write Protected. All with Do Not Retry: the same command would
+    /// fail again.
     #[inline]
     pub fn parse(sqe: &Sqe, limits: &IoLimits) -> Result<Self, Status> {
         if sqe.fuse() != 0 {
@@ -97,11 +97,11 @@ impl IoCommand {
             opcode::io::FLUSH => return Ok(Self::Flush),
             opcode::io::COMPARE => Self::Compare { range: limits.range(sqe)? },
             opcode::io::WRITE_ZEROES => Self::WriteZeroes {
-                range: limits.range_without_data(sqe)?,
+                range: limits.range(sqe)?,
                 deallocate: sqe.cdw12.get() >> 25 & 1 == 1,
                 fua: fua(sqe),
             },
-            opcode::io::VERIFY => Self::Verify { range: limits.range_without_data(sqe)? },
+            opcode::io::VERIFY => Self::Verify { range: limits.range(sqe)? },
             opcode::io::DATASET_MANAGEMENT => Self::DatasetManagement {
                 ranges: u16::from(sqe.cdw10.get().to_le_bytes()[0]) + 1,
                 deallocate: sqe.cdw11.get() >> 2 & 1 == 1,
@@ -189,7 +189,6 @@ mod tests {
         blocks: 1000,
         read_only: false,
         max_transfer: 1 << 20,
-        zeroes_limit: 2 << 20,
     };
 
     fn read(lba: u32, nlb: u32, length: u32) -> Sqe {
@@ -225,15 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn write_zeroes_and_verify_keep_to_the_limit_that_hosts_are_told() {
+    fn write_zeroes_and_verify_may_exceed_mdts() {
         for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
             let of = |blocks: u32| {
                 let sqe = Sqe { opcode, ..read(0, blocks - 1, 0) };
                 IoCommand::parse(&sqe, &LIMITS).map(|_| ())
             };
-            // WZSL and VSL are 2 MiB here, more than MDTS.
-            assert_eq!(of(512), Ok(()));
-            assert_eq!(of(513), Err(Status::INVALID_FIELD.dnr()), "{opcode:#04x}");
+            // MDTS is 256 blocks, and limits no command without data.
+            assert_eq!(of(1000), Ok(()), "{opcode:#04x}");
             assert_eq!(of(1001), Err(Status::LBA_OUT_OF_RANGE.dnr()));
         }
     }

@@ -57,7 +57,6 @@ mod tests {
         blocks: 1000,
         read_only: false,
         max_transfer: 1 << 20,
-        zeroes_limit: 2 << 20,
     };
 
     fn definition(lba: u64, blocks: u32) -> [u8; 16] {

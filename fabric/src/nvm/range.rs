@@ -23,8 +23,6 @@ pub struct IoLimits {
     pub read_only: bool,
     /// Largest data transfer in bytes.
     pub max_transfer: u32,
-    /// Largest Write Zeroes and Verify in bytes (WZSL, VSL).
-    pub zeroes_limit: u32,
 }
 
 impl LbaRange {
@@ -60,20 +58,6 @@ impl IoLimits {
     pub(super) fn range(&self, sqe: &Sqe) -> Result<LbaRange, Status> {
         let blocks = (sqe.cdw12.get() & 0xffff) + 1;
         self.check(sqe.slba(), blocks)
-    }
-
-    /// Reads the range of a command that moves no data, as [`Self::range`] does.
-    ///
-    /// # Errors
-    /// As [`Self::range`]; Invalid Field in Command, with Do Not Retry, where it is larger than the
-    /// limit of such commands (NVM command set 1.0, section 4.1.5.2, WZSL and VSL).
-    #[inline]
-    pub(super) fn range_without_data(&self, sqe: &Sqe) -> Result<LbaRange, Status> {
-        let range = self.range(sqe)?;
-        if range.bytes(self.format) > u64::from(self.zeroes_limit) {
-            return Err(Status::INVALID_FIELD.dnr());
-        }
-        Ok(range)
     }
 
     /// Checks that a range lies inside the namespace.

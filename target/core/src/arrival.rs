@@ -539,7 +539,6 @@ fn limits(namespace: &Namespace, settings: &Settings) -> IoLimits {
         blocks: namespace.geometry.blocks,
         read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
         max_transfer: settings.max_transfer,
-        zeroes_limit: settings.zeroes_limit,
     }
 }
 

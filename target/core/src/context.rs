@@ -36,9 +36,6 @@ pub struct Settings {
     pub reactors: usize,
     /// The most data that one command moves, in bytes.
     pub max_transfer: u32,
-    /// The most bytes that one Write Zeroes or Verify concerns, which hosts are told as WZSL and
-    /// VSL.
-    pub zeroes_limit: u32,
     /// The most bytes that a device is given of a Write Zeroes or Verify at a time.
     pub slice: u32,
     /// The most in-capsule data of a command on an I/O queue, in bytes.

@@ -225,13 +225,7 @@ fn deallocated(
     format: BlockFormat,
     blocks: u64,
 ) -> Option<VecDeque<LbaRange>> {
-    let limits = IoLimits {
-        format,
-        blocks,
-        read_only: false,
-        max_transfer: u32::MAX,
-        zeroes_limit: u32::MAX,
-    };
+    let limits = IoLimits { format, blocks, read_only: false, max_transfer: u32::MAX };
     let length = usize::from(ranges) * DSM_RANGE_BYTES as usize;
     limits.dsm_ranges(data.get(..length).unwrap_or(data)).collect::<Result<_, _>>().ok()
 }

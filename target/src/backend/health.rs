@@ -27,8 +27,7 @@ impl Health {
     /// Returns the limits that the ranges of a Dataset Management command are checked against.
     pub(super) fn limits(&self, format: BlockFormat) -> IoLimits {
         let blocks = self.blocks();
-        let (max_transfer, zeroes_limit) = (u32::MAX, u32::MAX);
-        IoLimits { format, blocks, read_only: false, max_transfer, zeroes_limit }
+        IoLimits { format, blocks, read_only: false, max_transfer: u32::MAX }
     }
 
     /// Returns the number of logical blocks.

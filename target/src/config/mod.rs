@@ -65,7 +65,7 @@ pub use sluice_schema::amounts::{format_duration, format_rate, format_size};
 pub use sluice_schema::keys::NSID_MAX;
 pub use subsystem::Subsystem;
 pub(crate) use taken::{Taken, plain_path};
-pub use target::{ClockSource, Poll, TargetConfig, ZEROES_LIMIT};
+pub use target::{ClockSource, Poll, TargetConfig};
 pub use whole::Config;
 
 use crate::access;

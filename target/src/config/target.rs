@@ -21,9 +21,6 @@ use super::values::{self, Read};
 /// The number of largest transfers that I/O buffers hold at least.
 const TRANSFERS_MIN: u64 = 2;
 
-/// The most bytes of one Write Zeroes or Verify, which hosts learn from WZSL and VSL.
-pub const ZEROES_LIMIT: u32 = 32 << 20;
-
 /// `[target]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetConfig {

@@ -44,7 +44,7 @@ use tag::Tag;
 use uring::Uring;
 
 use crate::backend;
-use crate::config::{Endpoint, Poll, Transport, ZEROES_LIMIT};
+use crate::config::{Endpoint, Poll, Transport};
 use crate::connections::Registered;
 use crate::engine::ConnectionState;
 use crate::gauges::ReactorGauges;
@@ -144,7 +144,6 @@ impl Reactor {
             max_transfer: target.max_transfer,
             in_capsule_data: target.in_capsule_data,
             direct_min: Settings::DIRECT_MIN,
-            zeroes_limit: ZEROES_LIMIT,
             slice: Settings::SLICE,
             receive_buffers: usize::from(Settings::RECEIVE_BUFFERS),
             retry_delays: target.retry_delays,

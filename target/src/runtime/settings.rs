@@ -20,7 +20,6 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
         queue_entries: target.queue_depth,
         admin_queue_entries: target.admin_queue_depth,
         max_queues: target.max_queues,
-        zeroes_limit: config::ZEROES_LIMIT,
         max_connections: target.max_connections,
         max_address_connections: target.connections_of_address(),
         max_discovery: target.max_discovery,

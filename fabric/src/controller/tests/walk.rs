@@ -88,7 +88,7 @@ fn a_linux_host_connects_scans_and_disconnects() {
     bench.ok(admin, &log(0x02, 512, 0, false));
     assert_eq!(bench.out[32], 2, "units of 512000 bytes, rounded up");
     bench.ok(admin, &identify(0x06, 0));
-    assert_eq!(bench.out[1], 13, "wzsl: 32 MiB");
+    assert_eq!(bench.out[1], 8, "wzsl: 1 MiB");
     bench.ok(admin, &log(0x0c, 16 + 32 + 4096, 0, true));
     assert_eq!(u16_at(&bench.out, 8), 1, "one group");
     assert_eq!((u32_at(&bench.out, 20), bench.out[32], u32_at(&bench.out, 48)), (1, 1, 1));

@@ -267,9 +267,11 @@ const _: () = assert!(size_of::<IdentifyController>() == IDENTIFY_SIZE);
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct IdentifyControllerNvm {
-    /// VSL, byte 0: Verify size limit, 2^n pages; 0 no limit.
+    /// VSL, byte 0: Verify size limit, 2^n pages; 0 no limit. A recommendation while ONCS has
+    /// [`OptionalCommands::VERIFY`].
     pub vsl: u8,
-    /// WZSL, byte 1: Write Zeroes size limit, 2^n pages; 0 no limit.
+    /// WZSL, byte 1: Write Zeroes size limit, 2^n pages; 0 no limit. A recommendation while ONCS has
+    /// [`OptionalCommands::WRITE_ZEROES`].
     pub wzsl: u8,
     /// WUSL, byte 2: Write Uncorrectable size limit.
     pub wusl: u8,

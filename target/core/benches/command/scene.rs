@@ -126,7 +126,6 @@ impl Scene {
             max_transfer: MAX_TRANSFER,
             in_capsule_data: IN_CAPSULE_DATA,
             direct_min: 16 << 10,
-            zeroes_limit: 128 << 10,
             slice: 1 << 20,
             receive_buffers: 32,
             retry_delays: RetryDelays::DEFAULT,

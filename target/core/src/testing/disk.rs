@@ -236,7 +236,6 @@ impl Blocks for Ram {
                     blocks: (all.len() / BLOCK) as u64,
                     read_only: false,
                     max_transfer: u32::MAX,
-                    zeroes_limit: u32::MAX,
                 };
                 let definitions = from.get(..usize::from(*ranges) * 16).unwrap_or(from);
                 for range in limits.dsm_ranges(definitions) {

@@ -225,7 +225,6 @@ impl Rig {
             max_transfer: MAX_TRANSFER,
             in_capsule_data: 4096,
             direct_min: 16 << 10,
-            zeroes_limit: 8 << 20,
             slice,
             receive_buffers: 32,
             retry_delays: plan.retry_delays,

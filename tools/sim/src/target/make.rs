@@ -60,7 +60,6 @@ pub(super) fn make(
             max_transfer: plan.max_transfer,
             in_capsule_data: plan.in_capsule_data,
             direct_min: Settings::DIRECT_MIN,
-            zeroes_limit: ServiceConfig::default().zeroes_limit,
             slice: Settings::SLICE,
             receive_buffers: usize::from(Settings::RECEIVE_BUFFERS),
             retry_delays: RetryDelays::DEFAULT,

@@ -263,7 +263,6 @@ impl World {
                     max_transfer: scenario.max_transfer,
                     in_capsule_data: scenario.in_capsule,
                     direct_min: scenario.direct_min,
-                    zeroes_limit: ServiceConfig::default().zeroes_limit,
                     slice: scenario.slice,
                     receive_buffers: scenario.receive_buffers,
                     retry_delays: RetryDelays::DEFAULT,
