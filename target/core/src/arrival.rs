@@ -277,7 +277,7 @@ impl Arrival {
             return;
         }
         match self.wait_to_answer(io, (queue.key, slot), sqe) {
-            Some(entry) => queue.commands.occupy(slot, State::AnswerTurn(entry, status)),
+            Some(entry) => queue.commands.occupy(slot, State::AnswerTurn(entry, status, io.now)),
             None => queue.transport.complete(slot, 0, status),
         }
     }
@@ -293,7 +293,7 @@ impl Arrival {
     ) {
         let sqe = *queue.transport.sqe_of(slot);
         match self.wait_to_answer(io, (queue.key, slot), &sqe) {
-            Some(entry) => queue.commands.change(slot, State::AnswerTurn(entry, status)),
+            Some(entry) => queue.commands.change(slot, State::AnswerTurn(entry, status, io.now)),
             None => queue.settle(slot, status),
         }
     }
@@ -491,6 +491,15 @@ impl Arrival {
             }
             None => Status::COMMAND_INTERRUPTED.with_retry_delay(1),
         }
+    }
+
+    /// Returns the status that sends a command back to its host whose answer has waited for as long as
+    /// the target makes commands wait. The host retries after CRDT2: the rate at which its answers leave
+    /// is the network's.
+    #[cold]
+    pub(crate) fn send_back_answered(&mut self, now: Nanos, sqe: &Sqe) -> Status {
+        self.admission.note_sent_back(now, sqe);
+        Status::COMMAND_INTERRUPTED.with_retry_delay(2)
     }
 
     /// Says whether the host understands Command Retry Delay (Host Behavior Support, ACRE).

@@ -69,8 +69,9 @@ pub(crate) enum State<D: Driver> {
     SliceTurn(Box<Sliced>, EntryId),
     /// A slice of the command is in its device, or waits for memory that the device needs.
     SliceInDevice(Box<Sliced>),
-    /// The command's status is known without its device, and waits for the turn that it costs.
-    AnswerTurn(EntryId, Status),
+    /// The command's status is known without its device, and waits since that time for the turn that
+    /// it costs.
+    AnswerTurn(EntryId, Status, Nanos),
     /// The command holds nothing any more: its connection ends.
     Withdrawn,
 }
@@ -517,23 +518,46 @@ impl<D: Driver> Commands<D> {
 
     /// Lists the commands that have waited for more than `wait_max` ns: for their turn somewhere, with
     /// nothing under way that needs them. One that is partly carried out would begin anew when its
-    /// host sends it again: it has twice the time.
+    /// host sends it again: it has twice the time. ([`Self::overdue_answers`] has those in
+    /// [`State::AnswerTurn`].)
     pub(crate) fn overdue(&self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
         use Kind::*;
-        let waits = [R2tTurn, MemoryTurn, DataBuffer, DeviceTurn, ReadTurn, ReadBuffer, SliceTurn];
+        let waits = [
+            R2tTurn, MemoryTurn, DataBuffer, Filling, Parked, DeviceTurn, ReadTurn, ReadBuffer,
+            SliceTurn,
+        ];
         if waits.iter().all(|kind| self.counts.of(*kind) == 0) {
             return Vec::new();
         }
         let is_overdue = |id: &SlotId| {
-            let slot = self.slot(*id).filter(|slot| waits.contains(&slot.kind()));
-            let waited = slot.and_then(|slot| Some(now.ns_since(slot.command.as_ref()?.arrived)));
-            let wait_max = match self.state(*id) {
+            let Some(slot) = self.slot(*id) else { return false };
+            let wait_max = match &slot.state {
+                // All that the host was asked for has come, and the next R2T waits for its turn.
+                State::Filling(..) if slot.asked.is_none() => 2 * wait_max,
+                State::Filling(..) => return false,
                 State::SliceTurn(sliced, _) if sliced.in_device_ns() > 0 => 2 * wait_max,
-                _ => wait_max,
+                _ if waits.contains(&slot.kind()) => wait_max,
+                _ => return false,
             };
-            waited.is_some_and(|waited| waited > wait_max)
+            let arrived = slot.command.as_ref().map(|command| command.arrived);
+            arrived.is_some_and(|arrived| now.ns_since(arrived) > wait_max)
         };
         self.ids().filter(is_overdue).collect()
+    }
+
+    /// Lists the commands that have waited for more than `wait_max` ns for the turn that their answer
+    /// costs, each with its status.
+    pub(crate) fn overdue_answers(&self, now: Nanos, wait_max: u64) -> Vec<(SlotId, Status)> {
+        if self.counts.of(Kind::AnswerTurn) == 0 {
+            return Vec::new();
+        }
+        let overdue = |id: SlotId| match self.state(id) {
+            State::AnswerTurn(_, status, since) if now.ns_since(*since) > wait_max => {
+                Some((id, *status))
+            }
+            _ => None,
+        };
+        self.ids().filter_map(overdue).collect()
     }
 
     /// Returns how many commands are in each state.

@@ -106,7 +106,7 @@ impl Dispatch {
                 self.start_or_wait(queue, io, slot, buffer, source, Some(grant))
             }
             State::SliceTurn(sliced, _) => self.start_slice(queue, io, slot, sliced, Some(grant)),
-            State::AnswerTurn(_, status) => {
+            State::AnswerTurn(_, status, _) => {
                 io.stages.arbiter.complete_without_device(io.now, grant);
                 Outcome::Answered(status)
             }
@@ -132,7 +132,7 @@ impl Dispatch {
                 Outcome::DeviceGone
             }
             State::SliceTurn(..) => Outcome::DeviceGone,
-            State::AnswerTurn(_, status) => Outcome::Answered(status),
+            State::AnswerTurn(_, status, _) => Outcome::Answered(status),
             other => {
                 queue.commands.put_back(slot, other);
                 Outcome::Underway

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arbitration::arbiter::Dispatched;
 use arbitration::memory::MemoryGrant;
+use arbitration::overload::WAIT_MAX;
 use fabric::Nanos;
 use fabric::controller::{AbortTicket, ControllerShared, NamespaceTable};
 use fabric::nvm::{IoCommand, Transfer};
@@ -119,7 +120,7 @@ impl<D: Driver> IoQueue<D> {
                 queue.transport.complete(slot, 0, Status::SUCCESS);
             }
             Ok(Arrived::Read(class, data)) => {
-                self.network.reply(&mut queue.transport, class, slot, data)
+                self.network.reply(&mut queue.transport, io.now, class, slot, data)
             }
             Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
@@ -483,7 +484,8 @@ impl<D: Driver> IoQueue<D> {
         };
         match (job.command, data) {
             (IoCommand::Read { .. }, Some(data)) if status.is_success() => {
-                self.network.reply(&mut queue.transport, job.charge.class, slot, data);
+                let class = job.charge.class;
+                self.network.reply(&mut queue.transport, io.now, class, slot, data);
             }
             (IoCommand::Read { .. }, Some(_)) => queue.transport.complete(slot, 0, status),
             _ => queue.transport.complete(slot, result, status),
@@ -512,16 +514,28 @@ impl<D: Driver> IoQueue<D> {
         Some(true)
     }
 
-    /// Sends commands back to a host that understands Command Retry Delay which have waited for more
-    /// than `wait_max` ns: its timeout would end the whole controller.
+    /// Ends waits of more than `wait_max` ns: the host's timeout would end the whole controller. Commands
+    /// go back to a host that understands Command Retry Delay. Answers that are known go without the
+    /// turn that they cost: a queue has no more of them in that time than it has entries.
     pub(crate) fn send_back_overdue(
         &mut self,
         queue: &mut Queue<D>,
         io: &mut Context<D>,
         wait_max: u64,
     ) {
+        for (slot, status) in queue.commands.overdue_answers(io.now, wait_max) {
+            if queue.withdraw(io.now, &mut io.stages, slot) {
+                self.answer_withdrawn(queue, io, slot, status);
+            }
+        }
         if !self.arrival.has_acre() {
             return;
+        }
+        for slot in self.network.take_overdue_replies(io.now, WAIT_MAX) {
+            let sqe = *queue.transport.sqe_of(slot);
+            let status = self.arrival.send_back_answered(io.now, &sqe);
+            queue.transport.complete(slot, 0, status);
+            queue.send_soon(&mut io.agenda);
         }
         for slot in queue.commands.overdue(io.now, wait_max) {
             let Some(Command { command, device, charge, .. }) = queue.commands.command(slot) else {

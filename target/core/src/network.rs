@@ -67,6 +67,7 @@ impl<B: Deref<Target = [u8]>> Network<B> {
     pub(crate) fn reply<T: Transport<Payload = TxData<B>>>(
         &mut self,
         transport: &mut T,
+        now: Nanos,
         class: Class,
         slot: SlotId,
         data: TxData<B>,
@@ -74,7 +75,7 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         if let Some(traffic) = &mut self.traffic
             && !traffic.sends_now(transport, class, data.bytes().len())
         {
-            traffic.hold(class, slot, data);
+            traffic.hold(now, class, slot, data);
             return;
         }
         transport.complete_with_data(slot, data, 0);
@@ -89,6 +90,14 @@ impl<B: Deref<Target = [u8]>> Network<B> {
     /// Says whether replies wait for their turn.
     pub(crate) fn holds_replies(&self) -> bool {
         self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
+    }
+
+    /// Takes out the replies that have waited for more than `wait_max` ns while the connection's rate is
+    /// limited, and of which nothing was sent. Returns the slots of their commands, which have no
+    /// answer now.
+    pub(crate) fn take_overdue_replies(&mut self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
+        let traffic = self.traffic.as_mut();
+        traffic.map_or_else(Vec::new, |traffic| traffic.take_overdue_replies(now, wait_max))
     }
 
     /// Moves replies whose turn it is to what is sent next. Returns the time at which the agenda is to

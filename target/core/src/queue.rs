@@ -68,7 +68,7 @@ impl<D: Driver> Queue<D> {
                 stages.arbiter.cancel(now, entry);
                 source.grant()
             }
-            State::SliceTurn(_, entry) | State::AnswerTurn(entry, _) => {
+            State::SliceTurn(_, entry) | State::AnswerTurn(entry, ..) => {
                 stages.arbiter.cancel(now, entry);
                 None
             }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 
 use arbitration::{Class, PerClass};
+use fabric::Nanos;
 use fabric::queue::{Payload as _, SlotId};
 
 use crate::fairness::Fairness;
@@ -17,6 +18,8 @@ struct Reply<B> {
     data: TxData<B>,
     /// Bytes of the data that have gone.
     gone: usize,
+    /// Time from which on it waits.
+    since: Nanos,
 }
 
 /// What goes of an answer at one time.
@@ -71,13 +74,32 @@ impl<B> Replies<B> {
 
 impl<B: Deref<Target = [u8]>> Replies<B> {
     /// Adds an answer.
-    pub(crate) fn push(&mut self, class: Class, slot: SlotId, data: TxData<B>) {
+    pub(crate) fn push(&mut self, now: Nanos, class: Class, slot: SlotId, data: TxData<B>) {
         if self.waiting[class].is_empty() {
             self.fairness.join(class);
         }
         self.bytes[class] += data.bytes().len() as u64;
         self.count += 1;
-        self.waiting[class].push_back(Reply { slot, data, gone: 0 });
+        self.waiting[class].push_back(Reply { slot, data, gone: 0, since: now });
+    }
+
+    /// Takes out the answers that have waited for more than `wait_max` ns and of which nothing has gone.
+    /// Returns the slots of their commands.
+    pub(crate) fn take_overdue(&mut self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
+        let mut overdue = Vec::new();
+        for class in Class::ALL {
+            let bytes = &mut self.bytes[class];
+            self.waiting[class].retain(|reply| {
+                let stays = reply.gone > 0 || now.ns_since(reply.since) <= wait_max;
+                if !stays {
+                    *bytes = bytes.saturating_sub(reply.data.bytes().len() as u64);
+                    overdue.push(reply.slot);
+                }
+                stays
+            });
+        }
+        self.count -= overdue.len();
+        overdue
     }
 
     /// Takes the answer whose turn it is, or `most` bytes of it.
@@ -93,7 +115,7 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
 
     fn next_piece(&mut self, class: Class, most: usize) -> Option<Piece<B>> {
         let waiting = &mut self.waiting[class];
-        let Reply { slot, data, gone } = waiting.front_mut()?;
+        let Reply { slot, data, gone, .. } = waiting.front_mut()?;
         let (slot, start, end) = (*slot, *gone, data.bytes().len());
         let offset = u32::try_from(start).unwrap_or(u32::MAX);
         let most = if end - start > most { data.cut(most) } else { most };
@@ -120,7 +142,7 @@ mod tests {
         let mut replies = Replies::<Vec<u8>>::default();
         for slot in 0..60 {
             for class in [Class::Low, Class::Medium, Class::High] {
-                replies.push(class, SlotId(slot), TxData::Bytes(vec![0; 6000]));
+                replies.push(Nanos(0), class, SlotId(slot), TxData::Bytes(vec![0; 6000]));
             }
         }
         let weight = |class| match class {
@@ -136,7 +158,7 @@ mod tests {
             seen[class] += 1;
         }
         assert_eq!((seen.high, seen.medium, seen.low), (30, 20, 10));
-        replies.push(Class::Urgent, SlotId(99), TxData::Bytes(vec![0; 10]));
+        replies.push(Nanos(0), Class::Urgent, SlotId(99), TxData::Bytes(vec![0; 10]));
         let urgent = replies.pop(weight, 6000).unwrap();
         assert_eq!(urgent.class, Class::Urgent, "before all that waits");
         while replies.pop(weight, 6000).is_some() {}
@@ -147,8 +169,8 @@ mod tests {
     fn a_large_answer_goes_in_pieces_between_which_others_have_their_turns() {
         let mut replies = Replies::<Vec<u8>>::default();
         let data: Vec<u8> = (0..=249).cycle().take(10_000).collect();
-        replies.push(Class::Low, SlotId(1), TxData::Bytes(data.clone()));
-        replies.push(Class::Low, SlotId(2), TxData::Bytes(vec![7; 4000]));
+        replies.push(Nanos(0), Class::Low, SlotId(1), TxData::Bytes(data.clone()));
+        replies.push(Nanos(0), Class::Low, SlotId(2), TxData::Bytes(vec![7; 4000]));
         let (mut got, mut pieces) = (Vec::new(), 0);
         while let Some(piece) = replies.pop(|_| 1, 4000) {
             pieces += 1;
@@ -165,7 +187,7 @@ mod tests {
             assert_eq!(piece.last, got.len() == data.len());
             if pieces == 1 {
                 assert_eq!(replies.bytes(Class::Low), 10_000);
-                replies.push(Class::Urgent, SlotId(3), TxData::Bytes(vec![0; 10]));
+                replies.push(Nanos(0), Class::Urgent, SlotId(3), TxData::Bytes(vec![0; 10]));
             }
         }
         assert_eq!((got, pieces), (data, 5));
@@ -184,7 +206,7 @@ mod tests {
         let lengths = |most| {
             let mut replies = Replies::<Vec<u8>>::default();
             let blocks = Held::new(Blocks(vec![1; 20_000]));
-            replies.push(Class::Low, SlotId(1), TxData::Held(Leased::new(blocks, None)));
+            replies.push(Nanos(0), Class::Low, SlotId(1), TxData::Held(Leased::new(blocks, None)));
             let pieces = std::iter::from_fn(|| replies.pop(|_| 1, most));
             pieces.map(|piece| (piece.offset, piece.data.bytes().len())).collect::<Vec<_>>()
         };

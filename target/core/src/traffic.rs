@@ -171,8 +171,18 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
 
     /// Holds a command's data until its turn has come.
     #[cold]
-    pub(crate) fn hold(&mut self, class: Class, slot: SlotId, data: TxData<B>) {
-        self.replies.push(class, slot, data);
+    pub(crate) fn hold(&mut self, now: Nanos, class: Class, slot: SlotId, data: TxData<B>) {
+        self.replies.push(now, class, slot, data);
+    }
+
+    /// Takes out the replies that have waited for more than `wait_max` ns while the connection's rate is
+    /// limited, and of which nothing was sent. Returns the slots of their commands.
+    pub(crate) fn take_overdue_replies(&mut self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
+        if !self.pacing.is_held() || self.replies.is_empty() {
+            return Vec::new();
+        }
+        self.changed = true;
+        self.replies.take_overdue(now, wait_max)
     }
 
     /// Moves replies whose turn it is to what is sent next. Returns the time at which more may be sent,
@@ -303,8 +313,8 @@ mod tests {
         let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
         assert!(!traffic.holds_replies());
         assert_eq!(traffic.waiting_bytes(), 0);
-        traffic.replies.push(Class::Low, SlotId(1), TxData::Bytes(vec![1; 700]));
-        traffic.replies.push(Class::High, SlotId(2), TxData::Bytes(vec![1; 30]));
+        traffic.replies.push(Nanos(0), Class::Low, SlotId(1), TxData::Bytes(vec![1; 700]));
+        traffic.replies.push(Nanos(0), Class::High, SlotId(2), TxData::Bytes(vec![1; 30]));
         assert!(traffic.holds_replies());
         assert_eq!(traffic.waiting_bytes(), 730);
     }
@@ -330,7 +340,7 @@ mod tests {
         let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
         traffic.pacing.set_held(true);
         traffic.pacing.hand_over(Answers::Window(256 << 10));
-        traffic.hold(Class::High, slot, TxData::Bytes(vec![1; 600 << 10]));
+        traffic.hold(Nanos(0), Class::High, slot, TxData::Bytes(vec![1; 600 << 10]));
         let order = OrderSettings::default();
         let mut moved = |queue: &mut TargetQueue<_, _>| {
             let before = traffic.replies.all_bytes();

@@ -212,3 +212,17 @@ fn d1_write_zeroes_counts_for_one_command_and_not_for_its_length() {
     let host = LinuxHost::run(&mut rig, zeroes, 16, 10);
     assert!(host.done >= 500, "{} in ten seconds", host.done);
 }
+
+#[test]
+fn d1_answers_wait_for_no_more_than_ten_seconds_for_the_turns_that_they_cost() {
+    let mut rig = limited(SessionSpec { iops: Rate::per_second(1), ..SessionSpec::default() });
+    let unknown = io(0x99, MEMORY, 0, 1);
+    let cids: Vec<u16> = (0..60).map(|_| rig.submit(1, unknown, None, 0)).collect();
+    let answered = |rig: &Rig| cids.iter().filter(|cid| rig.answer(1, **cid).is_some()).count();
+    (0..9000 / STEP).for_each(|_| rig.pass(STEP * MS));
+    assert!((8..=12).contains(&answered(&rig)), "{} in 9 s, at 1/s", answered(&rig));
+    (0..2000 / STEP).for_each(|_| rig.pass(STEP * MS));
+    assert_eq!(answered(&rig), 60, "whether or not the host understands retry delays");
+    assert!(cids.iter().all(|cid| rig.answer(1, *cid).is_some_and(|status| !status.is_success())));
+    assert_eq!(rig.states(), []);
+}

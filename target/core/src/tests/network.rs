@@ -9,7 +9,7 @@ use fabric::tcp::HostParams;
 use qtcp::Rate;
 use qtcp::pacing::Answers;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, enable_acre, read, write};
 
 fn of(class: Class, sqe: Sqe) -> Sqe {
     let bits: u32 = match class {
@@ -321,4 +321,58 @@ fn e2_answers_go_on_soon_after_their_rate_is_lifted() {
     pacing.hand_over(Answers::All);
     rig.pass(20 * MS);
     assert_eq!(pacing.out[Class::Low].read(), (64 << 10, 0));
+}
+
+/// Says whether a command was answered with Command Interrupted.
+fn is_sent_back(rig: &Rig, cid: u16) -> bool {
+    // SCT and SC, without CRD.
+    let code = |status: Status| Status::from_bits(status.bits() & 0x7ff);
+    rig.answer(1, cid).map(code) == Some(Status::COMMAND_INTERRUPTED)
+}
+
+/// A rig whose host understands retry delays.
+fn patient() -> Rig {
+    let mut rig = rig();
+    let (sqe, data) = enable_acre();
+    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+    rig
+}
+
+#[test]
+fn commands_are_sent_back_that_wait_too_long_to_be_asked_for_their_data() {
+    let mut rig = patient();
+    // An R2T of 16 KiB in 11 s.
+    rig.paced[0].set_r2t_rate(Some(1500));
+    let [begun, fresh] =
+        [0, 128].map(|lba| rig.submit(1, write(MEMORY, lba, 128), Some(vec![1; 64 << 10]), 0));
+    (0..44).for_each(|_| rig.pass(250 * MS));
+    assert!(is_sent_back(&rig, fresh), "after 10 s");
+    assert_eq!(rig.answer(1, begun), None, "a part of its data has come");
+    (0..41).for_each(|_| rig.pass(250 * MS));
+    assert!(is_sent_back(&rig, begun), "after 20 s");
+    assert_eq!(rig.states(), []);
+    assert_eq!(rig.core.buffers().0, 0);
+}
+
+#[test]
+fn answers_that_wait_too_long_for_the_rate_of_their_connection_are_sent_back() {
+    let mut rig = patient();
+    let pacing = Arc::clone(&rig.paced[0]);
+    // A piece of 16 KiB in 16 s.
+    pacing.set_out_rate(Some(1000));
+    pacing.set_held(true);
+    pacing.hand_over(Answers::Window(32 << 10));
+    let cids: Vec<u16> =
+        (0..3).map(|n| rig.submit(1, read(MEMORY, n * 128, 128), None, 64 << 10)).collect();
+    (0..38).for_each(|_| rig.pass(250 * MS));
+    assert!(cids.iter().all(|cid| rig.answer(1, *cid).is_none()), "in 9.5 s");
+    (0..7).for_each(|_| rig.pass(250 * MS));
+    assert_eq!(rig.answer(1, cids[0]), None, "a part of its answer has gone");
+    assert!(cids[1..].iter().all(|cid| is_sent_back(&rig, *cid)));
+    // Without a rate the first one goes on.
+    pacing.set_out_rate(None);
+    pacing.set_held(false);
+    (0..80).for_each(|_| rig.pass(250 * MS));
+    assert_eq!(rig.answer(1, cids[0]), Some(Status::SUCCESS));
+    assert_eq!(rig.core.buffers().0, 0);
 }
