@@ -18,7 +18,7 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-pub use retry::{RefusedOnce, RetryDelays, WAIT_MAX, command_key};
+pub use retry::{HOST_WAIT_MAX, RefusedOnce, RetryDelays, WAIT_MAX, command_key};
 
 /// Length of one measurement of the rate, in ns.
 const SPAN: u64 = 100_000_000;

@@ -216,6 +216,18 @@ impl Session {
         limits.map(|limit| limit.wait_behind_sent_back(now)).max().unwrap_or(0)
     }
 
+    /// Returns the most commands of `bytes` bytes each that the limits of the session, and of those above
+    /// it, let pass in `nanos` ns; `None` where nothing limits them.
+    #[must_use]
+    pub fn commands_within(&self, nanos: u64, bytes: u64) -> Option<u64> {
+        let commands = |limit: &Limiter, amount: u64| {
+            let units = u128::from(limit.rate()?.get()) * u128::from(nanos) / 1_000_000_000;
+            Some(u64::try_from(units / u128::from(amount.max(1))).unwrap_or(u64::MAX))
+        };
+        let of = |session: &Self| [commands(&session.iops, 1), commands(&session.bandwidth, bytes)];
+        self.limited().flat_map(of).flatten().min()
+    }
+
     /// Lists the session and those above it that have limits.
     fn limited(&self) -> impl Iterator<Item = &Self> {
         let line = std::iter::successors(Some(self), |session| session.parent.as_deref());

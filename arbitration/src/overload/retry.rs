@@ -11,6 +11,9 @@ const KEPT: u64 = 600_000_000_000;
 /// Longest time in ns for which the target makes a command wait: a third of the time after which a
 /// Linux host resets its controller (`nvme_core.io_timeout`). The device has the rest.
 pub const WAIT_MAX: u64 = 10_000_000_000;
+/// Longest time in ns for which a command may wait whose host does not honour Command Retry Delays,
+/// so that it cannot be sent back: a Linux host's timeout is 30 s. Device and network have the rest.
+pub const HOST_WAIT_MAX: u64 = 25_000_000_000;
 /// Refusals that one row of the table holds.
 const WAYS: usize = 8;
 

@@ -178,3 +178,18 @@ fn a_share_is_one_of_operations_or_of_payload() {
     assert!(SessionSpec { operations: Some(10), ..none.clone() }.has_share());
     assert!(SessionSpec { payload: Some(10), ..none }.has_share());
 }
+
+#[test]
+fn d1_the_lowest_limit_says_how_many_commands_pass_in_a_time() {
+    let mut sessions = Sessions::new(&ROOT);
+    let specs = [
+        SessionSpec { iops: Rate::per_second(10), ..spec("a", None, None) },
+        SessionSpec { bandwidth: Rate::per_second(4096), ..spec("b", Some("a"), None) },
+        spec("c", None, None),
+    ];
+    sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
+    let within = |name: &str, bytes| named(&sessions, name).commands_within(2_000_000_000, bytes);
+    assert_eq!(within("a", 1 << 20), Some(20));
+    assert_eq!((within("b", 512), within("b", 256)), (Some(16), Some(20)));
+    assert_eq!(within("c", 512), None);
+}

@@ -1,5 +1,6 @@
 //! The Connect command (NVMe base 2.0, section 6.3).
 
+use core::sync::atomic::Ordering;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -189,13 +190,17 @@ impl Service {
             ControllerKind::Io => QueueKind::Admin,
             ControllerKind::Discovery => QueueKind::Discovery,
         };
-        let connected = connected(&controller, request, kind);
+        let without_acre = match controller.kind {
+            ControllerKind::Io => self.without_acre.queues(request.host),
+            ControllerKind::Discovery => None,
+        };
+        let connected = Connected { without_acre, ..connected(&controller, request, kind) };
         let connected = self.gate_for(now, request, address, connected);
         if let Some(subsystem) = self.subsystems.get_mut(request.subsystem) {
             subsystem.controllers.insert(id);
         }
         self.controllers.insert(id, controller);
-        self.attach(request.connection, id, 0);
+        self.attach(request.connection, id, (0, connected.entries));
         Ok(connected)
     }
 
@@ -246,6 +251,7 @@ impl Service {
             address: self.room.address(request.connection),
             places: 0,
             local_address: None,
+            queue_entries: self.config.queue_entries,
             admin: request.connection,
             queues: std::collections::BTreeMap::new(),
             settled: std::collections::BTreeSet::new(),
@@ -288,6 +294,8 @@ impl Service {
             Some(Refusal::OnlyWithTls)
         } else if qid > controller.features.queues_granted {
             Some(Refusal::QueueId)
+        } else if request.command.sqsize.get() >= controller.queue_entries {
+            Some(Refusal::QueueSize)
         } else {
             controller.queues.contains_key(&qid).then_some(Refusal::QueueInUse)
         };
@@ -298,13 +306,15 @@ impl Service {
         controller.queues.insert(qid, request.connection);
         self.room.settle(controller);
         controller.shared.note_traffic();
+        let acre = controller.shared.acre.load(Ordering::Relaxed);
+        self.without_acre.connected(request.host, acre, controller.queues.len());
         let connected = connected(controller, request, QueueKind::Io);
         let (listener, address) = (controller.listener, controller.address);
         let path = || path(self.listeners.get(&listener), request);
         self.users.connected(id, path, address);
         let address = self.room.address(request.connection);
         let connected = self.gate_for(now, request, address, connected);
-        self.attach(request.connection, id, qid);
+        self.attach(request.connection, id, (qid, connected.entries));
         Ok(connected)
     }
 
@@ -327,10 +337,15 @@ impl Service {
         Connected { result: connected.result | required, authentication, ..connected }
     }
 
-    fn attach(&mut self, connection: ConnectionId, controller: ControllerId, qid: u16) {
+    fn attach(
+        &mut self,
+        connection: ConnectionId,
+        controller: ControllerId,
+        (qid, entries): (u16, u16),
+    ) {
         let address = self.room.address(connection);
         self.room.not_waiting(connection);
-        let attachment = Attachment { controller, qid, address, closing: false };
+        let attachment = Attachment { controller, qid, address, entries, closing: false };
         self.connections.insert(connection, attachment);
     }
 }
@@ -354,6 +369,7 @@ fn connected(controller: &Controller, request: &ConnectRequest<'_>, kind: QueueK
         priority_class: request.command.cattr & 0b11,
         keep_alive: controller.keep_alive.timeout(),
         authentication: false,
+        without_acre: None,
         namespaces: Arc::clone(&controller.table),
     }
 }

@@ -202,7 +202,7 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     id.nanagrpid = U32::new(ANA_GROUP);
     id.sqes = 0x66;
     id.cqes = 0x44;
-    id.maxcmd = U16::new(config.queue_entries);
+    id.maxcmd = U16::new(controller.queue_entries);
     id.nn = U32::new(config.max_namespaces);
     id.mnan = U32::new(config.max_namespaces);
     id.oncs = U16::new((controller.table.commands() | OptionalCommands::SAVE_SELECT).bits());

@@ -47,6 +47,8 @@ pub(super) struct Controller {
     pub(super) places: u32,
     /// The address on which the host reached the target, where the daemon told it.
     pub(super) local_address: Option<SocketAddr>,
+    /// Entries of the largest I/O queue (MQES + 1).
+    pub(super) queue_entries: u16,
     pub(super) admin: ConnectionId,
     pub(super) queues: BTreeMap<u16, ConnectionId>,
     /// The I/O queues that have nothing left to do in a target that drains.

@@ -35,6 +35,7 @@ mod logs;
 mod lost_hosts;
 mod namespace;
 mod properties;
+mod queue_bounds;
 mod refusal;
 mod regions;
 mod registers;
@@ -47,6 +48,7 @@ mod table;
 mod types;
 mod users;
 mod withheld;
+mod without_acre;
 
 pub use access::{AllowedHost, Sources};
 pub use addresses::MachineAddress;
@@ -62,6 +64,7 @@ pub use logs::SmartCounters;
 pub use namespace::{
     DeviceIdentity, Geometry, Namespace, NamespaceFeatures, PreferredSizes, Readiness, UsedBlocks,
 };
+pub use queue_bounds::HostWithoutAcre;
 pub use refusal::{Refusal, RefusalKind, Rejected};
 pub use regions::{RegionGrants, RegionRefusal, RegionRequest};
 pub use rights::HostRights;

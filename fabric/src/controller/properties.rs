@@ -27,9 +27,9 @@ const CSS_ALL: u8 = 6;
 
 impl Controller {
     /// Returns the controller's capabilities, CAP.
-    fn capabilities(config: &ServiceConfig) -> u64 {
+    fn capabilities(&self, config: &ServiceConfig) -> u64 {
         Capabilities {
-            max_queue_entries: config.queue_entries.saturating_sub(1),
+            max_queue_entries: self.queue_entries.saturating_sub(1),
             weighted_round_robin: config.weighted_round_robin,
             timeout: TIMEOUT_UNITS,
         }
@@ -41,7 +41,7 @@ impl Controller {
         use PropertySize::{Eight, Four};
         let properties = &self.properties;
         let value = match (command.offset, command.size) {
-            (offset::CAP, Some(Eight)) => Self::capabilities(config),
+            (offset::CAP, Some(Eight)) => self.capabilities(config),
             (offset::VS, Some(Four)) => u64::from(VERSION_2_0),
             (offset::CC, Some(Four)) => u64::from(properties.configuration.0),
             (offset::CSTS, Some(Four)) => u64::from(properties.status.bits()),

@@ -11,6 +11,7 @@ use super::ending::Ending;
 use super::instance::{Controller, ControllerKind};
 use super::room::Room;
 use super::users::Users;
+use super::without_acre::HostsWithoutAcre;
 use super::{
     AbortTicket, Action, AllowedHost, ConfigError, ConnectionId, ControllerId, ListenerId,
     ListenerSpec, MachineAddress, Namespace, NamespaceTable, Refusal, RegionGrants, ServiceConfig,
@@ -54,6 +55,8 @@ pub(super) struct Attachment {
     pub(super) qid: u16,
     /// The peer's address, where the daemon told it.
     pub(super) address: Option<IpAddr>,
+    /// Entries of the submission queue.
+    pub(super) entries: u16,
     /// Whether a close was ordered and the daemon has not yet reported its end.
     pub(super) closing: bool,
 }
@@ -84,6 +87,7 @@ pub struct Service {
     pub(super) channels: Channels,
     pub(super) ending: Ending,
     pub(super) users: Users,
+    pub(super) without_acre: HostsWithoutAcre,
     pub(super) actions: VecDeque<Action>,
     pub(super) tables_changed: BTreeSet<ControllerId>,
     /// The controller identifier given last.
@@ -149,6 +153,7 @@ impl Service {
             channels: Channels::default(),
             ending: Ending::default(),
             users: Users::new(config.reconnect_time),
+            without_acre: HostsWithoutAcre::default(),
             actions: VecDeque::new(),
             tables_changed: BTreeSet::new(),
             last_id: 0,

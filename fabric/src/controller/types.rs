@@ -52,6 +52,10 @@ pub struct Connected {
     /// Whether the host must prove itself before its commands are answered, see
     /// [`super::Service::is_authenticated`].
     pub authentication: bool,
+    /// Of an admin queue: the most I/O queues that the host had at one controller, where it did not
+    /// honour Command Retry Delays when it connected the last one. Its queues may have to be smaller,
+    /// see [`super::Service::bound_queues`].
+    pub without_acre: Option<u16>,
     /// The namespaces that the host sees now.
     pub namespaces: Arc<NamespaceTable>,
 }

@@ -23,6 +23,7 @@ use crate::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Notice};
 use crate::io_queue::IoQueue;
 use crate::key::Key;
 use crate::origin::Origin;
+use crate::patience::bound_queues;
 use crate::policies::Policies as _;
 use crate::queue::Queue;
 use crate::receiver::Receiver;
@@ -339,6 +340,7 @@ impl<D: Driver> Connection<D> {
     #[cold]
     fn connected(&mut self, io: &mut Context<D>, slot: SlotId, connected: Connected) {
         let is_io = matches!(connected.kind, QueueKind::Io);
+        bound_queues(io, &self.origin, &connected);
         let (queue, shared) = (&mut self.queue, connected.shared);
         // Until a host has proved itself it has its address's part of turns, not that of the host whose
         // name it says. (Of an I/O queue's host the admin queue was proved.)

@@ -43,6 +43,7 @@ mod memory;
 mod network;
 mod origin;
 mod pacer;
+mod patience;
 mod payload;
 mod placement;
 mod policies;

@@ -5,9 +5,11 @@
 //! - [`served`]: the present subsystems and namespaces; [`wanted`]: the sessions that follow from
 //!   them and from the configuration; [`reserve`]: the reservations.
 //! - [`snapshot`]: the settings that all connections need; [`published`]: those of one namespace.
+//! - [`patience`]: the limits with which hosts without retry delays would time out.
 //! - [`view`]: the state that the control socket and the metrics show.
 
 mod control;
+mod patience;
 mod published;
 mod reserve;
 mod served;
@@ -18,5 +20,6 @@ mod tests;
 mod view;
 mod wanted;
 
+pub(crate) use patience::refusal;
 pub(crate) use shared::QosShared;
 pub(crate) use snapshot::{Asker, Snapshot};

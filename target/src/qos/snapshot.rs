@@ -77,7 +77,12 @@ impl Rules {
     /// Returns the policies that fit. Those that name more of host, subsystem and namespace come
     /// first; of two that name as many, the one that names the host; of two for the same, the one
     /// for fewer addresses.
-    fn fitting(&self, asker: &Asker<'_>, subsystem: &str, nsid: Option<u32>) -> Vec<&Rule> {
+    pub(super) fn fitting(
+        &self,
+        asker: &Asker<'_>,
+        subsystem: &str,
+        nsid: Option<u32>,
+    ) -> Vec<&Rule> {
         if self.0.is_empty() {
             return Vec::new();
         }

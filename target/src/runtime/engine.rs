@@ -18,6 +18,7 @@ use crate::engine::{
     NetworkState, PmemState, QosState, Statistics, SubsystemState,
 };
 use crate::host_keys::{self, HostKeys};
+use crate::qos::refusal;
 use crate::reactor::mailbox::Message;
 use crate::sync::lock;
 
@@ -161,6 +162,11 @@ impl Engine for Runtime {
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
         let now = self.shared.clock.now();
+        let hosts = self.shared.with_service(|service| service.hosts_without_acre());
+        let (before, largest) = (self.shared.qos.config(), self.shared.settings.max_transfer);
+        if let Some(refusal) = refusal(&before, qos, &hosts, largest) {
+            return Err(EngineError::Invalid(refusal));
+        }
         self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;
         let feature = settings::arbitration_feature(&qos.general.order);
         self.shared.with_service(|service| service.set_arbitration(feature));

@@ -9,6 +9,7 @@ mod history;
 mod life;
 mod many;
 mod pages;
+mod queue_bounds;
 mod ready;
 mod regions;
 mod rights;

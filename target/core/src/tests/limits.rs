@@ -4,6 +4,7 @@ use arbitration::credit::Caps;
 use arbitration::limit::Rate;
 use arbitration::overload::RetryDelays;
 use arbitration::session::{RootSpec, SessionSpec, Sessions};
+use fabric::host::commands::property_get;
 use fabric::nvme::{Sqe, Status, opcode};
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, enable_acre, io, read, write};
@@ -225,4 +226,19 @@ fn d1_answers_wait_for_no_more_than_ten_seconds_for_the_turns_that_they_cost() {
     assert_eq!(answered(&rig), 60, "whether or not the host understands retry delays");
     assert!(cids.iter().all(|cid| rig.answer(1, *cid).is_some_and(|status| !status.is_success())));
     assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn d1_hosts_without_retry_delays_have_queues_that_their_limits_can_serve() {
+    // 32 commands of 64 KiB in 25 s.
+    let bandwidth = Rate::per_second(32 * (64 << 10) / 25 + 1);
+    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
+    let mqes = |rig: &mut Rig, admin| rig.call(admin, property_get(0, true), None, 0).1 & 0xffff;
+    assert_eq!(mqes(&mut rig, 0), 127, "nothing was known of the host");
+    let admin = rig.connect_again();
+    assert_eq!(mqes(&mut rig, admin), 31, "it had one queue and did not set ACRE");
+    let other = rig.other.clone();
+    rig.change_rules(|rules| rules.tenant = other);
+    let admin = rig.connect_again();
+    assert_eq!(mqes(&mut rig, admin), 127, "there is no limit now");
 }

@@ -312,6 +312,12 @@ impl Rig {
         admin
     }
 
+    /// Connects the admin queue of another controller of the same host; the number of the queue's peer.
+    pub(super) fn connect_again(&mut self) -> usize {
+        self.controller = 0xffff;
+        self.connect(0)
+    }
+
     /// Connects a queue of the controller, with a priority class; the number of its peer.
     pub(super) fn connect_class(&mut self, qid: u16, class: Class) -> usize {
         self.connect_as(qid, HostParams::default(), Some(class))

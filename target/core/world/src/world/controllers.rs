@@ -126,7 +126,9 @@ impl World {
             false => Class::ALL.get(self.rng.usize(0..5)).copied(),
         };
         let Some(host) = self.hosts.get_mut(index) else { return };
-        match host.association.io_connector().connect(qid, ENTRIES - 1, class) {
+        // The limits of a host without ACRE may need smaller queues.
+        let depth = host.association.facts().max_outstanding.min(ENTRIES - 1);
+        match host.association.io_connector().connect(qid, depth, class) {
             Ok((sqe, data)) => self.submit(index, qid, sqe, Some(data), 0, Purpose::Connect),
             Err(error) => self.breaks(format!("host {index}: {error}")),
         }

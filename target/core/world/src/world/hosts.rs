@@ -305,11 +305,12 @@ impl World {
             // What this host sends, it sends in bursts.
             return;
         }
+        let depth = self.scenario.depth.min(usize::from(ENTRIES) - 1);
         while self.is_open() {
-            let Some(queue) = self.hosts.get_mut(host).and_then(|host| host.queue(qid)) else {
-                return;
-            };
-            if !queue.live || queue.in_flight >= self.scenario.depth.min(usize::from(ENTRIES) - 1) {
+            let Some(known) = self.hosts.get_mut(host) else { return };
+            let depth = depth.min(usize::from(known.association.facts().max_outstanding));
+            let Some(queue) = known.queue(qid) else { return };
+            if !queue.live || queue.in_flight >= depth {
                 return;
             }
             self.command(host, qid);

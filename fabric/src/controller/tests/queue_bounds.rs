@@ -1,0 +1,54 @@
+//! Hosts that do not honour Command Retry Delays, and the size of their queues.
+
+use super::*;
+
+fn mqes(bench: &mut Bench, admin: ConnectionId) -> u64 {
+    bench.ok(admin, &property_get(0, 1)) & 0xffff
+}
+
+#[test]
+fn a_host_that_did_not_set_acre_is_known_when_it_comes_back() {
+    let mut bench = Bench::new();
+    let (_, first) = bench.admin_queue(0);
+    assert_eq!(first.without_acre, None, "nothing is known of it");
+    bench.io_queue(1, first.controller.0);
+    bench.io_queue(2, first.controller.0);
+    let hosts = bench.service.hosts_without_acre();
+    let [host] = &hosts[..] else { panic!("one host: {hosts:?}") };
+    assert_eq!((host.host.as_str(), host.subsystem.as_str()), (HOST, SUBSYSTEM));
+    assert_eq!((host.commands, &host.nsids[..]), (64, &[1][..]));
+    let (admin, second) = bench.admin_queue(0);
+    assert_eq!(second.without_acre, Some(2), "it had two queues");
+    // Byte 0 of Host Behavior Support is ACRE.
+    let mut behavior = [0; 512];
+    behavior[0] = 1;
+    assert_eq!(bench.admin_with(admin, &set_feature(0x16, 0), &behavior), Reply::OK);
+    bench.io_queue(1, second.controller.0);
+    assert_eq!(bench.service.hosts_without_acre().len(), 1, "the first controller");
+    let (_, third) = bench.admin_queue(0);
+    assert_eq!(third.without_acre, None, "it honours the delays now");
+}
+
+#[test]
+fn queues_of_a_controller_can_be_smaller_than_those_of_others() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    assert_eq!(mqes(&mut bench, admin), 127);
+    bench.service.bound_queues(connected.controller, 16);
+    assert_eq!(mqes(&mut bench, admin), 15);
+    bench.ok(admin, &identify(1, 0));
+    assert_eq!(bench.out[514..516], [16, 0], "MAXCMD");
+    let mut connect = Connect::new(SUBSYSTEM, 1, connected.controller.0);
+    for (sqsize, fits) in [(16, false), (15, true)] {
+        connect.command.sqsize = U16::new(sqsize);
+        let (_, answer) = connect.send(&mut bench);
+        match answer {
+            Ok(connected) => assert!(fits && connected.entries == 16),
+            Err(rejected) => assert!(!fits && rejected.reason == Refusal::QueueSize),
+        }
+    }
+    bench.service.bound_queues(connected.controller, 0);
+    assert_eq!(mqes(&mut bench, admin), 1, "a queue has two entries at least");
+    let (other, _) = bench.admin_queue(0);
+    assert_eq!(mqes(&mut bench, other), 127);
+}
