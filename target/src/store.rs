@@ -4,6 +4,7 @@
 mod aside;
 mod differences;
 mod disk;
+mod earlier;
 mod edit;
 mod examine;
 mod explain;

@@ -235,7 +235,9 @@ fn sources(folder: &Path, text: &mut String) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, text);
-        } else if !path.to_string_lossy().ends_with("tests.rs") {
+        } else if path.extension().is_some_and(|end| end == "rs")
+            && !path.to_string_lossy().ends_with("tests.rs")
+        {
             text.push_str(&std::fs::read_to_string(&path).unwrap());
         }
     }

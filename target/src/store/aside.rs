@@ -46,7 +46,10 @@ pub(super) fn set_aside(path: &Path, keep: Keep) -> io::Result<PathBuf> {
 }
 
 /// Renames a file, and never replaces another one.
-fn rename(from: &Path, to: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// The new name is in use, or the file cannot be renamed.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     use nix::errno::Errno;
     match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
         Ok(()) => Ok(()),

@@ -3,9 +3,10 @@
 //! The file is examined before it is used ([`super::examine`]). A damaged file is kept under
 //! another name, and the store begins with the file's content, if that is known to be complete, or
 //! empty. A file system without room, or one that cannot be written, stops changes and not the
-//! start.
+//! start. A file of an earlier format is copied before it is opened for writing ([`super::earlier`]).
 
-use std::io;
+use std::cell::Cell;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -14,10 +15,11 @@ use redb::{Database, Error as RedbError, StorageBackend};
 use uuid::Uuid;
 
 use super::aside::{Keep, set_aside};
+use super::earlier::keep_copy;
 use super::examine::{Found, examine};
 use super::explain::{damaged, explain, unusable};
 use super::quiet::quietly;
-use super::tables::{self, Content, Raw};
+use super::tables::{self, Content, FORMAT, Raw};
 use super::{Change, Key, Kind, Object, Store, StoreError};
 use crate::files;
 use crate::sync::lock;
@@ -63,7 +65,13 @@ impl DiskStore {
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(folder);
             made.or_else(|error| tolerate(unusable(&file, &error), &mut problems))?;
         }
-        let (content, usable) = match examine(path)? {
+        let found = examine(path)?;
+        let earlier = match &found {
+            Found::Sound(content) if content.wrong.is_empty() => content.earlier_format(),
+            // There is nothing, or the file as it was is kept under another name.
+            _ => None,
+        };
+        let (content, usable) = match found {
             Found::Nothing => (Content::fresh(), true),
             Found::Sound(content) if content.wrong.is_empty() => (content, true),
             Found::Sound(content) => leave_out(path, content, &mut problems),
@@ -72,8 +80,19 @@ impl DiskStore {
             }
         };
         let path: PathBuf = path.into();
+        let earlier = Cell::new(earlier);
         let opener: Opener = match usable {
             true => Box::new(move || {
+                if let Some(format) = earlier.get() {
+                    let copy = keep_copy(&path, format).map_err(|error| uncopied(format, error))?;
+                    tracing::info!(
+                        "the state file {} has format {format}, and is copied as {} before the \
+                         first write in format {FORMAT}",
+                        path.display(),
+                        copy.display()
+                    );
+                    earlier.set(None);
+                }
                 let file = files::open_or_make(&path)?;
                 Database::builder().create_file(file).map_err(RedbError::from)
             }),
@@ -112,6 +131,17 @@ impl DiskStore {
         let mut state = State { opener, database: None, found: Some(content) };
         state.run(&file, |_| Ok(())).or_else(|error| tolerate(error, problems))?;
         Ok(Self { file, machine, has_identities, state: Mutex::new(state) })
+    }
+}
+
+/// Explains that a file of an earlier format cannot be copied, and therefore is not written.
+fn uncopied(format: u64, error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => error,
+        _ => io::Error::new(
+            ErrorKind::ReadOnlyFilesystem,
+            format!("it has format {format}, and no copy of it can be made in its folder: {error}"),
+        ),
     }
 }
 
@@ -314,6 +344,9 @@ fn known(content: Content) -> Vec<Object> {
 #[cfg(test)]
 #[path = "damage_tests.rs"]
 mod damage_tests;
+#[cfg(test)]
+#[path = "formats_tests.rs"]
+mod formats_tests;
 #[cfg(test)]
 #[path = "disk_tests.rs"]
 mod tests;

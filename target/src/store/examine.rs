@@ -11,10 +11,11 @@ use std::rc::Rc;
 use redb::{Database, Error as RedbError, StorageBackend};
 
 use super::StoreError;
+use super::earlier::latest_copy;
 use super::explain::{explain, unusable};
 use super::quiet::quietly;
 use super::scratch::Scratch;
-use super::tables::{self, Content, FORMAT, MARK};
+use super::tables::{self, Content, FORMAT, MARK, PREFIX};
 
 /// The first bytes of a database.
 const MAGIC: &[u8; 9] = b"redb\x1a\x0a\xa9\x0d\x0a";
@@ -24,6 +25,12 @@ const FLAGS: u64 = MAGIC.len() as u64;
 const NEWER: u8 = 1;
 /// The flag of a database that is in use, or whose process was killed.
 const UNCLEAN: u8 = 2;
+/// The places of the database's versions, one in each of its two commits, in bytes.
+const VERSIONS: [u64; 2] = [64, 192];
+/// The version of databases that this daemon knows.
+const VERSION: u8 = 3;
+/// The last version that counts as that of a later database. Others are damage.
+const VERSION_MAX: u8 = 16;
 /// The part of a file that is searched for names of the state file's tables, in bytes.
 const SEARCHED: u64 = 64 << 20;
 
@@ -61,6 +68,9 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     if !metadata.is_file() {
         return Err(unusable(&name, &io::Error::other("it is not a regular file")));
     }
+    if is_of_later_database(&file) {
+        return Err(later(path, FORMAT + 1));
+    }
     let mut content = Content::default();
     // The library would make an empty database in an empty file.
     let looked = match metadata.len() {
@@ -68,10 +78,23 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
         _ => quietly(|| check(&file, writable, Trust::Flags, &mut content)),
     };
     let detail = match looked {
-        Ok(Ok(true)) => return check_format(name, &content).map(|()| Found::Sound(content)),
+        Ok(Ok(true)) => {
+            check_tables(path, &content)?;
+            return check_format(path, &content).map(|()| Found::Sound(content));
+        }
         Ok(Ok(false)) => "its structure had to be repaired".into(),
         Ok(Err(RedbError::DatabaseAlreadyOpen)) => {
             return Err(explain(&name, RedbError::DatabaseAlreadyOpen));
+        }
+        Ok(Err(
+            RedbError::TableTypeMismatch { table, .. }
+            | RedbError::TableIsMultimap(table)
+            | RedbError::TableIsNotMultimap(table),
+        )) => {
+            return Err(match table.starts_with(PREFIX) {
+                true => later(path, FORMAT + 1),
+                false => StoreError::Foreign { file: name },
+            });
         }
         Ok(Err(error)) => detail(error),
         Err(panic) => panic,
@@ -85,16 +108,59 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     let whole = matches!(whole, Ok(Ok(_))) && other.wrong.is_empty() && !other.first_format;
     let content =
         if whole || other.objects.len() > content.objects.len() { other } else { content };
-    check_format(name, &content)?;
+    // The names of tables have no checksums of their own.
+    if whole {
+        check_tables(path, &content)?;
+    }
+    check_format(path, &content)?;
     Ok(Found::Damaged { detail, content, whole })
 }
 
 /// Checks that this daemon knows all that a file's content may mean.
-fn check_format(file: String, content: &Content) -> Result<(), StoreError> {
+fn check_format(path: &Path, content: &Content) -> Result<(), StoreError> {
     match content.format {
         ..=FORMAT => Ok(()),
-        format => Err(StoreError::Later { file, format, known: FORMAT }),
+        format => Err(later(path, format)),
     }
+}
+
+/// Checks that a sound database is a state file, and that this daemon knows all of its tables.
+fn check_tables(path: &Path, content: &Content) -> Result<(), StoreError> {
+    match content.later_table {
+        _ if content.foreign => Err(StoreError::Foreign { file: path.display().to_string() }),
+        Some(format) => Err(later(path, format.max(content.format))),
+        None => Ok(()),
+    }
+}
+
+/// Says that a file needs a daemon that knows `format`, and what to do.
+fn later(path: &Path, format: u64) -> StoreError {
+    let file = path.display().to_string();
+    let remedy = match latest_copy(path, FORMAT) {
+        Some(copy) => format!(
+            "go back to the copy from before the upgrade, which lacks all live changes since then: \
+             mv {file} {file}.format-{format} && cp -p {} {file}",
+            copy.display()
+        ),
+        None => "move the file away. Then the configuration file alone is served, and hosts find \
+                 namespaces with other UUIDs"
+            .to_owned(),
+    };
+    StoreError::Later { file, format, known: FORMAT, remedy }
+}
+
+/// Says whether both commits of a database are of a later version. One alone is damage.
+fn is_of_later_database(file: &File) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let version = |at: u64| {
+        let mut version = [0];
+        file.read_exact_at(&mut version, at).map(|()| version[0])
+    };
+    let [first, second] = VERSIONS.map(version);
+    file.read_exact_at(&mut magic, 0).is_ok()
+        && magic == *MAGIC
+        && matches!((first, second), (Ok(first), Ok(second))
+            if first == second && (VERSION + 1..=VERSION_MAX).contains(&first))
 }
 
 /// The part of a file's beginning that is believed.
@@ -149,7 +215,10 @@ fn check(
     // The last commit may be incomplete after a crash, but not after an orderly end.
     let sound = checked? && !(clean && fell_back.get());
     match read {
-        Ok(read) => read.map(|()| sound),
+        Ok(Ok(())) => Ok(sound),
+        // Tables of other types are those of another format only where the database is sound.
+        Ok(Err(error)) if sound => Err(error),
+        Ok(Err(error)) => Err(RedbError::Corrupted(detail(error))),
         Err(panic) => Err(RedbError::Corrupted(panic)),
     }
 }

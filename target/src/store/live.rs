@@ -150,7 +150,7 @@ const CHANGED: &str = "its entry in the configuration file has changed since";
 fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
     let plain = |text: String| match record.given {
         true => Ok(text),
-        false => object.without_derived(&text),
+        false => object.comparable(&text),
     };
     let now = object.text(file).map(plain).transpose();
     let then = record.file.as_deref().map(|text| object.canonical(text).and_then(plain));

@@ -102,17 +102,19 @@ pub enum StoreError {
     },
     /// A later version of the daemon wrote the file.
     #[error(
-        "the state file {file} was written by a later sluiced (format {format}, and this one knows \
-         {known}), and was left as it is; start that sluiced, or move the file away, and the \
-         configuration file alone is served"
+        "the state file {file} was written by a later sluiced: it needs one that knows format \
+         {format}, and this one knows formats up to {known}. The file was left as it is. Start the \
+         later sluiced, or {remedy}"
     )]
     Later {
         /// The state file.
         file: String,
-        /// The file's format.
+        /// The file's format, at least.
         format: u64,
         /// The last format that this daemon knows.
         known: u64,
+        /// How to start this daemon all the same.
+        remedy: String,
     },
     /// The file's content is not as it was written.
     #[error(

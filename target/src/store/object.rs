@@ -185,6 +185,25 @@ impl ObjectId {
         })
     }
 
+    /// Returns a text of a daemon before format 4 without the identifiers that it derived, and without
+    /// NGUIDs that are the UUID, as the first daemons derived them: to compare it with another text.
+    pub(super) fn comparable(&self, text: &str) -> Result<String, String> {
+        let text = match self {
+            Self::Subsystem(_) => {
+                let mut subsystem = read_subsystem(text)?;
+                subsystem.namespaces.iter_mut().for_each(forget_copied_nguid);
+                render_subsystem(&subsystem)
+            }
+            Self::Namespace(..) => {
+                let mut namespace = read_namespace(text)?;
+                forget_copied_nguid(&mut namespace);
+                table::text(&namespace)
+            }
+            _ => text.into(),
+        };
+        self.without_derived(&text)
+    }
+
     /// Makes the object in `config` what `text` says; `None` removes it.
     pub(crate) fn assign(&self, config: &mut Config, text: Option<&str>) -> Result<(), String> {
         match self {
@@ -245,6 +264,12 @@ fn forget_derived(nqn: &str, namespace: &mut Namespace) {
     namespace.nguid.take_if(|nguid| uuid.is_some_and(|uuid| *nguid == derived_nguid(uuid)));
     let derived = namespace.nsid.map(|nsid| derived_uuid(nqn, nsid));
     namespace.uuid.take_if(|uuid| Some(*uuid) == derived);
+}
+
+/// Takes the NGUID from a namespace where it is the UUID.
+fn forget_copied_nguid(namespace: &mut Namespace) {
+    let uuid = namespace.uuid;
+    namespace.nguid.take_if(|nguid| uuid.is_some_and(|uuid| *nguid == uuid.into_bytes()));
 }
 
 fn read_namespace(text: &str) -> Result<Namespace, String> {

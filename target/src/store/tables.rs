@@ -7,8 +7,8 @@ use std::io;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use redb::{
-    Database, Error as RedbError, ReadTransaction, ReadableDatabase, ReadableTable,
-    TableDefinition, TableError, WriteTransaction,
+    Database, Error as RedbError, MultimapTableHandle, ReadTransaction, ReadableDatabase,
+    ReadableTable, TableDefinition, TableError, TableHandle, WriteTransaction,
 };
 use uuid::Uuid;
 
@@ -19,8 +19,11 @@ const OBJECTS: TableDefinition<'_, (&str, &str), (u64, u64, &str)> =
     TableDefinition::new("sluicegate.objects.2");
 /// The table of the store's own values, each with its checksum.
 const META: TableDefinition<'_, &str, (u128, u64)> = TableDefinition::new("sluicegate.meta.2");
+/// The beginning of the tables' names since format 2. The number of the format follows with which a
+/// table was introduced, behind another dot.
+pub(super) const PREFIX: &str = "sluicegate.";
 /// A part of the tables' names: a file in which it occurs is or was a state file.
-pub(super) const MARK: &[u8] = b"sluicegate.";
+pub(super) const MARK: &[u8] = PREFIX.as_bytes();
 /// The objects of the first version: as [`OBJECTS`], without checksums.
 const OBJECTS_1: TableDefinition<'_, (&str, &str), (u64, &str)> = TableDefinition::new("objects");
 /// The values of the first version: as [`META`], without checksums.
@@ -62,6 +65,10 @@ pub(super) struct Content {
     pub(super) first_format: bool,
     /// The format that a daemon must know to read the file; 0 where the file does not say.
     pub(super) format: u64,
+    /// The format of a table that this daemon does not know, at least; `None` where there is none.
+    pub(super) later_table: Option<u64>,
+    /// Whether the database is another program's: it has tables, and none of them is ours.
+    pub(super) foreign: bool,
     /// Whether identities are kept in the file.
     pub(super) identities: bool,
 }
@@ -70,6 +77,18 @@ impl Content {
     /// Makes the content of a new file.
     pub(super) fn fresh() -> Self {
         Self { identities: true, ..Self::default() }
+    }
+
+    /// Returns the earlier format in which the file was written; `None` of a file of this daemon's
+    /// format, and of one to which nothing was written yet.
+    pub(super) fn earlier_format(&self) -> Option<u64> {
+        self.machine?;
+        let format = match (self.first_format, self.format) {
+            (true, _) => 1,
+            // The second format has no such value.
+            (false, format) => format.max(2),
+        };
+        (format < FORMAT).then_some(format)
     }
 }
 
@@ -118,6 +137,7 @@ fn meta(read: &ReadTransaction, name: &str) -> Result<Option<u128>, RedbError> {
 /// Reads the whole database into `content`. Where this fails, `content` has what was read before.
 pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), RedbError> {
     let read = database.begin_read()?;
+    note_unknown(&read, content)?;
     if let Some(table) = present(read.open_table(OBJECTS))? {
         // First, so that a file whose machine is known tells whether it has identities.
         content.identities = meta(&read, IDENTITIES)?.is_some();
@@ -148,6 +168,23 @@ pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), Red
         content.machine = value(MACHINE)?.map(Uuid::from_u128);
         content.revision = narrow(value(REVISION)?.unwrap_or_default());
     }
+    Ok(())
+}
+
+/// Notes the tables that this daemon does not know: those of a later format, and another program's.
+/// Without this, a file without the tables of today would be taken for an empty one.
+fn note_unknown(read: &ReadTransaction, content: &mut Content) -> Result<(), RedbError> {
+    let mut names: Vec<String> = read.list_tables()?.map(|one| one.name().to_owned()).collect();
+    names.extend(read.list_multimap_tables()?.map(|one| one.name().to_owned()));
+    let known = [OBJECTS.name(), META.name(), OBJECTS_1.name(), META_1.name()];
+    let is_ours = |name: &String| known.contains(&name.as_str()) || name.starts_with(PREFIX);
+    content.foreign = !names.is_empty() && !names.iter().any(is_ours);
+    let unknown = names.iter().filter(|name| !known.contains(&name.as_str()));
+    let later = unknown.filter_map(|name| {
+        let number = name.strip_prefix(PREFIX)?.rsplit('.').next()?.parse::<u64>();
+        Some(number.unwrap_or(0).max(FORMAT + 1))
+    });
+    content.later_table = later.max();
     Ok(())
 }
 
