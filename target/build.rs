@@ -1,10 +1,14 @@
 //! Stops a build whose output would land in this source folder: `target/` is both this member and
-//! cargo's default build folder, and `cargo clean` deletes the latter.
+//! cargo's default build folder, and `cargo clean` deletes the latter. Hands the commit to the compiler.
+
+mod commit;
 
 use std::path::Path;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=commit.rs");
+    commit::emit(Path::new(".."));
     let (Some(out), Some(source)) =
         (std::env::var_os("OUT_DIR"), std::env::var_os("CARGO_MANIFEST_DIR"))
     else {

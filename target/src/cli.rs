@@ -12,6 +12,7 @@ use crate::config::{
     format_size,
 };
 use crate::preflight::{self, Findings};
+use crate::version::VERSION_AND_COMMIT;
 
 /// Exit status: the file is valid, and this machine has what it asks for.
 const VALID: u8 = 0;
@@ -26,7 +27,7 @@ const LACKING: u8 = 3;
 ///
 /// Without FILE it serves a 1 GiB memory namespace and a null namespace on 127.0.0.1:4420.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "sluiced", version, max_term_width = 100)]
+#[command(name = "sluiced", version = VERSION_AND_COMMIT, max_term_width = 100)]
 #[command(group(ArgGroup::new("configuration").args(["file", "config"])))]
 pub struct Args {
     /// The configuration to run, or with --check to check
@@ -251,6 +252,15 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn the_version_has_the_commit() {
+        let text = Args::command().render_version();
+        let commit = text.trim_end().strip_suffix(')').and_then(|text| text.split_once("(commit "));
+        let Some((_, commit)) = commit else { panic!("{text}") };
+        assert_eq!(commit, crate::version::COMMIT);
+        assert!(!commit.is_empty() && commit.len() <= 40, "{text}");
+    }
 
     fn checked(file: &Path, offline: bool) -> (u8, String, String) {
         let (mut out, mut errors) = (Vec::new(), Vec::new());

@@ -50,5 +50,6 @@ mod threads;
 mod tls;
 mod uevents;
 mod unproved;
+pub mod version;
 mod words;
 mod workloads;

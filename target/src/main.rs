@@ -14,6 +14,7 @@ use sluiced::runtime::Runtime;
 use sluiced::signals::{self, Signals};
 use sluiced::store::{self, Live, Remembered, Store};
 use sluiced::systemd::tell;
+use sluiced::version::{COMMIT, VERSION};
 use sluiced::{descriptors, exit, log};
 
 fn main() -> ExitCode {
@@ -98,7 +99,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
                     .spawn(move || feed_watchdog(&runtime, interval))
                     .context("cannot start the watchdog thread")?;
             }
-            tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving");
+            tracing::info!(version = VERSION, commit = COMMIT, "serving");
             runtime.announce_network();
             tell(&[sd_notify::NotifyState::Ready]);
         }

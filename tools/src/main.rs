@@ -16,9 +16,13 @@ use sluice_sim::random;
 
 use control::{Names, Options};
 
+/// The version with the commit of the source.
+const VERSION_AND_COMMIT: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("SLUICEGATE_COMMIT"), ")");
+
 /// Controls and watches a Sluicegate target, and measures NVMe over Fabrics targets.
 #[derive(Debug, Parser)]
-#[command(name = "sluice", version, max_term_width = 100)]
+#[command(name = "sluice", version = VERSION_AND_COMMIT, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     options: Options,
@@ -97,6 +101,7 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+        assert!(Cli::command().render_version().contains(" (commit "));
     }
 
     #[test]

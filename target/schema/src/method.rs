@@ -87,7 +87,8 @@ macro_rules! methods {
 methods! {
     Status "status" shows (params::Nothing) -> answer::Status,
         "",
-        "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes \
+        "Version, `commit` (of the source; `unknown` where the build did not know it), process, \
+         uptime, numbers of objects, reactors; `durable`: whether changes \
          survive a restart; `live_changes`: the number of objects that differ from the \
          configuration file; `namespaces_unavailable`, `namespaces_with_errors`: numbers of \
          namespaces in these states; `problems`: a line for each; `file_systems`: those that \

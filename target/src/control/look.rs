@@ -19,6 +19,7 @@ use crate::engine::{
 use crate::host_keys::{self, HostKeys, differing};
 use crate::store::{LiveObjects, ObjectId};
 use crate::unproved::{self, Allowed};
+use crate::version::{COMMIT, VERSION};
 
 impl Control {
     /// Answers `status`.
@@ -37,7 +38,8 @@ impl Control {
             namespaces.filter(|n| n.state == state).count()
         };
         answer::Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: VERSION.to_owned(),
+            commit: COMMIT.to_owned(),
             pid: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
             durable: self.durable,

@@ -11,6 +11,7 @@ use prometheus_client::registry::Unit;
 use crate::engine::{
     Availability, ConnectionState, FileSystem, ReactorState, Statistics, SubsystemState,
 };
+use crate::version::{COMMIT, VERSION};
 use crate::workloads::WorkloadKey;
 use sluice_core::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
@@ -55,8 +56,8 @@ impl<'a> Families<'a> {
 
     /// Writes the families of the process.
     pub(super) fn process(&mut self, started_seconds: f64) -> Result<(), Error> {
-        let labels = [("version", env!("CARGO_PKG_VERSION"))];
-        let help = "The version that runs; always 1";
+        let labels = [("version", VERSION), ("commit", COMMIT)];
+        let help = "The version that runs, and the commit of its source; always 1";
         let kind = MetricType::Info;
         self.encoder.encode_descriptor("build", help, None, kind)?.encode_info(&labels)?;
         let help = "When the target started, in seconds since 1970";

@@ -154,8 +154,12 @@ fn status(status: &Status, room: Room) -> String {
     };
     let protocol_errors = usize::try_from(status.protocol_errors).unwrap_or(usize::MAX);
     let expired = usize::try_from(status.keep_alive_expired).unwrap_or(usize::MAX);
+    let commit = match status.commit.as_str() {
+        "" => String::new(),
+        commit => format!(" (commit {commit})"),
+    };
     let mut text = format!(
-        "sluiced {}, process {}, up {}\n\
+        "sluiced {}{commit}, process {}, up {}\n\
          {}, {}, {}, {} ({} accepted)\n\
          {}, {}\nLive changes {kept}.\n",
         status.version,
@@ -513,7 +517,7 @@ mod tests {
 
     fn healthy() -> Value {
         json!({
-            "version": "0.1.0", "pid": 7, "uptime_seconds": 9, "listeners": 1, "subsystems": 1,
+            "version": "0.1.0", "commit": "0123456789ab", "pid": 7, "uptime_seconds": 9, "listeners": 1, "subsystems": 1,
             "namespaces": 2, "connections": 0, "accepted": 3, "durable": true, "reactors": [],
             "namespaces_unavailable": 0, "namespaces_with_errors": 0, "problems": [],
         })
@@ -523,6 +527,7 @@ mod tests {
     fn a_status_tells_what_is_not_right() {
         let mut answer = healthy();
         assert!(!has_problems(&answer) && !text(Method::Status, &answer).contains("Not right"));
+        assert!(text(Method::Status, &answer).starts_with("sluiced 0.1.0 (commit 0123456789ab), "));
         assert!(!has_problems(&json!({})), "a daemon that says nothing of it");
         answer["namespaces_with_errors"] = json!(1);
         assert!(has_problems(&answer));

@@ -12,6 +12,8 @@ use super::network::ConnectionNetwork;
 pub struct Status {
     /// The daemon's version.
     pub version: String,
+    /// The commit of its source; `unknown` where the build did not know it.
+    pub commit: String,
     /// The daemon's process identifier.
     pub pid: u32,
     /// Seconds since the start.
