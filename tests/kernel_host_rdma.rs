@@ -14,21 +14,25 @@ fn a_host_connects_identifies_and_resets() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn a_host_does_what_it_may_and_no_more() -> Result<()> {
     scenario("host-access", &[])
 }
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn namespaces_change_while_a_host_is_connected() -> Result<()> {
     scenario("live", &[])
 }
 
 #[test]
+#[ignore = "make test-long: this disk over TCP and others over RDMA are in `make test`"]
 fn data_is_kept_in_memory() -> Result<()> {
     scenario("io", &["memory"])
 }
 
 #[test]
+#[ignore = "make test-long: this disk over TCP and others over RDMA are in `make test`"]
 fn data_is_kept_in_a_file() -> Result<()> {
     scenario("io", &["file"])
 }
@@ -44,6 +48,7 @@ fn data_is_kept_on_an_nvme_device() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn an_nvme_device_shows_through() -> Result<()> {
     scenario("passthrough", &[])
 }

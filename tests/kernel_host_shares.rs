@@ -52,11 +52,13 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e7_reads_of_hosts_without_dctcp_share_too() -> Result<()> {
         scenario("qtcp-shares", &["read", "cubic"])
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e7_writes_of_hosts_with_defaults_share_too() -> Result<()> {
         scenario("qtcp-shares", &["write", "as-they-come"])
     }
@@ -67,6 +69,7 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e7_equal_weights_beside_a_rate_share_by_class() -> Result<()> {
         scenario("qtcp-unlike", &["rate"])
     }
@@ -77,11 +80,13 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e7_hosts_with_queues_of_their_own_for_writes_share_both_ways() -> Result<()> {
         scenario("qtcp-both", &["queues"])
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e7_a_host_with_several_connections_has_one_hosts_share() -> Result<()> {
         scenario("qtcp-both", &["connections"])
     }
@@ -92,6 +97,7 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e8_writes_settle_when_a_host_comes_and_goes() -> Result<()> {
         scenario("qtcp-converge", &["write"])
     }
@@ -118,6 +124,7 @@ mod rdma {
     use e2e::scenario_over_rdma as scenario;
 
     #[test]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn classes_share_a_slow_device_by_their_weights() -> Result<()> {
         scenario("qos-classes", &["model"])
     }
@@ -128,11 +135,13 @@ mod rdma {
     }
 
     #[test]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn a_reservation_is_kept_in_every_second() -> Result<()> {
         scenario("qos-reserve", &[])
     }
 
     #[test]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn overload_is_no_error_to_a_host() -> Result<()> {
         scenario("qos-overload", &[])
     }
@@ -143,6 +152,7 @@ mod rdma {
     }
 
     #[test]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn quality_of_service_changes_under_load() -> Result<()> {
         scenario("qos-live", &[])
     }
@@ -187,6 +197,7 @@ mod rdma {
     }
 
     #[test]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_hosts_with_queues_of_their_own_for_writes_share_both_ways() -> Result<()> {
         scenario("qtcp-both", &["queues"])
     }
@@ -202,46 +213,44 @@ mod rdma {
         scenario("qtcp-live", &[])
     }
 
-    // The following take some five minutes more: `cargo test -p e2e --test kernel_host_shares -- --ignored`.
-
     #[test]
-    #[ignore = "takes a minute; the law is the same as over TCP"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_hosts_with_unlike_round_trips_share_by_class() -> Result<()> {
         scenario("qtcp-unlike", &["ways"])
     }
 
     #[test]
-    #[ignore = "takes a minute; the law is the same as over TCP"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_equal_weights_beside_a_rate_share_by_class() -> Result<()> {
         scenario("qtcp-unlike", &["rate"])
     }
 
     #[test]
-    #[ignore = "takes a minute; the law is the same as over TCP"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_hosts_that_read_and_write_at_once_share_both_ways() -> Result<()> {
         scenario("qtcp-both", &["ways"])
     }
 
     #[test]
-    #[ignore = "takes a minute; the law is the same as over TCP"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_a_host_with_several_connections_has_one_hosts_share() -> Result<()> {
         scenario("qtcp-both", &["connections"])
     }
 
     #[test]
-    #[ignore = "takes a minute; the law is the same as over TCP"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_reads_settle_when_a_host_comes_and_goes() -> Result<()> {
         scenario("qtcp-converge", &["read"])
     }
 
     #[test]
-    #[ignore = "takes a minute; the law is the same as over TCP"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_writes_settle_when_a_host_comes_and_goes() -> Result<()> {
         scenario("qtcp-converge", &["write"])
     }
 
     #[test]
-    #[ignore = "takes a minute; the law is the same as over TCP"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_a_host_keeps_its_latency_on_a_full_link() -> Result<()> {
         scenario("qtcp-latency", &[])
     }

@@ -76,6 +76,7 @@ fn busy_cores_change_no_figure_of_a_device() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: the other test has all that a machine consists of"]
 fn busy_cores_change_no_figure_of_a_network() -> Result<()> {
     same_figures("qtcp-shares", &["read", "dctcp"])
 }

@@ -37,10 +37,12 @@ fn every(model: impl Fn() + Send + Sync + 'static) {
     run(DfsScheduler::new(None, false), model);
 }
 
-/// Runs a large model in many orders of its steps.
+/// Runs a large model in many orders of its steps: `INTERLEAVINGS` of each kind, 400 without it.
 fn many(model: impl Fn() + Send + Sync + Clone + 'static) {
-    run(PctScheduler::new(3, 2000), model.clone());
-    run(RandomScheduler::new(2000), model);
+    let asked = std::env::var("INTERLEAVINGS").ok().and_then(|number| number.parse().ok());
+    let orders = asked.unwrap_or(400);
+    run(PctScheduler::new(3, orders), model.clone());
+    run(RandomScheduler::new(orders), model);
 }
 
 /// Makes session `a`, which may have one operation at a time below a root that has `operations`.
