@@ -60,6 +60,8 @@ impl Service {
         let Some(subsystem) = self.subsystems.get(controller.subsystem()) else { return };
         let table = subsystem.table_for(controller.host(), &controller.rights);
         controller.show(table, []);
+        // A queue that has refused a command has the table in which the namespace was withheld.
+        controller.namespaces_changed([]);
         self.tables_changed.insert(id);
     }
 }

@@ -105,7 +105,10 @@ fn a_disk_in_the_place_of_another_is_withheld_from_hosts_that_have_not_identifie
     assert!(bench.tells_ready(admin));
     bench.ok(admin, &identify(0x03, 1));
     assert_eq!(backend(&bench, connected.controller), (none, none), "Linux compares it now");
+    let version = connected.shared.table_version.load(Ordering::Acquire);
     bench.ok(admin, &identify(LEGACY, 1));
+    let now = connected.shared.table_version.load(Ordering::Acquire);
+    assert!(now > version, "its I/O queues take the table again");
     assert_eq!(backend(&bench, connected.controller), (one, none));
     bench.ok(admin, &identify(LEGACY, 2));
     assert_eq!(backend(&bench, connected.controller), (one, two));
