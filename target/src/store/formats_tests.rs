@@ -1,6 +1,6 @@
 //! Tests of upgrades and downgrades: state files of every format, and files of formats to come.
 //!
-//! `formats/N.redb` is a state file of format N. That of format 4 was written by a daemon of that format.
+//! `formats/N.redb` is a state file of format N. Those of formats 4 and 5 were written by daemons of these formats.
 //! There are no builds of the daemons before: [`write_earlier`] writes what they wrote, transaction by
 //! transaction, and with `SLUICE_REWRITE=1` the files that are missing. A file that exists is never written
 //! again. Who raises [`FORMAT`] keeps a file that a daemon of the present format has written.
