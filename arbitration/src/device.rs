@@ -1,6 +1,6 @@
 //! A device as all reactors share it: its window, and the state of its classes.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use units::{Class, Nanos, PerClass};
@@ -8,7 +8,7 @@ use units::{Class, Nanos, PerClass};
 use crate::container::Scheduler;
 use crate::order::{ClassClock, Fairness, Spreads};
 use crate::reactors::Reactors;
-use crate::reservation::{Overrides, Profile, Profiler, SetLoad};
+use crate::reservation::{Overrides, Profile, Profiler, QueueBound, SetLoad, Use};
 use crate::session::Reservation;
 use crate::settings::WindowRule;
 use crate::sharing::Sharing;
@@ -65,8 +65,12 @@ pub struct Device {
     pub(crate) spreads: Spreads,
     /// Measurements of the service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
-    /// Load of the scheduling set; counted where [`Self::is_bounded`].
+    /// Load of the scheduling set, or of the device where reservations bound what it holds.
     pub(crate) set: SetLoad,
+    /// Whether reservations bound what the device holds.
+    follows: AtomicBool,
+    /// The device time of commands that were carried out, and the longest of their times.
+    used: Use,
     /// Whether there is a scheduling set.
     bounded: bool,
     /// Time of the latest completion, in ns; kept where [`Self::is_bounded`].
@@ -88,6 +92,9 @@ impl Device {
     pub fn new(rules: DeviceRules, reactors: usize) -> Self {
         let sharing = Sharing::of(reactors);
         let waiting = (0..reactors.clamp(1, REACTORS_MAX)).map(|_| Counts::default()).collect();
+        let bounded = rules.containers.is_some() || rules.profile.seeks;
+        let fixed = matches!(rules.window, WindowRule::Fixed(_));
+        let follows = bounded || !fixed || rules.window == WindowRule::default();
         Self {
             rules,
             window: Window::shared(rules.window, sharing),
@@ -96,7 +103,9 @@ impl Device {
             spreads: Spreads::default(),
             profiler: Profiler::new(&rules.profile),
             set: SetLoad::default(),
-            bounded: rules.containers.is_some() || rules.profile.seeks,
+            follows: AtomicBool::new(follows),
+            used: Use::default(),
+            bounded,
             last_done: AtomicU64::new(0),
             sleepers: AtomicU64::new(0),
             due: AtomicU64::new(0),
@@ -120,6 +129,49 @@ impl Device {
         self.set.leave(write, bytes);
         let before = Nanos(self.last_done.fetch_max(now.0, Relaxed));
         now.ns_since(before.max(at))
+    }
+
+    /// Sets whether the device holds fewer commands than its window allows where reservations need
+    /// that. At first it does, unless its window is a fixed one other than the default, and the device
+    /// has no scheduling set. A change acts when reactors next adopt the reservations.
+    pub fn follow_reservations(&self, follows: bool) {
+        self.follows.store(follows, Relaxed);
+    }
+
+    /// Says whether reservations bound what the device holds.
+    #[must_use]
+    pub fn follows_reservations(&self) -> bool {
+        self.follows.load(Relaxed)
+    }
+
+    /// Returns the tightest bound that a reservation sets to what the device holds, with the name of
+    /// its session. `None` where the window does not follow reservations, or there are none.
+    #[must_use]
+    pub fn queue_bound(&self) -> Option<(String, QueueBound)> {
+        let all = self.reservations();
+        let bounds = all.iter().filter(|_| self.follows_reservations() && !self.is_bounded());
+        let bounds = bounds.map(|one| (one.session.name(), one.reserved.queue_bound()));
+        bounds.min_by_key(|(_, bound)| bound.depth()).map(|(name, bound)| (name.to_owned(), bound))
+    }
+
+    /// Computes the part of its time for which the device was busy in the latest second or so, 0 to
+    /// 1, by its profile. Counted while reservations bound what it holds.
+    #[must_use]
+    pub fn busy(&self, now: Nanos) -> f64 {
+        self.used.busy(now)
+    }
+
+    pub(crate) fn note_use(&self, now: Nanos, device_time: u64) {
+        self.used.add(now, device_time);
+    }
+
+    pub(crate) fn note_length(&self, now: Nanos, in_device: u64) {
+        self.used.note_length(now, in_device);
+    }
+
+    /// Returns the longest time in the device, in ns, of the commands of the latest second or so.
+    pub(crate) fn longest(&self, now: Nanos) -> u64 {
+        self.used.longest(now)
     }
 
     /// Returns the reservations in force.

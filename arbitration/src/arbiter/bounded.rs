@@ -40,7 +40,8 @@ impl DeviceQueue {
             let set = self.device.set.worst(profile);
             needed = set.saturating_add(profile.worst(work.write, work.bytes)).max(needed);
         }
-        if needed <= self.schedule.room(now, account, urgent) {
+        let room = self.schedule.room(now, account, urgent);
+        if needed <= room && self.leaves_slack(now, account, needed) {
             return true;
         }
         if precedence == Precedence::Urgent {
@@ -49,6 +50,24 @@ impl DeviceQueue {
         }
         // The device is not left idle: the first of what waits in any reactor goes.
         self.device.set.is_empty() && self.schedule.is_first(account)
+    }
+}
+
+impl DeviceQueue {
+    /// Says whether a set that takes `needed` ns at the worst leaves tenants with few commands at a
+    /// time enough of their periods. As many commands as the disk carries out at once always may
+    /// join: without them it would be idle.
+    fn leaves_slack(&self, now: Nanos, account: Account, needed: u64) -> bool {
+        if matches!(account, Account::Reserved(_)) || !self.device.follows_reservations() {
+            return true;
+        }
+        let longest = self.device.longest(now);
+        self.sessions.terms.iter().all(|term| {
+            let reserved = &term.reserved;
+            let at_once = u64::from(reserved.profile().parallelism.max(1));
+            self.device.set.commands() < at_once
+                || reserved.slack(now, longest).is_none_or(|slack| needed <= slack)
+        })
     }
 }
 

@@ -32,7 +32,7 @@ impl<T: Copy> Arbiter<T> {
     fn end(&mut self, now: Nanos, grant: Grant, served: bool, keeps_charge: bool) {
         // Field by field: what was written just now as small words is read as small words.
         let Grant { device, session, write, bytes, has_data, operations, .. } = grant;
-        let Grant { price, set, at, charged, .. } = grant;
+        let Grant { price, set, at, counted, charged, .. } = grant;
         if (!keeps_charge || !has_data)
             && let Some(local) = self.sessions.kept(session)
         {
@@ -62,14 +62,16 @@ impl<T: Copy> Arbiter<T> {
             } else {
                 shared.window.put_back(price);
             }
-            if shared.is_bounded() {
-                share = shared.leave_set(now, at, write, bytes);
-                if charged.is_none()
-                    && let Some(reserved) = queue.sessions.reservation_over(session)
-                {
-                    reserved.note_back(now, bytes, served.then_some(share));
+            if counted {
+                let alone = shared.leave_set(now, at, write, bytes);
+                if shared.is_bounded() {
+                    share = alone;
+                }
+                if served {
+                    queue.note_use(now, write, bytes);
                 }
             }
+            let shared = &*queue.device;
             let wake = shared.wake_beside(self.reactor);
             if let Some(elevator) = &mut queue.elevator
                 && served
@@ -97,10 +99,13 @@ impl<T: Copy> Arbiter<T> {
         Charged { charge, flow }: Charged,
         share: Option<u64>,
     ) {
-        let queue = self.devices.kept(device);
-        if let Some(reserved) = queue.and_then(|q| q.sessions.reservation_over(session)) {
+        if let Some(queue) = self.devices.kept(device)
+            && let Some(reserved) = queue.sessions.charged_by(session, &charge)
+        {
             match share {
-                Some(share) => reserved.settle(now, charge, share),
+                Some(share) => {
+                    reserved.settle_beside(now, charge, share, queue.device.longest(now));
+                }
                 None => reserved.cancel(now, charge),
             }
         }

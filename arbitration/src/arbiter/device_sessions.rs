@@ -176,6 +176,9 @@ impl DeviceSessions {
         // Reservations below the session may be due again.
         while let Some(session) = self.blocked.pop() {
             self.set_due(now, session);
+            if let Some(reserved) = self.reservation(session) {
+                self.note_waiting(now, session, reserved);
+            }
         }
         true
     }

@@ -76,7 +76,7 @@ impl<T: Copy> Arbiter<T> {
                 self.fill_elevator(now, device);
                 return self.dispatch_from_elevator(now, device);
             }
-            if !queue.device.window.has_room() {
+            if !queue.has_room(now) {
                 queue.note_full(now);
                 return None;
             }
@@ -295,12 +295,12 @@ impl<T: Copy> Arbiter<T> {
         }
         let sessions = &self.devices.kept(device)?.sessions;
         let reserved = sessions.reservation_over(head.work.session)?;
-        if !reserved.has_budget(now) {
-            reserved.note_beside();
-            return None;
-        }
         let arrived = self.entries.at(head.id).entered;
-        Some(reserved.charge_waited(now, arrived, head.work.write, head.work.bytes))
+        let Work { write, bytes, .. } = head.work;
+        Some(match reserved.has_budget(now) {
+            true => reserved.charge_waited(now, arrived, write, bytes),
+            false => reserved.pass(now, arrived, write, bytes),
+        })
     }
 
     /// Sends a command to its device. `None` where it is an output mark.

@@ -70,7 +70,7 @@ impl<T: Copy> Arbiter<T> {
         // What goes on a reservation has until the end of its period, however long it has waited: the set
         // is done by then in any order. By its arrival a backlog would be served in the order in which it
         // came, with a seek for each command, and never be made up for.
-        let until = charge.filter(|charge| !charge.has_deadline()).and_then(|_| {
+        let until = charge.filter(|c| c.has_budget() && !c.has_deadline()).and_then(|_| {
             let reserved = queue.sessions.reservation_over(flows.at(flow).session)?;
             Some(reserved.next_period(now))
         });

@@ -20,7 +20,7 @@ impl<T: Copy> Arbiter<T> {
         }
         let (device, session) = (flow.device, flow.session);
         let queue = self.devices.kept_mut(device)?;
-        if queue.waits() || queue.device.clock.contended() {
+        if queue.waits() || queue.device.clock.contended() || !queue.has_room(now) {
             return None;
         }
         let price = queue.device.window.price(write, bytes);
@@ -41,8 +41,22 @@ impl<T: Copy> Arbiter<T> {
         class: Class,
         submission: Submission<T>,
     ) -> Option<EntryId> {
+        self.enqueue_since(now, now, flow, class, submission)
+    }
+
+    /// Lets a command wait for its turn as [`Self::enqueue`] does, which came at `arrived` and had
+    /// to wait for something else first: a reservation's demand begins then.
+    #[inline]
+    pub fn enqueue_since(
+        &mut self,
+        now: Nanos,
+        arrived: Nanos,
+        flow: HostFlowId,
+        class: Class,
+        submission: Submission<T>,
+    ) -> Option<EntryId> {
         self.flows.find(flow)?;
-        self.append(now, flow.0.name, class, &submission, Some(submission.item))
+        self.append((now, arrived), flow.0.name, class, &submission, Some(submission.item))
     }
 
     /// Notes that the flow's container ends here (docs/sources.md, I1: outputs end containers): an
@@ -70,7 +84,7 @@ impl<T: Copy> Arbiter<T> {
                     lba: 0,
                     blocks: 0,
                 };
-                self.append(now, flow.0.name, class, &nothing, None);
+                self.append((now, now), flow.0.name, class, &nothing, None);
             }
         }
     }
@@ -79,7 +93,7 @@ impl<T: Copy> Arbiter<T> {
     #[inline]
     fn append<R>(
         &mut self,
-        now: Nanos,
+        (now, arrived): (Nanos, Nanos),
         flow_id: HostFlowIndex,
         class: Class,
         submission: &Submission<R>,
@@ -102,7 +116,7 @@ impl<T: Copy> Arbiter<T> {
             entries.locate(ends.last, lba, blocks);
         }
         if queue.sessions.has_reservations() {
-            queue.sessions.note_demand(now, flow.session);
+            queue.sessions.note_demand((now, arrived), flow.session);
         }
         let listed = std::mem::replace(&mut queue.listed, true);
         if item.is_some()
@@ -160,11 +174,10 @@ impl<T: Copy> Arbiter<T> {
                 elevator.remove(number);
             }
             queue.device.set.leave(entry.write, entry.bytes);
-            if let Some(reserved) = queue.sessions.reservation_over(flow.session) {
-                match charge {
-                    Some(charge) => reserved.cancel(now, charge),
-                    None => reserved.note_back(now, entry.bytes, None),
-                }
+            if let Some(charge) = charge
+                && let Some(reserved) = queue.sessions.charged_by(flow.session, &charge)
+            {
+                reserved.cancel(now, charge);
             }
         }
         if let Some(set) = set {

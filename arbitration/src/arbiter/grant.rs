@@ -21,6 +21,8 @@ pub struct Grant {
     pub(super) price: u32,
     pub(super) set: Option<CreditSetId>,
     pub(super) at: Nanos,
+    /// Whether the command is counted in the device's load.
+    pub(super) counted: bool,
     pub(super) charged: Option<Charged>,
 }
 
@@ -30,7 +32,20 @@ impl Grant {
     pub(super) fn new(now: Nanos, device: DeviceId, work: Work, holds: Holds) -> Self {
         let Work { session, write, bytes, has_data, operations } = work;
         let Holds { price, set, charged } = holds;
-        Self { device, session, write, bytes, has_data, operations, price, set, at: now, charged }
+        let (at, counted) = (now, false);
+        Self {
+            device,
+            session,
+            write,
+            bytes,
+            has_data,
+            operations,
+            price,
+            set,
+            at,
+            counted,
+            charged,
+        }
     }
 
     /// Returns the time at which the command was dispatched.

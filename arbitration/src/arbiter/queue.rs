@@ -15,7 +15,7 @@ use super::shares::Shares;
 use crate::device::Device;
 use crate::order::{ClassBurst, Ends, NodeId, Pace, SpreadKey, Tree, bit};
 use crate::reactors::Reactors;
-use crate::reservation::Schedule;
+use crate::reservation::{Ceiling, Schedule};
 use crate::session::{HostId, Session, SessionId};
 
 /// The command that goes next.
@@ -76,6 +76,9 @@ pub(super) struct DeviceQueue {
     woken: Arc<AtomicU64>,
     /// Commands that have gone to the device and not come back.
     pub(super) granted: u32,
+    /// The bound that reservations set to what the device holds; `None`: there are none, or the
+    /// window does not follow them.
+    ceiling: Option<Ceiling>,
     /// Memory for computing what reservations may yet ask of the device, used again by each
     /// computation.
     pub(super) schedule: Schedule,
@@ -103,6 +106,7 @@ impl DeviceQueue {
             samples: Samples::default(),
             woken,
             granted: 0,
+            ceiling: None,
             schedule: Schedule::default(),
         };
         queue.adopt_reservations(Nanos::ZERO);
@@ -134,6 +138,43 @@ impl DeviceQueue {
     /// Takes the reservations that are in force at the device.
     pub(super) fn adopt_reservations(&mut self, now: Nanos) {
         self.sessions.adopt_reservations(now, self.device.reservations());
+        self.compute_ceiling(now);
+    }
+
+    fn compute_ceiling(&mut self, now: Nanos) {
+        let terms = &self.sessions.terms;
+        self.ceiling =
+            terms.first().filter(|_| self.device.follows_reservations()).and_then(|first| {
+                let bounds = terms.iter().map(|term| term.reserved.queue_bound());
+                Ceiling::new(now, first.reserved.profile(), bounds)
+            });
+    }
+
+    /// Says whether there is room in the device for any command at all: in its window, and beside
+    /// reservations.
+    #[inline]
+    pub(super) fn has_room(&mut self, now: Nanos) -> bool {
+        if self.ceiling.is_some() && !self.has_room_beside(now) {
+            return false;
+        }
+        self.device.window.has_room()
+    }
+
+    /// Says whether reservations leave room for one more command. In a scheduling set they decide
+    /// for each command.
+    fn has_room_beside(&mut self, now: Nanos) -> bool {
+        if self.ceiling.as_ref().is_some_and(|ceiling| ceiling.is_stale(now)) {
+            self.compute_ceiling(now);
+        }
+        let bounded = self.device.is_bounded();
+        self.ceiling.as_ref().is_none_or(|ceiling| bounded || ceiling.has_room(&self.device.set))
+    }
+
+    /// Notes that the device has carried out a command that was counted.
+    pub(super) fn note_use(&self, now: Nanos, write: bool, bytes: u32) {
+        if let Some(ceiling) = &self.ceiling {
+            self.device.note_use(now, ceiling.profile().mean(write, bytes));
+        }
     }
 
     /// Makes a host's node below a session's.
@@ -414,10 +455,14 @@ impl DeviceQueue {
         holds: Holds,
     ) -> Grant {
         self.granted += 1;
-        if self.device.is_bounded() && !self.is_ordered() {
+        let counted = self.device.is_bounded() || self.ceiling.is_some();
+        if counted && !self.is_ordered() {
             self.device.set.join(work.write, work.bytes);
         }
-        Grant::new(now, device, work, holds)
+        if let Some(ceiling) = &self.ceiling {
+            self.device.note_length(now, ceiling.profile().in_device(work.write, work.bytes));
+        }
+        Grant { counted, ..Grant::new(now, device, work, holds) }
     }
 }
 

@@ -7,7 +7,7 @@ use units::{Class, Nanos};
 
 use super::device_sessions::{DeviceSessions, ReservationState};
 use crate::order::NodeId;
-use crate::reservation::Reserved;
+use crate::reservation::{Charge, Reserved};
 use crate::session::{Reservation, SessionId};
 
 /// A session whose reservation is due.
@@ -47,6 +47,19 @@ impl DeviceSessions {
         self.reservation_of(self.covering(session)?)
     }
 
+    /// Finds the reservation that a command of a session was charged to: the session may have come
+    /// below another since.
+    #[inline]
+    pub(super) fn charged_by(&self, session: SessionId, charge: &Charge) -> Option<&Arc<Reserved>> {
+        if let Some(reserved) = self.reservation_over(session)
+            && reserved.made(charge)
+        {
+            return Some(reserved);
+        }
+        let made = |term: &&Reservation| term.reserved.made(charge);
+        self.terms.iter().find(made).map(|term| &term.reserved)
+    }
+
     /// Finds the reservation of a session that has one.
     #[inline]
     fn reservation_of(&self, session: SessionId) -> Option<&Arc<Reserved>> {
@@ -60,7 +73,7 @@ impl DeviceSessions {
         let before = std::mem::replace(&mut self.terms, terms);
         for old in before.iter() {
             if !self.terms.iter().any(|new| Arc::ptr_eq(&new.reserved, &old.reserved)) {
-                old.reserved.note_end(now, self.reactor);
+                old.reserved.note_idle(now, self.reactor);
             }
         }
         self.due.clear();
@@ -88,6 +101,20 @@ impl DeviceSessions {
                 record.covered = covering;
             }
         }
+        for term in Arc::clone(&self.terms).iter() {
+            self.note_waiting(now, term.session.id(), &term.reserved);
+        }
+    }
+
+    /// Tells a reservation whether commands wait here for which it is.
+    pub(super) fn note_waiting(&self, now: Nanos, session: SessionId, reserved: &Reserved) {
+        let top = self.place(session).top();
+        let waits =
+            top.is_some_and(|top| Class::ALL.into_iter().any(|c| self.order.has_work(c, top)));
+        match waits {
+            true => reserved.note_demand(now, self.reactor),
+            false => reserved.note_idle(now, self.reactor),
+        }
     }
 
     fn set_state(&mut self, session: SessionId, state: ReservationState) {
@@ -102,13 +129,14 @@ impl DeviceSessions {
         self.due.push(Reverse((now, session)));
     }
 
-    /// Notes that a command of a session has come: its reservation has demand.
-    pub(super) fn note_demand(&mut self, now: Nanos, session: SessionId) {
+    /// Notes that a command of a session has come, which arrived at the target at that time: its
+    /// reservation has demand.
+    pub(super) fn note_demand(&mut self, (now, arrived): (Nanos, Nanos), session: SessionId) {
         let Some(session) = self.covering(session) else { return };
         if let Some(reserved) = self.reservation_of(session)
             && self.record(session).state != ReservationState::Blocked
         {
-            reserved.note_demand(now, self.reactor);
+            reserved.note_demand_since(now, arrived, self.reactor);
         }
         if self.record(session).state == ReservationState::Idle {
             self.set_due(now, session);
@@ -150,9 +178,7 @@ impl DeviceSessions {
                 continue;
             };
             let reserved = self.reservation_of(session)?;
-            if self.bounded {
-                reserved.note_demand(now, self.reactor);
-            }
+            reserved.note_demand(now, self.reactor);
             match reserved.due(now) {
                 Some(deadline) if deadline == key => return Some(found),
                 Some(deadline) => {
@@ -173,14 +199,8 @@ impl DeviceSessions {
     /// Notes that a command of a session has gone, or was withdrawn.
     pub(super) fn note_gone(&mut self, now: Nanos, session: SessionId) {
         let Some(session) = self.covering(session) else { return };
-        let top = self.place(session).top();
-        let waits =
-            top.is_some_and(|top| Class::ALL.into_iter().any(|c| self.order.has_work(c, top)));
         if let Some(reserved) = self.reservation_of(session) {
-            match waits {
-                true => reserved.note_demand(now, self.reactor),
-                false => reserved.note_idle(now, self.reactor),
-            }
+            self.note_waiting(now, session, reserved);
         }
     }
 
@@ -198,9 +218,7 @@ impl DeviceSessions {
     fn note_blocked(&mut self, now: Nanos, session: SessionId) {
         self.set_state(session, ReservationState::Blocked);
         self.blocked.push(session);
-        if self.bounded
-            && let Some(reserved) = self.reservation_of(session)
-        {
+        if let Some(reserved) = self.reservation_of(session) {
             reserved.note_idle(now, self.reactor);
         }
     }

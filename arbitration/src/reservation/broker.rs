@@ -3,11 +3,17 @@
 
 use units::Nanos;
 
+use super::ceiling::QueueBound;
 use super::profile::{Profile, padded};
 use super::refusal::{Refusal, Shortage};
 use super::shape::shapes;
 use super::terms::{Budget, LONGEST_PERIOD, SHORTEST_PERIOD, Terms};
 use super::utilisation::Utilisation;
+
+/// A second in ns.
+const SECOND: u64 = 1_000_000_000;
+/// The greatest depth that floors are given for, as a power of two.
+const DEEPEST: u32 = 10;
 
 /// Translates and admits reservations, from its arguments alone.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +49,51 @@ pub struct Admitted {
     pub translation: Translation,
     /// The device as it was when the reservation was admitted.
     pub profile: Profile,
+}
+
+impl Admitted {
+    /// Returns what the reservation asks of the device's window, of a tenant that does not think
+    /// between its commands.
+    #[must_use]
+    pub fn queue_bound(&self) -> QueueBound {
+        let Self { terms, translation, profile } = self;
+        let times = (interval(profile, terms), in_device(profile, terms));
+        QueueBound::new(profile, times, translation.period.0, 0)
+    }
+
+    /// Computes how many commands a second a tenant gets at least that has `depth` of them
+    /// outstanding at any time, beside commands of 4 KiB. A fixed `window` holds as many of these;
+    /// `None`: the window follows the reservation.
+    #[must_use]
+    pub fn floor(&self, depth: u64, window: Option<u32>) -> u64 {
+        let (bound, own) = (self.queue_bound(), in_device(&self.profile, &self.terms));
+        let others = window.map_or(bound.depth(), u64::from).max(bound.at_once.into());
+        let each = own.saturating_add(bound.share.saturating_mul(others)).max(1);
+        let achieved = u128::from(depth) * u128::from(SECOND) / u128::from(each);
+        u64::try_from(achieved).unwrap_or(u64::MAX).min(self.rate())
+    }
+
+    /// Returns the reserved rate, in the tenant's usual commands a second.
+    fn rate(&self) -> u64 {
+        SECOND / interval(&self.profile, &self.terms)
+    }
+
+    /// Says in words what a tenant gets at least by the number of commands that it has outstanding.
+    #[must_use]
+    pub fn floors(&self, window: Option<u32>) -> String {
+        let (one, rate) = (self.floor(1, window), self.rate());
+        if one >= rate {
+            return format!("{rate} commands a second at any depth");
+        }
+        let from =
+            (0..=DEEPEST).map(|shift| 1_u64 << shift).find(|d| self.floor(*d, window) >= rate);
+        match from {
+            Some(depth) => {
+                format!("{one} commands a second one at a time, {rate} from {depth} at a time")
+            }
+            None => format!("{one} commands a second one at a time"),
+        }
+    }
 }
 
 impl Broker {
@@ -91,6 +142,31 @@ impl Broker {
             fits: beside.largest(terms),
             fits_longer: beside.longer(terms),
         })))
+    }
+
+    /// Checks that a command of the tenant can be complete within a period in a device whose window
+    /// always holds `window` commands, whatever is reserved.
+    ///
+    /// # Errors
+    /// The time for which commands are in the device, and the windows that would do.
+    pub fn check_window(admitted: &Admitted, window: u32) -> Result<(), Refusal> {
+        let Admitted { terms, translation, profile } = admitted;
+        let bound = admitted.queue_bound();
+        let own = in_device(profile, terms);
+        let held = bound.share.saturating_mul(window.into()).saturating_add(own);
+        let period =
+            terms.latency.map_or(translation.period, |latency| latency.min(translation.period));
+        if held <= period.0 || u64::from(window) <= bound.at_once.into() {
+            return Ok(());
+        }
+        Err(Refusal::Window {
+            terms: Box::new(*terms),
+            window,
+            held: Nanos(held),
+            period,
+            most: (period.0.saturating_sub(own) / bound.share).max(bound.at_once.into()),
+            in_time: bound.depth(),
+        })
     }
 
     /// Checks that `admitted` finds the buffer space it needs in the `left` bytes that other
@@ -223,6 +299,16 @@ fn operations(profile: &Profile, terms: &Terms) -> u64 {
         Budget::DeviceTime(time) => time.0 / profile.mean_of(terms),
     }
     .max(1)
+}
+
+/// Returns the mean time of the tenant's usual command in the device, in ns.
+fn in_device(profile: &Profile, terms: &Terms) -> u64 {
+    profile.mean_of(terms).saturating_mul(profile.parallelism.max(1).into())
+}
+
+/// Computes the time, in ns, in which one of the tenant's usual commands is reserved.
+pub(super) fn interval(profile: &Profile, terms: &Terms) -> u64 {
+    (terms.period.0 / operations(profile, terms)).max(1)
 }
 
 /// Returns the number of a tenant's commands that must be in the device at once to use the budget

@@ -1,5 +1,6 @@
-//! The time for which a tenant asked for what it reserved, and what became of the periods in which
-//! it did (docs/sources.md, F3: reservations are kept).
+//! The time for which a tenant wants what it reserved: while a command of it is outstanding, in the
+//! target or in the device, and between one command and the next (docs/sources.md, F3: reservations
+//! are kept).
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
@@ -9,6 +10,8 @@ use super::tally::Tally;
 
 /// Divisor of a period that gives the time by which a budget may be ahead, at least.
 const LEAD: u64 = 16;
+/// Divisor of the difference by which a recent think time that became shorter is followed.
+const FADE: u64 = 64;
 
 /// Periods of a reservation: they follow each other without a gap, numbered from 1 on.
 #[derive(Clone, Copy, Debug)]
@@ -47,27 +50,37 @@ impl Periods {
     }
 }
 
-/// The time for which commands waited, and the outcome of the periods in which they did.
+/// Demand in one period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Time in ns for which a command was outstanding.
+    pub(super) outstanding: u64,
+    /// Time in ns between commands that counts as demand.
+    pub(super) thought: u64,
+    /// Number of these gaps that have ended.
+    pub(super) gaps: u64,
+}
+
+/// The demand of a tenant, over all reactors.
 ///
-/// On most devices the tenant asks for something while a command of it waits to be dispatched. On
-/// one with a scheduling set it does so until its last charged command is complete: its commands
-/// wait in the set too.
+/// A tenant wants something while a command of it waits in a reactor or is in the device. A gap
+/// after that counts as demand too if it is shorter than the time in which one command is
+/// reserved: the tenant thinks. A tenant with longer gaps does not ask for the reserved rate.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
-    /// Time since which the tenant asks for something, in ns; 0: it asks for nothing.
+    /// Time since which a command is outstanding, in ns; 0: none is.
     since: AtomicU64,
-    /// Time until which the tenant last asked for something, in ns.
+    /// Time until which a command was outstanding, in ns; 0: none was yet.
     until: AtomicU64,
-    /// Time in the present period for which the tenant asked for something, in ns.
-    waited: Tally,
+    outstanding: Tally,
+    thought: Tally,
+    gaps: Tally,
+    /// Recent think time, in ns.
+    think: AtomicU64,
     /// Reactors in which commands wait, one bit each.
     waiting: AtomicU64,
-    /// Commands that were charged in the present period and are not complete.
-    under_way: Tally,
-    /// Commands in the set that were not charged.
-    beside: AtomicU64,
-    periods: AtomicU64,
-    kept: AtomicU64,
+    /// Commands in the device, or in its order by place.
+    in_device: AtomicU64,
 }
 
 const fn bit(reactor: u32) -> u64 {
@@ -75,112 +88,151 @@ const fn bit(reactor: u32) -> u64 {
 }
 
 impl Demand {
-    /// Returns since when the tenant asks for something; `None` while it asks for nothing.
+    /// Says whether a command is outstanding.
     #[inline]
-    pub(super) fn since(&self) -> Option<Nanos> {
-        let since = self.since.load(Relaxed);
-        (since != 0).then_some(Nanos(since))
+    pub(super) fn is_outstanding(&self) -> bool {
+        self.since.load(Relaxed) != 0
     }
 
-    /// Returns until when the tenant asked for something, before it asked for nothing.
-    pub(super) fn until(&self) -> Nanos {
-        Nanos(self.until.load(Relaxed))
+    /// Returns until when the tenant wanted something, or will have wanted it if no command comes:
+    /// gaps of less than `interval` ns count.
+    pub(super) fn until(&self, interval: u64) -> Nanos {
+        match self.until.load(Relaxed) {
+            0 => Nanos::ZERO,
+            until => Nanos(until).after(interval),
+        }
     }
 
-    /// Takes note that the tenant asks for something from `now` on. Returns whether it asked for
-    /// nothing before.
-    #[inline]
-    pub(super) fn begin(&self, now: Nanos) -> bool {
-        self.since.load(Relaxed) == 0
-            && self.since.compare_exchange(0, now.0.max(1), Relaxed, Relaxed).is_ok()
+    /// Says whether the tenant wants something: a command is outstanding, or was less than
+    /// `interval` ns ago.
+    pub(super) fn is_wanting(&self, now: Nanos, interval: u64) -> bool {
+        self.is_outstanding() || now < self.until(interval)
     }
 
-    /// Takes note that the tenant asks for nothing any more. Its wait counts in period `number`, as
-    /// `least` ns or more.
+    /// Returns the recent time between a completion and the next command, in ns, of gaps that
+    /// count as demand.
+    pub(super) fn think(&self) -> u64 {
+        self.think.load(Relaxed)
+    }
+
+    /// Counts the commands in the device, and one more where any waits: at most as many as the
+    /// tenant has outstanding.
+    pub(super) fn depth(&self) -> u64 {
+        self.in_device.load(Relaxed).saturating_add(u64::from(self.waits()))
+    }
+
+    /// Takes note that a command is outstanding from `arrived` on, which comes to be known in period
+    /// `number`. Gaps of less
+    /// than `interval` ns count as demand. Returns whether none was outstanding before.
     #[inline]
-    pub(super) fn end(&self, now: Nanos, (periods, number): (&Periods, u64), least: u64) {
+    pub(super) fn begin(
+        &self,
+        arrived: Nanos,
+        (periods, number): (&Periods, u64),
+        interval: u64,
+    ) -> bool {
+        if self.is_outstanding() {
+            return false;
+        }
+        let until = self.until.load(Relaxed);
+        let since = arrived.0.max(until).max(1);
+        if self.since.compare_exchange(0, since, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        let gap = since.saturating_sub(until);
+        if until != 0 && gap > 0 && gap < interval {
+            self.thought.add(number, gap.min(Nanos(since).ns_since(periods.begin(number))));
+            self.gaps.add(number, 1);
+            self.learn(gap);
+        }
+        true
+    }
+
+    /// Follows a longer think time quickly and a shorter one slowly: the window that a reservation
+    /// asks for depends on it.
+    fn learn(&self, gap: u64) {
+        let think = self.think.load(Relaxed);
+        let next = match gap > think {
+            true => think + (gap - think).div_ceil(2),
+            false => think - (think - gap) / FADE,
+        };
+        self.think.store(next, Relaxed);
+    }
+
+    /// Takes note that no command is outstanding any more, if that is so. The demand in period
+    /// `number` counts as `least` ns or more.
+    #[inline]
+    pub(super) fn end_if_over(&self, now: Nanos, (periods, number): (&Periods, u64), least: u64) {
+        if self.waits() || self.in_device.load(Relaxed) != 0 {
+            return;
+        }
         let since = self.since.load(Relaxed);
         if since == 0 || self.since.swap(0, Relaxed) == 0 {
             return;
         }
-        self.until.store(now.0, Relaxed);
+        self.until.store(now.0.max(1), Relaxed);
         let began = periods.begin(number).max(Nanos(since));
-        self.waited.add(number, now.ns_since(began).max(least));
+        self.outstanding.add(number, now.ns_since(began).max(least));
     }
 
     /// Notes that commands wait in a reactor.
+    #[inline]
     pub(super) fn waits_in(&self, reactor: u32) {
         if self.waiting.load(Relaxed) & bit(reactor) == 0 {
             self.waiting.fetch_or(bit(reactor), Relaxed);
         }
     }
 
-    /// Notes that no command waits in a reactor. Returns whether none waits in any.
-    pub(super) fn waits_no_more_in(&self, reactor: u32) -> bool {
-        self.waiting.fetch_and(!bit(reactor), Relaxed) & !bit(reactor) == 0
-    }
-
-    /// Notes that a command that was charged in period `number` is on its way.
-    pub(super) fn sent(&self, number: u64) {
-        self.under_way.add(number, 1);
-    }
-
-    /// Notes that a command that was charged in period `number` is complete, or was taken back.
-    pub(super) fn came_back(&self, number: u64) {
-        self.under_way.take_back(number, 1);
-    }
-
-    /// Notes that a command that was not charged is on its way.
-    pub(super) fn sent_beside(&self) {
-        self.beside.fetch_add(1, Relaxed);
-    }
-
-    /// Notes that a command that was not charged is complete, or was taken back.
-    pub(super) fn came_back_beside(&self) {
-        // Commands that went before the reservation came into force were not counted.
-        let _ = self.beside.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1));
-    }
-
-    /// Forgets the commands on their way that were not charged.
-    pub(super) fn forget_beside(&self) {
-        self.beside.store(0, Relaxed);
+    /// Notes that no command waits in a reactor.
+    #[inline]
+    pub(super) fn waits_no_more_in(&self, reactor: u32) {
+        if self.waiting.load(Relaxed) & bit(reactor) != 0 {
+            self.waiting.fetch_and(!bit(reactor), Relaxed);
+        }
     }
 
     /// Says whether commands wait in any reactor.
+    #[inline]
     pub(super) fn waits(&self) -> bool {
         self.waiting.load(Relaxed) != 0
     }
 
-    /// Says whether nothing waits and nothing is under way, of what was charged in period `number`.
-    pub(super) fn is_over(&self, number: u64) -> bool {
-        !self.waits() && self.beside.load(Relaxed) == 0 && self.under_way.used_in(number) == 0
+    /// Notes that a command has gone to the device.
+    #[inline]
+    pub(super) fn sent(&self) {
+        self.in_device.fetch_add(1, Relaxed);
     }
 
-    /// Counts period `old`, and those that passed before `new` without a call, as kept or not.
-    /// `kept` says whether period `old` was, given the ns in it for which something was asked for.
-    pub(super) fn count(
-        &self,
-        periods: &Periods,
-        (old, new): (u64, u64),
-        kept: impl FnOnce(u64) -> bool,
-    ) {
-        let since = self.since();
-        let tail =
-            since.map_or(0, |since| periods.end(old).ns_since(since.max(periods.begin(old))));
-        let waited = self.waited.used_in(old).saturating_add(tail).min(periods.length);
-        if waited == 0 {
-            return;
+    /// Notes that a command that was [sent](Self::sent) is complete, or was taken back.
+    #[inline]
+    pub(super) fn came_back(&self) {
+        let before = self.in_device.fetch_sub(1, Relaxed);
+        debug_assert!(before > 0, "a command comes back once");
+    }
+
+    /// Sums up the demand in a period that has ended.
+    pub(super) fn in_period(&self, periods: &Periods, number: u64, interval: u64) -> Wanted {
+        let (begin, end) = (periods.begin(number), periods.end(number));
+        let mut wanted = Wanted {
+            outstanding: self.outstanding.used_in(number),
+            thought: self.thought.used_in(number),
+            gaps: self.gaps.used_in(number),
+        };
+        match self.since.load(Relaxed) {
+            0 => {
+                // The gap that the period ended in.
+                let gap = end.ns_since(self.until(0));
+                if wanted.outstanding > 0 && gap < interval {
+                    wanted.thought = wanted.thought.saturating_add(gap);
+                }
+            }
+            since => {
+                let tail = end.ns_since(begin.max(Nanos(since)));
+                wanted.outstanding = wanted.outstanding.saturating_add(tail);
+            }
         }
-        let kept = kept(waited);
-        // In the periods between, something waited and nothing was charged.
-        let missed = if since.is_some() { new.saturating_sub(old + 1) } else { 0 };
-        self.periods.fetch_add(1 + missed, Relaxed);
-        self.kept.fetch_add(u64::from(kept), Relaxed);
-    }
-
-    /// Counts the periods that have ended: those in which something was asked for, and those of
-    /// them that were kept.
-    pub(super) fn kept(&self) -> (u64, u64) {
-        (self.periods.load(Relaxed), self.kept.load(Relaxed))
+        wanted.outstanding = wanted.outstanding.min(periods.length);
+        wanted.thought = wanted.thought.min(periods.length - wanted.outstanding);
+        wanted
     }
 }

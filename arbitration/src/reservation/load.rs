@@ -45,6 +45,19 @@ impl SetLoad {
         self.reads.load(SeqCst) == 0 && self.writes.load(SeqCst) == 0
     }
 
+    /// Counts the commands of the set.
+    #[inline]
+    pub(crate) fn commands(&self) -> u64 {
+        let of = |write| counts(self.of(write).load(SeqCst)).0;
+        of(false).saturating_add(of(true))
+    }
+
+    /// Computes the mean device time in ns that all of the set takes.
+    pub(crate) fn mean(&self, profile: &Profile) -> u64 {
+        let of = |write| profile.mean_of_all(write, counts(self.of(write).load(SeqCst)));
+        of(false).saturating_add(of(true))
+    }
+
     /// Computes the worst time in ns that all of the set takes.
     pub(crate) fn worst(&self, profile: &Profile) -> u64 {
         let of = |write| profile.worst_of_all(write, counts(self.of(write).load(SeqCst)));

@@ -8,23 +8,29 @@
 
 mod average;
 mod broker;
+mod ceiling;
 mod demand;
 mod load;
 mod profile;
 mod profiler;
 mod promise;
+mod record;
 mod refusal;
 mod reserved;
 mod schedule;
 mod shape;
 mod tally;
 mod terms;
+mod usage;
 mod utilisation;
+mod verdict;
 
 #[cfg(test)]
 mod tests;
 
 pub use broker::{Admitted, Broker, Translation};
+pub(crate) use ceiling::Ceiling;
+pub use ceiling::QueueBound;
 pub(crate) use load::SetLoad;
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use profiler::{Profiler, Sureness};
@@ -34,4 +40,6 @@ pub(crate) use schedule::{Account, Schedule};
 #[cfg(all(test, feature = "interleavings"))]
 pub(crate) use tally::Tally;
 pub use terms::{Budget, LONGEST_PERIOD, Locality, SHORTEST_PERIOD, Terms};
+pub(crate) use usage::Use;
 pub use utilisation::Utilisation;
+pub use verdict::{Cause, Miss, Missed};

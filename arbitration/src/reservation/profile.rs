@@ -113,6 +113,18 @@ impl Profile {
         time.worst.0.saturating_mul(commands).saturating_add(per_kib.saturating_mul(kib))
     }
 
+    /// Computes the mean device time of this many commands, in ns. They have `kib` KiB beyond the
+    /// first four of each in all.
+    pub(super) const fn mean_of_all(&self, write: bool, (commands, kib): (u64, u64)) -> u64 {
+        let (time, per_kib) = self.of(write);
+        time.mean.0.saturating_mul(commands).saturating_add(per_kib.saturating_mul(kib))
+    }
+
+    /// Computes the mean time of a command in the device, in ns.
+    pub(crate) fn in_device(&self, write: bool, bytes: u32) -> u64 {
+        self.mean(write, bytes).saturating_mul(self.parallelism.max(1).into())
+    }
+
     /// Returns what a command is charged until its time is known, in ns. On a disk, that is its
     /// worst time. A device without seeks serves many commands at once, and a command's time there
     /// tells of the others as well: no more counts, then or later, than what the broker sets aside

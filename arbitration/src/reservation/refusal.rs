@@ -69,6 +69,28 @@ pub enum Refusal {
         /// The shortest that would do.
         shortest: Nanos,
     },
+    /// A window that holds the device's commands for longer than a period.
+    #[error(
+        "a window of {window} holds commands in the device for {:?}, longer than {:?}, in which {terms} \
+         are reserved: give a window of at most {most} (with {in_time}, one command at a time is \
+         complete in time), or none: it then follows the reservation",
+        Duration::from_nanos(.held.0), Duration::from_nanos(.period.0)
+    )]
+    Window {
+        /// The terms that were asked for.
+        terms: Box<Terms>,
+        /// The window, in commands.
+        window: u32,
+        /// The time for which commands are in the device behind a full window.
+        held: Nanos,
+        /// The period that the device keeps, or the allowed latency.
+        period: Nanos,
+        /// The largest window that is not refused.
+        most: u64,
+        /// The largest window with which one command at a time has the reserved rate, where its depth
+        /// achieves that at all.
+        in_time: u64,
+    },
     /// No room for the commands between network and device (docs/sources.md, F4: buffers count in
     /// admission).
     #[error(

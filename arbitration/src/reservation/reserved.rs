@@ -5,13 +5,16 @@ use crate::sync::{AtomicU64, Ordering};
 
 use units::Nanos;
 
-use super::broker::Admitted;
+use super::broker::{Admitted, interval};
+use super::ceiling::QueueBound;
 use super::demand::{Demand, Periods};
 use super::profile::Profile;
 use super::promise::Promise;
+use super::record::{Finished, Record};
 use super::schedule::Claim;
 use super::tally::{MOST, Tally};
 use super::terms::Budget;
+use super::verdict::{Cause, Miss, Missed, Usual, Verdicts};
 
 /// An admitted reservation at work, shared by all reactors.
 ///
@@ -31,17 +34,18 @@ pub struct Reserved {
     limits: Limits,
     /// First charge of the tenant's usual command, in ns. One is due only while this much is left.
     assumed: u64,
-    /// The mean time of the tenant's usual command in the device, in ns.
-    in_device: u64,
-    /// The longest time of the tenant's usual command in the device, in ns.
-    longest: u64,
+    /// The tenant's usual command, and the reservation.
+    usual: Usual,
+    /// The time in which one command is reserved, in ns.
+    interval: u64,
     /// The number of the tenant's usual commands that the device carries out in a period.
     commands: u64,
     /// The number of the present period, from 1 on.
     number: AtomicU64,
     used: Used,
-    /// Part of the charges in the present period that was completed.
-    done: Used,
+    /// What was complete in the present period, charged or not.
+    record: Record,
+    verdicts: Verdicts,
     /// Device time that corresponds to the part of the period in which nothing was asked for, in
     /// ns.
     forgone: Tally,
@@ -67,22 +71,19 @@ struct Used {
     time: Tally,
 }
 
-impl Used {
-    /// Says whether anything was counted in a period.
-    fn any(&self, number: u64) -> bool {
-        [&self.operations, &self.bytes, &self.time].iter().any(|tally| tally.used_in(number) > 0)
-    }
-}
-
-/// The charge of a command that was dispatched ahead of others. The charge ends by
-/// [`Reserved::settle`] or [`Reserved::cancel`].
+/// A command of a tenant in the device, and what its reservation was charged for it. The charge ends
+/// by [`Reserved::settle`] or [`Reserved::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Charge {
+    /// The period whose budget was charged; 0: none had budget left.
     number: u64,
     assumed: u64,
     /// When the command must be complete, for the tenant's allowed latency to be kept.
     due: Nanos,
+    arrived: Nanos,
+    /// When the command went to the device, or to its order by place.
+    at: Nanos,
     bytes: u32,
     /// Tells the reservation from another of the same session.
     tag: u32,
@@ -92,6 +93,11 @@ impl Charge {
     /// Says whether the command has a deadline of its own, by the tenant's allowed latency.
     pub(crate) fn has_deadline(&self) -> bool {
         self.due != Nanos::MAX
+    }
+
+    /// Says whether a budget was charged.
+    pub(crate) fn has_budget(&self) -> bool {
+        self.number != 0
     }
 }
 
@@ -113,18 +119,35 @@ impl Reserved {
             false => periods.lead(terms.burst, translation.operations),
         };
         let in_device = |share: u64| share.saturating_mul(profile.parallelism.max(1).into());
+        let assumed = profile.assumed_of(terms).min(time);
+        let share = profile.mean_of(terms);
+        let (reserved, allowance, amount) = match translation.budget {
+            Budget::Operations(n) => (n, 0, 1),
+            Budget::Bytes(n) => (n, 0, terms.request_bytes.into()),
+            Budget::DeviceTime(_) => (time, assumed, share),
+        };
+        let usual = Usual {
+            period: periods.length,
+            reserved,
+            allowance,
+            amount,
+            in_device: in_device(share),
+            longest: in_device(profile.worst_of(terms)),
+            share,
+        };
         Self {
             profile: *profile,
             set: profile.seeks,
             periods,
             limits: Limits { operations, bytes, time },
-            assumed: profile.assumed_of(terms).min(time),
-            commands: translation.period.0 / profile.mean_of(terms).max(1),
-            in_device: in_device(profile.mean_of(terms)),
-            longest: in_device(profile.worst_of(terms)),
+            assumed,
+            commands: translation.period.0 / share.max(1),
+            usual,
+            interval: interval(profile, terms),
             number: AtomicU64::new(1),
             used: Used::default(),
-            done: Used::default(),
+            record: Record::default(),
+            verdicts: Verdicts::default(),
             forgone: Tally::default(),
             demand: Demand::default(),
             lead,
@@ -231,8 +254,11 @@ impl Reserved {
         if self.is_used_up(number) {
             return end;
         }
-        let at =
-            if self.has_left(number) { self.on_time_at(number) } else { now.after(self.in_device) };
+        let at = if self.has_left(number) {
+            self.on_time_at(number)
+        } else {
+            now.after(self.usual.in_device)
+        };
         at.max(now.after(1)).min(end)
     }
 
@@ -251,15 +277,31 @@ impl Reserved {
         let assumed = self.profile.assumed(write, bytes).min(MOST);
         self.count(&self.used, number, bytes);
         self.used.time.add(number, assumed);
-        if self.set {
-            self.demand.sent(number);
-            self.begin_demand(now, number);
-        } else {
-            // The period had demand, even if nothing had to wait.
-            self.demand.end(now, (&self.periods, number), 1);
-        }
         let due = self.promise.as_ref().map(|promise| promise.due(arrived, bytes));
-        Charge { number, assumed, due: due.unwrap_or(Nanos::MAX), bytes, tag: self.tag() }
+        self.send(now, number, number, (arrived, due.unwrap_or(Nanos::MAX)), (assumed, bytes))
+    }
+
+    /// Takes note that a command of the tenant goes without being charged, because no budget is
+    /// left for it. It counts as demand, and for the tenant, all the same.
+    #[inline]
+    pub fn pass(&self, now: Nanos, arrived: Nanos, write: bool, bytes: u32) -> Charge {
+        let number = self.present(now);
+        let assumed = self.profile.assumed(write, bytes).min(MOST);
+        self.send(now, number, 0, (arrived, Nanos::MAX), (assumed, bytes))
+    }
+
+    #[inline]
+    fn send(
+        &self,
+        now: Nanos,
+        present: u64,
+        number: u64,
+        (arrived, due): (Nanos, Nanos),
+        (assumed, bytes): (u64, u32),
+    ) -> Charge {
+        self.demand.sent();
+        self.begin_demand(now, now, present);
+        Charge { number, assumed, due, arrived, at: now, bytes, tag: self.tag() }
     }
 
     /// Counts a command in what the budget is in, where that is not device time.
@@ -272,117 +314,115 @@ impl Reserved {
         }
     }
 
+    /// Says whether a charge is one of this reservation, not of another of the same session.
+    #[inline]
+    pub(crate) fn made(&self, charge: &Charge) -> bool {
+        charge.tag == self.tag()
+    }
+
     /// Settles a charged command that has completed: gives back what it did not take of the device
     /// time it was charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of
     /// the device's time (see [`ServiceTime`](super::ServiceTime)). After the end of the period it
-    /// was charged in, nothing happens: it was late.
+    /// was charged in, nothing is given back. The command counts for the period in which it is
+    /// complete, charged there or not. A charge of another reservation changes nothing.
     ///
     /// On a disk all of the time counts, as the seeks are the stream's own. Elsewhere a command's
     /// time tells of what others do as well, and no more counts than the command was charged.
     #[inline]
     pub fn settle(&self, now: Nanos, charge: Charge, actual_ns: u64) {
+        self.settle_beside(now, charge, actual_ns, 0);
+    }
+
+    /// Settles a charge as [`Self::settle`] does, of a device in which the longest command of any
+    /// host takes `foreign` ns.
+    #[inline]
+    pub(crate) fn settle_beside(&self, now: Nanos, charge: Charge, actual_ns: u64, foreign: u64) {
         // What is complete at the very end of a period is complete in it.
         let number = self.present(Nanos(now.0.saturating_sub(1)));
-        if charge.tag != self.tag() {
+        if !self.made(&charge) {
             return;
         }
-        if number == charge.number {
-            let mut counted = actual_ns;
-            if actual_ns <= charge.assumed {
-                self.used.time.take_back(number, charge.assumed - actual_ns);
-            } else if self.profile.seeks {
-                self.used.time.add(number, actual_ns - charge.assumed);
-            } else {
-                counted = charge.assumed;
-            }
-            self.count_done(number, charge.bytes, counted);
+        let mut counted = actual_ns;
+        if actual_ns > charge.assumed && !self.profile.seeks {
+            counted = charge.assumed;
         }
-        if let Some(promise) = &self.promise {
+        if number == charge.number {
+            if counted <= charge.assumed {
+                self.used.time.take_back(number, charge.assumed - counted);
+            } else {
+                self.used.time.add(number, counted - charge.assumed);
+            }
+        }
+        let amount = if self.limits.operations != MOST {
+            1
+        } else if self.limits.bytes != MOST {
+            charge.bytes.into()
+        } else {
+            counted
+        };
+        self.record.note(
+            number,
+            &Finished {
+                amount,
+                latency: now.ns_since(charge.arrived),
+                in_device: now.ns_since(charge.at),
+                took: actual_ns,
+                assumed: charge.assumed,
+                foreign,
+            },
+        );
+        if charge.has_budget()
+            && let Some(promise) = &self.promise
+        {
             promise.note(now, charge.due, number);
         }
-        self.note_over(now, charge, number);
-    }
-
-    /// Takes note that a command that was not charged has completed: the worst time of those under
-    /// way left no budget for it when it went. The tenant has had it all the same. `served` is the
-    /// command's share of the device's time, in ns; `None` where the device did not carry it out.
-    pub(crate) fn note_back(&self, now: Nanos, bytes: u32, served: Option<u64>) {
-        let number = self.present(Nanos(now.0.saturating_sub(1)));
-        if let Some(actual_ns) = served {
-            self.count_done(number, bytes, actual_ns);
-        }
-        self.demand.came_back_beside();
-        self.end_if_over(now, number);
-    }
-
-    /// Takes note that a command of the tenant goes without being charged.
-    pub(crate) fn note_beside(&self) {
-        if self.set {
-            self.demand.sent_beside();
-        }
-    }
-
-    /// Counts a command as completed in a period, in what the budget is in.
-    #[inline]
-    fn count_done(&self, number: u64, bytes: u32, actual_ns: u64) {
-        if self.limits.operations == MOST && self.limits.bytes == MOST {
-            self.done.time.add(number, actual_ns);
-        } else {
-            self.count(&self.done, number, bytes);
-        }
+        self.demand.came_back();
+        // The period had demand, even if everything went at once.
+        self.demand.end_if_over(now, (&self.periods, number), 1);
     }
 
     /// Cancels a charged command that did not reach the device: all of the charge is given back, if
     /// its period is still the present one.
     pub fn cancel(&self, now: Nanos, charge: Charge) {
-        if charge.tag != self.tag() {
+        if !self.made(&charge) {
             return;
         }
-        self.used.operations.take_back(charge.number, 1);
-        self.used.bytes.take_back(charge.number, charge.bytes.into());
-        self.used.time.take_back(charge.number, charge.assumed);
+        if charge.has_budget() {
+            self.used.operations.take_back(charge.number, 1);
+            self.used.bytes.take_back(charge.number, charge.bytes.into());
+            self.used.time.take_back(charge.number, charge.assumed);
+        }
         let number = self.present(now);
-        self.note_over(now, charge, number);
-    }
-
-    /// Notes that a charged command is no longer under way.
-    #[inline]
-    fn note_over(&self, now: Nanos, charge: Charge, number: u64) {
-        if self.set {
-            self.demand.came_back(charge.number);
-            self.end_if_over(now, number);
-        }
-    }
-
-    /// Ends the demand if nothing waits and nothing is under way.
-    fn end_if_over(&self, now: Nanos, number: u64) {
-        if self.demand.is_over(number) {
-            self.demand.end(now, (&self.periods, number), 1);
-        }
+        self.demand.came_back();
+        self.demand.end_if_over(now, (&self.periods, number), 0);
     }
 
     /// Takes note that a command of this tenant waits in a reactor. The caller calls this when a
     /// command has come and when, after a round of dispatching, one is still there. The wait ends
-    /// with the next charge or with [`Self::note_idle`]; on a disk with the last command that was
-    /// charged.
+    /// with [`Self::note_idle`], the demand with the last command that is complete.
     #[inline]
     pub fn note_demand(&self, now: Nanos, reactor: u32) {
+        self.note_demand_since(now, now, reactor);
+    }
+
+    /// Takes note that a command waits in a reactor as [`Self::note_demand`] does, which came at
+    /// `arrived` and had to wait for something else first.
+    #[inline]
+    pub fn note_demand_since(&self, now: Nanos, arrived: Nanos, reactor: u32) {
         let number = self.present(now);
-        if self.set {
-            self.demand.waits_in(reactor);
-        }
-        self.begin_demand(now, number);
+        self.demand.waits_in(reactor);
+        self.begin_demand(now, arrived.min(now), number);
     }
 
     /// Takes note that the tenant asks for something. On a disk, the device time of the wait before
     /// that is forgone: asked for all at once, it would make others late.
     #[inline]
-    fn begin_demand(&self, now: Nanos, number: u64) {
-        if self.demand.since().is_some() {
+    fn begin_demand(&self, now: Nanos, arrived: Nanos, number: u64) {
+        if self.demand.is_outstanding() {
             return;
         }
         let forgone = if self.set { self.forgone_until(now, number) } else { 0 };
-        if self.demand.begin(now) && self.set {
+        if self.demand.begin(arrived, (&self.periods, number), self.interval) && self.set {
             self.forgone.add(number, forgone);
         }
     }
@@ -392,33 +432,52 @@ impl Reserved {
     /// for the rest of the period.
     fn forgone_until(&self, now: Nanos, number: u64) -> u64 {
         let (periods, budget) = (&self.periods, self.limits.time);
-        let idle = now.ns_since(self.demand.until().max(periods.begin(number)));
+        let until = self.demand.until(self.interval);
+        let idle = now.ns_since(until.max(periods.begin(number)));
         let rest = periods.part(budget, periods.end(number).ns_since(now));
         let left = budget.saturating_sub(self.time_used(number));
         periods.part(budget, idle).min(left.saturating_sub(rest))
     }
 
-    /// Takes note that no command of this tenant waits in a reactor any more, though none was
-    /// charged: the last went among the others, or was withdrawn.
+    /// Takes note that no command of this tenant waits in a reactor any more: the last has gone, or
+    /// was withdrawn, or a limit holds what waits.
     #[inline]
     pub fn note_idle(&self, now: Nanos, reactor: u32) {
-        if (self.set && !self.demand.waits_no_more_in(reactor)) || self.demand.since().is_none() {
-            return;
-        }
-        let number = self.present(now);
-        if !self.set || self.demand.is_over(number) {
-            self.demand.end(now, (&self.periods, number), 0);
+        self.demand.waits_no_more_in(reactor);
+        if self.demand.is_outstanding() {
+            let number = self.present(now);
+            self.demand.end_if_over(now, (&self.periods, number), 0);
         }
     }
 
-    /// Takes note that the reservation is no longer in force: what waits or is under way no longer
-    /// counts for it.
-    pub(crate) fn note_end(&self, now: Nanos, reactor: u32) {
-        self.demand.forget_beside();
-        if self.demand.waits_no_more_in(reactor) {
-            let number = self.present(now);
-            self.demand.end(now, (&self.periods, number), 0);
+    /// Returns what the reservation asks of a device's window.
+    pub(crate) fn queue_bound(&self) -> QueueBound {
+        let times = (self.interval, self.usual.in_device);
+        QueueBound::new(&self.profile, times, self.usual.period, self.demand.think())
+    }
+
+    /// Computes how long, in ns, a device with a scheduling set may be busy with others before a
+    /// tenant of this depth can have what is left of its budget no more, each command behind one
+    /// other, which takes `foreign` ns. `None` where the tenant wants nothing, or where one command at
+    /// a time never achieves the reservation.
+    pub(crate) fn slack(&self, now: Nanos, foreign: u64) -> Option<u64> {
+        let number = self.present(now);
+        let wants = self.demand.is_wanting(now, self.interval) && !self.is_used_up(number);
+        let own = self.usual.in_device;
+        let both = own.saturating_add(own.max(foreign));
+        if !wants || both > self.interval {
+            return None;
         }
+        // Of several commands at a time, only the gaps in which none is outstanding are measured.
+        let each = both.saturating_add(self.demand.think());
+        let depth = if self.demand.think() > 0 { 1 } else { self.demand.depth().max(1) };
+        let (used, all) = self.progress(number);
+        // One command more, which the present period may not complete.
+        let left = all.saturating_sub(used).div_ceil(self.usual.amount.max(1)).saturating_add(1);
+        // With more at a time, another command still may go between two of them.
+        let each = both.max(each / depth);
+        let needed = left.saturating_mul(each);
+        Some(self.periods.end(number).ns_since(now).saturating_sub(needed))
     }
 
     /// Computes what the reservation may yet ask of a device with a scheduling set.
@@ -428,9 +487,9 @@ impl Reserved {
         let (budget, period) = (self.limits.time, self.periods.length);
         let mut left = 0;
         if !self.is_used_up(number) {
-            let forgone = match self.demand.since() {
-                Some(_) => 0,
-                None => self.forgone_until(now, number),
+            let forgone = match self.demand.is_outstanding() {
+                true => 0,
+                false => self.forgone_until(now, number),
             };
             let gone = self.time_used(number).saturating_add(forgone);
             left = budget.saturating_sub(gone).min(end.ns_since(now));
@@ -457,18 +516,31 @@ impl Reserved {
         self.periods.end(self.present(now))
     }
 
-    /// Counts the periods that have ended: those in which the tenant asked for something, and those
-    /// of them in which the reservation was kept.
+    /// Counts the periods that have ended: those in which the tenant wanted something, and those of
+    /// them in which the reservation was kept.
     ///
-    /// A reservation was kept when all of the budget was completed in the period, or the part of it
-    /// that corresponds to the part of the period in which the tenant's commands waited: a tenant that
-    /// asks for less than it reserved, or begins in the middle of a period, is not cheated. A
-    /// command that is complete after the end of the period does not count for it. With an allowed
-    /// latency, a period was kept when no command that was complete in it was late, and when one was
-    /// complete where commands waited all the time.
+    /// A reservation was kept when all of it was complete in the period, or what was due: a tenant
+    /// that wants something for a part of the period, or thinks between its commands, is due the
+    /// part that corresponds to that. A period in which a command was outstanding all of the time,
+    /// and less than the reservation was complete, was not kept. With an allowed latency, a period
+    /// was kept when no command that was complete in it was late, and when one was complete where
+    /// one was outstanding all the time.
     #[must_use]
     pub fn kept(&self) -> (u64, u64) {
-        self.demand.kept()
+        let kept = self.verdicts.kept();
+        (kept.saturating_add(self.missed().total()), kept)
+    }
+
+    /// Counts the periods in which the reservation was missed, by cause.
+    #[must_use]
+    pub fn missed(&self) -> Missed {
+        self.verdicts.missed()
+    }
+
+    /// Returns the latest period that was missed.
+    #[must_use]
+    pub fn last_miss(&self) -> Option<Miss> {
+        self.verdicts.last()
     }
 
     /// Returns the number of the period that `now` is in, or of a later one that another thread has
@@ -485,8 +557,11 @@ impl Reserved {
         let swap = (Ordering::Relaxed, Ordering::Relaxed);
         match self.number.compare_exchange(old, new, swap.0, swap.1) {
             Ok(_) => {
-                let kept = |waited| self.was_kept(old, waited);
-                self.demand.count(&self.periods, (old, new), kept);
+                self.judge(old);
+                // In the periods between, something was outstanding and nothing was complete.
+                if self.demand.is_outstanding() {
+                    self.verdicts.note_missed(Cause::Device, new.saturating_sub(old + 1));
+                }
                 new
             }
             Err(other) => other.max(new),
@@ -500,30 +575,11 @@ impl Reserved {
         self.promise.as_ref().map_or((0, 0), Promise::counts)
     }
 
-    /// Says whether what was promised of a period was kept, in which commands waited for so long.
-    fn was_kept(&self, number: u64, waited: u64) -> bool {
-        let Some(promise) = &self.promise else { return self.had_its_part(number, waited) };
-        // The deadlines of commands hold the reserved rate as well, once commands are complete.
-        let idle = waited < self.periods.length;
-        promise.was_kept(number) && (idle || self.done.any(number))
-    }
-
-    /// Says whether what was completed in a period comes up to the reserved rate over the time that
-    /// commands waited in it, but for one command of a budget in time. What came in the middle of
-    /// the period had to get through the device as well.
-    fn had_its_part(&self, number: u64, waited: u64) -> bool {
-        let waited = match waited < self.periods.length {
-            true => waited.saturating_sub(self.longest),
-            false => waited,
-        };
-        let part = |limit| self.periods.part(limit, waited);
-        let Limits { operations, bytes, time } = self.limits;
-        if operations != MOST {
-            part(operations) <= self.done.operations.used_in(number)
-        } else if bytes != MOST {
-            part(bytes) <= self.done.bytes.used_in(number)
-        } else {
-            part(time) <= self.done.time.used_in(number).saturating_add(self.assumed)
-        }
+    /// Judges a period that has ended.
+    fn judge(&self, number: u64) {
+        let wanted = self.demand.in_period(&self.periods, number, self.interval);
+        let seen = self.record.seen(number, wanted);
+        let in_time = self.promise.as_ref().map(|promise| promise.was_kept(number));
+        self.verdicts.count(&self.usual, &seen, in_time);
     }
 }

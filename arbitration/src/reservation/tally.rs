@@ -30,6 +30,15 @@ impl Tally {
         });
     }
 
+    /// Raises the amount of period `number` to this one, if it is less.
+    #[inline]
+    pub(super) fn raise(&self, number: u64, amount: u64) {
+        self.change(|word| {
+            let (present, used) = at(word, number);
+            (amount > used).then(|| pack(present, amount))
+        });
+    }
+
     /// Takes back an amount that was added in period `number`. Once that has passed there is
     /// nothing to take it from.
     #[inline]

@@ -1,6 +1,7 @@
 //! Tests of the composed stages, on a model device that one or several reactors feed.
 
 mod changes;
+mod demand;
 mod limits;
 mod order;
 mod own_order;

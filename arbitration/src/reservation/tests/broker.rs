@@ -146,6 +146,35 @@ fn f1_a_latency_has_the_period_that_takes_least_of_the_device() {
 }
 
 #[test]
+fn f2_a_window_that_holds_commands_for_longer_than_a_period_is_refused_with_the_figures() {
+    let profile = Profile::of_device(Nanos(8 * MS), Nanos(9 * MS), 0, 1);
+    let admitted = admit(&profile, &terms(Budget::Operations(40), SECOND));
+    assert_eq!(Broker::check_window(&admitted, 124), Ok(()));
+    assert_eq!(
+        Broker::check_window(&admitted, 128).unwrap_err().to_string(),
+        "a window of 128 holds commands in the device for 1.032s, longer than 1s, in which 40 \
+         commands of 4 KiB every 1s are reserved: give a window of at most 124 (with 1, \
+         one command at a time is complete in time), or none: it then follows the reservation"
+    );
+    // What is carried out at once is no queue.
+    let short = admit(&profile, &terms(Budget::Operations(1), 20 * MS));
+    assert_eq!(Broker::check_window(&short, 1), Ok(()));
+}
+
+#[test]
+fn f2_admission_knows_what_each_depth_achieves() {
+    let floors = |(ms, channels, operations): (u64, u32, u64), window| {
+        let profile = Profile::of_device(Nanos(ms * MS), Nanos(ms * MS), 0, channels);
+        admit(&profile, &terms(Budget::Operations(operations), SECOND)).floors(window)
+    };
+    assert_eq!(floors((8, 1, 40), None), "40 commands a second at any depth");
+    let two = "250 commands a second one at a time, 400 from 2 at a time";
+    assert_eq!(floors((2, 4, 400), None), two);
+    let fixed = "15 commands a second one at a time, 400 from 32 at a time";
+    assert_eq!(floors((2, 4, 400), Some(128)), fixed);
+}
+
+#[test]
 fn f2_amounts_at_the_edges_of_their_types_are_refused_not_wrapped() {
     for profile in [disk(), Profile::default()] {
         for budget in [Budget::Operations(u64::MAX), Budget::Bytes(u64::MAX)] {

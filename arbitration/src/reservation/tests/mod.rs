@@ -2,6 +2,7 @@ mod broker;
 mod flash;
 mod profiler;
 mod reserved;
+mod verdict;
 
 use units::Nanos;
 

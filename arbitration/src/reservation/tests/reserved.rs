@@ -109,11 +109,29 @@ fn f3_a_stream_of_a_disk_pays_for_all_of_its_time() {
 #[test]
 fn f3_a_completion_in_a_later_period_gives_nothing_back_there() {
     let reserved = reserved(Budget::Operations(500));
-    let charge = reserved.charge(Nanos(7), false, 4096);
+    let charges = [(); 2].map(|()| reserved.charge(Nanos(7), false, 4096));
     let later = Nanos(7 + SECOND);
-    reserved.settle(later.after(1), charge, 0);
-    reserved.cancel(later.after(1), charge);
+    reserved.settle(later.after(1), charges[0], 0);
+    reserved.cancel(later.after(1), charges[1]);
     assert_eq!(use_up(&reserved, later, 10_000), 500);
+}
+
+#[test]
+fn f3_a_charge_of_an_earlier_reservation_of_the_session_changes_nothing() {
+    let admitted = admit(&flash(), &terms(Budget::Operations(500), SECOND));
+    let [old, new] = [6, 7].map(|start| Reserved::new(Nanos(start), &admitted));
+    let theirs = [(); 2].map(|()| old.charge(Nanos(7), false, 4096));
+    let own = new.charge(Nanos(7), false, 4096);
+    new.settle(Nanos(8), theirs[0], 10_000);
+    new.cancel(Nanos(8), theirs[1]);
+    // Its own command is outstanding still: one of 500 is used, and nothing is complete.
+    assert_eq!(use_up(&new, Nanos(9), 10_000), 499);
+    let _ = new.due(Nanos(7 + 3 * SECOND));
+    assert_eq!(new.kept(), (3, 0));
+    assert_eq!(new.last_miss().map(|miss| miss.done), Some(499));
+    new.settle(Nanos(8 + 3 * SECOND), own, 10_000);
+    let _ = new.due(Nanos(7 + 6 * SECOND));
+    assert_eq!(new.kept().0, 4, "nothing is outstanding any more");
 }
 
 #[test]
@@ -168,7 +186,8 @@ fn f3_a_tenant_that_asks_for_little_and_is_served_at_once_is_not_cheated() {
     for command in 0..100 {
         let now = Nanos(7 + command * 10 * MS);
         reserved.note_demand(now, 0);
-        let charge = reserved.charge(now.after(1000), false, 4096);
+        let charge = reserved.charge_waited(now.after(1000), now, false, 4096);
+        reserved.note_idle(now.after(1000), 0);
         reserved.settle(now.after(MS), charge, 10_000);
     }
     let _ = reserved.due(Nanos(7 + SECOND));
@@ -180,9 +199,26 @@ fn f3_a_period_with_demand_counts_though_nothing_had_to_wait() {
     let reserved = reserved(Budget::Operations(500));
     reserved.note_demand(Nanos(7), 0);
     let charge = reserved.charge(Nanos(7), false, 4096);
+    reserved.note_idle(Nanos(7), 0);
     reserved.settle(Nanos(9), charge, 2);
     let _ = reserved.due(Nanos(7 + SECOND));
     assert_eq!(reserved.kept(), (1, 1));
+}
+
+#[test]
+fn f3_a_command_that_had_to_wait_for_memory_is_demand_from_its_arrival_on() {
+    let reserved = reserved(Budget::Operations(500));
+    for n in 0..20 {
+        // Each comes as the one before is complete, waits for memory, and is served at once.
+        let arrived = Nanos(7 + n * SECOND / 20);
+        let (begins, ends) = (arrived.after(SECOND / 20 - MS), arrived.after(SECOND / 20));
+        reserved.note_demand_since(begins, arrived, 0);
+        let charge = reserved.charge_waited(begins, begins, false, 4096);
+        reserved.note_idle(begins, 0);
+        reserved.settle(ends, charge, 10_000);
+    }
+    let _ = reserved.due(Nanos(7 + SECOND));
+    assert_eq!(reserved.kept(), (1, 0), "20 of 500, one always outstanding");
 }
 
 #[test]
@@ -197,7 +233,7 @@ fn f3_periods_that_pass_while_a_command_waits_are_not_kept() {
 }
 
 #[test]
-fn f3_what_is_complete_after_its_period_counts_in_none() {
+fn f3_late_completion_counts_in_the_period_in_which_it_is_complete() {
     let reserved = reserved(Budget::Operations(500));
     let charges = charge_all(&reserved, Nanos(7));
     assert_eq!(charges.len(), 500);
@@ -206,7 +242,7 @@ fn f3_what_is_complete_after_its_period_counts_in_none() {
         reserved.settle(Nanos(9 + SECOND), charge, 10_000);
     }
     let _ = reserved.due(Nanos(8 + 2 * SECOND));
-    assert_eq!(reserved.kept(), (2, 0));
+    assert_eq!(reserved.kept(), (2, 1));
 }
 
 #[test]

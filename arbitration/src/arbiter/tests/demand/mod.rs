@@ -1,0 +1,241 @@
+//! Reservations beside floods, on devices that keep a queue of their own (docs/sources.md, F3:
+//! reservations are kept). What tenants had is read from the host's own log of completions, never
+//! from the arbiter.
+
+mod property;
+mod table;
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::reservation::{Broker, Budget, Overrides, Profile, Reserved, Terms};
+use crate::session::Reservation;
+
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1000 * MS;
+const START: Nanos = Nanos(SECOND);
+
+/// A host that always has `depth` commands outstanding, but for the time that it thinks.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    pub(super) class: Class,
+    pub(super) depth: u64,
+    /// Time from a completion to the next command, in ns.
+    pub(super) think: u64,
+    pub(super) reactor: usize,
+    pub(super) bytes: u32,
+}
+
+/// A device that carries commands out in the order in which they came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Model {
+    pub(super) service: u64,
+    pub(super) channels: usize,
+    pub(super) seeks: bool,
+    pub(super) window: u32,
+    pub(super) reactors: usize,
+}
+
+impl Model {
+    /// Returns how long the device takes for a command, in ns.
+    pub(super) fn takes(&self, bytes: u32) -> u64 {
+        let each = Profile::default().per_kib.read * self.channels as u64;
+        self.service + each * u64::from(bytes.div_ceil(1024).saturating_sub(4))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A host sends a command.
+    Send(usize),
+    /// A channel has carried a command out.
+    Done(u64),
+}
+
+/// Hosts, reactors and a device. The first hosts are the tenants.
+pub(super) struct Lab {
+    model: Model,
+    now: Nanos,
+    arbiters: Vec<Arbiter<u64>>,
+    hosts: Vec<Host>,
+    flows: Vec<HostFlowId>,
+    events: Calendar<Event>,
+    queue: VecDeque<u64>,
+    idle: usize,
+    /// The host of each command, and its grant while it is in the device.
+    commands: Vec<(usize, Option<Grant>)>,
+    /// Times at which each host's commands were complete: its own log.
+    pub(super) logs: Vec<Vec<Nanos>>,
+    pub(super) device: Arc<Device>,
+    /// The reservations of the tenants.
+    pub(super) reserved: Vec<Arc<Reserved>>,
+}
+
+impl Lab {
+    /// Makes a tenant that reserves `operations` a second, and other hosts.
+    pub(super) fn new(model: Model, operations: u64, hosts: Vec<Host>) -> Self {
+        Self::several(model, &[(operations, None)], hosts)
+    }
+
+    /// Makes tenants: each reserves so many commands a second, and may have no more than its limit.
+    pub(super) fn several(model: Model, tenants: &[(u64, Option<u64>)], hosts: Vec<Host>) -> Self {
+        let overrides = Overrides {
+            mean: Some(Nanos(model.service)),
+            worst: Some(Nanos(model.service / 8 * 9)),
+            parallelism: Some(u32::try_from(model.channels).unwrap()),
+            seeks: model.seeks,
+        };
+        let window = WindowRule::Fixed(model.window);
+        let rules = DeviceRules { window, profile: overrides, ..DeviceRules::default() };
+        let device = Arc::new(Device::new(rules, model.reactors));
+        let spec = |n: usize| {
+            let limit = tenants.get(n).and_then(|(_, limit)| *limit);
+            let iops = limit.and_then(Rate::per_second);
+            SessionSpec { name: n.to_string(), iops, ..SessionSpec::default() }
+        };
+        let specs: Vec<SessionSpec> = (0..hosts.len()).map(spec).collect();
+        let mut sessions = Sessions::new(&ROOT);
+        sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
+        let (mut admitted, mut reservations) = (Vec::new(), Vec::new());
+        for (n, (operations, _)) in tenants.iter().enumerate() {
+            let terms = Terms::of(Budget::Operations(*operations), Nanos(SECOND));
+            let profile = device.profile().unwrap();
+            let one = Broker::admit(&profile, &admitted, 20, &terms).unwrap();
+            admitted.push(one);
+            let session = Arc::clone(sessions.named(&n.to_string()).unwrap());
+            let reserved = Arc::new(Reserved::new(START, &one).in_set(device.is_bounded()));
+            reservations.push(Reservation { session, reserved });
+        }
+        let reserved = reservations.iter().map(|one| Arc::clone(&one.reserved)).collect();
+        device.reserve(reservations);
+        let waiters = Arc::new(Waiters::new(model.reactors));
+        let order = OrderSettings::default();
+        let mut arbiters: Vec<Arbiter<u64>> = (0..model.reactors)
+            .map(|n| Arbiter::new(u32::try_from(n).unwrap(), &order, Arc::clone(&waiters), 64))
+            .collect();
+        arbiters.iter_mut().for_each(|a| a.add_device(DEVICE, Arc::clone(&device)));
+        let flow = |(n, host): (usize, &Host)| {
+            let session = sessions.named(&n.to_string()).unwrap();
+            arbiters[host.reactor].flow(DEVICE, session, HostId(n as u64)).unwrap()
+        };
+        let flows = hosts.iter().enumerate().map(flow).collect();
+        let mut events = Calendar::new();
+        for (n, host) in hosts.iter().enumerate() {
+            for _ in 0..host.depth {
+                events.insert(START, Event::Send(n));
+            }
+        }
+        Self {
+            model,
+            now: START,
+            arbiters,
+            flows,
+            events,
+            queue: VecDeque::new(),
+            idle: model.channels,
+            commands: Vec::new(),
+            logs: vec![Vec::new(); hosts.len()],
+            hosts,
+            device,
+            reserved,
+        }
+    }
+
+    fn send(&mut self, n: usize) {
+        let id = self.commands.len() as u64;
+        let Host { class, reactor, bytes, .. } = self.hosts[n];
+        let (arbiter, flow) = (&mut self.arbiters[reactor], self.flows[n]);
+        let grant = arbiter.pass(self.now, flow, false, bytes);
+        if grant.is_some() {
+            self.queue.push_back(id);
+        } else {
+            let submission = Submission::of_host(id, false, bytes);
+            arbiter.enqueue(self.now, flow, class, submission).unwrap();
+        }
+        self.commands.push((n, grant));
+    }
+
+    fn done(&mut self, id: u64) {
+        let (n, grant) = &mut self.commands[usize::try_from(id).unwrap()];
+        let (n, grant) = (*n, grant.take().unwrap());
+        self.idle += 1;
+        let Host { reactor, think, .. } = self.hosts[n];
+        self.arbiters[reactor].complete(self.now, grant, true);
+        self.logs[n].push(self.now);
+        self.events.insert(self.now.after(think), Event::Send(n));
+    }
+
+    /// Lets all reactors go on until none has anything to do.
+    fn pull(&mut self) {
+        let mut quiet = 0;
+        while quiet < self.arbiters.len() {
+            quiet += 1;
+            for arbiter in &mut self.arbiters {
+                loop {
+                    match arbiter.pull_before_sleep(self.now) {
+                        Pull::Command(command) => {
+                            self.queue.push_back(command.item);
+                            let at = usize::try_from(command.item).unwrap();
+                            self.commands[at].1 = Some(command.grant);
+                            quiet = 0;
+                        }
+                        Pull::Wake(_) => quiet = 0,
+                        Pull::Later(_) | Pull::Nothing => break,
+                    }
+                }
+            }
+        }
+        while self.idle > 0
+            && let Some(id) = self.queue.pop_front()
+        {
+            self.idle -= 1;
+            let host = self.commands[usize::try_from(id).unwrap()].0;
+            let takes = self.model.takes(self.hosts[host].bytes);
+            self.events.insert(self.now.after(takes), Event::Done(id));
+        }
+    }
+
+    /// Runs for this many periods of a second.
+    pub(super) fn run(&mut self, periods: u64) {
+        let end = START.after(periods * SECOND);
+        while let Some(next) = self.events.next_time().filter(|next| *next <= end) {
+            self.now = next;
+            while let Some((_, event)) = self.events.pop_due(self.now) {
+                match event {
+                    Event::Send(n) => self.send(n),
+                    Event::Done(id) => self.done(id),
+                }
+                // A reactor goes on after each event: the one that is first does not know the next.
+                self.pull();
+            }
+        }
+        self.now = end.after(1);
+        for reserved in &self.reserved {
+            let _ = reserved.due(self.now);
+        }
+    }
+
+    /// Counts a tenant's completions in each period, from its log.
+    pub(super) fn had(&self, tenant: usize, periods: u64) -> Vec<u64> {
+        let within = |n: u64| {
+            let (from, to) = (START.after(n * SECOND), START.after((n + 1) * SECOND));
+            self.logs[tenant].iter().filter(|at| **at > from && **at <= to).count() as u64
+        };
+        (0..periods).map(within).collect()
+    }
+
+    /// Counts the completions of all hosts.
+    pub(super) fn total(&self) -> u64 {
+        self.logs.iter().map(|log| log.len() as u64).sum()
+    }
+}
+
+/// Makes the hosts of a flood of High: `hosts` with `depth` commands each.
+pub(super) fn flood(hosts: u64, depth: u64, reactor: usize) -> Vec<Host> {
+    let host = Host { class: Class::High, depth, think: 50_000, reactor, bytes: 4096 };
+    vec![host; usize::try_from(hosts).unwrap()]
+}
+
+pub(super) fn tenant(depth: u64, think: u64) -> Host {
+    Host { class: Class::Low, depth, think, reactor: 0, bytes: 4096 }
+}

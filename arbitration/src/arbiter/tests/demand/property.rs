@@ -1,0 +1,128 @@
+//! Any configuration: what the hosts' logs say, and what is reported.
+
+use super::*;
+
+const PERIODS: u64 = 6;
+
+#[derive(Clone, Debug)]
+struct Setup {
+    model: Model,
+    /// The reserved rates, in commands a second.
+    rates: Vec<u64>,
+    tenants: Vec<Host>,
+    flood: Vec<Host>,
+}
+
+/// A tenant: its depth, the part of the device that it reserves, and its think time.
+fn tenant() -> impl Strategy<Value = (u64, u64, u64)> {
+    (1..=64_u64, 20..=30_u64, prop_oneof![Just(0), Just(50_000), 0..20 * MS])
+}
+
+fn setup(seeks: bool, tenants: usize) -> impl Strategy<Value = Setup> {
+    let channels = if seeks { 1..=1_usize } else { 1..=8 };
+    let device = (2..=8_u64, channels, 1..=2_usize);
+    let bytes = prop::sample::select(vec![512, 4096, 65_536, 1 << 20]);
+    let tenants = prop::collection::vec(tenant(), tenants);
+    (device, tenants, (1..=4_u64, 1..=64_u64, bytes)).prop_map(move |(device, tenants, flood)| {
+        let ((ms, channels, reactors), (hosts, depth, bytes)) = (device, flood);
+        let model = Model { service: ms * MS, channels, seeks, window: 128, reactors };
+        let rate = |percent: u64| (1000 * channels as u64 * percent / 100 / ms).max(1);
+        let host = |(n, (depth, _, think)): (usize, &(u64, u64, u64))| Host {
+            reactor: (n + 1) % reactors,
+            ..super::tenant(*depth, *think)
+        };
+        Setup {
+            model,
+            rates: tenants.iter().map(|(_, percent, _)| rate(*percent)).collect(),
+            tenants: tenants.iter().enumerate().map(host).collect(),
+            flood: super::flood(hosts, depth, 0).into_iter().map(|h| Host { bytes, ..h }).collect(),
+        }
+    })
+}
+
+impl Setup {
+    /// Computes how many commands a tenant gets in a second at least: those that are reserved, or
+    /// those that its depth achieves where each waits for the longest other one.
+    fn floor(&self, tenant: usize) -> u64 {
+        let Host { depth, think, bytes, .. } = self.tenants[tenant];
+        let longest = self.model.takes(self.flood[0].bytes).max(self.model.service);
+        let each = self.model.takes(bytes) + longest + think;
+        (depth * SECOND / each).min(self.rates[tenant])
+    }
+
+    fn run(&self) -> Lab {
+        let hosts = [&self.tenants[..], &self.flood].concat();
+        let rates: Vec<(u64, Option<u64>)> = self.rates.iter().map(|rate| (*rate, None)).collect();
+        let mut lab = Lab::several(self.model, &rates, hosts);
+        lab.run(PERIODS);
+        lab
+    }
+
+    /// Checks what is reported of a tenant against its log.
+    fn check_report(&self, lab: &Lab, tenant: usize) -> Result<(), TestCaseError> {
+        let had = lab.had(tenant, PERIODS);
+        let enough = had.iter().filter(|had| **had >= self.rates[tenant]).count() as u64;
+        let (periods, kept) = lab.reserved[tenant].kept();
+        prop_assert_eq!(periods, PERIODS);
+        prop_assert!(kept >= enough, "{:?}: {kept} kept", had);
+        if self.tenants[tenant].think == 0 {
+            prop_assert_eq!(kept, enough, "{:?}: {:?}", had, lab.reserved[tenant].last_miss());
+        }
+        Ok(())
+    }
+
+    /// Checks that a tenant had what it is due in each period, by its log.
+    fn check_floor(&self, lab: &Lab, tenant: usize) -> Result<(), TestCaseError> {
+        let had = lab.had(tenant, PERIODS);
+        // Commands are whole, and those in channels at the end of a period are complete in the next.
+        let at_once = self.tenants[tenant].depth.min(self.model.channels as u64 + 1);
+        let mut least = self.floor(tenant).saturating_sub(at_once);
+        if self.model.seeks && self.tenants[tenant].depth > 1 {
+            // On a disk the time that each of several commands is thought of is not measured.
+            least -= least / 20;
+        }
+        // The think time is measured in the first period.
+        let measured = usize::from(self.tenants[tenant].think > 0);
+        prop_assert!(had[measured..].iter().all(|had| *had >= least), "{had:?}, {least} at least");
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// In every period a tenant has what it reserved, or what its depth achieves; and a period in
+    /// which it always had a command outstanding is reported as kept where the host's log has what
+    /// was reserved, and nowhere else.
+    #[test]
+    fn f3_the_hosts_log_has_what_was_reserved_and_what_is_reported(setup in setup(false, 1)) {
+        let lab = setup.run();
+        setup.check_floor(&lab, 0)?;
+        setup.check_report(&lab, 0)?;
+    }
+
+    /// The same on a disk, of tenants whose gaps are shorter than the time in which one command is
+    /// reserved.
+    #[test]
+    fn f3_the_hosts_log_has_what_was_reserved_of_a_disk(setup in setup(true, 1)) {
+        let lab = setup.run();
+        if setup.tenants[0].think < SECOND / setup.rates[0] {
+            setup.check_floor(&lab, 0)?;
+            setup.check_report(&lab, 0)?;
+        }
+    }
+
+    /// What is reported of two tenants is what their logs have, and those with some depth have what they
+    /// reserved.
+    #[test]
+    fn f3_the_logs_of_two_tenants_have_what_is_reported(setup in setup(false, 2)) {
+        let lab = setup.run();
+        for tenant in 0..2 {
+            setup.check_report(&lab, tenant)?;
+            // With one command at a time, a tenant waits for those of the other that are due.
+            if setup.tenants[tenant].depth > 2 * setup.model.channels as u64 {
+                setup.check_floor(&lab, tenant)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The configurations in which reservations were missed and reported as kept (issue 31).
+
+use super::*;
+
+const PERIODS: u64 = 8;
+
+fn run(model: Model, operations: u64, tenant: Host) -> Lab {
+    let mut hosts = vec![tenant];
+    hosts.extend(flood(4, 64, 0));
+    let mut lab = Lab::new(model, operations, hosts);
+    lab.run(PERIODS);
+    lab
+}
+
+fn flash(service: u64, channels: usize) -> Model {
+    Model { service, channels, seeks: false, window: 128, reactors: 1 }
+}
+
+#[test]
+fn f3_forty_a_second_of_a_device_with_a_queue_are_kept_at_any_depth() {
+    for depth in [1, 2, 8, 32] {
+        let lab = run(flash(8 * MS, 1), 40, tenant(depth, 50_000));
+        let had = lab.had(0, PERIODS);
+        assert!(had.iter().all(|had| *had >= 40), "depth {depth}: {had:?}");
+        assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "depth {depth}");
+        assert!(lab.total() >= 124 * PERIODS, "the device is busy: {}", lab.total());
+    }
+}
+
+#[test]
+fn f3_four_hundred_of_four_channels_are_kept_from_the_depth_that_achieves_them() {
+    for (depth, least) in [(1, 243), (2, 400), (8, 400), (32, 400)] {
+        let lab = run(flash(2 * MS, 4), 400, tenant(depth, 50_000));
+        let had = lab.had(0, PERIODS);
+        assert!(had.iter().all(|had| *had >= least), "depth {depth}: {had:?}");
+        let kept = had.iter().filter(|had| **had >= 400).count() as u64;
+        assert_eq!(lab.reserved[0].kept(), (PERIODS, kept), "depth {depth}: {had:?}");
+        assert!(lab.total() >= 1900 * PERIODS, "the device is busy: {}", lab.total());
+    }
+}
+
+#[test]
+fn f3_a_window_that_does_not_follow_makes_periods_missed_and_says_why() {
+    for (depth, most) in [(1, 2), (2, 3), (8, 9)] {
+        let mut hosts = vec![tenant(depth, 50_000)];
+        hosts.extend(flood(4, 64, 0));
+        let mut lab = Lab::new(flash(8 * MS, 1), 40, hosts);
+        lab.device.follow_reservations(false);
+        lab.arbiters[0].touch_device(DEVICE);
+        lab.arbiters[0].settle(START, usize::MAX);
+        lab.run(PERIODS);
+        let had = lab.had(0, PERIODS);
+        assert!(had.iter().all(|had| *had <= most), "depth {depth}: {had:?}");
+        assert_eq!(lab.reserved[0].kept(), (PERIODS, 0), "depth {depth}");
+        assert!(lab.reserved[0].missed().window >= PERIODS - 2, "{:?}", lab.reserved[0].missed());
+        let miss = lab.reserved[0].last_miss().unwrap().to_string();
+        assert!(miss.ends_with("each, behind 127 others in the device"), "{miss}");
+    }
+}
+
+/// One command at a time on a disk, with no gap, a short one, and one as long as another host's
+/// command.
+#[test]
+fn f3_forty_a_second_of_a_disk_are_kept_with_a_gap_between_commands() {
+    for think in [0, 50_000, 4 * MS, 8 * MS] {
+        let model = Model { seeks: true, ..flash(8 * MS, 1) };
+        let lab = run(model, 40, tenant(1, think));
+        let had = lab.had(0, PERIODS);
+        assert!(had.iter().all(|had| *had >= 40), "{think} ns: {had:?}");
+        assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "{think} ns");
+        assert!(lab.total() >= 124 * PERIODS, "the disk is busy: {}", lab.total());
+    }
+}
+
+/// A tenant whose own limit is below its reservation asks for nothing while the limit holds its
+/// commands back.
+#[test]
+fn f3_commands_that_a_limit_holds_back_are_no_demand() {
+    let mut hosts = vec![tenant(8, 0)];
+    hosts.extend(flood(4, 64, 0));
+    let mut lab = Lab::several(flash(8 * MS, 1), &[(40, Some(10))], hosts);
+    lab.run(PERIODS);
+    let had = lab.had(0, PERIODS);
+    assert!(had[1..].iter().all(|had| (9..=11).contains(had)), "{had:?}");
+    let (periods, kept) = lab.reserved[0].kept();
+    assert_eq!(kept, periods, "{:?}: {:?}", lab.reserved[0].missed(), lab.reserved[0].last_miss());
+}

@@ -1,0 +1,95 @@
+//! The number of commands that a device may hold beside reservations: few enough that a command of a
+//! tenant is complete in time when it enters the device at once (docs/sources.md, F3: reservations
+//! are kept).
+//!
+//! A tenant with one command at a time has one complete in each `wait + service + think`. So the
+//! device may hold as many commands as it carries out at once: these are no queue. Beyond that it
+//! may hold what it carries out in half of the time that a reservation leaves between two of its
+//! commands: the other half is for what was not measured.
+
+use units::Nanos;
+
+use super::load::SetLoad;
+use super::profile::Profile;
+
+/// The time in ns for which a bound is used before it is computed again: think times change.
+const FOR: u64 = 5_000_000;
+
+/// The bound that one reservation sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueBound {
+    /// Commands that the device may always hold: as many as it carries out at once.
+    pub at_once: u32,
+    /// Device time of all commands up to which the device may hold more, in ns.
+    pub time: u64,
+    /// Device time of a read of 4 KiB, in ns.
+    pub share: u64,
+}
+
+impl QueueBound {
+    /// Computes the bound for a tenant that has a command reserved in each `interval` ns, whose
+    /// commands are `in_device` ns in the device, and that needs `think` ns between a completion
+    /// and the next command. The device keeps periods of `period` ns for it.
+    pub(super) fn new(
+        profile: &Profile,
+        (interval, in_device): (u64, u64),
+        period: u64,
+        think: u64,
+    ) -> Self {
+        let spare = interval.saturating_sub(in_device).saturating_sub(think);
+        Self {
+            at_once: profile.parallelism.max(1),
+            time: (spare / 2).min(period / 2),
+            share: profile.mean(false, 4096).max(1),
+        }
+    }
+
+    /// Returns the number of commands of 4 KiB that the device may hold.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        (self.time / self.share).max(self.at_once.into())
+    }
+}
+
+/// The bound that all reservations of a device set together, as one reactor uses it.
+#[derive(Debug)]
+pub(crate) struct Ceiling {
+    at_once: u64,
+    time: u64,
+    profile: Profile,
+    until: Nanos,
+}
+
+impl Ceiling {
+    /// Makes the bound of reservations on a device of this profile; `None` where there are none.
+    pub(crate) fn new(
+        now: Nanos,
+        profile: &Profile,
+        bounds: impl Iterator<Item = QueueBound>,
+    ) -> Option<Self> {
+        let least = bounds.reduce(|one, other| QueueBound {
+            at_once: one.at_once.max(other.at_once),
+            time: one.time.min(other.time),
+            share: one.share,
+        })?;
+        let (at_once, time) = (least.at_once.into(), least.time);
+        Some(Self { at_once, time, profile: *profile, until: now.after(FOR) })
+    }
+
+    /// Says whether the bound has to be computed again.
+    #[inline]
+    pub(crate) fn is_stale(&self, now: Nanos) -> bool {
+        now >= self.until
+    }
+
+    /// Says whether one more command may enter a device that holds these.
+    #[inline]
+    pub(crate) fn has_room(&self, held: &SetLoad) -> bool {
+        held.commands() < self.at_once || held.mean(&self.profile) < self.time
+    }
+
+    /// Returns the profile with which commands are counted.
+    pub(crate) const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+}

@@ -1,0 +1,99 @@
+use super::{MS, SECOND};
+use crate::reservation::demand::Wanted;
+use crate::reservation::verdict::{Cause, Seen, Usual, Verdict, Verdicts};
+
+/// Forty commands a second of a device that carries out one at a time, in 8 ms.
+const USUAL: Usual = Usual {
+    period: SECOND,
+    reserved: 40,
+    allowance: 0,
+    amount: 1,
+    in_device: 8 * MS,
+    longest: 9 * MS,
+    share: 8 * MS,
+};
+
+/// What is seen of commands that are outstanding for `latency` ms each, of these `in_device`, with
+/// `think` ms between them, one at a time, over `ms` of a period.
+fn seen(ms: u64, (latency, in_device, think): (u64, u64, u64)) -> Seen {
+    let done = ms / (latency + think);
+    Seen {
+        wanted: Wanted {
+            outstanding: (ms - done * think) * MS,
+            thought: done * think * MS,
+            gaps: if think > 0 { done } else { 0 },
+        },
+        done,
+        commands: done,
+        latency: done * latency * MS,
+        in_device: done * in_device * MS,
+        took: done * 8 * MS,
+        assumed: done * 9 * MS,
+        foreign: 8 * MS,
+    }
+}
+
+fn judge(ms: u64, times: (u64, u64, u64)) -> Verdict {
+    seen(ms, times).judge(&USUAL, None)
+}
+
+#[test]
+fn f3_less_than_the_reservation_is_never_kept_where_a_command_was_always_outstanding() {
+    assert_eq!(judge(1000, (25, 8, 0)), Verdict::Kept);
+    for latency in 26..1000 {
+        assert_eq!(judge(1000, (latency, 8, 0)), Verdict::Missed(Cause::Order), "{latency} ms");
+        let behind = Verdict::Missed(Cause::Window);
+        assert_eq!(judge(1000, (latency, latency, 0)), behind, "{latency} ms");
+    }
+}
+
+#[test]
+fn f3_a_tenant_that_thinks_is_due_what_its_depth_achieves() {
+    assert_eq!(judge(1000, (16, 8, 8)), Verdict::Kept);
+    assert_eq!(judge(1000, (16, 8, 24)), Verdict::Kept, "one each 40 ms, and no more is wanted");
+    assert_eq!(judge(1000, (24, 8, 8)), Verdict::Missed(Cause::Order), "31 of 40");
+    assert_eq!(judge(1000, (1000, 1000, 0)), Verdict::Missed(Cause::Window));
+}
+
+#[test]
+fn f3_a_part_of_a_period_is_due_its_part() {
+    assert_eq!(judge(500, (24, 8, 0)), Verdict::Kept, "20 less two commands' time");
+    assert_eq!(judge(500, (100, 8, 0)), Verdict::Missed(Cause::Order));
+    assert_eq!(judge(20, (20, 8, 0)), Verdict::Kept);
+    assert_eq!(Seen::default().judge(&USUAL, None), Verdict::Idle);
+}
+
+#[test]
+fn f3_a_period_is_missed_with_its_cause_in_words() {
+    let verdicts = Verdicts::default();
+    let text = |usual: &Usual, seen: &Seen| {
+        verdicts.count(usual, seen, None);
+        verdicts.last().unwrap().to_string()
+    };
+    let behind = seen(1000, (250, 250, 0));
+    assert_eq!(
+        text(&USUAL, &behind),
+        "one command at a time, 8ms each, behind 30 others in the device"
+    );
+    let first = seen(1000, (50, 8, 0));
+    assert_eq!(text(&USUAL, &first), "each command waited 42ms for others to go first");
+    let slow = Seen { took: 40 * 20 * MS, ..seen(1000, (40, 20, 0)) };
+    let device = "the device took 20ms for a command, and 8ms when it was measured";
+    assert_eq!(text(&USUAL, &slow), device);
+    let many = Usual { reserved: 100, ..USUAL };
+    assert_eq!(text(&many, &seen(1000, (16, 8, 0))), "one command at a time, 16ms each");
+    let nothing = Seen { wanted: behind.wanted, ..Seen::default() };
+    assert_eq!(text(&USUAL, &nothing), "no command was complete");
+    let missed = verdicts.missed();
+    assert_eq!((missed.window, missed.order, missed.device, missed.depth), (1, 1, 2, 1));
+    assert_eq!((missed.total(), verdicts.kept()), (5, 0));
+}
+
+#[test]
+fn f1_with_an_allowed_latency_deadlines_decide() {
+    let few = seen(1000, (100, 8, 0));
+    assert_eq!(few.judge(&USUAL, Some(true)), Verdict::Kept);
+    assert!(matches!(few.judge(&USUAL, Some(false)), Verdict::Missed(_)));
+    let none = Seen { wanted: few.wanted, ..Seen::default() };
+    assert!(matches!(none.judge(&USUAL, Some(true)), Verdict::Missed(_)), "nothing was complete");
+}
