@@ -64,7 +64,8 @@ impl Dispatch {
         buffer: Option<Buffer<D>>,
         source: Source,
     ) -> Outcome<D> {
-        let Some(Command { command, device, charge, .. }) = queue.commands.command(slot) else {
+        let Some(Command { command, device, charge, arrived }) = queue.commands.command(slot)
+        else {
             debug_assert!(false, "only I/O commands are submitted");
             return Outcome::Underway;
         };
@@ -84,7 +85,8 @@ impl Dispatch {
         if let Some(grant) = arbiter.pass(io.now, flow, submission.write, submission.bytes) {
             return self.start_or_wait(queue, io, slot, buffer, source, Some(grant));
         }
-        match arbiter.enqueue(io.now, flow, charge.class, submission) {
+        // A command that waited for memory wants its device since its arrival.
+        match arbiter.enqueue_since(io.now, *arrived, flow, charge.class, submission) {
             Some(waiting) => {
                 queue.commands.change(slot, State::DeviceTurn(waiting, buffer, source));
                 Outcome::Underway
