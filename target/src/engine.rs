@@ -17,7 +17,7 @@ pub use sluice_schema::answer::FileSystem;
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
     LinkClassState, LinkState, ListenerState, LostHost, NamespaceState, NetworkState, QosState,
-    ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic, WindowBound,
 };
 use uuid::Uuid;
 

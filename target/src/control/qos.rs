@@ -160,7 +160,12 @@ impl Control {
         })?;
         let session = Session { reserve: Some(reserve), ..present(live.current(), &name)? };
         names_are_known(live.current(), &session)?;
-        self.set_session(&mut live, session)
+        let mut answer = self.set_session(&mut live, session)?;
+        let sessions = self.engine().qos().sessions;
+        let reserve = sessions.into_iter().find(|row| row.name == name).and_then(|row| row.reserve);
+        let floors = reserve.map(|reserve| reserve.floors).filter(|floors| !floors.is_empty());
+        answer.result = answer.result.with("floors", floors);
+        Ok(answer)
     }
 
     pub(super) fn session_release(

@@ -1,5 +1,7 @@
 //! The state of quality of service, as answers show it.
 
+use std::collections::BTreeMap;
+
 use arbitration::reservation::{Profile, ServiceTime};
 use sluice_schema::answer::{
     self, ClassTraffic, CreditUse, DeviceProfile, DeviceTimes, MeanTimes, Reservation,
@@ -86,9 +88,18 @@ fn reservation(reserve: &ReserveState) -> Reservation {
         utilisation: reserve.utilisation,
         periods: reserve.periods,
         kept: reserve.kept,
+        missed: missed(reserve),
+        last_miss: reserve.last_miss.clone(),
+        floors: reserve.floors.clone(),
         promised: reserve.promised,
         late: reserve.late,
     }
+}
+
+/// Returns the periods that were missed, by cause.
+fn missed(reserve: &ReserveState) -> BTreeMap<String, u64> {
+    let causes = reserve.missed.iter().filter(|(_, periods)| *periods > 0);
+    causes.map(|(cause, periods)| ((*cause).to_owned(), *periods)).collect()
 }
 
 fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
@@ -103,6 +114,11 @@ fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
         class: class.map(|class| class.name().to_owned()),
         arbitrated: row.arbitrated,
         window: row.window,
+        bound: row.bound.as_ref().map(|bound| answer::WindowBound {
+            depth: bound.depth,
+            session: bound.session.clone(),
+            busy: bound.busy,
+        }),
         in_use: row.in_use,
         waiting,
         mean_ns: MeanTimes { read: row.mean_ns.0, write: row.mean_ns.1 },

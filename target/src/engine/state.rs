@@ -167,10 +167,27 @@ pub struct ReserveState {
     /// Periods in which the tenant got its budget, or all that it asked for; with an allowed latency,
     /// those in which no command was late.
     pub kept: u64,
+    /// Periods in which less than the reservation was complete, by cause.
+    pub missed: [(&'static str, u64); 4],
+    /// The latest of them in words.
+    pub last_miss: Option<String>,
+    /// Rate that the tenant gets at least, by its depth, in words; empty where it is not known.
+    pub floors: String,
     /// Commands that had to be complete by a deadline, by the allowed latency.
     pub promised: u64,
     /// Those of them that were late.
     pub late: u64,
+}
+
+/// The bound that a reservation sets to a device's window.
+#[derive(Clone, Debug, Default)]
+pub struct WindowBound {
+    /// Commands of 4 KiB that the device may hold.
+    pub depth: u64,
+    /// The session that has reserved.
+    pub session: String,
+    /// Part of the latest second for which the device was busy, 0 to 1.
+    pub busy: f64,
 }
 
 /// The device of a namespace, as the stages see it.
@@ -184,6 +201,8 @@ pub struct DeviceState {
     pub arbitrated: bool,
     /// Commands of ordinary size that the device may hold now; `None` means any number.
     pub window: Option<f64>,
+    /// Bound that a reservation sets to it, where that is lower.
+    pub bound: Option<WindowBound>,
     /// Commands of ordinary size that the device holds.
     pub in_use: f64,
     /// Commands waiting, by class.

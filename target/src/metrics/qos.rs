@@ -125,6 +125,15 @@ impl Families<'_> {
                 counter(family.encode_family(labels)?, &pick(reserve))?;
             }
         }
+        let help = "Periods in which less than the reservation was complete, by cause";
+        let mut family = self.encoder.encode_descriptor("reservation_missed", help, None, kind)?;
+        for (labels, reserve) in &all {
+            for (cause, periods) in reserve.missed.into_iter().filter(|(_, periods)| *periods > 0) {
+                let mut labels = labels.clone();
+                labels.push(("cause", cause.to_owned()));
+                counter(family.encode_family(&labels)?, &periods)?;
+            }
+        }
         let help = "The share of the device that is set aside";
         let shares = all.iter().map(|(labels, reserve)| (labels.clone(), reserve.utilisation));
         self.fractions("reservation_utilisation", help, Some(&ratio()), shares)

@@ -13,7 +13,7 @@ use sluice_core::stats::PerReactor;
 use sluice_core::{Tenant, Touched};
 
 use super::published::PublishedRules;
-use super::reserve::Reservations;
+use super::reserve::{Reservations, fixed_window};
 use super::served::{KnownNamespace, Served, namespace_name, split};
 use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot};
 use super::wanted::{Wanted, root};
@@ -275,6 +275,10 @@ impl Control {
             for known in self.served.namespaces().filter(|known| known.queued) {
                 let window = known.settings.window.unwrap_or(general.window);
                 known.device.window.set(if general.enabled { window } else { WindowRule::Off });
+                known.device.follow_reservations(fixed_window(known, general).is_none());
+                if !known.device.reservations().is_empty() {
+                    self.touched.devices.push(known.backend);
+                }
             }
         }
         let of_flows = |q: &Qos| (q.enabled, q.mark, q.dscp);
@@ -287,8 +291,9 @@ impl Control {
 
     /// Puts admitted reservations in force.
     pub(super) fn settle_reservations(&mut self) {
-        let enabled = self.config.general.enabled;
-        let changed = self.reservations.settle(&self.served, &self.sessions, enabled);
+        let general = &self.config.general;
+        let enabled = general.enabled;
+        let changed = self.reservations.settle(&self.served, &self.sessions, general);
         self.touched.devices.extend(changed);
         if self.reservations.set_aside(&self.sessions, enabled) {
             self.invalidate();

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use arbitration::Nanos;
 use arbitration::reservation::{Admitted, Broker, Refusal, Reserved, Terms};
 use arbitration::session::{self, Reservation, Sessions};
+use arbitration::settings::WindowRule;
 use fabric::controller::BackendId;
 
-use super::served::Served;
-use crate::config::{QosConfig, Session};
+use super::served::{KnownNamespace, Served};
+use crate::config::{Qos, QosConfig, Session};
 
 /// A reservation that was admitted.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Granted {
     device: BackendId,
     pub(super) admitted: Admitted,
     pub(super) reserved: Arc<Reserved>,
+    /// The rate that the tenant gets at least, by its depth, in words; empty where it is not known.
+    pub(super) floors: String,
 }
 
 impl Granted {
@@ -57,6 +60,31 @@ fn unmeasured(namespace: &str) -> String {
         "the device of {namespace} has not been measured yet; put load on it for some seconds, or \
          set its mean_time (and worst_time, parallelism)"
     )
+}
+
+/// Returns the window that a namespace's device is configured with, whatever is reserved. `None`: its
+/// window follows the reservations, as the default one does, or the device has a scheduling set.
+pub(super) fn fixed_window(known: &KnownNamespace, general: &Qos) -> Option<u32> {
+    let general = Some(general.window).filter(|rule| *rule != WindowRule::default());
+    match known.settings.window.or(general)? {
+        WindowRule::Fixed(commands) if !known.device.is_bounded() => Some(commands),
+        _ => None,
+    }
+}
+
+/// Checks that a fixed window lets a reservation be kept.
+fn check_window(known: &KnownNamespace, general: &Qos, one: &Admitted) -> Result<(), Refusal> {
+    fixed_window(known, general).map_or(Ok(()), |window| Broker::check_window(one, window))
+}
+
+/// Says what a tenant gets at least by its depth. On a device with a scheduling set, that is known
+/// where one command at a time achieves all that is reserved.
+fn floors(known: &KnownNamespace, general: &Qos, one: &Admitted) -> String {
+    let all = one.floor(u64::MAX, None);
+    if known.device.is_bounded() && one.floor(1, None) < all {
+        return String::new();
+    }
+    one.floors(fixed_window(known, general))
 }
 
 /// Returns the reservation that a session is configured with: its namespace and its terms.
@@ -126,7 +154,18 @@ impl Reservations {
             let known = self.granted.get(&session.name);
             match known.filter(|g| g.namespace == namespace && g.admitted.terms == *terms) {
                 Some(same) => {
-                    granted.insert(session.name.clone(), same.clone());
+                    let mut same = same.clone();
+                    if let Some(known) = served.named(namespace) {
+                        let general = &config.general;
+                        check_window(known, general, &same.admitted).map_err(|refusal| {
+                            format!(
+                                "session {} cannot keep its reservation: {refusal}",
+                                session.name
+                            )
+                        })?;
+                        same.floors = floors(known, general, &same.admitted);
+                    }
+                    granted.insert(session.name.clone(), same);
                 }
                 None => fresh.push((session, namespace, terms)),
             }
@@ -156,13 +195,14 @@ impl Reservations {
     }
 
     /// Puts the reservations in force on the devices where they have changed since the last call;
-    /// without `enabled`, no reservation is in force. Returns the devices that have changed.
+    /// while the stages are off, no reservation is in force. Returns the devices that have changed.
     pub(super) fn settle(
         &mut self,
         served: &Served,
         sessions: &Sessions,
-        enabled: bool,
+        general: &Qos,
     ) -> Vec<BackendId> {
+        let enabled = general.enabled;
         let places: BTreeMap<String, BackendId> =
             std::mem::take(&mut self.unsettled).into_iter().collect();
         let changes = places.into_iter().filter(|(namespace, device)| {
@@ -176,6 +216,7 @@ impl Reservations {
                 if before.len() == all.len() && before.iter().zip(&all).all(same) {
                     return false;
                 }
+                known.device.follow_reservations(fixed_window(known, general).is_none());
                 known.device.reserve(all);
                 true
             })
@@ -259,10 +300,12 @@ impl Reservations {
         let admitted = Broker::admit(&profile, &already, urgent, terms)
             .map_err(|refusal| refusal.to_string())?;
         self.check_buffers(&admitted, granted.values()).map_err(|refusal| refusal.to_string())?;
+        check_window(known, &config.general, &admitted).map_err(|refusal| refusal.to_string())?;
         Ok(Granted {
             namespace: namespace.to_owned(),
             device: known.backend,
             reserved: Arc::new(Reserved::new(now, &admitted).in_set(known.device.is_bounded())),
+            floors: floors(known, &config.general, &admitted),
             admitted,
         })
     }
@@ -288,7 +331,13 @@ impl Reservations {
             }
             match self.try_admit((now, served), config, &self.granted, (namespace, terms)) {
                 Ok(one) => {
-                    tracing::info!(session = name, namespace, "the reservation is in force");
+                    let floors = one.floors.as_str();
+                    tracing::info!(
+                        session = name,
+                        namespace,
+                        floors,
+                        "the reservation is in force"
+                    );
                     self.unsettled.push(one.place());
                     self.granted.insert(name.clone(), one);
                     self.pending.remove(name);

@@ -199,6 +199,32 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     assert!(device.qos.reservations().is_empty());
 }
 
+#[test]
+fn f2_a_fixed_window_that_makes_a_reservation_impossible_is_refused() {
+    let (qos, device) = shared_on(&QosConfig::default());
+    let set = |now: u64, window: WindowRule| {
+        let mut config = QosConfig { sessions: vec![reserving(1000)], ..QosConfig::default() };
+        config.general.window = window;
+        qos.set(Nanos(now), &config)
+    };
+    // Each command takes 250 us of the device: 5,000 of them take longer than a second.
+    let refusal = set(2, WindowRule::Fixed(5000)).unwrap_err();
+    assert!(refusal.contains("a window of 5000 holds") && refusal.contains("at most"), "{refusal}");
+    set(3, WindowRule::default()).unwrap();
+    assert!(device.qos.follows_reservations() && device.qos.queue_bound().is_some());
+    let floors = |now| {
+        let sessions = qos.state(Nanos(now)).sessions;
+        sessions.into_iter().find_map(|session| session.reserve).unwrap().floors
+    };
+    assert!(floors(3).starts_with("500 commands a second one at a time"), "{}", floors(3));
+    set(4, WindowRule::Fixed(64)).unwrap();
+    assert!(!device.qos.follows_reservations() && device.qos.queue_bound().is_none());
+    assert!(floors(4).starts_with("58 commands a second one at a time"), "{}", floors(4));
+    assert!(!qos.take_touched().unwrap().devices.is_empty(), "reactors are told");
+    let refusal = set(5, WindowRule::Fixed(5000)).unwrap_err();
+    assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
+}
+
 /// Makes a session that reserves `operations` writes of 64 KiB a second, with buffers for two seconds.
 fn buffered(name: &str, operations: u64) -> Session {
     let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));

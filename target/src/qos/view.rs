@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use arbitration::credit::Caps;
+use arbitration::device::Device;
+use arbitration::reservation::Cause;
 use arbitration::session::Session;
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
@@ -10,7 +12,7 @@ use fabric::Nanos;
 use super::control::Control;
 use super::served::namespace_name;
 use super::wanted::root;
-use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
+use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic, WindowBound};
 use sluice_core::stats::{IoSnapshot, IoStats};
 
 /// Sums up statistics.
@@ -24,7 +26,7 @@ fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
 
 /// Returns the present state of the stages; `classes` has the statistics of each reactor.
 pub(super) fn state(now: Nanos, control: &Control, classes: &[PerClass<IoStats>]) -> QosState {
-    let devices = device_states(control);
+    let devices = device_states(now, control);
     let classes = PerClass::from_fn(|class: Class| Traffic {
         waiting: devices.iter().map(|device| device.waiting[class]).sum(),
         refused: classes.iter().map(|all| all[class].refused()).sum(),
@@ -73,7 +75,7 @@ fn effective_caps(session: &Session, root: Caps) -> Caps {
 }
 
 /// Returns the devices of all namespaces.
-fn device_states(control: &Control) -> Vec<DeviceState> {
+fn device_states(now: Nanos, control: &Control) -> Vec<DeviceState> {
     let mut devices = Vec::new();
     for (nqn, namespaces) in &control.served.0 {
         for (nsid, known) in namespaces {
@@ -82,11 +84,13 @@ fn device_states(control: &Control) -> Vec<DeviceState> {
             let profile = device.profile();
             let mean = profile.map_or((0, 0), |p| (p.read.mean.0, p.write.mean.0));
             let here = control.reservations.granted.values().filter(|g| g.namespace == name);
+            let window = device.window.depth();
             devices.push(DeviceState {
                 subsystem: nqn.clone(),
                 nsid: *nsid,
                 arbitrated: control.config.general.enabled && known.queued,
-                window: device.window.depth(),
+                window,
+                bound: window_bound(now, device, window),
                 in_use: device.window.in_use(),
                 waiting: device.waiting(),
                 mean_ns: mean,
@@ -98,6 +102,14 @@ fn device_states(control: &Control) -> Vec<DeviceState> {
         }
     }
     devices
+}
+
+/// Returns the bound that a reservation sets to a device's window, where it is lower than the window.
+fn window_bound(now: Nanos, device: &Device, window: Option<f64>) -> Option<WindowBound> {
+    let (session, bound) = device.queue_bound()?;
+    let depth = bound.depth();
+    let lower = window.is_none_or(|window| (depth as f64) < window);
+    lower.then(|| WindowBound { depth, session, busy: device.busy(now) })
 }
 
 /// Returns for how many ns a command of a session waits that comes now; 0 where none waits, here or for
@@ -117,12 +129,22 @@ fn session_state(now: Nanos, control: &Control, session: &Session) -> SessionSta
     let reserve = control.reservations.granted.get(name).map(|granted| {
         let (periods, kept) = granted.reserved.kept();
         let (promised, late) = granted.reserved.late();
+        let missed = granted.reserved.missed();
         ReserveState {
             namespace: granted.namespace.clone(),
             terms: granted.admitted.terms.to_string(),
             utilisation: granted.admitted.translation.utilisation.fraction(),
             periods,
             kept,
+            missed: [
+                (Cause::Device, missed.device),
+                (Cause::Depth, missed.depth),
+                (Cause::Window, missed.window),
+                (Cause::Order, missed.order),
+            ]
+            .map(|(cause, periods)| (cause.name(), periods)),
+            last_miss: granted.reserved.last_miss().map(|miss| miss.to_string()),
+            floors: granted.floors.clone(),
             promised,
             late,
         }

@@ -15,8 +15,8 @@ pub(super) fn show(qos: &Qos, room: Room) -> String {
     let parts = [
         settings(&qos.settings),
         classes(&qos.classes, room),
-        sessions(&qos.sessions, room),
-        devices(&qos.devices, room),
+        sessions(&qos.sessions, room) + &misses(&qos.sessions),
+        devices(&qos.devices, room) + &bounds(&qos.devices),
         policies(&qos.policies, room),
     ];
     parts.join("\n")
@@ -185,6 +185,39 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
     table.text("There are no sessions.", room)
 }
 
+/// Writes why reservations were missed, and what they achieve at least.
+fn misses(list: &[Session]) -> String {
+    let mut text = String::new();
+    for (row, reserve) in list.iter().filter_map(|row| Some((row, row.reserve.as_ref()?))) {
+        if !reserve.floors.is_empty() {
+            text += &format!("{} gets at least {}.\n", row.name, reserve.floors);
+        }
+        let causes = reserve.missed.iter().map(|(cause, periods)| format!("{periods} by {cause}"));
+        let causes = causes.collect::<Vec<_>>().join(", ");
+        if let Some(last) = reserve.last_miss.as_ref().filter(|_| !causes.is_empty()) {
+            text += &format!("{} missed periods: {causes}; the latest: {last}.\n", row.name);
+        }
+    }
+    text
+}
+
+/// Writes which reservations keep windows low, and what that costs.
+fn bounds(list: &[DeviceRow]) -> String {
+    let mut text = String::new();
+    for (row, bound) in list.iter().filter_map(|row| Some((row, row.bound.as_ref()?))) {
+        let of = row.window.map_or_else(String::new, |window| format!(" of {window:.0}"));
+        text += &format!(
+            "{}/{}: window {}{of} because of {}; device at {:.0} %\n",
+            row.subsystem,
+            row.nsid,
+            bound.depth,
+            bound.session,
+            bound.busy * 100.0,
+        );
+    }
+    text
+}
+
 fn devices(list: &[DeviceRow], room: Room) -> String {
     let mut table = Table::new(&[
         ("DEVICE OF", Left),
@@ -275,7 +308,11 @@ pub(super) fn policy(policy: &Policy) -> String {
 pub(super) fn reserved(session: &Settings) -> String {
     let of = |key: &str| plain(session.get("reserve").and_then(|reserve| reserve.get(key)));
     let (name, terms, namespace) = (setting(session, "name"), of("terms"), of("namespace"));
-    format!("Session {name} has reserved {terms} on {namespace}.\n")
+    let least = match setting(session, "floors") {
+        floors if floors.is_empty() => String::new(),
+        floors => format!("It gets at least {floors}.\n"),
+    };
+    format!("Session {name} has reserved {terms} on {namespace}.\n{least}")
 }
 
 #[cfg(test)]
@@ -323,7 +360,9 @@ mod tests {
         };
         let reserve = json!({
             "namespace": "q/1", "terms": "5 each 1 s", "utilisation": 0.25, "periods": 9, "kept": 8,
-            "promised": 70, "late": 3,
+            "promised": 70, "late": 3, "missed": {"depth": 1},
+            "last_miss": "one command at a time, 4ms each",
+            "floors": "5 commands a second at any depth",
         });
         let answer = json!({
             "enabled": true, "weights": {"high": 3, "medium": 2, "low": 1}, "unit": "commands",
@@ -338,6 +377,7 @@ mod tests {
                 "subsystem": "q", "nsid": 1, "class": null, "arbitrated": true, "window": 32.5,
                 "in_use": 3.0, "waiting": {"urgent": 0, "high": 1, "medium": 2, "low": 3},
                 "mean_ns": {"read": 100_000, "write": 0}, "reserved": 0.25,
+                "bound": {"depth": 6, "session": "database", "busy": 0.974},
             }],
             "policies": [{
                 "host": "h", "subsystem": null, "nsid": null, "class": "high", "max_class": null,
@@ -355,6 +395,10 @@ mod tests {
         assert!(text.contains("\n  q "), "children are indented: {text}");
         assert_eq!(line(&text, "h "), "h any any any high - - gold");
         assert!(text.contains("100 us"), "{text}");
+        let bound = "q/1: window 6 of 32 because of database; device at 97 %\n";
+        assert!(text.contains(bound), "{text}");
+        let miss = "q missed periods: 1 by depth; the latest: one command at a time, 4ms each.\n";
+        assert!(text.contains(miss) && text.contains("q gets at least 5 commands"), "{text}");
     }
 
     #[test]

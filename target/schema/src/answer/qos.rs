@@ -111,6 +111,15 @@ pub struct Reservation {
     /// Periods in which the tenant got its budget, or all that it asked for; with an allowed latency,
     /// those in which no command was late.
     pub kept: u64,
+    /// Periods in which it got less, by cause: "device", "depth", "window" or "order".
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missed: BTreeMap<String, u64>,
+    /// The latest of these periods in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_miss: Option<String>,
+    /// The rate that the tenant gets at least, by its depth, in words; empty where it is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub floors: String,
     /// Commands that had to be complete by a deadline, by the allowed latency.
     pub promised: u64,
     /// Those of them that were late.
@@ -131,6 +140,9 @@ pub struct DeviceRow {
     pub arbitrated: bool,
     /// Commands of ordinary size that the device may hold now; `None` means any number.
     pub window: Option<f64>,
+    /// The bound that a reservation sets to the window, where that is lower.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<WindowBound>,
     /// Commands of ordinary size that the device holds.
     pub in_use: f64,
     /// Commands that wait.
@@ -141,6 +153,18 @@ pub struct DeviceRow {
     pub reserved: f64,
     /// The device's times, as measured and with what is configured instead; `None` until they are known.
     pub profile: Option<DeviceProfile>,
+}
+
+/// The bound that a reservation sets to a device's window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WindowBound {
+    /// Commands of 4 KiB that the device may hold.
+    pub depth: u64,
+    /// The session whose reservation is the tightest.
+    pub session: String,
+    /// The part of the latest second for which the device was busy, 0 to 1.
+    pub busy: f64,
 }
 
 /// The times of a device.
