@@ -272,6 +272,36 @@ fn h3_reservations_are_admitted_for_the_next_period() {
 }
 
 #[test]
+fn h3_a_changed_reservation_leaves_the_running_period_as_it_is() {
+    for changed in [4000, 1000] {
+        let mut node = Node::new(settings(), &[3000, 2000]).touched();
+        node.monitor.admit(ClientId(0), Tokens(changed)).unwrap();
+        node.act();
+        assert_eq!(node.grants.len(), 4, "{changed}: the grant that the engine reads stays");
+        // Both clients still hold all their tokens, of which 3000 were pushed to client 0.
+        node.report(0, 3000, 0);
+        node.report(1, 2000, 0);
+        node.ticks(101..=102);
+        assert_eq!(node.pool().tokens, 8980 - 5000, "{changed}: L counts what was pushed");
+        assert_eq!(node.findings(), [], "{changed}: 3000 tokens are possible");
+        node.report(0, 3001, 0);
+        node.ticks(103..=103);
+        let impossible = Finding::Impossible { client: ClientId(0) };
+        assert_eq!(node.findings(), [impossible], "{changed}: 3001 are not");
+        node.ticks(104..=900);
+        node.report(0, 0, 3000);
+        node.report(1, 0, 2000);
+        node.ticks(901..=1000);
+        assert_eq!(node.findings(), [], "{changed}: the period is judged by what was pushed");
+        let served: Vec<_> = node.monitor.served().collect();
+        assert_eq!(served[0], (ClientId(0), Tokens(3000), Some(Tokens(3000))), "{changed}");
+        let pushed: Vec<u64> =
+            node.pushes[2..].iter().map(|(_, push)| push.reservation.0).collect();
+        assert_eq!(pushed, [changed, 2000], "{changed}: the next period has it");
+    }
+}
+
+#[test]
 fn h2_a_client_that_connects_again_has_its_reservation_once() {
     let mut node = Node::new(settings(), &[3000, 2000]);
     node.ticks(0..=100);
