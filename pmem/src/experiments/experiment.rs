@@ -467,7 +467,6 @@ impl Experiment {
             profile: Profile { mean, sigma: testbed.down(node.sigma) as f64 },
             increment: Tokens::rounded((mean.0 as f64 * node.increment).floor()),
             history: node.history,
-            measures: false,
             clients,
             faults: Faults::default(),
             monitor_down: None,

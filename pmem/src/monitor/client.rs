@@ -21,16 +21,12 @@ pub(super) struct Client {
     unchanged: u32,
     /// Number of such checks after which the client counts as gone.
     patience: u32,
-    /// I/Os in the running period as the NIC counted them, where it does.
-    pub(super) measured: Option<Tokens>,
     /// Whether the running period's end is out of reach, and was said to be.
     pub(super) out_of_reach: bool,
     /// Number of periods in a row in which the reservation was not used.
     pub(super) unused: u32,
     /// Number of periods in a row in which no report came.
     pub(super) silent: u32,
-    /// Number of periods in a row in which reported and measured I/Os differed.
-    pub(super) strange: u32,
     /// R_i and N_i of the last whole period; no N_i where no report was wanted or came.
     pub(super) before: (Tokens, Option<Tokens>),
 }
@@ -55,11 +51,9 @@ impl Client {
             completed: Tokens::ZERO,
             unchanged: 0,
             patience: u32::MAX,
-            measured: None,
             out_of_reach: false,
             unused: 0,
             silent: 0,
-            strange: 0,
             before: (Tokens::ZERO, None),
         }
     }
@@ -73,7 +67,7 @@ impl Client {
         self.patience = silence.max(1).max(u32::try_from(decay).unwrap_or(u32::MAX));
         self.residual = self.granted;
         self.completed = Tokens::ZERO;
-        (self.last, self.measured) = (None, None);
+        self.last = None;
         (self.unchanged, self.out_of_reach) = (0, false);
     }
 

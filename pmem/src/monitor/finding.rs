@@ -61,21 +61,6 @@ pub enum Finding {
         /// The client.
         client: ClientId,
     },
-    /// The client's reports and its traffic differ.
-    #[error(
-        "client {} accounts for {accounted} I/Os, {measured} were measured, in {periods} periods \
-         in a row", .client.0
-    )]
-    Traffic {
-        /// The client.
-        client: ClientId,
-        /// I/Os that it has reported, or that it had reserved where no reports were wanted.
-        accounted: Tokens,
-        /// I/Os that the NIC has counted.
-        measured: Tokens,
-        /// Number of periods in a row.
-        periods: u32,
-    },
     /// A client has put tokens into the pool, or damaged its word. The pool is as it should be
     /// again.
     #[error("a client has written to the pool of global tokens: {found} in place of {expected}")]
@@ -96,8 +81,7 @@ impl Finding {
             | Self::Missed { client, .. }
             | Self::OutOfReach { client, .. }
             | Self::Silent { client, .. }
-            | Self::Impossible { client }
-            | Self::Traffic { client, .. } => Some(*client),
+            | Self::Impossible { client } => Some(*client),
             Self::PoolWritten { .. } => None,
         }
     }

@@ -35,8 +35,8 @@
 //!
 //! | it can | and what bounds it |
 //! |---|---|
-//! | send I/Os without tokens | only what is measured: see below |
-//! | take more from the pool than it needs | the next check fills the pool again; tokens that it hoards are handed out twice, as those of any batch, and its reports or its traffic show how many it used |
+//! | send I/Os without tokens | nothing here: the device serves them, and its own limits apply |
+//! | take more from the pool than it needs | the next check fills the pool again; tokens that it hoards are handed out twice, as those of any batch |
 //! | put tokens into the pool, or write nonsense to it | found at the next check, and repaired; it is not known who did it |
 //! | report more reservation tokens than it has | counted as R_i at most |
 //! | keep its tokens without using them | R_i at most, which were reserved for it; it is named |
@@ -44,10 +44,8 @@
 //! | report more I/Os, to make it grow | what C_L allows, and one increment in a period |
 //! | change the reports or grants of others | the rights of regions: each client may write its own report, read its own grant, and nothing else but the pool |
 //!
-//! Where the NIC counts what each connection moves, [`Monitor::measured`] takes these counts. A
-//! client whose count differs from its reports, or exceeds its reservation in a period in which
-//! nobody has touched the pool, is named, and evicted after [`Settings::evict_after`] such periods.
-//! Whoever carries out the eviction ends its connection, and with it all its rights.
+//! Clients are therefore trusted to spend a token for each I/O: their reports are all that the
+//! monitor knows of what they do.
 
 mod client;
 mod finding;
@@ -86,8 +84,6 @@ pub enum Action {
     /// Post an operation on the pool's word, and tell [`Monitor::completed`] how it ended. It must
     /// go through the NIC where that does not order its atomics with those of the processor.
     Post(Ticket, Operation),
-    /// End a client's connection and its rights: it was removed.
-    Evict(ClientId),
 }
 
 /// The monitor of one data node.
@@ -168,14 +164,6 @@ impl Monitor {
     pub fn remove(&mut self, client: ClientId) {
         if let Some(gone) = self.clients.remove(&client) {
             self.departed += gone.completed;
-        }
-    }
-
-    /// Takes the I/Os of a client in the running period, as the NIC has counted them. To be called
-    /// shortly before each period's end, where the NIC counts.
-    pub fn measured(&mut self, client: ClientId, ios: Tokens) {
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.measured = Some(ios);
         }
     }
 
@@ -371,7 +359,6 @@ impl Monitor {
             self.estimator.period_ended(reported + self.departed);
             self.judge_use();
         }
-        self.judge_traffic();
     }
 
     /// Finds the clients that did not use their reservation, or did not get it.
@@ -402,34 +389,6 @@ impl Monitor {
                 let (client, used, periods) = (*id, completed, client.unused);
                 self.findings.push_back(Finding::Overstated { client, reservation, used, periods });
             }
-        }
-    }
-
-    /// Finds and evicts the clients whose traffic is not what they account for.
-    fn judge_traffic(&mut self) {
-        let Settings { interval, local, evict_after, .. } = self.settings;
-        let margin = local.in_time(interval.saturating_mul(3));
-        let mut evicted = Vec::new();
-        for (id, client) in &mut self.clients {
-            let Some(measured) = client.measured else { continue };
-            let accounted = if self.asking { client.completed } else { client.granted };
-            let margin = margin + Tokens(measured.0 / 16);
-            let more = measured > accounted + margin;
-            let fewer = self.asking && measured + margin < accounted;
-            if !more && !fewer {
-                client.strange = 0;
-                continue;
-            }
-            client.strange = client.strange.saturating_add(1);
-            let (client, periods) = (*id, client.strange);
-            self.findings.push_back(Finding::Traffic { client, accounted, measured, periods });
-            if periods >= evict_after.max(1) {
-                evicted.push(client);
-            }
-        }
-        for client in evicted {
-            self.remove(client);
-            self.actions.push_back(Action::Evict(client));
         }
     }
 }

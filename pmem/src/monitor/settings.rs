@@ -33,16 +33,13 @@ pub struct Settings {
     pub silence: u32,
     /// Periods in a row with unused reservation after which a client is named; 0 counts as 1.
     pub alert_after: u32,
-    /// Periods in a row with unaccounted traffic after which a client is evicted; 0 counts as 1.
-    pub evict_after: u32,
     /// Address of the pool's word.
     pub pool: Address,
 }
 
 impl Settings {
     /// Makes the paper's settings, periods of 1 s and checks each 1 ms; and, of what it does not
-    /// give: tokens given back after 10 ms of silence, clients named after 5 periods, evicted after
-    /// 3.
+    /// give: tokens given back after 10 ms of silence, and clients named after 5 periods.
     #[must_use]
     pub const fn new(local: Iops, pool: Address) -> Self {
         Self {
@@ -52,7 +49,6 @@ impl Settings {
             conversion: true,
             silence: 10,
             alert_after: 5,
-            evict_after: 3,
             pool,
         }
     }

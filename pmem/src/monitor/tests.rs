@@ -19,7 +19,6 @@ struct Node {
     pushes: Vec<(u32, Push)>,
     grants: Vec<(u32, GrantWord)>,
     asks: Vec<u32>,
-    evicted: Vec<u32>,
 }
 
 fn settings() -> super::Settings {
@@ -42,8 +41,8 @@ impl Node {
             monitor.admit(ClientId(client), Tokens(*reservation)).unwrap();
         }
         let (pushes, grants) = (Vec::new(), Vec::new());
-        let (asks, evicted, reports) = (Vec::new(), Vec::new(), vec![0; reservations.len()]);
-        Self { monitor, memory, reports, pushes, grants, asks, evicted }
+        let (asks, reports) = (Vec::new(), vec![0; reservations.len()]);
+        Self { monitor, memory, reports, pushes, grants, asks }
     }
 
     fn tick(&mut self, now: Nanos) {
@@ -65,7 +64,6 @@ impl Node {
                 Action::Push(client, push) => self.pushes.push((client.0, push)),
                 Action::Grant(client, grant) => self.grants.push((client.0, grant)),
                 Action::Ask(client, _) => self.asks.push(client.0),
-                Action::Evict(client) => self.evicted.push(client.0),
                 Action::Post(ticket, operation) => {
                     let result = self.memory.carry_out(operation);
                     self.monitor.completed(Completion { ticket, result });
@@ -390,43 +388,6 @@ fn h2_a_reservation_that_was_wanted_and_missed_is_named() {
     // 3000 - 1.5 t > 4 (1000 - t) from t = 400 ms on.
     let residual = Tokens(3000 - 401 * 3 / 2);
     assert_eq!(reach, Some(&Finding::OutOfReach { client, residual }));
-}
-
-#[test]
-fn h2_traffic_that_is_not_accounted_for_leads_to_eviction() {
-    let mut node = Node::new(settings(), &[3000, 2000]);
-    for second in 0..3 {
-        let start = second * 1000;
-        node.ticks(start..=start + 1);
-        node.fetch(1000);
-        node.ticks(start + 2..=start + 900);
-        node.report(0, 0, 3000);
-        node.report(1, 0, 1500);
-        node.ticks(start + 901..=start + 999);
-        node.monitor.measured(ClientId(0), Tokens(3010));
-        node.monitor.measured(ClientId(1), Tokens(3500));
-        assert_eq!(node.evicted, []);
-    }
-    node.tick(ms(3000));
-    assert_eq!(node.evicted, [1]);
-    let traffic = node.findings().into_iter().find_map(|finding| match finding {
-        Finding::Traffic { client, periods: 3, .. } => Some(client),
-        _ => None,
-    });
-    assert_eq!(traffic, Some(ClientId(1)));
-    assert_eq!(node.pushes.last().unwrap().0, 0, "it gets no more tokens");
-    assert_eq!(node.pool().tokens, 10_000 - 3000);
-}
-
-#[test]
-fn h2_traffic_beyond_the_reservation_shows_while_the_pool_is_untouched() {
-    let mut node = Node::new(settings(), &[3000, 2000]);
-    node.ticks(0..=999);
-    node.monitor.measured(ClientId(0), Tokens(2900));
-    node.monitor.measured(ClientId(1), Tokens(3900));
-    node.tick(ms(1000));
-    let findings = node.findings();
-    assert!(matches!(findings[..], [Finding::Traffic { client: ClientId(1), periods: 1, .. }]));
 }
 
 #[test]

@@ -49,8 +49,6 @@ pub(super) struct Client {
     pub(super) to_come: u64,
     pub(super) stopped: bool,
     pub(super) gone: bool,
-    /// I/Os that the data node had done for it when the period began.
-    pub(super) ios_before: u64,
     /// I/Os completed in the period.
     pub(super) completed: u64,
 }
@@ -68,7 +66,6 @@ impl Client {
             to_come: 0,
             stopped: false,
             gone: false,
-            ios_before: 0,
             completed: 0,
         }
     }

@@ -31,8 +31,6 @@ pub struct Record {
     pub periods: Vec<PeriodRecord>,
     /// What the monitor found, with the number of the period that ran, counted from 0.
     pub findings: Vec<(usize, Finding)>,
-    /// The clients that the monitor evicted.
-    pub evicted: Vec<usize>,
     /// The number of operations on words.
     pub words: u64,
     /// The time from the start of each I/O to its completion, where it was to be kept.

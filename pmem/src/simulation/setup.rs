@@ -115,8 +115,6 @@ pub struct Setup {
     pub increment: Tokens,
     /// M: the periods in the history of the estimate.
     pub history: usize,
-    /// Whether the monitor is told how many I/Os each client has really made.
-    pub measures: bool,
     /// The clients.
     pub clients: Vec<ClientSetup>,
     /// What happens to messages.

@@ -211,12 +211,6 @@ impl World {
     fn check(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
         let (before, capacity, asked) = (monitor.period(), monitor.capacity(), monitor.is_asking());
-        if self.setup.measures && self.now >= monitor.period_end() {
-            for (client, index) in self.clients.iter().zip(0..) {
-                let ios = self.node.ios(client.port).saturating_sub(client.ios_before);
-                monitor.measured(ClientId(index), Tokens(ios));
-            }
-        }
         let memory = self.node.memory();
         monitor.tick(self.now, |ClientId(index)| memory.get(report(index)).unwrap_or(0));
         self.events.insert(monitor.next_tick(), Event::Monitor);
@@ -250,11 +244,6 @@ impl World {
                     if let (Err(_), Some(monitor)) = (posted, &mut self.monitor) {
                         monitor.not_posted(ticket);
                     }
-                }
-                Action::Evict(ClientId(client)) => {
-                    let index = usize::try_from(client).unwrap_or(usize::MAX);
-                    self.record.evicted.push(index);
-                    self.vanish(index, false);
                 }
             }
         }
@@ -295,7 +284,6 @@ impl World {
         for (index, place) in (0..self.clients.len()).zip(0_u64..) {
             let Some(client) = self.clients.get_mut(index) else { continue };
             client.completed = 0;
-            client.ios_before = self.node.ios(client.port);
             client.period = client.period.wrapping_add(1);
             client.withdraw();
             if client.gone || !client.setup.active.contains(&number) {

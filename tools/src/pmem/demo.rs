@@ -101,7 +101,6 @@ fn setup(tenants: &[Tenant], kind: Kind, seed: u64) -> Setup {
         profile: Profile { mean: Iops(CAPACITY).in_time(PERIOD), sigma: 0.0 },
         increment: Tokens::ZERO,
         history: 5,
-        measures: false,
         clients: tenants.iter().map(client).collect(),
         faults: Faults::default(),
         monitor_down: None,

@@ -471,7 +471,6 @@ impl Node {
         if watched {
             monitor.tick(now, |ClientId(number)| self.words.report(number));
         }
-        let mut evicted = Vec::new();
         let clients = &mut self.clients;
         let place = |ClientId(number): ClientId| usize::try_from(number).unwrap_or(usize::MAX);
         while let Some(finding) = monitor.next_finding() {
@@ -495,11 +494,7 @@ impl Node {
                         monitor.not_posted(ticket);
                     }
                 }
-                Action::Evict(id) => evicted.push(place(id)),
             }
-        }
-        for index in evicted {
-            self.end(index);
         }
     }
 }
