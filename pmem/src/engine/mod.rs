@@ -38,7 +38,7 @@ use core::time::Duration;
 use units::{Nanos, nanos};
 
 pub use ledger::Ledger;
-pub use settings::{Settings, SettingsError, Words};
+pub use settings::{BEST_EFFORT_WINDOW, Settings, SettingsError, Words};
 
 use crate::message::{Ask, Push};
 use crate::one_sided::{Completion, Operation, Ticket};

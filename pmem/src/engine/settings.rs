@@ -7,6 +7,14 @@ use thiserror::Error;
 use crate::one_sided::Address;
 use crate::token::Tokens;
 
+/// The window of clients for I/Os with global tokens, unless they ask for another one.
+///
+/// A data node serves in order of arrival, so that clients with equal windows have equal parts. A
+/// client whose reservation exceeds an equal part misses it while others keep as many I/Os beyond
+/// theirs under way (docs/sources.md, H5). The price of 1: a client beyond its reservation does one
+/// I/O in each round trip.
+pub const BEST_EFFORT_WINDOW: u16 = 1;
+
 /// The reason why an engine cannot work with some settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SettingsError {
@@ -51,7 +59,7 @@ pub struct Settings {
     /// The most I/Os under way at once when the next one takes a global token. With as many as
     /// `window` this is the paper's protocol. With fewer, I/Os beyond the reservation have less of
     /// a data node that serves in order of arrival: the paper's model gives them "lower priority",
-    /// but no mechanism (docs/sources.md, H5).
+    /// but no mechanism (docs/sources.md, H5). Clients use [`BEST_EFFORT_WINDOW`].
     pub best_effort_window: u32,
     /// L_i: the most I/Os in a period.
     pub limit: Option<Tokens>,
@@ -61,7 +69,7 @@ pub struct Settings {
 
 impl Settings {
     /// Makes the paper's settings: periods of 1 s, intervals of 1 ms, batches of 1000 tokens, 64
-    /// I/Os at once, no limit.
+    /// I/Os at once with any token, no limit.
     #[must_use]
     pub const fn new(words: Words) -> Self {
         Self {

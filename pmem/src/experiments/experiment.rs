@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::admission::{Admission, Refusal};
 use crate::capacity::Profile;
+use crate::engine::BEST_EFFORT_WINDOW;
 use crate::in_process::Nics;
 use crate::simulation::{ClientSetup, Faults, Kind, Setup, Workload, time_of_io};
 use crate::token::{Iops, Tokens};
@@ -88,8 +89,8 @@ pub enum System {
     Basic,
     /// Haechi.
     Haechi,
-    /// Haechi in which I/Os with global tokens have a window of 1: a lower priority for I/Os beyond
-    /// the reservation, of which the paper speaks in its model ("lower priority than requests from
+    /// Haechi as its clients are shipped: I/Os with global tokens have a window of
+    /// [`BEST_EFFORT_WINDOW`], a lower priority for I/Os beyond the reservation, of which the paper speaks in its model ("lower priority than requests from
     /// clients with remaining reservation") without giving a mechanism. Beside traffic outside of
     /// Haechi it has its price: these I/Os give way to that too.
     LowPriority,
@@ -478,12 +479,16 @@ impl Experiment {
     /// Makes the clients that are simulated.
     fn client_setups(&self, testbed: Testbed) -> Vec<ClientSetup> {
         let window = window(testbed, self.window);
+        let best_effort_window = match self.system {
+            System::LowPriority => BEST_EFFORT_WINDOW.into(),
+            System::Bare | System::Basic | System::Haechi => window,
+        };
         let wanted = self.reservations().into_iter().zip(self.requests());
         let make = |(client, (reserved, requests)): (&Client, (u64, u64))| {
             let pattern = if client.constant { Workload::Constant } else { Workload::Burst };
             let engine = ClientSetup {
                 window,
-                best_effort_window: if self.system == System::LowPriority { 1 } else { window },
+                best_effort_window,
                 ..ClientSetup::new(Tokens(testbed.down(reserved)), pattern(testbed.down(requests)))
             };
             match self.system {

@@ -8,7 +8,7 @@
 //! use pmem_verbs::gate::Pace;
 //! use pmem_verbs::private_data::{RegionId, Request, Rights, Secret};
 //!
-//! /// Reads the first 4 KiB of a region eight times, two at once.
+//! /// Reads the first 4 KiB of a region eight times, two at once while tokens are reserved.
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     // Address, secret and rights come from the target, by Get Region.
 //!     let request = Request {
@@ -16,7 +16,8 @@
 //!         secret: Secret(0x1234),
 //!         rights: Rights::Read,
 //!     };
-//!     let pace = Pace::Tokens { window: 2, best_effort_window: 2 };
+//!     // Beyond its reservation the client has one I/O under way, so that others keep theirs.
+//!     let pace = Pace::tokens(2);
 //!     let patience = Duration::from_secs(5);
 //!     let mut client = Client::open("10.0.0.1:4430".parse()?, request, pace, patience)?;
 //!     let mut free = client.buffers(2, 4096)?;

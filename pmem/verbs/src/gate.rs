@@ -3,7 +3,7 @@
 use core::mem;
 use std::collections::VecDeque;
 
-use pmem::engine::{Engine, Settings, SettingsError, Step};
+use pmem::engine::{BEST_EFFORT_WINDOW, Engine, Settings, SettingsError, Step};
 use pmem::one_sided::{Completion, Ticket};
 use pmem::period::Period;
 use pmem::token::Tokens;
@@ -31,6 +31,14 @@ pub enum Pace {
 }
 
 impl Pace {
+    /// Makes the pace of a client with so many I/Os under way at once, of which I/Os beyond its
+    /// reservation give way to those that others have reserved: their window is
+    /// [`BEST_EFFORT_WINDOW`].
+    #[must_use]
+    pub const fn tokens(window: u16) -> Self {
+        Self::Tokens { window, best_effort_window: BEST_EFFORT_WINDOW }
+    }
+
     /// Returns the most I/Os under way at once.
     #[must_use]
     pub const fn window(self) -> u16 {
@@ -204,7 +212,7 @@ mod tests {
     use pmem::engine::Words;
     use pmem::message::Push;
     use pmem::one_sided::Address;
-    use pmem::word::GrantWord;
+    use pmem::word::{GrantWord, PoolWord};
 
     use super::*;
 
@@ -226,6 +234,22 @@ mod tests {
             }
         }
         ios
+    }
+
+    #[test]
+    fn h5_a_client_beyond_its_reservation_has_one_io_under_way_by_default() {
+        let mut gate = Gate::new(Pace::tokens(4), settings()).unwrap();
+        gate.want(20);
+        gate.message(Nanos(0), push(7, 6));
+        let reserved = core::iter::from_fn(|| gate.next(Nanos(1)));
+        assert_eq!(reserved.take_while(|step| *step == Step::Io).count(), 4, "its window");
+        (0..4).for_each(|_| gate.io_completed());
+        assert_eq!([(); 2].map(|()| gate.next(Nanos(1))), [Some(Step::Io); 2], "the last reserved");
+        (0..2).for_each(|_| gate.io_completed());
+        let Some(Step::Post(ticket, _)) = gate.next(Nanos(1)) else { panic!("a fetch is next") };
+        let pool = PoolWord::new(Period(7), Tokens(5000)).pack();
+        gate.completed(Nanos(1), Completion { ticket, result: Ok(pool) });
+        assert_eq!([(); 2].map(|()| gate.next(Nanos(1))), [Some(Step::Io), None]);
     }
 
     #[test]

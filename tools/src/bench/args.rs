@@ -129,8 +129,8 @@ pub(crate) struct Load {
     #[arg(long, requires = "pmem", conflicts_with_all = ["reserve", "best_effort"])]
     pub(crate) bare: bool,
     /// With --pmem: I/Os outstanding at most when the next one is beyond the reservation. Fewer than
-    /// --depth give way to reserved I/Os on a data node that serves in order of arrival. [default: as
-    /// --depth]
+    /// --depth give way to reserved I/Os on a data node that serves in order of arrival; as many as
+    /// --depth make others miss their reservations. [default: 1]
     #[arg(
         long,
         requires = "pmem",

@@ -3,6 +3,7 @@
 
 use anyhow::{Context as _, ensure};
 use fabric::nvme::region::{GetRegion, RegionName, RegionRights};
+use pmem::engine::BEST_EFFORT_WINDOW;
 
 use super::args::Load;
 use super::job::Job;
@@ -32,7 +33,7 @@ impl RegionLoad {
     pub(crate) fn of(load: &Load, region: RegionName) -> anyhow::Result<Self> {
         let jobs = load.jobs()?;
         let job = jobs.into_iter().next().context("there is no job")?;
-        let best_effort = load.best_effort.unwrap_or(job.depth);
+        let best_effort = load.best_effort.unwrap_or(BEST_EFFORT_WINDOW);
         ensure!(best_effort <= job.depth, "--best-effort is at most --depth, {}", job.depth);
         ensure!(!load.time.is_zero(), "--time must be more than 0");
         Ok(Self {
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn windows_and_spans_have_their_bounds() {
         let load = of("--depth 16").unwrap();
-        assert_eq!((load.best_effort, load.bare), (16, false));
+        assert_eq!((load.best_effort, load.bare), (1, false), "H5: one beyond the reservation");
         assert_eq!(of("--depth 16 --best-effort 2").unwrap().best_effort, 2);
         assert!(of("--depth 16 --best-effort 17").is_err());
         assert_eq!(load.units(10_000).unwrap(), 2);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use fabric::nvme::region::{GetRegion, REGION_GRANT_SIZE, RegionName, RegionRights};
+use pmem::engine::BEST_EFFORT_WINDOW;
 
 use super::plan::Plan;
 use crate::bench::units;
@@ -110,6 +111,15 @@ pub(crate) struct TransferArgs {
     /// I/Os outstanding.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=4096))]
     depth: u16,
+    /// I/Os outstanding at most when the next one is beyond the reservation; --depth at most. More
+    /// than 1 take from the reservations of others.
+    #[arg(
+        long,
+        value_name = "DEPTH",
+        default_value_t = BEST_EFFORT_WINDOW,
+        value_parser = clap::value_parser!(u16).range(1..=4096)
+    )]
+    best_effort: u16,
 }
 
 /// Parses the bytes of an I/O.
@@ -122,7 +132,13 @@ fn piece(text: &str) -> Result<usize, String> {
 impl TransferArgs {
     /// Returns what is to be moved, and how.
     pub(crate) fn plan(&self) -> Plan {
-        Plan { offset: self.offset, length: self.length, bs: self.bs, depth: self.depth }
+        Plan {
+            offset: self.offset,
+            length: self.length,
+            bs: self.bs,
+            depth: self.depth,
+            best_effort: self.best_effort.min(self.depth),
+        }
     }
 }
 
@@ -187,7 +203,8 @@ mod tests {
         let wanted = args.from.wanted(RegionRights::ReadWrite);
         assert_eq!((wanted.name.as_str(), wanted.reservation), ("log", 0));
         assert_eq!(wanted.rights, RegionRights::ReadWrite);
-        assert_eq!(args.plan(), Plan { offset: 0, length: None, bs: 4096, depth: 32 });
+        let plan = Plan { offset: 0, length: None, bs: 4096, depth: 32, best_effort: 1 };
+        assert_eq!(args.plan(), plan, "H5: beyond the reservation one I/O is outstanding");
         let access = args.from.access();
         assert_eq!((access.transport, access.hostnqn.as_str()), (Transport::Tcp, HOSTNQN));
     }
@@ -195,11 +212,12 @@ mod tests {
     #[test]
     fn what_is_said_counts() {
         let line = "log -n nqn -t rdma --hostnqn me --rights read --reserve 2k --offset 1m --length 512B \
-                    --bs 64k --depth 2";
+                    --bs 64k --depth 2 --best-effort 8";
         let args = transfer(line).unwrap();
         let wanted = args.from.wanted(RegionRights::ReadWrite);
         assert_eq!((wanted.rights, wanted.reservation), (RegionRights::Read, 2000));
-        let plan = Plan { offset: 1 << 20, length: Some(512), bs: 65_536, depth: 2 };
+        let plan =
+            Plan { offset: 1 << 20, length: Some(512), bs: 65_536, depth: 2, best_effort: 2 };
         assert_eq!(args.plan(), plan);
         let access = args.from.access();
         assert_eq!((access.transport, access.hostnqn.as_str()), (Transport::Rdma, "me"));

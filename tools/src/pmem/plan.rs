@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) bs: usize,
     /// Pieces under way at once.
     pub(crate) depth: u16,
+    /// Pieces under way at most when the next one is beyond the reservation.
+    pub(crate) best_effort: u16,
 }
 
 impl Plan {
@@ -75,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    const PLAN: Plan = Plan { offset: 0, length: None, bs: 4096, depth: 1 };
+    const PLAN: Plan = Plan { offset: 0, length: None, bs: 4096, depth: 1, best_effort: 1 };
 
     #[test]
     fn a_part_beyond_the_region_is_refused_with_what_there_is() {

@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn plan(offset: u64, length: Option<u64>, bs: usize, depth: u16) -> Plan {
-        Plan { offset, length, bs, depth }
+        Plan { offset, length, bs, depth, best_effort: depth }
     }
 
     fn bytes(length: usize) -> Vec<u8> {

@@ -57,7 +57,7 @@ pub(crate) fn write(
 }
 
 fn open(name: RegionName, grant: &RegionGrant, plan: &Plan) -> anyhow::Result<Client> {
-    let (window, best_effort_window) = (plan.depth, plan.depth);
+    let (window, best_effort_window) = (plan.depth, plan.best_effort);
     connect::open(name, grant, Pace::Tokens { window, best_effort_window })
 }
 
