@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use thiserror::Error;
 
-use crate::admission::{Admission, Refusal};
+use crate::admission::{Admission, Refusal, most_of_window, window_for};
 use crate::capacity::Profile;
 use crate::engine::BEST_EFFORT_WINDOW;
 use crate::in_process::Nics;
@@ -419,7 +419,33 @@ impl Experiment {
             admission.check(admitted, Tokens(wanted)).map_err(refused)?;
             admitted += Tokens(wanted);
         }
+        self.check_window()
+    }
+
+    /// Checks that a client can have its reservation with its window, on an idle data node.
+    fn check_window(&self) -> Result<(), ExperimentError> {
+        if self.system == System::Bare {
+            return Ok(());
+        }
+        let latency = self.latency();
+        let most = most_of_window(self.window, latency);
+        for (client, reserved) in (1..).zip(self.reservations()) {
+            let rate = Tokens(reserved).for_part(Duration::from_secs(1), self.period);
+            let must = format!(
+                "client C{client} reserves {rate} I/Os per second, and does {} where each takes \
+                 {latency:?} at the least: give at least {}, or reserve less",
+                most.0,
+                window_for(Iops(rate.0), latency)
+            );
+            ensure(rate.0 <= most.0, "`window`", self.window, must)?;
+        }
         Ok(())
+    }
+
+    /// Computes the time that an I/O takes on an idle data node.
+    fn latency(&self) -> Duration {
+        let node = &self.node;
+        time_of_io(node.local) + time_of_io(node.aggregate) + node.travel.saturating_mul(2)
     }
 
     /// Checks that a scale leaves something of each reservation, and no more I/Os than can be simulated.

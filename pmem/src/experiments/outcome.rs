@@ -93,12 +93,22 @@ impl Outcome {
     /// the paper: what the data node left them is more than one client can do), in order, each once.
     #[must_use]
     pub fn out_of_reach(&self) -> Vec<usize> {
-        let findings = self.record.findings.iter();
-        let named = findings.filter_map(|(_, finding)| match finding {
-            Finding::OutOfReach { client, .. } => usize::try_from(client.0).ok(),
-            _ => None,
-        });
-        let mut named: Vec<usize> = named.collect();
+        self.named(|finding| matches!(finding, Finding::OutOfReach { .. }))
+    }
+
+    /// Lists the clients of which the monitor said, when it admitted all, that they cannot count on
+    /// their reservations, in order.
+    #[must_use]
+    pub fn contended(&self) -> Vec<usize> {
+        self.named(|finding| matches!(finding, Finding::Contended { .. }))
+    }
+
+    /// Lists the clients of some findings, in order, each once.
+    fn named(&self, is_meant: impl Fn(&Finding) -> bool) -> Vec<usize> {
+        let findings = self.record.findings.iter().map(|(_, finding)| finding);
+        let clients = findings.filter(|finding| is_meant(finding)).filter_map(Finding::client);
+        let clients = clients.filter_map(|client| usize::try_from(client.0).ok());
+        let mut named: Vec<usize> = clients.collect();
         named.sort_unstable();
         named.dedup();
         named

@@ -189,6 +189,10 @@ fn h5_a_best_effort_window_of_one_meets_what_windows_of_the_depth_miss() {
         assert_eq!(depth, as_depth, "{:?} of {:?}", printed.least, printed.reserved);
         let (one, shipped) = met(System::LowPriority);
         assert_eq!(one, as_shipped, "{:?} of {:?}", shipped.least, shipped.reserved);
+        let short = shipped.reserved.iter().zip(&shipped.least);
+        let short = short.enumerate().filter(|(_, (reserved, least))| least < reserved);
+        let short: Vec<usize> = short.map(|(client, _)| client).collect();
+        assert_eq!(shipped.contended(), short, "admission names those, and no others");
         // What the paper's own set-up leaves to C1 and C2 is nearly all, in place of five sixths.
         let part = |outcome: &Outcome| outcome.least[0] / outcome.reserved[0];
         assert!(part(&shipped) > 0.997, "{}", part(&shipped));
@@ -380,6 +384,11 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
     }
     let text = refused(Experiment { period: Duration::from_millis(9), ..paper() });
     assert_eq!(text, "`period` is 9ms: give 10ms to 60s");
+    assert!(Experiment { window: 1, ..paper() }.check().is_ok(), "194K I/Os per second are enough");
+    let window = Experiment { window: 1, ..eager(ZIPF, 90, System::Haechi) };
+    let text = refused(window);
+    let start = "`window` is 1: client C1 reserves 23";
+    assert!(text.starts_with(start) && text.contains("give at least 2, or"), "{text}");
     let text = refused(Experiment { reserved: 1.3, ..paper() });
     assert_eq!(text, "`reserved` is 130 %: give \"0 %\" to \"100 %\" of the capacity");
     let clients = vec![Client::EAGER; 5];

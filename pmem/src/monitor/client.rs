@@ -21,6 +21,8 @@ pub(super) struct Client {
     unchanged: u32,
     /// Number of such checks after which the client counts as gone.
     patience: u32,
+    /// Whether the reservation is out of reach where all clients want more than theirs.
+    pub(super) contended: bool,
     /// Whether the running period's end is out of reach, and was said to be.
     pub(super) out_of_reach: bool,
     /// Number of periods in a row in which the reservation was not used.
@@ -51,6 +53,7 @@ impl Client {
             completed: Tokens::ZERO,
             unchanged: 0,
             patience: u32::MAX,
+            contended: false,
             out_of_reach: false,
             unused: 0,
             silent: 0,

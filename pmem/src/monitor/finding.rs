@@ -35,6 +35,20 @@ pub enum Finding {
         /// N_i: the I/Os completed in the last period.
         completed: Tokens,
     },
+    /// The client was admitted, or others were beside it, and cannot count on its reservation.
+    #[error(
+        "client {} reserves {reservation} I/Os in a period and can count on {attainable}: others \
+         that want more than they reserve delay it until the rest is more than one client can do; \
+         reserve less, for this client or for those with small reservations", .client.0
+    )]
+    Contended {
+        /// The client.
+        client: ClientId,
+        /// R_i, in tokens for a period.
+        reservation: Tokens,
+        /// What it has at a period's end where all clients want more than they reserve.
+        attainable: Tokens,
+    },
     /// The client has more reservation tokens than it can use alone until the period's end
     /// (Definition 2 of the paper).
     #[error(
@@ -79,6 +93,7 @@ impl Finding {
         match self {
             Self::Overstated { client, .. }
             | Self::Missed { client, .. }
+            | Self::Contended { client, .. }
             | Self::OutOfReach { client, .. }
             | Self::Silent { client, .. }
             | Self::Impossible { client } => Some(*client),

@@ -64,6 +64,7 @@ pub use settings::{BadInterval, Settings};
 
 use crate::admission::{Admission, Refusal};
 use crate::capacity::Estimator;
+use crate::engine::BEST_EFFORT_WINDOW;
 use crate::message::{Ask, ClientId, Push};
 use crate::one_sided::{Completion, Failed, Operation, Ticket};
 use crate::period::Period;
@@ -71,6 +72,9 @@ use crate::token::Tokens;
 use crate::word::{GrantWord, PoolWord};
 use client::{Bounds, Client};
 use pool::Pool;
+
+/// The paper's window, of which clients use [`BEST_EFFORT_WINDOW`] beyond their reservations.
+const WINDOW: f64 = 64.0;
 
 /// What a monitor wants to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +142,8 @@ impl Monitor {
     }
 
     /// Admits a client, or another reservation of one that is admitted, from the next period on.
-    /// Until then the client has global tokens only.
+    /// Until then the client has global tokens only. Clients whose reservations are out of reach
+    /// then, where all want more than they have reserved, are named ([`Finding::Contended`]).
     ///
     /// A client that connects again must be removed first: its new engine would read the grant of
     /// the running period, and have its reservation twice.
@@ -157,7 +162,24 @@ impl Monitor {
             let grant = GrantWord { period: self.number, reservation: Tokens::ZERO };
             self.actions.push_back(Action::Grant(client, grant));
         }
+        self.judge_reservations();
         Ok(())
+    }
+
+    /// Names the clients that cannot count on what was admitted, each once.
+    fn judge_reservations(&mut self) {
+        let reservations: Vec<Tokens> =
+            self.clients.values().map(|client| client.reservation).collect();
+        let attainable =
+            self.admission().attainable(&reservations, f64::from(BEST_EFFORT_WINDOW) / WINDOW);
+        for ((id, client), attainable) in self.clients.iter_mut().zip(attainable) {
+            let (reservation, was_contended) = (client.reservation, client.contended);
+            client.contended = attainable < reservation;
+            if client.contended && !was_contended {
+                let client = *id;
+                self.findings.push_back(Finding::Contended { client, reservation, attainable });
+            }
+        }
     }
 
     /// Removes a client whose connection has ended. Its tokens are given back.

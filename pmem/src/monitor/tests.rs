@@ -270,6 +270,30 @@ fn h3_reservations_are_admitted_for_the_next_period() {
 }
 
 #[test]
+fn h3_reservations_that_others_put_out_of_reach_are_named_at_admission() {
+    // The node does 10,000, and one client 4000: four have 1000 each after 0.4 s.
+    let mut node = Node::new(settings(), &[3300, 1000, 1000, 1000]);
+    assert_eq!(node.findings(), [], "2400 more in 0.6 s are within reach");
+    node.monitor.admit(ClientId(4), Tokens(1000)).unwrap();
+    let findings = node.findings();
+    let (client, reservation, attainable) = (ClientId(0), Tokens(3300), Tokens(3000));
+    assert_eq!(findings, [Finding::Contended { client, reservation, attainable }]);
+    for client in 5..7 {
+        node.monitor.admit(ClientId(client), Tokens(1000)).unwrap();
+    }
+    let text = findings[0].to_string();
+    assert!(
+        text.starts_with("client 0 reserves 3300 I/Os in a period and can count on 3000"),
+        "{text}"
+    );
+    assert_eq!(node.findings(), [], "it is named once");
+    node.monitor.admit(ClientId(0), Tokens(2000)).unwrap();
+    assert_eq!(node.findings(), [], "it is within reach");
+    node.monitor.admit(ClientId(0), Tokens(3000)).unwrap();
+    assert!(matches!(node.findings()[..], [Finding::Contended { reservation: Tokens(3000), .. }]));
+}
+
+#[test]
 fn h3_a_changed_reservation_leaves_the_running_period_as_it_is() {
     for changed in [4000, 1000] {
         let mut node = Node::new(settings(), &[3000, 2000]).touched();
