@@ -49,7 +49,7 @@ pub struct Testbed {
     /// The number by which capacities, windows and batches are divided, so that a simulation takes as
     /// much less time: 1 is the full size, and 0 counts as 1. Periods and intervals stay as they are,
     /// and so does the time that an operation on a word takes: with a scale of n, the overhead counts
-    /// n times.
+    /// n times. A scale that would leave windows other ratios than they have is refused.
     pub scale: u64,
     /// The seed of all that is random.
     pub seed: u64,
@@ -458,6 +458,7 @@ impl Experiment {
         );
         let right = right && testbed.down(self.capacity()) > 0;
         ensure(right, "`scale`", testbed.scale, must)?;
+        self.check_scaled_windows(testbed)?;
         let periods = self.periods.saturating_add(self.warmup);
         let all = u64::try_from(periods).unwrap_or(u64::MAX);
         let ios = testbed.down(self.capacity()).saturating_mul(all);
@@ -466,6 +467,32 @@ impl Experiment {
              periods, or a greater scale"
         );
         ensure(ios <= MOST_IOS, "`periods`", periods, must)
+    }
+
+    /// Checks that a scale divides windows into whole I/Os, which keep their ratios and still are all
+    /// that a client can do. Else a smaller simulation has other verdicts than the full size.
+    fn check_scaled_windows(&self, testbed: Testbed) -> Result<(), ExperimentError> {
+        let best_effort = match self.system {
+            System::LowPriority => Some(("window for global tokens", BEST_EFFORT_WINDOW.into())),
+            System::Bare | System::Basic | System::Haechi => None,
+        };
+        let jobs = self.background.map(|jobs| ("`window` in `[background]`", jobs.window));
+        for (what, window) in best_effort.into_iter().chain(jobs) {
+            let must =
+                format!("a {what} of {window} I/Os cannot be divided by it: give at most {window}");
+            ensure(testbed.down(window) > 0, "`scale`", testbed.scale, must)?;
+        }
+        let does = |window| most_of_window(window, self.latency()).0.min(self.node.local);
+        let (least, whole) = (window_for(Iops(self.node.local), self.latency()), does(self.window));
+        let scaled = does(testbed.down(self.window));
+        let must = format!(
+            "with a `window` of {} in place of {} a client does {scaled} of {whole} I/Os per second: \
+             give at most {}",
+            testbed.down(self.window),
+            self.window,
+            (self.window / least.max(1)).max(1)
+        );
+        ensure(testbed.scale <= 1 || scaled >= whole, "`scale`", testbed.scale, must)
     }
 
     /// Makes what is simulated.

@@ -16,7 +16,7 @@ pub struct Outcome {
     pub experiment: Experiment,
     /// The size and the seed of the simulation.
     pub testbed: Testbed,
-    /// R_i of each client.
+    /// R_i of each client: what is simulated of it, which is a multiple of the scale.
     pub reserved: Vec<f64>,
     /// The mean of each client's I/Os in the measured periods.
     pub means: Vec<f64>,
@@ -57,10 +57,11 @@ pub fn measure(experiment: &Experiment, testbed: Testbed) -> Result<Outcome, Exp
     let mut record = run(experiment.setup(testbed), warmup.saturating_add(periods));
     let latencies = Latencies::of(core::mem::take(&mut record.latencies));
     let all = record.mean_total(usize::MAX, 0) * record.periods.len() as f64;
+    let reserved = experiment.reservations().into_iter();
     Ok(Outcome {
         experiment: experiment.clone(),
         testbed,
-        reserved: experiment.reservations().iter().map(|reserved| *reserved as f64).collect(),
+        reserved: reserved.map(|reserved| testbed.up(testbed.down(reserved) as f64)).collect(),
         means: (0..clients).map(|client| testbed.up(record.mean(client, warmup))).collect(),
         least: (0..clients).map(|client| testbed.up(record.least(client, warmup) as f64)).collect(),
         total: testbed.up(record.mean_total(clients, warmup)),

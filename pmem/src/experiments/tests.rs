@@ -115,10 +115,10 @@ fn h4_a_profile_of_the_node_is_its_capacity() {
     let clients = vec![Client::EAGER; CLIENTS];
     let of = |periods| {
         let experiment = Experiment { periods, ..bare(clients.clone()) };
-        run(Testbed::scaled(80), experiment).profile()
+        run(SMALLER, experiment).profile()
     };
-    let profile = of(100).unwrap();
-    assert!(near(profile.mean.0 as f64 * 80.0, AGGREGATE as f64, 0.005), "{profile:?}");
+    let profile = of(50).unwrap();
+    assert!(near(profile.mean.0 as f64 * 16.0, AGGREGATE as f64, 0.005), "{profile:?}");
     assert!(profile.sigma > 0.0 && profile.sigma < profile.mean.0 as f64 / 100.0);
     assert_eq!(of(1), Err(ProfileError::TooFew(1)));
 }
@@ -142,9 +142,11 @@ fn h5_fig9_zipf_reservations_are_met_by_low_priority_and_not_by_the_bare_system(
     assert!(near(bare.means[0] * 30.0, 4742e3, 0.01), "{:?}", bare.means);
     let haechi = run(PAPER, eager(ZIPF, 90, System::LowPriority));
     assert!(near(haechi.means[0] * 30.0, 7080e3, 0.005), "{:?}", haechi.means);
-    for client in 0..10 {
-        assert!(haechi.keeps(client, 0.005), "{client}: {:?}", haechi.least);
+    for client in 2..10 {
+        assert!(haechi.keeps(client, 0.0), "{client}: {:?}", haechi.least);
     }
+    assert_eq!((haechi.missed(), haechi.contended()), (vec![0, 1], vec![0, 1]), "by 0.3 %");
+    assert!(haechi.least[0] > 0.997 * haechi.reserved[0], "{:?}", haechi.least);
     for client in 4..10 {
         assert!(haechi.means[client] < bare.means[client], "at the expense of C5 to C10");
     }
@@ -205,7 +207,7 @@ fn h5_fig9_zipf_reservations_are_out_of_reach_of_the_protocol_as_printed() {
     let haechi = run(SMALL, eager(ZIPF, 90, System::Haechi));
     assert!(near(haechi.means[0], 196e3, 0.01), "not 236K: {:?}", haechi.means);
     for client in 2..10 {
-        assert!(haechi.keeps(client, 0.001), "{client}: {:?}", haechi.least);
+        assert!(haechi.keeps(client, 0.0), "{client}: {:?}", haechi.least);
     }
     let findings = haechi.record.findings.iter();
     let named = findings.filter_map(|(_, finding)| match finding {
@@ -218,6 +220,50 @@ fn h5_fig9_zipf_reservations_are_out_of_reach_of_the_protocol_as_printed() {
 }
 
 #[test]
+fn h5_verdicts_are_those_of_the_full_size_at_each_scale_that_is_allowed() {
+    for (clients, exponent, percent, millis) in
+        [(10, 0.6, 90, 1000), (7, 0.9, 60, 500), (16, 0.6, 90, 1000), (10, 0.0, 90, 500)]
+    {
+        let wanted = Experiment {
+            clients: vec![Client::EAGER; clients],
+            period: Duration::from_millis(millis),
+            periods: 2,
+            ..eager(Distribution::Zipf(exponent), percent, System::Haechi)
+        };
+        let verdicts = |scale| {
+            let outcome = run(Testbed::scaled(scale), wanted.clone());
+            let met: Vec<bool> = (0..clients).map(|client| outcome.keeps(client, 0.0)).collect();
+            (met, outcome.missed(), outcome.out_of_reach())
+        };
+        let full = verdicts(1);
+        for scale in [4, 5, 8, 16, 21] {
+            assert_eq!(verdicts(scale), full, "{clients} {exponent}: scale {scale}");
+        }
+    }
+}
+
+#[test]
+fn a_scale_that_would_change_verdicts_is_refused() {
+    let refused = |wanted: &Experiment, scale| {
+        measure(wanted, Testbed::scaled(scale)).unwrap_err().to_string()
+    };
+    let text = refused(&eager(ZIPF, 90, System::Haechi), 22);
+    assert_eq!(
+        text,
+        "`scale` is 22: with a `window` of 2 in place of 64 a client does 389332 of 400000 I/Os per \
+         second: give at most 21"
+    );
+    let text = refused(&eager(ZIPF, 90, System::LowPriority), 2);
+    assert_eq!(
+        text,
+        "`scale` is 2: a window for global tokens of 1 I/Os cannot be divided by it: give at most 1"
+    );
+    let background = Some(Background { from: 1, until: 2, window: 8 });
+    let text = refused(&Experiment { background, ..eager(ZIPF, 80, System::Haechi) }, 9);
+    assert!(text.contains("`window` in `[background]` of 8") && text.contains("most 8"), "{text}");
+}
+
+#[test]
 fn h2_fig10_converted_tokens_are_used_by_the_others() {
     let half = Client { demand: Demand::Part(0.5), ..Client::EAGER };
     let clients = [vec![half; 2], vec![Client::EAGER; 8]].concat();
@@ -227,7 +273,7 @@ fn h2_fig10_converted_tokens_are_used_by_the_others() {
             run(SMALL, Experiment { clients, ..eager(distribution, 90, system) })
         });
         for client in 2..10 {
-            assert!(haechi.keeps(client, 0.001), "{distribution:?} {:?}", haechi.least);
+            assert!(haechi.keeps(client, 0.0), "{distribution:?} {:?}", haechi.least);
             assert!(haechi.means[client] > 1.05 * basic.means[client], "{distribution:?}");
         }
         // Fig. 11.
@@ -247,11 +293,11 @@ fn h5_fig12_throughput_falls_where_much_is_reserved_unevenly() {
         assert!(zipf.total <= before * 1.0001, "{percent}: {} after {before}", zipf.total);
         // Above 60 % the reservation of C1 and C2 exceeds an equal part of the node.
         let met = if percent > 60 { 2 } else { 0 };
-        assert!((met..10).all(|client| zipf.keeps(client, 0.001)), "{percent}");
+        assert!((met..10).all(|client| zipf.keeps(client, 0.0)), "{percent}");
         before = zipf.total;
     }
     assert!(before < 0.96 * AGGREGATE as f64, "{before}");
-    let low = run(SMALL, eager(ZIPF, 80, System::LowPriority));
+    let low = run(PAPER, Experiment { periods: 1, ..eager(ZIPF, 80, System::LowPriority) });
     assert!((0..10).all(|client| low.keeps(client, 0.0)), "{:?}", low.least);
     assert!(near(low.total, AGGREGATE as f64, 0.001), "{}", low.total);
 }
@@ -265,7 +311,7 @@ fn h5_fig13_bursts_of_a_spike_miss_reservations_and_a_constant_rate_exceeds_them
         assert!(constant.means[client] > 1.1 * constant.reserved[client]);
     }
     for client in 3..10 {
-        assert!(burst.keeps(client, 0.005) && constant.keeps(client, 0.005));
+        assert!(burst.keeps(client, 0.0) && constant.keeps(client, 0.0));
     }
     let drop = |outcome: &Outcome| 1.0 - outcome.total / AGGREGATE as f64;
     assert!((drop(&burst) - 0.129).abs() < 0.02, "Fig. 14: 12.9 %, {}", drop(&burst));
@@ -346,7 +392,7 @@ fn h5_guarantees_hold_at_other_exponents_client_counts_and_periods() {
         let printed = run(SMALLER, wanted(System::Haechi));
         let least = &printed.least;
         assert_eq!(printed.missed(), printed.out_of_reach(), "{clients} {exponent}: {least:?}");
-        let low = run(SMALLER, wanted(System::LowPriority));
+        let low = run(PAPER, Experiment { periods: 1, ..wanted(System::LowPriority) });
         assert_eq!(low.missed(), [] as [usize; 0], "{clients} {exponent}: {:?}", low.least);
     }
 }
@@ -359,7 +405,7 @@ fn h5_the_bare_system_misses_what_haechi_keeps() {
         ..eager(Distribution::Zipf(0.9), 60, system)
     };
     assert_eq!(run(SMALLER, of(System::Bare)).missed(), [0, 1]);
-    assert_eq!(run(SMALLER, of(System::LowPriority)).missed(), [] as [usize; 0]);
+    assert_eq!(run(PAPER, of(System::LowPriority)).missed(), [] as [usize; 0]);
 }
 
 #[test]

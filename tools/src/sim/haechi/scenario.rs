@@ -456,7 +456,7 @@ mod tests {
         [background]\n\
         from = 2\n\
         until = 5\n\
-        window = 16\n";
+        window = 24\n";
 
     /// Returns the rows that a run shows, without what a client has reserved, which is no result.
     fn shown(text: &str, seed: Option<u64>) -> Vec<Vec<Vec<String>>> {
@@ -482,11 +482,10 @@ mod tests {
             ("scale = 20", "scale = 10"),
             ("system = 'haechi'", "system = 'bare'"),
             ("system = 'haechi'", "system = 'basic'"),
-            ("system = 'haechi'", "system = 'low-priority'"),
             ("'80 %'", "'70 %'"),
             ("'zipf'\nexponent = 0.6", "'uniform'"),
             ("exponent = 0.6", "exponent = 0.5"),
-            ("window = 64", "window = 32"),
+            ("window = 64", "window = 100"),
             ("'100 ms'", "'110 ms'"),
             ("warmup = 1", "warmup = 2"),
             ("periods = 8", "periods = 9"),
@@ -494,7 +493,7 @@ mod tests {
             ("1_570_000", "1_500_000"),
             ("400_000", "300_000"),
             ("'20 ns'", "'2 us'"),
-            ("'1 us'", "'20 us'"),
+            ("'1 us'", "'2 us'"),
             ("'5 %'", "'50 %'"),
             ("batch = 1000", "batch = 5000"),
             ("sigma = 9000", "sigma = 0"),
@@ -506,12 +505,18 @@ mod tests {
             ("'50 %'", "1000"),
             ("from = 2", "from = 3"),
             ("until = 5", "until = 4"),
-            ("window = 16", "window = 40"),
+            ("window = 24", "window = 40"),
         ] {
             assert_ne!(before, shown(&changed(from, to), None), "{from}: {to}");
         }
+        let full = changed("scale = 20", "scale = 1");
+        let low = full.replace("system = 'haechi'", "system = 'low-priority'");
+        assert_ne!(shown(&full, None), shown(&low, None));
+        let scenario = read(&changed("system = 'haechi'", "system = 'low-priority'")).unwrap();
+        let error = scenario.run(None).unwrap_err().to_string();
+        assert!(error.contains("`scale` is 20: a window for global tokens"), "{error}");
         let of = |part: u8| {
-            let text = "model = 'haechi'\nscale = 50\nperiod = '20 ms'\ndistribution = 'parts'\n\
+            let text = "model = 'haechi'\nscale = 16\nperiod = '20 ms'\ndistribution = 'parts'\n\
                         [[clients]]\ncount = 9\n[[clients]]\npart = ";
             shown(&format!("{text}{part}"), None)
         };
@@ -551,7 +556,7 @@ mod tests {
             ("'50 %'", "'150 %'", "`requests`: write a number (340000), or a part"),
             ("'50 %'", "2000000", "`requests` of client C10 is 2000000: give at most 1570000"),
             ("until = 5", "until = 2", "`until` is 2: give a period behind `from`, 2"),
-            ("window = 16", "window = 0", "`window` in `[background]` is 0: give 1"),
+            ("window = 24", "window = 0", "`window` in `[background]` is 0: give 1"),
         ] {
             let error = format!("{:#}", read(&changed(from, to)).unwrap_err());
             assert!(error.contains(says), "{to}: {error}");
@@ -581,7 +586,8 @@ mod tests {
         for figure in 6..=19 {
             let path = folder.join(format!("haechi-{figure}.toml"));
             let mut scenario = read(&std::fs::read_to_string(path).unwrap()).unwrap();
-            scenario.testbed.scale = 50;
+            scenario.testbed.scale = 8;
+            scenario.experiment.periods = scenario.experiment.periods.min(3);
             let report = scenario.run(None).unwrap();
             assert!(report.title.contains(&format!("Fig. {figure}")), "{}", report.title);
             let Experiment { clients, warmup, periods, latencies, .. } = &scenario.experiment;

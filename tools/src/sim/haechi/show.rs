@@ -102,8 +102,8 @@ pub(super) fn most(numbers: impl IntoIterator<Item = f64>) -> f64 {
     numbers.into_iter().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Counts the clients that had less than their reservation in some period, but for a part of it.
-pub(super) fn short(outcome: &Outcome, tolerance: f64) -> f64 {
+/// Counts the clients that had less than their reservation in some period.
+pub(super) fn short(outcome: &Outcome) -> f64 {
     let clients = 0..outcome.reserved.len();
-    clients.filter(|client| !outcome.keeps(*client, tolerance)).count() as f64
+    clients.filter(|client| !outcome.keeps(*client, 0.0)).count() as f64
 }

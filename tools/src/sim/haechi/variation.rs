@@ -39,9 +39,10 @@ pub(crate) struct Args {
     /// Random seed: the same seed gives the same numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Divide the capacities by this, which takes as much less time.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=16))]
-    scale: u64,
+    /// Divide the capacities by this, which takes as much less time. [default: 8, or 1 for
+    /// low-priority, whose window of 1 cannot be divided]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16))]
+    scale: Option<u64>,
     /// Write a plot of what each client reserved and got (SVG) to this folder.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
@@ -68,7 +69,8 @@ impl Args {
     }
 
     fn testbed(&self) -> Testbed {
-        Testbed { scale: self.scale, seed: self.seed }
+        let usual = if matches!(self.system, SystemName::LowPriority) { 1 } else { 8 };
+        Testbed { scale: self.scale.unwrap_or(usual), seed: self.seed }
     }
 }
 
@@ -144,7 +146,10 @@ mod tests {
         assert!(printed.text.contains("8 of 10 reservations met"), "{}", printed.text);
         assert!(printed.text.contains("missed; the monitor names it"), "{}", printed.text);
         assert_eq!(printed.off, [] as [&str; 0]);
-        let low = made(&format!("{skewed} --system low-priority")).unwrap();
+        let low = format!("{skewed} --system low-priority");
+        let error = made(&low).unwrap_err().to_string();
+        assert!(error.contains("`scale` is 16: a window for global tokens of 1"), "{error}");
+        let low = made(&low.replace("--scale 16", "")).unwrap();
         assert!(low.text.contains("10 of 10 reservations met"), "{}", low.text);
         let bare = made(&format!("{skewed} --system bare")).unwrap();
         assert!(bare.text.contains("8 of 10 reservations met") && bare.off.is_empty());
