@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use pmem::admission::{most_of_window, window_for};
+use pmem::token::Iops;
 use serde::Serialize;
 
 use super::figures::{COLUMNS, Figures};
 use super::job::Job;
 use super::stats::JobStats;
-use super::units::{show_bytes, show_count};
+use super::units::{show_bytes, show_count, show_latency};
 
 /// What a load has measured.
 #[derive(Debug)]
@@ -71,6 +73,11 @@ pub(crate) struct Report<'a> {
     periods: &'a [Had],
     /// The number of whole periods in which the reservation was met; `None` without a reservation.
     met: Option<usize>,
+    /// The depth that the reservation needs at the least, where the job's cannot reach it.
+    depth_needed: Option<u64>,
+    /// The least latency of an I/O; zero where there was none.
+    #[serde(skip)]
+    least: Duration,
 }
 
 impl<'a> Report<'a> {
@@ -78,6 +85,11 @@ impl<'a> Report<'a> {
         let Measured { time, stats, period, periods } = measured;
         let seconds = time.as_secs_f64();
         let met = periods.iter().filter_map(|had| had.is_met(job.depth));
+        let is_reserved = region.reservation > 0 && !region.bare;
+        let latencies = [&stats.reads, &stats.writes].into_iter().filter(|of| of.count() > 0);
+        let least = latencies.map(|of| of.latency.min()).min().unwrap_or(0);
+        let least = Duration::from_nanos(least);
+        let needed = window_for(Iops(region.reservation.into()), least);
         Self {
             region,
             seconds,
@@ -86,7 +98,9 @@ impl<'a> Report<'a> {
             writes: Figures::of_any(&stats.writes, seconds),
             period_seconds: period.as_secs_f64(),
             periods,
-            met: (region.reservation > 0 && !region.bare).then(|| met.filter(|met| *met).count()),
+            met: is_reserved.then(|| met.filter(|met| *met).count()),
+            depth_needed: (is_reserved && needed > job.depth.into()).then_some(needed),
+            least,
         }
     }
 
@@ -128,6 +142,16 @@ impl<'a> Report<'a> {
             let (count, period) =
                 (self.periods.len(), Duration::from_secs_f64(self.period_seconds));
             let _ = writeln!(text, "reservation met in {met} of {count} periods of {period:?}");
+        }
+        if let Some(needed) = self.depth_needed {
+            let depth = job.depth;
+            let most = show_count(most_of_window(depth.into(), self.least).0 as f64);
+            let _ = writeln!(
+                text,
+                "the reservation is out of reach: a depth of {depth} does at most {most} I/Os per second, \
+                 since an I/O takes {} or more; give --depth {needed} or more, or reserve less",
+                show_latency(self.least.as_nanos() as f64)
+            );
         }
         text
     }
@@ -203,6 +227,26 @@ mod tests {
         assert_eq!((&json["met"], &json["region"]), (&1.into(), &"log".into()));
         assert_eq!(json["periods"][1]["had"], 991);
         assert!(json["writes"].is_null() && json["reads"]["p99_ns"].as_u64().unwrap() >= 12_000);
+    }
+
+    #[test]
+    fn h3_a_depth_that_cannot_reach_the_reservation_is_named_with_one_that_can() {
+        // Each I/O takes 12 us or a little less, by the histogram's resolution.
+        let (job, measured) = (Job { depth: 1, ..Job::example() }, measured(&[(100_000, 83_000)]));
+        let region = region(100_000, false);
+        let report = Report::of(&region, &job, &measured);
+        let text = report.table();
+        let line = text.lines().last().unwrap();
+        assert!(
+            line.starts_with("the reservation is out of reach: a depth of 1 does at most 83.")
+                && line.ends_with("give --depth 2 or more, or reserve less"),
+            "{text}"
+        );
+        assert_eq!(serde_json::to_value(&report).unwrap()["depth_needed"], 2);
+        let deeper = Job { depth: 2, ..Job::example() };
+        let report = Report::of(&region, &deeper, &measured);
+        assert!(!report.table().contains("out of reach"), "others may have been faster");
+        assert!(serde_json::to_value(&report).unwrap()["depth_needed"].is_null());
     }
 
     #[test]
