@@ -1,0 +1,85 @@
+//! A random operator beside four real hosts with verified I/O: `tests/scenarios/operator.sh`. The tests that are
+//! ignored take minutes each.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::scenario;
+use e2e::uml::{Outcome, Target, Transport};
+
+/// Time of the operator in a long run, in seconds of the machine.
+const LONG: &str = "1800";
+
+/// Time of the host machine that a long run may take.
+const TIME_LIMIT: Duration = Duration::from_secs(3600);
+
+#[test]
+fn hosts_lose_nothing_beside_an_operator() -> Result<()> {
+    scenario("operator", &["1", "120"])
+}
+
+/// Runs the operator for half an hour with each of four seeds.
+fn scenario_of_seeds(script: &str, first: u32) -> Result<()> {
+    for seed in first..first + 4 {
+        long_scenario(script, &seed.to_string())?;
+    }
+    Ok(())
+}
+
+/// Runs the operator for half an hour.
+fn long_scenario(script: &str, seed: &str) -> Result<()> {
+    let mut machine = e2e::machine(Target::Sluiced, Transport::Tcp, script)?;
+    machine.time_limit = TIME_LIMIT;
+    let report = machine.run(script, &[seed, LONG])?;
+    let passed = report.outcome() == Some(Outcome::Pass);
+    ensure!(
+        passed,
+        "{}\n{}\nthe whole log: {}",
+        report.why_not(),
+        report.tail(120),
+        report.log.display()
+    );
+    Ok(())
+}
+
+#[test]
+#[ignore = "2 hours of virtual time"]
+fn hosts_lose_nothing_in_half_an_hour_with_seeds_1_to_4() -> Result<()> {
+    scenario_of_seeds("operator", 1)
+}
+
+#[test]
+#[ignore = "2 hours of virtual time"]
+fn hosts_lose_nothing_in_half_an_hour_with_seeds_5_to_8() -> Result<()> {
+    scenario_of_seeds("operator", 5)
+}
+
+#[test]
+#[ignore = "2 hours of virtual time"]
+fn hosts_lose_nothing_in_half_an_hour_with_seeds_9_to_12() -> Result<()> {
+    scenario_of_seeds("operator", 9)
+}
+
+#[test]
+#[ignore = "2 hours of virtual time"]
+fn hosts_lose_nothing_in_half_an_hour_with_seeds_13_to_16() -> Result<()> {
+    scenario_of_seeds("operator", 13)
+}
+
+#[test]
+#[ignore = "2 hours of virtual time"]
+fn hosts_lose_nothing_in_half_an_hour_with_seeds_17_to_20() -> Result<()> {
+    scenario_of_seeds("operator", 17)
+}
+
+#[test]
+#[ignore = "2 hours of virtual time"]
+fn hosts_lose_nothing_in_half_an_hour_with_seeds_21_to_24() -> Result<()> {
+    scenario_of_seeds("operator", 21)
+}
+
+#[test]
+#[ignore = "half an hour"]
+fn hosts_lose_nothing_in_half_an_hour_of_real_time() -> Result<()> {
+    long_scenario("operator-real", "25")
+}
