@@ -235,6 +235,7 @@ impl Service {
         let rights = subsystem.map(|s| s.rights_of(request.host)).unwrap_or_default();
         let table = subsystem.map(|s| s.table_for(request.host, &rights));
         let features = Features::new(&self.config);
+        let path = path(self.listeners.get(&request.listener), request);
         let shared =
             ControllerShared::new(id, request.host, request.subsystem, self.config.arbitration);
         shared.set_max_class(rights.highest_class());
@@ -244,7 +245,8 @@ impl Service {
             shared: Arc::new(shared),
             rights,
             table: Arc::default(),
-            withheld: std::collections::BTreeSet::new(),
+            withheld: std::collections::BTreeMap::new(),
+            identified: path.as_ref().map(|p| self.users.identified_by_all(p)).unwrap_or_default(),
             host_id: request.data.hostid,
             listener: request.listener,
             transport: self.transport_of(request.listener),
@@ -265,8 +267,10 @@ impl Service {
             regions: None,
         };
         if let Some(table) = table {
-            let nsids: Vec<u32> = table.iter().map(|namespace| namespace.nsid).collect();
-            controller.show(table, nsids);
+            controller.show_first(table, |namespace| {
+                let (nsid, uuid) = (namespace.nsid, &namespace.uuid);
+                path.as_ref().is_some_and(|path| self.users.knows_other(path, nsid, uuid))
+            });
         }
         controller
     }
@@ -311,7 +315,7 @@ impl Service {
         let connected = connected(controller, request, QueueKind::Io);
         let (listener, address) = (controller.listener, controller.address);
         let path = || path(self.listeners.get(&listener), request);
-        self.users.connected(id, path, address);
+        self.users.connected(id, path, address, &controller.identified);
         let address = self.room.address(request.connection);
         let connected = self.gate_for(now, request, address, connected);
         self.attach(request.connection, id, (qid, connected.entries));

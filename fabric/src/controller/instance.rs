@@ -13,8 +13,8 @@ use super::regions::HeldRegions;
 use super::registers::Properties;
 use super::rights::HostRights;
 use super::{
-    Action, ConnectionId, ControllerId, ControllerShared, ListenerId, NamespaceTable,
-    ServiceConfig, TransportType,
+    Action, ConnectionId, ControllerId, ControllerShared, Identified, ListenerId, NamespaceTable,
+    Readiness, ServiceConfig, TransportType,
 };
 use crate::Nanos;
 use crate::nvme::Status;
@@ -35,8 +35,11 @@ pub(super) struct Controller {
     /// The host's rights, by which it sees `table`.
     pub(super) rights: HostRights,
     pub(super) table: Arc<NamespaceTable>,
-    /// The NSIDs of `table` that were another disk's before, and that the host has not identified.
-    pub(super) withheld: BTreeSet<u32>,
+    /// The NSIDs of `table` that were another disk's before, and that the host has not identified, with
+    /// the readiness that the host is shown: `Unidentified` or `KnownAsOther`.
+    pub(super) withheld: BTreeMap<u32, Readiness>,
+    /// The disks that the host has identified, by this controller or by those that it may succeed.
+    pub(super) identified: Identified,
     pub(super) host_id: [u8; 16],
     pub(super) listener: ListenerId,
     /// The transport of its queues.

@@ -1,14 +1,12 @@
 //! What the daemon asks of lost hosts, and what of them has to outlive it.
 
-use std::net::IpAddr;
-
-use super::{AllowedHost, HostChange, HostPath, LostHost, Service};
+use super::{AllowedHost, HostChange, HostPath, KeptHost, LostHost, Service};
 use crate::Nanos;
 
 impl Service {
     /// Takes the hosts that used subsystems before the target started, as [`Self::unsaved_hosts`] gave
     /// them. Called at most once, before hosts connect.
-    pub fn restore_hosts(&mut self, now: Nanos, hosts: Vec<(HostPath, Option<IpAddr>)>) {
+    pub fn restore_hosts(&mut self, now: Nanos, hosts: Vec<(HostPath, KeptHost)>) {
         self.users.restore(now, hosts);
     }
 
@@ -31,7 +29,7 @@ impl Service {
     pub fn hosts_saved(&mut self, changes: Vec<HostChange>) {
         for (path, change) in changes {
             match change {
-                Some(address) => drop(self.users.saved.insert(path.clone(), address)),
+                Some(kept) => drop(self.users.saved.insert(path.clone(), kept)),
                 None => drop(self.users.saved.remove(&path)),
             }
             if self.users.is_unsaved(&path).is_none() {

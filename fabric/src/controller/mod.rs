@@ -73,7 +73,9 @@ pub use table::NamespaceTable;
 pub use types::{
     AbortTicket, Action, CloseReason, Connected, ControllerShared, DataLength, QueueKind, Reply,
 };
-pub use users::{HostChange, HostPath, LOST_HOSTS_MAX, LostHost};
+pub use users::{
+    HostChange, HostPath, Identified, KEPT_CONTROLLERS_MAX, KeptHost, LOST_HOSTS_MAX, LostHost,
+};
 
 #[cfg(test)]
 mod tests;

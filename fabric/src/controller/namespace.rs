@@ -112,6 +112,10 @@ pub enum Readiness {
     /// Commands are answered with Namespace Not Ready until this controller's host has asked for
     /// Identify Namespace. Only the tables of controllers have such namespaces.
     Unidentified,
+    /// Commands are answered with Invalid Namespace or Format, as those for the removed disk that the
+    /// host knows by the NSID, until this controller's host has asked for Identify Namespace. Only the
+    /// tables of controllers have such namespaces.
+    KnownAsOther,
 }
 
 /// The identity of the real controller behind a passthrough namespace.
@@ -156,7 +160,8 @@ pub struct Namespace {
     /// namespace with others for another one.
     pub readiness: Readiness,
     /// Whether the NSID was that of another disk before. Each controller's host must then ask for
-    /// Identify Namespace before its commands are executed.
+    /// Identify Namespace before its commands are executed, unless it has identified this disk before
+    /// and was not shut down since.
     pub replaces: bool,
     /// Identify Namespace of the device behind a passthrough namespace. Hosts see this, except for
     /// the target's own fields: size, the one LBA format, sharing, ANA group, identifiers, no
@@ -198,7 +203,7 @@ impl Namespace {
     /// Says whether the namespace's commands are executed, for hosts that have identified it.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        matches!(self.readiness, Readiness::Ready | Readiness::Unidentified)
+        !matches!(self.readiness, Readiness::NotReady { .. })
     }
 
     /// Returns for how many ns the namespace has not been ready; 0 for one that is.
@@ -206,7 +211,7 @@ impl Namespace {
     pub fn outage_ns(&self, now: Nanos) -> u64 {
         match self.readiness {
             Readiness::NotReady { since, .. } => now.ns_since(since),
-            Readiness::Ready | Readiness::Unidentified => 0,
+            Readiness::Ready | Readiness::Unidentified | Readiness::KnownAsOther => 0,
         }
     }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use units::{Class, QueueWeights};
 
-use super::NamespaceTable;
 use super::ids::{ConnectionId, ControllerId};
+use super::{Namespace, NamespaceTable, Readiness};
+use crate::Nanos;
 use crate::nvme::Status;
 
 /// Time in ns for which an outage is expected to be short: less than the usual CRDT2, so that a command
@@ -272,6 +273,24 @@ impl ControllerShared {
             false => 0,
         };
         Status::NAMESPACE_NOT_READY.with_retry_delay(delay)
+    }
+
+    /// Returns the status of a command for a namespace whose commands are not executed, by its
+    /// [readiness](Readiness). A host that has not identified it is told the shortest delay (CRDT1), since
+    /// its reconnect may wait for the command.
+    #[cold]
+    #[must_use]
+    pub fn unavailable(&self, namespace: &Namespace, now: Nanos) -> Status {
+        match namespace.readiness {
+            Readiness::Ready | Readiness::NotReady { .. } => {
+                self.namespace_not_ready(namespace.outage_ns(now))
+            }
+            Readiness::Unidentified => match self.acre.load(Ordering::Relaxed) {
+                true => Status::NAMESPACE_NOT_READY.with_retry_delay(1),
+                false => Status::NAMESPACE_NOT_READY,
+            },
+            Readiness::KnownAsOther => Status::INVALID_NAMESPACE.dnr(),
+        }
     }
 
     /// Tells the keep alive timer that a command arrived. Writes the cache line only where needed.

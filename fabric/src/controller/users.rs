@@ -42,17 +42,87 @@ pub struct LostHost {
     pub restored: bool,
 }
 
-/// A change of what has to outlive the target: a host that uses a subsystem is kept with the address that
-/// it came from, where that is known; `None`: it no longer does.
-pub type HostChange = (HostPath, Option<Option<IpAddr>>);
+/// A change of what has to outlive the target: the state of a host that uses a subsystem; `None`: the host
+/// no longer uses it.
+pub type HostChange = (HostPath, Option<KeptHost>);
+
+/// The UUIDs that a controller's host has identified, by NSID, of namespaces that
+/// [replace](super::Namespace::replaces) another disk.
+pub type Identified = BTreeMap<u32, [u8; 16]>;
+
+/// The state of a host that has to outlive the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptHost {
+    /// The address that the host came from, where that is known.
+    pub address: Option<IpAddr>,
+    /// The disks that the host has identified: one entry for each of its controllers that was not shut
+    /// down, in ascending order. `None`: not known.
+    pub identified: Option<Vec<Identified>>,
+}
+
+/// The most controllers of one host and path whose identified disks are kept. Where there are more, they
+/// count as unknown.
+pub const KEPT_CONTROLLERS_MAX: usize = 8;
+
+/// A controller that ended without a shutdown, and has no successor yet.
+#[derive(Debug)]
+struct Absent {
+    since: Nanos,
+    /// `None`: not known, for any number of controllers.
+    identified: Option<Identified>,
+}
 
 /// A host that uses a subsystem through a listener.
 #[derive(Debug)]
 struct User {
     address: Option<IpAddr>,
-    controllers: BTreeSet<ControllerId>,
+    controllers: BTreeMap<ControllerId, Identified>,
+    absent: Vec<Absent>,
     /// The time at which the last controller ended, and whether that was before the target started.
     lost: Option<(Nanos, bool)>,
+}
+
+impl User {
+    fn new(address: Option<IpAddr>) -> Self {
+        Self { address, controllers: BTreeMap::new(), absent: Vec::new(), lost: None }
+    }
+
+    /// Returns the identified disks of each controller that is connected, or may come back.
+    fn members(&self) -> impl Iterator<Item = Option<&Identified>> {
+        let absent = self.absent.iter().map(|absent| absent.identified.as_ref());
+        self.controllers.values().map(Some).chain(absent)
+    }
+
+    /// Adds a controller that ended without a shutdown.
+    fn add_absent(&mut self, since: Nanos, identified: Identified) {
+        self.absent.push(Absent { since, identified: Some(identified) });
+        if self.absent.len() > KEPT_CONTROLLERS_MAX {
+            self.absent = vec![Absent { since, identified: None }];
+        }
+    }
+
+    /// Notes that a controller has come, which succeeds one of those that are absent. If these differ,
+    /// the one that it succeeds is not known, and neither is the state of the others.
+    fn succeed(&mut self) {
+        let Some(last) = self.absent.last() else { return };
+        let since = last.since;
+        let same = self.absent.iter().all(|absent| absent.identified == last.identified);
+        match last.identified.is_some() && same {
+            true => drop(self.absent.remove(0)),
+            false => self.absent = vec![Absent { since, identified: None }],
+        }
+    }
+
+    /// Returns the state that has to outlive the target.
+    fn kept(&self) -> KeptHost {
+        let members = self.members().map(Option::<&Identified>::cloned);
+        let members: Option<Vec<Identified>> = members.collect();
+        let mut identified = members.filter(|members| members.len() <= KEPT_CONTROLLERS_MAX);
+        if let Some(members) = &mut identified {
+            members.sort();
+        }
+        KeptHost { address: self.address, identified }
+    }
 }
 
 /// The hosts that use subsystems.
@@ -65,8 +135,8 @@ pub(super) struct Users {
     controllers: HashMap<ControllerId, HostPath>,
     /// The earliest time at which a lost host may no longer count.
     next: Option<Nanos>,
-    /// The hosts that were kept, with their addresses.
-    pub(super) saved: BTreeMap<HostPath, Option<IpAddr>>,
+    /// The hosts that were kept.
+    pub(super) saved: BTreeMap<HostPath, KeptHost>,
     /// The paths that may differ from `saved`.
     pub(super) unsaved: BTreeSet<HostPath>,
 }
@@ -85,33 +155,39 @@ impl Users {
 
     /// Takes the hosts that were kept before the target started: they are lost from now on, for nobody
     /// knows how long the target was away.
-    pub(super) fn restore(&mut self, now: Nanos, hosts: Vec<(HostPath, Option<IpAddr>)>) {
-        for (path, address) in hosts {
-            self.saved.insert(path.clone(), address);
+    pub(super) fn restore(&mut self, now: Nanos, hosts: Vec<(HostPath, KeptHost)>) {
+        for (path, kept) in hosts {
+            self.saved.insert(path.clone(), kept.clone());
             if self.reconnect_time.is_zero() {
                 self.unsaved.insert(path);
                 continue;
             }
-            let user = User { address, controllers: BTreeSet::new(), lost: None };
+            let absent = |identified| Absent { since: now, identified };
+            let mut user = User::new(kept.address);
+            user.absent = match kept.identified {
+                Some(all) => all.into_iter().map(|identified| absent(Some(identified))).collect(),
+                None => vec![absent(None)],
+            };
             self.known.insert(path.clone(), user);
             self.lose(path, (now, true));
         }
     }
 
-    /// Notes that a controller has an I/O queue.
+    /// Notes that a controller has an I/O queue, and the disks that its host has identified.
     pub(super) fn connected(
         &mut self,
         controller: ControllerId,
         path: impl FnOnce() -> Option<HostPath>,
         address: Option<IpAddr>,
+        identified: &Identified,
     ) {
         if self.reconnect_time.is_zero() || self.controllers.contains_key(&controller) {
             return;
         }
         let Some(path) = path() else { return };
-        let empty = || User { address, controllers: BTreeSet::new(), lost: None };
-        let user = self.known.entry(path.clone()).or_insert_with(empty);
-        user.controllers.insert(controller);
+        let user = self.known.entry(path.clone()).or_insert_with(|| User::new(address));
+        user.succeed();
+        user.controllers.insert(controller, identified.clone());
         (user.address, user.lost) = (address, None);
         self.unsaved.insert(path.clone());
         self.controllers.insert(controller, path);
@@ -122,7 +198,13 @@ impl Users {
     pub(super) fn ended(&mut self, now: Nanos, controller: ControllerId, in_order: bool) {
         let Some(path) = self.controllers.remove(&controller) else { return };
         let Some(user) = self.known.get_mut(&path) else { return };
-        user.controllers.remove(&controller);
+        let identified = user.controllers.remove(&controller).unwrap_or_default();
+        self.unsaved.insert(path.clone());
+        if !in_order {
+            user.add_absent(now, identified);
+            let until = now + self.reconnect_time;
+            self.next = Some(self.next.map_or(until, |next| next.min(until)));
+        }
         if !user.controllers.is_empty() {
             return;
         }
@@ -130,6 +212,37 @@ impl Users {
             true => self.forget(path),
             false => self.lose(path, (now, false)),
         }
+    }
+
+    /// Notes that a controller's host has identified the disk under an NSID.
+    pub(super) fn identified(&mut self, controller: ControllerId, nsid: u32, uuid: [u8; 16]) {
+        let Some(path) = self.controllers.get(&controller) else { return };
+        let user = self.known.get_mut(path);
+        let Some(known) = user.and_then(|user| user.controllers.get_mut(&controller)) else {
+            return;
+        };
+        known.insert(nsid, uuid);
+        self.unsaved.insert(path.clone());
+    }
+
+    /// Returns the disks that a host has identified by all of its controllers: a controller that connects
+    /// may be the successor of any of them.
+    pub(super) fn identified_by_all(&self, path: &HostPath) -> Identified {
+        let Some(user) = self.known.get(path) else { return Identified::new() };
+        let mut members = user.members();
+        let mut common = members.next().flatten().cloned().unwrap_or_default();
+        for member in members {
+            common.retain(|nsid, uuid| member.is_some_and(|m| m.get(nsid) == Some(&*uuid)));
+        }
+        common
+    }
+
+    /// Says whether a host is known, and none of its controllers has identified the disk under an NSID:
+    /// its commands for that NSID are for an earlier disk.
+    pub(super) fn knows_other(&self, path: &HostPath, nsid: u32, uuid: &[u8; 16]) -> bool {
+        let Some(user) = self.known.get(path) else { return false };
+        let other = |m: Option<&Identified>| m.is_some_and(|m| m.get(&nsid) != Some(uuid));
+        user.members().next().is_some() && user.members().all(other)
     }
 
     /// Notes that a host is lost. Forgets another one of its subsystem where there are too many.
@@ -168,7 +281,18 @@ impl Users {
         let over = self.known.iter().filter(|(_, user)| until(user).is_some_and(|at| at <= now));
         let over: Vec<HostPath> = over.map(|(path, _)| path.clone()).collect();
         over.into_iter().for_each(|path| self.forget(path));
-        self.next = self.known.values().filter_map(until).min();
+        for (path, user) in &mut self.known {
+            let before = user.absent.len();
+            user.absent.retain(|absent| now < absent.since + time);
+            if user.absent.len() != before {
+                self.unsaved.insert(path.clone());
+            }
+        }
+        let ends = |user: &User| {
+            let absent = user.absent.iter().map(|absent| absent.since + time).min();
+            until(user).into_iter().chain(absent).min()
+        };
+        self.next = self.known.values().filter_map(ends).min();
         self.next
     }
 
@@ -183,7 +307,7 @@ impl Users {
     }
 
     pub(super) fn is_unsaved(&self, path: &HostPath) -> Option<HostChange> {
-        let wanted = self.known.get(path).map(|user| user.address);
-        (self.saved.get(path).copied() != wanted).then(|| (path.clone(), wanted))
+        let wanted = self.known.get(path).map(User::kept);
+        (self.saved.get(path) != wanted.as_ref()).then(|| (path.clone(), wanted))
     }
 }

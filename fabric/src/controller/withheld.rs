@@ -1,18 +1,26 @@
 //! Namespaces whose NSID was another disk's before. A host that comes back may still send commands for
-//! the disk that it knows: Linux does so before it compares the identifiers. Each controller's host is
-//! therefore told to retry until it has asked for the size of the namespace that is there now, which
-//! Linux does once the identifiers are those that it knows, or the disk is new to it.
+//! the disk that it knows: Linux does so before it compares the identifiers. The commands of each
+//! controller's host are therefore not executed until it has asked for the size of the namespace that is
+//! there now, which Linux does once the identifiers are those that it knows, or the disk is new to it.
+//!
+//! Linux ends a reconnect only when the commands from before have ended, and identifies namespaces after
+//! that. So the commands of a host that comes back must not wait: a host that has identified the disk
+//! before has its commands executed, and one that knows another disk has them refused. Only where neither
+//! is known, the host is told to retry.
 
 use std::sync::Arc;
 
 use super::instance::Controller;
 use super::{BackendId, ControllerId, Namespace, NamespaceTable, Readiness, Service};
 
+/// The UUID of a namespace whose identifiers are not known yet.
+const UNKNOWN: [u8; 16] = [0; 16];
+
 impl Namespace {
     /// Returns the namespace for hosts that have not identified it.
-    fn withheld(&self) -> Self {
+    fn withheld(&self, shown: Readiness) -> Self {
         let readiness = match self.readiness {
-            Readiness::Ready => Readiness::Unidentified,
+            Readiness::Ready => shown,
             other => other,
         };
         Self { readiness, backend: BackendId::NONE, ..self.clone() }
@@ -20,6 +28,27 @@ impl Namespace {
 }
 
 impl Controller {
+    /// Says whether the namespace has to be withheld from the host.
+    fn withholds(&self, namespace: &Namespace) -> bool {
+        namespace.replaces && self.identified.get(&namespace.nsid) != Some(&namespace.uuid)
+    }
+
+    /// Shows the host of a new controller the namespaces of `table`. `knows_other` says of a namespace
+    /// that the host has not identified whether it knows an earlier disk by the NSID.
+    pub(super) fn show_first(
+        &mut self,
+        table: Arc<NamespaceTable>,
+        knows_other: impl Fn(&Namespace) -> bool,
+    ) {
+        let shown = |namespace: &Namespace| match knows_other(namespace) {
+            true => Readiness::KnownAsOther,
+            false => Readiness::Unidentified,
+        };
+        let withheld = table.iter().filter(|namespace| self.withholds(namespace));
+        self.withheld = withheld.map(|namespace| (namespace.nsid, shown(namespace))).collect();
+        self.show(table, []);
+    }
+
     /// Shows the host the namespaces of `table`. Among those of `changed`, the ones that replace another
     /// disk are withheld from a host that has not identified them.
     pub(super) fn show(
@@ -28,22 +57,27 @@ impl Controller {
         changed: impl IntoIterator<Item = u32>,
     ) {
         for nsid in changed {
-            let (before, now) = (self.table.get(nsid), table.get(nsid));
-            match now.filter(|now| now.replaces) {
+            let before = self.table.get(nsid).map(|before| before.uuid);
+            match table.get(nsid).filter(|now| self.withholds(now)) {
                 None => drop(self.withheld.remove(&nsid)),
-                Some(now) if before.is_none_or(|before| before.uuid != now.uuid) => {
-                    self.withheld.insert(nsid);
+                Some(now) if before == Some(now.uuid) => {}
+                // The disk that was there at Connect has been identified by the target.
+                Some(_) if before == Some(UNKNOWN) => {
+                    self.withheld.entry(nsid).or_insert(Readiness::Unidentified);
                 }
-                Some(_) => {}
+                Some(_) => drop(self.withheld.insert(nsid, Readiness::Unidentified)),
             }
         }
         self.table = match self.withheld.is_empty() {
             true => table,
             false => {
-                let withheld = self.withheld.iter().filter_map(|nsid| table.get(*nsid));
-                let own = withheld.fold(NamespaceTable::clone(&table), |own, namespace| {
-                    own.with(namespace.nsid, Some(Arc::new(namespace.withheld())))
-                });
+                let withheld = self.withheld.iter();
+                let withheld =
+                    withheld.filter_map(|(nsid, shown)| Some((table.get(*nsid)?, *shown)));
+                let own =
+                    withheld.fold(NamespaceTable::clone(&table), |own, (namespace, shown)| {
+                        own.with(namespace.nsid, Some(Arc::new(namespace.withheld(shown))))
+                    });
                 Arc::new(own)
             }
         };
@@ -54,11 +88,15 @@ impl Service {
     /// Notes that a controller's host has identified a namespace: its commands are executed from now on.
     pub(super) fn note_identified(&mut self, id: ControllerId, nsid: u32) {
         let Some(controller) = self.controllers.get_mut(&id) else { return };
-        if !controller.withheld.remove(&nsid) {
+        if controller.withheld.remove(&nsid).is_none() {
             return;
         }
         let Some(subsystem) = self.subsystems.get(controller.subsystem()) else { return };
         let table = subsystem.table_for(controller.host(), &controller.rights);
+        if let Some(uuid) = table.get(nsid).map(|namespace| namespace.uuid) {
+            controller.identified.insert(nsid, uuid);
+            self.users.identified(id, nsid, uuid);
+        }
         controller.show(table, []);
         // A queue that has refused a command has the table in which the namespace was withheld.
         controller.namespaces_changed([]);

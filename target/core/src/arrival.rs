@@ -136,7 +136,7 @@ impl Arrival {
     /// Returns the status of a command whose namespace has no device any more, by the present table.
     pub(crate) fn without_device(&self, now: Nanos, nsid: u32) -> Status {
         match self.table.get(nsid) {
-            Some(namespace) => self.controller.namespace_not_ready(namespace.outage_ns(now)),
+            Some(namespace) => self.controller.unavailable(namespace, now),
             None => Status::INVALID_NAMESPACE.dnr(),
         }
     }
@@ -157,7 +157,7 @@ impl Arrival {
         let namespace = self.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
         let backend = namespace.backend;
         if io.devices.get(backend).is_none() && !io.fetch_device(backend) {
-            return Err(self.controller.namespace_not_ready(namespace.outage_ns(io.now)));
+            return Err(self.controller.unavailable(namespace, io.now));
         }
         if sqe.opcode == OUTPUT_MARK {
             self.output_mark(io, sqe, backend);

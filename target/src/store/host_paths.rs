@@ -1,18 +1,23 @@
 //! The hosts that use subsystems, so that a daemon that was killed knows after its start who may come
 //! back. Who is lost since when is not kept: after a start all of them are lost from then on.
 //!
+//! With each host the store has the disks that it has identified where an NSID was another disk's before:
+//! its commands for these need not wait until it identifies them again.
+//!
 //! The store keeps them beside the live changes. They are not part of the configuration.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use fabric::controller::{HostChange, HostPath};
+use fabric::controller::{HostChange, HostPath, Identified, KeptHost};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{Change, Key, Kind, MemoryStore, Store, StoreError};
 
-/// The hosts that were kept, with the addresses that they came from, where these are known.
-pub type KeptHosts = Vec<(HostPath, Option<IpAddr>)>;
+/// The hosts that were kept.
+pub type KeptHosts = Vec<(HostPath, KeptHost)>;
 
 /// A host that uses a subsystem, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +26,34 @@ struct Record {
     host: String,
     listener: String,
     address: Option<IpAddr>,
+    /// The UUIDs that each of its controllers has identified, by NSID. Records of earlier versions have no
+    /// such field: what their hosts have identified is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identified: Option<Vec<BTreeMap<u32, Uuid>>>,
+}
+
+impl Record {
+    fn new(path: HostPath, kept: &KeptHost) -> Self {
+        let HostPath { subsystem, host, listener } = path;
+        let identified = kept.identified.as_ref().map(|controllers| {
+            let uuids = |disks: &Identified| -> BTreeMap<u32, Uuid> {
+                disks.iter().map(|(nsid, uuid)| (*nsid, Uuid::from_bytes(*uuid))).collect()
+            };
+            controllers.iter().map(uuids).collect()
+        });
+        Self { subsystem, host, listener, address: kept.address, identified }
+    }
+
+    fn into_kept(self) -> (HostPath, KeptHost) {
+        let Self { subsystem, host, listener, address, identified } = self;
+        let identified = identified.map(|controllers| {
+            let uuids = |disks: BTreeMap<u32, Uuid>| -> Identified {
+                disks.into_iter().map(|(nsid, uuid)| (nsid, uuid.into_bytes())).collect()
+            };
+            controllers.into_iter().map(uuids).collect()
+        });
+        (HostPath { subsystem, host, listener }, KeptHost { address, identified })
+    }
 }
 
 /// The stored hosts that use subsystems.
@@ -52,10 +85,8 @@ impl HostPaths {
             if *kind != Kind::HostPath || !id.starts_with(&machine) {
                 continue;
             }
-            match serde_json::from_str(&object.value) {
-                Ok(Record { subsystem, host, listener, address }) => {
-                    kept.push((HostPath { subsystem, host, listener }, address));
-                }
+            match serde_json::from_str::<Record>(&object.value) {
+                Ok(record) => kept.push(record.into_kept()),
                 Err(error) => warnings.push(format!("{} cannot be read: {error}", object.key)),
             }
         }
@@ -73,12 +104,12 @@ impl HostPaths {
     /// The store cannot be written; it is unchanged.
     pub fn write(&self, changes: &[HostChange]) -> Result<(), StoreError> {
         let change = |(path, change): &HostChange| {
-            let HostPath { subsystem, host, listener } = path.clone();
+            let HostPath { subsystem, host, listener } = path;
             // A host chooses its own name, which stands last: it makes no other path's key.
             let id = format!("{} {subsystem} {listener} {host}", self.store.machine());
             let key = Key { kind: Kind::HostPath, id };
-            let Some(address) = *change else { return Some(Change::Delete(key)) };
-            let record = Record { subsystem, host, listener, address };
+            let Some(kept) = change else { return Some(Change::Delete(key)) };
+            let record = Record::new(path.clone(), kept);
             Some(Change::Put(key, serde_json::to_string(&record).ok()?))
         };
         self.store.apply(&changes.iter().filter_map(change).collect::<Vec<_>>()).map(drop)
@@ -117,11 +148,29 @@ mod tests {
         let (paths, hosts) = open();
         assert_eq!(hosts, []);
         let spaced = path("nqn. a b");
-        let all = ["", "nqn.a"].map(|host| (path(host), Some(None)));
+        let nothing = KeptHost::default;
+        let all = ["", "nqn.a"].map(|host| (path(host), Some(nothing())));
         paths.write(&all).unwrap();
-        paths.write(&[(spaced.clone(), Some(address)), (path("nqn.a"), None)]).unwrap();
+        let disks = [(1, [7; 16]), (300, [0xfe; 16])].into();
+        let kept = KeptHost { address, identified: Some(vec![BTreeMap::new(), disks]) };
+        paths.write(&[(spaced.clone(), Some(kept.clone())), (path("nqn.a"), None)]).unwrap();
         drop(paths);
-        assert_eq!(open().1, [(path(""), None), (spaced, address)]);
+        assert_eq!(open().1, [(path(""), nothing()), (spaced, kept)]);
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_does_not_say_what_its_host_has_identified() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let value = concat!(
+            r#"{"subsystem":"nqn.2026-01.io.x:s0","host":"nqn.a","#,
+            r#""listener":"10.0.0.1:4420","address":"192.0.2.7"}"#
+        );
+        let key = Key { kind: Kind::HostPath, id: format!("{} x", store.machine()) };
+        store.apply(&[Change::Put(key, value.into())]).unwrap();
+        let (mut paths, warnings) = HostPaths::open(store).unwrap();
+        let address = Some("192.0.2.7".parse().unwrap());
+        let kept = KeptHost { address, identified: None };
+        assert_eq!((paths.take_kept(), warnings.len()), (vec![(path("nqn.a"), kept)], 0));
     }
 
     #[test]

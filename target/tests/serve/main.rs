@@ -11,6 +11,7 @@ mod force;
 mod holding;
 mod host_log;
 mod hostile;
+mod identified;
 mod independent;
 mod network_changes;
 mod pmem;
@@ -90,14 +91,30 @@ fn serve(
 fn serve_again(
     target: TargetConfig,
     qos: QosConfig,
-    mut namespaces: Vec<Namespace>,
+    namespaces: Vec<Namespace>,
     store: Arc<dyn Store>,
 ) -> (Arc<Runtime>, SocketAddr) {
+    let address = free_address();
+    (serve_at(address, target, qos, namespaces, &store), address)
+}
+
+/// Returns an address that nobody listens on.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Returns the same as [`serve_again`], of a target that listens on `address`.
+fn serve_at(
+    address: SocketAddr,
+    target: TargetConfig,
+    qos: QosConfig,
+    mut namespaces: Vec<Namespace>,
+    store: &Arc<dyn Store>,
+) -> Arc<Runtime> {
     // A whole configuration numbers its namespaces.
     for (nsid, namespace) in (1..).zip(&mut namespaces) {
         namespace.nsid.get_or_insert(nsid);
     }
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = Config {
         target,
         qos,
@@ -124,8 +141,8 @@ fn serve_again(
             namespaces,
         }],
     };
-    let (remembered, _) = Remembered::open(&store).unwrap();
-    (Runtime::start(&config, remembered).unwrap(), address)
+    let (remembered, _) = Remembered::open(store).unwrap();
+    Runtime::start(&config, remembered).unwrap()
 }
 
 /// Returns the highest NSID.

@@ -6,6 +6,7 @@ mod conformance;
 mod connect;
 mod discovery;
 mod history;
+mod identified;
 mod life;
 mod many;
 mod pages;

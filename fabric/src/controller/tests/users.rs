@@ -122,7 +122,7 @@ fn without_a_reconnect_time_nothing_is_remembered() {
     assert!(lost(&bench).is_empty() && !bench.service.has_unsaved_hosts());
     let subsystem = OTHER.to_owned();
     let path = HostPath { subsystem, host: HOST.to_owned(), listener: "x".to_owned() };
-    bench.service.restore_hosts(bench.now, vec![(path.clone(), None)]);
+    bench.service.restore_hosts(bench.now, vec![(path.clone(), KeptHost::default())]);
     assert!(lost(&bench).is_empty());
     assert_eq!(save(&mut bench), [(path, None)], "and what was stored is deleted");
 }
@@ -141,7 +141,7 @@ fn hosts_outlive_the_target_and_count_from_its_start() {
 
     let mut bench = self::bench();
     bench.pass(SECOND);
-    let kept = changes.into_iter().filter_map(|(path, address)| Some((path, address?))).collect();
+    let kept = changes.into_iter().filter_map(|(path, kept)| Some((path, kept?))).collect();
     bench.service.restore_hosts(bench.now, kept);
     assert_eq!(lost(&bench), [HOST, STRANGER]);
     assert!(bench.service.lost_hosts(bench.now).iter().all(|lost| lost.restored));
@@ -257,7 +257,8 @@ proptest! {
                 .collect();
             for (path, kept) in save(&mut bench) {
                 match kept {
-                    Some(_) => assert!(stored.insert(path.host)),
+                    // It is stored again where it has another number of controllers.
+                    Some(_) => drop(stored.insert(path.host)),
                     None => assert!(stored.remove(&path.host)),
                 }
             }

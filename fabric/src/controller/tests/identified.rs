@@ -1,0 +1,251 @@
+//! Tests of disks in the place of others, for hosts that come back: what they have identified before is
+//! executed, and what they mean for an earlier disk is refused.
+
+use super::*;
+
+/// CC of an enabled controller whose host shuts it down (CC.SHN 01b).
+const SHUT_DOWN: u32 = ENABLE | 1 << 14;
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// A connected controller with an I/O queue.
+struct Here {
+    id: ControllerId,
+    admin: ConnectionId,
+    io: ConnectionId,
+    shared: std::sync::Arc<ControllerShared>,
+}
+
+/// Returns a service whose subsystem `OTHER` has a disk with UUID 1 under NSID 1.
+fn bench() -> Bench {
+    let mut bench =
+        Bench::with(ServiceConfig { reconnect_time: LIMIT, ..ServiceConfig::default() });
+    let first = Namespace { nsid: 1, ..namespace(1) };
+    bench.service.add_namespace(bench.now, OTHER, first).unwrap();
+    bench
+}
+
+fn come(bench: &mut Bench) -> Here {
+    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).send(bench);
+    let connected = connected.unwrap();
+    bench.set_cc(admin, ENABLE);
+    let id = connected.controller;
+    let (io, queue) = Connect::new(OTHER, 1, id.0).send(bench);
+    queue.unwrap();
+    Here { id, admin, io, shared: connected.shared }
+}
+
+/// Ends a host's connections without a shutdown.
+fn lose(bench: &mut Bench, here: &Here) {
+    for connection in [here.admin, here.io] {
+        bench.service.disconnected(bench.now, connection);
+    }
+    bench.actions();
+}
+
+/// Puts another disk under NSID 1.
+fn put(bench: &mut Bench, uuid: u8) {
+    bench.service.remove_namespace(bench.now, OTHER, 1).unwrap();
+    let replacing = Namespace { nsid: 1, replaces: true, ..namespace(uuid) };
+    bench.service.add_namespace(bench.now, OTHER, replacing).unwrap();
+}
+
+/// Asks for Identify Namespace, as a host does that has found the identifiers to be right.
+fn identify_disk(bench: &mut Bench, here: &Here) {
+    bench.ok(here.admin, &identify(0x00, 1));
+}
+
+/// Returns how the namespace is shown to a controller's I/O queues.
+fn shown(bench: &Bench, here: &Here) -> Readiness {
+    let table = bench.service.namespaces(here.id);
+    let namespace = table.get(1).unwrap();
+    assert_eq!(namespace.backend == BackendId::NONE, namespace.readiness != Readiness::Ready);
+    namespace.readiness
+}
+
+/// Returns the status of a controller's I/O commands.
+fn answer(bench: &Bench, here: &Here) -> Status {
+    let table = bench.service.namespaces(here.id);
+    here.shared.unavailable(table.get(1).unwrap(), bench.now)
+}
+
+/// Returns a service that has the same namespaces, and what was stored of the hosts of `before`.
+fn restart(before: &mut Bench, uuid: u8) -> Bench {
+    let changes = before.service.unsaved_hosts();
+    before.service.hosts_saved(changes);
+    let kept = before.service.users.saved.clone();
+    let mut bench = bench();
+    put(&mut bench, uuid);
+    bench.service.restore_hosts(bench.now, kept.into_iter().collect());
+    bench
+}
+
+#[test]
+fn host_that_identified_the_disk_is_not_withheld_from_it_when_it_reconnects() {
+    let mut bench = bench();
+    let first = come(&mut bench);
+    put(&mut bench, 2);
+    assert_eq!(shown(&bench, &first), Readiness::Unidentified);
+    identify_disk(&mut bench, &first);
+    assert_eq!(shown(&bench, &first), Readiness::Ready);
+    lose(&mut bench, &first);
+    let second = come(&mut bench);
+    assert_eq!(shown(&bench, &second), Readiness::Ready);
+    // Nor after another interruption, in which it has identified nothing.
+    lose(&mut bench, &second);
+    let third = come(&mut bench);
+    assert_eq!(shown(&bench, &third), Readiness::Ready);
+    // The target may still take the broken connection for a live one.
+    let fourth = come(&mut bench);
+    assert_eq!(shown(&bench, &fourth), Readiness::Ready);
+    lose(&mut bench, &third);
+    bench.set_cc(fourth.admin, SHUT_DOWN);
+    lose(&mut bench, &fourth);
+    let fresh = come(&mut bench);
+    assert_eq!(shown(&bench, &fresh), Readiness::Unidentified, "it was shut down");
+}
+
+#[test]
+fn stale_commands_of_a_host_that_knows_another_disk_are_refused_until_it_identifies() {
+    let mut bench = bench();
+    let first = come(&mut bench);
+    lose(&mut bench, &first);
+    put(&mut bench, 2);
+    let second = come(&mut bench);
+    assert_eq!(shown(&bench, &second), Readiness::KnownAsOther);
+    assert_eq!(answer(&bench, &second), Status::INVALID_NAMESPACE.dnr());
+    // All else shows a disk that is there.
+    bench.ok(second.admin, &identify(0x02, 0));
+    assert_eq!(bench.out[..4], [1, 0, 0, 0], "it is active");
+    bench.ok(second.admin, &identify(0x08, 1));
+    assert_eq!(bench.out[14], 1, "NSTAT.NRDY");
+    bench.ok(second.admin, &identify(0x03, 1));
+    assert_eq!(bench.out[4..20], [2; 16], "its UUID");
+    assert_eq!(shown(&bench, &second), Readiness::KnownAsOther, "the host compares it now");
+    identify_disk(&mut bench, &second);
+    assert_eq!(shown(&bench, &second), Readiness::Ready);
+    // A third disk is not the second.
+    lose(&mut bench, &second);
+    put(&mut bench, 3);
+    let third = come(&mut bench);
+    assert_eq!(shown(&bench, &third), Readiness::KnownAsOther);
+    // An outage of the present disk does not change that.
+    let absent = Readiness::NotReady { geometry_known: true, since: bench.now };
+    for readiness in [absent, Readiness::Ready] {
+        let namespace = Namespace { nsid: 1, readiness, replaces: true, ..namespace(3) };
+        bench.service.replace_namespace(bench.now, OTHER, namespace).unwrap();
+    }
+    assert_eq!(shown(&bench, &third), Readiness::KnownAsOther);
+}
+
+#[test]
+fn host_without_a_record_is_told_the_shortest_retry_delay() {
+    let mut bench = bench();
+    put(&mut bench, 2);
+    let fresh = come(&mut bench);
+    assert_eq!(shown(&bench, &fresh), Readiness::Unidentified);
+    assert_eq!(answer(&bench, &fresh), Status::NAMESPACE_NOT_READY, "without ACRE");
+    let mut behavior = [0; 512];
+    behavior[0] = 1;
+    let set = bench.admin_with(fresh.admin, &set_feature(0x16, 0), &behavior);
+    assert_eq!(set, Reply::OK);
+    assert_eq!(answer(&bench, &fresh), Status::NAMESPACE_NOT_READY.with_retry_delay(1));
+}
+
+#[test]
+fn identified_disks_outlive_the_target() {
+    let mut before = bench();
+    let host = come(&mut before);
+    put(&mut before, 2);
+    let mut after = restart(&mut before, 2);
+    let unaware = come(&mut after);
+    assert_eq!(shown(&after, &unaware), Readiness::KnownAsOther, "it has not identified it");
+    identify_disk(&mut before, &host);
+    assert!(before.service.has_unsaved_hosts(), "it is stored at once");
+    let mut same = restart(&mut before, 2);
+    let aware = come(&mut same);
+    assert_eq!(shown(&same, &aware), Readiness::Ready);
+    // It is known without being identified again, and stays so.
+    let mut again = restart(&mut same, 2);
+    let aware = come(&mut again);
+    assert_eq!(shown(&again, &aware), Readiness::Ready);
+    let mut other = restart(&mut again, 3);
+    let stale = come(&mut other);
+    assert_eq!(shown(&other, &stale), Readiness::KnownAsOther);
+    // The record of an earlier version does not say what was identified.
+    let mut earlier = bench();
+    put(&mut earlier, 2);
+    let path = before.service.users.saved.keys().next().unwrap().clone();
+    earlier.service.restore_hosts(earlier.now, vec![(path, KeptHost::default())]);
+    let unknown = come(&mut earlier);
+    assert_eq!(shown(&earlier, &unknown), Readiness::Unidentified);
+}
+
+#[test]
+fn identifiers_that_become_known_after_connect_change_nothing() {
+    let mut before = bench();
+    let host = come(&mut before);
+    put(&mut before, 2);
+    identify_disk(&mut before, &host);
+    for (uuid, wanted) in [(2, Readiness::Ready), (3, Readiness::KnownAsOther)] {
+        let mut after = restart(&mut before, uuid);
+        let readiness = Readiness::NotReady { geometry_known: false, since: after.now };
+        let named = Namespace { nsid: 1, replaces: true, ..namespace(uuid) };
+        let unknown = Namespace { uuid: [0; 16], nguid: [0; 16], readiness, ..named.clone() };
+        after.service.replace_namespace(after.now, OTHER, unknown).unwrap();
+        let back = come(&mut after);
+        after.service.replace_namespace(after.now, OTHER, named).unwrap();
+        assert_eq!(shown(&after, &back), wanted, "{uuid}");
+    }
+}
+
+#[test]
+fn controller_that_may_succeed_one_that_has_not_identified_the_disk_is_told_to_retry() {
+    let mut bench = bench();
+    let (one, two) = (come(&mut bench), come(&mut bench));
+    lose(&mut bench, &two);
+    put(&mut bench, 2);
+    identify_disk(&mut bench, &one);
+    // Its commands may be for the first disk, or for the second.
+    let back = come(&mut bench);
+    assert_eq!(shown(&bench, &back), Readiness::Unidentified);
+    let mut after = restart(&mut bench, 2);
+    let either = come(&mut after);
+    assert_eq!(shown(&after, &either), Readiness::Unidentified, "after a restart, too");
+    identify_disk(&mut bench, &back);
+    for here in [&one, &back] {
+        lose(&mut bench, here);
+    }
+    let known = come(&mut bench);
+    assert_eq!(shown(&bench, &known), Readiness::Ready, "both have identified it");
+}
+
+#[test]
+fn controller_that_does_not_come_back_counts_for_the_reconnect_time() {
+    let mut bench = bench();
+    let (one, two) = (come(&mut bench), come(&mut bench));
+    lose(&mut bench, &two);
+    put(&mut bench, 2);
+    identify_disk(&mut bench, &one);
+    bench.pass(LIMIT);
+    bench.service.tick(bench.now);
+    lose(&mut bench, &one);
+    let back = come(&mut bench);
+    assert_eq!(shown(&bench, &back), Readiness::Ready);
+}
+
+#[test]
+fn too_many_controllers_of_a_host_are_not_told_apart() {
+    let mut bench = bench();
+    let all: Vec<Here> = (0..=KEPT_CONTROLLERS_MAX).map(|_| come(&mut bench)).collect();
+    let of = |bench: &Bench| bench.service.users.saved.values().next().unwrap().clone();
+    restart(&mut bench, 2);
+    assert_eq!(of(&bench).identified, None);
+    all.iter().for_each(|here| lose(&mut bench, here));
+    put(&mut bench, 2);
+    let back = come(&mut bench);
+    assert_eq!(shown(&bench, &back), Readiness::Unidentified);
+    bench.pass(LIMIT);
+    bench.service.tick(bench.now);
+    restart(&mut bench, 2);
+    assert_eq!(of(&bench).identified, Some(vec![Identified::new()]));
+}

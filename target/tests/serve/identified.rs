@@ -1,0 +1,55 @@
+//! Disks in the place of others, and hosts that come back to them after a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabric::nvme::{Sqe, Status, opcode};
+use sluiced::config::{Namespace, Poll, QosConfig, TargetConfig};
+use sluiced::runtime::Runtime;
+use sluiced::store::{DiskStore, Store};
+use uuid::Uuid;
+use zerocopy::little_endian::U32;
+
+use super::client::{Queue, io};
+use super::{end, free_address, memory, namespace, serve_at};
+
+#[test]
+fn identified_disk_is_served_after_restart_and_another_one_is_refused_until_identified() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store: Arc<dyn Store> = Arc::new(DiskStore::open(&folder.path().join("state")).unwrap().0);
+    let address = free_address();
+    let start = |disk: u128| -> Arc<Runtime> {
+        let settings = TargetConfig {
+            cores: vec![0],
+            poll: Poll::Never,
+            io_memory: 2 << 20,
+            drain_time: Duration::from_secs(1),
+            ..TargetConfig::default()
+        };
+        let uuid = Some(Uuid::from_u128(disk));
+        let namespaces = vec![Namespace { uuid, ..namespace(memory()) }];
+        serve_at(address, settings, QosConfig::default(), namespaces, &store)
+    };
+    let read = || io(opcode::io::READ, 0, 1);
+    let unknown = Status::INVALID_NAMESPACE.bits() & 0x7ff;
+    // Each target is another process for the host, whose connection breaks without a shutdown.
+    for (disk, refused) in [(1, false), (2, true), (2, false), (3, true), (3, false)] {
+        let runtime = start(disk);
+        let (mut admin, id) = Queue::controller(address);
+        let (mut queue, _) = Queue::connect(address, 1, id);
+        let (status, ..) = queue.call(read(), None, 4096);
+        if refused {
+            assert_eq!(status.bits() & 0x7ff, unknown, "disk {disk}: {status}");
+            assert!(status.is_dnr(), "disk {disk}: {status}");
+        } else {
+            assert!(status.is_success(), "disk {disk}: {status}");
+        }
+        let nsid = U32::new(1);
+        let identify = Sqe { opcode: opcode::admin::IDENTIFY, nsid, ..Sqe::default() };
+        assert!(admin.call(identify, None, 4096).0.is_success());
+        let (status, ..) = queue.call(read(), None, 4096);
+        assert!(status.is_success(), "disk {disk} is identified: {status}");
+        drop((queue, admin));
+        end(&runtime);
+    }
+}
