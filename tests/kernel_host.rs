@@ -99,6 +99,11 @@ fn a_killed_target_loses_nothing() -> Result<()> {
 }
 
 #[test]
+fn host_keeps_a_disk_in_the_place_of_another_when_the_target_is_killed() -> Result<()> {
+    scenario("replaced", &[])
+}
+
+#[test]
 fn a_host_whose_network_fails_loses_its_controller_and_reconnects() -> Result<()> {
     scenario("netdown", &[])
 }

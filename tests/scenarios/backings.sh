@@ -274,7 +274,19 @@ same "the old file" "$(sha256sum </tmp/one)" "$(sha256sum </tmp/kept)"
 umount -l /tmp/mnt
 disconnect $T1
 connect $T1
-expect "the new disk" stored "$(disk $T1 7)" 0 /tmp/before
+d=$(disk $T1 7)
+expect "the new disk" stored "$d" 0 /tmp/before
+
+step "the target is killed under I/O to that disk"
+job=(--filename="$d" --rw=randwrite --bs=16k --size=12m --iodepth=8 --verify=crc32c --verify_fatal=1)
+fio_run other "${job[@]}" --do_verify=1 --rate=2m &
+fio=$!
+sleep 2
+target_kill
+eventually 10 controller_not_live $T1 || fail "the host did not notice"
+target_start
+eventually 30 controller_live $T1 || fail "the host does not reconnect: $(controller_state $T1)"
+wait $fio || fail "fio"
 
 step "NSIDs of removed namespaces are not given again"
 for nsid in 3 4 5; do
