@@ -154,51 +154,61 @@ fn go_on_beside(attacks: &[Attack]) -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_one_that_keeps_answers() -> Result<()> {
     go_on_beside(&[Attack::KeepsAnswers])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_one_that_reads_slowly() -> Result<()> {
     go_on_beside(&[Attack::ReadsSlowly])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_one_that_owes_data() -> Result<()> {
     go_on_beside(&[Attack::OwesData])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_one_that_drips_data() -> Result<()> {
     go_on_beside(&[Attack::DripsData])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_half_capsules() -> Result<()> {
     go_on_beside(&[Attack::SendsHalfCapsules])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_one_that_takes_connections() -> Result<()> {
     go_on_beside(&[Attack::TakesConnections])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_garbage() -> Result<()> {
     go_on_beside(&[Attack::SendsGarbage])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_a_flood_of_admin_commands() -> Result<()> {
     go_on_beside(&[Attack::FloodsAdmin])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_one_that_keeps_log_pages() -> Result<()> {
     go_on_beside(&[Attack::KeepsLogPages])
 }
 
 #[test]
+#[ignore = "make test-long: all attacks at once are in `make test`"]
 fn innocent_hosts_go_on_beside_large_write_zeroes() -> Result<()> {
     go_on_beside(&[Attack::WritesZeroes])
 }

@@ -15,7 +15,13 @@ fn a_host_connects_identifies_and_resets() -> Result<()> {
 
 #[test]
 fn a_host_proves_itself_by_a_secret() -> Result<()> {
-    scenario("dhchap", &[])
+    scenario("dhchap", &["few"])
+}
+
+#[test]
+#[ignore = "make test-long: some of each are in `make test`"]
+fn a_host_proves_itself_by_every_hash_and_group() -> Result<()> {
+    scenario("dhchap", &["all"])
 }
 
 #[test]
@@ -25,15 +31,23 @@ fn a_host_does_what_it_may_and_no_more() -> Result<()> {
 
 #[test]
 fn a_host_connects_over_tls() -> Result<()> {
-    scenario("tls", &[])
+    scenario("tls", &["few"])
 }
 
 #[test]
+#[ignore = "make test-long: some of each are in `make test`"]
+fn a_host_connects_over_tls_with_every_cipher_and_identity() -> Result<()> {
+    scenario("tls", &["all"])
+}
+
+#[test]
+#[ignore = "make test-long: `tls-rdma` has a key of the keyring, and `tls` all else"]
 fn a_host_connects_over_tls_with_a_key_of_the_kernels_keyring() -> Result<()> {
     scenario("tls-keyring", &[])
 }
 
 #[test]
+#[ignore = "make test-long: `serve` has such peers"]
 fn a_peer_over_tls_that_sends_no_data_is_closed_and_others_lose_nothing() -> Result<()> {
     scenario("tls-records", &[])
 }
@@ -54,6 +68,7 @@ fn a_device_may_come_late_fail_go_and_come_back() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: files and devices are in `make test`"]
 fn data_is_kept_in_memory() -> Result<()> {
     scenario("io", &["memory"])
 }
@@ -64,6 +79,7 @@ fn data_is_kept_in_a_file() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: this backend over RDMA is in `make test`"]
 fn data_is_kept_in_persistent_memory() -> Result<()> {
     scenario("io", &["pmem"])
 }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use e2e::scenario_over_rdma as scenario;
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn a_host_discovers_what_it_may_use() -> Result<()> {
     scenario("discovery", &[])
 }
@@ -43,6 +44,7 @@ fn data_is_kept_in_persistent_memory() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn data_is_kept_on_an_nvme_device() -> Result<()> {
     scenario("io", &["passthrough"])
 }
@@ -54,6 +56,7 @@ fn an_nvme_device_shows_through() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn a_killed_target_loses_nothing() -> Result<()> {
     scenario("crash", &[])
 }
@@ -64,11 +67,13 @@ fn a_host_whose_network_fails_loses_its_controller_and_reconnects() -> Result<()
 }
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn connections_leave_nothing_behind() -> Result<()> {
     scenario("leaks", &[])
 }
 
 #[test]
+#[ignore = "make test-long: none of it depends on the transport"]
 fn the_daemon_ends_in_order() -> Result<()> {
     scenario("drain", &[])
 }

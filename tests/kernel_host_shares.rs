@@ -12,6 +12,7 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn classes_share_an_nvme_device_by_their_weights() -> Result<()> {
         scenario("qos-classes", &["passthrough"])
     }
@@ -27,6 +28,7 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn overload_is_no_error_to_a_host() -> Result<()> {
         scenario("qos-overload", &[])
     }
@@ -64,6 +66,7 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e7_hosts_with_unlike_round_trips_share_by_class() -> Result<()> {
         scenario("qtcp-unlike", &["ways"])
     }
@@ -75,6 +78,7 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e7_hosts_that_read_and_write_at_once_share_both_ways() -> Result<()> {
         scenario("qtcp-both", &["ways"])
     }
@@ -92,6 +96,7 @@ mod tcp {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e8_reads_settle_when_a_host_comes_and_goes() -> Result<()> {
         scenario("qtcp-converge", &["read"])
     }
@@ -130,6 +135,7 @@ mod rdma {
     }
 
     #[test]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn a_quiet_host_is_not_drowned_by_a_flood() -> Result<()> {
         scenario("qos-flood", &[])
     }
@@ -147,6 +153,7 @@ mod rdma {
     }
 
     #[test]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn d1_a_host_waits_for_any_limit_without_a_timeout() -> Result<()> {
         scenario("qos-waits", &[])
     }
@@ -164,11 +171,13 @@ mod rdma {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn h5_regions_of_the_daemon_keep_reservations_and_end_with_their_controllers() -> Result<()> {
         scenario("rdma-region", &[])
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e12_a_queue_for_urgent_takes_most_of_the_wait_from_persistent_memory() -> Result<()> {
         scenario("qtcp-pmem", &[])
     }
@@ -203,6 +212,7 @@ mod rdma {
     }
 
     #[test]
+    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e2_urgent_is_not_held_back_and_its_packets_have_its_dscp() -> Result<()> {
         scenario("qtcp-urgent", &[])
     }

@@ -202,6 +202,7 @@ fn compare(
 const SLOW: &str = "service_time = \"8 ms\"\nchannels = 4\n";
 
 #[test]
+#[ignore = "make test-long: a further case of what another test shows"]
 fn three_classes_on_one_device_are_predicted() -> Result<()> {
     e2e::on_virtual_time("three_classes_on_one_device_are_predicted", || {
         let target = Target::start("window = 4", SLOW, "")?;
@@ -246,6 +247,7 @@ fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured()
 }
 
 #[test]
+#[ignore = "make test-long: a further case of what another test shows"]
 fn limits_with_an_open_load_are_predicted() -> Result<()> {
     e2e::on_virtual_time("limits_with_an_open_load_are_predicted", || {
         let sessions = "[[session]]\nname = \"capped\"\niops = 500\n\

@@ -14,6 +14,7 @@ fn the_service_comes_back_unless_it_was_asked_to_end() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: a further case of what other tests show"]
 fn dctcp_is_used_as_installed() -> Result<()> {
     service("service-dctcp", &[])
 }
@@ -24,11 +25,13 @@ fn the_readme_works_as_written() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: a further case of what other tests show"]
 fn an_unmounted_file_system_loses_no_disk() -> Result<()> {
     service("service-storage", &[])
 }
 
 #[test]
+#[ignore = "make test-long: a further case of what other tests show"]
 fn the_journal_has_lines_and_fields() -> Result<()> {
     service("service-journal", &[])
 }

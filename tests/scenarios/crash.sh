@@ -41,7 +41,7 @@ d=$(disk $T1 1)
 expect "mkfs" mkfs.ext4 -q -F "$d"
 mkdir -p /tmp/mnt
 mount "$d" /tmp/mnt
-(for i in $(seq 1 300); do
+(for i in $(seq 1 120); do
     head -c 100000 /dev/urandom >/tmp/mnt/f$i
     sync /tmp/mnt/f$i
     sha256sum /tmp/mnt/f$i >>/tmp/sums

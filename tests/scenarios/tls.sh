@@ -1,5 +1,5 @@
 #!/bin/bash
-# Hosts that connect over TLS with a key: both ciphers, both ways of derivation, the keys of Debian 13's
+# tls.sh few|all: hosts that connect over TLS with a key: both ciphers, both ways of derivation, the keys of Debian 13's
 # tools and of the newest; keys that are wrong or missing; plain connections; both with DH-HMAC-CHAP; a
 # killed target; and classes over TLS.
 # cpus: 1
@@ -111,7 +111,9 @@ contains "discovery over TLS" "$log" $T1
 
 for version in 1 0; do
     step "both ciphers with and without a hash, identities of version $version"
-    for key in "$own" "$long" "$plain"; do
+    tried=("$own" "$long" "$plain")
+    if [ "$1" = few ] && [ $version = 0 ]; then tried=("$plain"); fi
+    for key in "${tried[@]}"; do
         keys "tls-key $other" "tls-key $key"
         reload
         host_key "$key" $version

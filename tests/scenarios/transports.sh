@@ -76,7 +76,7 @@ keeps() {
     [ "${now#* }" = "${1#* }" ] && [ "${now%% *}" -le "${1%% *}" ]
 }
 first=''
-for round in 1 2 3; do
+for round in 1 2; do
     fio_run gone-$round --filename="$d" --rw=randwrite --bssplit=4k/70:64k/30 --size=64m --iodepth=16 \
         --time_based --runtime=3 --rate=8m &
     fio=$!

@@ -100,7 +100,7 @@ fn kept(path: &Path) -> Vec<PathBuf> {
 /// Examines every damage, and uses some of the files as well, which writes to the disk.
 #[test]
 fn nothing_that_was_not_written_is_believed_whatever_happens_to_the_file() {
-    const ROUNDS: usize = 2000;
+    const ROUNDS: usize = 600;
     let folder = tempfile::tempdir().unwrap();
     let (files, written) = files(folder.path());
     let path = folder.path().join("state.redb");

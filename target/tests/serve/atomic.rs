@@ -32,7 +32,7 @@ fn a_block_in_memory_is_of_one_write_whichever_reactors_serve_its_hosts() {
     let writes = |host: u8, qid: u16| {
         let (_admin, id) = Queue::controller(address);
         let (mut queue, _) = Queue::connect(address, qid, id);
-        for round in 0..4000_u32 {
+        for round in 0..1000_u32 {
             let bytes = vec![host << 7 | (round % 128) as u8; BLOCKS as usize * 4096];
             let zero = round % 16 == 15;
             let opcode = if zero { opcode::io::WRITE_ZEROES } else { opcode::io::WRITE };

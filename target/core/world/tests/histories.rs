@@ -24,9 +24,6 @@ const KEPT: &[u64] = &[
     117_663_643_274_970,
 ];
 
-/// The number of seeds beside those that are kept, unless SIMULATE_SECONDS says for how long they are tried.
-const OTHERS: u64 = 60;
-
 /// Runs one seed: its world, and the same world over TCP alone. Returns the number of commands.
 fn run(seed: u64) -> u64 {
     let scenario = Scenario::random(seed);
@@ -65,28 +62,33 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
+/// Returns the number of seeds that a test tries: a quarter of a property's cases.
+fn seeds() -> u64 {
+    number("PROPTEST_CASES").unwrap_or(64) / 4
+}
+
 #[test]
 fn a_world_in_which_nothing_goes_wrong_answers_everything() {
     let (mut placed, mut mixed, mut rdma, mut fetched) = (0, 0, 0, 0);
-    for seed in 0..40 {
+    for seed in 0..seeds() {
         let outcome = hold(Scenario::random(seed).without_faults());
         assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
-        mixed += u32::from(outcome.rdma > 0 && outcome.rdma < outcome.connections);
-        rdma += u32::from(outcome.rdma > 0);
+        mixed += u64::from(outcome.rdma > 0 && outcome.rdma < outcome.connections);
+        rdma += u64::from(outcome.rdma > 0);
         fetched += outcome.fetched;
         let outcome = hold(Scenario::random(seed).over_tcp().without_faults());
         assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
         placed += outcome.placed;
     }
     assert!(placed > 256 << 10, "{placed} bytes were received where they belong");
-    assert!(mixed > 5, "{mixed} worlds had queues of both transports");
-    assert!(rdma > 20, "{rdma} worlds had queue pairs");
+    assert!(mixed > seeds() / 8, "{mixed} worlds had queues of both transports");
+    assert!(rdma > seeds() / 2, "{rdma} worlds had queue pairs");
     assert!(fetched > 256 << 10, "{fetched} bytes were fetched from hosts");
 }
 
 #[test]
 fn hosts_have_their_answers_before_a_target_that_drains_closes_a_queue() {
-    for seed in 0..40 {
+    for seed in 0..seeds() {
         hold(Scenario::random(seed).draining());
         hold(Scenario::random(seed).over_tcp().draining());
     }
@@ -112,7 +114,7 @@ fn fresh_seeds_keep_their_promises() {
     let given = number("PROPTEST_RNG_SEED").unwrap_or(1);
     let first = if time.is_some() { since.as_secs() } else { given } << 16;
     let (start, mut worlds, mut commands) = (Instant::now(), 0, 0);
-    while time.map_or(worlds < OTHERS, |time| start.elapsed() < time) {
+    while time.map_or(worlds < seeds(), |time| start.elapsed() < time) {
         commands += run(first + worlds);
         worlds += 1;
     }
@@ -121,7 +123,7 @@ fn fresh_seeds_keep_their_promises() {
 
 #[test]
 fn who_reserves_gets_what_was_reserved() {
-    for seed in 0..30 {
+    for seed in 0..seeds() {
         // A host over RDMA that fetches its data with one READ at a time cannot use what it reserves (seed 17).
         hold(Scenario::reserving(seed).over_tcp());
     }
@@ -190,14 +192,14 @@ fn queues_have_their_parts_of_their_hosts_part_by_its_own_weights() {
 
 #[test]
 fn who_reserves_with_a_latency_has_each_answer_in_time() {
-    for seed in 0..40 {
+    for seed in 0..seeds() {
         hold(Scenario::promising(seed));
     }
 }
 
 #[test]
 fn hosts_come_from_their_addresses_and_from_no_others() {
-    for seed in 0..40 {
+    for seed in 0..seeds() {
         hold(Scenario::bound(seed));
     }
 }
@@ -205,7 +207,7 @@ fn hosts_come_from_their_addresses_and_from_no_others() {
 #[test]
 fn hosts_do_what_they_may_and_no_more_while_their_rights_change() {
     let (mut succeeded, mut forbidden) = (0, 0);
-    for seed in 0..40 {
+    for seed in 0..seeds() {
         for scenario in [Scenario::ruled(seed), Scenario::ruled(seed).over_tcp()] {
             let outcome = hold(scenario);
             assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
@@ -227,16 +229,16 @@ fn beside(hostility: &[Hostility], seeds: Range<u64>) {
 
 #[test]
 fn who_reserves_of_a_disk_gets_what_was_reserved() {
-    for seed in 0..20 {
+    for seed in 0..seeds() {
         hold(Scenario::reserving_of_a_disk(seed));
     }
 }
 
 #[test]
 fn hosts_that_hold_what_they_can_keep_nothing_from_another() {
-    beside(&[Hostility::KeepsAnswers], 0..20);
-    beside(&[Hostility::OwesData], 0..20);
-    beside(&[Hostility::KeepsAnswers, Hostility::OwesData], 0..20);
+    beside(&[Hostility::KeepsAnswers], 0..seeds() / 3);
+    beside(&[Hostility::OwesData], 0..seeds() / 3);
+    beside(&[Hostility::KeepsAnswers, Hostility::OwesData], 0..seeds() / 3);
 }
 
 #[test]
@@ -247,8 +249,8 @@ fn hosts_that_send_without_end_keep_no_turn_from_another() {
 
 #[test]
 fn connections_without_end_keep_nothing_from_another_host() {
-    beside(&[Hostility::TakesConnections], 0..8);
-    beside(&[Hostility::SendsGarbage], 0..8);
+    beside(&[Hostility::TakesConnections], 0..seeds() / 4);
+    beside(&[Hostility::SendsGarbage], 0..seeds() / 4);
 }
 
 #[test]
