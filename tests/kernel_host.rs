@@ -47,7 +47,6 @@ fn a_host_connects_over_tls_with_a_key_of_the_kernels_keyring() -> Result<()> {
 }
 
 #[test]
-#[ignore = "make test-long: `serve` has such peers"]
 fn a_peer_over_tls_that_sends_no_data_is_closed_and_others_lose_nothing() -> Result<()> {
     scenario("tls-records", &[])
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use e2e::scenario_over_rdma as scenario;
 
 #[test]
-#[ignore = "make test-long: none of it depends on the transport"]
+#[ignore = "make test-long: `transports` discovers over RDMA, and all else is the same over TCP"]
 fn a_host_discovers_what_it_may_use() -> Result<()> {
     scenario("discovery", &[])
 }
@@ -44,7 +44,7 @@ fn data_is_kept_in_persistent_memory() -> Result<()> {
 }
 
 #[test]
-#[ignore = "make test-long: none of it depends on the transport"]
+#[ignore = "make test-long: this disk over TCP and others over RDMA are in `make test`"]
 fn data_is_kept_on_an_nvme_device() -> Result<()> {
     scenario("io", &["passthrough"])
 }
@@ -56,7 +56,7 @@ fn an_nvme_device_shows_through() -> Result<()> {
 }
 
 #[test]
-#[ignore = "make test-long: none of it depends on the transport"]
+#[ignore = "make test-long: `netdown` and `transports` lose connections over RDMA, and a kill over TCP is in `make test`"]
 fn a_killed_target_loses_nothing() -> Result<()> {
     scenario("crash", &[])
 }
@@ -67,13 +67,13 @@ fn a_host_whose_network_fails_loses_its_controller_and_reconnects() -> Result<()
 }
 
 #[test]
-#[ignore = "make test-long: none of it depends on the transport"]
+#[ignore = "make test-long: `transports` counts what is left of RDMA devices, and connections over TCP are in `make test`"]
 fn connections_leave_nothing_behind() -> Result<()> {
     scenario("leaks", &[])
 }
 
 #[test]
-#[ignore = "make test-long: none of it depends on the transport"]
+#[ignore = "make test-long: the same over TCP is in `make test`"]
 fn the_daemon_ends_in_order() -> Result<()> {
     scenario("drain", &[])
 }

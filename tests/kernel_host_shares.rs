@@ -12,7 +12,7 @@ mod tcp {
     }
 
     #[test]
-    #[ignore = "make test-long: a further case of a law that another test has"]
+    #[ignore = "make test-long: `virtual_time` runs it twice"]
     fn classes_share_an_nvme_device_by_their_weights() -> Result<()> {
         scenario("qos-classes", &["passthrough"])
     }
@@ -28,7 +28,6 @@ mod tcp {
     }
 
     #[test]
-    #[ignore = "make test-long: a further case of a law that another test has"]
     fn overload_is_no_error_to_a_host() -> Result<()> {
         scenario("qos-overload", &[])
     }
@@ -171,13 +170,11 @@ mod rdma {
     }
 
     #[test]
-    #[ignore = "make test-long: a further case of a law that another test has"]
     fn h5_regions_of_the_daemon_keep_reservations_and_end_with_their_controllers() -> Result<()> {
         scenario("rdma-region", &[])
     }
 
     #[test]
-    #[ignore = "make test-long: a further case of a law that another test has"]
     fn e12_a_queue_for_urgent_takes_most_of_the_wait_from_persistent_memory() -> Result<()> {
         scenario("qtcp-pmem", &[])
     }
@@ -212,7 +209,7 @@ mod rdma {
     }
 
     #[test]
-    #[ignore = "make test-long: a further case of a law that another test has"]
+    #[ignore = "make test-long: the law is the same as over TCP"]
     fn e2_urgent_is_not_held_back_and_its_packets_have_its_dscp() -> Result<()> {
         scenario("qtcp-urgent", &[])
     }

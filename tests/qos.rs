@@ -115,7 +115,7 @@ fn weighted_jobs(daemon: &Daemon) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "make test-long: the scenario of kernel hosts shows it, and two reactors below"]
+#[ignore = "make test-long: another test does it on two reactors"]
 fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
     e2e::on_virtual_time("e5_three_classes_share_a_device_by_weight", || {
         let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
@@ -185,7 +185,7 @@ fn e5_the_priority_class_of_connect_counts_under_weighted_round_robin() -> Resul
 }
 
 #[test]
-#[ignore = "make test-long: the scenario of kernel hosts shows it, and two reactors below"]
+#[ignore = "make test-long: `qos-live` changes weights under real hosts"]
 fn e5_work_is_conserved_and_weights_change_live() -> Result<()> {
     e2e::on_virtual_time("e5_work_is_conserved_and_weights_change_live", || {
         let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;

@@ -14,7 +14,6 @@ fn the_service_comes_back_unless_it_was_asked_to_end() -> Result<()> {
 }
 
 #[test]
-#[ignore = "make test-long: a further case of what other tests show"]
 fn dctcp_is_used_as_installed() -> Result<()> {
     service("service-dctcp", &[])
 }
@@ -25,13 +24,12 @@ fn the_readme_works_as_written() -> Result<()> {
 }
 
 #[test]
-#[ignore = "make test-long: a further case of what other tests show"]
+#[ignore = "make test-long: `outage` takes a file system from a daemon of its own"]
 fn an_unmounted_file_system_loses_no_disk() -> Result<()> {
     service("service-storage", &[])
 }
 
 #[test]
-#[ignore = "make test-long: a further case of what other tests show"]
 fn the_journal_has_lines_and_fields() -> Result<()> {
     service("service-journal", &[])
 }

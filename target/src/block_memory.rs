@@ -467,9 +467,10 @@ mod tests {
                 }
             }
         };
+        let rounds = 100 * ProptestConfig::default().cases;
         let reads = || {
             let (mut seen, mut torn) = ([0; BLOCKS * BLOCK], 0);
-            for _ in 0..6_000 {
+            for _ in 0..rounds {
                 memory.read(0, &mut seen);
                 for block in seen.chunks(BLOCK) {
                     torn += usize::from(block.iter().any(|byte| *byte != block[0]));
@@ -480,7 +481,7 @@ mod tests {
         };
         let holds = || {
             let (mut torn, mut held) = (0, 0);
-            for _ in 0..6_000 {
+            for _ in 0..rounds {
                 let Some(part) = memory.hold(0, BLOCKS * BLOCK) else { continue };
                 held += 1;
                 let seen = part.bytes().to_vec();

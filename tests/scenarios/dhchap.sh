@@ -1,6 +1,7 @@
 #!/bin/bash
-# dhchap.sh few|all: hosts that prove themselves by DH-HMAC-CHAP: each hash and group, or all pairs of them, one way and both ways; secrets that
-# are wrong, missing, exchanged; a proof on a live controller, and one after the target was killed.
+# dhchap.sh few|all: hosts that prove themselves by DH-HMAC-CHAP: each hash and group, or all pairs of them,
+# one way and both ways; secrets that are wrong, missing, exchanged; a proof on a live controller, and one
+# after the target was killed.
 # cpus: 1
 . /run/scenarios/lib.sh
 . /run/scenarios/secrets-lib.sh

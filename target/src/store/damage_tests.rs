@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
+use proptest::test_runner::Config as ProptestConfig;
 use redb::{Database, ReadableTable, TableDefinition};
 
 use super::*;
@@ -100,13 +101,13 @@ fn kept(path: &Path) -> Vec<PathBuf> {
 /// Examines every damage, and uses some of the files as well, which writes to the disk.
 #[test]
 fn nothing_that_was_not_written_is_believed_whatever_happens_to_the_file() {
-    const ROUNDS: usize = 600;
+    let rounds = 10 * usize::try_from(ProptestConfig::default().cases).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (files, written) = files(folder.path());
     let path = folder.path().join("state.redb");
     let random = &mut Rng::with_seed(0x5eed_0001);
     let (mut whole, mut lost, mut used) = (0, 0, 0);
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let mut bytes = files[round % 2].clone();
         let sectors = filled(&bytes);
         damage(&mut bytes, &sectors, random);
@@ -133,7 +134,7 @@ fn nothing_that_was_not_written_is_believed_whatever_happens_to_the_file() {
     }
     // Both results occur among the damages.
     assert!(
-        whole > ROUNDS / 20 && lost > ROUNDS / 20 && used == ROUNDS / 20,
+        whole > rounds / 20 && lost > rounds / 20 && used == rounds / 20,
         "{whole} {lost} {used}"
     );
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use proptest::test_runner::Config as ProptestConfig;
 
 use super::*;
 
@@ -29,10 +30,11 @@ fn a_block_in_memory_is_of_one_write_whichever_reactors_serve_its_hosts() {
     };
     let (runtime, address) = serve(settings, QosConfig::default(), vec![namespace(memory())]);
     let writing = AtomicUsize::new(2);
+    let rounds = 16 * ProptestConfig::default().cases;
     let writes = |host: u8, qid: u16| {
         let (_admin, id) = Queue::controller(address);
         let (mut queue, _) = Queue::connect(address, qid, id);
-        for round in 0..1000_u32 {
+        for round in 0..rounds {
             let bytes = vec![host << 7 | (round % 128) as u8; BLOCKS as usize * 4096];
             let zero = round % 16 == 15;
             let opcode = if zero { opcode::io::WRITE_ZEROES } else { opcode::io::WRITE };
