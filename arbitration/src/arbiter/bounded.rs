@@ -65,8 +65,9 @@ impl DeviceQueue {
         self.sessions.terms.iter().all(|term| {
             let reserved = &term.reserved;
             let at_once = u64::from(reserved.profile().parallelism.max(1));
+            let waiting = term.session.backlog.waiting().into();
             self.device.set.commands() < at_once
-                || reserved.slack(now, longest).is_none_or(|slack| needed <= slack)
+                || reserved.slack(now, waiting, longest).is_none_or(|slack| needed <= slack)
         })
     }
 }

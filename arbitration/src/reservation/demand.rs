@@ -115,10 +115,11 @@ impl Demand {
         self.think.load(Relaxed)
     }
 
-    /// Counts the commands in the device, and one more where any waits: at most as many as the
-    /// tenant has outstanding.
-    pub(super) fn depth(&self) -> u64 {
-        self.in_device.load(Relaxed).saturating_add(u64::from(self.waits()))
+    /// Counts the commands that the tenant has outstanding: those in the device and the `waiting`
+    /// ones, at least one where any waits.
+    pub(super) fn depth(&self, waiting: u64) -> u64 {
+        let waiting = if self.waits() { waiting.max(1) } else { 0 };
+        self.in_device.load(Relaxed).saturating_add(waiting)
     }
 
     /// Takes note that a command is outstanding from `arrived` on, which comes to be known in period

@@ -456,11 +456,12 @@ impl Reserved {
         QueueBound::new(&self.profile, times, self.usual.period, self.demand.think())
     }
 
-    /// Computes how long, in ns, a device with a scheduling set may be busy with others before a
-    /// tenant of this depth can have what is left of its budget no more, each command behind one
-    /// other, which takes `foreign` ns. `None` where the tenant wants nothing, or where one command at
-    /// a time never achieves the reservation.
-    pub(crate) fn slack(&self, now: Nanos, foreign: u64) -> Option<u64> {
+    /// Computes how long, in ns, a device with a scheduling set may be busy with others before the
+    /// tenant can no longer use the rest of its budget at its depth: each round of commands that it has
+    /// outstanding at once waits for another command, which takes `foreign` ns. `waiting` of its
+    /// commands wait in the target. `None` where the tenant wants nothing, where it has all that is
+    /// left outstanding already, or where one command at a time never achieves the reservation.
+    pub(crate) fn slack(&self, now: Nanos, waiting: u64, foreign: u64) -> Option<u64> {
         let number = self.present(now);
         let wants = self.demand.is_wanting(now, self.interval) && !self.is_used_up(number);
         let own = self.usual.in_device;
@@ -468,14 +469,18 @@ impl Reserved {
         if !wants || both > self.interval {
             return None;
         }
-        // Of several commands at a time, only the gaps in which none is outstanding are measured.
-        let each = both.saturating_add(self.demand.think());
-        let depth = if self.demand.think() > 0 { 1 } else { self.demand.depth().max(1) };
         let (used, all) = self.progress(number);
         // One command more, which the present period may not complete.
         let left = all.saturating_sub(used).div_ceil(self.usual.amount.max(1)).saturating_add(1);
+        let depth = self.demand.depth(waiting);
+        if depth >= left {
+            return None;
+        }
+        let think = self.demand.think();
+        // Of several commands at a time, only the gaps in which none is outstanding are measured.
+        let depth = if think > 0 { 1 } else { depth.max(1) };
         // With more at a time, another command still may go between two of them.
-        let each = both.max(each / depth);
+        let each = both.max(both.saturating_add(think) / depth);
         let needed = left.saturating_mul(each);
         Some(self.periods.end(number).ns_since(now).saturating_sub(needed))
     }

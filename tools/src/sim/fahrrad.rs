@@ -67,8 +67,7 @@ pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
             worst,
             Unit::Percent,
             Bound::AtMost(0.002),
-        )
-        .known(Bound::AtMost(0.01), "With one of the seeds. The cause is not known yet."),
+        ),
         Claim::new(
             "deadline scheduler: requests late or lost, media",
             "not met",

@@ -52,6 +52,21 @@ fn on_disk() -> Reserved {
     Reserved::new(Nanos(0), &admit(&disk(), &terms(Budget::Operations(11), SECOND)))
 }
 
+#[test]
+fn f3_slack_concerns_only_commands_that_are_not_outstanding_yet() {
+    let (reserved, foreign) = (on_disk(), 20 * MS);
+    reserved.note_demand(Nanos(0), 0);
+    // Twelve rounds, each of 8 ms and behind another command of 20 ms.
+    let one_at_a_time = Some(SECOND - 12 * 28 * MS);
+    assert_eq!(reserved.slack(Nanos(0), 0, foreign), one_at_a_time);
+    assert_eq!(
+        reserved.slack(Nanos(0), 11, foreign),
+        one_at_a_time,
+        "one command is still to come"
+    );
+    assert_eq!(reserved.slack(Nanos(0), 12, foreign), None, "all commands are there");
+}
+
 fn charge_all(reserved: &Reserved, now: Nanos) -> Vec<Charge> {
     std::iter::from_fn(|| reserved.has_budget(now).then(|| reserved.charge(now, false, 4096)))
         .collect()
