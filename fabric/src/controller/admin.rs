@@ -14,9 +14,9 @@ use crate::Nanos;
 use crate::fabrics::{
     AUTH_MESSAGE_MAX, AuthCommand, CONNECT_DATA_BYTES, PropertyGet, PropertySet, fctype,
 };
-use crate::nvme::feature::{GetFeature, SetFeature};
+use crate::nvme::feature::{GetFeature, SetFeature, fid};
 use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand, cns};
-use crate::nvme::log::GetLogPage;
+use crate::nvme::log::{GetLogPage, lid};
 use crate::nvme::opcode::{FABRICS, admin, fabrics};
 use crate::nvme::region::REGION_GRANT_SIZE;
 use crate::nvme::{Sqe, Status};
@@ -126,8 +126,14 @@ impl Service {
                 let reply = self.with_controller(command, |service, controller| {
                     service.identify(controller, asked, out)
                 });
-                if reply == Reply::OK && asked.cns == cns::NAMESPACE {
-                    self.note_identified(command.id, asked.nsid);
+                match asked.cns {
+                    cns::NAMESPACE if reply == Reply::OK => {
+                        self.note_identified(command.id, asked.nsid);
+                    }
+                    cns::DESCRIPTORS if reply == Reply::OK => {
+                        self.note_compared(command.id, asked.nsid);
+                    }
+                    _ => {}
                 }
                 reply
             }
@@ -173,6 +179,9 @@ impl Service {
                 Err(status) => Reply::failed(status.dnr()),
             }
         });
+        if reply == Reply::OK && page.lid == lid::ANA {
+            self.note_ana_log_read(command.id);
+        }
         if reply == Reply::OK
             && !page.retain_event
             && let Some(controller) = self.controllers.get_mut(&command.id)
@@ -194,6 +203,9 @@ impl Service {
             let reply =
                 controller.set_feature(command.now, feature, command.data, &self.config, most);
             self.room.settle(controller);
+            if feature.fid == fid::ASYNC_EVENTS && reply == Reply::OK {
+                self.note_events_chosen(command.id);
+            }
             return reply;
         }
         let reply = controller.get_feature(GetFeature::parse(sqe), &self.config, out);

@@ -300,13 +300,21 @@ impl Service {
     fn put_namespace(&mut self, nqn: &str, nsid: u32, namespace: Option<Arc<Namespace>>) {
         let Some(subsystem) = self.subsystems.get_mut(nqn) else { return };
         subsystem.set_namespace(nsid, namespace.as_ref());
+        self.ana_changes += 1;
         for id in &subsystem.controllers {
             let Some(controller) = self.controllers.get_mut(id) else { continue };
             let (host, before) = (controller.host(), &controller.table);
             let table = subsystem.table_after(nsid, host, &controller.rights, before);
             let Some(table) = table else { continue };
+            let group = |controller: &Controller| Some(controller.table.get(nsid)?.ana_group());
+            let before = group(controller);
             controller.show(table, [nsid]);
             controller.namespaces_changed([nsid]);
+            // Hosts learn by the other event that a namespace has come or is removed.
+            let after = group(controller);
+            if before.is_some() && after.is_some() && before != after {
+                controller.events.raise(OptionalEvents::ANA_CHANGE);
+            }
             controller.pump_events(&mut self.actions);
             self.tables_changed.insert(controller.id);
         }
@@ -341,11 +349,16 @@ impl Service {
 }
 
 impl Controller {
+    /// Tells the host to look at a namespace.
+    pub(super) fn announce(&mut self, nsid: u32) {
+        self.changed.insert(nsid);
+        self.events.raise(OptionalEvents::NAMESPACE_ATTRIBUTE);
+    }
+
     /// Notes that the host sees these namespaces otherwise than before, or has other rights.
     pub(super) fn namespaces_changed(&mut self, nsids: impl IntoIterator<Item = u32>) {
         for nsid in nsids {
-            self.changed.insert(nsid);
-            self.events.raise(OptionalEvents::NAMESPACE_ATTRIBUTE);
+            self.announce(nsid);
         }
         self.shared.table_version.fetch_add(1, Ordering::AcqRel);
     }

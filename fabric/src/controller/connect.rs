@@ -263,6 +263,7 @@ impl Service {
             events: Events::default(),
             errors: ErrorLog::default(),
             changed: ChangedNamespaces::default(),
+            ana_read: None,
             keep_alive: KeepAlive::new(now, request.command.kato.get(), kind, &self.config),
             regions: None,
         };

@@ -3,6 +3,7 @@
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
+use super::ana::{ANA_CAPABILITIES, ANA_GROUPS, ANA_TRANSITION_TIME};
 use super::error_log::ERROR_ENTRIES;
 use super::events::AERL;
 use super::feature_values::WARNING_TEMPERATURE;
@@ -21,8 +22,6 @@ use crate::nvme::identify::{
 };
 use crate::nvme::property::VERSION_2_0;
 
-/// The one ANA group.
-pub(super) const ANA_GROUP: u32 = 1;
 /// VSL, WZSL: the recommended size of one Verify and of one Write Zeroes in bytes. Larger ones are
 /// carried out too: the bits of ONCS that offer these commands make the fields recommendations.
 /// Linux splits Write Zeroes by WZSL since 5.13; before, it sends up to a block more than MDTS has
@@ -57,7 +56,7 @@ impl Service {
             }
             // A later try may succeed after this status alone.
             Err(Status::NAMESPACE_NOT_READY) => {
-                Reply::failed(controller.shared.namespace_not_ready(0))
+                Reply::failed(controller.shared.namespace_not_ready())
             }
             Err(status) => Reply::failed(status.dnr()),
         }
@@ -195,11 +194,10 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     id.frmw = 0b11;
     id.wctemp = U16::new(WARNING_TEMPERATURE);
     id.cctemp = U16::new(WARNING_TEMPERATURE + 10);
-    id.anatt = 10;
-    // Optimized (bit 0) and inaccessible (bit 2) are reported; ANAGRPID never changes (bit 6).
-    id.anacap = 0b100_0101;
-    id.anagrpmax = U32::new(ANA_GROUP);
-    id.nanagrpid = U32::new(ANA_GROUP);
+    id.anatt = ANA_TRANSITION_TIME;
+    id.anacap = ANA_CAPABILITIES;
+    id.anagrpmax = U32::new(ANA_GROUPS);
+    id.nanagrpid = U32::new(ANA_GROUPS);
     id.sqes = 0x66;
     id.cqes = 0x44;
     id.maxcmd = U16::new(controller.queue_entries);
@@ -289,7 +287,7 @@ fn identify_namespace(namespace: &Namespace, out: &mut Vec<u8>) {
     let used = namespace.used.as_ref().map_or(blocks, |used| used.get().min(blocks));
     id.nuse = U64::new(used);
     id.nmic = NMIC_SHARED;
-    id.anagrpid = U32::new(ANA_GROUP);
+    id.anagrpid = U32::new(namespace.ana_group());
     if namespace.features.contains(NamespaceFeatures::READ_ONLY) {
         id.nsattr |= NSATTR_WRITE_PROTECTED;
     }
@@ -341,7 +339,7 @@ fn identify_independent(namespace: &Namespace, out: &mut Vec<u8>) {
     let id = IdentifyNamespaceIndependent {
         nsfeat: if cache { 0 } else { IdentifyNamespaceIndependent::NO_VOLATILE_CACHE },
         nmic: NMIC_SHARED,
-        anagrpid: U32::new(ANA_GROUP),
+        anagrpid: U32::new(namespace.ana_group()),
         nsattr: if read_only { NSATTR_WRITE_PROTECTED } else { 0 },
         nstat: if namespace.is_ready() { IdentifyNamespaceIndependent::READY } else { 0 },
         ..IdentifyNamespaceIndependent::default()

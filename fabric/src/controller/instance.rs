@@ -12,9 +12,10 @@ use super::feature_values::Features;
 use super::regions::HeldRegions;
 use super::registers::Properties;
 use super::rights::HostRights;
+use super::withheld::Withheld;
 use super::{
     Action, ConnectionId, ControllerId, ControllerShared, Identified, ListenerId, NamespaceTable,
-    Readiness, ServiceConfig, TransportType,
+    ServiceConfig, TransportType,
 };
 use crate::Nanos;
 use crate::nvme::Status;
@@ -35,9 +36,8 @@ pub(super) struct Controller {
     /// The host's rights, by which it sees `table`.
     pub(super) rights: HostRights,
     pub(super) table: Arc<NamespaceTable>,
-    /// The NSIDs of `table` that were another disk's before, and that the host has not identified, with
-    /// the readiness that the host is shown: `Unidentified` or `KnownAsOther`.
-    pub(super) withheld: BTreeMap<u32, Readiness>,
+    /// The NSIDs of `table` that were another disk's before, and that the host has not identified.
+    pub(super) withheld: BTreeMap<u32, Withheld>,
     /// The disks that the host has identified, by this controller or by those that it may succeed.
     pub(super) identified: Identified,
     pub(super) host_id: [u8; 16],
@@ -63,6 +63,9 @@ pub(super) struct Controller {
     pub(super) events: Events,
     pub(super) errors: ErrorLog,
     pub(super) changed: ChangedNamespaces,
+    /// The change count of the ANA log page that the host read last; `None`: the host has read none since the
+    /// controller was enabled.
+    pub(super) ana_read: Option<u64>,
     pub(super) keep_alive: KeepAlive,
     /// The regions that the host was granted; `None`: no region since the controller was enabled.
     pub(super) regions: Option<HeldRegions>,
@@ -97,6 +100,8 @@ impl Controller {
     pub(super) fn reset(&mut self, config: &ServiceConfig) -> VecDeque<u16> {
         self.features = Features::new(config);
         self.changed.clear();
+        self.ana_read = None;
+        self.shared.knows_ana.store(false, Ordering::Relaxed);
         self.shared.acre.store(false, Ordering::Relaxed);
         self.shared.wrr.store(false, Ordering::Relaxed);
         self.shared.weights.set(config.arbitration);

@@ -241,7 +241,7 @@ impl Service {
     }
 
     /// Notes that the daemon is draining. No Connect succeeds any more (Controller Busy: hosts come
-    /// back later), and the ANA group is reported inaccessible, so that hosts use other paths or
+    /// back later), and all ANA groups are reported inaccessible, so that hosts use other paths or
     /// hold their I/O back until the target is there again. Connected queues go on.
     pub fn begin_shutdown(&mut self, _now: Nanos) {
         if self.draining {

@@ -7,14 +7,10 @@ use zerocopy::little_endian::{U16, U32, U64};
 
 use super::error_log::FailedCommand;
 use super::features::{is_of_namespace, known};
-use super::identify::ANA_GROUP;
 use super::instance::{Controller, ControllerKind};
 use super::{ConnectionId, Service};
 use crate::nvme::identify::{OptionalCommands, OptionalEvents, ascii, zeroed};
-use crate::nvme::log::{
-    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, EffectsLog, FirmwareLog, GetLogPage, SmartLog, ana_state,
-    effects, lid,
-};
+use crate::nvme::log::{EffectsLog, FirmwareLog, GetLogPage, SmartLog, effects, lid};
 use crate::nvme::{Status, opcode};
 
 /// The composite temperature that is reported, in kelvin (40 °C), since there is no sensor.
@@ -98,26 +94,6 @@ impl Service {
         log.active = 1;
         log.slot1 = ascii(&self.config.firmware);
         log.as_bytes().to_vec()
-    }
-
-    fn ana_page(&self, controller: &Controller, command: &GetLogPage) -> Vec<u8> {
-        let groups_only = command.lsp & ANA_GROUPS_ONLY != 0;
-        let all = controller.table.iter().map(|n| n.nsid);
-        let nsids: Vec<u32> = all.filter(|_| !groups_only).collect();
-        let changes = U64::new(self.ana_changes);
-        let header = AnaHeader { changes, groups: U16::new(1), ..AnaHeader::default() };
-        let state = if self.draining { ana_state::INACCESSIBLE } else { ana_state::OPTIMIZED };
-        let group = AnaGroup {
-            group: U32::new(ANA_GROUP),
-            namespaces: U32::new(u32::try_from(nsids.len()).unwrap_or(u32::MAX)),
-            changes,
-            state,
-            ..AnaGroup::default()
-        };
-        let mut page = header.as_bytes().to_vec();
-        page.extend_from_slice(group.as_bytes());
-        page.extend(nsids.into_iter().flat_map(u32::to_le_bytes));
-        page
     }
 }
 

@@ -13,6 +13,7 @@
 mod access;
 mod addresses;
 mod admin;
+mod ana;
 pub mod auth;
 mod channels;
 mod config;
@@ -52,6 +53,7 @@ mod without_acre;
 
 pub use access::{AllowedHost, Sources};
 pub use addresses::MachineAddress;
+pub use ana::ANA_LOG_HEAD;
 pub use channels::KeyNames;
 pub use config::{
     ConfigError, ListenerSpec, SecureChannel, ServiceConfig, SubsystemSpec, TransportType,

@@ -98,15 +98,16 @@ pub enum Readiness {
     /// Commands are executed.
     #[default]
     Ready,
-    /// Commands are answered with Namespace Not Ready: the file or device is not there. The
-    /// namespace stays in the list of active namespaces, so that hosts keep their disk.
+    /// The file or device is not there: the namespace is inaccessible for hosts that know ANA states, and
+    /// not ready for others. It stays in the list of active namespaces, so that hosts keep
+    /// their disk.
     NotReady {
         /// Whether [`Namespace::geometry`] is the last one known. If not, Identify Namespace is
         /// answered with Namespace Not Ready as well: a capacity of 0 would tell hosts that the
         /// namespace is gone.
         geometry_known: bool,
         /// The time since when it has not been ready: after a while hosts are told to retry later
-        /// ([`ControllerShared::namespace_not_ready`](super::ControllerShared::namespace_not_ready)).
+        /// ([`ControllerShared::unavailable`](super::ControllerShared::unavailable)).
         since: Nanos,
     },
     /// Commands are answered with Namespace Not Ready until this controller's host has asked for
@@ -204,15 +205,6 @@ impl Namespace {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !matches!(self.readiness, Readiness::NotReady { .. })
-    }
-
-    /// Returns for how many ns the namespace has not been ready; 0 for one that is.
-    #[must_use]
-    pub fn outage_ns(&self, now: Nanos) -> u64 {
-        match self.readiness {
-            Readiness::NotReady { since, .. } => now.ns_since(since),
-            Readiness::Ready | Readiness::Unidentified | Readiness::KnownAsOther => 0,
-        }
     }
 
     /// Says whether [`Self::geometry`] is known.

@@ -138,6 +138,7 @@ impl Service {
     /// of the namespaces that they see otherwise.
     pub(super) fn settle_rights(&mut self, nqn: &str) {
         let Some(subsystem) = self.subsystems.get(nqn) else { return };
+        self.ana_changes += 1;
         for id in &subsystem.controllers {
             let Some(controller) = self.controllers.get_mut(id) else { continue };
             let rights = subsystem.rights_of(controller.host());

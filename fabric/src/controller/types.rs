@@ -211,6 +211,9 @@ pub struct ControllerShared {
     pub table_version: AtomicU64,
     /// Whether the host honours Command Retry Delays (Host Behavior Support).
     pub acre: AtomicBool,
+    /// Whether the host holds back the I/O of namespaces whose ANA state is inaccessible: it has read the log of
+    /// these states before it connected I/O queues.
+    pub knows_ana: AtomicBool,
     /// Whether CC.AMS is weighted round robin with urgent, so that queues' priority classes count.
     pub wrr: AtomicBool,
     /// Weights and burst by which the host's own queues are ordered while `wrr` is set: the present
@@ -235,6 +238,7 @@ impl ControllerShared {
             heard: AtomicBool::new(false),
             table_version: AtomicU64::new(1),
             acre: AtomicBool::new(false),
+            knows_ana: AtomicBool::new(false),
             wrr: AtomicBool::new(false),
             weights: Arc::new(QueueWeights::new(arbitration)),
             max_class: AtomicU8::new(0),
@@ -261,35 +265,44 @@ impl ControllerShared {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Returns Namespace Not Ready for this host: the same command may succeed later (DNR is 0), and a
-    /// host that honours Command Retry Delays waits first: for CRDT2 while the outage has lasted for less
-    /// than 20 s, then for CRDT3.
+    /// Returns Namespace Not Ready for this host and a namespace whose device is gone, which other commands are not
+    /// told yet. The same command may succeed later (DNR is 0), and a host that honours Command Retry Delays waits
+    /// first: for CRDT1 if it knows ANA states, which tell of the outage by then, else for CRDT2.
     #[cold]
     #[must_use]
-    pub fn namespace_not_ready(&self, outage_ns: u64) -> Status {
-        let delay = match self.acre.load(Ordering::Relaxed) {
-            true if outage_ns >= SHORT_OUTAGE_NS => 3,
-            true => 2,
-            false => 0,
-        };
-        Status::NAMESPACE_NOT_READY.with_retry_delay(delay)
+    pub fn namespace_not_ready(&self) -> Status {
+        let delay = if self.knows_ana.load(Ordering::Relaxed) { 1 } else { 2 };
+        self.delayed(Status::NAMESPACE_NOT_READY, delay)
     }
 
     /// Returns the status of a command for a namespace whose commands are not executed, by its
-    /// [readiness](Readiness). A host that has not identified it is told the shortest delay (CRDT1), since
-    /// its reconnect may wait for the command.
+    /// [readiness](Readiness). Where the file or device is not there, a host that knows ANA states is told
+    /// that the namespace is inaccessible, and any other one that it is not ready, with CRDT2 while the outage has
+    /// lasted for less than 20 s, then with CRDT3. A host that has not identified the namespace is told the shortest
+    /// delay (CRDT1), since its reconnect may wait for the command.
     #[cold]
     #[must_use]
     pub fn unavailable(&self, namespace: &Namespace, now: Nanos) -> Status {
         match namespace.readiness {
-            Readiness::Ready | Readiness::NotReady { .. } => {
-                self.namespace_not_ready(namespace.outage_ns(now))
+            Readiness::Ready => self.namespace_not_ready(),
+            Readiness::NotReady { since, .. } => {
+                let status = match self.knows_ana.load(Ordering::Relaxed) {
+                    true => Status::ANA_INACCESSIBLE,
+                    false => Status::NAMESPACE_NOT_READY,
+                };
+                let is_long = now.ns_since(since) >= SHORT_OUTAGE_NS;
+                self.delayed(status, if is_long { 3 } else { 2 })
             }
-            Readiness::Unidentified => match self.acre.load(Ordering::Relaxed) {
-                true => Status::NAMESPACE_NOT_READY.with_retry_delay(1),
-                false => Status::NAMESPACE_NOT_READY,
-            },
+            Readiness::Unidentified => self.delayed(Status::NAMESPACE_NOT_READY, 1),
             Readiness::KnownAsOther => Status::INVALID_NAMESPACE.dnr(),
+        }
+    }
+
+    /// Returns the status with a Command Retry Delay if the host honours them.
+    fn delayed(&self, status: Status, crd: u8) -> Status {
+        match self.acre.load(Ordering::Relaxed) {
+            true => status.with_retry_delay(crd),
+            false => status,
         }
     }
 

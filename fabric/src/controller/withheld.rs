@@ -7,6 +7,9 @@
 //! that. So the commands of a host that comes back must not wait: a host that has identified the disk
 //! before has its commands executed, and one that knows another disk has them refused. Only where neither
 //! is known, the host is told to retry.
+//!
+//! A host that finds that the identifiers under an NSID are others than before drops its disk. Linux takes the new
+//! disk only at the next look at its namespaces, for which the host is told once more that the namespace has changed.
 
 use std::sync::Arc;
 
@@ -15,6 +18,21 @@ use super::{BackendId, ControllerId, Namespace, NamespaceTable, Readiness, Servi
 
 /// The UUID of a namespace whose identifiers are not known yet.
 const UNKNOWN: [u8; 16] = [0; 16];
+
+/// A namespace that a controller's host has not identified.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Withheld {
+    /// The readiness that the host is shown: `Unidentified` or `KnownAsOther`.
+    shown: Readiness,
+    /// Whether the host has compared the identifiers, and was told to look at the namespace again.
+    is_compared: bool,
+}
+
+impl Withheld {
+    fn new(shown: Readiness) -> Self {
+        Self { shown, is_compared: false }
+    }
+}
 
 impl Namespace {
     /// Returns the namespace for hosts that have not identified it.
@@ -45,7 +63,8 @@ impl Controller {
             false => Readiness::Unidentified,
         };
         let withheld = table.iter().filter(|namespace| self.withholds(namespace));
-        self.withheld = withheld.map(|namespace| (namespace.nsid, shown(namespace))).collect();
+        let withheld = withheld.map(|namespace| (namespace.nsid, Withheld::new(shown(namespace))));
+        self.withheld = withheld.collect();
         self.show(table, []);
     }
 
@@ -63,9 +82,11 @@ impl Controller {
                 Some(now) if before == Some(now.uuid) => {}
                 // The disk that was there at Connect has been identified by the target.
                 Some(_) if before == Some(UNKNOWN) => {
-                    self.withheld.entry(nsid).or_insert(Readiness::Unidentified);
+                    self.withheld.entry(nsid).or_insert(Withheld::new(Readiness::Unidentified));
                 }
-                Some(_) => drop(self.withheld.insert(nsid, Readiness::Unidentified)),
+                Some(_) => {
+                    self.withheld.insert(nsid, Withheld::new(Readiness::Unidentified));
+                }
             }
         }
         self.table = match self.withheld.is_empty() {
@@ -73,7 +94,7 @@ impl Controller {
             false => {
                 let withheld = self.withheld.iter();
                 let withheld =
-                    withheld.filter_map(|(nsid, shown)| Some((table.get(*nsid)?, *shown)));
+                    withheld.filter_map(|(nsid, known)| Some((table.get(*nsid)?, known.shown)));
                 let own =
                     withheld.fold(NamespaceTable::clone(&table), |own, (namespace, shown)| {
                         own.with(namespace.nsid, Some(Arc::new(namespace.withheld(shown))))
@@ -85,6 +106,36 @@ impl Controller {
 }
 
 impl Service {
+    /// Notes that a controller's host has read a namespace's identifiers, and finds out whether it knows another disk
+    /// by the NSID. A host leaves a namespace that is not ready alone, and is told when it is ready.
+    pub(super) fn note_compared(&mut self, id: ControllerId, nsid: u32) {
+        let Some(controller) = self.controllers.get_mut(&id) else { return };
+        let is_ready = controller.table.get(nsid).is_some_and(|namespace| namespace.is_ready());
+        let Some(withheld) = controller.withheld.get_mut(&nsid).filter(|_| is_ready) else {
+            return;
+        };
+        if !std::mem::replace(&mut withheld.is_compared, true) {
+            controller.announce(nsid);
+            controller.pump_events(&mut self.actions);
+        }
+    }
+
+    /// Has the other controllers of a host look at a namespace again that the host has taken by one of them. Linux
+    /// does not take a disk by one controller while it knows another one by the NSID through another controller.
+    fn announce_to_others(&mut self, id: ControllerId, nsid: u32) {
+        let Some(first) = self.controllers.get(&id) else { return };
+        let host = (first.host().to_owned(), first.host_id);
+        let of_subsystem = self.controllers_of(first.subsystem());
+        for other in of_subsystem.into_iter().filter(|other| *other != id) {
+            let Some(other) = self.controllers.get_mut(&other) else { continue };
+            let waits = other.withheld.get(&nsid).is_some_and(|withheld| withheld.is_compared);
+            if waits && (other.host(), other.host_id) == (host.0.as_str(), host.1) {
+                other.announce(nsid);
+                other.pump_events(&mut self.actions);
+            }
+        }
+    }
+
     /// Notes that a controller's host has identified a namespace: its commands are executed from now on.
     pub(super) fn note_identified(&mut self, id: ControllerId, nsid: u32) {
         let Some(controller) = self.controllers.get_mut(&id) else { return };
@@ -101,5 +152,6 @@ impl Service {
         // A queue that has refused a command has the table in which the namespace was withheld.
         controller.namespaces_changed([]);
         self.tables_changed.insert(id);
+        self.announce_to_others(id, nsid);
     }
 }

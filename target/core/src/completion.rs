@@ -62,7 +62,7 @@ impl Completion {
             if status == Status::NAMESPACE_NOT_READY {
                 // The command's device is gone: the status has the time after which the host may
                 // retry.
-                status = self.controller.namespace_not_ready(0);
+                status = self.controller.namespace_not_ready();
             }
             status = self.log_failure(io, &ended.job.sqe, status);
         }

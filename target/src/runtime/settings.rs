@@ -6,7 +6,7 @@ use arbitration::container::Scheduler;
 use arbitration::device::{ContainerRules, DeviceRules};
 use arbitration::reservation::Overrides;
 use arbitration::settings::{OrderSettings, Weights, WindowRule};
-use fabric::controller::ServiceConfig;
+use fabric::controller::{ANA_LOG_HEAD, ServiceConfig};
 
 use crate::config::{self, Config, Namespace, Qos};
 
@@ -48,10 +48,9 @@ pub(super) fn arbitration_feature(order: &OrderSettings) -> u32 {
 }
 
 /// Returns the most namespaces that a subsystem may have: a Linux host does without ANA, and so
-/// without several paths, where the ANA log of that many (16 bytes, 32 for the group, 4 for each)
-/// exceeds one transfer.
+/// without several paths, where the ANA log of that many (4 bytes for each) exceeds one transfer.
 fn max_namespaces(max_transfer: u32) -> u32 {
-    (max_transfer.saturating_sub(48) / 4).clamp(1, config::NSID_MAX)
+    (max_transfer.saturating_sub(ANA_LOG_HEAD) / 4).clamp(1, config::NSID_MAX)
 }
 
 /// Returns the rules by which a namespace's device is shared, by its own settings and the general

@@ -174,6 +174,7 @@ impl Daemon {
                 Action::TableChanged { controller } => {
                     let now = self.bench.service.namespaces(controller);
                     assert!(now.iter().is_sorted_by_key(|n| n.nsid));
+                    ana::check_log(&self.bench.service, controller);
                     let found = |n: &Namespace| n.backend != BackendId::NONE;
                     assert!(
                         now.iter().all(|n| found(n) == n.is_ready()),

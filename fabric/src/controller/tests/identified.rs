@@ -151,6 +151,111 @@ fn host_without_a_record_is_told_the_shortest_retry_delay() {
     assert_eq!(answer(&bench, &fresh), Status::NAMESPACE_NOT_READY.with_retry_delay(1));
 }
 
+/// Has a controller's host enable the event of namespaces that change, and wait for events.
+fn listen(bench: &mut Bench, here: &Here) {
+    bench.ok(here.admin, &set_feature(0x0b, 0x100));
+    for cid in 100..104 {
+        assert_eq!(
+            bench.admin(here.admin, &command(op::ASYNC_EVENT_REQUEST, cid)),
+            Reply::Deferred
+        );
+    }
+}
+
+/// Returns the admin queues whose hosts were told that namespaces have changed.
+fn told(bench: &mut Bench) -> Vec<ConnectionId> {
+    let event = |action| match action {
+        Action::Complete { connection, result: 0x04_0002, .. } => Some(connection),
+        _ => None,
+    };
+    bench.actions().into_iter().filter_map(event).collect()
+}
+
+/// Reads the list of changed namespaces and the identifiers of NSID 1, as Linux does when it is told that namespaces
+/// have changed.
+fn look(bench: &mut Bench, here: &Here) {
+    bench.ok(here.admin, &log(0x04, 4096, 0, false));
+    assert_eq!(bench.out[..8], [1, 0, 0, 0, 0, 0, 0, 0], "the changed namespaces");
+    bench.ok(here.admin, &identify(0x03, 1));
+}
+
+#[test]
+fn host_that_drops_a_replaced_disk_is_told_once_more_to_look_at_the_namespace() {
+    let mut bench = bench();
+    let host = come(&mut bench);
+    listen(&mut bench, &host);
+    put(&mut bench, 2);
+    assert_eq!(told(&mut bench), [host.admin], "for the change");
+    look(&mut bench, &host);
+    assert_eq!(told(&mut bench), [host.admin], "it has dropped the disk that it knew");
+    look(&mut bench, &host);
+    assert_eq!(told(&mut bench), [], "it does not look for ever");
+    identify_disk(&mut bench, &host);
+    bench.ok(host.admin, &identify(0x03, 1));
+    assert_eq!(told(&mut bench), [], "it has the new one");
+    // The next disk is another one.
+    put(&mut bench, 3);
+    assert_eq!(told(&mut bench), [host.admin]);
+    look(&mut bench, &host);
+    assert_eq!(told(&mut bench), [host.admin]);
+    // A host that comes back is not told of the change, but compares the identifiers.
+    lose(&mut bench, &host);
+    let back = come(&mut bench);
+    listen(&mut bench, &back);
+    bench.ok(back.admin, &identify(0x03, 1));
+    assert_eq!(told(&mut bench), [back.admin]);
+}
+
+#[test]
+fn host_is_not_told_to_look_at_a_replacement_that_is_away() {
+    let mut bench = bench();
+    let host = come(&mut bench);
+    listen(&mut bench, &host);
+    let becomes = |bench: &mut Bench, readiness| {
+        let namespace = Namespace { nsid: 1, readiness, replaces: true, ..namespace(2) };
+        bench.service.replace_namespace(bench.now, OTHER, namespace).unwrap();
+    };
+    becomes(&mut bench, Readiness::NotReady { geometry_known: true, since: Nanos::ZERO });
+    assert_eq!(told(&mut bench), [host.admin]);
+    look(&mut bench, &host);
+    assert_eq!(told(&mut bench), [], "Linux compares nothing while it is not ready");
+    becomes(&mut bench, Readiness::Ready);
+    assert_eq!(told(&mut bench), [host.admin]);
+    look(&mut bench, &host);
+    assert_eq!(told(&mut bench), [host.admin], "now it has dropped the disk that it knew");
+}
+
+#[test]
+fn host_with_two_controllers_looks_again_by_the_one_that_came_first() {
+    let mut bench = bench();
+    let (one, two) = (come(&mut bench), come(&mut bench));
+    let (stranger, connected) = Connect::new(OTHER, 0, 0xffff).host(STRANGER).send(&mut bench);
+    connected.unwrap();
+    bench.set_cc(stranger, ENABLE);
+    for here in [&one, &two] {
+        listen(&mut bench, here);
+    }
+    put(&mut bench, 2);
+    told(&mut bench);
+    // Linux drops the disk by the first controller, and cannot take the new one: the second has the old one.
+    for _ in 0..2 {
+        look(&mut bench, &one);
+    }
+    assert_eq!(told(&mut bench), [one.admin]);
+    for _ in 0..2 {
+        look(&mut bench, &two);
+    }
+    assert_eq!(told(&mut bench), [two.admin]);
+    bench.ok(one.admin, &log(0x04, 4096, 0, false));
+    bench.ok(stranger, &identify(0x03, 1));
+    identify_disk(&mut bench, &two);
+    assert_eq!(told(&mut bench), [one.admin]);
+    bench.ok(one.admin, &identify(0x03, 1));
+    identify_disk(&mut bench, &one);
+    assert_eq!(told(&mut bench), []);
+    assert_eq!([shown(&bench, &one), shown(&bench, &two)], [Readiness::Ready; 2]);
+}
+
 #[test]
 fn identified_disks_outlive_the_target() {
     let mut before = bench();

@@ -1,6 +1,7 @@
 //! Tests of the service as a whole, through the commands and answers of hosts.
 
 mod admin;
+mod ana;
 mod channels;
 mod conformance;
 mod connect;

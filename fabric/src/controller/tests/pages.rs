@@ -51,9 +51,9 @@ fn identify_controller_tells_what_the_controller_is_and_can() {
         (268, 269, 353, "CCTEMP"),
         (320, 321, 15, "KAS: 1.5 s"),
         (342, 342, 10, "ANATT"),
-        (343, 343, 0b100_0101, "ANACAP"),
-        (344, 347, 1, "ANAGRPMAX"),
-        (348, 351, 1, "NANAGRPID"),
+        (343, 343, 0b000_0101, "ANACAP: optimized, inaccessible; namespaces change groups"),
+        (344, 347, 2, "ANAGRPMAX"),
+        (348, 351, 2, "NANAGRPID"),
         (512, 512, 0x66, "SQES"),
         (513, 513, 0x44, "CQES"),
         (514, 515, 100, "MAXCMD"),
@@ -296,17 +296,21 @@ fn the_log_of_ana_groups_tells_changes_and_is_announced() {
     let fields = |changes, state| {
         [
             (0, 7, changes, "Change Count"),
-            (8, 9, 1, "groups"),
+            (8, 9, 2, "groups"),
             (16, 19, 1, "ANAGRPID"),
             (20, 23, 1, "namespaces"),
             (24, 31, changes, "Change Count of the group"),
             (32, 32, state, "ANA State"),
             (48, 51, 1, "NSID"),
+            (52, 55, 2, "ANAGRPID"),
+            (56, 59, 0, "namespaces"),
+            (60, 67, changes, "Change Count of the group"),
+            (68, 68, 3, "ANA State"),
         ]
     };
-    bench.ok(admin, &log(0x0c, 52, 0, false));
+    bench.ok(admin, &log(0x0c, 84, 0, false));
     let before = field(&bench.out, 0..=7);
-    shows(&mut bench, admin, &log(0x0c, 52, 0, false), &fields(before, 1));
+    shows(&mut bench, admin, &log(0x0c, 84, 0, false), &fields(before, 1));
     for (queue, cid) in [(admin, 5), (admin, 6), (discovery, 7)] {
         assert_eq!(bench.admin(queue, &command(op::ASYNC_EVENT_REQUEST, cid)), Reply::Deferred);
     }
@@ -319,7 +323,7 @@ fn the_log_of_ana_groups_tells_changes_and_is_announced() {
         status: Status::SUCCESS,
     };
     assert_eq!(bench.actions(), [told], "once, and no discovery controller");
-    shows(&mut bench, admin, &log(0x0c, 52, 0, false), &fields(before + 1, 3));
+    shows(&mut bench, admin, &log(0x0c, 84, 0, false), &fields(before + 1, 3));
 }
 
 #[test]

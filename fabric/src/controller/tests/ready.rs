@@ -179,7 +179,7 @@ fn a_host_with_acre_is_told_a_retry_delay() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
     let shared = &connected.shared;
-    assert_eq!(shared.namespace_not_ready(0), Status::NAMESPACE_NOT_READY);
+    assert_eq!(shared.namespace_not_ready(), Status::NAMESPACE_NOT_READY);
     // Byte 0 of Host Behavior Support is ACRE.
     let mut behavior = [0; 512];
     behavior[0] = 1;
@@ -188,8 +188,8 @@ fn a_host_with_acre_is_told_a_retry_delay() {
     bench.becomes(KNOWN);
     let table = bench.service.namespaces(connected.controller);
     for (seconds, delay) in [(0, 2), (19, 2), (20, 3), (1000, 3)] {
-        let outage = table.get(1).unwrap().outage_ns(Nanos(seconds * 1_000_000_000));
-        let answer = shared.namespace_not_ready(outage);
+        let now = Nanos(seconds * 1_000_000_000);
+        let answer = shared.unavailable(table.get(1).unwrap(), now);
         assert_eq!(answer, Status::NAMESPACE_NOT_READY.with_retry_delay(delay), "{seconds} s");
         assert!(!answer.is_dnr());
     }

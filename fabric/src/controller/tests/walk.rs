@@ -42,6 +42,8 @@ fn check_controller(bench: &Bench, id: u16) {
     assert_eq!(&page[4..24], SUBSYSTEM.as_bytes(), "the serial number");
     let (groups, most) = (u32_at(page, 348), u32_at(page, 344));
     assert!(groups > 0 && groups <= most, "ANA groups");
+    let size = 16 + 32 * groups + 4 * u32_at(page, 540);
+    assert!(size <= 4096 << page[77], "the ANA log fits a transfer, or Linux does without");
     assert!(page[342] > 0, "anatt");
     assert_eq!(page[525] & 1, 1, "volatile write cache");
     assert_eq!(u16_at(page, 520), 0b1001_1101, "oncs");
@@ -89,8 +91,8 @@ fn a_linux_host_connects_scans_and_disconnects() {
     assert_eq!(bench.out[32], 2, "units of 512000 bytes, rounded up");
     bench.ok(admin, &identify(0x06, 0));
     assert_eq!(bench.out[1], 8, "wzsl: 1 MiB");
-    bench.ok(admin, &log(0x0c, 16 + 32 + 4096, 0, true));
-    assert_eq!(u16_at(&bench.out, 8), 1, "one group");
+    bench.ok(admin, &log(0x0c, 16 + 2 * 32 + 4 * 16_384, 0, false));
+    assert_eq!(u16_at(&bench.out, 8), 2, "groups");
     assert_eq!((u32_at(&bench.out, 20), bench.out[32], u32_at(&bench.out, 48)), (1, 1, 1));
     let mut behavior = [0; 512];
     behavior[0] = 1;
