@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from verified_io import BLOCK, RECOVERY, RETRY, World, ZEROES, Windows, origin_of, read
+from verified_io import BLOCK, RECOVERY, World, ZEROES, Windows, origin_of, read
 
 MIB = 1 << 20
 CONFIG, CONTROL, STATE = "/run/operator.toml", "/run/sg.sock", "/tmp/state"
@@ -212,15 +212,6 @@ class Operator:
         """Returns the disks that are not served."""
         return [disk for disk in self.disks if not disk.nsid and not disk.is_held and disk.store not in self.held]
 
-    def go_away(self, disks):
-        """Notes that disks are away; returns what is to be called when they are back."""
-        spans = [self.world.away_windows[host].open() for host in {disk.host for disk in disks}]
-
-        def back():
-            for span in spans:
-                Windows.close(span)
-        return back
-
     # --- actions: each says what it does, and returns False where it has nothing to act on ---
 
     def add(self):
@@ -248,21 +239,7 @@ class Operator:
             disk.nsid = json.loads(out)["nsid"]
             self.had[disk.host].add(disk.nsid)
             self.say(f"    it has NSID {disk.nsid}")
-            self.appears(disk)
         return None
-
-    def appears(self, disk):
-        """Has the host look for a disk that it does not find by itself, as after an NSID was used again."""
-        def look():
-            if disk.nsid and not any(not one.is_doomed for one in self.world.live_devices(disk.host, disk.nsid)):
-                for name, host, state in self.world.controllers():
-                    if host == disk.host and state == "live":
-                        try:
-                            with open(f"/sys/class/nvme/{name}/rescan_controller", "w") as file:
-                                file.write("1")
-                        except OSError:
-                            pass
-        self.later.append((time.monotonic() + 10, look))
 
     def attach_again(self):
         disk = self.random.choice(self.kept() or [None])
@@ -478,10 +455,7 @@ class Operator:
         self.stop(signal.SIGKILL)
         self.run("mount", "--move", store, "/tmp/aside")
 
-        back = self.go_away([disk for disk in self.disks if disk.store == store and disk.nsid])
-
         def undo():
-            back()
             self.say(f"mounts {store} again")
             self.run("mount", "--move", "/tmp/aside", store)
             self.held.discard(store)
@@ -500,7 +474,6 @@ class Operator:
             return False
         power = f"/sys/kernel/config/nullb/{os.path.basename(disk.path)}/power"
         disk.is_held = True
-        back = self.go_away([disk])
 
         def set_power(value):
             with open(power, "w") as file:
@@ -508,7 +481,6 @@ class Operator:
 
         def undo():
             set_power("1")
-            back()
             self.say(f"{disk} is plugged in again")
             disk.is_held = False
         set_power("0")
@@ -522,10 +494,8 @@ class Operator:
             return False
         disk.is_held = True
         os.rename(disk.path, disk.path + ".aside")
-        back = self.go_away([disk])
 
         def undo():
-            back()
             os.rename(disk.path + ".aside", disk.path)
             self.say(f"{disk} has its name again")
             disk.is_held = False
@@ -666,7 +636,7 @@ class Operator:
             if name != "root":
                 self.sluice("qos", "session", "set", name, "--bandwidth", "none", "--iops", "none")
         self.pause(RECOVERY)
-        end = time.monotonic() + RETRY
+        end = time.monotonic() + RECOVERY
         while not self.world.failures and (missing := self.missing()):
             self.check(time.monotonic() < end, missing)
             self.pause(1)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A disk has the NSID of one that was removed. A host that uses the disk goes on when the target is killed under
 # its I/O; commands for the removed disk neither reach the new one nor hold up the host's reconnect, which waits
-# for them where disks have no multipath.
+# for them where disks have no multipath. A host that knows the removed disk finds the new one by itself.
 # cpus: 1
 # kernel: nvme_core.multipath=N
 . /run/scenarios/lib.sh
@@ -19,6 +19,19 @@ target_start
 replace() {
     remove_namespace $T1 1
     expect "namespace add" sluice namespace add $T1 --nsid 1 --backend file --path "$1" --block-size 4096
+}
+
+# identity: prints the UUID of the disk that the host has under the NSID. is_replaced UUID: says whether it is another.
+identity() { cat "/sys/block/$(namespace_of $T1 1)/uuid"; }
+is_replaced() {
+    local now
+    now=$(identity) && [ "$now" ] && [ "$now" != "$1" ]
+}
+
+# uses_new_disk NAME UUID: waits until the host has another disk than that, and uses it.
+uses_new_disk() {
+    eventually 15 is_replaced "$2" || fail "the host does not find the new disk: $(nvme list 2>&1)"
+    write_verify "$1" "$(disk $T1 1)" --rw=randwrite --bs=16k --size=4m --iodepth=8
 }
 reconnected() { eventually 30 controller_live $T1 || fail "the host does not reconnect: $(controller_state $T1)"; }
 
@@ -43,7 +56,7 @@ same "the disk" "$(disk $T1 1)" "$d"
 step "a write for the removed disk fails, and the host reconnects"
 network_down
 eventually 15 controller_not_live $T1 || fail "the host did not notice"
-before=$(sha256sum </tmp/store/third)
+before=$(sha256sum </tmp/store/third) removed=$(identity)
 replace /tmp/store/third
 (
     trap - ERR EXIT
@@ -56,9 +69,12 @@ reconnected
 if wait $waiting; then fail "the write for the removed disk succeeded"; fi
 same "the new disk's file" "$(sha256sum </tmp/store/third)" "$before"
 
-step "the host uses the new disk"
-disconnect $T1
-connect $T1
-write_verify third "$(disk $T1 1)" --rw=randwrite --bs=16k --size=4m --iodepth=8
+step "the host finds the new disk by itself"
+uses_new_disk third "$removed"
+
+step "another disk is put in its place while the host is connected"
+removed=$(identity)
+replace /tmp/store/second
+uses_new_disk second "$removed"
 disconnect $T1
 pass

@@ -25,9 +25,6 @@ BLKZEROOUT = 0x127F
 # Times after the end of an interruption, in seconds, within which a host must be connected again, and within which
 # its kernel may still report the interruption.
 RECOVERY = 20
-# The same after a disk came back that was away while its host lost the connection: Linux connects again only once all
-# commands that wait for a retry (150 s at most) have ended, and tries for 30 s at a time.
-RETRY = 200
 
 
 def block_of(host, disk, lba, sequence):
@@ -318,7 +315,6 @@ class World:
         self.books = {host: {} for host in hosts}
         self.new_disks = dict.fromkeys(hosts, 0)
         self.host_windows = {host: Windows() for host in hosts}
-        self.away_windows = {host: Windows() for host in hosts}
         self.windows_of_disks = {}
         self.stores = {}  # (host, NSID): windows in which its file system is full
         self.devices = {}
@@ -350,13 +346,8 @@ class World:
         return self.stores.get((host, nsid))
 
     def is_interrupted(self, host, begin, end):
-        """Says whether the operator has interrupted a host's connection in that time, or the host may not be connected
-        again because it lost its connection while a disk of it was away."""
-        windows = self.host_windows[host]
-        if windows.overlap(begin, end, RECOVERY):
-            return True
-        return any(windows.overlap(first, begin, 0) for first, last in self.away_windows[host].spans
-                   if first <= end and (last is None or begin <= last + RETRY))
+        """Says whether the operator has interrupted a host's connection in that time."""
+        return self.host_windows[host].overlap(begin, end, RECOVERY)
 
     def is_new_disk_expected(self, host):
         with self.lock:

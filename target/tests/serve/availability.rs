@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
 use sluiced::config::{Backend, DeviceModel};
 use sluiced::engine::{Availability, Engine, EngineError, NamespaceState};
@@ -83,6 +84,47 @@ fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
     let (status, _, data) = queue.call(read, None, 4096);
     assert!(status.is_success() && data == [9; 4096], "{status}");
     assert!(queue.call(other, None, 4096).0.is_success());
+    end(&runtime);
+}
+
+#[test]
+fn a_missing_file_is_inaccessible_for_a_host_that_reads_the_log_of_ana_states() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("late");
+    let (runtime, address) = target(vec![existing(&path), memory()], 1);
+    let (mut admin, id) = Queue::controller(address);
+    // Log page 0Ch, 4 KiB.
+    let log = Sqe {
+        opcode: opcode::admin::GET_LOG_PAGE,
+        nsid: U32::new(u32::MAX),
+        cdw10: U32::new(0x0c | 1023 << 16),
+        ..commands::identify(0, 0)
+    };
+    let nsids = |log: &[u8]| {
+        let at = |at: usize| u32::from_le_bytes(log[at..at + 4].try_into().unwrap());
+        // Each group has 32 bytes, with the number of NSIDs from byte 4 on, and then the NSIDs.
+        let accessible = at(20) as usize;
+        let second = 48 + 4 * accessible;
+        let list = |from: usize, count: usize| (0..count).map(|n| at(from + 4 * n)).collect();
+        let lists: [Vec<u32>; 2] =
+            [list(48, accessible), list(second + 32, at(second + 4) as usize)];
+        lists
+    };
+    let (status, _, page) = admin.call(log, None, 4096);
+    assert!(status.is_success(), "{status}");
+    assert_eq!(nsids(&page), [vec![2], vec![1]]);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let read = on(1, io(opcode::io::READ, 0, 1));
+    let (status, _, _) = queue.call(read, None, 4096);
+    assert!(status.is(Status::ANA_INACCESSIBLE) && !status.is_dnr(), "{status}");
+    assert!(queue.call(on(2, io(opcode::io::READ, 0, 1)), None, 4096).0.is_success());
+
+    fs::write(&path, vec![9; 1 << 20]).unwrap();
+    await_state(&runtime, 1, Availability::Ready);
+    let (_, _, page) = admin.call(log, None, 4096);
+    assert_eq!(nsids(&page), [vec![1, 2], vec![]]);
+    let (status, _, data) = queue.call(read, None, 4096);
+    assert!(status.is_success() && data == [9; 4096], "{status}");
     end(&runtime);
 }
 

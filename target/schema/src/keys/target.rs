@@ -130,8 +130,8 @@ pub const TARGET: &[ConfigKey] = &[
          to CRDT3 of Identify Controller): because a session is full, or because a command has waited \
          for 10 s. The host retries after the longest of the three that the expected wait is not \
          below, else at once. A namespace whose file or device is not there has its commands \
-         retried after the second, and from 20 s on after the third: Linux hosts give up after five \
-         retries, with these values after more than 10 minutes.",
+         retried after the second, and from 20 s on after the third, by hosts without multipath: \
+         Linux gives up after five retries, with these values after more than 10 minutes.",
     ),
     key(
         "state",
