@@ -157,6 +157,15 @@ impl Limiter {
         self.update(|paid| paid.max(floor).saturating_add(cost));
     }
 
+    /// Returns the time at which all charges are paid for, which may be in the past; 0 without a limit.
+    #[must_use]
+    pub fn paid_at(&self) -> Nanos {
+        match self.is_limited() {
+            true => Nanos(self.paid.load(Relaxed).div_ceil(TICKS_PER_NS)),
+            false => Nanos::ZERO,
+        }
+    }
+
     /// Notes that a host was told to send a command of this amount again, and will have done so by
     /// `until`. The time that the limit is unused until then is kept for such commands: a host that
     /// waits as it was told loses nothing of its rate.

@@ -5,6 +5,7 @@
 //! says at which of them the reactors have to look again. What is counted lives in the
 //! [`Session`]s, which the reactors share, so that a change loses nothing.
 
+mod resent;
 mod tree;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -20,6 +21,7 @@ use crate::reactors::Reactors;
 use crate::reservation::Reserved;
 use crate::sharing::Sharing;
 
+pub use resent::Reconnect;
 pub use tree::Sessions;
 
 /// The number of a session. No two sessions have the same at one time, but a new session may get
@@ -137,6 +139,8 @@ pub struct Session {
     waiters: AtomicU64,
     /// KiB of each reactor's memory for hosts' data that are set aside for it.
     aside: AtomicU32,
+    /// Unpaid reconnects of all hosts. Only the root's are used.
+    debts: resent::Debts,
 }
 
 impl Session {
@@ -157,6 +161,7 @@ impl Session {
             backlog: Backlog::common(Arc::clone(queue), sharing),
             waiters: AtomicU64::new(0),
             aside: AtomicU32::new(0),
+            debts: resent::Debts::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use units::{Class, Nanos};
 
 use super::Arbiter;
 use super::entries::{Entry, Held};
+use super::flows::HostFlow;
 use super::grant::{Grant, Holds, Work};
 use super::ids::{EntryId, HostFlowId, HostFlowIndex};
 use super::submission::Submission;
@@ -56,7 +57,29 @@ impl<T: Copy> Arbiter<T> {
         submission: Submission<T>,
     ) -> Option<EntryId> {
         self.flows.find(flow)?;
+        if submission.resent {
+            return self.enqueue_resent((now, arrived), flow, class, &submission);
+        }
         self.append((now, arrived), flow.0.name, class, &submission, Some(submission.item))
+    }
+
+    /// Enqueues a resent command, which is charged already, under the root session: its own session may
+    /// be blocked.
+    #[cold]
+    fn enqueue_resent(
+        &mut self,
+        times: (Nanos, Nanos),
+        flow: HostFlowId,
+        class: Class,
+        submission: &Submission<T>,
+    ) -> Option<EntryId> {
+        let &HostFlow { device, session, host, .. } = self.flows.find(flow)?;
+        let root = self.sessions.kept(session)?.session.line().last().cloned()?;
+        let passing = self.flow(device, &root, host)?;
+        let entry = self.append(times, passing.0.name, class, submission, Some(submission.item));
+        // The flow stays while commands of it wait.
+        self.release(passing);
+        entry
     }
 
     /// Notes that the flow's container ends here (docs/sources.md, I1: outputs end containers): an
@@ -83,6 +106,7 @@ impl<T: Copy> Arbiter<T> {
                     operations: 0,
                     lba: 0,
                     blocks: 0,
+                    resent: false,
                 };
                 self.append((now, now), flow.0.name, class, &nothing, None);
             }

@@ -24,13 +24,17 @@ pub struct Submission<T> {
     pub lba: u64,
     /// Number of blocks.
     pub blocks: u32,
+    /// Whether the host resent the command after a reconnect, and
+    /// [`charge_resent`](crate::session::Session::charge_resent) has charged it. The command is enqueued
+    /// under the root session, and bypasses the limits and credits of all sessions below.
+    pub resent: bool,
 }
 
 impl<T> Submission<T> {
     /// Makes the submission of a host's command.
     #[must_use]
     pub fn of_host(item: T, write: bool, bytes: u32) -> Self {
-        Self { item, write, bytes, has_data: true, operations: 1, lba: 0, blocks: 0 }
+        Self { item, write, bytes, has_data: true, operations: 1, lba: 0, blocks: 0, resent: false }
     }
 }
 

@@ -124,6 +124,7 @@ impl Service {
             admin::IDENTIFY => {
                 let asked = IdentifyCommand::parse(command.sqe);
                 let reply = self.with_controller(command, |service, controller| {
+                    controller.shared.end_resending();
                     service.identify(controller, asked, out)
                 });
                 match asked.cns {

@@ -256,6 +256,7 @@ impl Service {
             queue_entries: self.config.queue_entries,
             admin: request.connection,
             queues: std::collections::BTreeMap::new(),
+            last_qid: 0,
             settled: std::collections::BTreeSet::new(),
             settled_at: None,
             properties: Properties::default(),
@@ -313,10 +314,16 @@ impl Service {
         controller.shared.note_traffic();
         let acre = controller.shared.acre.load(Ordering::Relaxed);
         self.without_acre.connected(request.host, acre, controller.queues.len());
-        let connected = connected(controller, request, QueueKind::Io);
+        let mut connected = connected(controller, request, QueueKind::Io);
         let (listener, address) = (controller.listener, controller.address);
         let path = || path(self.listeners.get(&listener), request);
-        self.users.connected(id, path, address, &controller.identified);
+        if self.users.connected(id, path, address, &controller.identified) {
+            controller.shared.begin_resending(now);
+        }
+        // Each queue's content is resent once. Linux connects the queues in ascending order.
+        connected.resends =
+            qid > controller.last_qid && controller.shared.resends_since().is_some();
+        controller.last_qid = controller.last_qid.max(qid);
         let address = self.room.address(request.connection);
         let connected = self.gate_for(now, request, address, connected);
         self.attach(request.connection, id, (qid, connected.entries));
@@ -375,6 +382,7 @@ fn connected(controller: &Controller, request: &ConnectRequest<'_>, kind: QueueK
         keep_alive: controller.keep_alive.timeout(),
         authentication: false,
         without_acre: None,
+        resends: false,
         namespaces: Arc::clone(&controller.table),
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Controller {
     pub(super) queue_entries: u16,
     pub(super) admin: ConnectionId,
     pub(super) queues: BTreeMap<u16, ConnectionId>,
+    /// The highest identifier of an I/O queue that was ever connected; 0: none was.
+    pub(super) last_qid: u16,
     /// The I/O queues that have nothing left to do in a target that drains.
     pub(super) settled: BTreeSet<u16>,
     /// The time at which the last I/O queue had nothing left to do; `None` while one has.
@@ -103,6 +105,7 @@ impl Controller {
         self.ana_read = None;
         self.shared.knows_ana.store(false, Ordering::Relaxed);
         self.shared.acre.store(false, Ordering::Relaxed);
+        self.shared.end_resending();
         self.shared.wrr.store(false, Ordering::Relaxed);
         self.shared.weights.set(config.arbitration);
         self.events.reset()

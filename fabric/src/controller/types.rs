@@ -57,6 +57,9 @@ pub struct Connected {
     /// honour Command Retry Delays when it connected the last one. Its queues may have to be smaller,
     /// see [`super::Service::bound_queues`].
     pub without_acre: Option<u16>,
+    /// Whether the host may resend commands on this I/O queue that were outstanding before a reconnect,
+    /// while [`ControllerShared::resends_since`] returns a time.
+    pub resends: bool,
     /// The namespaces that the host sees now.
     pub namespaces: Arc<NamespaceTable>,
 }
@@ -221,6 +224,8 @@ pub struct ControllerShared {
     pub weights: Arc<QueueWeights>,
     /// The [number](Class::number) of the highest class that the host's commands may have.
     max_class: AtomicU8,
+    /// The time in ns of [`Self::resends_since`]; 0: none.
+    resends_since: AtomicU64,
 }
 
 impl ControllerShared {
@@ -242,6 +247,7 @@ impl ControllerShared {
             wrr: AtomicBool::new(false),
             weights: Arc::new(QueueWeights::new(arbitration)),
             max_class: AtomicU8::new(0),
+            resends_since: AtomicU64::new(0),
         }
     }
 
@@ -257,6 +263,25 @@ impl ControllerShared {
     pub fn max_class(&self) -> Class {
         let number = usize::from(self.max_class.load(Ordering::Acquire));
         Class::ALL.get(number).copied().unwrap_or_default()
+    }
+
+    /// Returns the time of the first I/O queue's Connect, if the host reconnected after an end without a
+    /// shutdown and has sent no Identify since. A Linux host resends all commands that were outstanding
+    /// and waits for their completions before it identifies its namespaces.
+    #[must_use]
+    pub fn resends_since(&self) -> Option<Nanos> {
+        let since = self.resends_since.load(Ordering::Acquire);
+        (since != 0).then_some(Nanos(since))
+    }
+
+    /// Notes that the host reconnected.
+    pub(super) fn begin_resending(&self, now: Nanos) {
+        self.resends_since.store(now.0.max(1), Ordering::Release);
+    }
+
+    /// Notes that the host has resent all commands.
+    pub(super) fn end_resending(&self) {
+        self.resends_since.store(0, Ordering::Release);
     }
 
     /// Says whether I/O commands are executed.

@@ -173,24 +173,28 @@ impl Users {
         }
     }
 
-    /// Notes that a controller has an I/O queue, and the disks that its host has identified.
+    /// Notes that a controller has an I/O queue, and the disks that its host has identified. Returns
+    /// whether the host reconnected: this is the controller's first I/O queue, and another controller of
+    /// the host ended without a shutdown.
     pub(super) fn connected(
         &mut self,
         controller: ControllerId,
         path: impl FnOnce() -> Option<HostPath>,
         address: Option<IpAddr>,
         identified: &Identified,
-    ) {
+    ) -> bool {
         if self.reconnect_time.is_zero() || self.controllers.contains_key(&controller) {
-            return;
+            return false;
         }
-        let Some(path) = path() else { return };
+        let Some(path) = path() else { return false };
         let user = self.known.entry(path.clone()).or_insert_with(|| User::new(address));
+        let returns = user.lost.is_some() || !user.absent.is_empty();
         user.succeed();
         user.controllers.insert(controller, identified.clone());
         (user.address, user.lost) = (address, None);
         self.unsaved.insert(path.clone());
         self.controllers.insert(controller, path);
+        returns
     }
 
     /// Notes that a controller has ended; `in_order`: its host has shut it down. It has no effect where

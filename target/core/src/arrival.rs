@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use arbitration::arbiter::{EntryId, Submission, WeightedQueue};
 use arbitration::classify::Classifier;
 use arbitration::overload::WAIT_MAX;
-use arbitration::session::{HostId, Session};
+use arbitration::session::{HostId, Reconnect, Session};
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::controller::{
     BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable,
 };
-use fabric::nvm::{IoCommand, IoLimits, Transfer};
+use fabric::nvm::{BlockFormat, IoCommand, IoLimits, Transfer};
 use fabric::nvme::{Sqe, Status};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
@@ -23,7 +23,7 @@ use crate::charge::Charge;
 use crate::commands::{Command, State};
 use crate::context::{Context, Settings};
 use crate::device::{BlockDevice, Data, Style, device_id};
-use crate::dispatch::hold;
+use crate::dispatch::{bytes_at_device, hold};
 use crate::driver::{Buffer, Driver};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
 use crate::key::Key;
@@ -42,6 +42,10 @@ use crate::workloads::{WorkloadId, Workloads};
 /// sent so far to a namespace ends a container (docs/sources.md, I1: outputs end containers). An
 /// Output Mark completes at once.
 const OUTPUT_MARK: u8 = 0xc0;
+
+/// Time in ns after the Connect of a controller's first I/O queue during which its host may resend
+/// commands. Linux fails a reconnect after this time.
+const RESENT_NS: u64 = 30_000_000_000;
 
 /// The outcome of a command's arrival.
 #[derive(Debug)]
@@ -74,18 +78,21 @@ pub(crate) struct Arrival {
     weighted: Option<WeightedQueue>,
     flows: FlowCache,
     admission: Admission,
+    /// Number of commands that the host may still resend after a reconnect.
+    resent_left: u16,
     pub(crate) tally: Tally,
     /// Workloads of the commands that were taken.
     pub(crate) workloads: Workloads,
 }
 
 impl Arrival {
-    /// Makes the arrival of commands for these namespaces of a controller, on its queue `qid`.
+    /// Makes the arrival of commands for these namespaces of a controller, on its queue `qid`, on
+    /// which the host may resend `resent` commands.
     pub(crate) fn new(
         controller: Arc<ControllerShared>,
         table: Arc<NamespaceTable>,
         origin: Origin,
-        qid: u16,
+        (qid, resent): (u16, u16),
         stats: Arc<IoStats>,
     ) -> Self {
         let weighted = origin.weighted.then(|| WeightedQueue {
@@ -105,6 +112,7 @@ impl Arrival {
             weighted,
             flows: FlowCache::default(),
             admission: Admission::default(),
+            resent_left: resent,
             tally: Tally::default(),
             workloads: Workloads::default(),
         }
@@ -242,12 +250,46 @@ impl Arrival {
         {
             io.stages.arbiter.output(io.now, flow, charge.class);
         }
-        if (io.stages.waits() || self.admission.has_sent_back())
+        let resent = self.resent_left > 0 && self.charge_resent(io, &charge, &command, format);
+        if !resent
+            && (io.stages.waits() || self.admission.has_sent_back())
             && let Some(status) = self.refusal(io, sqe, &charge, transfer.bytes())
         {
             return Ok(Arrived::Later(status));
         }
-        Ok(Arrived::Accepted(Command { command, device, arrived: io.now, charge }))
+        Ok(Arrived::Accepted(Command { command, device, arrived: io.now, charge, resent }))
+    }
+
+    /// Returns the time of the reconnect after which the host may still resend commands.
+    #[cold]
+    fn may_resend(&mut self, now: Nanos) -> Option<Nanos> {
+        let since = self.controller.resends_since();
+        let since = since.filter(|since| now.ns_since(*since) <= RESENT_NS);
+        if since.is_none() {
+            self.resent_left = 0;
+        }
+        since
+    }
+
+    /// Charges a command that may be resent to the limits of its session. Returns whether the command
+    /// bypasses them. A host without ACRE could not be told to wait for the debt, and its queues are
+    /// short enough to wait for the limits.
+    #[cold]
+    fn charge_resent<D: Driver>(
+        &mut self,
+        io: &Context<D>,
+        charge: &Charge,
+        command: &IoCommand,
+        format: BlockFormat,
+    ) -> bool {
+        let Some(since) = self.may_resend(io.now) else { return false };
+        self.resent_left = self.resent_left.saturating_sub(1);
+        let host = host_id(&self.controller.host_nqn);
+        let reconnect = Reconnect { host, controller: self.controller.id.0, since };
+        let (bytes, _) = bytes_at_device(command, format);
+        let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
+        self.has_acre()
+            && session.is_some_and(|s| s.charge_resent(io.now, reconnect, u64::from(bytes)))
     }
 
     /// Carries out an Output Mark.
@@ -426,9 +468,12 @@ impl Arrival {
     }
 
     /// Says whether the host must not be read from: as many commands of its sessions wait as may
-    /// wait.
+    /// wait, and it has nothing to resend after a reconnect.
     #[cold]
     pub(crate) fn holds_back<D: Driver>(&mut self, io: &Context<D>) -> bool {
+        if self.resent_left > 0 && self.may_resend(io.now).is_some() {
+            return false;
+        }
         let fullness = if !self.flows.is_full(&io.stages) {
             Fullness::Room
         } else if self.flows.is_over(&io.stages) {

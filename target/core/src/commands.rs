@@ -252,6 +252,9 @@ pub(crate) struct Command<D: Driver> {
     pub(crate) device: Arc<D::Device>,
     pub(crate) arrived: Nanos,
     pub(crate) charge: Charge,
+    /// Whether the host resent the command after a reconnect, and the command is charged to the limits
+    /// of its session already.
+    pub(crate) resent: bool,
 }
 
 /// One slot of the table.

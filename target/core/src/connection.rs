@@ -369,7 +369,8 @@ impl<D: Driver> Connection<D> {
                 let controller = Arc::clone(&shared);
                 let completion = Completion::new(controller, qid, queue.id, stats, io.now);
                 let table = connected.namespaces;
-                let of = (self.origin, qid);
+                let resent = if connected.resends { connected.entries } else { 0 };
+                let of = (self.origin, qid, resent);
                 let fabrics = (admin.for_io_queue(), connected.authentication);
                 let mut io_queue = IoQueue::new(io, &shared, table, completion, of, fabrics);
                 io_queue.join_network(io, queue.key);

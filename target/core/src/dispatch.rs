@@ -64,7 +64,8 @@ impl Dispatch {
         buffer: Option<Buffer<D>>,
         source: Source,
     ) -> Outcome<D> {
-        let Some(Command { command, device, charge, arrived }) = queue.commands.command(slot)
+        let Some(Command { command, device, charge, arrived, resent }) =
+            queue.commands.command(slot)
         else {
             debug_assert!(false, "only I/O commands are submitted");
             return Outcome::Underway;
@@ -81,7 +82,10 @@ impl Dispatch {
         let Some(flow) = charge.flow.filter(|flow| !immediate || !arbiter.is_plain(*flow)) else {
             return self.start_or_wait(queue, io, slot, buffer, source, None);
         };
-        let submission = submission((queue.key, slot), command, device.format());
+        let submission = Submission {
+            resent: *resent,
+            ..submission((queue.key, slot), command, device.format())
+        };
         if let Some(grant) = arbiter.pass(io.now, flow, submission.write, submission.bytes) {
             return self.start_or_wait(queue, io, slot, buffer, source, Some(grant));
         }
@@ -199,7 +203,8 @@ impl Dispatch {
         source: Source,
         grant: Option<Grant>,
     ) -> Outcome<D> {
-        let Some(Command { command, device, arrived, charge }) = queue.commands.take_command(slot)
+        let Some(Command { command, device, arrived, charge, .. }) =
+            queue.commands.take_command(slot)
         else {
             debug_assert!(false, "only I/O commands are started");
             return Outcome::Underway;
@@ -304,14 +309,15 @@ impl Dispatch {
         slot: SlotId,
         sliced: Box<Sliced>,
     ) -> Outcome<D> {
-        let Some(Command { device, charge, .. }) = queue.commands.command(slot) else {
+        let Some(Command { device, charge, resent, .. }) = queue.commands.command(slot) else {
             debug_assert!(false, "only I/O commands are sliced");
             return Outcome::DeviceGone;
         };
         if !charge.serves(&io.devices, device) {
             return Outcome::DeviceGone;
         }
-        let submission = sliced.submission((queue.key, slot), device.format());
+        let submission =
+            Submission { resent: *resent, ..sliced.submission((queue.key, slot), device.format()) };
         let arbiter = &mut io.stages.arbiter;
         let waiting =
             charge.flow.and_then(|flow| arbiter.enqueue(io.now, flow, charge.class, submission));
@@ -471,6 +477,18 @@ where
     job::Ended { job, result: 0, status }
 }
 
+/// Returns the bytes that a command is charged for at its device, and whether they are transferred
+/// between host and target.
+pub(crate) fn bytes_at_device(command: &IoCommand, format: BlockFormat) -> (u32, bool) {
+    match (command, command.transfer(format)) {
+        (IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range }, _) => {
+            (range.transfer_bytes(format), false)
+        }
+        (_, Transfer::ToController(bytes) | Transfer::ToHost(bytes)) => (bytes, true),
+        (_, Transfer::None) => (0, false),
+    }
+}
+
 /// Returns what a command asks the stages for.
 ///
 /// Verify and Write Zeroes move no data between host and target, but the device's: at the device they
@@ -480,13 +498,7 @@ fn submission(
     command: &IoCommand,
     format: BlockFormat,
 ) -> Submission<(Key, SlotId)> {
-    let (bytes, has_data) = match (command, command.transfer(format)) {
-        (IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range }, _) => {
-            (range.transfer_bytes(format), false)
-        }
-        (_, Transfer::ToController(bytes) | Transfer::ToHost(bytes)) => (bytes, true),
-        (_, Transfer::None) => (0, false),
-    };
+    let (bytes, has_data) = bytes_at_device(command, format);
     let (lba, blocks) = match command {
         IoCommand::Read { range, .. }
         | IoCommand::Write { range, .. }

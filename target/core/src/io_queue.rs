@@ -47,20 +47,26 @@ pub(crate) struct IoQueue<D: Driver> {
 }
 
 impl<D: Driver> IoQueue<D> {
-    /// Makes the I/O queue `qid` of a controller.
+    /// Makes the I/O queue `qid` of a controller, on which the host may resend `resent` commands.
     pub(crate) fn new(
         io: &mut Context<D>,
         controller: &Arc<ControllerShared>,
         table: Arc<NamespaceTable>,
         completion: Completion,
-        (origin, qid): (Origin, u16),
+        (origin, qid, resent): (Origin, u16, u16),
         (fabrics, locked): (AdminQueue, bool),
     ) -> Self {
         let (host, subsystem) = (&controller.host_nqn, &controller.subsystem_nqn);
         let session =
             io.driver.resolve(&io.policies, &origin, host, subsystem, None).tenant.session;
         Self {
-            arrival: Arrival::new(Arc::clone(controller), table, origin, qid, completion.stats()),
+            arrival: Arrival::new(
+                Arc::clone(controller),
+                table,
+                origin,
+                (qid, resent),
+                completion.stats(),
+            ),
             dispatch: Dispatch::default(),
             fabrics: Box::new(fabrics),
             locked,

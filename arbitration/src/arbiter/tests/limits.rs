@@ -133,3 +133,40 @@ fn credits_of_a_set_come_back_after_a_new_plan() {
         assert_eq!(session.credits.used().operations, 0, "credits of {name} in use");
     }
 }
+
+/// Resent commands bypass a session that its limit blocks, also behind other commands of the same host.
+/// Their flow is removed with the last of them.
+#[test]
+fn d1_resent_commands_bypass_a_blocked_session() {
+    let mut sessions = Sessions::new(&ROOT);
+    let limited = SessionSpec { iops: Rate::per_second(1), ..spec("a", None) };
+    sessions.apply(Nanos(0), &ROOT, &[limited, spec("b", Some("a"))]).unwrap();
+    let session = sessions.named("b").unwrap();
+    let order = OrderSettings::default();
+    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
+    arbiter.add_device(DEVICE, Arc::new(Device::new(DeviceRules::default(), 1)));
+    let now = Nanos(1_000_000_000);
+    let flow = arbiter.flow(DEVICE, session, HostId(1)).unwrap();
+    let before = arbiter.flows.sizes().0;
+    let plain = |item| Submission::of_host(item, true, 4096);
+    for item in 0..3 {
+        arbiter.enqueue(now, flow, Class::Low, plain(item)).unwrap();
+    }
+    let first = arbiter.dispatch(now, DEVICE).unwrap();
+    assert!(first.item == 0 && arbiter.dispatch(now, DEVICE).is_none(), "the limit holds");
+    for item in 10..14 {
+        let again = Submission { resent: true, ..plain(item) };
+        arbiter.enqueue(now, flow, Class::Low, again).unwrap();
+    }
+    let withdrawn =
+        arbiter.enqueue(now, flow, Class::Low, Submission { resent: true, ..plain(14) });
+    assert_eq!(arbiter.cancel(now, withdrawn.unwrap()), Some(14));
+    let mut passed = Vec::new();
+    while let Some(next) = arbiter.dispatch(now, DEVICE) {
+        passed.push(next.item);
+        arbiter.complete(now, next.grant, true);
+    }
+    assert_eq!(passed, [10, 11, 12, 13]);
+    assert_eq!(arbiter.flows.sizes().0, before, "a flow is left");
+    assert_eq!(session.backlog.waiting(), 2, "the others still wait");
+}

@@ -168,7 +168,7 @@ fn a_change_that_could_not_be_stored_is_stored_later() {
 }
 
 #[test]
-fn only_hosts_that_may_come_back_count_and_what_they_see() {
+fn only_hosts_that_may_reconnect_count_and_what_they_see() {
     let mut bench = bench();
     let nsid = bench.service.add_namespace(bench.now, OTHER, namespace(1)).unwrap();
     let connections = come(&mut bench, STRANGER);
@@ -265,4 +265,59 @@ proptest! {
             prop_assert_eq!(&stored, &users);
         }
     }
+}
+
+/// Connects a host's controller with two I/O queues. Returns the connections, whether the host may resend
+/// commands on each I/O queue, and the answer to the admin queue's Connect.
+fn reconnect(bench: &mut Bench, host: &str) -> (Vec<ConnectionId>, Vec<bool>, Connected) {
+    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).host(host).send(bench);
+    let connected = connected.unwrap();
+    bench.set_cc(admin, ENABLE);
+    bench.ok(admin, &set_feature(7, 0x0001_0001));
+    bench.ok(admin, &identify(1, 0));
+    let (mut connections, mut resends) = (vec![admin], Vec::new());
+    for qid in [1, 2] {
+        let id = connected.controller.0;
+        let (io, queue) = Connect::new(OTHER, qid, id).host(host).send(bench);
+        connections.push(io);
+        resends.push(queue.unwrap().resends);
+    }
+    (connections, resends, connected)
+}
+
+#[test]
+fn d1_host_resends_commands_after_an_unclean_end_until_it_identifies() {
+    let mut bench = bench();
+    let go = |bench: &mut Bench, connections: Vec<ConnectionId>| {
+        for connection in connections {
+            bench.service.disconnected(bench.now, connection);
+        }
+        bench.actions();
+    };
+    let (first, resends, at) = reconnect(&mut bench, HOST);
+    assert_eq!((resends, at.shared.resends_since()), (vec![false; 2], None), "nothing was lost");
+    go(&mut bench, first);
+
+    bench.pass(40 * SECOND);
+    let (second, resends, at) = reconnect(&mut bench, HOST);
+    assert_eq!((resends, at.shared.resends_since()), (vec![true; 2], Some(bench.now)));
+    let (_, resends, other) = reconnect(&mut bench, STRANGER);
+    assert_eq!((resends, other.shared.resends_since()), (vec![false; 2], None), "another host");
+    // A queue that connects a second time has nothing to resend.
+    bench.service.disconnected(bench.now, second[2]);
+    bench.actions();
+    let (io, queue) = Connect::new(OTHER, 2, at.controller.0).host(HOST).send(&mut bench);
+    assert!(!queue.unwrap().resends);
+    bench.ok(second[0], &identify(1, 0));
+    assert_eq!(at.shared.resends_since(), None, "it has identified");
+    bench.set_cc(second[0], SHUT_DOWN);
+    go(&mut bench, vec![second[0], second[1], io]);
+
+    let (third, resends, _) = reconnect(&mut bench, HOST);
+    assert_eq!(resends, [false; 2], "it was shut down");
+    go(&mut bench, third);
+    bench.pass(LIMIT + SECOND);
+    bench.service.tick(bench.now);
+    let (_, resends, _) = reconnect(&mut bench, HOST);
+    assert_eq!(resends, [false; 2], "it has given up since");
 }

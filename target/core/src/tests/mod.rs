@@ -11,6 +11,7 @@ mod metrics;
 mod network;
 mod parts;
 mod pressure;
+mod resent;
 mod rig;
 mod rights;
 mod slices;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use arbitration::Class;
 use arbitration::arbiter::Waiters;
@@ -107,7 +108,7 @@ pub(super) struct Rig {
     pub(super) limited: Tenant,
     /// The controller of the queues that connect now, and the number of its host.
     controller: u16,
-    host: u8,
+    pub(super) host: u8,
 }
 
 /// What a reactor of a test is made of.
@@ -150,6 +151,7 @@ fn service() -> Service {
         queue_entries: 128,
         admin_queue_entries: 32,
         weighted_round_robin: true,
+        reconnect_time: Duration::from_secs(600),
         ..ServiceConfig::default()
     };
     let listener = listener(LISTENER, TransportType::Tcp);
@@ -310,6 +312,20 @@ impl Rig {
         let enabled = commands::property_set(0x14, configuration);
         assert_eq!(self.call(admin, enabled, None, 0).0, Status::SUCCESS);
         admin
+    }
+
+    /// Connects another controller of the same host, which honours Command Retry Delays if `has_acre`
+    /// says so, with an I/O queue. The peers: its admin queue and its I/O queue.
+    pub(super) fn reconnect(&mut self, has_acre: bool) -> (usize, usize) {
+        let admin = self.connect_again();
+        let enabled = commands::property_set(0x14, commands::CC_ENABLE);
+        assert_eq!(self.call(admin, enabled, None, 0).0, Status::SUCCESS);
+        if has_acre {
+            let (sqe, data) = enable_acre();
+            assert_eq!(self.call(admin, sqe, Some(data), 0).0, Status::SUCCESS);
+        }
+        assert!(self.call(admin, commands::identify(1, 0), None, 4096).0.is_success());
+        (admin, self.connect(1))
     }
 
     /// Connects the admin queue of another controller of the same host; the number of the queue's peer.
