@@ -38,6 +38,11 @@ mod tcp {
     }
 
     #[test]
+    fn d1_reconnect_of_a_limited_host_succeeds_after_a_restart() -> Result<()> {
+        scenario("limit-restart", &[])
+    }
+
+    #[test]
     fn quality_of_service_changes_under_load() -> Result<()> {
         scenario("qos-live", &[])
     }
