@@ -453,14 +453,15 @@ class Operator:
         self.say(f"kills the daemon, and starts it without the file system {store} for {seconds} s")
         spans = [window.open() for window in self.world.host_windows.values()]
         self.stop(signal.SIGKILL)
-        self.run("mount", "--move", store, "/tmp/aside")
+        # Each store has a place of its own: two may be away at one time, and `mount --move` moves the latest mount.
+        aside = f"/tmp/aside/{os.path.basename(store)}"
+        os.makedirs(aside, exist_ok=True)
+        self.run("mount", "--move", store, aside)
 
         def undo():
             self.say(f"mounts {store} again")
-            self.run("mount", "--move", "/tmp/aside", store)
+            self.run("mount", "--move", aside, store)
             self.held.discard(store)
-            self.held.discard("/tmp/aside")
-        self.held.add("/tmp/aside")
         self.start()
         for span in spans:
             Windows.close(span)
