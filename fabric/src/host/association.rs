@@ -50,6 +50,9 @@ pub struct Settings {
     pub keep_alive: Duration,
     /// The number of I/O queues to ask for; 0 asks for none.
     pub queues: u16,
+    /// Whether the host submits I/O commands again after the delay of their status
+    /// ([`Facts::retry_delay`]); the controller learns it where it has retry delays (ACRE).
+    pub honours_retry_delays: bool,
     /// Whether the queues' priority classes are to count (CC.AMS).
     pub weighted_round_robin: bool,
     /// Asynchronous Event Requests to keep at the controller, up to 4.
@@ -119,6 +122,7 @@ pub(super) enum Step {
     Enable,
     AwaitReady,
     Identify,
+    Behavior,
     Queues,
     Events,
     Ready,
@@ -137,6 +141,7 @@ impl Step {
             Self::Disable | Self::Enable | Self::ShutDown => "Property Set of CC",
             Self::AwaitDisabled | Self::AwaitReady | Self::AwaitShutDown => "Property Get of CSTS",
             Self::Identify => "Identify Controller",
+            Self::Behavior => "Set Features, Host Behavior Support",
             Self::Queues => "Set Features, Number of Queues",
             Self::Events => "Set Features, Asynchronous Event Configuration",
             Self::Idle | Self::Ready | Self::Over => "a command",
@@ -415,9 +420,13 @@ impl Association {
                 self.status(now, result);
             }
             Step::Identify => match self.facts.identified(data) {
-                Ok(()) => self.count_queues(now),
+                Ok(()) => self.tell_behavior(now),
                 Err(error) => self.fail(error),
             },
+            Step::Behavior => {
+                self.facts.honours_retry_delays = true;
+                self.count_queues(now);
+            }
             Step::Queues => {
                 // DW0 15:0: submission queues allocated, 0's based.
                 self.facts.queues = u32::try_from(result & 0xffff).unwrap_or(0) + 1;
@@ -474,6 +483,15 @@ impl Association {
             step if now >= self.poll_end => self.fail(HostError::TooSlow { what: step.goal() }),
             _ => self.poll = Some(now + POLL),
         }
+    }
+
+    fn tell_behavior(&mut self, now: Nanos) {
+        // A controller without CRDT1 has no retry delays; Linux does not set ACRE there either.
+        if !self.settings.honours_retry_delays || self.facts.retry_delays[0].is_zero() {
+            return self.count_queues(now);
+        }
+        let (sqe, data) = commands::honour_retry_delays();
+        self.enter(now, Step::Behavior, sqe, Some(data), 0);
     }
 
     fn count_queues(&mut self, now: Nanos) {

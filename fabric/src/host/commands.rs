@@ -5,7 +5,7 @@ use zerocopy::little_endian::U32;
 
 use crate::fabrics::{AuthCommand, CONNECT_DATA_BYTES, NQN_MAX};
 use crate::nvm::LbaRange;
-use crate::nvme::feature::fid;
+use crate::nvme::feature::{HOST_BEHAVIOR_SIZE, fid};
 use crate::nvme::region::{GetRegion, RegionName, RegionRights};
 use crate::nvme::{Sqe, opcode};
 
@@ -128,6 +128,15 @@ pub fn set_feature(fid: u8, value: u32) -> Sqe {
         cdw11: U32::new(value),
         ..Sqe::default()
     }
+}
+
+/// Makes Set Features, Host Behavior Support (16h), of a host that honours retry delays (ACRE, byte 0),
+/// and its data.
+#[must_use]
+pub fn honour_retry_delays() -> (Sqe, Vec<u8>) {
+    let mut data = vec![1];
+    data.resize(HOST_BEHAVIOR_SIZE, 0);
+    (set_feature(fid::HOST_BEHAVIOR, 0), data)
 }
 
 /// Makes Asynchronous Event Request, which is completed when an event has happened.

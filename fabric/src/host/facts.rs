@@ -1,5 +1,6 @@
 //! The facts that a host learns of a controller and its namespaces, and the errors that may occur.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use units::Class;
@@ -105,6 +106,9 @@ pub enum HostError {
     NotReady,
 }
 
+/// The unit of CRDT1 to CRDT3.
+const RETRY_DELAY_UNIT: Duration = Duration::from_millis(100);
+
 /// The facts about a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -124,6 +128,10 @@ pub struct Facts {
     pub model: String,
     /// Serial number.
     pub serial: String,
+    /// CRDT1 to CRDT3: the retry delays that a status selects; zero where the controller has none.
+    pub retry_delays: [Duration; 3],
+    /// Whether the controller knows that the host honours retry delays (ACRE).
+    pub honours_retry_delays: bool,
 }
 
 impl Facts {
@@ -139,7 +147,22 @@ impl Facts {
         };
         let text = |field: &[u8]| String::from_utf8_lossy(field).trim().to_owned();
         (self.model, self.serial) = (text(&id.mn), text(&id.sn));
+        self.retry_delays = id.crdt.map(|units| RETRY_DELAY_UNIT * u32::from(units.get()));
+        self.honours_retry_delays = false;
         Ok(())
+    }
+
+    /// Returns the time after which a command with this status is to be submitted again; `None` where
+    /// the status is final.
+    #[must_use]
+    pub fn retry_delay(&self, status: Status) -> Option<Duration> {
+        let is_temporary =
+            status.is(Status::COMMAND_INTERRUPTED) || status.is(Status::NAMESPACE_NOT_READY);
+        if !self.honours_retry_delays || !is_temporary || status.is_dnr() {
+            return None;
+        }
+        let selected = usize::from(status.retry_delay()).checked_sub(1)?;
+        self.retry_delays.get(selected).copied()
     }
 }
 

@@ -34,6 +34,7 @@ fn settings() -> Settings {
         credentials: None,
         keep_alive: Duration::from_secs(15),
         queues: 3,
+        honours_retry_delays: true,
         weighted_round_robin: true,
         event_requests: 2,
         events: OptionalEvents::NAMESPACE_ATTRIBUTE.bits(),
@@ -70,7 +71,9 @@ fn fctype(sqe: &Sqe) -> Option<u8> {
 /// Says whether a command brings data.
 fn writes(sqe: &Sqe) -> bool {
     let kinds = [opcode::fabrics::CONNECT, opcode::fabrics::AUTHENTICATION_SEND];
-    fctype(sqe).is_some_and(|kind| kinds.contains(&kind))
+    // Set Features of Host Behavior Support.
+    let is_behavior = sqe.opcode == opcode::admin::SET_FEATURES && sqe.cdw10.get() == 0x16;
+    is_behavior || fctype(sqe).is_some_and(|kind| kinds.contains(&kind))
 }
 
 /// Returns bytes that count as random.
@@ -251,6 +254,48 @@ fn a_host_learns_what_the_controller_is() {
     assert_eq!(*answered, cid);
     let expected = NamespaceFacts { nsid: 1, blocks: 1000, format: BlockFormat::BYTES_4096 };
     assert_eq!(NamespaceFacts::parse(1, data), Ok(expected));
+}
+
+#[test]
+fn controller_with_retry_delays_learns_that_host_honours_them() {
+    let interrupted = Status::COMMAND_INTERRUPTED.with_retry_delay(2);
+    for (crdt, honours) in [([3, 20, 600], true), ([3, 20, 600], false), ([0, 20, 600], true)] {
+        let config = ServiceConfig { retry_delays: crdt, ..config() };
+        let settings = Settings { honours_retry_delays: honours, ..settings() };
+        let mut bench = Bench::new(settings, config);
+        bench.host.connect(bench.now);
+        bench.run();
+        for reset in [false, true] {
+            if reset {
+                bench.host.reset(bench.now).unwrap();
+                bench.run();
+            }
+            let is_set = honours && crdt[0] != 0;
+            let connector = bench.host.io_connector();
+            bench.connect_io(&connector).unwrap();
+            assert_eq!(bench.service.hosts_without_acre().is_empty(), is_set, "{crdt:?} {honours}");
+            let delay = connector.facts.retry_delay(interrupted);
+            assert_eq!(delay, is_set.then_some(Duration::from_secs(2)), "{crdt:?} {honours}");
+        }
+    }
+}
+
+#[test]
+fn only_temporary_statuses_with_a_delay_are_retried() {
+    let facts = Facts {
+        retry_delays: [1, 2, 3].map(Duration::from_secs),
+        honours_retry_delays: true,
+        ..Facts::default()
+    };
+    for crd in 1..=3 {
+        for status in [Status::COMMAND_INTERRUPTED, Status::NAMESPACE_NOT_READY] {
+            let status = status.more().with_retry_delay(crd);
+            assert_eq!(facts.retry_delay(status), Some(Duration::from_secs(u64::from(crd))));
+            assert_eq!(facts.retry_delay(status.dnr()), None);
+        }
+        assert_eq!(facts.retry_delay(Status::LBA_OUT_OF_RANGE.with_retry_delay(crd)), None);
+    }
+    assert_eq!(facts.retry_delay(Status::COMMAND_INTERRUPTED), None, "no delay is selected");
 }
 
 #[test]

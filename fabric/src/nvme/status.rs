@@ -153,6 +153,13 @@ impl Status {
         Self((self.0 & !0x1800) | ((crd as u16 & 0b11) << 11))
     }
 
+    /// Returns Command Retry Delay: 1..=3 select CRDT1..3, 0 none.
+    #[must_use]
+    pub const fn retry_delay(self) -> u8 {
+        let [_, high] = self.0.to_le_bytes();
+        high >> 3 & 0b11
+    }
+
     /// Says whether SCT and SC are those of `other`, whatever the flags of both.
     #[must_use]
     pub const fn is(self, other: Self) -> bool {

@@ -106,6 +106,7 @@ impl Queue {
             keep_alive: KEEP_ALIVE,
             queues: 0,
             weighted_round_robin: false,
+            honours_retry_delays: false,
             event_requests: 0,
             events: 0,
         });

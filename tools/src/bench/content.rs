@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use fabric::host::commands;
 
 use super::args::Load;
+use super::io_queue::MAX_RETRIES;
 use super::job::Job;
 use super::tenants::Tenants;
 use super::units::show_bytes;
@@ -99,7 +100,14 @@ fn read_beginning(
     while lba < end {
         let blocks = u32::try_from((end - lba).min(u64::try_from(piece)?))?;
         let sqe = commands::transfer(false, namespace.nsid, lba, blocks, 0);
-        let reply = queue.execute(sqe, None, blocks.saturating_mul(namespace.block_size))?;
+        let length = blocks.saturating_mul(namespace.block_size);
+        let mut reply = queue.execute(sqe, None, length)?;
+        for _ in 0..MAX_RETRIES {
+            let delay = association.facts().retry_delay(reply.cqe.status());
+            let Some(delay) = delay else { break };
+            std::thread::sleep(delay);
+            reply = queue.execute(sqe, None, length)?;
+        }
         let status = reply.cqe.status();
         ensure!(status.is_success(), "LBA {lba} cannot be read: {status}; --destroy does not look");
         read.extend(reply.data);

@@ -1,11 +1,13 @@
 //! One I/O queue under load.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
-use fabric::host::commands;
+use fabric::host::{Facts, commands};
 use fabric::nvme::Cqe;
 use fabric::queue::HostReceived;
 use zerocopy::little_endian::U16;
@@ -21,6 +23,9 @@ use crate::host::socket::Data;
 
 /// The time without an answer, with commands outstanding, after which the target is stuck.
 const STUCK_NS: u64 = 30_000_000_000;
+
+/// The most times that a command is submitted again, as Linux's nvme_core.max_retries.
+pub(crate) const MAX_RETRIES: u8 = 5;
 
 /// Nanoseconds since the start of a run.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +71,8 @@ struct Outstanding {
     generation: u32,
     /// The data that the command writes or has read, with data verification.
     data: Data,
+    /// The number of times that the command was submitted again.
+    retries: u8,
 }
 
 /// Data verification.
@@ -82,10 +89,14 @@ struct Checks {
 #[derive(Debug)]
 pub(crate) struct IoQueue {
     connection: Connection,
+    /// The controller's facts: its retry delays.
+    facts: Facts,
     pub(crate) job: usize,
     phase: Phase,
     slots: Vec<Outstanding>,
     free: Vec<u16>,
+    /// The commands that the target has sent back, by the time in ns at which they are submitted again.
+    retries: BinaryHeap<Reverse<(u64, u16)>>,
     source: Source,
     pace: Option<Pace>,
     /// The next unit of the phases that go through all units.
@@ -105,7 +116,7 @@ impl IoQueue {
     /// Puts the load of `job` (number `index`) on a connected I/O queue; `seed` differs between
     /// queues.
     pub(crate) fn new(
-        connection: Connection,
+        (connection, facts): (Connection, Facts),
         (index, job): (usize, &Job),
         namespace: &Namespace,
         extent: Extent,
@@ -118,6 +129,7 @@ impl IoQueue {
             unit: 0,
             generation: 0,
             data: Rc::new(block.clone()),
+            retries: 0,
         });
         let mut payload = vec![0; job.bs as usize];
         verify::fill(&mut payload, Stamp { seed, lba: 0, generation: 0 });
@@ -132,10 +144,12 @@ impl IoQueue {
             job.rate.map(|rate| Pace::new(rate / f64::from(job.connections), job.arrivals, seed));
         Ok(Self {
             connection,
+            facts,
             job: index,
             phase: Phase::Drain,
             slots: slots.collect(),
             free: (0..job.depth).rev().collect(),
+            retries: BinaryHeap::new(),
             source: Source::new(job, extent.units, seed),
             pace,
             cursor: 0,
@@ -188,16 +202,17 @@ impl IoQueue {
             }
             None => self.check_progress(now)?,
         }
+        self.retry(now)?;
         self.submit(now)?;
         self.connection.flush()?;
         Ok(received.is_some())
     }
 
     fn check_progress(&mut self, now: u64) -> anyhow::Result<()> {
-        if self.free.len() == self.slots.len() {
+        let outstanding = self.outstanding() - self.retries.len();
+        if outstanding == 0 {
             self.last_progress = now;
         }
-        let outstanding = self.outstanding();
         ensure!(
             now.saturating_sub(self.last_progress) < STUCK_NS,
             "{outstanding} commands have had no answer for 30 s"
@@ -207,11 +222,18 @@ impl IoQueue {
 
     #[inline]
     fn handle(&mut self, bytes: &[u8], now: u64, stats: &mut JobStats) -> anyhow::Result<()> {
-        let Self { connection, slots, free, checks, bs, .. } = self;
+        let Self { connection, facts, slots, free, retries, checks, bs, .. } = self;
         let (blocks, slba) = (u64::from(self.blocks_per_unit), self.extent.slba);
         connection.parse(bytes, |event| match event {
             HostReceived::Response { cid, cqe, .. } => {
                 let Some(slot) = slots.get_mut(usize::from(cid)) else { return };
+                let delay = facts.retry_delay(cqe.status());
+                if let Some(delay) = delay.filter(|_| slot.retries < MAX_RETRIES) {
+                    slot.retries += 1;
+                    let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+                    retries.push(Reverse((now.saturating_add(delay), cid)));
+                    return;
+                }
                 free.push(cid);
                 if cqe.status().is_success() {
                     stats.record(slot.write, now.saturating_sub(slot.start), *bs);
@@ -233,6 +255,29 @@ impl IoQueue {
             Some(fault) => bail!("wrong data: {fault}"),
             None => Ok(()),
         }
+    }
+
+    /// Submits commands again whose delay is over. Their latency counts from the first submission. A
+    /// command that is not verified is given up once the run is over.
+    #[inline]
+    fn retry(&mut self, now: u64) -> anyhow::Result<()> {
+        let is_over = self.phase == Phase::Drain && self.checks.is_none();
+        while let Some(&Reverse((due, cid))) = self.retries.peek() {
+            if is_over {
+                self.free.push(cid);
+            } else if due <= now {
+                self.send(cid)?;
+            } else {
+                break;
+            }
+            self.retries.pop();
+        }
+        Ok(())
+    }
+
+    /// Says whether commands wait for the end of their retry delay.
+    pub(crate) fn has_retries(&self) -> bool {
+        !self.retries.is_empty()
     }
 
     #[inline]
@@ -259,7 +304,8 @@ impl IoQueue {
     /// nanoseconds; `None` where an answer has to come first.
     pub(crate) fn next_due(&self) -> Option<u64> {
         let pace = self.pace.as_ref().filter(|_| self.phase == Phase::Mix && !self.free.is_empty());
-        pace.map(Pace::next_due)
+        let retry = self.retries.peek().map(|Reverse((due, _))| *due);
+        pace.map(Pace::next_due).into_iter().chain(retry).min()
     }
 
     /// Prepares for sleep: as [`Connection::arm`].
@@ -293,16 +339,22 @@ impl IoQueue {
     #[inline]
     fn submit_one(&mut self, cid: u16, write: bool, unit: u64, start: u64) -> anyhow::Result<()> {
         let slot = self.slots.get_mut(usize::from(cid)).context("no such slot")?;
-        (slot.start, slot.write, slot.unit) = (start, write, unit);
+        (slot.start, slot.write, slot.unit, slot.retries) = (start, write, unit, 0);
         let blocks = u64::from(self.blocks_per_unit);
-        let mut data = None;
         if let Some(checks) = &mut self.checks {
             checks.prepare(slot, self.extent.slba, blocks)?;
-            data = write.then(|| Rc::clone(&slot.data));
-        } else if write {
-            data = Some(Rc::clone(&self.payload));
         }
-        let slba = self.extent.slba + slot.unit * blocks;
+        self.send(cid)
+    }
+
+    /// Sends the command of a slot.
+    #[inline]
+    fn send(&mut self, cid: u16) -> anyhow::Result<()> {
+        let slot = self.slots.get(usize::from(cid)).context("no such slot")?;
+        let write = slot.write;
+        let data = if self.checks.is_some() { &slot.data } else { &self.payload };
+        let data = write.then(|| Rc::clone(data));
+        let slba = self.extent.slba + slot.unit * u64::from(self.blocks_per_unit);
         let mut sqe = commands::transfer(write, self.nsid, slba, self.blocks_per_unit, self.cdw13);
         sqe.cid = U16::new(cid);
         let read_length = if write { 0 } else { self.bs };

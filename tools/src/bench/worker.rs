@@ -109,7 +109,8 @@ impl<'a> Worker<'a> {
             let connection =
                 association.loaded_queue(plan.qid, room, job.prioclass, orders.verify)?;
             let check = (plan.seed, orders.verify);
-            IoQueue::new(connection, (plan.job, job), namespace, plan.extent, check)
+            let facts = association.facts().clone();
+            IoQueue::new((connection, facts), (plan.job, job), namespace, plan.extent, check)
         });
         let io_queues = io_queues.collect::<anyhow::Result<_>>()?;
         let stats = orders.jobs.iter().map(|_| JobStats::new()).collect::<anyhow::Result<_>>()?;
@@ -201,7 +202,8 @@ impl<'a> Worker<'a> {
         while !self.io_queues.iter().all(IoQueue::is_done) {
             self.turns(Instant::now() + CHECK)?;
             ensure!(
-                limit.is_none_or(|limit| begun.elapsed() < limit),
+                limit.is_none_or(|limit| begun.elapsed() < limit)
+                    || self.io_queues.iter().any(IoQueue::has_retries),
                 "commands have had no answer for 30 s"
             );
         }

@@ -7,7 +7,7 @@ use arbitration::Class;
 use fabric::Nanos;
 use fabric::host::authentication::{AuthError, MESSAGE_ROOM};
 use fabric::host::{
-    self, Action, AdminCommand, HostError, IoConnector, NamespaceFacts, Settings, commands,
+    self, Action, AdminCommand, Facts, HostError, IoConnector, NamespaceFacts, Settings, commands,
 };
 use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
 use fabric::nvme::{Cqe, Sqe, Status};
@@ -83,6 +83,7 @@ impl Controller {
             keep_alive: KEEP_ALIVE,
             queues,
             weighted_round_robin: wrr,
+            honours_retry_delays: queues > 0,
             event_requests: 0,
             events: 0,
         });
@@ -190,6 +191,11 @@ impl Association {
         let mut connection = self.io_queue(qid, room, class)?;
         connection.begin_load(self.connector.facts.in_capsule_data, keeps_data)?;
         Ok(connection)
+    }
+
+    /// Returns the controller's facts.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.connector.facts
     }
 
     /// Connects an I/O queue of a priority class so that `depth` commands of up to `transfer` bytes

@@ -208,6 +208,7 @@ fn settings(nqn: &str, number: u8, queues: u16, weighted_round_robin: bool) -> S
         keep_alive: KEEP_ALIVE,
         queues,
         weighted_round_robin,
+        honours_retry_delays: false,
         event_requests: u16::from(number % 4) + 1,
         events: OptionalEvents::NAMESPACE_ATTRIBUTE.bits(),
     }

@@ -119,6 +119,7 @@ impl Host {
             keep_alive: KEEP_ALIVE,
             queues: plan.queues,
             weighted_round_robin: plan.priority.is_some(),
+            honours_retry_delays: false,
             event_requests: 0,
             events: 0,
         };

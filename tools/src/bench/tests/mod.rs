@@ -11,7 +11,7 @@ use super::args::{Args, Load};
 use super::report::Outcome;
 use super::run::{once, whole};
 use super::versus::compare;
-use target::{Behaviour, NQN, start};
+use target::{Behaviour, NQN, start, start_seen};
 
 #[derive(Parser)]
 struct Line {
@@ -129,6 +129,28 @@ fn failed_commands_are_counted_by_status() {
     assert!(outcome.jobs[0].1.errors.keys().all(|status| *status == 0x281));
     assert!(outcome.table().unwrap().contains("unrecovered read error"));
     assert!(outcome.ensure_no_errors().is_err());
+}
+
+/// Each write of the first units is sent back once; what is read back shows that all were carried out.
+#[test]
+fn interrupted_commands_are_retried_and_verified() {
+    let behaviour = Behaviour { interrupts: (1, 3), ..Behaviour::default() };
+    let (address, seen) = start_seen(behaviour);
+    let line = "--rw randrw --verify --span 512k --depth 8";
+    let outcome = run_until(&address, line, all_did_something).unwrap();
+    assert!(seen.lock().unwrap().acre, "the target knows that the host retries");
+    assert!(outcome.jobs[0].1.errors.is_empty(), "{:?}", outcome.jobs[0].1.errors);
+}
+
+/// A target without CRDT1 has no delay to retry after, as one whose status is final.
+#[test]
+fn interrupted_commands_without_retry_delays_fail() {
+    let behaviour = Behaviour { interrupts: (0, 3), ..Behaviour::default() };
+    let (address, seen) = start_seen(behaviour);
+    let error = whole(&load(&address, "--rw randrw --verify --destroy --span 512k"), false);
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.contains("command interrupted"), "{error}");
+    assert!(!seen.lock().unwrap().acre);
 }
 
 #[test]

@@ -54,6 +54,9 @@ pub(super) struct Behaviour {
     pub(super) delay: Duration,
     /// Begins as a file system does.
     pub(super) file_system: bool,
+    /// CRDT1 in units of 100 ms, and the number of commands of each I/O queue that are answered with Command
+    /// Interrupted and this delay.
+    pub(super) interrupts: (u8, usize),
     /// The number of controllers of other hosts that the target lists; `None`: it lists none at all.
     pub(super) others: Option<u16>,
 }
@@ -71,6 +74,7 @@ impl Default for Behaviour {
             wrr: true,
             delay: Duration::ZERO,
             file_system: false,
+            interrupts: (0, 0),
             others: None,
         }
     }
@@ -86,6 +90,8 @@ pub(super) struct Seen {
     pub(super) configurations: BTreeSet<u32>,
     /// The reads and writes by their command dword 13.
     pub(super) dwords: BTreeMap<u32, u64>,
+    /// Whether a host honours retry delays.
+    pub(super) acre: bool,
     /// The regions that were asked for.
     pub(super) regions: Vec<GetRegion>,
 }
@@ -220,6 +226,12 @@ impl Queue {
             *self.seen.lock().unwrap().dwords.entry(sqe.cdw13.get()).or_default() += 1;
             thread::sleep(self.behaviour.delay);
         }
+        // The rest of data that arrives in pieces would follow the answer.
+        let is_whole = !matches!(data, CapsuleData::Partial { .. });
+        if self.io && is_whole && self.commands <= self.behaviour.interrupts.1 + 1 {
+            let status = Status::COMMAND_INTERRUPTED.with_retry_delay(1);
+            return self.connection.complete(slot, 0, status);
+        }
         let length = sqe.sgl.length.get();
         let read = !self.admin && sqe.opcode == opcode::io::READ;
         match data {
@@ -280,6 +292,10 @@ impl Queue {
             }
             (opcode::admin::IDENTIFY, nsid) if self.admin => self.identify(slot, sqe, nsid),
             (opcode::admin::SET_FEATURES, _) if self.admin => {
+                if sqe.cdw10.get() == 0x16 {
+                    // ACRE.
+                    self.seen.lock().unwrap().acre = data.first() == Some(&1);
+                }
                 self.connection.complete(slot, 0x003f_003f, Status::SUCCESS);
             }
             (opcode::admin::GET_REGION, _) if self.admin => self.region(slot, sqe),
@@ -346,6 +362,7 @@ impl Queue {
                 data[24..64].copy_from_slice(&[b' '; 40]);
                 data[24..35].copy_from_slice(b"Test target");
                 data[77] = 8;
+                data[128] = self.behaviour.interrupts.0;
                 let ioccsz = 4 + self.behaviour.in_capsule / 16;
                 data[1792..1796].copy_from_slice(&ioccsz.to_le_bytes());
             }
