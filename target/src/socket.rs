@@ -27,23 +27,41 @@ const BACKLOG: i32 = 4096;
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Calls `bind`, and retries for up to a second while the address is in use: io_uring keeps the sockets of a
-/// killed process until kernel workers have released its rings, some milliseconds after the exit.
-///
-/// # Errors
-/// The error of the last `bind`.
-pub fn bind_patiently<T>(bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    attempt(bind, || std::thread::sleep(PAUSE))
+/// The handling of an address that is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InUse {
+    /// Fail at once: a running daemon's own sockets free their addresses when they are shut down.
+    Fail,
+    /// Retry for up to a second, as the daemon starts: io_uring keeps the sockets of a killed process until
+    /// kernel workers have released its rings, some milliseconds after the exit.
+    Retry,
 }
 
-fn attempt<T>(mut bind: impl FnMut() -> io::Result<T>, mut pause: impl FnMut()) -> io::Result<T> {
-    for _ in 1..ATTEMPTS {
-        match bind() {
-            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => pause(),
-            result => return result,
-        }
+impl InUse {
+    /// Calls `bind`, again and after pauses where an address that is in use may become free.
+    ///
+    /// # Errors
+    /// The error of the last `bind`.
+    pub fn bind<T>(self, bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        self.attempt(bind, || std::thread::sleep(PAUSE))
     }
-    bind()
+
+    fn attempt<T>(
+        self,
+        mut bind: impl FnMut() -> io::Result<T>,
+        mut pause: impl FnMut(),
+    ) -> io::Result<T> {
+        if self == Self::Fail {
+            return bind();
+        }
+        for _ in 1..ATTEMPTS {
+            match bind() {
+                Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => pause(),
+                result => return result,
+            }
+        }
+        bind()
+    }
 }
 
 /// Opens a listening socket. An IPv6 socket takes IPv6 connections only, so that both families can
@@ -51,8 +69,12 @@ fn attempt<T>(mut bind: impl FnMut() -> io::Result<T>, mut pause: impl FnMut()) 
 ///
 /// # Errors
 /// The address is in use, not of this machine, or not permitted.
-pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Result<OwnedFd> {
-    let fd = bind_patiently(|| bind_to(address))?;
+pub fn listen_on(
+    address: SocketAddr,
+    in_use: InUse,
+    prepare: impl FnOnce(&OwnedFd),
+) -> io::Result<OwnedFd> {
+    let fd = in_use.bind(|| bind_to(address))?;
     // Without this option a host's ToS gives its connection no class; all else works.
     let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
     prepare(&fd);
@@ -300,7 +322,7 @@ mod tests {
 
     fn refused(address: &str) -> String {
         let address = address.parse().unwrap();
-        refusal(address, &listen_on(address, |_| {}).unwrap_err())
+        refusal(address, &listen_on(address, InUse::Fail, |_| {}).unwrap_err())
     }
 
     #[test]
@@ -314,9 +336,29 @@ mod tests {
                 taken = None;
             }
         };
-        attempt(|| bind_to(address), free_last).unwrap();
+        InUse::Retry.attempt(|| bind_to(address), free_last).unwrap();
         let elsewhere = "192.0.2.1:4420".parse().unwrap();
-        attempt(|| bind_to(elsewhere), || panic!("this does not pass by itself")).unwrap_err();
+        let no_pause = || panic!("this does not pass by itself");
+        InUse::Retry.attempt(|| bind_to(elsewhere), no_pause).unwrap_err();
+    }
+
+    #[test]
+    fn live_listener_on_busy_address_fails_without_a_pause() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let no_pause = || panic!("the control interface would wait");
+        let error = InUse::Fail
+            .attempt(
+                || {
+                    bind_to(address).and_then(|fd| {
+                        listen(&fd, Backlog::new(1)?)?;
+                        Ok(())
+                    })
+                },
+                no_pause,
+            )
+            .unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
     }
 
     #[test]

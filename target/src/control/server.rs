@@ -24,7 +24,7 @@ use super::protocol::{ErrorKind, Failure, LINE_MAX, changes, failure};
 use super::socket::{self, SocketFile};
 use super::{Control, http};
 use crate::reactor::ring_error;
-use crate::socket::{bind_patiently, refusal};
+use crate::socket::{InUse, refusal};
 
 /// The most clients of the control socket, and of the metrics endpoint, at one time.
 pub const CLIENTS_MAX: usize = 64;
@@ -159,7 +159,7 @@ impl Listeners {
         let control = UnixListener::from_std(control)
             .map_err(|error| ControlError::Thread(error.to_string()))?;
         let open = |address: SocketAddr| {
-            let listener = bind_patiently(|| std::net::TcpListener::bind(address))?;
+            let listener = InUse::Retry.bind(|| std::net::TcpListener::bind(address))?;
             let address = listener.local_addr()?;
             Ok((TcpListener::from_std(listener), address))
         };

@@ -12,6 +12,7 @@ use crate::config::{Endpoint, Listener, Transport};
 use crate::engine::{EngineError, ListenerState};
 use crate::reactor::mailbox::Message;
 use crate::shared::Shared;
+use crate::socket::InUse;
 use crate::sync::lock;
 use crate::{socket, tls};
 
@@ -48,26 +49,29 @@ impl Listeners {
         shared: &Shared,
         listener: &Listener,
     ) -> Result<(), EngineError> {
-        self.add_with(shared, listener, |id, error| match (listener.transport, error) {
-            (Transport::Rdma, EngineError::System(why)) => {
-                let endpoint = listener.endpoint();
-                tracing::error!(listener = %endpoint, why, "the RDMA listener is closed");
-                shared.rdma.listen_later(id, endpoint, why);
-                Ok(None)
+        self.add_with(shared, listener, InUse::Retry, |id, error| {
+            match (listener.transport, error) {
+                (Transport::Rdma, EngineError::System(why)) => {
+                    let endpoint = listener.endpoint();
+                    tracing::error!(listener = %endpoint, why, "the RDMA listener is closed");
+                    shared.rdma.listen_later(id, endpoint, why);
+                    Ok(None)
+                }
+                (_, error) => Err(error),
             }
-            (_, error) => Err(error),
         })
     }
 
-    /// Starts listening.
+    /// Starts listening while the daemon runs: an address that is in use is refused at once.
     pub(super) fn add(&self, shared: &Shared, listener: &Listener) -> Result<(), EngineError> {
-        self.add_with(shared, listener, |_, error| Err(error))
+        self.add_with(shared, listener, InUse::Fail, |_, error| Err(error))
     }
 
     fn add_with(
         &self,
         shared: &Shared,
         listener: &Listener,
+        in_use: InUse,
         closed: impl Fn(ListenerId, EngineError) -> Result<Sockets, EngineError>,
     ) -> Result<(), EngineError> {
         let mut table = lock(&self.0);
@@ -83,7 +87,7 @@ impl Listeners {
         }
         table.given += 1;
         let id = ListenerId(table.given);
-        let socket = open(shared, id, listener).or_else(|error| closed(id, error))?;
+        let socket = open(shared, id, listener, in_use).or_else(|error| closed(id, error))?;
         let network = &shared.network;
         let now = shared.clock.now();
         shared.qos.set_listener(now, id, listener.class);
@@ -186,12 +190,17 @@ impl Listeners {
 type Sockets = Option<(OwnedFd, OwnedFd)>;
 
 /// Opens a listener's address: with a socket, or over RDMA without one.
-fn open(shared: &Shared, id: ListenerId, listener: &Listener) -> Result<Sockets, EngineError> {
+fn open(
+    shared: &Shared,
+    id: ListenerId,
+    listener: &Listener,
+    in_use: InUse,
+) -> Result<Sockets, EngineError> {
     match listener.transport {
         Transport::Tcp => {
             let network = &shared.network;
             let address = socket::resolve(listener.address).map_err(EngineError::System)?;
-            let socket = socket::listen_on(address, |socket| network.prepare(socket))
+            let socket = socket::listen_on(address, in_use, |socket| network.prepare(socket))
                 .map_err(|error| EngineError::System(socket::refusal(address, &error)))?;
             let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
             Ok(Some((socket, ours)))
