@@ -227,7 +227,8 @@ methods! {
     SessionReserve "session.reserve" changes (params::Settings)
         -> answer::Changed<answer::SessionSettings>,
         "`session`, and as `reserve`",
-        "The settings of the session";
+        "The settings of the session; `floors`: the rate that the tenant gets at least, by its \
+         depth, in words; without it where the rate is not known (the device is not measured yet)";
     SessionRelease "session.release" changes (params::SessionRelease)
         -> answer::Changed<answer::SessionSettings>,
         "`session`",
