@@ -26,6 +26,8 @@ pub struct Measured {
     /// What the target's controller of the link has seen and decided, for each direction of each
     /// connection of an I/O queue.
     pub flows: Vec<FlowMeasured>,
+    /// Parts of the measured time that the target's cable carried packets: to the target, and from it.
+    pub cable: [f64; 2],
     /// Ports of the network.
     pub ports: Vec<(PortId, PortCounters)>,
     /// Devices, by namespace.
@@ -149,6 +151,8 @@ pub struct DeviceMeasured {
     pub bytes: u64,
     /// Commands that waited in the target for it at the end, by class.
     pub waiting: PerClass<u64>,
+    /// Part of the measured time that its servers were busy, 0.0 to 1.0; `None` where it has none.
+    pub used: Option<f64>,
 }
 
 impl Done {

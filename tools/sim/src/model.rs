@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use arbitration::classify::{Classifier, ConnectionClass, PolicyClass, class_of_dscp};
 use sluice_core::stats::IoSnapshot;
@@ -56,6 +57,17 @@ struct Ends {
     transport: Transport,
 }
 
+/// What had been counted by the end of the warm-up.
+#[derive(Debug)]
+struct Before {
+    /// The target's statistics of hosts, by load.
+    statistics: Vec<Vec<IoSnapshot>>,
+    /// The busy time of the target's cable in ns, to the target and from it.
+    cable: [u64; 2],
+    /// The busy time of devices in ns, by namespace.
+    devices: Vec<Option<u64>>,
+}
+
 /// A target, its hosts, its network and its devices.
 #[derive(Debug)]
 pub struct Model {
@@ -78,8 +90,8 @@ pub struct Model {
     others: Others,
     /// The NQN of each host, with the NSID and the class of each of its loads.
     workloads: Vec<(String, Vec<(u32, Class)>)>,
-    /// The target's statistics of hosts at the end of the warm-up, by load.
-    before: Option<Vec<Vec<IoSnapshot>>>,
+    /// The counts at the end of the warm-up.
+    before: Option<Before>,
 }
 
 impl Model {
@@ -200,7 +212,11 @@ impl Model {
                 break;
             }
             if at >= self.window.begin && self.before.is_none() {
-                self.before = Some(self.statistics());
+                self.before = Some(Before {
+                    statistics: self.statistics(),
+                    cable: self.cable(),
+                    devices: self.target.busy(),
+                });
             }
             self.now = self.now.max(at);
             if network == Some(at) {
@@ -232,7 +248,8 @@ impl Model {
             statistics: self.counted(),
             flows: self.target.flows(),
             ports: self.network.borrow().counters().collect(),
-            devices: self.target.devices(),
+            devices: self.devices(time),
+            cable: self.cable_used(time),
             bytes_to_hosts: sum(|connection| connection.down.read),
             bytes_to_target: sum(|connection| connection.up.read),
             unread_by_hosts: sum(|connection| connection.down.unread()),
@@ -255,11 +272,41 @@ impl Model {
 
     /// Returns what the target's statistics have counted since the end of the warm-up.
     fn counted(&self) -> Vec<Vec<IoSnapshot>> {
-        let Some(before) = &self.before else { return Vec::new() };
+        let Some(Before { statistics: before, .. }) = &self.before else { return Vec::new() };
         let of_host = |(now, before): (Vec<IoSnapshot>, &Vec<IoSnapshot>)| {
             now.iter().zip(before).map(|(now, before)| since(now, before)).collect()
         };
         self.statistics().into_iter().zip(before).map(of_host).collect()
+    }
+
+    /// Returns the busy time of the target's cable since the start in ns, to the target and from it.
+    fn cable(&self) -> [u64; 2] {
+        let (network, node) = (self.network.borrow(), self.target_end.node);
+        let mut cable = [0; 2];
+        for (_, port) in network.counters() {
+            let [to, from] = &mut cable;
+            *to += if port.to == node { nanos(port.busy) } else { 0 };
+            *from += if port.from == node { nanos(port.busy) } else { 0 };
+        }
+        cable
+    }
+
+    /// Computes the parts of the measured time that the target's cable was busy.
+    fn cable_used(&self, time: Duration) -> [f64; 2] {
+        let [to_before, from_before] = self.before.as_ref().map_or([0; 2], |before| before.cable);
+        let [to, from] = self.cable();
+        [used(to, to_before, time), used(from, from_before, time)]
+    }
+
+    /// Returns what the devices have done.
+    fn devices(&self, time: Duration) -> Vec<DeviceMeasured> {
+        let mut devices = self.target.devices();
+        let Some(before) = &self.before else { return devices };
+        let busy = self.target.busy().into_iter().zip(&before.devices);
+        for (device, (now, before)) in devices.iter_mut().zip(busy) {
+            device.used = now.zip(*before).map(|(now, before)| used(now, before, time));
+        }
+        devices
     }
 
     fn at(&mut self, at: Nanos, event: Event) {
@@ -413,6 +460,12 @@ impl Model {
         self.target(|target, around| target.accept(index, around));
         self.host(number, |host, around| host.attach(qid, index, around));
     }
+}
+
+/// Computes the part of a time that something was busy, from its busy time in ns at the end and at the start.
+/// What was begun before the end counts whole.
+fn used(now: u64, before: u64, time: Duration) -> f64 {
+    (now.saturating_sub(before) as f64 / nanos(time).max(1) as f64).min(1.0)
 }
 
 /// Returns the class that the target gives commands of a host that name `named`.

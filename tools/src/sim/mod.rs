@@ -92,7 +92,7 @@ enum Model {
 /// the source's nor differs as it is declared.
 pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let (made, plot) = match (&args.model, &args.figure) {
-        (Some(Model::Run(args)), _) => (run::run(args)?, None),
+        (Some(Model::Run(args)), _) => (run::run(args, options.json)?, None),
         (Some(Model::Predict(args)), _) => (predict::run(args, options)?, None),
         (Some(Model::Profile(args)), _) => (profile::run(args, options)?, None),
         (Some(Model::Repro(args)), _) => (repro::run(args)?, None),

@@ -5,9 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow, ensure};
+use serde_json::Value;
 use sluice_sim::model::Model;
-use sluice_sim::report::Report;
-use sluice_sim::scenario::{Outcome, Planned, Scenario, spread};
+use sluice_sim::report::{Column, Report, Table};
+use sluice_sim::scenario::{Outcome, Planned, Scenario, goal_table, spread, worst_of};
 use units::{Nanos, nanos};
 
 use super::figure::Made;
@@ -41,7 +42,7 @@ pub(crate) struct Args {
 /// # Errors
 ///
 /// The scenario cannot be read or run, or a file cannot be written.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
+pub(crate) fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
     let path = &args.scenario;
     let of = || format!("in the scenario {}", path.display());
     let text = std::fs::read_to_string(path)
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
         let mut report =
             part.run(args.seed, &mut |done| progress.show(done, "")).with_context(of)?;
         report.scenario = text;
-        return Ok((report.text() + &write(&report, args)?).into());
+        return shown(&report, args, json, Vec::new());
     }
     let scenario =
         Scenario::parse(&text).map_err(|error| part::hint(&text, error)).with_context(of)?;
@@ -68,8 +69,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
     if outcomes.len() > 1 {
         report.tables.insert(0, spread(&outcomes));
     }
-    let written = write(&report, args)?;
-    Ok((report.text() + &written).into())
+    let goals = worst_of(outcomes.iter().map(|outcome| outcome.goals.as_slice()));
+    if let Some(table) = goal_table(&goals)
+        && outcomes.len() > 1
+    {
+        report.tables.retain(|of| of.file != table.file);
+        report.tables.insert(0, table);
+    }
+    let missed = goals.iter().filter(|goal| !goal.is_met());
+    shown(&report, args, json, missed.map(|goal| format!("goal missed: {}", goal.text())).collect())
+}
+
+/// Writes the files that are asked for, and the report as text or JSON. `off` names the goals that were missed.
+fn shown(report: &Report, args: &Args, json: bool, off: Vec<String>) -> anyhow::Result<Made> {
+    let written = write(report, args)?;
+    let text = if json { format!("{:#}\n", self::json(report)) } else { report.text() + &written };
+    Ok(Made { text, off, ..Made::default() })
+}
+
+/// Makes a JSON object of a report's title, what was run, and its tables: of each table, by the name of its file, an
+/// object for each row. Cells that are numbers are numbers.
+pub(super) fn json(report: &Report) -> Value {
+    let cell = |(column, cell): (&Column, &String)| {
+        let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
+        (column.heading(), number.map_or_else(|| Value::from(cell.as_str()), Value::from))
+    };
+    let table = |table: &Table| {
+        let row = |row: &Vec<String>| table.columns.iter().zip(row).map(cell).collect();
+        (table.file.clone(), table.rows.iter().map(row).collect::<Vec<Value>>().into())
+    };
+    let tables: serde_json::Map<_, _> = report.tables.iter().map(table).collect();
+    serde_json::json!({ "title": report.title, "about": report.about, "tables": tables })
 }
 
 /// Runs all seeds, on as many threads as there are processors.
@@ -154,6 +184,10 @@ mod tests {
 
     fn shipped(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name)
+    }
+
+    fn run(args: &Args) -> anyhow::Result<Made> {
+        super::run(args, false)
     }
 
     fn args(scenario: PathBuf) -> Args {
@@ -249,6 +283,24 @@ mod tests {
         assert!(text.contains(row), "{row}\n{text}");
         let other = run(&Args { seed: Some(2), ..args(path) }).unwrap().text;
         assert!(!other.contains(row), "another seed has other numbers");
+    }
+
+    #[test]
+    fn missed_goal_fails_the_command_and_json_has_its_verdict() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = shortened("tenants.toml", folder.path());
+        assert!(run(&args(path.clone())).unwrap().off.is_empty(), "24 tenants fit");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("\"1 ms\"", "\"10 us\"")).unwrap();
+        for seeds in [1, 2] {
+            let made = super::run(&Args { seeds, ..args(path.clone()) }, true).unwrap();
+            let [off] = &made.off[..] else { panic!("one goal: {:?}", made.off) };
+            assert!(off.contains("tenant: p99_9") && off.contains("at most 10 us"), "{off}");
+            let json: Value = serde_json::from_str(&made.text).unwrap();
+            let goals = json["tables"]["goals"].as_array().unwrap();
+            assert_eq!((goals.len(), &goals[0]["verdict"]), (1, &Value::from("missed")), "{json}");
+            assert!(goals[0]["measured"].as_f64().unwrap() > 10.0, "{json}");
+        }
     }
 
     #[test]

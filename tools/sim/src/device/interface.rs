@@ -44,4 +44,10 @@ pub trait Device: Debug {
     /// Handles everything up to `until`, and appends the times and numbers of requests that ended,
     /// in order.
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>);
+
+    /// Returns the time that the device's servers were busy since the start, in ns and divided by their
+    /// number; `None` where the model has no servers.
+    fn busy(&self) -> Option<u64> {
+        None
+    }
 }

@@ -37,6 +37,8 @@ pub struct PortCounters {
     pub waited: Duration,
     /// How often the far end has paused this port.
     pub pauses: u64,
+    /// The time that the packets which were sent took, with their frames.
+    pub busy: Duration,
 }
 
 /// A port. That of a host asks its flows for packets, which so wait in the flows and not here; only
@@ -105,6 +107,7 @@ impl Port {
                 most: 0,
                 waited: Duration::ZERO,
                 pauses: 0,
+                busy: Duration::ZERO,
             },
             waited: 0,
             changed: 0,
@@ -245,6 +248,11 @@ impl Port {
         let time = now.saturating_sub(self.changed);
         let waited = self.waited + u128::from(self.counters.waiting) * u128::from(time);
         let waited = u64::try_from(waited / u128::from(NANO)).unwrap_or(u64::MAX);
-        PortCounters { waited: Nanos(waited).since(Nanos::ZERO), ..self.counters }
+        let frames = self.counters.packets.saturating_mul(u64::from(self.frame));
+        let bits = u128::from(self.counters.bytes.saturating_add(frames)) * 8;
+        let busy = bits * 1_000_000_000 / u128::from(self.rate.max(1));
+        let busy = u64::try_from(busy).unwrap_or(u64::MAX);
+        let since_start = |ns| Nanos(ns).since(Nanos::ZERO);
+        PortCounters { waited: since_start(waited), busy: since_start(busy), ..self.counters }
     }
 }

@@ -8,6 +8,7 @@ use units::Class;
 
 use super::disk::DiskGeometry;
 use super::error::{ScenarioError, value};
+use super::goal::HostGoal;
 use super::profile::DeviceProfile;
 use super::value::{Bandwidth, Bits, Bytes, Count, LoadRate, Part, Time};
 
@@ -356,6 +357,7 @@ pub(super) struct Host {
     pub(super) queues: Option<u16>,
     pub(super) depth: Option<u16>,
     pub(super) begins: Option<Time>,
+    pub(super) goal: Option<HostGoal>,
     #[serde(default, rename = "load")]
     pub(super) loads: Vec<Load>,
 }

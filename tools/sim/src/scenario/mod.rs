@@ -8,6 +8,7 @@ mod device;
 mod disk;
 mod error;
 mod file;
+mod goal;
 mod loads;
 mod outcome;
 mod plan;
@@ -28,6 +29,7 @@ use self::file::File;
 pub use disk::DiskGeometry;
 pub use error::ScenarioError;
 pub use file::ClassName;
+pub use goal::{GoalVerdict, goal_table, worst_of};
 pub use outcome::{Outcome, Row, Switches, spread};
 pub use profile::DeviceProfile;
 

@@ -8,7 +8,8 @@ use sluice_core::stats::{HistogramSnapshot, IoSnapshot, bucket_end_ns};
 use units::{Class, nanos};
 
 use super::Scenario;
-use crate::model::{Done, LoadMeasured, Measured};
+use super::goal::{GoalVerdict, goal_table};
+use crate::model::{DeviceMeasured, Done, HostMeasured, LoadMeasured, Measured};
 use crate::network::PortCounters;
 use crate::report::{Axis, Chart, Column, Kind, Report, Series, Table};
 
@@ -50,6 +51,10 @@ pub struct Outcome {
     quality: Vec<(Class, Vec<(f64, f64)>)>,
     /// What switches have done to packets, warm-up included.
     pub switches: Switches,
+    /// The goals of hosts, in the order of the scenario.
+    pub goals: Vec<GoalVerdict>,
+    /// The parts of the measured time that the target's cable and the devices were busy, with their names.
+    uses: Vec<(String, f64)>,
 }
 
 /// What the switches and adapters of a network have done to packets.
@@ -176,6 +181,8 @@ impl Outcome {
             interval: measured.interval.as_secs_f64(),
             quality: quality(measured, super::plan::warmup(&scenario.file)),
             switches: Switches::of(measured),
+            goals: goals(scenario, measured),
+            uses: uses(measured),
         }
     }
 
@@ -207,12 +214,15 @@ impl Outcome {
             "Packets on the network, warm-up included: {marked} marked, {dropped} without room, {lost} lost \
              at random; senders were paused {pauses} times."
         );
+        let mut tables = vec![self.table()];
+        tables.extend(goal_table(&self.goals));
+        tables.push(self.use_table());
         let mut charts = vec![self.over_time(), self.latencies()];
         charts.extend(self.qualities());
         Report {
             title: title.to_owned(),
             about: vec![about, network],
-            tables: vec![self.table()],
+            tables,
             charts,
             scenario: scenario.text.clone(),
         }
@@ -259,6 +269,19 @@ impl Outcome {
             note: "Latency: from the time at which a host wants an I/O, or its predecessor ends, to its \
                    completion. MB: 10^6 bytes."
                 .to_owned(),
+        }
+    }
+
+    /// Makes the table of how much the target's cable and the devices were used.
+    fn use_table(&self) -> Table {
+        let row = |(name, used): &(String, f64)| vec![name.clone(), number(used * 100.0)];
+        Table {
+            title: "Use".to_owned(),
+            file: "use".to_owned(),
+            columns: vec![Column::new("of", ""), Column::new("busy", "%")],
+            names: 1,
+            rows: self.uses.iter().map(row).collect(),
+            note: String::new(),
         }
     }
 
@@ -316,6 +339,33 @@ impl Outcome {
             kind: Kind::Lines(lines),
         })
     }
+}
+
+/// Judges the goals of all hosts.
+fn goals(scenario: &Scenario, measured: &Measured) -> Vec<GoalVerdict> {
+    let bytes = |host: &HostMeasured| {
+        host.loads.iter().map(|load| load.read.bytes + load.write.bytes).sum::<u64>()
+    };
+    let all = measured.hosts.iter().map(bytes).sum();
+    let mut hosts = measured.hosts.iter();
+    let mut verdicts = Vec::new();
+    for entry in &scenario.file.hosts {
+        let of: Vec<_> = hosts.by_ref().take(entry.count.unwrap_or(1) as usize).collect();
+        if let Some(goal) = &entry.goal {
+            verdicts.extend(goal.judge(&entry.name, &of, measured.time.as_secs_f64(), all));
+        }
+    }
+    verdicts
+}
+
+/// Lists how much the target's cable and the devices were used.
+fn uses(measured: &Measured) -> Vec<(String, f64)> {
+    let cable = ["cable to the target", "cable from the target"].map(str::to_owned);
+    let devices = (1..).zip(&measured.devices);
+    let device = |(number, device): (usize, &DeviceMeasured)| {
+        Some((format!("device of namespace {number}"), device.used?))
+    };
+    cable.into_iter().zip(measured.cable).chain(devices.filter_map(device)).collect()
 }
 
 /// Writes a number with three digits or more.

@@ -155,6 +155,7 @@ fn hosts(
     let mut nodes = nodes.iter();
     let mut hosts = Vec::new();
     for of in &file.hosts {
+        of.goal.iter().try_for_each(|goal| goal.check(&of.name))?;
         let count = of.count.unwrap_or(1);
         for (number, node) in (1..=count).zip(nodes.by_ref()) {
             let name = if count == 1 { of.name.clone() } else { format!("{}-{number}", of.name) };

@@ -88,6 +88,10 @@ fn what_is_wrong_names_its_key_and_what_would_be_right() {
             "share = 3",
         ),
         (with("[network]\nclasses = { high = 7 }"), "high", "{ share = 3 }"),
+        (with("[[host]]\nname = 'b'\ngoal = { p90 = '1 ms' }"), "p90", "`p99_9`"),
+        (with("[[host]]\nname = 'b'\ngoal = { p99 = 1 }"), "p99", "\"1 ms\""),
+        (with("[[host]]\nname = 'b'\ngoal = { share = '110 %' }"), "share", "100 %"),
+        (with("[[host]]\nname = 'b'\ngoal = {}"), "host b.goal", "`bandwidth`"),
         (with("[[session]]\nname = 's'\niops = 0"), "session s.iops", "2^40"),
         (with("[[session]]\nname = 's'\nreserve = {}"), "session s.reserve", "one of"),
         (load("process = 'poisson'"), "host b.load 1.rate", "20000"),
@@ -248,13 +252,19 @@ fn a_disk_seeks_and_its_times_follow_from_its_properties() {
     assert!(plain.blocks > 970_000_000, "500 GB: {} blocks", plain.blocks);
 }
 
-/// Runs a scenario, and returns what became of packets and whether hosts were served.
-fn switches(text: &str) -> (Switches, u64) {
+/// Runs a scenario.
+fn outcome(text: &str) -> (Scenario, Outcome) {
     let scenario = Scenario::parse(text).unwrap();
     let mut model = Model::new(planned(text).unwrap().plan).unwrap();
     let end = model.end();
     model.run(end, &mut |_| {});
     let outcome = Outcome::of(&scenario, &model.report());
+    (scenario, outcome)
+}
+
+/// Runs a scenario, and returns what became of packets and whether hosts were served.
+fn switches(text: &str) -> (Switches, u64) {
+    let (_, outcome) = outcome(text);
     (outcome.switches, outcome.rows.iter().map(|row| row.bytes).sum())
 }
 
@@ -274,4 +284,106 @@ fn a_switch_that_pauses_loses_nothing_where_another_does() {
     assert!(without.dropped > 0 && without.pauses == 0, "{without:?}");
     assert!(with.dropped == 0 && with.pauses > 0, "{with:?}");
     assert!(bytes > 10_000_000, "the target is served all the same: {bytes} bytes");
+}
+
+/// A drive that serves one command of 4 KiB in 1 ms, give or take an eighth, and two hosts that want 250 commands
+/// per second each, beside one that wants nothing.
+const HALF_BUSY: &str = "\
+duration = '400 ms'
+topology = { kind = 'rack', rate = '100 Mbit/s' }
+[[namespace]]
+device = 'profile'
+profile = { parallelism = 1, read = { mean = '1 ms' } }
+[[host]]
+name = 'idle'
+goal = { p99 = '1 h' }
+[[host]]
+name = 'web'
+count = 2
+goal = { p99 = '20 ms', p99_9 = '900 us', iops = 200, bandwidth = '1 MB/s', share = '40 %' }
+load = [{ process = 'constant', rate = 250 }]
+";
+
+#[test]
+fn each_host_is_judged_by_its_goals_and_the_worst_of_them_counts() {
+    let (scenario, outcome) = outcome(HALF_BUSY);
+    let table =
+        outcome.report(&scenario, 1).tables.into_iter().find(|of| of.file == "goals").unwrap();
+    let rows: Vec<[&str; 5]> =
+        table.rows.iter().map(|row| [0, 1, 2, 6, 7].map(|cell| row[cell].as_str())).collect();
+    assert_eq!(
+        rows,
+        [
+            // A host without a command has shown no latency.
+            ["idle", "p99 <=", "missed", "0", "1"],
+            ["web", "p99 <=", "met", "2", "2"],
+            ["web", "p99_9 <=", "missed", "0", "2"],
+            ["web", "iops >=", "met", "2", "2"],
+            ["web", "bandwidth >=", "met", "2", "2"],
+            ["web", "share >=", "met", "2", "2"],
+        ]
+    );
+    // 250 commands of 4 KiB per second.
+    let bandwidth: f64 = table.rows[4][4].parse().unwrap();
+    assert!((1.0..1.1).contains(&bandwidth), "{bandwidth} MB/s");
+    // A share counts all hosts, and one host of several may miss its goal.
+    let (_, uneven) = self::outcome(&HALF_BUSY.replacen(
+        "name = 'idle'",
+        "name = 'idle'\nload = [{ process = 'constant', rate = 250 }]",
+        1,
+    ));
+    let missed = uneven.goals.iter().filter(|goal| !goal.is_met()).map(GoalVerdict::text);
+    let missed: Vec<String> = missed.collect();
+    assert_eq!(missed.len(), 2, "p99_9 and share: {missed:?}");
+    assert!(
+        missed[1].starts_with("web: share 33.") && missed[1].ends_with("at least 40 %"),
+        "{missed:?}"
+    );
+}
+
+#[test]
+fn worst_of_several_runs_is_the_one_farthest_from_the_goal() {
+    let runs: Vec<Outcome> = ["1 ms", "4 ms"]
+        .map(|mean| outcome(&HALF_BUSY.replace("'1 ms' }", &format!("'{mean}' }}"))).1)
+        .into();
+    let worst = worst_of(runs.iter().map(|run| run.goals.as_slice()));
+    let reversed = worst_of(runs.iter().rev().map(|run| run.goals.as_slice()));
+    assert_eq!(worst, reversed);
+    assert!(runs[0].goals[1].is_met() && !worst[1].is_met(), "{worst:?}");
+    assert_eq!(
+        worst[1].text(),
+        runs[1].goals[1].text(),
+        "4 ms for 500 commands a second do not fit"
+    );
+}
+
+#[test]
+fn use_of_cable_and_device_is_the_part_of_the_time_they_were_busy() {
+    let (scenario, outcome) = outcome(HALF_BUSY);
+    let table =
+        outcome.report(&scenario, 1).tables.into_iter().find(|of| of.file == "use").unwrap();
+    let names: Vec<&str> = table.rows.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["cable to the target", "cable from the target", "device of namespace 1"]);
+    let busy: Vec<f64> = table.rows.iter().map(|row| row[1].parse().unwrap()).collect();
+    // 500 commands of 1 ms per second, and as many of 4 KiB of data with headers on 100 Mbit/s.
+    assert!((47.0..53.0).contains(&busy[2]) && (16.0..19.0).contains(&busy[1]), "{busy:?}");
+    assert!(busy[0] > 0.0 && busy[0] < 5.0, "{busy:?}");
+    // Each kind of device with servers tells how busy it is.
+    for (device, properties) in
+        [("disk", ""), ("ssd", "ssd = { channels = 1, chips = 1, dies = 1 }")]
+    {
+        let text = HALF_BUSY
+            .replace(
+                "'profile'\nprofile = { parallelism = 1, read = { mean = '1 ms' } }",
+                &format!("'{device}'\n{properties}"),
+            )
+            .replace("rate = 250", "rate = 30");
+        let (scenario, outcome) = self::outcome(&text);
+        let table =
+            outcome.report(&scenario, 1).tables.into_iter().find(|of| of.file == "use").unwrap();
+        let busy: f64 = table.rows[2][1].parse().unwrap();
+        // A disk takes some 13 ms for each of 60 commands per second, a die 30 us and the way over its channel.
+        let expected = if device == "disk" { 50.0..=100.0 } else { 0.1..=0.5 };
+        assert!(expected.contains(&busy), "{device}: {busy} %");
+    }
 }

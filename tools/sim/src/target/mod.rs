@@ -208,8 +208,14 @@ impl Target {
             let kinds = [&done.read, &done.write, &done.other];
             let commands = kinds.iter().map(|kind| kind.ops).sum();
             let bytes = kinds.iter().map(|kind| kind.bytes).sum();
-            DeviceMeasured { commands, bytes, waiting: disk.qos().waiting() }
+            DeviceMeasured { commands, bytes, waiting: disk.qos().waiting(), used: None }
         };
+        self.disks.iter().map(device).collect()
+    }
+
+    /// Returns the time that each namespace's device was busy since the start, in ns.
+    pub(crate) fn busy(&self) -> Vec<Option<u64>> {
+        let device = |disk: &Arc<Disk>| self.devices.get(disk.content.device?)?.busy();
         self.disks.iter().map(device).collect()
     }
 

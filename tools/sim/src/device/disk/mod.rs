@@ -64,6 +64,8 @@ pub struct Disk {
     free_at: Nanos,
     /// The angle of the platter at the start, ns.
     phase: u64,
+    /// Time that commands took it, in ns.
+    busy: u64,
     random: Random,
     under_way: Calendar<u64>,
 }
@@ -98,6 +100,7 @@ impl Disk {
             ahead: None,
             free_at: Nanos::ZERO,
             phase,
+            busy: 0,
             random,
             under_way: Calendar::new(),
         }
@@ -115,7 +118,8 @@ impl Disk {
     pub fn service(&mut self, now: Nanos, lba: u64, blocks: u32, write: bool) -> u64 {
         let lba = lba.min(self.sectors.saturating_sub(1));
         let blocks = u64::from(blocks.max(1)).min(self.sectors.saturating_sub(lba));
-        let start = now.max(self.free_at).after(nanos(self.settings.overhead));
+        let begin = now.max(self.free_at);
+        let start = begin.after(nanos(self.settings.overhead));
         let sought = self.by_seek(start, lba, blocks, write);
         let done = match self.by_reading_on(start, lba, blocks).filter(|_| !write) {
             Some(done) => done.min(sought),
@@ -125,6 +129,7 @@ impl Disk {
         self.arm = (end.cylinder, end.head);
         self.ahead = (!write).then_some(ReadAhead { next: lba + blocks, at: done });
         self.free_at = done;
+        self.busy = self.busy.saturating_add(done.ns_since(begin));
         done.ns_since(now)
     }
 
@@ -225,5 +230,9 @@ impl Device for Disk {
 
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
         done.extend(core::iter::from_fn(|| self.under_way.pop_due(until)));
+    }
+
+    fn busy(&self) -> Option<u64> {
+        Some(self.busy)
     }
 }

@@ -13,6 +13,8 @@ pub struct Profiled {
     free_at: Calendar<()>,
     under_way: Calendar<u64>,
     random: fastrand::Rng,
+    /// Time of servers that commands have taken, all servers together, in ns.
+    busy: u64,
 }
 
 impl Profiled {
@@ -27,6 +29,7 @@ impl Profiled {
             free_at,
             under_way: Calendar::new(),
             random: fastrand::Rng::with_seed(seed),
+            busy: 0,
         }
     }
 }
@@ -41,6 +44,7 @@ impl Device for Profiled {
         let takes = times.draw(self.random.f64(), bytes);
         let holds = times.holds(bytes).max(takes);
         let begin = self.free_at.pop_due(Nanos::MAX).map_or(now, |(free, ())| free.max(now));
+        self.busy = self.busy.saturating_add(holds);
         self.free_at.insert(begin.after(holds), ());
         self.under_way.insert(begin.after(takes), request.id);
     }
@@ -51,5 +55,9 @@ impl Device for Profiled {
 
     fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
         done.extend(core::iter::from_fn(|| self.under_way.pop_due(until)));
+    }
+
+    fn busy(&self) -> Option<u64> {
+        Some(self.busy / u64::from(self.settings.parallelism.clamp(1, SERVERS_MAX)))
     }
 }

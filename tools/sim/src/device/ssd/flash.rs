@@ -36,6 +36,7 @@ impl Ssd {
         if let Some(die) = self.dies.get_mut(number as usize) {
             die.busy = work.is_some();
             die.running = running;
+            die.since = now;
         }
         match work {
             Some(Work::Read) => self.after(now, self.settings.read, Step::Array(number)),
@@ -154,6 +155,7 @@ impl Ssd {
     pub(super) fn finish(&mut self, now: Nanos, number: u32) {
         let Some(die) = self.dies.get_mut(number as usize) else { return };
         die.busy = false;
+        self.worked = self.worked.saturating_add(now.ns_since(die.since));
         let mut tasks = core::mem::replace(&mut die.running, core::mem::take(&mut self.spare));
         for task in tasks.drain(..) {
             self.finish_task(now, &task);

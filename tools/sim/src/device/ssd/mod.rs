@@ -73,6 +73,8 @@ struct Die {
     busy: bool,
     /// What it does now, a task for each plane at most, all of one kind.
     running: Vec<Task>,
+    /// When it began that.
+    since: Nanos,
 }
 
 /// A channel.
@@ -127,6 +129,8 @@ pub struct Ssd {
     to_host: Nanos,
     ended: Vec<(Nanos, u64)>,
     counters: Counters,
+    /// Time that dies have spent on work that is finished, all together, in ns.
+    worked: u64,
     spare: Vec<Task>,
 }
 
@@ -141,7 +145,12 @@ impl Ssd {
         let planes = settings.all_planes();
         let chips = settings.channels * settings.chips;
         let plane = |_| Plane::new(settings.blocks, settings.pages, settings.user_blocks());
-        let die = |_| Die { queues: Queues::new(settings.order), busy: false, running: Vec::new() };
+        let die = |_| Die {
+            queues: Queues::new(settings.order),
+            busy: false,
+            running: Vec::new(),
+            since: Nanos::ZERO,
+        };
         let room = settings.write_buffer / u64::from(settings.page);
         Ok(Self {
             calendar: Calendar::new(),
@@ -157,6 +166,7 @@ impl Ssd {
             to_host: Nanos::ZERO,
             ended: Vec::new(),
             counters: Counters::default(),
+            worked: 0,
             spare: Vec::new(),
             settings,
         })
@@ -378,5 +388,9 @@ impl Device for Ssd {
             self.handle(now, step);
         }
         done.append(&mut self.ended);
+    }
+
+    fn busy(&self) -> Option<u64> {
+        Some(self.worked / (self.dies.len() as u64).max(1))
     }
 }
