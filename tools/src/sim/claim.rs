@@ -183,6 +183,14 @@ impl Claim {
         (self.verdict() == Verdict::Differs).then_some(why)
     }
 
+    /// Returns whether the number is farther on the wrong side of its bounds, or nearer to them, than another of
+    /// the same bounds.
+    pub(crate) fn is_farther(&self, other: &Self) -> bool {
+        let (least, most) = self.bound.ends();
+        let room = |ours: f64| (ours - least).min(most - ours);
+        room(self.ours) < room(other.ours)
+    }
+
     /// Judges the number.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.known {

@@ -6,6 +6,7 @@
 //!   containers on a disk; [`fahrrad`]: reservations on a disk; [`haechi`]: Haechi's experiments, and
 //!   the same on a data node of a user's own. [`disk`]: what scenarios of one disk have in common;
 //!   [`scenario`]: what all of these have.
+//! - [`promises`]: service levels beside random antagonists.
 //! - [`run`](mod@run): a scenario of a user's own, on the target that ships, or of a [`part`] of the
 //!   system; [`predict`]: a load on a configured target; [`profile`](mod@profile): the measured times of its devices, both by a
 //!   running [`daemon`] and its [`counts`]; [`dtm`]: the discrete-time
@@ -30,6 +31,7 @@ mod plot;
 mod predict;
 mod profile;
 mod progress;
+mod promises;
 mod repro;
 mod run;
 mod scenario;
@@ -74,6 +76,9 @@ enum Model {
     Predict(predict::Args),
     /// Measure the device of a running target's namespace by load on it, for predictions.
     Profile(profile::Args),
+    /// Measure what the target promises its tenants, beside random antagonists: each number beside its bar, in
+    /// the worst of several seeds.
+    Promises(promises::Args),
     /// Reproduce figures of the sources: each number beside ours, whether it holds or differs, and
     /// why.
     Repro(repro::Args),
@@ -95,6 +100,7 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
         (Some(Model::Run(args)), _) => (run::run(args, options.json)?, None),
         (Some(Model::Predict(args)), _) => (predict::run(args, options)?, None),
         (Some(Model::Profile(args)), _) => (profile::run(args, options)?, None),
+        (Some(Model::Promises(args)), _) => (promises::run(args, options.json)?, None),
         (Some(Model::Repro(args)), _) => (repro::run(args)?, None),
         (Some(Model::Dtm(args)), _) => (dtm::run(args)?.into(), None),
         (Some(Model::Haechi(args)), _) => (haechi::variation::run(args)?, args.plot()),
@@ -132,7 +138,7 @@ fn list() -> String {
         let _ = writeln!(text, "{:13} {}", figure.name, figure.about);
     }
     text + "\n`sluice sim repro all` makes all of them. `sluice sim run SCENARIO.toml` runs a scenario of your \
-            own;\n`sluice sim predict LOAD.toml` predicts what a load has on your target; `sluice sim dtm SCENARIO.toml` and `sluice sim haechi` run models of parts.\n"
+            own;\n`sluice sim predict LOAD.toml` predicts what a load has on your target; `sluice sim promises` measures service\nlevels beside random antagonists; `sluice sim dtm SCENARIO.toml` and `sluice sim haechi` run models of parts.\n"
 }
 
 #[cfg(test)]
