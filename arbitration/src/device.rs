@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use units::{Class, Nanos, PerClass};
 
 use crate::container::Scheduler;
-use crate::order::{ClassClock, Fairness, Spreads};
+use crate::order::{ClassClock, DeviceTags, Fairness, Spreads};
 use crate::reactors::Reactors;
 use crate::reservation::{Overrides, Profile, Profiler, QueueBound, SetLoad, Use};
 use crate::session::Reservation;
@@ -63,6 +63,8 @@ pub struct Device {
     pub fairness: Fairness,
     /// Reactors in which each host waits.
     pub(crate) spreads: Spreads,
+    /// Tags of sessions and hosts, for the order by weight.
+    pub(crate) tags: Arc<DeviceTags>,
     /// Measurements of the service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
     /// Load of the scheduling set, or of the device where reservations bound what it holds.
@@ -101,6 +103,7 @@ impl Device {
             clock: ClassClock::new(sharing),
             fairness: Fairness::new(reactors.clamp(1, REACTORS_MAX)),
             spreads: Spreads::default(),
+            tags: Arc::new(DeviceTags::new(reactors.clamp(1, REACTORS_MAX), sharing)),
             profiler: Profiler::new(&rules.profile),
             set: SetLoad::default(),
             follows: AtomicBool::new(follows),

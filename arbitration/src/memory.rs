@@ -267,7 +267,7 @@ impl<T> MemoryGate<T> {
             flow.references += 1;
             return id;
         }
-        let node = self.order.add_flow(session, &mut |_, _| ());
+        let node = self.order.add_flow(session, host, &mut |_, _| ());
         self.sync();
         let holders = &mut self.holders;
         let holder =

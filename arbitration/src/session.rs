@@ -34,6 +34,12 @@ impl SessionId {
     pub const ROOT: Self = Self(0);
 }
 
+/// Weight of a session without one of its own, and of each host.
+pub const WEIGHT: u32 = 100;
+
+/// Largest weight of a session.
+pub const WEIGHT_MAX: u16 = 1000;
+
 /// A host, by a number that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostId(pub u64);
@@ -55,6 +61,9 @@ pub struct SessionSpec {
     pub bandwidth: Option<Rate>,
     /// Commands that may wait before hosts are held back; `None`: the root's number.
     pub queue: Option<u32>,
+    /// Weight among those below the same parent that have commands waiting, 1 to [`WEIGHT_MAX`];
+    /// `None`: [`WEIGHT`].
+    pub weight: Option<u16>,
 }
 
 impl SessionSpec {
@@ -141,6 +150,8 @@ pub struct Session {
     aside: AtomicU32,
     /// Unpaid reconnects of all hosts. Only the root's are used.
     debts: resent::Debts,
+    /// Weight among those below the same parent; shared with the devices' orders.
+    weight: Arc<AtomicU32>,
 }
 
 impl Session {
@@ -162,6 +173,7 @@ impl Session {
             waiters: AtomicU64::new(0),
             aside: AtomicU32::new(0),
             debts: resent::Debts::default(),
+            weight: Arc::new(AtomicU32::new(WEIGHT)),
         }
     }
 
@@ -239,6 +251,17 @@ impl Session {
         line.filter(|session| session.is_limited())
     }
 
+    /// Returns the session's weight, 1 to [`WEIGHT_MAX`].
+    #[must_use]
+    pub fn weight(&self) -> u32 {
+        self.weight.load(SeqCst)
+    }
+
+    /// Returns the place of the weight, which changes while commands are under way.
+    pub(crate) fn weight_cell(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.weight)
+    }
+
     /// Says whether the session's credits are bounded.
     #[must_use]
     pub fn is_capped(&self) -> bool {
@@ -277,6 +300,8 @@ impl Session {
         self.credits.set(spec.caps(parent));
         self.iops.set(now, spec.iops);
         self.bandwidth.set(now, spec.bandwidth);
+        let weight = spec.weight.map_or(WEIGHT, |weight| weight.clamp(1, WEIGHT_MAX).into());
+        self.weight.store(weight, SeqCst);
         match spec.queue {
             Some(bound) => self.backlog.set(bound),
             None => self.backlog.inherit(),

@@ -10,7 +10,7 @@ use units::Nanos;
 use super::ids::EntryId;
 use crate::order::{Hierarchy, NodeId, Place};
 use crate::reservation::Reserved;
-use crate::session::{Reservation, Session, SessionId};
+use crate::session::{HostId, Reservation, Session, SessionId};
 
 /// What a device's queue keeps of one session.
 #[derive(Debug)]
@@ -120,9 +120,9 @@ impl DeviceSessions {
     }
 
     /// Makes a host's node below a session's.
-    pub(super) fn add_flow(&mut self, session: &Session) -> NodeId {
+    pub(super) fn add_flow(&mut self, session: &Session, host: HostId) -> NodeId {
         let Self { order, terms, due, .. } = self;
-        order.add_flow(session, &mut |session, above| {
+        order.add_flow(session, host, &mut |session, above| {
             let own = terms.iter().find(|term| term.session.id() == session);
             let reserved = own.map(|term| Arc::clone(&term.reserved));
             let (covered, state) = if reserved.is_some() {

@@ -72,6 +72,7 @@ impl<T: Copy> Arbiter<T> {
             if !queue.waits() {
                 return None;
             }
+            queue.follow_order();
             if queue.is_ordered() {
                 self.fill_elevator(now, device);
                 return self.dispatch_from_elevator(now, device);

@@ -68,6 +68,8 @@ pub(super) struct DeviceQueue {
     /// Whether the other reactors were told that a reservation is due here, for which there is no
     /// room.
     told_due: bool,
+    /// Whether the device counts this reactor among those in which a session has a weight.
+    told_weights: bool,
     burst: ClassBurst,
     /// Commands that are ordered by LBA and deadline; `None`: the device does not order so.
     pub(super) elevator: Option<Elevator>,
@@ -101,6 +103,7 @@ impl DeviceQueue {
             listed: false,
             leaving: false,
             told_due: false,
+            told_weights: false,
             burst: ClassBurst::default(),
             elevator,
             samples: Samples::default(),
@@ -179,7 +182,8 @@ impl DeviceQueue {
 
     /// Makes a host's node below a session's.
     pub(super) fn add_flow(&mut self, session: &Session, host: HostId) -> NodeId {
-        let node = self.sessions.add_flow(session);
+        let node = self.sessions.add_flow(session, host);
+        self.tell_weights();
         if !self.device.fairness.is_alone() {
             self.shares.add(&self.device.spreads, node, SpreadKey::new(session, host));
         }
@@ -191,6 +195,7 @@ impl DeviceQueue {
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
         self.sessions.remove_flow(session, node);
         self.shares.remove(&self.device.spreads, node);
+        self.tell_weights();
         self.sync_all();
     }
 
@@ -232,7 +237,9 @@ impl DeviceQueue {
     pub(super) fn next_with(&mut self, now: Nanos, pace: &Pace, urgent: bool) -> Option<Next> {
         // A class in which other reactors go first does not count.
         let mut has = self.working;
-        if !self.device.fairness.is_alone() {
+        if self.is_by_weight() {
+            // Which class holds back all that waits turns out where it is selected.
+        } else if !self.device.fairness.is_alone() {
             for class in Class::ALL {
                 if has & bit(class) != 0
                     && !self.device.fairness.may(class, self.reactor, self.shares.sum(class))
@@ -249,7 +256,11 @@ impl DeviceQueue {
             false => clock.urgent_is_first(),
         };
         if urgent && is_first {
-            return self.next_of(Class::Urgent, NodeId::ROOT, Precedence::Urgent, pace);
+            let next = self.next_of(Class::Urgent, NodeId::ROOT, Precedence::Urgent, pace);
+            if next.is_some() {
+                return next;
+            }
+            has &= !bit(Class::Urgent);
         }
         if self.sessions.has_due()
             && let Some(due) = self.sessions.next_due(now)
@@ -260,8 +271,68 @@ impl DeviceQueue {
         if self.leaves_room() {
             return None;
         }
-        let class = self.burst.pick(&self.device.clock, pace, has)?;
-        self.next_of(class, NodeId::ROOT, Precedence::Weight, pace)
+        loop {
+            let class = self.burst.pick(&self.device.clock, pace, has)?;
+            let next = self.next_of(class, NodeId::ROOT, Precedence::Weight, pace);
+            if next.is_some() || !self.is_by_weight() {
+                return next;
+            }
+            has &= !bit(class);
+        }
+    }
+
+    /// Says whether sessions go by weight here.
+    #[inline]
+    fn is_by_weight(&self) -> bool {
+        self.sessions.order.is_by_weight()
+    }
+
+    /// Changes the order of sessions where the device goes by another: by weight, or in turn. By
+    /// weight, goes on with what was held back for other reactors, if they have caught up: where
+    /// nothing waits here by weight, they leave no room for it.
+    #[inline]
+    pub(super) fn follow_order(&mut self) {
+        if self.device.tags.are_used() != self.is_by_weight() {
+            self.change_order();
+        }
+        if self.is_by_weight() {
+            for tree in self.sessions.order.trees.values_mut() {
+                tree.release_held(false);
+            }
+        }
+    }
+
+    #[cold]
+    fn change_order(&mut self) {
+        if self.device.tags.are_used() {
+            self.sessions.order.go_by_weight(self.reactor, Arc::clone(&self.device.tags));
+        } else {
+            self.sessions.order.go_in_turn();
+        }
+        self.sync_all();
+        self.wake(self.device.wake_beside(self.reactor));
+    }
+
+    /// Finds out again which of a session and those above it have weights of their own.
+    pub(super) fn note_weights(&mut self, session: SessionId) {
+        self.sessions.order.note_weights(session);
+        self.tell_weights();
+    }
+
+    /// Tells the device whether a session with a weight of its own has flows here.
+    fn tell_weights(&mut self) {
+        let has = self.sessions.order.has_weights();
+        if std::mem::replace(&mut self.told_weights, has) != has {
+            let tags = &self.device.tags;
+            if has { tags.begin() } else { tags.end() }
+        }
+    }
+
+    /// Wakes reactors that may go on because of what this one holds back, or has no more.
+    fn tell_yielded(&mut self, class: Class) {
+        if self.tree(class).take_yielded() {
+            self.wake(self.device.wake_beside(self.reactor));
+        }
     }
 
     /// Says whether the room that comes free is for a reservation that is due in another reactor.
@@ -332,7 +403,11 @@ impl DeviceQueue {
         precedence: Precedence,
         pace: &Pace,
     ) -> Option<Next> {
-        let leaf = self.tree(class).select(below, pace.quantum)?;
+        let leaf = self.tree(class).select(below, pace.quantum);
+        if self.is_by_weight() {
+            self.tell_yielded(class);
+        }
+        let leaf = leaf?;
         Some(Next { class, leaf, below, precedence })
     }
 
@@ -342,6 +417,9 @@ impl DeviceQueue {
         let cost = pace.cost(bytes);
         let Next { class, leaf, below, .. } = *next;
         if self.device.fairness.is_alone() {
+            self.tree(class).charge(leaf, below, cost);
+        } else if self.is_by_weight() {
+            self.took = true;
             self.tree(class).charge(leaf, below, cost);
         } else {
             self.took = true;
@@ -389,6 +467,9 @@ impl DeviceQueue {
                 let woken = self.device.wake_beside(self.reactor);
                 self.wake(woken);
             }
+        }
+        if self.is_by_weight() {
+            self.tell_yielded(class);
         }
     }
 
@@ -470,6 +551,12 @@ impl Drop for DeviceQueue {
     fn drop(&mut self) {
         self.tell_due(false);
         self.shares.clear(&self.device.spreads);
+        if self.is_by_weight() {
+            self.sessions.order.go_in_turn();
+        }
+        if self.told_weights {
+            self.device.tags.end();
+        }
         for class in Class::ALL {
             if self.working & bit(class) != 0 {
                 self.device.clock.ends(class);

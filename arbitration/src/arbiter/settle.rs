@@ -12,7 +12,7 @@ use crate::session::Session;
 
 impl<T: Copy> Arbiter<T> {
     /// Announces that the limits or credits of a session, or of one above it, are others than
-    /// before.
+    /// before, or that one of them has a weight of its own now, or has none any more.
     pub fn touch_session(&mut self, session: &Arc<Session>) {
         self.changes.touch_session(session);
     }
@@ -43,7 +43,13 @@ impl<T: Copy> Arbiter<T> {
     fn carry_out(&mut self, now: Nanos, step: Step) {
         match step {
             Step::Pass => {}
-            Step::Classify(flow) => self.classify_flow(flow),
+            Step::Classify(flow) => {
+                self.classify_flow(flow);
+                let flow = self.flows.at(flow);
+                if let Some(queue) = self.devices.kept_mut(flow.device) {
+                    queue.note_weights(flow.session);
+                }
+            }
             Step::Derive(session) => {
                 self.visit(1);
                 self.sessions.derive(session);

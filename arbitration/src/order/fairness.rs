@@ -21,7 +21,7 @@ pub(crate) const WHOLE: u64 = 1 << 16;
 
 /// The fairness in one class.
 #[derive(Debug)]
-struct OfClass {
+pub(super) struct OfClass {
     /// Reactors with commands waiting, one bit each.
     waiting: AtomicU64,
     times: Box<[AtomicU64]>,
@@ -42,12 +42,7 @@ impl Fairness {
     /// Makes the fairness between this many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
-        let of_class = |_| OfClass {
-            waiting: AtomicU64::new(0),
-            times: (0..reactors).map(|_| AtomicU64::new(0)).collect(),
-            latest: AtomicU64::new(0),
-        };
-        Self { classes: PerClass::from_fn(of_class), alone: reactors <= 1 }
+        Self { classes: PerClass::from_fn(|_| OfClass::new(reactors)), alone: reactors <= 1 }
     }
 
     /// Says whether there is only one reactor.
@@ -59,31 +54,20 @@ impl Fairness {
     /// Takes note that a reactor's first command of a class waits: the reactor begins level with
     /// the others, or with the latest command where no other waits.
     pub(crate) fn begins(&self, class: Class, reactor: u32) {
-        let of = &self.classes[class];
-        let others = of.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
-        let level = of.least(others).unwrap_or_else(|| of.latest.load(Relaxed));
-        if let Some(own) = of.times.get(reactor as usize) {
-            advance(own, level);
-        }
+        self.classes[class].begins(reactor);
     }
 
     /// Takes note that a reactor has no command of a class waiting any more.
     pub(crate) fn ends(&self, class: Class, reactor: u32) {
-        self.classes[class].waiting.fetch_and(!(1 << (reactor & 63)), SeqCst);
+        self.classes[class].ends(reactor);
     }
 
     /// Says whether a reactor may go on with a class, by the weight of the hosts that it has waiting
     /// there, in parts of [`WHOLE`].
     #[inline]
     pub(crate) fn may(&self, class: Class, reactor: u32, hosts: u64) -> bool {
-        let of = &self.classes[class];
-        let others = of.waiting.load(SeqCst) & !(1 << (reactor & 63));
-        if others == 0 {
-            return true;
-        }
-        let own = of.times.get(reactor as usize).map_or(0, |time| time.load(Relaxed));
-        let lead = LEAD * (WHOLE / at_least(hosts).min(WHOLE)).cast_signed();
-        of.least(others).is_none_or(|least| ahead(own, least) <= lead)
+        self.classes[class]
+            .leads_at_most(reactor, || LEAD * (WHOLE / at_least(hosts).min(WHOLE)).cast_signed())
     }
 
     /// Charges a reactor for a command that it has taken, by the hosts that it has waiting in the
@@ -108,6 +92,55 @@ fn at_least(hosts: u64) -> u64 {
 }
 
 impl OfClass {
+    pub(super) fn new(reactors: usize) -> Self {
+        Self {
+            waiting: AtomicU64::new(0),
+            times: (0..reactors).map(|_| AtomicU64::new(0)).collect(),
+            latest: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes note that a reactor begins to wait.
+    pub(super) fn begins(&self, reactor: u32) {
+        let others = self.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
+        let level = self.least(others).unwrap_or_else(|| self.latest.load(Relaxed));
+        if let Some(own) = self.times.get(reactor as usize) {
+            advance(own, level);
+        }
+    }
+
+    /// Takes note that a reactor waits no more. Returns whether others wait.
+    pub(super) fn ends(&self, reactor: u32) -> bool {
+        let others = !(1 << (reactor & 63));
+        self.waiting.fetch_and(others, SeqCst) & others != 0
+    }
+
+    /// Says whether a reactor is ahead of the others that wait by `lead` at most.
+    #[inline]
+    pub(super) fn leads_at_most(&self, reactor: u32, lead: impl FnOnce() -> i64) -> bool {
+        let others = self.waiting.load(SeqCst) & !(1 << (reactor & 63));
+        if others == 0 {
+            return true;
+        }
+        let (own, lead) = (self.time(reactor), lead());
+        self.least(others).is_none_or(|least| ahead(own, least) <= lead)
+    }
+
+    /// Returns a reactor's virtual time.
+    #[inline]
+    pub(super) fn time(&self, reactor: u32) -> u64 {
+        self.times.get(reactor as usize).map_or(0, |time| time.load(Relaxed))
+    }
+
+    /// Advances a reactor's virtual time to the start tag of the command that it takes.
+    #[inline]
+    pub(super) fn starts(&self, reactor: u32, start: u64) {
+        if let Some(own) = self.times.get(reactor as usize) {
+            advance(own, start);
+        }
+        advance(&self.latest, start);
+    }
+
     /// Returns the least virtual time of some reactors.
     fn least(&self, mut reactors: u64) -> Option<u64> {
         let mut least: Option<u64> = None;

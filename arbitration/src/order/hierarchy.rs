@@ -2,12 +2,16 @@
 //! place in all of them. A place is made with the first flow of a session or of one below it, and
 //! goes with the last.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use units::{Class, PerClass};
 
+use super::tags::{DeviceTags, Part};
 use super::{NodeId, Tree};
-use crate::index::{Index, Name};
-use crate::session::{Session, SessionId};
+use crate::index::{Index, Name, grown};
+use crate::session::{HostId, Session, SessionId, WEIGHT};
+use crate::sync::{AtomicU32, Ordering::Relaxed};
 
 /// A session's place in the trees.
 #[derive(Debug)]
@@ -23,6 +27,12 @@ pub(crate) struct Place<O> {
     /// Sessions below it that have places.
     children: u32,
     blocked: bool,
+    /// The session's serial number.
+    serial: u32,
+    /// The session's weight; `None`: the session has none.
+    weight: Option<Arc<AtomicU32>>,
+    /// Whether the session counts among those with a weight of their own.
+    weighted: bool,
     /// Data that the owner of the hierarchy keeps of the session.
     pub(crate) of_owner: O,
 }
@@ -30,7 +40,23 @@ pub(crate) struct Place<O> {
 impl<O> Place<O> {
     /// Makes a place below `parent` that has no node yet.
     pub(crate) const fn new(parent: Option<SessionId>, of_owner: O) -> Self {
-        Self { parent, group: None, own: None, flows: 0, children: 0, blocked: false, of_owner }
+        Self {
+            parent,
+            group: None,
+            own: None,
+            flows: 0,
+            children: 0,
+            blocked: false,
+            serial: 0,
+            weight: None,
+            weighted: false,
+            of_owner,
+        }
+    }
+
+    /// Says whether the session's weight is another than that of sessions without a setting.
+    fn has_weight(&self) -> bool {
+        self.weight.as_ref().is_some_and(|weight| weight.load(Relaxed) != WEIGHT)
     }
 
     /// Finds the node that all of the session is below.
@@ -58,6 +84,12 @@ pub(crate) struct Hierarchy<O, I> {
     /// Nodes that were ever made, the root among them.
     nodes: usize,
     free_nodes: Vec<NodeId>,
+    /// The session and the host of each leaf, by the leaf's number.
+    hosts: Vec<Option<(SessionId, HostId)>>,
+    /// Sessions that have a weight of their own.
+    weighted: u32,
+    /// The tags by which nodes go; `None`: they go in turn.
+    tags: Option<Arc<DeviceTags>>,
 }
 
 impl<O, I: Copy> Hierarchy<O, I> {
@@ -69,6 +101,9 @@ impl<O, I: Copy> Hierarchy<O, I> {
             places: FxHashMap::from_iter([(SessionId::ROOT, place)]),
             nodes: 1,
             free_nodes: Vec::new(),
+            hosts: Vec::new(),
+            weighted: 0,
+            tags: None,
         }
     }
 
@@ -122,13 +157,31 @@ impl<O, I: Copy> Hierarchy<O, I> {
         for tree in self.trees.values_mut() {
             tree.deactivate(node);
         }
+        if let Some(host) = self.hosts.get_mut(node.number() as usize) {
+            *host = None;
+        }
         self.free_nodes.push(node);
     }
 
     /// Makes a host's node below a session's, and the places of the session and those above it.
-    pub(crate) fn add_flow(&mut self, session: &Session, make: MakePlace<'_, O>) -> NodeId {
+    pub(crate) fn add_flow(
+        &mut self,
+        session: &Session,
+        host: HostId,
+        make: MakePlace<'_, O>,
+    ) -> NodeId {
+        let leaf = self.add_leaf(session, make);
+        *grown(&mut self.hosts, leaf.number() as usize, || None) = Some((session.id(), host));
+        self.weigh(leaf, session.id(), Part::Host(host));
+        leaf
+    }
+
+    fn add_leaf(&mut self, session: &Session, make: MakePlace<'_, O>) -> NodeId {
         let id = session.id();
         self.make_place(session, make);
+        if self.tags.is_some() {
+            self.add_group(id);
+        }
         let above = self.group_above(id);
         let Some(place) = self.kept(id) else { return NodeId::ROOT };
         place.flows += 1;
@@ -140,6 +193,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         if let Some(place) = self.kept(id) {
             place.own = Some(own);
         }
+        self.weigh(own, id, Part::Hosts);
         if blocked && group.is_none() {
             self.block_node(own);
         }
@@ -186,13 +240,22 @@ impl<O, I: Copy> Hierarchy<O, I> {
         });
         let above = parent.and_then(|parent| self.place(parent)).map(|place| &place.of_owner);
         let of_owner = make(session.id(), above);
-        self.places.insert(session.id(), Place::new(parent, of_owner));
+        let mut place = Place::new(parent, of_owner);
+        if parent.is_some() {
+            (place.serial, place.weight) = (session.serial(), Some(session.weight_cell()));
+        }
+        self.places.insert(session.id(), place);
+        self.note_weight(session.id());
     }
 
     /// Makes a session's place, and in it the node for those below it, where there is none.
     fn make_group(&mut self, session: &Session, make: MakePlace<'_, O>) {
-        let id = session.id();
         self.make_place(session, make);
+        self.add_group(session.id());
+    }
+
+    /// Makes the node for those below a session, where there is none.
+    fn add_group(&mut self, id: SessionId) {
         let above = self.group_above(id);
         let Some(place) = self.kept(id) else { return };
         if place.group.is_some() {
@@ -203,6 +266,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         if let Some(place) = self.kept(id) {
             place.group = Some(group);
         }
+        self.weigh(group, id, Part::Whole);
         for tree in self.trees.values_mut() {
             if let Some(own) = own {
                 if blocked {
@@ -217,10 +281,15 @@ impl<O, I: Copy> Hierarchy<O, I> {
 
     /// Removes the nodes and places that a session, and then those above it, no longer need.
     fn prune(&mut self, mut session: SessionId, dropped: &mut dyn FnMut(SessionId, O)) {
+        let by_weight = self.tags.is_some();
         while session != SessionId::ROOT
             && let Some(place) = self.kept(session)
             && place.children == 0
         {
+            if by_weight && place.flows > 0 {
+                // The order by weight has such a node for each session.
+                return;
+            }
             let (group, own, parent) = (place.group.take(), place.own, place.parent);
             let (blocked, needed) = (place.blocked, place.flows > 0);
             if let Some(group) = group {
@@ -239,6 +308,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
                 return;
             }
             if let Some(place) = self.places.remove(&session) {
+                self.weighted -= u32::from(place.weighted);
                 dropped(session, place.of_owner);
             }
             debug_assert!(parent.is_some(), "the root alone has none above it, and stays");
@@ -247,6 +317,85 @@ impl<O, I: Copy> Hierarchy<O, I> {
                 debug_assert!(place.children > 0, "a place is counted in the one above it");
                 place.children = place.children.saturating_sub(1);
             }
+        }
+    }
+
+    /// Finds out again whether a session has a weight of its own.
+    fn note_weight(&mut self, session: SessionId) {
+        let Some(place) = self.places.get_mut(&session) else { return };
+        let (before, now) = (place.weighted, place.has_weight());
+        place.weighted = now;
+        self.weighted = self.weighted + u32::from(now) - u32::from(before);
+    }
+
+    /// Finds out again which of a session and those above it have weights of their own.
+    pub(crate) fn note_weights(&mut self, session: SessionId) {
+        let mut at = Some(session);
+        while let Some(session) = at {
+            self.note_weight(session);
+            at = self.place(session).and_then(|place| place.parent);
+        }
+    }
+
+    /// Says whether any session here has a weight of its own.
+    pub(crate) const fn has_weights(&self) -> bool {
+        self.weighted > 0
+    }
+
+    /// Says whether nodes go by weight.
+    #[inline]
+    pub(crate) const fn is_by_weight(&self) -> bool {
+        self.tags.is_some()
+    }
+
+    /// Gives a node its tags and its weight, where nodes go by weight.
+    fn weigh(&mut self, node: NodeId, session: SessionId, part: Part) {
+        let Some(tags) = &self.tags else { return };
+        let place = self.places.get(&session);
+        let serial = place.map_or(0, |place| place.serial);
+        let weight = place.and_then(|place| place.weight.as_ref());
+        let weight = weight.filter(|_| part == Part::Whole);
+        let tags = tags.of((session, serial, part));
+        for tree in self.trees.values_mut() {
+            tree.weigh(node, Arc::clone(&tags), weight.cloned());
+        }
+    }
+
+    /// Makes nodes go by weight, with the tags that all reactors share.
+    pub(crate) fn go_by_weight(&mut self, reactor: u32, tags: Arc<DeviceTags>) {
+        let with_hosts = self.places.iter().filter(|(_, place)| place.own.is_some());
+        let with_hosts: Vec<SessionId> = with_hosts.map(|(session, _)| *session).collect();
+        for session in with_hosts {
+            self.add_group(session);
+        }
+        for class in Class::ALL {
+            self.trees[class].set_by_weight(class, reactor, tags.sharing);
+        }
+        self.tags = Some(tags);
+        let of_place = |(session, place): (&SessionId, &Place<O>)| {
+            let group = place.group.map(|group| (group, *session, Part::Whole));
+            let own = place.own.map(|own| (own, *session, Part::Hosts));
+            [group, own].into_iter().flatten()
+        };
+        let sessions = self.places.iter().flat_map(of_place);
+        let hosts = (0..).zip(&self.hosts).filter_map(|(number, host)| {
+            let (session, host) = (*host)?;
+            Some((NodeId::of(Index::nth(number)), session, Part::Host(host)))
+        });
+        let nodes: Vec<(NodeId, SessionId, Part)> = sessions.chain(hosts).collect();
+        for (node, session, part) in nodes {
+            self.weigh(node, session, part);
+        }
+        for tree in self.trees.values_mut() {
+            tree.begin_by_weight();
+        }
+    }
+
+    /// Makes nodes go in turn.
+    pub(crate) fn go_in_turn(&mut self) {
+        self.tags = None;
+        for tree in self.trees.values_mut() {
+            tree.set_in_turn();
         }
     }
 

@@ -5,6 +5,7 @@ mod clock;
 mod fairness;
 mod hierarchy;
 mod spread;
+mod tags;
 mod tree;
 
 pub(crate) use burst::ClassBurst;
@@ -14,4 +15,5 @@ pub use fairness::Fairness;
 pub(crate) use fairness::WHOLE;
 pub(crate) use hierarchy::{Hierarchy, Place};
 pub(crate) use spread::{Spread, SpreadKey, Spreads};
+pub(crate) use tags::DeviceTags;
 pub(crate) use tree::{Ends, NodeId, Tree};

@@ -5,10 +5,17 @@
 //! may go into debt by one command, which later turns pay back (surplus round robin). So a giant
 //! command needs no saving up, and nobody waits for it longer than for its cost. All operations
 //! take constant time, but for the turns that pay back giants (one for each quantum).
+//!
+//! Where a session has a weight, nodes go by start tag instead (`tree/weighted.rs`). The rings are kept
+//! then, too: they say which nodes have work.
+
+mod weighted;
 
 use std::num::NonZeroU32;
 
 use crate::index::{Index, grown, names};
+
+use weighted::ByWeight;
 
 /// A node: a session's group, a session's own hosts, or a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +86,13 @@ impl<I> Node<I> {
 #[derive(Debug)]
 pub(crate) struct Tree<I> {
     nodes: Vec<Node<I>>,
+    /// The order by weight; `None`: nodes go in turn.
+    by_weight: Option<Box<ByWeight>>,
 }
 
 impl<I: Copy> Default for Tree<I> {
     fn default() -> Self {
-        Self { nodes: vec![Node::EMPTY] }
+        Self { nodes: vec![Node::EMPTY], by_weight: None }
     }
 }
 
@@ -103,6 +112,7 @@ impl<I: Copy> Tree<I> {
     /// Makes (or remakes) a node that has no work.
     pub(crate) fn place(&mut self, node: NodeId, parent: NodeId, leaf: bool) {
         *grown(&mut self.nodes, node.0.at(), || Node::EMPTY) = Node { parent, leaf, ..Node::EMPTY };
+        self.forget_weight(node);
     }
 
     /// Moves a node, with all that is below it, below another; its queue and its debt stay.
@@ -110,6 +120,8 @@ impl<I: Copy> Tree<I> {
         self.deactivate(node);
         let this = self.at(node);
         this.parent = parent;
+        self.leave_heap(node);
+        let this = self.get(node);
         if !this.blocked && this.has_work() {
             self.activate(node);
         }
@@ -125,16 +137,15 @@ impl<I: Copy> Tree<I> {
     #[inline]
     #[must_use]
     pub(crate) fn has_work(&self) -> bool {
-        let root = self.get(NodeId::ROOT);
-        root.cursor.is_some() && !root.blocked
+        self.node_has_work(NodeId::ROOT)
     }
 
     /// Says whether anything may be taken from below a node.
     #[inline]
     #[must_use]
     pub(crate) fn node_has_work(&self, node: NodeId) -> bool {
-        let node = self.get(node);
-        !node.blocked && node.has_work()
+        let this = self.get(node);
+        !this.blocked && (this.has_work() || self.holds_below(node))
     }
 
     /// Finds the ends of a leaf's queue; `None`: nothing waits there.
@@ -172,11 +183,14 @@ impl<I: Copy> Tree<I> {
                 (this.prev, this.next) = (last, cursor);
                 self.at(last).next = node;
                 self.at(cursor).prev = node;
+                self.join(node);
                 return;
             }
             let this = self.at(node);
             (this.prev, this.next) = (node, node);
             self.at(parent).cursor = Some(node);
+            self.begin_below(parent);
+            self.join(node);
             node = parent;
         }
     }
@@ -190,6 +204,8 @@ impl<I: Copy> Tree<I> {
                 return;
             }
             this.linked = false;
+            self.part(node);
+            let this = self.get(node);
             let (parent, prev, next) = (this.parent, this.prev, this.next);
             if next != node {
                 self.at(prev).next = next;
@@ -201,6 +217,7 @@ impl<I: Copy> Tree<I> {
                 return;
             }
             self.at(parent).cursor = None;
+            self.end_below(parent);
             node = parent;
         }
     }
@@ -231,6 +248,9 @@ impl<I: Copy> Tree<I> {
     /// Selects the leaf whose turn it is below `from`. There must be one.
     #[inline]
     pub(crate) fn select(&mut self, from: NodeId, quantum: i32) -> Option<NodeId> {
+        if self.by_weight.is_some() {
+            return self.select_by_weight(from);
+        }
         let mut node = from;
         loop {
             let this = *self.get(node);
@@ -274,6 +294,9 @@ impl<I: Copy> Tree<I> {
     /// that wait: in the trees of other reactors, too.
     #[inline]
     pub(crate) fn charge_shared(&mut self, leaf: NodeId, upto: NodeId, cost: u32, leaves: u32) {
+        if self.by_weight.is_some() {
+            return self.charge_by_weight(leaf, upto, cost);
+        }
         let (mut node, above) = (leaf, cost);
         let mut cost = cost.saturating_mul(leaves);
         while node != upto && node != NodeId::ROOT {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use units::Nanos;
 
-use super::{RootSpec, Session, SessionError, SessionId, SessionSpec};
+use super::{RootSpec, Session, SessionError, SessionId, SessionSpec, WEIGHT};
 use crate::credit::Caps;
 use crate::sharing::Sharing;
 
@@ -365,7 +365,9 @@ impl Sessions {
 
     /// Changes a session, and notes it for the reactors where its limits or credits have changed.
     fn watch(&mut self, session: &Arc<Session>, change: impl FnOnce(&Session)) {
-        let terms = || (session.iops.rate(), session.bandwidth.rate(), session.credits.caps());
+        let limits = || (session.iops.rate(), session.bandwidth.rate());
+        // A change from one weight to another needs nobody to look.
+        let terms = || (limits(), session.credits.caps(), session.weight() == WEIGHT);
         let before = terms();
         change(session);
         if before != terms() {

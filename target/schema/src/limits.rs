@@ -13,6 +13,9 @@ pub const COMMANDS_MAX: u64 = (1 << 24) - 1;
 pub const BURST_MAX: u64 = 65_536;
 /// The greatest limit in operations, or bytes, per second.
 pub const RATE_MAX: u64 = 1 << 40;
+
+/// The largest weight of a session.
+pub const WEIGHT_MAX: u64 = 1000;
 /// The most commands that a device carries out at the same time.
 pub const PARALLEL_MAX: u64 = 4096;
 /// The most I/Os per second of regions of persistent memory: clients are told them in 32 bits.

@@ -35,6 +35,10 @@ fn changes_take_effect_as_a_whole_and_survive_a_restart() {
     // The parent's name comes later in the alphabet.
     rig.call("session.add", json!({"name": "gold", "parent": "tenants", "iops": 1000})).unwrap();
     rig.call("session.set", json!({"name": "gold", "bandwidth": "1 MiB/s", "iops": null})).unwrap();
+    rig.call("session.set", json!({"name": "gold", "weight": 300})).unwrap();
+    rig.call("session.set", json!({"name": "gold", "weight": 1001})).unwrap_err();
+    rig.call("session.set", json!({"name": "tenants", "weight": 1})).unwrap();
+    rig.call("session.set", json!({"name": "tenants", "weight": null})).unwrap();
     rig.call("session.set", json!({"name": namespace(), "parent": "gold"})).unwrap();
     let reserve = json!({"session": "gold", "commands": 5000, "namespace": namespace()});
     let answer = rig.call("session.reserve", reserve).unwrap();
@@ -46,7 +50,9 @@ fn changes_take_effect_as_a_whole_and_survive_a_restart() {
     rig.call("qos.namespace", json!({"subsystem": NQN, "nsid": 1, "class": "low"})).unwrap();
     let config = rig.check_agreement();
     let gold = config.qos.sessions.iter().find(|session| session.name == "gold").unwrap();
-    assert_eq!((gold.iops, gold.bandwidth), (None, Some(1 << 20)));
+    assert_eq!((gold.iops, gold.bandwidth, gold.weight), (None, Some(1 << 20), Some(300)));
+    let tenants = config.qos.sessions.iter().find(|session| session.name == "tenants").unwrap();
+    assert_eq!(tenants.weight, None);
     assert!(gold.reserve.is_some());
     assert_eq!(config.qos.policies.len(), 2);
     assert_eq!(config.listeners[0].class, Some(arbitration::Class::Urgent));

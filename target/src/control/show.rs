@@ -75,6 +75,7 @@ fn session(
         iops: row.iops,
         bandwidth: row.bandwidth,
         queue: row.queue,
+        weight: row.weight,
         reserve: row.reserve.as_ref().map(reservation),
         live: objects.has(&ObjectId::of::<Session>(row.name.as_str())),
         traffic: traffic(&row.traffic, buckets),

@@ -531,6 +531,7 @@ fn session_state(name: &str, parent: Option<String>, automatic: bool) -> Session
         iops: None,
         bandwidth: None,
         queue: 65_536,
+        weight: 100,
         reserve: None,
         wait: 0,
         traffic: traffic(),

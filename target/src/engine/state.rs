@@ -145,6 +145,8 @@ pub struct SessionState {
     pub bandwidth: Option<u64>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
+    /// The weight beside the other sessions of the parent.
+    pub weight: u32,
     /// The session's reservation.
     pub reserve: Option<ReserveState>,
     /// Time that a command which comes now is expected to wait, in ns; 0 where none waits.

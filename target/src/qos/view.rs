@@ -158,6 +158,7 @@ fn session_state(now: Nanos, control: &Control, session: &Session) -> SessionSta
         iops: session.iops.rate().map(arbitration::limit::Rate::get),
         bandwidth: session.bandwidth.rate().map(arbitration::limit::Rate::get),
         queue: session.backlog.bound(),
+        weight: session.weight(),
         reserve,
         wait: expected_wait(now, session),
         traffic: Traffic {

@@ -106,6 +106,7 @@ fn spec(name: String, parent: Option<String>, own: Option<&Session>) -> SessionS
         iops: own.iops.and_then(Rate::per_second),
         bandwidth: own.bandwidth.and_then(Rate::per_second),
         queue: own.queue,
+        weight: own.weight,
     }
 }
 

@@ -18,16 +18,7 @@ use crate::client::{NQN, Queue, io, pattern};
 use crate::{buffers_in_use, end, eventually, in_flight, memory, namespace, serve};
 
 pub(crate) fn session(name: &str) -> Session {
-    Session {
-        name: name.to_owned(),
-        parent: None,
-        operations: None,
-        payload: None,
-        iops: None,
-        bandwidth: None,
-        queue: None,
-        reserve: None,
-    }
+    Session { name: name.to_owned(), ..Session::default() }
 }
 
 pub(crate) fn of_namespace(nsid: u32) -> Session {

@@ -242,10 +242,11 @@ fn lines_make_requests() {
         ),
         ("qos policy --host h --remove", "qos.policy", json!({"host": "h"})),
         (
-            "qos session set g --iops 20k --bandwidth 100 --payload-share none --parent t --queue 9",
+            "qos session set g --iops 20k --bandwidth 100 --payload-share none --parent t --queue 9 \
+             --weight 300",
             "session.set",
             json!({"name": "g", "iops": "20k", "bandwidth": "100", "payload_share": null,
-                   "parent": "t", "queue": 9}),
+                   "parent": "t", "queue": 9, "weight": 300}),
         ),
         (
             "qos reserve g --bytes 1MiB --period 1s --namespace q/1",

@@ -152,6 +152,11 @@ fn tree(list: &[Session]) -> Vec<(usize, &Session)> {
     all
 }
 
+/// Says whether a session has another weight than sessions without a setting.
+fn has_weight(row: &Session) -> bool {
+    !matches!(row.weight, 0 | 100)
+}
+
 /// Writes the sessions.
 pub(super) fn sessions(list: &[Session], room: Room) -> String {
     let mut heading = vec![
@@ -163,6 +168,10 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
         ("RESERVED", Align::Value),
         ("KEPT", Right),
     ];
+    let weights = list.iter().any(has_weight);
+    if weights {
+        heading.push(("WEIGHT", Right));
+    }
     heading.extend(TRAFFIC);
     let mut table = Table::new(&heading).least(&LEAST);
     for (depth, row) in tree(list) {
@@ -171,7 +180,7 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
             0 => format!("{} of {}", reserve.kept, reserve.periods),
             _ => format!("{} of {}, {} late", reserve.kept, reserve.periods, reserve.late),
         });
-        let own = vec![
+        let mut own = vec![
             format!("{}{}", "  ".repeat(depth), row.name),
             format!("{} of {}", row.operations.used, row.operations.credits),
             format!("{} of {}", size(row.payload.used), size(row.payload.credits)),
@@ -180,6 +189,9 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
             or_dash(reserve.map(|reserve| &reserve.terms)),
             or_dash(kept),
         ];
+        if weights {
+            own.push(or_dash(has_weight(row).then_some(row.weight)));
+        }
         table.row_of(row.live, [own, traffic(&row.traffic)].concat());
     }
     table.text("There are no sessions.", room)
@@ -399,6 +411,18 @@ mod tests {
         assert!(text.contains(bound), "{text}");
         let miss = "q missed periods: 1 by depth; the latest: one command at a time, 4ms each.\n";
         assert!(text.contains(miss) && text.contains("q gets at least 5 commands"), "{text}");
+    }
+
+    #[test]
+    fn weights_are_shown_where_a_session_has_one_of_its_own() {
+        let of = |weight| {
+            let name = "gold".to_owned();
+            let row = Session { name, queue: 5, weight, ..Session::default() };
+            sessions(&[row], Room::Unlimited)
+        };
+        assert!(!of(0).contains("WEIGHT") && !of(100).contains("WEIGHT"));
+        let text = of(300);
+        assert!(text.contains("WEIGHT") && line(&text, "gold").contains(" 300 "), "{text}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod order;
 mod own_order;
 mod properties;
 mod threads;
+mod weights;
 
 use std::collections::{HashMap, HashSet};
 

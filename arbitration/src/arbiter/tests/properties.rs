@@ -48,7 +48,7 @@ proptest! {
     /// Any history of changes: nothing is lost, nothing is dispatched twice, credits come back.
     #[test]
     fn nothing_is_lost_whatever_changes(
-        steps in proptest::collection::vec((0u8..6, 0usize..4, 1u64..2_000_000), 1..60),
+        steps in proptest::collection::vec((0u8..7, 0usize..4, 1u64..2_000_000), 1..60),
         window in 1u32..20,
     ) {
         const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -71,6 +71,7 @@ proptest! {
                 2 => one.iops = None,
                 3 => one.parent = (which > 0).then(|| NAMES[which - 1].to_owned()),
                 4 => one.parent = None,
+                5 => one.weight = (one.weight.is_none()).then_some(1 + (ns % 1000) as u16),
                 _ => one.payload = (one.payload.is_none()).then_some(20),
             }
             let root = RootSpec { caps: Caps { operations: 40, payload: 400 }, bounded: true, queue: 64 };

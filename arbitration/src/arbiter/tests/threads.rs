@@ -93,7 +93,10 @@ fn react(
 #[test]
 fn reactors_on_threads_lose_no_command_and_no_wake_up() {
     const COMMANDS: u64 = 20_000;
-    let specs = [SessionSpec { operations: Some(20), ..spec("a", None) }, spec("b", None)];
+    let specs = [
+        SessionSpec { operations: Some(20), ..spec("a", None) },
+        SessionSpec { weight: Some(300), ..spec("b", None) },
+    ];
     let root =
         RootSpec { caps: Caps { operations: 10, payload: u64::MAX }, bounded: true, queue: 1000 };
     for (window, names) in [(2, ["a", "a"]), (1, ["b", "b"]), (3, ["a", "b"])] {

@@ -75,6 +75,8 @@ pub struct Session {
     pub bandwidth: Option<u64>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
+    /// The weight beside the other sessions of the parent; 0 in answers of daemons without weights.
+    pub weight: u32,
     /// The reservation.
     pub reserve: Option<Reservation>,
     /// Whether a live change makes the session differ from the configuration file.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::key::{ConfigKey, Documented, Shape, key};
-use crate::limits::{BURST_MAX, CLASSES, COMMANDS_MAX, NSID_MAX, RATE_MAX, WINDOW_MAX};
+use crate::limits::{BURST_MAX, CLASSES, COMMANDS_MAX, NSID_MAX, RATE_MAX, WEIGHT_MAX, WINDOW_MAX};
 use crate::values::Values;
 
 /// The tables of this file in docs/configuration.md.
@@ -185,6 +185,15 @@ pub const SESSION: &[ConfigKey] = &[
          before hosts are held back.",
     )
     .option("COMMANDS", "Commands that may wait before hosts are held back")
+    .shape(Shape::OrNone),
+    key(
+        "weight",
+        Values::Number { min: 1, max: WEIGHT_MAX },
+        "100",
+        "The session's share, within a class, beside the other sessions of its parent that have \
+         commands waiting. Hosts directly in the parent have 100 together.",
+    )
+    .option("", "Share beside other sessions of the parent, 1 to 1000; none for 100")
     .shape(Shape::OrNone),
     key("reserve", Values::Other("table"), "none", "A reservation, see below."),
 ];

@@ -46,6 +46,8 @@ pub struct Session {
     /// `queue`: commands that may wait before hosts are held back; `None` means as many as the
     /// root's.
     pub queue: Option<u32>,
+    /// `weight`: share beside the other sessions of the parent; `None` means 100.
+    pub weight: Option<u16>,
     /// `reserve`: the session's reservation.
     pub reserve: Option<Reserve>,
 }
@@ -58,6 +60,7 @@ table! { Session, SESSION, nulls = true;
     "iops" => field(iops),
     "bandwidth" => read(bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
     "queue" => field(queue),
+    "weight" => field(weight),
     "reserve" => with(read_reserve, write_reserve),
 }
 

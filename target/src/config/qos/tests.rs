@@ -51,6 +51,7 @@ name = "gold"
 parent = "tenants"
 credit_share = "50 %"
 bandwidth = "200 MiB/s"
+weight = 300
 reserve = { bytes = "100 MiB", period = "500 ms", writes = "50 %", latency = "40 ms", burst = 8, namespace = "nqn.2026-01.io.x:a/1" }
 [[session]]
 name = "nqn.2026-01.io.x:a/1"
@@ -72,6 +73,7 @@ session = "nqn.2026-01.io.x:a"
     let [tenants, gold, disk] = &config.qos.sessions[..] else { panic!() };
     assert_eq!(tenants, &Session { name: "tenants".into(), ..Session::default() });
     assert_eq!((gold.operations, gold.bandwidth), (Some(50), Some(200 << 20)));
+    assert_eq!((gold.weight, tenants.weight), (Some(300), None));
     let terms = gold.reserve.as_ref().unwrap().terms;
     assert_eq!(terms.budget, Budget::Bytes(100 << 20));
     assert_eq!((terms.period, terms.write_percent), (Nanos(500_000_000), 50));
@@ -397,6 +399,7 @@ impl Loose {
                 iops: rate,
                 bandwidth: rate,
                 queue: share.map(u32::from),
+                weight: share.map(|share| u16::from(share) * 50),
                 reserve: terms
                     .zip(namespace.clone())
                     .map(|(terms, name)| Reserve { terms, namespace: Some(name) }),

@@ -239,6 +239,7 @@ pub(super) struct Session {
     pub(super) iops: Option<Count>,
     pub(super) bandwidth: Option<Bandwidth>,
     pub(super) queue: Option<u32>,
+    pub(super) weight: Option<u16>,
     pub(super) reserve: Option<Reserve>,
 }
 

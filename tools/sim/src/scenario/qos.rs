@@ -5,7 +5,7 @@ use std::time::Duration;
 use arbitration::credit::Caps;
 use arbitration::limit::Rate;
 use arbitration::reservation::{Budget, Locality, Terms};
-use arbitration::session::SessionSpec;
+use arbitration::session::{SessionSpec, WEIGHT_MAX};
 use arbitration::settings::{OrderSettings, Unit, Weights, WindowRule};
 use qtcp::link::ClassGoal;
 use qtcp::poller::payload;
@@ -104,6 +104,13 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
         iops: rate("iops", of.iops.map(|count| count.0))?,
         bandwidth: rate("bandwidth", of.bandwidth.map(|bandwidth| bandwidth.0))?,
         queue: of.queue,
+        weight: of
+            .weight
+            .map(|weight| match weight {
+                1..=WEIGHT_MAX => Ok(weight),
+                _ => Err(value(format!("{at}.weight"), weight, "write 1 to 1000")),
+            })
+            .transpose()?,
     };
     let reserve =
         of.reserve.as_ref().map(|reserve| self::reserve(file, &at, reserve)).transpose()?;

@@ -58,7 +58,7 @@ fn tables_of_the_daemon_are_spelled_as_there() {
         "{WHOLE}[qos]\nweights = [8, 4, 1]\nunit = 'bytes'\nburst = 'unlimited'\nwindow = 'adaptive'\n\
          urgent_share = '30 %'\n[network]\ncapacity = '10 Gbit/s'\n\
          classes = {{ high = {{ share = 5 }}, low = {{ latency = '2 ms' }}, medium = 'free' }}\n\
-         [[session]]\nname = 'gold'\ncredit_share = '50 %'\niops = 5000\n\
+         [[session]]\nname = 'gold'\ncredit_share = '50 %'\niops = 5000\nweight = 300\n\
          reserve = {{ operations = 1000, period = '1 s' }}\n"
     );
     let Planned { plan, .. } = planned(&text).unwrap();
@@ -69,6 +69,7 @@ fn tables_of_the_daemon_are_spelled_as_there() {
     assert_eq!(plan.stage.link.goals.medium, qtcp::link::ClassGoal::Free);
     let [gold] = &plan.qos.sessions[..] else { panic!("one session") };
     assert_eq!((gold.spec.operations, gold.reserve.unwrap().namespace), (Some(50), 0));
+    assert_eq!(gold.spec.weight, Some(300));
 }
 
 #[test]
@@ -81,6 +82,7 @@ fn what_is_wrong_names_its_key_and_what_would_be_right() {
         (with("[qos]\nburst = 3"), "qos.burst", "unlimited"),
         (with("[qos]\nurgent_share = '95 %'"), "qos.urgent_share", "90 %"),
         (with("[qos]\nwindow = 'wide'"), "qos.window", "adaptive"),
+        (with("[[session]]\nname = 's'\nweight = 1001"), "session s.weight", "1 to 1000"),
         (with("[network]\ncapacity = 'much'"), "network.capacity", "10 Gbit/s"),
         (
             with("[network]\nclasses = { high = { share = 0 } }"),

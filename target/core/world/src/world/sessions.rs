@@ -42,6 +42,7 @@ impl World {
             iops: rate(&mut self.rng, 200),
             bandwidth: rate(&mut self.rng, 2_000_000),
             queue: self.rng.bool().then(|| self.rng.u32(1..100)),
+            weight: self.rng.bool().then(|| self.rng.u16(1..=1000)),
         }
     }
 
