@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use units::{Class, Nanos, PerClass};
 
 use crate::container::Scheduler;
-use crate::order::{ClassClock, DeviceTags, Fairness, Spreads};
+use crate::order::{ClassClock, DeviceTags, DeviceTimes, Fairness, Spreads};
 use crate::reactors::Reactors;
 use crate::reservation::{Overrides, Profile, Profiler, QueueBound, SetLoad, Use};
 use crate::session::Reservation;
@@ -67,6 +67,8 @@ pub struct Device {
     pub(crate) tags: Arc<DeviceTags>,
     /// Measurements of the service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
+    /// Costs of commands where device time counts.
+    pub(crate) times: DeviceTimes,
     /// Load of the scheduling set, or of the device where reservations bound what it holds.
     pub(crate) set: SetLoad,
     /// Whether reservations bound what the device holds.
@@ -105,6 +107,7 @@ impl Device {
             spreads: Spreads::default(),
             tags: Arc::new(DeviceTags::new(reactors.clamp(1, REACTORS_MAX), sharing)),
             profiler: Profiler::new(&rules.profile),
+            times: DeviceTimes::default(),
             set: SetLoad::default(),
             follows: AtomicBool::new(follows),
             used: Use::default(),
@@ -197,6 +200,12 @@ impl Device {
     #[must_use]
     pub fn profile(&self) -> Option<Profile> {
         self.profiler.profile(&self.rules.profile)
+    }
+
+    /// Takes the costs of commands from the profile, about once a second.
+    #[inline]
+    pub(crate) fn refresh_times(&self, now: Nanos) {
+        self.times.refresh(now, || self.profile());
     }
 
     /// Counts the commands that wait, by class.

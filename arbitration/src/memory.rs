@@ -577,7 +577,7 @@ impl<T> MemoryGate<T> {
             if urgent {
                 self.clock.charge_urgent(cost, false);
             } else {
-                self.burst.took();
+                self.burst.took(cost);
                 self.clock.charge(&self.pace, class, cost);
             }
             let entry = self.remove(id);

@@ -2,14 +2,18 @@
 
 use units::{Nanos, PerClass};
 
-/// The unit that a class's weight counts.
+/// The unit in which the shares of classes, sessions and hosts are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Commands, as the NVMe specification says.
-    #[default]
     Commands,
-    /// Bytes moved; a command without data counts as one block of 4 KiB.
+    /// Bytes read or written, at least 4 KiB for each command. Write Zeroes and deallocations, which
+    /// move no data, count as 4 KiB.
+    #[default]
     Bytes,
+    /// Device time, estimated from the measured profile of the device by size and direction. Bytes
+    /// where a device has no profile yet.
+    Time,
 }
 
 /// The weights of the three classes that share by weight, 1 to 256 each.
@@ -36,10 +40,11 @@ impl Default for Weights {
 pub struct OrderSettings {
     /// The weights.
     pub weights: Weights,
-    /// The unit that the weights count.
+    /// The unit in which shares are counted.
     pub unit: Unit,
     /// Arbitration burst: at most this many commands are taken from one queue at a time;
-    /// `u16::MAX`: no limit but the weight.
+    /// `u16::MAX`: no limit but the weight. With a unit other than commands, the cost of as many
+    /// reads of 4 KiB, and at least one command.
     pub burst: u16,
     /// The share of a device, in per cent (1 to 90), that Urgent may take strictly first. What
     /// Urgent wants beyond it has the weight of High.
@@ -48,7 +53,7 @@ pub struct OrderSettings {
 
 impl Default for OrderSettings {
     fn default() -> Self {
-        Self { weights: Weights::default(), unit: Unit::Commands, burst: 4, urgent_share: 20 }
+        Self { weights: Weights::default(), unit: Unit::default(), burst: 4, urgent_share: 20 }
     }
 }
 

@@ -12,7 +12,7 @@ use super::submission::Dispatched;
 use super::timers::Timer;
 use crate::credit::Cost;
 use crate::device::Device;
-use crate::order::Ends;
+use crate::order::{CommandKind, Ends};
 use crate::reservation::Charge;
 use crate::session::SessionId;
 use crate::window::SLOT;
@@ -134,7 +134,7 @@ impl<T: Copy> Arbiter<T> {
         }
         let rest = entries.without(ends, first);
         entries.remove(first);
-        queue.charge(pace, next, bytes);
+        queue.charge(now, pace, next, CommandKind { write, bytes, has_data });
         queue.own.take(class, next.leaf, flow.own_queue, first);
         queue.set_queue(class, next.leaf, rest);
         queue.uncount(class);
@@ -207,7 +207,7 @@ impl<T: Copy> Arbiter<T> {
     ) {
         let Self { devices, entries, flows, pace, .. } = self;
         let Some(queue) = devices.kept_mut(device) else { return };
-        queue.charge(pace, next, head.work.bytes);
+        queue.charge(now, pace, next, head.work.kind());
         queue.own.take(next.class, next.leaf, flows.at(head.flow).own_queue, head.id);
         queue.set_queue(next.class, next.leaf, entries.without(ends, head.id));
         // A command that enters the elevator waits there.

@@ -4,6 +4,7 @@ use units::Nanos;
 
 use super::ids::{CreditSetId, DeviceId, HostFlowId};
 use crate::credit::Cost;
+use crate::order::CommandKind;
 use crate::reservation::Charge;
 use crate::session::SessionId;
 
@@ -76,6 +77,12 @@ impl Work {
     #[inline]
     pub(super) fn limited_bytes(&self) -> u64 {
         if self.has_data { u64::from(self.bytes) } else { 0 }
+    }
+
+    /// Returns what decides on the cost of the command.
+    #[inline]
+    pub(super) const fn kind(&self) -> CommandKind {
+        CommandKind { write: self.write, bytes: self.bytes, has_data: self.has_data }
     }
 
     /// Computes the credits that the command takes.

@@ -13,7 +13,7 @@ use super::own_order::OwnOrders;
 use super::samples::Samples;
 use super::shares::Shares;
 use crate::device::Device;
-use crate::order::{ClassBurst, Ends, NodeId, Pace, SpreadKey, Tree, bit};
+use crate::order::{ClassBurst, CommandKind, Ends, NodeId, Pace, SpreadKey, Tree, bit};
 use crate::reactors::Reactors;
 use crate::reservation::{Ceiling, Schedule};
 use crate::session::{HostId, Session, SessionId};
@@ -411,10 +411,14 @@ impl DeviceQueue {
         Some(Next { class, leaf, below, precedence })
     }
 
-    /// Charges the turns of a command that goes.
+    /// Charges the turns of a command that goes. Its cost is settled with that: what the device is
+    /// measured to take for the command, or takes for others later, changes no turn that is over.
     #[inline]
-    pub(super) fn charge(&mut self, pace: &Pace, next: &Next, bytes: u32) {
-        let cost = pace.cost(bytes);
+    pub(super) fn charge(&mut self, now: Nanos, pace: &Pace, next: &Next, kind: CommandKind) {
+        if pace.counts_time() {
+            self.device.refresh_times(now);
+        }
+        let cost = pace.cost_at(&self.device.times, kind);
         let Next { class, leaf, below, .. } = *next;
         if self.device.fairness.is_alone() {
             self.tree(class).charge(leaf, below, cost);
@@ -436,7 +440,7 @@ impl DeviceQueue {
             }
             Precedence::Reserved => {}
             Precedence::Weight => {
-                self.burst.took();
+                self.burst.took(cost);
                 self.device.clock.charge(pace, next.class, cost);
             }
         }

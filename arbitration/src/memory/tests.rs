@@ -8,6 +8,7 @@ use super::*;
 use crate::Nanos;
 use crate::credit::Caps;
 use crate::session::{HostId, RootSpec, SessionSpec, Sessions};
+use crate::settings::Unit;
 
 const ROOT_SPEC: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
 /// Sessions, each with the one above it.
@@ -90,7 +91,8 @@ fn f5_hosts_are_chosen_one_after_another_each_with_a_batch() {
     // Eight hosts have eight commands each, and there is memory for 28 commands beside the reserve.
     let chosen = |burst| {
         let sessions = sessions();
-        let order = OrderSettings { burst, ..OrderSettings::default() };
+        // Batches are of commands, as in the source.
+        let order = OrderSettings { burst, unit: Unit::Commands, ..OrderSettings::default() };
         let mut gate = MemoryGate::new(&order, (1024 * PAGE) as usize);
         for n in 0..64_u32 {
             let flow = gate.flow(sessions.named("a").unwrap(), HostId(u64::from(n % 8)));

@@ -15,17 +15,20 @@ use crate::sync::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 
+use super::time::DeviceTimes;
 use crate::settings::{OrderSettings, Unit, Weights};
 use crate::sharing::Sharing;
 
-/// Cost of a command of ordinary size (and of 4 KiB, where bytes count).
+/// Cost of a command where commands count, of 4 KiB where bytes count, and of a read of 4 KiB where
+/// device time counts.
 pub(super) const COST: u32 = 256;
 
 /// Virtual time for a unit of cost at weight 1, or with one host.
 pub(super) const STEP: u32 = 256;
 
 /// Greatest lead of a class over another that waits at another reactor, in virtual time: 16
-/// commands of ordinary size at weight 1.
+/// commands of ordinary size at weight 1. The command that takes a class beyond it goes whole, so
+/// that shares are off by a constant number of commands of the largest kind.
 const SLACK: i64 = 16 * COST as i64 * STEP as i64;
 
 /// Commands of ordinary size that Urgent may save up: it is strictly first for that much after a
@@ -76,7 +79,18 @@ pub struct Pace {
     burst_lengths: PerClass<u16>,
     /// Cost of a turn in a ring of hosts or sessions.
     pub(crate) quantum: i32,
-    bytes: bool,
+    unit: Unit,
+}
+
+/// What decides on the cost of a command at a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandKind {
+    /// Whether the command changes the device.
+    pub(crate) write: bool,
+    /// Bytes that the command reads or changes.
+    pub(crate) bytes: u32,
+    /// Whether the host or the target sends these bytes.
+    pub(crate) has_data: bool,
 }
 
 impl Pace {
@@ -91,25 +105,44 @@ impl Pace {
             earned: (share << PACE_DIGITS) / (100 - share),
             burst_lengths: PerClass::from_fn(length),
             quantum: i32::from(settings.burst.clamp(1, 64).cast_signed()) * COST.cast_signed(),
-            bytes: settings.unit == Unit::Bytes,
+            unit: settings.unit,
         }
     }
 
-    /// Computes what a command of this many bytes costs.
+    /// Computes what a command of this many bytes costs where it takes no device time.
     #[inline]
     #[must_use]
     pub const fn cost(&self, bytes: u32) -> u32 {
-        match (self.bytes, bytes) {
-            (true, 4096..) => bytes / 16,
+        match (self.unit, bytes) {
+            (Unit::Bytes | Unit::Time, 4096..) => bytes / 16,
             _ => COST,
         }
     }
 
-    /// Returns how many commands of a class a reactor takes before it looks at the classes again.
+    /// Computes what a command costs at a device.
     #[inline]
-    #[must_use]
-    pub fn burst_length(&self, class: Class) -> u16 {
-        self.burst_lengths[class]
+    pub(crate) fn cost_at(&self, times: &DeviceTimes, kind: CommandKind) -> u32 {
+        let CommandKind { write, bytes, has_data } = kind;
+        if self.unit == Unit::Time
+            && let Some(cost) = times.cost(write, bytes)
+        {
+            return cost;
+        }
+        // The device reads what it verifies, and writes nothing where it zeroes or deallocates.
+        if write && !has_data { COST } else { self.cost(bytes) }
+    }
+
+    /// Says whether device time counts.
+    #[inline]
+    pub(crate) fn counts_time(&self) -> bool {
+        self.unit == Unit::Time
+    }
+
+    /// Returns the cost of the commands of a class that a reactor takes before it looks at the
+    /// classes again.
+    #[inline]
+    pub(crate) fn burst_cost(&self, class: Class) -> u32 {
+        u32::from(self.burst_lengths[class]) * COST
     }
 
     #[inline]

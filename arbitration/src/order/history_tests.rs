@@ -5,6 +5,9 @@ use proptest::prelude::*;
 use super::super::fairness::{Fairness, WHOLE};
 use super::*;
 
+/// The costs of commands of 4, 32 and 128 KiB and of 1 MiB where bytes count.
+const COSTS: [u32; 4] = [COST, 8 * COST, 32 * COST, 256 * COST];
+
 /// A time during which the same commands wait: for each reactor the set of what waits there, the order in
 /// which they begin, and the number of commands that the device takes.
 type Phase = ([u8; 3], u64, usize);
@@ -29,7 +32,11 @@ proptest! {
         phases in phases(),
         reactors in 1..=3_usize,
         weights in prop::array::uniform3(1..=16_u8),
+        sizes in 1..=COSTS.len(),
     ) {
+        let costs = &COSTS[..sizes];
+        let largest = u64::from(costs[sizes - 1]);
+        let bound = 32 * u64::from(COST) + 2 * largest;
         let classes = [Class::High, Class::Medium, Class::Low];
         let [high, medium, low] = weights.map(u16::from);
         let weights = Weights { high, medium, low };
@@ -53,8 +60,9 @@ proptest! {
             for _ in 0..commands {
                 let reactor = numbers.below(reactors);
                 if let Some(class) = clock.pick(waiting[reactor], None) {
-                    served[class] += 1;
-                    clock.charge(&pace, class, COST);
+                    let cost = costs[numbers.below(sizes)];
+                    served[class] += u64::from(cost);
+                    clock.charge(&pace, class, cost);
                 }
             }
             let all = waiting.iter().fold(0, |all, set| all | set);
@@ -64,13 +72,19 @@ proptest! {
             for class in present {
                 let weight = weight(&weights, *class);
                 let off = (served[*class] * sum).abs_diff(total * weight);
-                prop_assert!(off <= (34 * weight + 2) * sum, "{class:?} of {served:?}, {weights:?}");
+                let most = (bound * weight + 2 * largest) * sum;
+                prop_assert!(off <= most, "{class:?} of {served:?}, {weights:?}");
             }
         }
     }
 
     #[test]
-    fn d5_reactors_that_wait_have_like_parts_whatever_was_before(phases in phases()) {
+    fn d5_reactors_that_wait_have_like_parts_whatever_was_before(
+        phases in phases(),
+        sizes in 1..=COSTS.len(),
+    ) {
+        let costs = &COSTS[..sizes];
+        let bound = 32 * u64::from(COST) + 4 * u64::from(costs[sizes - 1]);
         let fairness = Fairness::new(3);
         let mut waiting = 0_u8;
         for ([set, ..], seed, commands) in phases {
@@ -90,14 +104,15 @@ proptest! {
                 let reactor = numbers.below(3);
                 let id = u32::try_from(reactor).unwrap();
                 if waiting >> reactor & 1 == 1 && fairness.may(Class::Low, id, WHOLE) {
-                    served[reactor] += 1;
-                    fairness.charge(Class::Low, id, COST, WHOLE);
+                    let cost = costs[numbers.below(sizes)];
+                    served[reactor] += u64::from(cost);
+                    fairness.charge(Class::Low, id, cost, WHOLE);
                 }
             }
             let (total, present) = (served.iter().sum::<u64>(), u64::from((waiting & 7).count_ones()));
             for (reactor, served) in served.iter().enumerate().filter(|(r, _)| waiting >> r & 1 == 1) {
                 let off = (served * present).abs_diff(total);
-                prop_assert!(off <= 36 * present, "reactor {reactor}: {served} of {total}");
+                prop_assert!(off <= bound * present, "reactor {reactor}: {served} of {total}");
             }
         }
     }

@@ -6,14 +6,16 @@ mod fairness;
 mod hierarchy;
 mod spread;
 mod tags;
+mod time;
 mod tree;
 
 pub(crate) use burst::ClassBurst;
-pub(crate) use clock::bit;
 pub use clock::{ClassClock, Pace};
+pub(crate) use clock::{CommandKind, bit};
 pub use fairness::Fairness;
 pub(crate) use fairness::WHOLE;
 pub(crate) use hierarchy::{Hierarchy, Place};
 pub(crate) use spread::{Spread, SpreadKey, Spreads};
 pub(crate) use tags::DeviceTags;
+pub(crate) use time::DeviceTimes;
 pub(crate) use tree::{Ends, NodeId, Tree};

@@ -32,6 +32,7 @@ pub use broker::{Admitted, Broker, Translation};
 pub(crate) use ceiling::Ceiling;
 pub use ceiling::QueueBound;
 pub(crate) use load::SetLoad;
+pub(crate) use profile::beyond as kib_beyond;
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use profiler::{Profiler, Sureness};
 pub use refusal::{Refusal, Shortage};

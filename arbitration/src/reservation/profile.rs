@@ -192,7 +192,7 @@ pub(super) const fn padded(mean: u64) -> u64 {
 }
 
 /// Returns the whole and begun KiB beyond the first four.
-pub(super) const fn beyond(bytes: u32) -> u64 {
+pub(crate) const fn beyond(bytes: u32) -> u64 {
     (bytes.div_ceil(1024) as u64).saturating_sub(BASE_KIB)
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the composed stages, on a model device that one or several reactors feed.
 
 mod changes;
+mod counted;
 mod demand;
 mod limits;
 mod order;
@@ -58,6 +59,8 @@ struct World {
     channels: Vec<Nanos>,
     service_ns: u64,
     ns_per_kib: u64,
+    /// Time that a write takes beyond a read of its size, in ns.
+    write_ns: u64,
     dispatched: HashSet<u64>,
     done: Vec<u64>,
     bytes_done: Vec<u64>,
@@ -103,6 +106,7 @@ impl World {
             channels: vec![Nanos(0); 4],
             service_ns: 100_000,
             ns_per_kib: 0,
+            write_ns: 0,
             dispatched: HashSet::new(),
             done: vec![0; count],
             bytes_done: vec![0; count],
@@ -155,11 +159,18 @@ impl World {
         let waited = self.now.ns_since(sent);
         self.longest_wait[index] = self.longest_wait[index].max(waited);
         self.waits[index].push(waited);
-        let time = self.service_ns + u64::from(self.sources[index].bytes / 1024) * self.ns_per_kib;
+        let time = self.time_of(index);
         let channel = self.channels.iter_mut().min().unwrap();
         *channel = (*channel).max(self.now).after(time);
         self.in_device.insert(*channel, id);
         self.grants.insert(id, (reactor, grant));
+    }
+
+    /// Computes the time that the device takes for a command of a source, in ns.
+    fn time_of(&self, index: usize) -> u64 {
+        let Source { bytes, write, .. } = self.sources[index];
+        let write_ns = if write { self.write_ns } else { 0 };
+        self.service_ns + u64::from(bytes / 1024) * self.ns_per_kib + write_ns
     }
 
     fn dispatch_all(&mut self) {
@@ -189,7 +200,11 @@ impl World {
     fn check(&self) {
         if let WindowRule::Fixed(depth) = self.device.rules.window {
             // A large command may go in where there is room for an ordinary one.
-            let largest = self.sources.iter().map(|source| source.bytes >> 17).max().unwrap_or(0);
+            let price = |source: &Source| {
+                let times = if source.write && self.write_ns > 0 { 16 } else { 1 };
+                (source.bytes >> 17).max(1) * times
+            };
+            let largest = self.sources.iter().map(price).max().unwrap_or(0);
             let depth = depth + largest.saturating_sub(1);
             assert!(self.device.window.in_use() <= f64::from(depth) + 1e-9);
         }
