@@ -107,7 +107,7 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("qos.show", json!({"buckets": true})),
         (
             "qos.set",
-            json!({"enabled": true, "weights": [5, 3, 1], "unit": "bytes", "burst": "unlimited",
+            json!({"enabled": true, "weights": [5, 3, 1], "unit": "time", "burst": "unlimited",
                    "urgent_share": "30 %", "window": "adaptive", "latency_target": "1 ms",
                    "window_max": 64, "credits": 1000, "payload": "1 GiB", "queue": 2000,
                    "wrr": false, "mark": false, "dscp": {"low": 0}}),

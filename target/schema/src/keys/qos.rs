@@ -34,17 +34,19 @@ pub const QOS: &[ConfigKey] = &[
     .shape(Shape::Numbers),
     key(
         "unit",
-        Values::Words(&["commands", "bytes"]),
-        "`\"commands\"`",
-        "The unit that the \
-     weights count.",
+        Values::Words(&["bytes", "commands", "time"]),
+        "`\"bytes\"`",
+        "The unit in which the shares of classes, sessions and hosts are counted. `\"bytes\"`: \
+         bytes read or written, at least 4 KiB for each command. `\"time\"`: estimated device \
+         time. See [quality of service](qos.md#what-a-share-counts).",
     )
-    .option("", "The unit that weights count"),
+    .option("", "The unit in which shares are counted"),
     key(
         "burst",
         Values::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
         "4",
-        "At most this many commands are taken from one queue at a time.",
+        "At most this many commands are taken from one queue at a time. Where `unit` is not \
+         `\"commands\"`: the cost of as many reads of 4 KiB, and at least one command.",
     )
     .option("", "Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited"),
     key(

@@ -37,7 +37,7 @@ fn the_settings_mean_what_they_say() {
     let text = r#"
 [qos]
 weights = [5, 3, 2]
-unit = "bytes"
+unit = "time"
 burst = "unlimited"
 urgent_share = "30 %"
 window = "adaptive"
@@ -65,7 +65,7 @@ session = "nqn.2026-01.io.x:a"
     let config = parse(&with(text)).unwrap_or_else(|errors| panic!("{errors}"));
     let general = &config.qos.general;
     assert_eq!(general.order.weights, Weights { high: 5, medium: 3, low: 2 });
-    assert_eq!((general.order.unit, general.order.burst), (Unit::Bytes, u16::MAX));
+    assert_eq!((general.order.unit, general.order.burst), (Unit::Time, u16::MAX));
     assert_eq!(general.order.urgent_share, 30);
     assert_eq!(general.window, WindowRule::Adaptive { target: Nanos(5_000_000), max: 1024 });
     assert_eq!(general.payload, 64 << 20);
@@ -310,17 +310,18 @@ pub(crate) fn device() -> impl Strategy<Value = DeviceQos> {
 
 fn general() -> impl Strategy<Value = Qos> {
     let weight = || 1u16..=256;
-    let order = (weight(), weight(), weight(), 0u32..8, 1u8..=90, any::<bool>());
+    let unit = prop::sample::select(vec![Unit::Commands, Unit::Bytes, Unit::Time]);
+    let order = (weight(), weight(), weight(), 0u32..8, 1u8..=90, unit);
     let limits = (1u32..1 << 24, 4096u64..1 << 40, 1u32..1 << 24);
     let marks = (0u8..64, 0u8..64, 0u8..64, 0u8..64);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (order, limits, marks, flags, window()).prop_map(|(order, limits, marks, flags, window)| {
-        let (high, medium, low, burst, urgent_share, bytes) = order;
+        let (high, medium, low, burst, urgent_share, unit) = order;
         let some = Qos {
             enabled: flags.0,
             order: OrderSettings {
                 weights: Weights { high, medium, low },
-                unit: if bytes { Unit::Bytes } else { Unit::Commands },
+                unit,
                 burst: if burst == 7 { u16::MAX } else { 1 << burst },
                 urgent_share,
             },

@@ -29,7 +29,8 @@ pub(crate) const CLASSES: [(&str, Class); 4] = [
 ];
 
 /// The words of `unit`.
-pub(crate) const UNITS: [(&str, Unit); 2] = [("commands", Unit::Commands), ("bytes", Unit::Bytes)];
+pub(crate) const UNITS: [(&str, Unit); 3] =
+    [("bytes", Unit::Bytes), ("commands", Unit::Commands), ("time", Unit::Time)];
 
 /// The words of `locality`.
 pub(super) const LOCALITIES: [(&str, Locality); 2] =

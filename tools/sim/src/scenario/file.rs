@@ -146,12 +146,13 @@ pub(super) struct Qos {
     pub(super) mark: Option<bool>,
 }
 
-/// The unit that weights count.
+/// The unit in which shares are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unit {
     Commands,
     Bytes,
+    Time,
 }
 
 /// A number of commands, or no limit.

@@ -56,6 +56,7 @@ fn order(of: &Qos, before: OrderSettings) -> Result<OrderSettings, ScenarioError
     order.unit = match of.unit {
         Some(UnitName::Bytes) => Unit::Bytes,
         Some(UnitName::Commands) => Unit::Commands,
+        Some(UnitName::Time) => Unit::Time,
         None => order.unit,
     };
     order.burst = match &of.burst {

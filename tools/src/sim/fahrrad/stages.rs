@@ -9,7 +9,7 @@ use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
 use arbitration::reservation::{Broker, Overrides, PerKib, Profile, Reserved, ServiceTime};
 use arbitration::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
-use arbitration::settings::{OrderSettings, WindowRule};
+use arbitration::settings::{OrderSettings, Unit, WindowRule};
 use arbitration::{Class, Nanos};
 use sluice_sim::device::disk;
 use units::nanos;
@@ -50,7 +50,12 @@ impl Stages {
             admitted.push(one.with_context(refused)?);
             own.push(stream);
         }
-        let order = OrderSettings { urgent_share: URGENT_SHARE, ..OrderSettings::default() };
+        // The source counts requests.
+        let order = OrderSettings {
+            unit: Unit::Commands,
+            urgent_share: URGENT_SHARE,
+            ..OrderSettings::default()
+        };
         let root = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
         let named =
             |stream: &Stream| SessionSpec { name: stream.name.clone(), ..SessionSpec::default() };

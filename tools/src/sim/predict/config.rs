@@ -184,9 +184,9 @@ impl Config {
         self.qos.get("enabled").and_then(Value::as_bool).unwrap_or(true)
     }
 
-    /// Says whether weights count bytes.
+    /// Says whether the parts of hosts are shown in bytes: shares count bytes or device time.
     pub(super) fn counts_bytes(&self) -> bool {
-        self.qos.get("unit").and_then(Value::as_str) == Some("bytes")
+        self.qos.get("unit").and_then(Value::as_str) != Some("commands")
     }
 }
 
