@@ -224,6 +224,18 @@ impl Lab {
         (0..periods).map(within).collect()
     }
 
+    /// Counts a tenant's completions within each period, and those with the ones at its very begin and
+    /// end: of several events in one ns, the first may end the period.
+    pub(super) fn had_about(&self, tenant: usize, periods: u64) -> Vec<(u64, u64)> {
+        let about = |n: u64| {
+            let (from, to) = (START.after(n * SECOND), START.after((n + 1) * SECOND));
+            let log = || self.logs[tenant].iter();
+            let within = log().filter(|at| **at > from && **at < to).count() as u64;
+            (within, log().filter(|at| **at >= from && **at <= to).count() as u64)
+        };
+        (0..periods).map(about).collect()
+    }
+
     /// Counts the completions of all hosts.
     pub(super) fn total(&self) -> u64 {
         self.logs.iter().map(|log| log.len() as u64).sum()
