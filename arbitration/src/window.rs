@@ -195,6 +195,14 @@ impl Window {
         u32::try_from(self.used.load(Relaxed) / u64::from(SLOT)).unwrap_or(u32::MAX)
     }
 
+    /// Computes how much the device holds, in whole commands of this price, at least one: their number
+    /// where all are alike, whatever their size and direction.
+    #[inline]
+    pub(crate) fn held_like(&self, price: u32) -> u32 {
+        let held = self.used.load(Relaxed) / u64::from(price.max(SLOT));
+        u32::try_from(held).unwrap_or(u32::MAX).max(1)
+    }
+
     /// Computes how much the device holds, in commands of ordinary size.
     #[must_use]
     pub fn in_use(&self) -> f64 {

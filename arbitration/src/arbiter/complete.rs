@@ -52,7 +52,7 @@ impl<T: Copy> Arbiter<T> {
             let shared = &*queue.device;
             let mut share = 0;
             if served {
-                let held = shared.window.held();
+                let held = shared.window.held_like(price);
                 if queue.samples.takes(now) || charged.is_some() {
                     share = shared.profiler.record(now, write, bytes, at, held);
                 } else {

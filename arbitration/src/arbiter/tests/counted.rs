@@ -82,7 +82,8 @@ fn equal_classes_and_hosts_get_equal_amounts_whatever_their_sizes() {
 #[test]
 fn device_time_is_shared_by_size_and_direction() {
     // The sizes and directions of two sources.
-    let kinds: [[(u32, bool); 2]; 4] = [
+    let kinds: [[(u32, bool); 2]; 5] = [
+        [(4096, false), (1 << 20, true)],
         [(4096, false), (131_072, false)],
         [(4096, false), (4096, true)],
         [(131_072, true), (4096, false)],
@@ -95,8 +96,9 @@ fn device_time_is_shared_by_size_and_direction() {
         for (source, (_, write)) in list.iter_mut().zip(kinds) {
             (source.write, source.depth) = (write, 0);
         }
-        // What is measured before contention: reads and writes of 4 and of 128 KiB.
-        let kinds_alone = [(4096, false), (131_072, false), (4096, true), (131_072, true)];
+        // What is measured before contention: reads and writes of 4 KiB, and of what there is.
+        let large = kinds.map(|(bytes, _)| bytes).into_iter().max().unwrap().max(131_072);
+        let kinds_alone = [(4096, false), (large, false), (4096, true), (large, true)];
         for (index, (bytes, write)) in kinds_alone.into_iter().enumerate() {
             let host = 10 + index as u64;
             list.push(Source { host, bytes, write, ..source(0, Class::Low, 0) });
@@ -105,7 +107,7 @@ fn device_time_is_shared_by_size_and_direction() {
         (world.service_ns, world.ns_per_kib, world.write_ns) = (50_000, 2000, 150_000);
         for index in 2..6 {
             world.resume(index, 16);
-            world.run(100_000_000);
+            world.run(400_000_000);
             world.sources[index].depth = 0;
             world.run(20_000_000);
         }
