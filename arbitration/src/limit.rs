@@ -3,28 +3,33 @@
 //!
 //! A limit follows the generic cell rate algorithm: one word holds the time at which everything
 //! charged so far will have been paid for at the limit's rate. A command may go on while that time
-//! is at most [`TOLERANCE`] ahead of the present. So a limit is one word that any number of
-//! reactors move with a compare-exchange, nothing has to be refilled, and a rate of one a second is
-//! as exact as one of 10^9.
+//! is at most the limit's depth ahead of the present: its burst, or [`TOLERANCE`] without one. So a
+//! limit is one word that any number of reactors move with a compare-exchange, nothing has to be
+//! refilled, and a rate of one a second is as exact as one of 10^9. What the depth still holds is
+//! the credit that an idle user has saved.
 //!
-//! What passes in any span of time is at most the rate times (the span and the tolerance), and one
-//! command of each thread; a user who always has work and asks at least every 2 ms gets at least
-//! the rate times (the span less 2 ms), less one command. That is 2 % over a second and 5 % over
-//! 100 ms.
+//! What passes in any span of time is at most the rate times (the span and the depth), and one
+//! command of each thread; a user who always has work and asks at least every 1 ms gets at least
+//! the rate times (the span less 1 ms), less one command. Without a burst that is 10 % over 10 ms
+//! and 0.1 % over a second.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 
 use units::Nanos;
 
+mod directions;
 mod sent_back;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use directions::Directions;
+pub use directions::Rates;
 use sent_back::SentBack;
 
-/// Time by which an idle user may be ahead of its rate: 4 ms of the rate.
-pub const TOLERANCE: Nanos = Nanos(4_000_000);
+/// Time by which an idle user may be ahead of its rate where no longer burst is set: 1 ms of the
+/// rate, the time by which a reactor may be late.
+pub const TOLERANCE: Nanos = Nanos(1_000_000);
 
 /// Ticks in a ns. A tick of 1/64 ns is fine enough for 16 threads that do nothing but charge, and
 /// 64 bits of ticks last nine years, after which nothing is limited any more.
@@ -73,6 +78,8 @@ pub struct Limiter {
     interval: AtomicU64,
     /// The rate that was set, in operations or bytes a second; 0: no limit.
     rate: AtomicU64,
+    /// Time by which the depth is more than [`TOLERANCE`], in ticks.
+    beyond: AtomicU64,
     /// Commands whose hosts were told to send them again later.
     sent_back: SentBack,
 }
@@ -85,23 +92,49 @@ impl Limiter {
             paid: AtomicU64::new(0),
             interval: AtomicU64::new(rate.map_or(0, Rate::interval)),
             rate: AtomicU64::new(rate.map_or(0, Rate::get)),
+            beyond: AtomicU64::new(0),
             sent_back: SentBack::default(),
         }
     }
 
-    /// Changes the rate. A debt stays the same in operations or bytes, but nobody waits longer than
-    /// a second at the new rate for what went before it.
+    /// Changes the rate, and keeps the burst; see [`set_with_burst`](Self::set_with_burst).
+    pub fn set(&self, now: Nanos, rate: Option<Rate>) {
+        self.set_with_burst(now, rate, self.burst());
+    }
+
+    /// Changes the rate, and the time for which an idle user saves credit. Debts and saved credit
+    /// stay the same in operations or bytes, but nobody waits longer than a second at the new rate
+    /// for what went before it, and credit beyond the new burst is lost. A limit where there was
+    /// none begins with all its credit.
     ///
     /// Only one thread at a time may call this. A command charged at the same moment may count at
     /// either rate.
-    pub fn set(&self, now: Nanos, rate: Option<Rate>) {
+    pub fn set_with_burst(&self, now: Nanos, rate: Option<Rate>, burst: Nanos) {
         let new = rate.map_or(0, Rate::interval);
+        let beyond = ticks(burst).saturating_sub(TOLERANCE_TICKS);
         self.rate.store(rate.map_or(0, Rate::get), Relaxed);
-        let old = self.interval.swap(new, Relaxed);
-        if old != new {
-            let now = ticks(now);
-            self.update(|paid| now.saturating_add(converted(paid.saturating_sub(now), old, new)));
+        let (old, was_beyond) =
+            (self.interval.swap(new, Relaxed), self.beyond.swap(beyond, Relaxed));
+        if (old, was_beyond) == (new, beyond) {
+            return;
         }
+        let now = ticks(now);
+        let empty = |beyond: u64| now.saturating_add(TOLERANCE_TICKS).saturating_add(beyond);
+        let (was_empty, is_empty) = (empty(was_beyond), empty(beyond));
+        self.update(|paid| {
+            if old == 0 {
+                return now;
+            }
+            let debt = converted(paid.saturating_sub(was_empty), old, new).min(SECOND_TICKS);
+            let credit = converted(was_empty.saturating_sub(paid.max(now)), old, new);
+            is_empty.saturating_add(debt).saturating_sub(credit).max(now)
+        });
+    }
+
+    /// Returns the time for which an idle user saves credit; at least [`TOLERANCE`].
+    #[must_use]
+    pub fn burst(&self) -> Nanos {
+        Nanos(TOLERANCE.0 + self.beyond.load(Relaxed) / TICKS_PER_NS)
     }
 
     /// Returns the rate; `None`: no limit.
@@ -127,7 +160,7 @@ impl Limiter {
         if !self.is_limited() {
             return Ok(());
         }
-        may_pass(self.paid.load(Relaxed), ticks(now))
+        may_pass(self.paid.load(Relaxed), ticks(now), self.depth())
     }
 
     /// Charges a command that passed a [`check`](Self::check), by `amount`. The limit goes into
@@ -190,7 +223,8 @@ impl Limiter {
             return 0;
         }
         let paid = self.paid.load(Relaxed).max(self.floor(now, interval));
-        paid.saturating_add(out).saturating_sub(ticks(now)) / TICKS_PER_NS
+        let saved = self.beyond.load(Relaxed);
+        paid.saturating_add(out).saturating_sub(ticks(now).saturating_add(saved)) / TICKS_PER_NS
     }
 
     /// Returns the earliest time, in ticks, that may still be paid with: the present, or less while
@@ -213,10 +247,10 @@ impl Limiter {
             return Ok(());
         }
         let (floor, cost) = (self.floor(now, interval), cost(interval, amount));
-        let now = ticks(now);
+        let (now, depth) = (ticks(now), self.depth());
         let mut paid = self.paid.load(Relaxed);
         loop {
-            may_pass(paid, now)?;
+            may_pass(paid, now, depth)?;
             let next = paid.max(floor).saturating_add(cost);
             match self.paid.compare_exchange_weak(paid, next, Relaxed, Relaxed) {
                 Ok(_) => return Ok(()),
@@ -234,6 +268,12 @@ impl Limiter {
         }
     }
 
+    /// Returns the time by which what was charged may be ahead of the present, in ticks.
+    #[inline]
+    fn depth(&self) -> u64 {
+        TOLERANCE_TICKS.saturating_add(self.beyond.load(Relaxed))
+    }
+
     #[inline]
     fn update(&self, next: impl Fn(u64) -> u64) {
         let mut paid = self.paid.load(Relaxed);
@@ -249,11 +289,11 @@ fn ticks(time: Nanos) -> u64 {
 }
 
 #[inline]
-fn may_pass(paid: u64, now: u64) -> Result<(), Nanos> {
-    if paid <= now.saturating_add(TOLERANCE_TICKS) {
+fn may_pass(paid: u64, now: u64, depth: u64) -> Result<(), Nanos> {
+    if paid <= now.saturating_add(depth) {
         return Ok(());
     }
-    Err(Nanos((paid - TOLERANCE_TICKS).div_ceil(TICKS_PER_NS)))
+    Err(Nanos((paid - depth).div_ceil(TICKS_PER_NS)))
 }
 
 /// Returns the time that `amount` takes at this interval, in ticks, rounded to the nearest.
@@ -264,8 +304,8 @@ fn cost(interval: u64, amount: u64) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
-/// Converts a debt in ticks at the interval `old` to ticks at the interval `new`; at most a second.
-fn converted(debt: u64, old: u64, new: u64) -> u64 {
-    let ticks = (u128::from(debt) * u128::from(new)).checked_div(u128::from(old)).unwrap_or(0);
-    u64::try_from(ticks).unwrap_or(u64::MAX).min(SECOND_TICKS)
+/// Converts a debt or credit in ticks at the interval `old` to ticks at the interval `new`.
+fn converted(ticks: u64, old: u64, new: u64) -> u64 {
+    let ticks = (u128::from(ticks) * u128::from(new)).checked_div(u128::from(old)).unwrap_or(0);
+    u64::try_from(ticks).unwrap_or(u64::MAX)
 }

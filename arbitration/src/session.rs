@@ -5,6 +5,7 @@
 //! says at which of them the reactors have to look again. What is counted lives in the
 //! [`Session`]s, which the reactors share, so that a change loses nothing.
 
+mod limits;
 mod resent;
 mod tree;
 
@@ -15,12 +16,13 @@ use thiserror::Error;
 use units::Nanos;
 
 use crate::credit::{Caps, Credits};
-use crate::limit::{Limiter, Rate};
+use crate::limit::{Directions, Limiter, Rate, Rates};
 use crate::overload::Backlog;
 use crate::reactors::Reactors;
 use crate::reservation::Reserved;
 use crate::sharing::Sharing;
 
+pub use limits::SessionLimits;
 pub use resent::Reconnect;
 pub use tree::Sessions;
 
@@ -59,6 +61,13 @@ pub struct SessionSpec {
     pub iops: Option<Rate>,
     /// Bytes per second.
     pub bandwidth: Option<Rate>,
+    /// Limits on commands that do not change their device, beside those on all commands.
+    pub reads: Rates,
+    /// Limits on commands that change their device, beside those on all commands.
+    pub writes: Rates,
+    /// Time for which an idle session saves credit at each of its limits; less than
+    /// [`TOLERANCE`](crate::limit::TOLERANCE) counts as that.
+    pub burst: Nanos,
     /// Commands that may wait before hosts are held back; `None`: the root's number.
     pub queue: Option<u32>,
     /// Weight among those below the same parent that have commands waiting, 1 to [`WEIGHT_MAX`];
@@ -142,6 +151,8 @@ pub struct Session {
     pub iops: Limiter,
     /// Bytes per second.
     pub bandwidth: Limiter,
+    /// Limits per direction.
+    directions: Directions,
     /// Commands that wait.
     pub backlog: Backlog,
     /// Reactors with commands that wait for the session's credits, one bit each.
@@ -169,6 +180,7 @@ impl Session {
             credits: Arc::new(Credits::new(Caps::NONE)),
             iops: Limiter::new(None),
             bandwidth: Limiter::new(None),
+            directions: Directions::default(),
             backlog: Backlog::common(Arc::clone(queue), sharing),
             waiters: AtomicU64::new(0),
             aside: AtomicU32::new(0),
@@ -200,55 +212,6 @@ impl Session {
     #[must_use]
     pub fn parent(&self) -> Option<&Arc<Self>> {
         self.parent.as_ref()
-    }
-
-    /// Says whether the session's rates are limited.
-    #[must_use]
-    pub fn is_limited(&self) -> bool {
-        self.iops.is_limited() || self.bandwidth.is_limited()
-    }
-
-    /// Notes that a host was told to send a command again, and will have done so by `until`: in the
-    /// limits of the session and of those above it.
-    pub fn send_back(&self, now: Nanos, bytes: u64, until: Nanos) {
-        for session in self.limited() {
-            session.iops.send_back(now, 1, until);
-            session.bandwidth.send_back(now, bytes, until);
-        }
-    }
-
-    /// Notes that a command which was sent back has come again.
-    pub fn came_again(&self, bytes: u64) {
-        for session in self.limited() {
-            session.iops.came_again(1);
-            session.bandwidth.came_again(bytes);
-        }
-    }
-
-    /// Returns for how many ns a command waits that comes behind all that were sent back and are to
-    /// come again; 0 where there are none.
-    #[must_use]
-    pub fn wait_behind_sent_back(&self, now: Nanos) -> u64 {
-        let limits = self.limited().flat_map(|session| [&session.iops, &session.bandwidth]);
-        limits.map(|limit| limit.wait_behind_sent_back(now)).max().unwrap_or(0)
-    }
-
-    /// Returns the most commands of `bytes` bytes each that the limits of the session, and of those above
-    /// it, let pass in `nanos` ns; `None` where nothing limits them.
-    #[must_use]
-    pub fn commands_within(&self, nanos: u64, bytes: u64) -> Option<u64> {
-        let commands = |limit: &Limiter, amount: u64| {
-            let units = u128::from(limit.rate()?.get()) * u128::from(nanos) / 1_000_000_000;
-            Some(u64::try_from(units / u128::from(amount.max(1))).unwrap_or(u64::MAX))
-        };
-        let of = |session: &Self| [commands(&session.iops, 1), commands(&session.bandwidth, bytes)];
-        self.limited().flat_map(of).flatten().min()
-    }
-
-    /// Lists the session and those above it that have limits.
-    fn limited(&self) -> impl Iterator<Item = &Self> {
-        let line = std::iter::successors(Some(self), |session| session.parent.as_deref());
-        line.filter(|session| session.is_limited())
     }
 
     /// Returns the session's weight, 1 to [`WEIGHT_MAX`].
@@ -298,8 +261,7 @@ impl Session {
     /// Takes new settings, with shares of `parent`.
     fn set(&self, now: Nanos, spec: &SessionSpec, parent: Caps) {
         self.credits.set(spec.caps(parent));
-        self.iops.set(now, spec.iops);
-        self.bandwidth.set(now, spec.bandwidth);
+        self.set_limits(now, &spec.limits());
         let weight = spec.weight.map_or(WEIGHT, |weight| weight.clamp(1, WEIGHT_MAX).into());
         self.weight.store(weight, SeqCst);
         match spec.queue {

@@ -39,10 +39,9 @@ impl<T: Copy> Arbiter<T> {
             for limited in &local.limits {
                 if !keeps_charge {
                     // The charges for the command are taken back.
-                    limited.iops.give_back(1);
-                    limited.bandwidth.give_back(if has_data { u64::from(bytes) } else { 0 });
+                    limited.give_back_limits(write, if has_data { u64::from(bytes) } else { 0 });
                 } else if served {
-                    limited.bandwidth.charge_time(now, now.ns_since(at), u64::from(bytes));
+                    limited.charge_time(now, write, now.ns_since(at), u64::from(bytes));
                 }
             }
         }

@@ -232,8 +232,7 @@ impl<T: Copy> Arbiter<T> {
         }
         let Some(local) = self.sessions.kept(head.work.session) else { return Ok(None) };
         for limited in &local.limits {
-            let passes = limited.iops.check(now).and_then(|()| limited.bandwidth.check(now));
-            if let Err(when) = passes {
+            if let Err(when) = limited.check_limits(now, head.work.write) {
                 return Err(Blocker::Rate(limited.id(), when));
             }
         }
@@ -290,8 +289,7 @@ impl<T: Copy> Arbiter<T> {
     pub(super) fn charge(&mut self, now: Nanos, device: DeviceId, head: &Head) -> Option<Charge> {
         if !head.free {
             for limited in &self.sessions.kept(head.work.session)?.limits {
-                limited.iops.charge(now, 1);
-                limited.bandwidth.charge(now, head.work.limited_bytes());
+                limited.charge_limits(now, head.work.write, head.work.limited_bytes());
             }
         }
         let sessions = &self.devices.kept(device)?.sessions;

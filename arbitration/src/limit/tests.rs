@@ -85,20 +85,61 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_limit_holds_over_every_second_and_every_tenth(
+    fn a_limit_holds_over_every_second_and_every_hundredth(
         (rate, amounts) in load(),
-        gaps in prop::collection::vec(1_000_u64..=2_000_000, 1..50),
+        gaps in prop::collection::vec(1_000_u64..=1_000_000, 1..50),
         split in any::<bool>(),
     ) {
         let end = 3 * SECOND;
         let passed = backlogged(&limiter(rate), &gaps, &amounts, split, end);
         let largest = *amounts.iter().max().unwrap() as f64;
-        for (span, tolerance) in [(SECOND, 0.02), (SECOND / 10, 0.05)] {
+        for (span, tolerance) in [(SECOND, 0.002), (SECOND / 100, 0.1)] {
             let due = rate as f64 * span as f64 / 1e9;
             let most = most(&passed, span) as f64;
             prop_assert!(most <= due * (1.0 + tolerance) + largest, "{most} of {due} in {span} ns");
             let least = least(&passed, span, end - 2_000_000) as f64;
             prop_assert!(least >= due * (1.0 - tolerance) - largest, "{least} of {due} in {span} ns");
+        }
+    }
+
+    /// A user with phases of work and of idleness: what passes in any span is within the rate and
+    /// the burst, and after a long idle phase the whole burst passes at once.
+    #[test]
+    fn an_idle_user_saves_its_burst_and_no_more(
+        (rate, amounts) in load(),
+        burst in 0..2 * SECOND,
+        phases in prop::collection::vec((1_u64..=300, 0..3 * SECOND), 1..4),
+    ) {
+        let limiter = Limiter::default();
+        limiter.set_with_burst(Nanos::ZERO, Rate::per_second(rate), Nanos(burst));
+        let depth = burst.max(TOLERANCE.0) as f64 / 1e9;
+        let largest = *amounts.iter().max().unwrap() as f64;
+        let mut amounts = amounts.iter().copied().cycle();
+        let (mut passed, mut now) = (Vec::new(), 0);
+        for (asks, idle) in phases {
+            let (start, first) = (now, passed.len());
+            for _ in 0..asks {
+                while limiter.check(Nanos(now)).is_ok() {
+                    let amount = amounts.next().unwrap();
+                    limiter.charge(Nanos(now), amount);
+                    passed.push((now, amount));
+                }
+                now += 1_000_000;
+            }
+            let got: u64 = passed[first..].iter().map(|(_, amount)| amount).sum();
+            let due = rate as f64 * (now - 1_000_000 - start) as f64 / 1e9;
+            prop_assert!(got as f64 >= due * 0.999 - largest, "{got} of {due}");
+            if start == 0 {
+                let at_once = passed.iter().take_while(|(at, _)| *at == 0);
+                let at_once: u64 = at_once.map(|(_, amount)| amount).sum();
+                prop_assert!(at_once as f64 >= rate as f64 * depth * 0.999, "{at_once} saved");
+            }
+            now += idle;
+        }
+        for span in [SECOND / 100, SECOND, 4 * SECOND] {
+            let bound = rate as f64 * (span as f64 / 1e9 + depth) * 1.001 + largest + 1.0;
+            let most = most(&passed, span) as f64;
+            prop_assert!(most <= bound, "{most} of {bound} in {span} ns");
         }
     }
 
@@ -166,7 +207,7 @@ fn two_threads_together_keep_the_limit() {
         });
         let mut passed = all.into_inner().unwrap();
         passed.sort_unstable();
-        for (span, tolerance) in [(SECOND, 0.02), (SECOND / 10, 0.05)] {
+        for (span, tolerance) in [(SECOND, 0.02), (SECOND / 100, 0.1)] {
             let due = rate as f64 * span as f64 / 1e9;
             let most = most(&passed, span) as f64;
             let bound = due * (1.0 + tolerance) + 2.0 * largest as f64;
@@ -211,7 +252,8 @@ fn a_new_rate_counts_at_once_and_old_debts_do_not_outlive_a_second() {
     let now = Nanos(SECOND);
     limiter.charge(now, 500_000);
     limiter.set(now, Rate::per_second(1_000_000_000));
-    assert_eq!(limiter.check(now), Ok(()), "half a second's worth is half a millisecond's now");
+    let later = limiter.check(Nanos(now.0 + 500_000));
+    assert_eq!(later, Ok(()), "half a second's worth is half a millisecond's now");
     limiter.charge(now, 500_000_000);
     limiter.set(now, Rate::per_second(1));
     let later = limiter.check(now).expect_err("in debt");
@@ -229,6 +271,24 @@ fn setting_the_same_rate_again_forgives_nothing() {
     let before = limiter.check(Nanos::ZERO);
     limiter.set(Nanos::ZERO, Rate::per_second(1));
     assert_eq!(limiter.check(Nanos::ZERO), before);
+}
+
+#[test]
+fn a_changed_burst_neither_gives_credit_nor_makes_anyone_wait() {
+    let limiter = limiter(1000);
+    let now = Nanos(100 * SECOND);
+    let long = Nanos(10 * SECOND);
+    let passes = |now| (0..20_000).take_while(|_| limiter.take(now, 1).is_ok()).count();
+    limiter.set_with_burst(now, Rate::per_second(1000), long);
+    assert_eq!(passes(now), 2, "a burst that was set just now has not been saved");
+    assert_eq!(passes(now.after(SECOND)), 1000, "a second of idleness");
+    limiter.set_with_burst(now.after(SECOND), Rate::per_second(1000), Nanos::ZERO);
+    assert_eq!(passes(now.after(SECOND)), 0);
+    assert_eq!(passes(now.after(SECOND + 2_000_000)), 2, "nobody waits for the burst that ended");
+    let later = now.after(2 * SECOND);
+    limiter.set_with_burst(later, None, long);
+    limiter.set_with_burst(later, Rate::per_second(1000), long);
+    assert_eq!(passes(later), 10_001, "a new limit begins with all its credit");
 }
 
 #[test]

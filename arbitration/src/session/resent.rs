@@ -10,7 +10,6 @@ use std::sync::{Mutex, PoisonError};
 use units::Nanos;
 
 use super::{HostId, Session};
-use crate::limit::Limiter;
 
 /// The most unpaid reconnects of one host. With two, a host survives a second outage during its debt.
 const UNPAID_MAX: usize = 2;
@@ -70,7 +69,7 @@ impl Debts {
 }
 
 impl Session {
-    /// Charges a resent command of `bytes` bytes to the limits of the session and of its parents, which
+    /// Charges a resent command of a direction and of `bytes` bytes to the limits of the session and of its parents, which
     /// the command then bypasses. Returns false, and charges nothing, if no limit exists, if two earlier
     /// reconnects of the host are unpaid, or if a limit has a debt of more than 400 s: the command then
     /// waits for its limits.
@@ -78,22 +77,23 @@ impl Session {
     /// The caller decides which commands are resent, at most the content of the host's queues for each
     /// reconnect. Then the commands of any time interval cost at most the limit for that interval, plus
     /// the content of the queues for two reconnects of each host.
-    pub fn charge_resent(&self, now: Nanos, reconnect: Reconnect, bytes: u64) -> bool {
-        let limits = || self.limited().flat_map(|session| [&session.iops, &session.bandwidth]);
+    pub fn charge_resent(&self, now: Nanos, reconnect: Reconnect, write: bool, bytes: u64) -> bool {
+        let limits =
+            || self.line_limiters(write, bytes).filter(|(limit, _)| limit.rate().is_some());
         if limits().next().is_none() {
             return false;
         }
         let top = std::iter::successors(Some(self), |session| session.parent.as_deref()).last();
         top.is_some_and(|top| {
             top.debts.charge(now, reconnect, || {
-                if limits().map(Limiter::paid_at).any(|paid| paid > now.after(DEBT_MAX)) {
+                let latest = now.after(DEBT_MAX);
+                if limits().any(|(limit, _)| limit.paid_at() > latest) {
                     return None;
                 }
-                for session in self.limited() {
-                    session.iops.charge(now, 1);
-                    session.bandwidth.charge(now, bytes);
+                for (limit, amount) in limits() {
+                    limit.charge(now, amount);
                 }
-                limits().map(Limiter::paid_at).max()
+                limits().map(|(limit, _)| limit.paid_at()).max()
             })
         })
     }
@@ -139,7 +139,7 @@ mod tests {
         let low = sessions.named("low").unwrap();
         let top = sessions.named("top").unwrap();
         for _ in 0..64 {
-            assert!(low.charge_resent(Nanos(SECOND), reconnect(1, SECOND), MIB));
+            assert!(low.charge_resent(Nanos(SECOND), reconnect(1, true, SECOND), MIB));
         }
         for (session, seconds) in [(low, 64), (top, 128)] {
             let paid = session.bandwidth.check(Nanos(2 * SECOND)).unwrap_err();
@@ -147,14 +147,18 @@ mod tests {
             assert!(session.bandwidth.check(paid).is_ok());
         }
         let free = sessions.named("free").unwrap();
-        assert!(!free.charge_resent(Nanos(SECOND), reconnect(1, SECOND), MIB), "no limit exists");
+        assert!(
+            !free.charge_resent(Nanos(SECOND), reconnect(1, true, SECOND), MIB),
+            "no limit exists"
+        );
     }
 
     #[test]
     fn d1_a_host_has_two_unpaid_reconnects_at_most() {
         let sessions = sessions(64 * MIB);
         let low = sessions.named("low").unwrap();
-        let again = |at: u64, host| low.charge_resent(Nanos(at), reconnect(host, at), 60 * MIB);
+        let again =
+            |at: u64, host| low.charge_resent(Nanos(at), reconnect(host, true, at), 60 * MIB);
         assert!(again(10 * SECOND, 1) && again(40 * SECOND, 1), "two outages in short order");
         assert!(
             !again(41 * SECOND, 1) && !again(69 * SECOND, 1),
@@ -170,10 +174,10 @@ mod tests {
         let sessions = sessions(1000 * MIB);
         let low = sessions.named("low").unwrap();
         let passed =
-            (0..1000).filter(|_| low.charge_resent(Nanos(0), reconnect(1, 0), MIB)).count();
+            (0..1000).filter(|_| low.charge_resent(Nanos(0), reconnect(1, true, 0), MIB)).count();
         assert_eq!(passed, 401);
-        assert!(!low.charge_resent(Nanos(0), reconnect(2, 0), MIB), "nor under another name");
-        assert!(low.charge_resent(Nanos(SECOND), reconnect(2, 0), MIB));
+        assert!(!low.charge_resent(Nanos(0), reconnect(2, true, 0), MIB), "nor under another name");
+        assert!(low.charge_resent(Nanos(SECOND), reconnect(2, true, 0), MIB));
     }
 
     /// Generates events: ns since the event before, host, action (0: reconnect, 1 to 5: resend, others:
@@ -205,7 +209,7 @@ mod tests {
                             continue;
                         }
                         *sent += bytes;
-                        if low.charge_resent(Nanos(now), reconnect(host, *since), bytes) {
+                        if low.charge_resent(Nanos(now), reconnect(host, *since), true, bytes) {
                             passed.push((now, bytes));
                         }
                     }
@@ -224,7 +228,7 @@ mod tests {
             }
             let end = now + more * SECOND / MIB;
             prop_assert!(low.bandwidth.check(Nanos(end)).is_ok(), "the debt is too long");
-            prop_assert!(low.charge_resent(Nanos(end), reconnect(0, end), 1), "a repaid debt is kept");
+            prop_assert!(low.charge_resent(Nanos(end), reconnect(0, true, end), 1), "a repaid debt is kept");
         }
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::limit::Rate;
+use crate::limit::{Rate, Rates};
 
 const ROOT: RootSpec =
     RootSpec { caps: Caps { operations: 1000, payload: 10_000 }, bounded: true, queue: 5000 };
@@ -192,4 +192,67 @@ fn d1_the_lowest_limit_says_how_many_commands_pass_in_a_time() {
     assert_eq!(within("a", 1 << 20), Some(20));
     assert_eq!((within("b", 512), within("b", 256)), (Some(16), Some(20)));
     assert_eq!(within("c", 512), None);
+}
+
+/// Returns how many commands of a direction pass a session's limits at a time.
+fn passes(session: &Session, now: Nanos, write: bool, bytes: u64) -> usize {
+    let next = || {
+        session.check_limits(now, write).is_ok().then(|| session.charge_limits(now, write, bytes))
+    };
+    std::iter::from_fn(next).take(100_000).count()
+}
+
+#[test]
+fn limits_per_direction_hold_beside_the_limit_of_both() {
+    let mut sessions = Sessions::new(&ROOT);
+    let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };
+    let reads = Rates { iops: Rate::per_second(2000), ..Rates::default() };
+    let total = Rate::per_second(10_000);
+    let limited = SessionSpec { iops: total, reads, writes, ..spec("a", None, None) };
+    sessions.put(Nanos::ZERO, &limited).unwrap();
+    let session = Arc::clone(sessions.named("a").unwrap());
+    assert!(session.is_limited());
+    let now = Nanos(1_000_000_000);
+    assert_eq!(passes(&session, now, true, 4096), 1, "1 KiB is saved");
+    assert_eq!(passes(&session, now, false, 4096), 3, "2 are saved; writes take none of them");
+    // In a millisecond 1 KiB of writes and 2 reads are paid for.
+    let later = now.after(1_000_000);
+    assert_eq!((passes(&session, later, true, 4096), passes(&session, later, false, 1)), (0, 2));
+    let when = session.check_limits(later, true).unwrap_err();
+    assert_eq!(when.ns_since(now) / 1000, 2906, "until 3 KiB of the 4 KiB are paid for");
+    let free = SessionSpec { writes: Rates::default(), ..limited.clone() };
+    sessions.put(later, &free).unwrap();
+    assert!(session.check_limits(later, true).is_ok(), "live");
+    assert_eq!(session.limits().reads, reads);
+    session.give_back_limits(false, 1);
+    assert_eq!(passes(&session, later, false, 1), 1, "what was given back may pass again");
+    for _ in 0..100 {
+        session.charge_limits(later, true, 0);
+    }
+    let when = session.check_limits(later, false).unwrap_err();
+    assert!(when.ns_since(later) > 8_000_000, "reads wait for the limit of both: {when:?}");
+}
+
+#[test]
+fn waits_for_retries_and_the_queues_of_hosts_follow_the_limits_of_their_direction() {
+    let mut sessions = Sessions::new(&ROOT);
+    let reads = Rates { iops: Rate::per_second(10), ..Rates::default() };
+    let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };
+    let pool = SessionSpec { iops: Rate::per_second(100), ..spec("pool", None, None) };
+    let own = SessionSpec { reads, writes, ..spec("a", Some("pool"), None) };
+    let (second, now) = (1_000_000_000, Nanos(1_000_000_000));
+    sessions.put(now, &pool).unwrap();
+    sessions.put(now, &own).unwrap();
+    let session = sessions.named("a").unwrap();
+    assert_eq!(session.commands_within(second, 4096), Some(10), "reads are the slower");
+    assert_eq!(session.commands_within(second, 1 << 19), Some(2), "large writes are");
+    for _ in 0..20 {
+        session.send_back(now, false, 4096, now.after(60 * second));
+    }
+    assert_eq!(session.wait_behind_sent_back(now, false), 2 * second, "20 reads at 10/s");
+    assert_eq!(session.wait_behind_sent_back(now, true), second / 5, "20 commands at 100/s");
+    for _ in 0..20 {
+        session.came_again(false, 4096);
+    }
+    assert_eq!(session.wait_behind_sent_back(now, false), 0);
 }

@@ -365,9 +365,8 @@ impl Sessions {
 
     /// Changes a session, and notes it for the reactors where its limits or credits have changed.
     fn watch(&mut self, session: &Arc<Session>, change: impl FnOnce(&Session)) {
-        let limits = || (session.iops.rate(), session.bandwidth.rate());
         // A change from one weight to another needs nobody to look.
-        let terms = || (limits(), session.credits.caps(), session.weight() == WEIGHT);
+        let terms = || (session.limits(), session.credits.caps(), session.weight() == WEIGHT);
         let before = terms();
         change(session);
         if before != terms() {

@@ -78,9 +78,9 @@ impl Admission {
 }
 
 /// Chooses the delay (CRD) after which there is likely to be room in a session; 0: at once.
-pub(crate) fn retry_delay(now: Nanos, session: &Session, delays: RetryDelays) -> u8 {
+pub(crate) fn retry_delay(now: Nanos, session: &Session, write: bool, delays: RetryDelays) -> u8 {
     let here = session.backlog.expected_wait(now);
-    delays.choose(here.saturating_add(session.wait_behind_sent_back(now)))
+    delays.choose(here.saturating_add(session.wait_behind_sent_back(now, write)))
 }
 
 /// Returns for how many ns a command may wait in the target, when others have waited for `unread` ns

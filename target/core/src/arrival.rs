@@ -253,7 +253,8 @@ impl Arrival {
         let resent = self.resent_left > 0 && self.charge_resent(io, &charge, &command, format);
         if !resent
             && (io.stages.waits() || self.admission.has_sent_back())
-            && let Some(status) = self.refusal(io, sqe, &charge, transfer.bytes())
+            && let Some(status) =
+                self.refusal(io, sqe, &charge, (command.changes_blocks(), transfer.bytes()))
         {
             return Ok(Arrived::Later(status));
         }
@@ -289,7 +290,9 @@ impl Arrival {
         let (bytes, _) = bytes_at_device(command, format);
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
         self.has_acre()
-            && session.is_some_and(|s| s.charge_resent(io.now, reconnect, u64::from(bytes)))
+            && session.is_some_and(|s| {
+                s.charge_resent(io.now, reconnect, command.changes_blocks(), bytes.into())
+            })
     }
 
     /// Carries out an Output Mark.
@@ -491,23 +494,23 @@ impl Arrival {
         io: &Context<D>,
         sqe: &Sqe,
         charge: &Charge,
-        bytes: u32,
+        (write, bytes): (bool, u32),
     ) -> Option<Status> {
         let session = io.stages.arbiter.session_of(charge.flow?)?;
         if self.admission.comes_again(io.now, sqe) {
-            session.came_again(u64::from(bytes));
+            session.came_again(write, u64::from(bytes));
             return None;
         }
         let is_full = session.backlog.is_full() && self.admission.was_patient(io.now);
-        let is_late = waits_too_long(session, io.now);
+        let is_late = waits_too_long(session, io.now, write);
         if !self.has_acre() || !(is_full || is_late) {
             return None;
         }
         if is_late {
             let is_known = self.admission.note_sent_back(io.now, sqe);
-            return is_known.then(|| send_back(io, session, charge.class, bytes));
+            return is_known.then(|| send_back(io, session, charge.class, (write, bytes)));
         }
-        let delay = retry_delay(io.now, session, io.settings.retry_delays);
+        let delay = retry_delay(io.now, session, write, io.settings.retry_delays);
         // One that would come again at once may as well wait here.
         if delay == 0 || !self.admission.note_sent_back(io.now, sqe) {
             return None;
@@ -524,14 +527,14 @@ impl Arrival {
         io: &Context<D>,
         sqe: &Sqe,
         charge: &Charge,
-        bytes: u32,
+        (write, bytes): (bool, u32),
     ) -> Status {
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
         let known = self.admission.note_sent_back(io.now, sqe);
         match session {
-            Some(session) if known => send_back(io, session, charge.class, bytes),
+            Some(session) if known => send_back(io, session, charge.class, (write, bytes)),
             Some(session) => {
-                let delay = retry_delay(io.now, session, io.settings.retry_delays);
+                let delay = retry_delay(io.now, session, write, io.settings.retry_delays);
                 refuse(io, session, charge.class, delay.max(1))
             }
             None => Status::COMMAND_INTERRUPTED.with_retry_delay(1),
@@ -564,18 +567,23 @@ fn refuse<D: Driver>(io: &Context<D>, session: &Session, class: Class, delay: u8
 
 /// Says whether a command that comes now would wait for longer than the target makes commands wait:
 /// behind those that wait here, and those that were sent back, whose turns it must not take.
-fn waits_too_long(session: &Session, now: Nanos) -> bool {
-    let sent_back = session.wait_behind_sent_back(now);
+fn waits_too_long(session: &Session, now: Nanos, write: bool) -> bool {
+    let sent_back = session.wait_behind_sent_back(now, write);
     sent_back > 0 && sent_back.saturating_add(session.backlog.expected_wait(now)) > WAIT_MAX
 }
 
 /// Returns the status of a command that is sent back to its host, and keeps the time for it that its
 /// session's limits are unused meanwhile.
-fn send_back<D: Driver>(io: &Context<D>, session: &Session, class: Class, bytes: u32) -> Status {
+fn send_back<D: Driver>(
+    io: &Context<D>,
+    session: &Session,
+    class: Class,
+    (write, bytes): (bool, u32),
+) -> Status {
     let delays = io.settings.retry_delays;
-    session.send_back(io.now, u64::from(bytes), comes_again_by(io.now, delays));
+    session.send_back(io.now, write, u64::from(bytes), comes_again_by(io.now, delays));
     // Never at once: Linux would send all commands of the namespace that wait for a retry.
-    refuse(io, session, class, retry_delay(io.now, session, delays).max(1))
+    refuse(io, session, class, retry_delay(io.now, session, write, delays).max(1))
 }
 
 /// Returns the number by which a reactor's stages know a host.

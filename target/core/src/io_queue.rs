@@ -548,11 +548,12 @@ impl<D: Driver> IoQueue<D> {
                 continue;
             };
             let (charge, bytes) = (*charge, command.transfer(device.format()).bytes());
+            let write = command.changes_blocks();
             let sqe = *queue.transport.sqe_of(slot);
             if !queue.withdraw(io.now, &mut io.stages, slot) {
                 continue;
             }
-            let status = self.arrival.send_back_overdue(io, &sqe, &charge, bytes);
+            let status = self.arrival.send_back_overdue(io, &sqe, &charge, (write, bytes));
             self.answer_withdrawn(queue, io, slot, status);
         }
     }

@@ -55,9 +55,10 @@ pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use pmem::{Pmem, PmemConfig, RegionConfig};
+pub(crate) use qos::RateLimit;
 pub use qos::{
-    DeviceQos, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session, is_automatic,
-    split_namespace,
+    DeviceQos, DirectionLimits, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve,
+    Session, is_automatic, split_namespace,
 };
 pub use render::render;
 pub(crate) use render::{render_subsystem, restart_keys};

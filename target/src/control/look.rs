@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
+use arbitration::limit::Rates;
 use sluice_schema::amounts::format_size;
 use sluice_schema::answer::{self, Authentication, HostKey, NamespaceRow, Nothing};
 use sluice_schema::params;
@@ -252,9 +253,17 @@ fn waits(sessions: &[SessionState]) -> Vec<String> {
     let long = sessions.iter().filter(|session| session.wait > LONG_WAIT);
     let line = |session: &SessionState| {
         let seconds = session.wait / 1_000_000_000;
+        let iops = |key, rates: Rates| rates.iops.map(|rate| format!("{key} = {}", rate.get()));
+        let bytes = |key, rates: Rates| {
+            rates.bandwidth.map(|rate| format!("{key} = {}", format_size(rate.get())))
+        };
         let limits = [
             session.iops.map(|iops| format!("iops = {iops}")),
             session.bandwidth.map(|rate| format!("bandwidth = {}", format_size(rate))),
+            iops("read_iops", session.reads),
+            bytes("read_bandwidth", session.reads),
+            iops("write_iops", session.writes),
+            bytes("write_bandwidth", session.writes),
         ];
         let limits: Vec<String> = limits.into_iter().flatten().collect();
         let limits = match limits.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use arbitration::limit::Rate;
 use arbitration::reservation::{Profile, ServiceTime};
 use sluice_schema::answer::{
     self, ClassTraffic, CreditUse, DeviceProfile, DeviceTimes, MeanTimes, Reservation,
@@ -74,6 +75,10 @@ fn session(
         payload: credits(row.payload, entry.and_then(|entry| entry.payload)),
         iops: row.iops,
         bandwidth: row.bandwidth,
+        read_iops: row.reads.iops.map(Rate::get),
+        read_bandwidth: row.reads.bandwidth.map(Rate::get),
+        write_iops: row.writes.iops.map(Rate::get),
+        write_bandwidth: row.writes.bandwidth.map(Rate::get),
         queue: row.queue,
         weight: row.weight,
         reserve: row.reserve.as_ref().map(reservation),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use arbitration::limit::Rates;
 use arbitration::reservation::Profile;
 use arbitration::{Class, PerClass};
 use fabric::controller::RefusalKind;
@@ -530,6 +531,8 @@ fn session_state(name: &str, parent: Option<String>, automatic: bool) -> Session
         payload: (28 << 10, 1 << 40),
         iops: None,
         bandwidth: None,
+        reads: Rates::default(),
+        writes: Rates::default(),
         queue: 65_536,
         weight: 100,
         reserve: None,

@@ -3,6 +3,7 @@
 //! A part that the control socket answers unchanged has its type in `sluice-schema`.
 
 use arbitration::PerClass;
+use arbitration::limit::Rates;
 use arbitration::reservation::Profile;
 use fabric::controller::RefusalKind;
 pub use sluice_schema::answer::{
@@ -143,6 +144,10 @@ pub struct SessionState {
     pub iops: Option<u64>,
     /// The most bytes per second; `None` means no limit.
     pub bandwidth: Option<u64>,
+    /// The limits on commands that do not change blocks.
+    pub reads: Rates,
+    /// The limits on commands that change blocks.
+    pub writes: Rates,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
     /// The weight beside the other sessions of the parent.

@@ -19,6 +19,9 @@ use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot};
 use super::wanted::{Wanted, root};
 use crate::config::{Policy, Qos, QosConfig, ROOT_SESSION, Sources};
 
+/// Time for which `urgent_iops` saves credit.
+const URGENT_BURST: Nanos = Nanos(4_000_000);
+
 /// The key of a policy: host, subsystem, namespace, addresses.
 type PolicyKey = (Option<String>, Option<String>, Option<u32>, Sources);
 
@@ -203,7 +206,7 @@ impl Control {
             let key = (host.clone(), subsystem.clone(), *nsid, addresses.clone());
             let urgent = policy.urgent_iops.and_then(Rate::per_second).map(|rate| {
                 let limiter = self.limiters.remove(&key).unwrap_or_default();
-                limiter.set(now, Some(rate));
+                limiter.set_with_burst(now, Some(rate), URGENT_BURST);
                 kept.insert(key, Arc::clone(&limiter));
                 limiter
             });

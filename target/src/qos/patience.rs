@@ -8,16 +8,14 @@ use arbitration::overload::HOST_WAIT_MAX;
 use fabric::controller::HostWithoutAcre;
 
 use super::snapshot::{Asker, Rule, Rules};
-use crate::config::{QosConfig, ROOT_SESSION, Session, format_size, split_namespace};
+use crate::config::{QosConfig, ROOT_SESSION, RateLimit, Session, split_namespace};
 use crate::words::list;
 
 /// A limit that is too low for the hosts without ACRE of its session.
 #[derive(Debug, PartialEq, Eq)]
 struct TooLow<'a> {
     session: &'a str,
-    /// The limit: commands or bytes per second.
-    key: &'static str,
-    limit: u64,
+    limit: RateLimit,
     /// The lowest limit that does.
     least: u64,
     /// Number of commands that the hosts' queues hold.
@@ -38,15 +36,13 @@ pub(crate) fn refusal(
     }
     let was = too_low(before, hosts, largest);
     let is_lowered = |one: &&TooLow<'_>| {
-        let same = |other: &&TooLow<'_>| (other.session, other.key) == (one.session, one.key);
-        was.iter().find(same).is_none_or(|other| other.limit > one.limit)
+        let same =
+            |other: &&TooLow<'_>| (other.session, other.limit.key) == (one.session, one.limit.key);
+        was.iter().find(same).is_none_or(|other| other.limit.rate > one.limit.rate)
     };
     let now = too_low(after, hosts, largest);
-    let TooLow { session, key, limit, least, commands, hosts } = now.iter().find(is_lowered)?;
-    let amount = |value: u64| match *key {
-        "iops" => value.to_string(),
-        _ => format_size(value),
-    };
+    let TooLow { session, limit, least, commands, hosts } = now.iter().find(is_lowered)?;
+    let key = limit.key;
     let seconds = HOST_WAIT_MAX / 1_000_000_000;
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
     Some(format!(
@@ -54,9 +50,9 @@ pub(crate) fn refusal(
          (ACRE) may send at once take more than {seconds} s, and these hosts would time out: {}; set \
          {key} to {} or more, or disconnect these hosts first: their queues are as small as the limit \
          needs when they connect again",
-        amount(*limit),
+        limit.show(limit.rate),
         list(&hosts),
-        amount(*least),
+        limit.show(*least),
     ))
 }
 
@@ -71,18 +67,19 @@ fn too_low<'a>(
         return found;
     }
     let users = users(config, hosts);
-    for Session { name, iops, bandwidth, .. } in &config.sessions {
-        let Some((commands, hosts)) = users.get(name.as_str()) else { continue };
+    for entry in &config.sessions {
+        let Some((commands, hosts)) = users.get(entry.name.as_str()) else { continue };
         let commands = *commands;
         let bytes = commands.saturating_mul(u64::from(largest));
-        let limits = [
-            ("iops", *iops, least(commands)),
-            ("bandwidth", *bandwidth, least(bytes).next_multiple_of(1024)),
-        ];
-        for (key, limit, least) in limits {
-            if let Some(limit) = limit.filter(|limit| *limit < least) {
-                let (session, hosts) = (name.as_str(), hosts.clone());
-                found.push(TooLow { session, key, limit, least, commands, hosts });
+        // The commands of the queues may all be of one direction.
+        for limit in entry.rate_limits() {
+            let least = match limit.is_bytes {
+                true => least(bytes).next_multiple_of(1024),
+                false => least(commands),
+            };
+            if limit.rate < least {
+                let (session, hosts) = (entry.name.as_str(), hosts.clone());
+                found.push(TooLow { session, limit, least, commands, hosts });
             }
         }
     }
@@ -143,7 +140,7 @@ fn parent(entries: &HashMap<&str, &Session>, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Policy;
+    use crate::config::{DirectionLimits, Policy, format_size};
 
     const NQN: &str = "nqn.2026-01.io.x:s";
     const HOST: &str = "nqn.2026-01.io.x:h";
@@ -188,6 +185,10 @@ mod tests {
         let text = of(&own, Some(5), None).unwrap();
         assert!(text.contains("set iops to 6 or more"), "{text}");
         assert_eq!(of(&own, Some(6), None), None);
+        let writes = DirectionLimits { iops: Some(5), bandwidth: None };
+        let limited = Session { writes, ..session(&own, Some(1000), None) };
+        let text = refusal(&none, &config(vec![limited]), &[host()], MIB).unwrap();
+        assert!(text.contains("set write_iops to 6 or more"), "all may be writes: {text}");
         assert!(of(NQN, Some(5), None).is_some(), "the session above it");
         assert_eq!(of(&format!("{NQN}/3"), Some(1), None), None, "it does not see that one");
         let hosts = [];

@@ -116,7 +116,8 @@ fn window_bound(now: Nanos, device: &Device, window: Option<f64>) -> Option<Wind
 /// its retry.
 fn expected_wait(now: Nanos, session: &Session) -> u64 {
     let here = if session.backlog.waiting() > 0 { session.backlog.expected_wait(now) } else { 0 };
-    here.max(session.wait_behind_sent_back(now))
+    let sent_back = [false, true].map(|write| session.wait_behind_sent_back(now, write));
+    sent_back.into_iter().fold(here, u64::max)
 }
 
 /// Returns a session's state without the operations of its children.
@@ -157,6 +158,8 @@ fn session_state(now: Nanos, control: &Control, session: &Session) -> SessionSta
         payload: (used.payload.saturating_mul(1024), caps.payload.saturating_mul(1024)),
         iops: session.iops.rate().map(arbitration::limit::Rate::get),
         bandwidth: session.bandwidth.rate().map(arbitration::limit::Rate::get),
+        reads: session.limits().reads,
+        writes: session.limits().writes,
         queue: session.backlog.bound(),
         weight: session.weight(),
         reserve,

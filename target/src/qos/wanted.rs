@@ -4,11 +4,12 @@
 use std::collections::{HashMap, HashSet};
 
 use arbitration::credit::Caps;
-use arbitration::limit::Rate;
+use arbitration::limit::{Rate, Rates};
 use arbitration::session::{RootSpec, SessionSpec};
+use arbitration::{Nanos, nanos};
 
 use super::served::Served;
-use crate::config::{Qos, QosConfig, ROOT_SESSION, Session, is_automatic};
+use crate::config::{DirectionLimits, Qos, QosConfig, ROOT_SESSION, Session, is_automatic};
 
 /// The entries of `[[session]]` by name, and the sessions that `[[policy]]` entries name.
 #[derive(Debug, Default)]
@@ -105,8 +106,18 @@ fn spec(name: String, parent: Option<String>, own: Option<&Session>) -> SessionS
         payload: own.payload,
         iops: own.iops.and_then(Rate::per_second),
         bandwidth: own.bandwidth.and_then(Rate::per_second),
+        reads: rates(own.reads),
+        writes: rates(own.writes),
+        burst: own.burst.map_or(Nanos::ZERO, |burst| Nanos(nanos(burst))),
         queue: own.queue,
         weight: own.weight,
+    }
+}
+
+fn rates(of: DirectionLimits) -> Rates {
+    Rates {
+        iops: of.iops.and_then(Rate::per_second),
+        bandwidth: of.bandwidth.and_then(Rate::per_second),
     }
 }
 

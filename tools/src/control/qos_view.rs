@@ -96,7 +96,7 @@ const TRAFFIC: [(&str, Align); 6] = [
 
 /// Columns of classes and sessions that are left out on a narrow terminal. `sluice top` has them
 /// too.
-const LEAST: [&str; 10] = [
+const LEAST: [&str; 9] = [
     "PAYLOAD",
     "BYTES",
     "KEPT",
@@ -104,9 +104,8 @@ const LEAST: [&str; 10] = [
     "OPERATIONS",
     "DEVICE P99",
     "REFUSED",
-    "BYTES/S LIMIT",
     "RESERVED",
-    "IOPS LIMIT",
+    "LIMIT",
 ];
 
 fn traffic(traffic: &Traffic) -> Vec<String> {
@@ -163,8 +162,7 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
         ("SESSION", Left),
         ("IN DEVICES", Right),
         ("PAYLOAD", Right),
-        ("IOPS LIMIT", Right),
-        ("BYTES/S LIMIT", Right),
+        ("LIMIT", Align::Value),
         ("RESERVED", Align::Value),
         ("KEPT", Right),
     ];
@@ -184,8 +182,7 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
             format!("{}{}", "  ".repeat(depth), row.name),
             format!("{} of {}", row.operations.used, row.operations.credits),
             format!("{} of {}", size(row.payload.used), size(row.payload.credits)),
-            or_dash(row.iops),
-            or_dash(row.bandwidth.filter(|bytes| *bytes > 0).map(size)),
+            or_dash(limits(row)),
             or_dash(reserve.map(|reserve| &reserve.terms)),
             or_dash(kept),
         ];
@@ -195,6 +192,22 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
         table.row_of(row.live, [own, traffic(&row.traffic)].concat());
     }
     table.text("There are no sessions.", room)
+}
+
+/// Writes a session's limits: those on all commands, then those on reads (`r`) and writes (`w`).
+fn limits(row: &Session) -> Option<String> {
+    let rates = [
+        ("", row.iops, row.bandwidth),
+        ("r ", row.read_iops, row.read_bandwidth),
+        ("w ", row.write_iops, row.write_bandwidth),
+    ];
+    let written = rates.into_iter().flat_map(|(direction, iops, bandwidth)| {
+        let iops = iops.map(|iops| format!("{direction}{iops}/s"));
+        let bytes = bandwidth.filter(|bytes| *bytes > 0);
+        [iops, bytes.map(|bytes| format!("{direction}{}/s", size(bytes)))].into_iter().flatten()
+    });
+    let written: Vec<String> = written.collect();
+    (!written.is_empty()).then(|| written.join(", "))
 }
 
 /// Writes why reservations were missed, and what they achieve at least.

@@ -73,6 +73,18 @@ pub struct Session {
     pub iops: Option<u64>,
     /// The limit in bytes per second.
     pub bandwidth: Option<u64>,
+    /// The limit on reads in commands per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_iops: Option<u64>,
+    /// The limit on reads in bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bandwidth: Option<u64>,
+    /// The limit on writes in commands per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_iops: Option<u64>,
+    /// The limit on writes in bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<u64>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
     /// The weight beside the other sessions of the parent; 0 in answers of daemons without weights.

@@ -180,6 +180,47 @@ pub const SESSION: &[ConfigKey] = &[
     .option("RATE", "Largest number of bytes in a second, such as \"200 MiB/s\"; none for no limit")
     .shape(Shape::TextOrNone),
     key(
+        "read_iops",
+        Values::Count { min: 1, max: RATE_MAX },
+        "no limit",
+        "The most commands in a second that do not change blocks: reads, Compare, Verify, Flush.",
+    )
+    .option("", "Largest number of reads in a second; none for no limit")
+    .shape(Shape::OrNone),
+    key(
+        "read_bandwidth",
+        Values::Other("bytes per second: `\"200 MiB/s\"`"),
+        "no limit",
+        "The most bytes of such commands in a second.",
+    )
+    .option("RATE", "Largest number of bytes read in a second; none for no limit")
+    .shape(Shape::TextOrNone),
+    key(
+        "write_iops",
+        Values::Count { min: 1, max: RATE_MAX },
+        "no limit",
+        "The most commands in a second that change blocks: writes, Write Zeroes, Dataset Management.",
+    )
+    .option("", "Largest number of writes in a second; none for no limit")
+    .shape(Shape::OrNone),
+    key(
+        "write_bandwidth",
+        Values::Other("bytes per second: `\"200 MiB/s\"`"),
+        "no limit",
+        "The most bytes of such commands in a second.",
+    )
+    .option("RATE", "Largest number of bytes written in a second; none for no limit")
+    .shape(Shape::TextOrNone),
+    key(
+        "burst",
+        Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
+        "`\"1 ms\"`",
+        "Each limit of the session saves credit while the session uses less: at most what the limit \
+         lets pass in this time.",
+    )
+    .option("TIME", "Time for which limits save credit, such as \"10 s\"; none for the default")
+    .shape(Shape::TextOrNone),
+    key(
         "queue",
         Values::Number { min: 1, max: COMMANDS_MAX },
         "as in `[qos]`",

@@ -96,7 +96,8 @@ const LINUX_TRIES: u64 = 6;
 /// Checks that a host can wait for a session's limits: the target sends a command back after
 /// [`WAIT_MAX`], and a host fails a command that was sent back too often.
 fn check_limits(parsed: &ParsedSession, target: &TargetConfig, problems: &Problems) {
-    let Session { name, iops, bandwidth, .. } = &parsed.session;
+    let session = &parsed.session;
+    let name = &session.name;
     let commands = u64::from(target.queue_depth.min(LINUX_DEPTH));
     let bytes = commands * u64::from(target.max_transfer);
     let waits = LINUX_TRIES * WAIT_MAX + (LINUX_TRIES - 1) * target.retry_delays.longest();
@@ -105,33 +106,25 @@ fn check_limits(parsed: &ParsedSession, target: &TargetConfig, problems: &Proble
         u64::try_from(rate).unwrap_or(u64::MAX)
     };
     let seconds = waits / 1_000_000_000;
-    if let Some(limit) = iops
-        && *limit < least(commands)
-    {
+    let transfer = format_size(u64::from(target.max_transfer));
+    // The commands that wait may all be of one direction.
+    for limit in session.rate_limits() {
+        let key = limit.key;
+        let (least, of, lower) = match limit.is_bytes {
+            true => (least(bytes), format!(" of {transfer}"), "lower max_transfer, or "),
+            false => (least(commands), String::new(), ""),
+        };
+        if limit.rate >= least {
+            continue;
+        }
         let message = format!(
-            "session {name}: with iops = {limit} the last of a host's {commands} commands waits for more \
-             than {seconds} s, after which Linux fails the command"
+            "session {name}: with {key} = {} the last of a host's {commands} commands{of} waits for more \
+             than {seconds} s, after which Linux fails the command",
+            limit.show(limit.rate)
         );
-        let least = least(commands);
-        problems.at(
-            &parsed.name,
-            message,
-            format!("set iops to {least} or more, or raise retry_delays"),
-        );
-    }
-    if let Some(limit) = bandwidth
-        && *limit < least(bytes)
-    {
-        let limit = format_size(*limit);
-        let transfer = format_size(u64::from(target.max_transfer));
-        let message = format!(
-            "session {name}: with bandwidth = {limit} the last of a host's {commands} commands of \
-             {transfer} waits for more than {seconds} s, after which Linux fails the command"
-        );
-        let least = format_size(least(bytes).next_multiple_of(1024));
-        let remedy = format!(
-            "set bandwidth to {least} or more, or lower max_transfer, or raise retry_delays"
-        );
+        let least = if limit.is_bytes { least.next_multiple_of(1024) } else { least };
+        let least = limit.show(least);
+        let remedy = format!("set {key} to {least} or more, or {lower}raise retry_delays");
         problems.at(&parsed.name, message, remedy);
     }
 }

@@ -24,8 +24,8 @@ pub(crate) use general::general;
 pub use names::{ROOT, is_automatic, split_namespace};
 pub use policy::Policy;
 pub(crate) use policy::policy;
-pub use session::{Reserve, Session};
-pub(crate) use session::{reserve, session};
+pub use session::{DirectionLimits, Reserve, Session};
+pub(crate) use session::{RateLimit, reserve, session};
 pub use settings::QosConfig;
 pub(crate) use settings::{Parsed, lines, parse};
 

@@ -43,6 +43,13 @@ pub struct Session {
     pub iops: Option<u64>,
     /// `bandwidth`: the most bytes per second.
     pub bandwidth: Option<u64>,
+    /// `read_iops`, `read_bandwidth`: the most commands and bytes per second of those that do not
+    /// change blocks.
+    pub reads: DirectionLimits,
+    /// `write_iops`, `write_bandwidth`: the same of commands that change blocks.
+    pub writes: DirectionLimits,
+    /// `burst`: time for which each limit saves credit; `None` means 1 ms.
+    pub burst: Option<Duration>,
     /// `queue`: commands that may wait before hosts are held back; `None` means as many as the
     /// root's.
     pub queue: Option<u32>,
@@ -59,9 +66,58 @@ table! { Session, SESSION, nulls = true;
     "payload_share" => field(payload),
     "iops" => field(iops),
     "bandwidth" => read(bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
+    "read_iops" => field(reads.iops),
+    "read_bandwidth" => read(reads.bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
+    "write_iops" => field(writes.iops),
+    "write_bandwidth" => read(writes.bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
+    "burst" => field(burst),
     "queue" => field(queue),
     "weight" => field(weight),
     "reserve" => with(read_reserve, write_reserve),
+}
+
+/// The limits of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionLimits {
+    /// Commands per second; `None` means no limit.
+    pub iops: Option<u64>,
+    /// Bytes per second; `None` means no limit.
+    pub bandwidth: Option<u64>,
+}
+
+/// A limit that a session has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RateLimit {
+    /// The key that sets the limit.
+    pub(crate) key: &'static str,
+    /// Whether the limit counts bytes; if not, commands.
+    pub(crate) is_bytes: bool,
+    /// The commands or bytes per second.
+    pub(crate) rate: u64,
+}
+
+impl RateLimit {
+    /// Writes an amount in the unit of the limit.
+    pub(crate) fn show(&self, amount: u64) -> String {
+        if self.is_bytes { format_size(amount) } else { amount.to_string() }
+    }
+}
+
+impl Session {
+    /// Lists the limits on the session's rates.
+    pub(crate) fn rate_limits(&self) -> impl Iterator<Item = RateLimit> {
+        let limit =
+            |key, is_bytes, rate: Option<u64>| Some(RateLimit { key, is_bytes, rate: rate? });
+        let limits = [
+            limit("iops", false, self.iops),
+            limit("bandwidth", true, self.bandwidth),
+            limit("read_iops", false, self.reads.iops),
+            limit("read_bandwidth", true, self.reads.bandwidth),
+            limit("write_iops", false, self.writes.iops),
+            limit("write_bandwidth", true, self.writes.bandwidth),
+        ];
+        limits.into_iter().flatten()
+    }
 }
 
 /// `reserve`: a reservation of a session on one namespace's device (docs/sources.md, F1:

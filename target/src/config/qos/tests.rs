@@ -11,7 +11,7 @@ use super::super::backend::DeviceModel;
 use super::super::subsystem::Subsystem;
 use super::super::tests::parse;
 use super::device::{DeviceQos, Order};
-use super::{Policy, Qos, QosConfig, Reserve, Session};
+use super::{DirectionLimits, Policy, Qos, QosConfig, Reserve, Session};
 
 const A: &str = "nqn.2026-01.io.x:a";
 const DISK: &str = r#"
@@ -399,6 +399,9 @@ impl Loose {
                 payload: share,
                 iops: rate,
                 bandwidth: rate,
+                reads: DirectionLimits { iops: rate, bandwidth: None },
+                writes: DirectionLimits { iops: None, bandwidth: rate },
+                burst: share.map(|share| Duration::from_millis(share.into())),
                 queue: share.map(u32::from),
                 weight: share.map(|share| u16::from(share) * 50),
                 reserve: terms

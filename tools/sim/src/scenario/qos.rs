@@ -112,6 +112,7 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
                 _ => Err(value(format!("{at}.weight"), weight, "write 1 to 1000")),
             })
             .transpose()?,
+        ..SessionSpec::default()
     };
     let reserve =
         of.reserve.as_ref().map(|reserve| self::reserve(file, &at, reserve)).transpose()?;

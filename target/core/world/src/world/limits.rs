@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use arbitration::limit::{Rate, TOLERANCE};
+use arbitration::limit::{Rate, Rates, TOLERANCE};
 use arbitration::session::{Session, SessionSpec};
 use fabric::Nanos;
 
@@ -10,6 +10,8 @@ use fabric::Nanos;
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: u64,
+    /// What may pass at once: this time at the rate.
+    burst: Nanos,
     /// Level of the bucket, in 1/10^9 of a command or byte.
     level: u128,
     at: Nanos,
@@ -22,7 +24,7 @@ const NANO: u128 = 1_000_000_000;
 
 impl Bucket {
     /// Counts what goes at a time. Returns false where more went than the limit lets pass: its
-    /// rate, 4 ms of that at once, and the command that comes last.
+    /// rate, its burst at once, and the command that comes last.
     fn passes(&mut self, at: Nanos, amount: u64) -> bool {
         if at < self.at {
             // The command has waited for memory of its device since its turn. The time that paid
@@ -41,7 +43,7 @@ impl Bucket {
         self.level += u128::from(amount) * NANO;
         // Calculation with whole ticks adds a rounding error.
         let rounded = largest * NANO / 1000 + NANO;
-        self.level <= u128::from(TOLERANCE.0) * rate + largest * NANO + rounded
+        self.level <= u128::from(self.burst.0.max(TOLERANCE.0)) * rate + largest * NANO + rounded
     }
 }
 
@@ -50,8 +52,23 @@ impl Bucket {
 struct Watched {
     name: String,
     parent: Option<u32>,
+    /// The limits on all commands, on reads, and on writes.
+    limits: [Limit; 3],
+}
+
+/// The limits on commands and on bytes.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
     iops: Option<Bucket>,
     bandwidth: Option<Bucket>,
+}
+
+impl Limit {
+    fn passes(&mut self, at: Nanos, bytes: u64) -> bool {
+        let iops = self.iops.as_mut().is_none_or(|bucket| bucket.passes(at, 1));
+        let bandwidth = self.bandwidth.as_mut().is_none_or(|bucket| bucket.passes(at, bytes));
+        iops && bandwidth
+    }
 }
 
 /// All sessions with limits, by their places.
@@ -71,17 +88,24 @@ impl Limits {
             return;
         }
         let before = self.watched.get(&id);
+        let burst = spec.burst;
         let bucket = |rate: Option<Rate>, before: Option<Bucket>| {
             let rate = rate?.get();
             // After a change the old rate's excess is not held against the new one.
-            let same = before.filter(|bucket| bucket.rate == rate);
-            Some(same.unwrap_or(Bucket { rate, level: 0, at: now, largest: 0 }))
+            let same = before.filter(|bucket| (bucket.rate, bucket.burst) == (rate, burst));
+            Some(same.unwrap_or(Bucket { rate, burst, level: 0, at: now, largest: 0 }))
         };
+        let limit = |rates: Rates, before: Option<Limit>| Limit {
+            iops: bucket(rates.iops, before.and_then(|before| before.iops)),
+            bandwidth: bucket(rates.bandwidth, before.and_then(|before| before.bandwidth)),
+        };
+        let before = before.map_or([None; 3], |before| before.limits.map(Some));
+        let total = Rates { iops: spec.iops, bandwidth: spec.bandwidth };
+        let [all, reads, writes] = before;
         let watched = Watched {
             name: spec.name.clone(),
             parent: session.parent().map(|parent| parent.id().0),
-            iops: bucket(spec.iops, before.and_then(|before| before.iops)),
-            bandwidth: bucket(spec.bandwidth, before.and_then(|before| before.bandwidth)),
+            limits: [limit(total, all), limit(spec.reads, reads), limit(spec.writes, writes)],
         };
         self.watched.insert(id, watched);
     }
@@ -94,15 +118,19 @@ impl Limits {
 
     /// Takes note that a command of a session went to a device. Returns the session whose limit
     /// that exceeds.
-    pub(super) fn passed(&mut self, session: u32, at: Nanos, bytes: u64) -> Option<&str> {
+    pub(super) fn passed(
+        &mut self,
+        session: u32,
+        at: Nanos,
+        (write, bytes): (bool, u64),
+    ) -> Option<&str> {
         let (mut next, mut exceeded) = (Some(session), None);
         while let Some(id) = next {
             let Some(watched) = self.watched.get_mut(&id) else { break };
             next = watched.parent;
-            let iops = watched.iops.as_mut().is_none_or(|bucket| bucket.passes(at, 1));
-            let bandwidth =
-                watched.bandwidth.as_mut().is_none_or(|bucket| bucket.passes(at, bytes));
-            if !iops || !bandwidth {
+            let [all, reads, writes] = &mut watched.limits;
+            let passes = all.passes(at, bytes);
+            if !(if write { writes } else { reads }).passes(at, bytes) || !passes {
                 exceeded = Some(id);
             }
         }
@@ -116,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_bucket_notices_what_is_beyond_its_rate() {
-        let mut bucket = Bucket { rate: 1000, level: 0, at: Nanos(0), largest: 0 };
+        let burst = Nanos(4_000_000);
+        let mut bucket = Bucket { rate: 1000, burst, level: 0, at: Nanos(0), largest: 0 };
         for command in 0..5 {
             assert!(bucket.passes(Nanos(0), 1), "4 ms of the rate, and one: command {command}");
         }

@@ -317,10 +317,11 @@ impl World {
         if let Some((session, at)) = job.turn() {
             // Limits on bytes count what moves no data by the time that it takes.
             let bytes = u64::from(job.command.transfer(BlockFormat::BYTES_512).bytes());
+            let write = job.command.changes_blocks();
             if !self.scenario.seeks {
                 self.note_reserved(session, at);
             }
-            let exceeded = self.limits.passed(session.0, at, bytes).map(str::to_owned);
+            let exceeded = self.limits.passed(session.0, at, (write, bytes)).map(str::to_owned);
             // Limits count what joins an order by place, not what leaves it.
             if let Some(name) = exceeded.filter(|_| !self.scenario.by_place) {
                 self.breaks(format!("{name} has more than its limits let pass"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arbitration::Class;
-use arbitration::limit::Rate;
+use arbitration::limit::{Rate, Rates};
 use arbitration::reservation::{Admitted, Broker, Budget, Reserved, Terms};
 use arbitration::session::{Reservation, SessionSpec};
 use fabric::Nanos;
@@ -41,6 +41,9 @@ impl World {
             payload: self.rng.bool().then(|| self.rng.u8(1..=100 / 6)),
             iops: rate(&mut self.rng, 200),
             bandwidth: rate(&mut self.rng, 2_000_000),
+            reads: Rates { iops: rate(&mut self.rng, 200), bandwidth: None },
+            writes: Rates { iops: None, bandwidth: rate(&mut self.rng, 2_000_000) },
+            burst: Nanos(self.rng.u64(0..20_000_000)),
             queue: self.rng.bool().then(|| self.rng.u32(1..100)),
             weight: self.rng.bool().then(|| self.rng.u16(1..=1000)),
         }

@@ -1,0 +1,168 @@
+//! The limits of a session: buckets for all its commands, for its reads and for its writes. A
+//! command waits for the fullest of the buckets that concern it, and is charged to all of them.
+
+use std::iter::successors;
+
+use units::Nanos;
+
+use super::{Session, SessionSpec};
+use crate::limit::{Limiter, Rate, Rates};
+
+/// The rates of a session's limits, and the credit that they save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// The rates of all commands.
+    pub total: Rates,
+    /// The rates of commands that do not change their device.
+    pub reads: Rates,
+    /// The rates of commands that change their device.
+    pub writes: Rates,
+    /// Time for which an idle session saves credit.
+    pub burst: Nanos,
+}
+
+impl SessionSpec {
+    /// Returns the limits.
+    pub(super) fn limits(&self) -> SessionLimits {
+        let &Self { iops, bandwidth, reads, writes, burst, .. } = self;
+        SessionLimits { total: Rates { iops, bandwidth }, reads, writes, burst }
+    }
+}
+
+impl Session {
+    /// Returns the session's limits, without those of the sessions above it.
+    #[must_use]
+    pub fn limits(&self) -> SessionLimits {
+        let (iops, bandwidth) = (self.iops.rate(), self.bandwidth.rate());
+        SessionLimits {
+            total: Rates { iops, bandwidth },
+            reads: self.directions.rates(false),
+            writes: self.directions.rates(true),
+            burst: self.iops.burst(),
+        }
+    }
+
+    /// Says whether the session's rates are limited.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        let is_direction = |write| self.directions.rates(write).is_limited();
+        self.iops.is_limited()
+            || self.bandwidth.is_limited()
+            || is_direction(false)
+            || is_direction(true)
+    }
+
+    /// Changes the limits. Debts and saved credit stay, as far as the new limits hold them.
+    pub(super) fn set_limits(&self, now: Nanos, limits: &SessionLimits) {
+        let SessionLimits { total, reads, writes, burst } = *limits;
+        self.iops.set_with_burst(now, total.iops, burst);
+        self.bandwidth.set_with_burst(now, total.bandwidth, burst);
+        self.directions.set(now, [reads, writes], burst);
+    }
+
+    /// Says whether one more command of a direction may pass the session's own limits now.
+    ///
+    /// # Errors
+    /// The time at which it may, if nothing else is charged until then.
+    #[inline]
+    pub(crate) fn check_limits(&self, now: Nanos, write: bool) -> Result<(), Nanos> {
+        let total = later(self.iops.check(now), self.bandwidth.check(now));
+        let Some(own) = self.directions.limiters(write) else { return total };
+        later(total, later(own.iops.check(now), own.bandwidth.check(now)))
+    }
+
+    /// Charges a command to the session's own limits.
+    #[inline]
+    pub(crate) fn charge_limits(&self, now: Nanos, write: bool, bytes: u64) {
+        self.iops.charge(now, 1);
+        self.bandwidth.charge(now, bytes);
+        if let Some(own) = self.directions.limiters(write) {
+            own.iops.charge(now, 1);
+            own.bandwidth.charge(now, bytes);
+        }
+    }
+
+    /// Charges the limits on bytes for the time that a command occupied its device, which is never
+    /// more than `most` bytes.
+    #[inline]
+    pub(crate) fn charge_time(&self, now: Nanos, write: bool, nanos: u64, most: u64) {
+        self.bandwidth.charge_time(now, nanos, most);
+        if let Some(own) = self.directions.limiters(write) {
+            own.bandwidth.charge_time(now, nanos, most);
+        }
+    }
+
+    /// Takes back what a command was charged.
+    #[inline]
+    pub(crate) fn give_back_limits(&self, write: bool, bytes: u64) {
+        self.iops.give_back(1);
+        self.bandwidth.give_back(bytes);
+        if let Some(own) = self.directions.limiters(write) {
+            own.iops.give_back(1);
+            own.bandwidth.give_back(bytes);
+        }
+    }
+
+    /// Notes that a host was told to send a command again, and will have done so by `until`: in the
+    /// limits of the session and of those above it.
+    pub fn send_back(&self, now: Nanos, write: bool, bytes: u64, until: Nanos) {
+        for (limit, amount) in self.line_limiters(write, bytes) {
+            limit.send_back(now, amount, until);
+        }
+    }
+
+    /// Notes that a command which was sent back has come again.
+    pub fn came_again(&self, write: bool, bytes: u64) {
+        for (limit, amount) in self.line_limiters(write, bytes) {
+            limit.came_again(amount);
+        }
+    }
+
+    /// Returns for how many ns a command of a direction waits that comes behind all that were sent
+    /// back and are to come again; 0 where there are none.
+    #[must_use]
+    pub fn wait_behind_sent_back(&self, now: Nanos, write: bool) -> u64 {
+        let limits = self.line_limiters(write, 0);
+        limits.map(|(limit, _)| limit.wait_behind_sent_back(now)).max().unwrap_or(0)
+    }
+
+    /// Returns the most commands of `bytes` bytes each that the limits of the session, and of those
+    /// above it, let pass in `nanos` ns if all are of the slower direction; `None` where nothing
+    /// limits them.
+    #[must_use]
+    pub fn commands_within(&self, nanos: u64, bytes: u64) -> Option<u64> {
+        let commands = |(limit, amount): (&Limiter, u64)| {
+            let units =
+                u128::from(limit.rate().map(Rate::get)?) * u128::from(nanos) / 1_000_000_000;
+            Some(u64::try_from(units / u128::from(amount.max(1))).unwrap_or(u64::MAX))
+        };
+        let limits = [false, true].into_iter().flat_map(|write| self.line_limiters(write, bytes));
+        limits.filter_map(commands).min()
+    }
+
+    /// Lists the limits of a direction, the session's own and those of the sessions above it, each
+    /// with the amount that a command of `bytes` bytes is charged.
+    pub(super) fn line_limiters(
+        &self,
+        write: bool,
+        bytes: u64,
+    ) -> impl Iterator<Item = (&Limiter, u64)> {
+        let line = successors(Some(self), |session| session.parent.as_deref());
+        line.flat_map(move |session| {
+            let own = session.directions.limiters(write);
+            let own = own.map(|own| [(&own.iops, 1), (&own.bandwidth, bytes)]);
+            let total = [(&session.iops, 1), (&session.bandwidth, bytes)];
+            total.into_iter().chain(own.into_iter().flatten())
+        })
+    }
+}
+
+/// Returns the later of two times at which a command may pass.
+#[inline]
+fn later(one: Result<(), Nanos>, other: Result<(), Nanos>) -> Result<(), Nanos> {
+    match (one, other) {
+        (Err(one), Err(other)) => Err(one.max(other)),
+        (Err(when), Ok(())) | (Ok(()), Err(when)) => Err(when),
+        (Ok(()), Ok(())) => Ok(()),
+    }
+}
