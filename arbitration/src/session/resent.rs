@@ -139,7 +139,7 @@ mod tests {
         let low = sessions.named("low").unwrap();
         let top = sessions.named("top").unwrap();
         for _ in 0..64 {
-            assert!(low.charge_resent(Nanos(SECOND), reconnect(1, true, SECOND), MIB));
+            assert!(low.charge_resent(Nanos(SECOND), reconnect(1, SECOND), true, MIB));
         }
         for (session, seconds) in [(low, 64), (top, 128)] {
             let paid = session.bandwidth.check(Nanos(2 * SECOND)).unwrap_err();
@@ -148,7 +148,7 @@ mod tests {
         }
         let free = sessions.named("free").unwrap();
         assert!(
-            !free.charge_resent(Nanos(SECOND), reconnect(1, true, SECOND), MIB),
+            !free.charge_resent(Nanos(SECOND), reconnect(1, SECOND), true, MIB),
             "no limit exists"
         );
     }
@@ -158,7 +158,7 @@ mod tests {
         let sessions = sessions(64 * MIB);
         let low = sessions.named("low").unwrap();
         let again =
-            |at: u64, host| low.charge_resent(Nanos(at), reconnect(host, true, at), 60 * MIB);
+            |at: u64, host| low.charge_resent(Nanos(at), reconnect(host, at), true, 60 * MIB);
         assert!(again(10 * SECOND, 1) && again(40 * SECOND, 1), "two outages in short order");
         assert!(
             !again(41 * SECOND, 1) && !again(69 * SECOND, 1),
@@ -174,10 +174,10 @@ mod tests {
         let sessions = sessions(1000 * MIB);
         let low = sessions.named("low").unwrap();
         let passed =
-            (0..1000).filter(|_| low.charge_resent(Nanos(0), reconnect(1, true, 0), MIB)).count();
+            (0..1000).filter(|_| low.charge_resent(Nanos(0), reconnect(1, 0), true, MIB)).count();
         assert_eq!(passed, 401);
-        assert!(!low.charge_resent(Nanos(0), reconnect(2, true, 0), MIB), "nor under another name");
-        assert!(low.charge_resent(Nanos(SECOND), reconnect(2, true, 0), MIB));
+        assert!(!low.charge_resent(Nanos(0), reconnect(2, 0), true, MIB), "nor under another name");
+        assert!(low.charge_resent(Nanos(SECOND), reconnect(2, 0), true, MIB));
     }
 
     /// Generates events: ns since the event before, host, action (0: reconnect, 1 to 5: resend, others:
@@ -228,7 +228,7 @@ mod tests {
             }
             let end = now + more * SECOND / MIB;
             prop_assert!(low.bandwidth.check(Nanos(end)).is_ok(), "the debt is too long");
-            prop_assert!(low.charge_resent(Nanos(end), reconnect(0, true, end), 1), "a repaid debt is kept");
+            prop_assert!(low.charge_resent(Nanos(end), reconnect(0, end), true, 1), "a repaid debt is kept");
         }
     }
 }

@@ -233,6 +233,19 @@ methods! {
         -> answer::Changed<answer::SessionSettings>,
         "`session`",
         "The settings of the session";
+    ProfileList "profile.list" shows (params::Nothing) -> Vec<answer::ProfileSettings>,
+        "",
+        "The profiles, each with the keys of `[[profile]]` and `live`";
+    ProfileAdd "profile.add" adds (params::Settings) -> answer::Changed<answer::ProfileSettings>,
+        "as `[[profile]]`",
+        "The settings of the profile";
+    ProfileSet "profile.set" sets (params::Settings) -> answer::Changed<answer::ProfileSettings>,
+        "`name`, and keys of `[[profile]]`; a key that is not given stays, `null` takes a setting \
+         back. All sessions with the profile change",
+        "The settings of the profile";
+    ProfileRemove "profile.remove" removes (params::ProfileRemove) -> answer::Changed<answer::Name>,
+        "`name` of a profile that no session names",
+        "`name`";
     NetworkShow "network.show" shows (params::Nothing) -> answer::Network,
         "",
         "The settings of `[network]`, and `base_used`, `advice`, `links`: see below.";

@@ -304,6 +304,15 @@ params! {
         optional {}
     }
 
+    /// The parameters of `profile.remove`.
+    ProfileRemove {
+        needed {
+            /// The profile's name.
+            name: String = Values::Profile, "\"gold\"";
+        }
+        optional {}
+    }
+
     /// The parameters of `session.release`.
     SessionRelease {
         needed {

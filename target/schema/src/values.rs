@@ -66,6 +66,8 @@ pub enum Values {
     Class,
     /// Names of sessions, the root's excepted.
     Session,
+    /// Names of profiles of limits.
+    Profile,
     /// Names of links, that of the default one excepted.
     Link,
     /// Names of links; `null` and `"default"` mean the default one.
@@ -120,6 +122,7 @@ impl Values {
             Self::Nsids => format!("list of 1 to {NSID_MAX}, each once"),
             Self::Class => "name of a class".into(),
             Self::Session => "name of a session".into(),
+            Self::Profile => "name of a `[[profile]]`".into(),
             Self::Link => "name of a `[[link]]`".into(),
             Self::AnyLink => "name of a `[[link]]`, or `\"default\"`".into(),
             Self::Region => "name of a `[[region]]`".into(),

@@ -12,7 +12,7 @@ use super::namespace::{self, Namespace};
 use super::network::{LinkConfig, Network};
 use super::node::Node;
 use super::pmem::{self, RegionConfig};
-use super::qos::{Policy, Qos, Reserve, Session};
+use super::qos::{Policy, Profile, Qos, Reserve, Session};
 use super::subsystem::{self, Subsystem};
 use super::{network, qos};
 
@@ -115,6 +115,12 @@ pub(crate) fn session(fields: Fields<'_>) -> Option<Session> {
 /// back.
 pub(crate) fn session_onto(fields: Fields<'_>, base: Session) -> Option<Session> {
     qos::session(fields, Some(base)).map(|parsed| parsed.session)
+}
+
+/// Reads a profile's settings; a setting that is left out is as in `base`, and `null` takes one
+/// back.
+pub(crate) fn profile(fields: Fields<'_>, base: &Profile) -> Option<Profile> {
+    qos::profile(fields, base)
 }
 
 /// Reads a reservation's settings.

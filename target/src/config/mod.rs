@@ -57,8 +57,8 @@ pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use pmem::{Pmem, PmemConfig, RegionConfig};
 pub(crate) use qos::RateLimit;
 pub use qos::{
-    DeviceQos, DirectionLimits, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve,
-    Session, is_automatic, split_namespace,
+    DeviceQos, DirectionLimits, Order, Policy, Profile, Qos, QosConfig, ROOT as ROOT_SESSION,
+    Reserve, Session, is_automatic, split_namespace,
 };
 pub use render::render;
 pub(crate) use render::{render_subsystem, restart_keys};

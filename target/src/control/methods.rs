@@ -11,7 +11,7 @@ use crate::config::fields::Wrong;
 use crate::config::network::values::{name as link_name, reference as any_link};
 use crate::config::node::Node;
 use crate::config::pmem::values::name as region_name;
-use crate::config::qos::values::{CLASSES, session_name};
+use crate::config::qos::values::{CLASSES, profile_name, session_name};
 use crate::config::table::mismatch;
 use crate::config::{did_you_mean, endpoint, values};
 use crate::objects::visit;
@@ -98,6 +98,9 @@ impl Control {
             Method::SessionRelease => {
                 checked::<call::SessionRelease>(params, |asked| self.session_release(&asked))
             }
+            Method::ProfileList => {
+                checked::<call::ProfileList>(params, |_| Ok(self.profile_list()))
+            }
             Method::NetworkShow => {
                 checked::<call::NetworkShow>(params, |_| Ok(self.network_show()))
             }
@@ -175,6 +178,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
             json!(sources.map(|sources| sources.texts().collect::<Vec<_>>()))
         }
         Values::Session => json!(session_name(node)?),
+        Values::Profile => json!(profile_name(node)?),
         Values::Link => json!(link_name(node)?),
         Values::AnyLink => json!(any_link(node)?),
         Values::Region => json!(region_name(node)?),

@@ -272,3 +272,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_profile_changes_its_sessions_and_stays_while_they_name_it() {
+    let rig = Rig::new();
+    let gold = json!({"name": "gold", "iops": 5000, "write_iops": 1000, "burst": "10 s"});
+    rig.call("profile.add", gold).unwrap();
+    rig.call("session.add", json!({"name": "a", "profile": "gold", "iops": 700})).unwrap();
+    let limits = || {
+        let qos = rig.check_agreement().qos;
+        let a = qos.sessions.iter().find(|session| session.name == "a").unwrap();
+        let a = qos.with_profile(a);
+        (a.iops, a.writes.iops, a.burst)
+    };
+    let ten = Some(std::time::Duration::from_secs(10));
+    assert_eq!(limits(), (Some(700), Some(1000), ten), "a session's own limit counts");
+    rig.call("profile.set", json!({"name": "gold", "write_iops": 2000, "burst": null})).unwrap();
+    assert_eq!(limits(), (Some(700), Some(2000), None));
+    let (_, message) = rig.refused("profile.remove", json!({"name": "gold"}));
+    assert!(message.contains("named by the sessions a"), "{message}");
+    let (_, message) = rig.refused("session.add", json!({"name": "b", "profile": "silver"}));
+    assert!(message.contains("profile silver, which does not exist"), "{message}");
+    let listed = rig.call("profile.list", json!({})).unwrap();
+    assert_eq!((&listed[0]["name"], &listed[0]["live"]), (&json!("gold"), &json!(true)));
+    rig.call("session.set", json!({"name": "a", "profile": null})).unwrap();
+    rig.call("profile.remove", json!({"name": "gold"})).unwrap();
+    assert_eq!(limits(), (Some(700), None, None));
+}

@@ -10,7 +10,7 @@ use sluice_schema::answer::{
 
 use super::Control;
 use super::measured::operations;
-use crate::config::{Config, Policy, Session, table};
+use crate::config::{self, Config, Policy, Session, table};
 use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
 use crate::objects::Object;
 use crate::store::{LiveObjects, ObjectId};
@@ -40,6 +40,17 @@ impl Control {
             devices: state.devices.iter().map(|row| device(row, &config)).collect(),
             policies: config.qos.policies.iter().map(policy).collect(),
         }
+    }
+
+    /// Answers `profile.list`.
+    pub(super) fn profile_list(&self) -> Vec<answer::ProfileSettings> {
+        let config = self.live().current().clone();
+        let objects = self.live_objects();
+        let profile = |profile: &config::Profile| {
+            let is_live = objects.has(&ObjectId::of::<config::Profile>(profile.id()));
+            table::show(profile).with("live", Some(is_live))
+        };
+        config.qos.profiles.iter().map(profile).collect()
     }
 
     /// Answers `session.list`.
@@ -79,6 +90,7 @@ fn session(
         read_bandwidth: row.reads.bandwidth.map(Rate::get),
         write_iops: row.writes.iops.map(Rate::get),
         write_bandwidth: row.writes.bandwidth.map(Rate::get),
+        profile: entry.and_then(|entry| entry.profile.clone()),
         queue: row.queue,
         weight: row.weight,
         reserve: row.reserve.as_ref().map(reservation),

@@ -110,6 +110,7 @@ impl Rig {
         let sorted = |config: &Config| {
             let mut config = config.clone();
             config.qos.sessions.sort_by_key(|session| session.name.clone());
+            config.qos.profiles.sort_by_key(|profile| profile.name.clone());
             config.qos.policies.sort_by_key(|policy| policy.scope());
             config.network.links.sort_by_key(|link| link.name.clone());
             config.pmem.regions.sort_by_key(|region| region.name.clone());

@@ -4,9 +4,10 @@ use super::object::{Batch, Kept, LossOf, Named, Object};
 use crate::config::fields::Fields;
 use crate::config::network::{new_link, values::name};
 use crate::config::pmem::values::name as region_name;
+use crate::config::qos::values::profile_name;
 use crate::config::{
-    Config, LinkConfig, Listener, Network, PmemConfig, Policy, QosConfig, RegionConfig, Session,
-    entry, network, pmem, table,
+    Config, LinkConfig, Listener, Network, PmemConfig, Policy, Profile, QosConfig, RegionConfig,
+    Session, entry, network, pmem, table,
 };
 use crate::engine::Loss;
 
@@ -91,6 +92,8 @@ kinds! {
     Namespace "namespace";
     /// `[qos]` of one machine.
     Qos "qos";
+    /// A `[[profile]]` of one machine.
+    Profile "profile" named Profile;
     /// A QoS session of one machine.
     Session "session" kept Session;
     /// A policy of one machine.
@@ -184,6 +187,57 @@ impl Object for Session {
 
     fn text(&self) -> String {
         table::text(self)
+    }
+}
+
+impl Object for Profile {
+    const WORD: &'static str = "profile";
+    const TITLE: &'static str = "the profile";
+    type Group = QosConfig;
+
+    fn list(group: &QosConfig) -> &[Self] {
+        &group.profiles
+    }
+
+    fn list_mut(group: &mut QosConfig) -> &mut Vec<Self> {
+        &mut group.profiles
+    }
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+
+    fn is(&self, id: &str) -> bool {
+        self.name == id
+    }
+
+    fn read(fields: Fields<'_>) -> Option<Self> {
+        entry::profile(fields, &Self::default())
+    }
+
+    fn text(&self) -> String {
+        table::text(self)
+    }
+}
+
+impl Named for Profile {
+    fn read_name(fields: &mut Fields<'_>) -> Option<String> {
+        fields.require("name", "\"gold\"", profile_name).map(|at| at.value)
+    }
+
+    fn fresh(_: &QosConfig) -> Self {
+        Self::default()
+    }
+
+    fn read_onto(fields: Fields<'_>, base: &Self) -> Option<Self> {
+        entry::profile(fields, base)
+    }
+
+    const USERS: &'static str = "the sessions";
+
+    fn users(config: &Config, profile: &str) -> Vec<String> {
+        let named = |session: &&Session| session.profile.as_deref() == Some(profile);
+        config.qos.sessions.iter().filter(named).map(|session| session.name.clone()).collect()
     }
 }
 

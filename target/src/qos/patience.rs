@@ -72,7 +72,7 @@ fn too_low<'a>(
         let commands = *commands;
         let bytes = commands.saturating_mul(u64::from(largest));
         // The commands of the queues may all be of one direction.
-        for limit in entry.rate_limits() {
+        for limit in config.with_profile(entry).rate_limits() {
             let least = match limit.is_bytes {
                 true => least(bytes).next_multiple_of(1024),
                 false => least(commands),

@@ -29,7 +29,7 @@ impl Wanted {
             if let Some(parent) = &session.parent {
                 made.below.entry(parent.clone()).or_default().push(session.name.clone());
             }
-            made.sessions.insert(session.name.clone(), session.clone());
+            made.sessions.insert(session.name.clone(), config.with_profile(session));
         }
         made.named = config.policies.iter().filter_map(|p| p.session.clone()).collect();
         made

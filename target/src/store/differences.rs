@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::object::ObjectId;
 use crate::config::{
-    AllowedHost, Config, LinkConfig, Listener, Namespace, Policy, RegionConfig, Session, Subsystem,
+    AllowedHost, Config, LinkConfig, Listener, Namespace, Policy, Profile, RegionConfig, Session,
+    Subsystem,
 };
 use crate::objects::{Group, Listed};
 
@@ -87,6 +88,7 @@ pub(crate) fn differences(file: &Config, running: &Config) -> Vec<Difference> {
     listed::<LinkConfig>(file, running, &mut found);
     listed::<RegionConfig>(file, running, &mut found);
     found.push(ObjectId::Qos);
+    listed::<Profile>(file, running, &mut found);
     listed::<Session>(file, running, &mut found);
     listed::<Policy>(file, running, &mut found);
     let difference = |object: ObjectId| {

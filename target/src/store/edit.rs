@@ -35,6 +35,7 @@ pub(crate) fn edit(text: &str, file: &Config, running: &Config) -> Result<String
     }
     list(root, "region", &entries(&file.pmem.regions), &entries(&running.pmem.regions))?;
     list(root, "listener", &entries(&file.listeners), &entries(&running.listeners))?;
+    list(root, "profile", &entries(&file.qos.profiles), &entries(&running.qos.profiles))?;
     list(root, "session", &entries(&file.qos.sessions), &entries(&running.qos.sessions))?;
     list(root, "policy", &entries(&file.qos.policies), &entries(&running.qos.policies))?;
     subsystems(root, &file.subsystems, &running.subsystems)?;

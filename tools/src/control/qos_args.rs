@@ -41,6 +41,11 @@ pub(crate) enum QosAction {
         #[command(subcommand)]
         action: SessionAction,
     },
+    /// Add, change, remove or list profiles: limits that many sessions have by name
+    Profile {
+        #[command(subcommand)]
+        action: ProfileAction,
+    },
     /// Reserve a part of a device for a session
     Reserve(Reserve),
     /// Give up a session's reservation
@@ -93,6 +98,32 @@ pub(crate) enum SessionAction {
     List,
 }
 
+/// `sluice qos profile …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ProfileAction {
+    /// Add a profile
+    Add {
+        /// Name of the profile
+        name: String,
+        #[command(flatten)]
+        limits: Options<settings::Profile>,
+    },
+    /// Change a profile, and all sessions that have it; settings that are not given stay
+    Set {
+        /// Name of the profile
+        name: String,
+        #[command(flatten)]
+        limits: Options<settings::ProfileChanges>,
+    },
+    /// Remove a profile that no session has
+    Remove {
+        /// Name of the profile
+        name: String,
+    },
+    /// List the profiles
+    List,
+}
+
 /// `sluice qos reserve`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reserve {
@@ -123,6 +154,7 @@ impl QosAction {
             }
             Self::Policy(policy) => Request::of::<call::QosPolicy>(&policy.settings.settings),
             Self::Session { action } => action.request(),
+            Self::Profile { action } => action.request(),
             Self::Reserve(Reserve { session, settings }) => {
                 Request::of::<call::SessionReserve>(&settings.of("session", session))
             }
@@ -145,6 +177,19 @@ impl SessionAction {
                 Request::of::<call::SessionRemove>(&params::SessionRemove { name: name.clone() })
             }
             Self::List => Request::of::<call::SessionList>(&params::Nothing::default()),
+        }
+    }
+}
+
+impl ProfileAction {
+    fn request(&self) -> Request {
+        match self {
+            Self::Add { name, limits } => Request::of::<call::ProfileAdd>(&limits.of("name", name)),
+            Self::Set { name, limits } => Request::of::<call::ProfileSet>(&limits.of("name", name)),
+            Self::Remove { name } => {
+                Request::of::<call::ProfileRemove>(&params::ProfileRemove { name: name.clone() })
+            }
+            Self::List => Request::of::<call::ProfileList>(&params::Nothing::default()),
         }
     }
 }

@@ -196,11 +196,15 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
 
 /// Writes a session's limits: those on all commands, then those on reads (`r`) and writes (`w`).
 fn limits(row: &Session) -> Option<String> {
-    let rates = [
+    write_limits([
         ("", row.iops, row.bandwidth),
         ("r ", row.read_iops, row.read_bandwidth),
         ("w ", row.write_iops, row.write_bandwidth),
-    ];
+    ])
+}
+
+/// Writes limits on commands and bytes per second, each behind the letter of its direction.
+fn write_limits(rates: [(&str, Option<u64>, Option<u64>); 3]) -> Option<String> {
     let written = rates.into_iter().flat_map(|(direction, iops, bandwidth)| {
         let iops = iops.map(|iops| format!("{direction}{iops}/s"));
         let bytes = bandwidth.filter(|bytes| *bytes > 0);
@@ -307,6 +311,23 @@ fn policies(list: &[Settings], room: Room) -> String {
         table.row_of(row.get("live") == Some(&Value::Bool(true)), cells);
     }
     table.text("There are no policies.", room)
+}
+
+/// Writes the profiles.
+pub(super) fn profiles(list: &[Settings], room: Room) -> String {
+    let mut table = Table::new(&[("PROFILE", Left), ("LIMIT", Align::Value), ("BURST", Right)]);
+    for row in list {
+        let rate = |key: &str| row.get(key).and_then(Value::as_u64);
+        let limits = write_limits([
+            ("", rate("iops"), rate("bandwidth")),
+            ("r ", rate("read_iops"), rate("read_bandwidth")),
+            ("w ", rate("write_iops"), rate("write_bandwidth")),
+        ]);
+        let burst = row.get("burst").and_then(Value::as_str);
+        let cells = vec![setting(row, "name"), or_dash(limits), or_dash(burst)];
+        table.row_of(row.get("live") == Some(&Value::Bool(true)), cells);
+    }
+    table.text("There are no profiles.", room)
 }
 
 /// Returns "class high", or "no class".

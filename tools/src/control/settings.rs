@@ -53,6 +53,10 @@ tables! {
     Session: keys::SESSION, Needed::None;
     /// `reserve` of a session.
     Reserve: keys::RESERVE, Needed::OneOf(&["commands", "bytes", "time"]);
+    /// A new `[[profile]]`.
+    Profile: keys::PROFILE, Needed::None;
+    /// Changes of a `[[profile]]`.
+    ProfileChanges: keys::PROFILE, Needed::SomeBut(&[]);
     /// `[[policy]]`, whose first keys are its scope.
     Policy: keys::POLICY, Needed::SomeBut(&["host", "subsystem", "nsid", "addresses"]);
     /// `[network]`.

@@ -91,6 +91,7 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         }
         Method::QosPolicy => qos_view::policy(&of::<call::QosPolicy>(result)?.result),
         Method::SessionList => qos_view::sessions(&of::<call::SessionList>(result)?, room),
+        Method::ProfileList => qos_view::profiles(&of::<call::ProfileList>(result)?, room),
         Method::SessionReserve => qos_view::reserved(&of::<call::SessionReserve>(result)?.result),
         Method::SessionRelease => {
             let released = of::<call::SessionRelease>(result)?.result;

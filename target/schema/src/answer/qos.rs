@@ -11,6 +11,8 @@ use crate::params::Settings;
 pub type QosSettings = Settings;
 /// The keys of `[[session]]` with their values.
 pub type SessionSettings = Settings;
+/// The keys of `[[profile]]` with their values.
+pub type ProfileSettings = Settings;
 /// A value for each class by the class's name.
 pub type ByClass<T> = BTreeMap<String, T>;
 
@@ -85,6 +87,9 @@ pub struct Session {
     /// The limit on writes in bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<u64>,
+    /// The profile whose limits it has where it sets none of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
     /// The weight beside the other sessions of the parent; 0 in answers of daemons without weights.

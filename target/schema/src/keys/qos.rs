@@ -11,6 +11,7 @@ pub(super) const TABLES: &[Documented] = &[
     ("## `[qos]`", QOS),
     ("## `[[session]]`", SESSION),
     ("## `reserve`", RESERVE),
+    ("## `[[profile]]`", PROFILE),
     ("## `[[policy]]`", POLICY),
 ];
 
@@ -125,6 +126,77 @@ pub const QOS: &[ConfigKey] = &[
     .shape(Shape::ByClass),
 ];
 
+// Limits of sessions and profiles.
+const LIMIT_IOPS: ConfigKey = key(
+    "iops",
+    Values::Count { min: 1, max: RATE_MAX },
+    "no limit",
+    "The most commands in a second.",
+)
+.option("", "Largest number of commands in a second; none for no limit")
+.shape(Shape::OrNone);
+const LIMIT_BANDWIDTH: ConfigKey = key(
+    "bandwidth",
+    Values::Other("bytes per second: `\"200 MiB/s\"`"),
+    "no limit",
+    "The most bytes in a second.",
+)
+.option("RATE", "Largest number of bytes in a second, such as \"200 MiB/s\"; none for no limit")
+.shape(Shape::TextOrNone);
+const LIMIT_READ_IOPS: ConfigKey = key(
+    "read_iops",
+    Values::Count { min: 1, max: RATE_MAX },
+    "no limit",
+    "The most commands in a second that do not change blocks: reads, Compare, Verify, Flush.",
+)
+.option("", "Largest number of reads in a second; none for no limit")
+.shape(Shape::OrNone);
+const LIMIT_READ_BANDWIDTH: ConfigKey = key(
+    "read_bandwidth",
+    Values::Other("bytes per second: `\"200 MiB/s\"`"),
+    "no limit",
+    "The most bytes of such commands in a second.",
+)
+.option("RATE", "Largest number of bytes read in a second; none for no limit")
+.shape(Shape::TextOrNone);
+const LIMIT_WRITE_IOPS: ConfigKey = key(
+    "write_iops",
+    Values::Count { min: 1, max: RATE_MAX },
+    "no limit",
+    "The most commands in a second that change blocks: writes, Write Zeroes, Dataset Management.",
+)
+.option("", "Largest number of writes in a second; none for no limit")
+.shape(Shape::OrNone);
+const LIMIT_WRITE_BANDWIDTH: ConfigKey = key(
+    "write_bandwidth",
+    Values::Other("bytes per second: `\"200 MiB/s\"`"),
+    "no limit",
+    "The most bytes of such commands in a second.",
+)
+.option("RATE", "Largest number of bytes written in a second; none for no limit")
+.shape(Shape::TextOrNone);
+const LIMIT_BURST: ConfigKey = key(
+    "burst",
+    Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
+    "`\"1 ms\"`",
+    "Each limit of the session saves credit while the session uses less: at most what the limit \
+         lets pass in this time.",
+)
+.option("TIME", "Time for which limits save credit, such as \"10 s\"; none for the default")
+.shape(Shape::TextOrNone);
+
+/// The keys of `[[profile]]`.
+pub const PROFILE: &[ConfigKey] = &[
+    key("name", Values::Other("1 to 64 letters, digits and `-_.:@+`"), "needed", ""),
+    LIMIT_IOPS,
+    LIMIT_BANDWIDTH,
+    LIMIT_READ_IOPS,
+    LIMIT_READ_BANDWIDTH,
+    LIMIT_WRITE_IOPS,
+    LIMIT_WRITE_BANDWIDTH,
+    LIMIT_BURST,
+];
+
 /// The keys of `[[session]]`.
 pub const SESSION: &[ConfigKey] = &[
     key(
@@ -163,62 +235,20 @@ pub const SESSION: &[ConfigKey] = &[
     .was("payload")
     .option("SHARE", "Bytes in devices at one time, as a share of the parent's")
     .shape(Shape::TextOrNone),
+    LIMIT_IOPS,
+    LIMIT_BANDWIDTH,
+    LIMIT_READ_IOPS,
+    LIMIT_READ_BANDWIDTH,
+    LIMIT_WRITE_IOPS,
+    LIMIT_WRITE_BANDWIDTH,
+    LIMIT_BURST,
     key(
-        "iops",
-        Values::Count { min: 1, max: RATE_MAX },
-        "no limit",
-        "The most commands in a second.",
+        "profile",
+        Values::Profile,
+        "none",
+        "The profile whose limits and burst the session has where it sets none of its own.",
     )
-    .option("", "Largest number of commands in a second; none for no limit")
-    .shape(Shape::OrNone),
-    key(
-        "bandwidth",
-        Values::Other("bytes per second: `\"200 MiB/s\"`"),
-        "no limit",
-        "The most bytes in a second.",
-    )
-    .option("RATE", "Largest number of bytes in a second, such as \"200 MiB/s\"; none for no limit")
-    .shape(Shape::TextOrNone),
-    key(
-        "read_iops",
-        Values::Count { min: 1, max: RATE_MAX },
-        "no limit",
-        "The most commands in a second that do not change blocks: reads, Compare, Verify, Flush.",
-    )
-    .option("", "Largest number of reads in a second; none for no limit")
-    .shape(Shape::OrNone),
-    key(
-        "read_bandwidth",
-        Values::Other("bytes per second: `\"200 MiB/s\"`"),
-        "no limit",
-        "The most bytes of such commands in a second.",
-    )
-    .option("RATE", "Largest number of bytes read in a second; none for no limit")
-    .shape(Shape::TextOrNone),
-    key(
-        "write_iops",
-        Values::Count { min: 1, max: RATE_MAX },
-        "no limit",
-        "The most commands in a second that change blocks: writes, Write Zeroes, Dataset Management.",
-    )
-    .option("", "Largest number of writes in a second; none for no limit")
-    .shape(Shape::OrNone),
-    key(
-        "write_bandwidth",
-        Values::Other("bytes per second: `\"200 MiB/s\"`"),
-        "no limit",
-        "The most bytes of such commands in a second.",
-    )
-    .option("RATE", "Largest number of bytes written in a second; none for no limit")
-    .shape(Shape::TextOrNone),
-    key(
-        "burst",
-        Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
-        "`\"1 ms\"`",
-        "Each limit of the session saves credit while the session uses less: at most what the limit \
-         lets pass in this time.",
-    )
-    .option("TIME", "Time for which limits save credit, such as \"10 s\"; none for the default")
+    .option("NAME", "Name of the profile whose limits the session has; none takes it back")
     .shape(Shape::TextOrNone),
     key(
         "queue",

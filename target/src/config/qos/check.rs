@@ -11,6 +11,7 @@ use super::super::fields::{At, Problems};
 use super::super::subsystem::Subsystem;
 use super::names::{ROOT, automatic, split_namespace};
 use super::policy::ParsedPolicy;
+use super::profile::{Profile, with_profile};
 use super::session::{ParsedSession, Session};
 use super::settings::QosConfig;
 use crate::config::TargetConfig;
@@ -41,7 +42,7 @@ pub(crate) fn wrong(
     subsystems: &[Subsystem],
     target: &TargetConfig,
 ) -> Option<String> {
-    let QosConfig { sessions, policies, .. } = qos;
+    let QosConfig { sessions, profiles, policies, .. } = qos;
     if sessions.is_empty() && policies.is_empty() {
         return None;
     }
@@ -55,14 +56,14 @@ pub(crate) fn wrong(
     };
     let policies: Vec<ParsedPolicy> = policies.iter().map(bare).collect();
     let problems = Problems::default();
-    across((&sessions, &policies), subsystems, Known::Now, target, &problems);
+    across((&sessions, profiles, &policies), subsystems, Known::Now, target, &problems);
     let first = problems.into_vec().into_iter().next()?;
     Some(format!("{}; {}", first.message, first.remedy))
 }
 
 /// Runs the checks that need all sessions, policies and subsystems.
 pub(super) fn across(
-    (sessions, policies): (&[ParsedSession], &[ParsedPolicy]),
+    (sessions, profiles, policies): (&[ParsedSession], &[Profile], &[ParsedPolicy]),
     subsystems: &[Subsystem],
     known: Known,
     target: &TargetConfig,
@@ -70,6 +71,13 @@ pub(super) fn across(
 ) {
     let tree = Tree::new(sessions, subsystems, known);
     too_many(sessions, policies, problems);
+    let mut known = BTreeSet::new();
+    for Profile { name, .. } in profiles {
+        if !known.insert(name.as_str()) {
+            let message = format!("profile {name} occurs twice");
+            problems.at(&nowhere(), message, "give each profile a name of its own");
+        }
+    }
     let mut seen = BTreeSet::new();
     for parsed in sessions {
         let name = &parsed.session.name;
@@ -81,10 +89,31 @@ pub(super) fn across(
         tree.check_name(parsed, problems);
         tree.check_parent(parsed, problems);
         tree.check_reserve(parsed, problems);
-        check_limits(parsed, target, problems);
+        check_profile(parsed, profiles, problems);
+        check_limits(parsed, profiles, target, problems);
     }
     tree.check_shares(sessions, problems);
     check_policies(policies, &tree, problems);
+}
+
+/// Checks that a session's profile exists.
+fn check_profile(parsed: &ParsedSession, profiles: &[Profile], problems: &Problems) {
+    let Session { name, profile: Some(named), .. } = &parsed.session else { return };
+    if profiles.iter().any(|profile| profile.name == *named) {
+        return;
+    }
+    let known: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
+    let remedy = match known.is_empty() {
+        true => format!("add a [[profile]] with name = \"{named}\""),
+        false => format!("choose one of {}", known.join(", ")),
+    };
+    let message = format!("session {name} has profile {named}, which does not exist");
+    problems.at(&parsed.name, message, remedy);
+}
+
+/// Returns a place that is in no text.
+fn nowhere() -> At<()> {
+    At { value: (), span: 0..0, path: String::new() }
 }
 
 /// Commands that a Linux host sends by one queue unless it is told otherwise (`nvme connect
@@ -95,8 +124,13 @@ const LINUX_TRIES: u64 = 6;
 
 /// Checks that a host can wait for a session's limits: the target sends a command back after
 /// [`WAIT_MAX`], and a host fails a command that was sent back too often.
-fn check_limits(parsed: &ParsedSession, target: &TargetConfig, problems: &Problems) {
-    let session = &parsed.session;
+fn check_limits(
+    parsed: &ParsedSession,
+    profiles: &[Profile],
+    target: &TargetConfig,
+    problems: &Problems,
+) {
+    let session = with_profile(&parsed.session, profiles);
     let name = &session.name;
     let commands = u64::from(target.queue_depth.min(LINUX_DEPTH));
     let bytes = commands * u64::from(target.max_transfer);

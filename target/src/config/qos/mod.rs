@@ -6,6 +6,7 @@ pub(crate) mod device;
 mod general;
 mod names;
 mod policy;
+mod profile;
 mod session;
 mod settings;
 #[cfg(test)]
@@ -24,6 +25,8 @@ pub(crate) use general::general;
 pub use names::{ROOT, is_automatic, split_namespace};
 pub use policy::Policy;
 pub(crate) use policy::policy;
+pub use profile::Profile;
+pub(crate) use profile::profile;
 pub use session::{DirectionLimits, Reserve, Session};
 pub(crate) use session::{RateLimit, reserve, session};
 pub use settings::QosConfig;
@@ -37,11 +40,12 @@ pub(crate) fn finish(
     target: &TargetConfig,
     problems: &Problems,
 ) -> QosConfig {
-    let Parsed { general, sessions, policies } = parsed;
-    check::across((&sessions, &policies), subsystems, known, target, problems);
+    let Parsed { general, sessions, profiles, policies } = parsed;
+    check::across((&sessions, &profiles, &policies), subsystems, known, target, problems);
     QosConfig {
         general,
         sessions: sessions.into_iter().map(|parsed| parsed.session).collect(),
+        profiles,
         policies: policies.into_iter().map(|parsed| parsed.policy).collect(),
     }
 }

@@ -50,6 +50,8 @@ pub struct Session {
     pub writes: DirectionLimits,
     /// `burst`: time for which each limit saves credit; `None` means 1 ms.
     pub burst: Option<Duration>,
+    /// `profile`: name of the profile whose limits the session has where it sets none of its own.
+    pub profile: Option<String>,
     /// `queue`: commands that may wait before hosts are held back; `None` means as many as the
     /// root's.
     pub queue: Option<u32>,
@@ -71,6 +73,7 @@ table! { Session, SESSION, nulls = true;
     "write_iops" => field(writes.iops),
     "write_bandwidth" => read(writes.bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
     "burst" => field(burst),
+    "profile" => read(profile, |node| values::profile_name(node).map(Some), write_name),
     "queue" => field(queue),
     "weight" => field(weight),
     "reserve" => with(read_reserve, write_reserve),
@@ -293,7 +296,7 @@ fn write_reserve(session: &Session, _: &ConfigKey) -> Written {
     Written { toml: Some(inline(reserve)), json }
 }
 
-fn write_rate(bytes: &Option<u64>) -> Written {
+pub(super) fn write_rate(bytes: &Option<u64>) -> Written {
     match bytes {
         Some(bytes) => Written::text(&format_size(*bytes), *bytes),
         None => Written::same(Json::Null),

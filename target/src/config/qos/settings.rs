@@ -5,6 +5,7 @@ use super::super::lines::Lines;
 use super::super::table;
 use super::general::{Qos, general};
 use super::policy::{ParsedPolicy, Policy, policy};
+use super::profile::{Profile, profile, with_profile};
 use super::session::{ParsedSession, Session, session};
 
 /// Everything of the configuration that concerns quality of service and may change while the
@@ -15,16 +16,24 @@ pub struct QosConfig {
     pub general: Qos,
     /// `[[session]]`.
     pub sessions: Vec<Session>,
+    /// `[[profile]]`.
+    pub profiles: Vec<Profile>,
     /// `[[policy]]`.
     pub policies: Vec<Policy>,
 }
 
 impl QosConfig {
+    /// Returns a session with the limits of its profile where it sets none of its own.
+    pub(crate) fn with_profile(&self, session: &Session) -> Session {
+        with_profile(session, &self.profiles)
+    }
+
     /// Returns the titles of the tables in which another one differs.
     pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
         let tables = [
             ("[qos]", self.general != other.general),
             ("[[session]]", self.sessions != other.sessions),
+            ("[[profile]]", self.profiles != other.profiles),
             ("[[policy]]", self.policies != other.policies),
         ];
         tables.iter().filter(|(_, differs)| *differs).map(|(title, _)| *title).collect()
@@ -36,10 +45,11 @@ impl QosConfig {
 pub(crate) struct Parsed {
     pub(super) general: Qos,
     pub(super) sessions: Vec<ParsedSession>,
+    pub(super) profiles: Vec<Profile>,
     pub(super) policies: Vec<ParsedPolicy>,
 }
 
-/// Reads the three tables of a file.
+/// Reads the tables of a file.
 pub(crate) fn parse(fields: &mut Fields<'_>) -> Parsed {
     let standard = Qos::default();
     let general = match fields.table("qos", "[qos]") {
@@ -47,21 +57,28 @@ pub(crate) fn parse(fields: &mut Fields<'_>) -> Parsed {
         None => standard,
     };
     let sessions = fields.tables("session", "[[session]]");
+    let profiles = fields.tables("profile", "[[profile]]");
+    let standard = Profile::default();
     let policies = fields.tables("policy", "[[policy]]");
     Parsed {
         general,
         sessions: sessions.into_iter().filter_map(|f| session(f, None)).collect(),
+        profiles: profiles.into_iter().filter_map(|f| profile(f, &standard)).collect(),
         policies: policies.into_iter().filter_map(policy).collect(),
     }
 }
 
-/// Writes `[qos]`, `[[session]]` and `[[policy]]` with their titles.
+/// Writes `[qos]`, `[[session]]`, `[[profile]]` and `[[policy]]` with their titles.
 pub(crate) fn lines(lines: &mut Lines, qos: &QosConfig) {
     lines.title("[qos]");
     table::lines(lines, &qos.general);
     for session in &qos.sessions {
         lines.title("[[session]]");
         table::lines(lines, session);
+    }
+    for profile in &qos.profiles {
+        lines.title("[[profile]]");
+        table::lines(lines, profile);
     }
     for policy in &qos.policies {
         lines.title("[[policy]]");

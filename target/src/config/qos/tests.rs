@@ -11,7 +11,7 @@ use super::super::backend::DeviceModel;
 use super::super::subsystem::Subsystem;
 use super::super::tests::parse;
 use super::device::{DeviceQos, Order};
-use super::{DirectionLimits, Policy, Qos, QosConfig, Reserve, Session};
+use super::{DirectionLimits, Policy, Profile, Qos, QosConfig, Reserve, Session};
 
 const A: &str = "nqn.2026-01.io.x:a";
 const DISK: &str = r#"
@@ -401,6 +401,7 @@ impl Loose {
                 bandwidth: rate,
                 reads: DirectionLimits { iops: rate, bandwidth: None },
                 writes: DirectionLimits { iops: None, bandwidth: rate },
+                profile: share.map(|_| "p".to_owned()),
                 burst: share.map(|share| Duration::from_millis(share.into())),
                 queue: share.map(u32::from),
                 weight: share.map(|share| u16::from(share) * 50),
@@ -409,6 +410,14 @@ impl Loose {
                     .map(|(terms, name)| Reserve { terms, namespace: Some(name) }),
             });
         }
+        let profile = |session: &Session| Profile {
+            name: "p".to_owned(),
+            iops: session.iops,
+            burst: session.burst,
+            ..Profile::default()
+        };
+        let named = sessions.iter().find(|session| session.profile.is_some());
+        let profiles: Vec<Profile> = named.map(profile).into_iter().collect();
         let mut policies: Vec<Policy> = Vec::new();
         for (index, (class, capped)) in self.policies.into_iter().enumerate() {
             let policy = Policy {
@@ -428,6 +437,6 @@ impl Loose {
                 policies.push(policy);
             }
         }
-        QosConfig { general: self.general, sessions, policies }
+        QosConfig { general: self.general, sessions, profiles, policies }
     }
 }

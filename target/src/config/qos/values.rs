@@ -172,6 +172,17 @@ pub(crate) fn session_reference(node: &Node) -> Read<String> {
     Err(Wrong::new(format!("is \"{}\", not the name of a session", quoted(text)), remedy))
 }
 
+/// Reads the name of a profile.
+pub(crate) fn profile_name(node: &Node) -> Read<String> {
+    let text = string(node, "a name", "a name in quotes: \"gold\"")?;
+    let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@' | '+');
+    if (1..=NAME_MAX).contains(&text.len()) && text.chars().all(own) {
+        return Ok(text.into());
+    }
+    let remedy = format!("write 1 to {NAME_MAX} letters, digits and -_.:@+");
+    Err(Wrong::new(format!("is \"{}\", not the name of a profile", quoted(text)), remedy))
+}
+
 /// Reads a namespace as NQN/NSID.
 pub(super) fn namespace_name(node: &Node) -> Read<String> {
     let example = "a subsystem's NQN and an NSID: \"nqn.2026-01.com.example:disk1/1\"";
