@@ -299,3 +299,31 @@ fn a_profile_changes_its_sessions_and_stays_while_they_name_it() {
     rig.call("profile.remove", json!({"name": "gold"})).unwrap();
     assert_eq!(limits(), (Some(700), None, None));
 }
+
+#[test]
+fn limits_per_gib_are_refused_where_the_session_has_no_size() {
+    let rig = Rig::new();
+    rig.call("session.add", json!({"name": "a"})).unwrap();
+    let (kind, message) = rig.refused("session.set", json!({"name": "a", "iops_per_gib": 10}));
+    assert_eq!(kind, "invalid");
+    assert!(message.contains("session a: `iops_per_gib` needs a size"), "{message}");
+    assert!(message.contains("namespace (NQN/NSID) or subsystem (NQN)"), "{message}");
+    rig.call("profile.add", json!({"name": "gold", "iops": 500})).unwrap();
+    for name in ["a".to_owned(), namespace(), NQN.to_owned()] {
+        rig.call("session.set", json!({"name": name, "profile": "gold"})).unwrap();
+    }
+    let sized = json!({"name": "gold", "bandwidth_per_gib": "1 MiB/s"});
+    let (_, message) = rig.refused("profile.set", sized.clone());
+    assert!(message.contains("session a: `bandwidth_per_gib` of profile gold"), "{message}");
+    rig.call("session.set", json!({"name": "a", "profile": null})).unwrap();
+    rig.call("profile.set", sized).unwrap();
+    let (_, message) = rig.refused("session.set", json!({"name": "a", "profile": "gold"}));
+    assert!(message.contains("choose a profile without limits per GiB"), "{message}");
+    let answer =
+        rig.call("session.set", json!({"name": namespace(), "iops_per_gib": "2k"})).unwrap();
+    assert_eq!(answer["iops_per_gib"], 2000);
+    let qos = rig.check_agreement().qos;
+    let own = qos.sessions.iter().find(|session| session.name == namespace()).unwrap();
+    let own = qos.with_profile(own);
+    assert_eq!((own.iops_per_gib, own.bandwidth_per_gib), (Some(2000), Some(1 << 20)));
+}

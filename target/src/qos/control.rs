@@ -104,6 +104,18 @@ impl Control {
         self.follow();
     }
 
+    /// Sets the limits per GiB of a session again, after its namespaces changed in size or number.
+    fn fit_limits(&mut self, now: Nanos, name: &str) {
+        if !self.wanted.is_sized(name) || self.sessions.named(name).is_none() {
+            return;
+        }
+        let spec = self.wanted.spec(&self.served, self.config.general.enabled, name);
+        if let Err(error) = self.sessions.put(now, &spec) {
+            tracing::error!(session = name, %error, "the session keeps its limits");
+        }
+        self.follow();
+    }
+
     /// Removes a session with its subsystem or namespace.
     fn dismiss(&mut self, now: Nanos, name: &str) {
         self.sessions.remove(now, name);
@@ -337,6 +349,7 @@ impl Control {
             self.reservations.drop_on(&name);
         }
         self.bring(now, &name);
+        self.fit_limits(now, nqn);
         self.show(nqn, nsid);
         self.retry_reservations(now, Some(&name));
     }
@@ -345,6 +358,15 @@ impl Control {
     pub(super) fn namespace_gone(&mut self, now: Nanos, nqn: &str, nsid: u32) {
         self.served.remove(nqn, nsid);
         self.dismiss_namespace(now, nqn, nsid);
+        self.fit_limits(now, nqn);
+    }
+
+    /// Sets a namespace's size in bytes.
+    pub(super) fn namespace_resized(&mut self, now: Nanos, nqn: &str, nsid: u32, size: u64) {
+        if self.served.resize(nqn, nsid, size) {
+            self.fit_limits(now, &namespace_name(nqn, nsid));
+            self.fit_limits(now, nqn);
+        }
     }
 
     /// Removes a namespace's session. Reservations on its device are tried again when the namespace

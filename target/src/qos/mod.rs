@@ -20,6 +20,5 @@ mod tests;
 mod view;
 mod wanted;
 
-pub(crate) use patience::refusal;
 pub(crate) use shared::QosShared;
 pub(crate) use snapshot::{Asker, Snapshot};

@@ -16,7 +16,7 @@ use crate::words::list;
 struct TooLow<'a> {
     session: &'a str,
     limit: RateLimit,
-    /// The lowest limit that does.
+    /// The lowest value of its key that is high enough.
     least: u64,
     /// Number of commands that the hosts' queues hold.
     commands: u64,
@@ -24,33 +24,34 @@ struct TooLow<'a> {
 }
 
 /// Says which limit a change must not lower so far, for connected hosts without ACRE; `None`: the
-/// change lowers none too far. `largest` is the largest transfer of a command in bytes.
-pub(crate) fn refusal(
-    before: &QosConfig,
-    after: &QosConfig,
+/// change lowers none too far. `largest` is the largest transfer of a command in bytes, `size` returns
+/// the size of the namespaces of a session in bytes.
+pub(super) fn refusal(
+    (before, after): (&QosConfig, &QosConfig),
     hosts: &[HostWithoutAcre],
     largest: u32,
+    size: &dyn Fn(&str) -> Option<u64>,
 ) -> Option<String> {
     if hosts.is_empty() {
         return None;
     }
-    let was = too_low(before, hosts, largest);
+    let was = too_low(before, hosts, largest, size);
     let is_lowered = |one: &&TooLow<'_>| {
         let same =
             |other: &&TooLow<'_>| (other.session, other.limit.key) == (one.session, one.limit.key);
         was.iter().find(same).is_none_or(|other| other.limit.rate > one.limit.rate)
     };
-    let now = too_low(after, hosts, largest);
+    let now = too_low(after, hosts, largest, size);
     let TooLow { session, limit, least, commands, hosts } = now.iter().find(is_lowered)?;
     let key = limit.key;
     let seconds = HOST_WAIT_MAX / 1_000_000_000;
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
     Some(format!(
-        "session {session}: with {key} = {} the {commands} commands that hosts without retry delays \
+        "session {session}: with {} the {commands} commands that hosts without retry delays \
          (ACRE) may send at once take more than {seconds} s, and these hosts would time out: {}; set \
          {key} to {} or more, or disconnect these hosts first: their queues are as small as the limit \
          needs when they connect again",
-        limit.show(limit.rate),
+        limit.written(),
         list(&hosts),
         limit.show(*least),
     ))
@@ -61,6 +62,7 @@ fn too_low<'a>(
     config: &'a QosConfig,
     hosts: &'a [HostWithoutAcre],
     largest: u32,
+    size: &dyn Fn(&str) -> Option<u64>,
 ) -> Vec<TooLow<'a>> {
     let mut found = Vec::new();
     if !config.general.enabled {
@@ -72,12 +74,14 @@ fn too_low<'a>(
         let commands = *commands;
         let bytes = commands.saturating_mul(u64::from(largest));
         // The commands of the queues may all be of one direction.
-        for limit in config.with_profile(entry).rate_limits() {
-            let least = match limit.is_bytes {
+        for limit in config.with_profile(entry).rate_limits(size(&entry.name)) {
+            let rate = match limit.is_bytes {
                 true => least(bytes).next_multiple_of(1024),
                 false => least(commands),
             };
-            if limit.rate < least {
+            if limit.rate < rate {
+                let value = limit.value_for(rate);
+                let least = if limit.is_bytes { value.next_multiple_of(1024) } else { value };
                 let (session, hosts) = (entry.name.as_str(), hosts.clone());
                 found.push(TooLow { session, limit, least, commands, hosts });
             }
@@ -157,6 +161,16 @@ mod tests {
         }
     }
 
+    /// Checks a change where each session's namespaces have 2 GiB.
+    fn refusal(
+        before: &QosConfig,
+        after: &QosConfig,
+        hosts: &[HostWithoutAcre],
+        largest: u32,
+    ) -> Option<String> {
+        super::refusal((before, after), hosts, largest, &|_| Some(2 << 30))
+    }
+
     fn config(sessions: Vec<Session>) -> QosConfig {
         QosConfig { sessions, ..QosConfig::default() }
     }
@@ -189,6 +203,14 @@ mod tests {
         let limited = Session { writes, ..session(&own, Some(1000), None) };
         let text = refusal(&none, &config(vec![limited]), &[host()], MIB).unwrap();
         assert!(text.contains("set write_iops to 6 or more"), "all may be writes: {text}");
+        let per_gib = |iops_per_gib| {
+            let limited = Session { iops_per_gib: Some(iops_per_gib), ..session(&own, None, None) };
+            refusal(&none, &config(vec![limited]), &[host()], MIB)
+        };
+        let text = per_gib(2).unwrap();
+        assert!(text.contains("iops_per_gib = 2 (4 a second)"), "{text}");
+        assert!(text.contains("set iops_per_gib to 3 or more"), "{text}");
+        assert_eq!(per_gib(3), None, "6 a second for 2 GiB");
         assert!(of(NQN, Some(5), None).is_some(), "the session above it");
         assert_eq!(of(&format!("{NQN}/3"), Some(1), None), None, "it does not see that one");
         let hosts = [];

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use arbitration::arbiter::Waiters;
 use arbitration::{Class, Nanos, PerClass};
-use fabric::controller::{BackendId, ListenerId};
+use fabric::controller::{BackendId, HostWithoutAcre, ListenerId};
 use sluice_core::Touched;
+use sluice_core::device::BlockDevice as _;
 use sluice_core::stats::IoStats;
 
 use super::control::Control;
+use super::patience;
 use super::published::PublishedRules;
 use super::served::KnownNamespace;
 use super::snapshot::{NamespaceRule, Snapshot};
@@ -110,6 +112,19 @@ impl QosShared {
         self.change(now, |control| control.set(now, config))
     }
 
+    /// Says which limit new settings must not lower so far, for connected hosts without ACRE; `None`:
+    /// they lower none too far. `largest` is the largest transfer of a command in bytes.
+    pub(crate) fn refusal(
+        &self,
+        config: &QosConfig,
+        hosts: &[HostWithoutAcre],
+        largest: u32,
+    ) -> Option<String> {
+        let control = lock(&self.control);
+        let size = |session: &str| control.served.size_of(session);
+        patience::refusal((&control.config, config), hosts, largest, &size)
+    }
+
     /// Returns the present settings of `[qos]`, `[[session]]` and `[[policy]]`.
     pub(crate) fn config(&self) -> QosConfig {
         lock(&self.control).config.clone()
@@ -154,9 +169,18 @@ impl QosShared {
             backend,
             device: Arc::clone(&device.qos),
             queued: device.queued,
+            size: device.format().bytes(device.blocks()),
         };
         let Ok(_) = self.change(now, |control| {
             control.namespace_came(now, (nqn, nsid), known);
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Sets a namespace's size in bytes.
+    pub(crate) fn resize_namespace(&self, now: Nanos, nqn: &str, nsid: u32, size: u64) {
+        let Ok(_) = self.change(now, |control| {
+            control.namespace_resized(now, nqn, nsid, size);
             Ok::<_, Infallible>(())
         });
     }

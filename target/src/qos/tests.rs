@@ -8,7 +8,7 @@ use fabric::controller::{BackendId, ListenerId};
 use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
 use crate::config::QosConfig;
-use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Reserve, Session, Sources};
+use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Profile, Reserve, Session, Sources};
 use crate::devices::{Devices, OpenDevice};
 use arbitration::device::DeviceRules;
 
@@ -16,13 +16,18 @@ const NQN: &str = "nqn.2026-01.io.x:s";
 const HOST: &str = "nqn.2026-01.io.x:h";
 
 fn device() -> (BackendId, Arc<OpenDevice>) {
+    device_of(1 << 30)
+}
+
+/// Opens a device of so many bytes.
+fn device_of(size: u64) -> (BackendId, Arc<OpenDevice>) {
     let model = DeviceModel {
         service_time: std::time::Duration::from_millis(1),
         bandwidth: None,
         channels: 4,
         errors: None,
     };
-    let null = Backend::Null { size: 1 << 30, block_size: 4096, model: Some(model) };
+    let null = Backend::Null { size, block_size: 4096, model: Some(model) };
     let rules = DeviceRules {
         window: WindowRule::Fixed(8),
         profile: Overrides {
@@ -362,4 +367,104 @@ fn d1_changes_for_ever_do_not_run_out_of_places() {
         assert!(session.id().0 < 8);
     }
     assert!(qos.kept_statistics() < 8, "statistics of what has gone");
+}
+
+const GIB: u64 = 1 << 30;
+
+fn per_gib(name: &str, iops: u64) -> Session {
+    Session { name: name.to_owned(), iops_per_gib: Some(iops), ..Session::default() }
+}
+
+/// Returns the limits on all commands that a session has now.
+fn limits(qos: &QosShared, name: &str) -> (Option<u64>, Option<u64>) {
+    let sessions = qos.state(Nanos(9)).sessions;
+    let session = sessions.into_iter().find(|session| session.name == name).unwrap();
+    (session.iops, session.bandwidth)
+}
+
+#[test]
+fn a_limit_per_gib_follows_the_size_of_its_namespace() {
+    let own = format!("{NQN}/1");
+    let sized = Session { iops: Some(24), bandwidth_per_gib: Some(1 << 20), ..per_gib(&own, 10) };
+    let config = |sized: Session| QosConfig { sessions: vec![sized], ..QosConfig::default() };
+    let qos = shared(&config(sized.clone()));
+    assert_eq!(limits(&qos, &own), (Some(10), Some(1 << 20)));
+    assert_eq!(limits(&qos, NQN), (None, None));
+    let _ = qos.take_touched();
+    let version = qos.version();
+    qos.resize_namespace(Nanos(2), NQN, 1, GIB * 9 / 4);
+    assert_eq!(limits(&qos, &own), (Some(23), Some(9 << 18)), "rounded up");
+    assert!(!qos.take_touched().unwrap().sessions.is_empty(), "reactors are told");
+    assert_eq!(qos.version(), version, "connections are left alone");
+    qos.resize_namespace(Nanos(3), NQN, 1, 8 * GIB);
+    assert_eq!(limits(&qos, &own), (Some(24), Some(8 << 20)), "`iops` is lower");
+    qos.resize_namespace(Nanos(4), NQN, 1, 4096);
+    assert_eq!(limits(&qos, &own), (Some(1), Some(4)));
+    qos.remove_namespace(Nanos(5), NQN, 1);
+    let (id, device) = device_of(2 * GIB);
+    qos.add_namespace(Nanos(6), (NQN, 1), id, &device, (None, &DeviceQos::default()));
+    assert_eq!(limits(&qos, &own), (Some(20), Some(2 << 20)), "it came back with another size");
+    qos.set(Nanos(7), &config(Session { iops_per_gib: Some(7), ..sized.clone() })).unwrap();
+    assert_eq!(limits(&qos, &own).0, Some(14), "another value");
+    let mut off = config(sized);
+    off.general.enabled = false;
+    qos.set(Nanos(8), &off).unwrap();
+    qos.resize_namespace(Nanos(9), NQN, 1, GIB);
+    assert_eq!(limits(&qos, &own), (None, None), "quality of service is off");
+}
+
+#[test]
+fn a_subsystems_limit_per_gib_counts_all_its_namespaces() {
+    let config = QosConfig { sessions: vec![per_gib(NQN, 10)], ..QosConfig::default() };
+    let qos = shared(&config);
+    assert_eq!(limits(&qos, NQN), (Some(10), None));
+    let add = |now, nsid, size| {
+        let (id, device) = device_of(size);
+        qos.add_namespace(Nanos(now), (NQN, nsid), id, &device, (None, &DeviceQos::default()));
+    };
+    add(2, 2, GIB / 2);
+    assert_eq!(limits(&qos, NQN), (Some(15), None));
+    assert_eq!(limits(&qos, &format!("{NQN}/2")), (None, None));
+    qos.resize_namespace(Nanos(3), NQN, 2, 2 * GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(30));
+    add(4, 2, GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(20), "another device in its place");
+    qos.resize_namespace(Nanos(5), NQN, 7, GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(20), "there is no such namespace");
+    qos.remove_namespace(Nanos(6), NQN, 1);
+    qos.remove_namespace(Nanos(6), NQN, 1);
+    assert_eq!(limits(&qos, NQN).0, Some(10));
+    qos.remove_namespace(Nanos(7), NQN, 2);
+    assert_eq!(limits(&qos, NQN).0, None, "nothing is left to limit");
+    qos.remove_subsystem(Nanos(8), NQN);
+    qos.add_subsystem(Nanos(8), NQN);
+    add(9, 1, 3 * GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(30), "of former namespaces nothing is counted");
+}
+
+#[test]
+fn sessions_of_one_profile_have_limits_by_their_own_sizes() {
+    let (one, two) = (format!("{NQN}/1"), format!("{NQN}/2"));
+    let config = |iops: u64| {
+        let of = |name: &String| Session {
+            name: name.clone(),
+            profile: Some("gold".to_owned()),
+            ..Session::default()
+        };
+        let gold = Profile {
+            name: "gold".to_owned(),
+            iops_per_gib: Some(iops),
+            bandwidth_per_gib: Some(1 << 20),
+            ..Profile::default()
+        };
+        let sessions = vec![of(&one), of(&two)];
+        QosConfig { sessions, profiles: vec![gold], ..QosConfig::default() }
+    };
+    let qos = shared(&config(10));
+    let (id, device) = device_of(4 * GIB);
+    qos.add_namespace(Nanos(2), (NQN, 2), id, &device, (None, &DeviceQos::default()));
+    assert_eq!(limits(&qos, &one), (Some(10), Some(1 << 20)));
+    assert_eq!(limits(&qos, &two), (Some(40), Some(4 << 20)));
+    qos.set(Nanos(3), &config(3)).unwrap();
+    assert_eq!((limits(&qos, &one).0, limits(&qos, &two).0), (Some(3), Some(12)));
 }

@@ -77,7 +77,7 @@ fn effective_caps(session: &Session, root: Caps) -> Caps {
 /// Returns the devices of all namespaces.
 fn device_states(now: Nanos, control: &Control) -> Vec<DeviceState> {
     let mut devices = Vec::new();
-    for (nqn, namespaces) in &control.served.0 {
+    for (nqn, namespaces) in &control.served.subsystems {
         for (nsid, known) in namespaces {
             let name = namespace_name(nqn, *nsid);
             let device = &known.device;

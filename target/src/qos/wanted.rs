@@ -40,6 +40,11 @@ impl Wanted {
         self.named.contains(session)
     }
 
+    /// Says whether the limits of a session depend on the size of its namespaces.
+    pub(super) fn is_sized(&self, session: &str) -> bool {
+        self.sessions.get(session).is_some_and(|session| session.key_per_gib().is_some())
+    }
+
     /// Returns the sessions whose entry names this parent.
     pub(super) fn below(&self, parent: &str) -> &[String] {
         self.below.get(parent).map_or(&[], Vec::as_slice)
@@ -60,7 +65,7 @@ impl Wanted {
             (!served.has_subsystem(name) && served.named(name).is_some()).then(|| nqn.to_owned())
         };
         let parent = own.and_then(|session| session.parent.clone()).or_else(subsystem);
-        let mut spec = spec(name.to_owned(), parent, own);
+        let mut spec = spec(name.to_owned(), parent, (own, served.size_of(name)));
         if spec.parent.as_ref().is_some_and(|parent| !self.is_wanted(served, parent)) {
             // The parent may not exist yet, or no more. The session's shares were of the parent's
             // credits.
@@ -93,19 +98,24 @@ impl Wanted {
     }
 }
 
-/// Returns the settings in the entry of a session.
-fn spec(name: String, parent: Option<String>, own: Option<&Session>) -> SessionSpec {
+/// Returns the settings in the entry of a session whose namespaces have `size` bytes.
+fn spec(
+    name: String,
+    parent: Option<String>,
+    (own, size): (Option<&Session>, Option<u64>),
+) -> SessionSpec {
     let parent = parent.filter(|parent| parent != "root");
     let Some(own) = own else {
         return SessionSpec { name, parent, ..SessionSpec::default() };
     };
+    let Rates { iops, bandwidth } = rates(own.total_limits(size));
     SessionSpec {
         name,
         parent,
         operations: own.operations,
         payload: own.payload,
-        iops: own.iops.and_then(Rate::per_second),
-        bandwidth: own.bandwidth.and_then(Rate::per_second),
+        iops,
+        bandwidth,
         reads: rates(own.reads),
         writes: rates(own.writes),
         burst: own.burst.map_or(Nanos::ZERO, |burst| Nanos(nanos(burst))),

@@ -18,7 +18,6 @@ use crate::engine::{
     NetworkState, PmemState, QosState, Statistics, SubsystemState,
 };
 use crate::host_keys::{self, HostKeys};
-use crate::qos::refusal;
 use crate::reactor::mailbox::Message;
 use crate::sync::lock;
 
@@ -163,8 +162,8 @@ impl Engine for Runtime {
         let _one = lock(&self.shared.change);
         let now = self.shared.clock.now();
         let hosts = self.shared.with_service(|service| service.hosts_without_acre());
-        let (before, largest) = (self.shared.qos.config(), self.shared.settings.max_transfer);
-        if let Some(refusal) = refusal(&before, qos, &hosts, largest) {
+        let largest = self.shared.settings.max_transfer;
+        if let Some(refusal) = self.shared.qos.refusal(qos, &hosts, largest) {
             return Err(EngineError::Invalid(refusal));
         }
         self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;

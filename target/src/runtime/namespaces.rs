@@ -247,6 +247,8 @@ impl Namespaces {
         let invalid = |error: BackendError| EngineError::Invalid(error.to_string());
         let blocks = device.backend.resize(wanted).map_err(invalid)?;
         resize(blocks)?;
+        self.shared.qos.resize_namespace(now, nqn, nsid, format.bytes(blocks));
+        self.shared.refresh();
         self.backings.resized(nqn, nsid, format.bytes(blocks));
         self.table.reconfigure(nqn, nsid, |known| known.backend.set_size(size));
         Ok(format.bytes(blocks))

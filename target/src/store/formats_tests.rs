@@ -321,7 +321,7 @@ fn is_refused(format: u64, change: impl FnOnce(&Path)) {
 fn a_file_of_a_format_to_come_is_refused_and_left_as_it_is() {
     const TABLE: TableDefinition<'_, &str, u64> = TableDefinition::new("sluicegate.objects.7");
     const MANY: MultimapTableDefinition<'_, &str, u64> =
-        MultimapTableDefinition::new("sluicegate.paths.6");
+        MultimapTableDefinition::new("sluicegate.paths.8");
     const OTHER: TableDefinition<'_, &str, &str> = TableDefinition::new("sluicegate.meta.2");
     const OBJECTS: Summed = TableDefinition::new("sluicegate.objects.2");
     let edit = |path: &Path, change: &dyn Fn(&redb::WriteTransaction)| {
@@ -332,7 +332,7 @@ fn a_file_of_a_format_to_come_is_refused_and_left_as_it_is() {
     };
     is_refused(9, |path| edit(path, &|write| put_value(write, "format", 9)));
     is_refused(7, |path| edit(path, &|write| drop(write.open_table(TABLE).unwrap())));
-    is_refused(6, |path| edit(path, &|write| drop(write.open_multimap_table(MANY).unwrap())));
+    is_refused(8, |path| edit(path, &|write| drop(write.open_multimap_table(MANY).unwrap())));
     // A file without any table of today.
     is_refused(7, |path| {
         std::fs::remove_file(path).unwrap();

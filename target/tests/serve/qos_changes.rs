@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use fabric::nvme::{Sqe, opcode};
-use sluiced::config::{DeviceQos, Namespace, Order, Policy, Qos, QosConfig, Session};
+use sluiced::config::{Backend, DeviceQos, Namespace, Order, Policy, Qos, QosConfig, Session};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
@@ -181,13 +181,13 @@ fn a_namespace_that_goes_takes_no_other_sessions_with_it() {
     end(&runtime);
 }
 
-/// Checks that commands which a limit of one a second would hold for a minute wait no longer once the
-/// settings have changed.
-fn change_lets_go(runtime: &Runtime, queue: &mut Queue, change: &QosConfig) {
+/// Checks that commands which a limit of one a second would hold for a minute wait no longer after a
+/// change.
+fn change_lets_go(runtime: &Runtime, queue: &mut Queue, change: impl FnOnce()) {
     let cids: Vec<u16> =
         (0..60).map(|lba| queue.submit(io(opcode::io::READ, lba, 1), None, 4096)).collect();
     eventually("the commands have arrived", || in_flight(runtime) > 4);
-    runtime.set_qos(change).unwrap();
+    change();
     let begun = Instant::now();
     for cid in cids {
         assert!(queue.wait(cid).0.is_success());
@@ -202,7 +202,7 @@ fn disabled_quality_of_service_holds_nothing_back() {
     let (mut queue, _) = Queue::connect(address, 1, id);
     let general = Qos { enabled: false, ..Qos::default() };
     let off = QosConfig { general, ..limited(1, 1) };
-    change_lets_go(&runtime, &mut queue, &off);
+    change_lets_go(&runtime, &mut queue, || runtime.set_qos(&off).unwrap());
     end(&runtime);
 }
 
@@ -218,7 +218,30 @@ fn a_session_that_is_removed_holds_nothing_back() {
     let (runtime, address) = start(vec![namespace(memory())], 1, qos);
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
-    change_lets_go(&runtime, &mut queue, &QosConfig::default());
+    change_lets_go(&runtime, &mut queue, || runtime.set_qos(&QosConfig::default()).unwrap());
+    end(&runtime);
+}
+
+#[test]
+fn a_namespace_that_grows_raises_its_limit_per_gib() {
+    let own = Session { iops_per_gib: Some(1024), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![own], ..QosConfig::default() };
+    let small = Backend::Memory { size: 1 << 20, block_size: 4096 };
+    let (runtime, address) = start(vec![namespace(small)], 1, qos);
+    let name = format!("{NQN}/1");
+    let iops = || {
+        let sessions = runtime.qos().sessions;
+        sessions.iter().find(|session| session.name == name).and_then(|session| session.iops)
+    };
+    assert_eq!(iops(), Some(1));
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    change_lets_go(&runtime, &mut queue, || {
+        runtime.resize_namespace(NQN, 1, Some(256 << 20)).unwrap();
+    });
+    assert_eq!(iops(), Some(256));
+    runtime.resize_namespace(NQN, 1, Some(3 << 20)).unwrap();
+    assert_eq!(iops(), Some(3));
     end(&runtime);
 }
 

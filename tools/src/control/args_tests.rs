@@ -301,6 +301,28 @@ fn lines_make_requests() {
             json!({"address": "a:1", "link": "default"}),
         ),
         ("qos link remove east", "link.remove", json!({"name": "east"})),
+        ("qos profile list", "profile.list", json!({})),
+        (
+            "qos profile add gold --read-iops 20k --write-bandwidth 200MiB --burst 10s",
+            "profile.add",
+            json!({"name": "gold", "read_iops": "20k", "write_bandwidth": "200MiB", "burst": "10s"}),
+        ),
+        (
+            "qos profile set gold --iops 9k --read-iops none",
+            "profile.set",
+            json!({"name": "gold", "iops": "9k", "read_iops": null}),
+        ),
+        (
+            "qos profile set gold --iops-per-gib 30 --bandwidth-per-gib 1MiB/s",
+            "profile.set",
+            json!({"name": "gold", "iops_per_gib": 30, "bandwidth_per_gib": "1MiB/s"}),
+        ),
+        ("qos profile remove gold", "profile.remove", json!({"name": "gold"})),
+        (
+            "qos session set g --profile gold",
+            "session.set",
+            json!({"name": "g", "profile": "gold"}),
+        ),
         ("region list", "pmem.show", json!({})),
         (
             "region add log --path /dev/dax0.0 --size 1GiB --host h --host i --reserve 5 --limit 9",

@@ -204,7 +204,7 @@ fn limits(row: &Session) -> Option<String> {
 }
 
 /// Writes limits on commands and bytes per second, each behind the letter of its direction.
-fn write_limits(rates: [(&str, Option<u64>, Option<u64>); 3]) -> Option<String> {
+fn write_limits<const N: usize>(rates: [(&str, Option<u64>, Option<u64>); N]) -> Option<String> {
     let written = rates.into_iter().flat_map(|(direction, iops, bandwidth)| {
         let iops = iops.map(|iops| format!("{direction}{iops}/s"));
         let bytes = bandwidth.filter(|bytes| *bytes > 0);
@@ -318,11 +318,15 @@ pub(super) fn profiles(list: &[Settings], room: Room) -> String {
     let mut table = Table::new(&[("PROFILE", Left), ("LIMIT", Align::Value), ("BURST", Right)]);
     for row in list {
         let rate = |key: &str| row.get(key).and_then(Value::as_u64);
-        let limits = write_limits([
+        let fixed = write_limits([
             ("", rate("iops"), rate("bandwidth")),
             ("r ", rate("read_iops"), rate("read_bandwidth")),
             ("w ", rate("write_iops"), rate("write_bandwidth")),
         ]);
+        let sized = write_limits([("", rate("iops_per_gib"), rate("bandwidth_per_gib"))]);
+        let sized = sized.map(|limits| format!("{limits} per GiB"));
+        let limits: Vec<String> = fixed.into_iter().chain(sized).collect();
+        let limits = (!limits.is_empty()).then(|| limits.join(", "));
         let burst = row.get("burst").and_then(Value::as_str);
         let cells = vec![setting(row, "name"), or_dash(limits), or_dash(burst)];
         table.row_of(row.get("live") == Some(&Value::Bool(true)), cells);

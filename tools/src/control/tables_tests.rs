@@ -41,6 +41,12 @@ fn sessions() -> Value {
     ])
 }
 
+fn profiles() -> Value {
+    json!([{"name": "gold", "iops": 100_000, "bandwidth": 209_715_200, "read_iops": 80_000,
+            "write_bandwidth": 104_857_600, "iops_per_gib": 30,
+            "bandwidth_per_gib": 1_048_576, "burst": "10 s", "live": true}])
+}
+
 fn qos() -> Value {
     let device = json!({"subsystem": NQN, "nsid": 1, "class": "medium", "arbitrated": true,
         "window": 128.0, "in_use": 17.4, "mean_ns": {"read": 100_000, "write": 20_000},
@@ -143,6 +149,7 @@ fn answers() -> Vec<(Method, Value)> {
         (Method::HostKeys, keys),
         (Method::QosShow, qos()),
         (Method::SessionList, sessions()),
+        (Method::ProfileList, profiles()),
         (Method::NetworkShow, network()),
         (Method::PmemShow, regions()),
     ]

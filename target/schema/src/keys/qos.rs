@@ -143,6 +143,24 @@ const LIMIT_BANDWIDTH: ConfigKey = key(
 )
 .option("RATE", "Largest number of bytes in a second, such as \"200 MiB/s\"; none for no limit")
 .shape(Shape::TextOrNone);
+const LIMIT_IOPS_PER_GIB: ConfigKey = key(
+    "iops_per_gib",
+    Values::Count { min: 1, max: RATE_MAX },
+    "no limit",
+    "The most commands in a second for each GiB of the namespace whose session it is; for a \
+     subsystem's session, of its namespaces together. Not for other sessions. Where `iops` is set \
+     too, the lower counts.",
+)
+.option("", "Largest number of commands in a second for each GiB; none for no limit")
+.shape(Shape::OrNone);
+const LIMIT_BANDWIDTH_PER_GIB: ConfigKey = key(
+    "bandwidth_per_gib",
+    Values::Other("bytes per second: `\"1 MiB/s\"`"),
+    "no limit",
+    "The most bytes in a second for each GiB, likewise, beside `bandwidth`.",
+)
+.option("RATE", "Largest number of bytes in a second for each GiB; none for no limit")
+.shape(Shape::TextOrNone);
 const LIMIT_READ_IOPS: ConfigKey = key(
     "read_iops",
     Values::Count { min: 1, max: RATE_MAX },
@@ -190,6 +208,8 @@ pub const PROFILE: &[ConfigKey] = &[
     key("name", Values::Other("1 to 64 letters, digits and `-_.:@+`"), "needed", ""),
     LIMIT_IOPS,
     LIMIT_BANDWIDTH,
+    LIMIT_IOPS_PER_GIB,
+    LIMIT_BANDWIDTH_PER_GIB,
     LIMIT_READ_IOPS,
     LIMIT_READ_BANDWIDTH,
     LIMIT_WRITE_IOPS,
@@ -237,6 +257,8 @@ pub const SESSION: &[ConfigKey] = &[
     .shape(Shape::TextOrNone),
     LIMIT_IOPS,
     LIMIT_BANDWIDTH,
+    LIMIT_IOPS_PER_GIB,
+    LIMIT_BANDWIDTH_PER_GIB,
     LIMIT_READ_IOPS,
     LIMIT_READ_BANDWIDTH,
     LIMIT_WRITE_IOPS,

@@ -90,6 +90,7 @@ pub(super) fn across(
         tree.check_parent(parsed, problems);
         tree.check_reserve(parsed, problems);
         check_profile(parsed, profiles, problems);
+        tree.check_per_gib(parsed, profiles, problems);
         check_limits(parsed, profiles, target, problems);
     }
     tree.check_shares(sessions, problems);
@@ -123,7 +124,8 @@ const LINUX_DEPTH: u16 = 128;
 const LINUX_TRIES: u64 = 6;
 
 /// Checks that a host can wait for a session's limits: the target sends a command back after
-/// [`WAIT_MAX`], and a host fails a command that was sent back too often.
+/// [`WAIT_MAX`], and a host fails a command that was sent back too often. Limits per GiB are not
+/// checked, since a resize that lowers them must not make the configuration invalid.
 fn check_limits(
     parsed: &ParsedSession,
     profiles: &[Profile],
@@ -142,7 +144,7 @@ fn check_limits(
     let seconds = waits / 1_000_000_000;
     let transfer = format_size(u64::from(target.max_transfer));
     // The commands that wait may all be of one direction.
-    for limit in session.rate_limits() {
+    for limit in session.rate_limits(None) {
         let key = limit.key;
         let (least, of, lower) = match limit.is_bytes {
             true => (least(bytes), format!(" of {transfer}"), "lower max_transfer, or "),
@@ -152,9 +154,9 @@ fn check_limits(
             continue;
         }
         let message = format!(
-            "session {name}: with {key} = {} the last of a host's {commands} commands{of} waits for more \
+            "session {name}: with {} the last of a host's {commands} commands{of} waits for more \
              than {seconds} s, after which Linux fails the command",
-            limit.show(limit.rate)
+            limit.written()
         );
         let least = if limit.is_bytes { least.next_multiple_of(1024) } else { least };
         let least = limit.show(least);
@@ -237,6 +239,32 @@ impl<'a> Tree<'a> {
             let message = format!("session {name} names a {} that does not exist", what(nsid));
             problems.at(&parsed.name, message, self.choose(name));
         }
+    }
+
+    /// Checks that a session with limits per GiB has a size: that of its namespace or subsystem.
+    fn check_per_gib(&self, parsed: &ParsedSession, profiles: &[Profile], problems: &Problems) {
+        let Session { name, profile, .. } = &parsed.session;
+        let Some(key) = with_profile(&parsed.session, profiles).key_per_gib() else { return };
+        if self.automatic(name).is_some() {
+            return;
+        }
+        let (of, remedy) = match (parsed.session.key_per_gib(), profile) {
+            (None, Some(profile)) => (
+                format!(" of profile {profile}"),
+                "choose a profile without limits per GiB, or set the profile for the session of a \
+                 namespace (NQN/NSID) or subsystem (NQN)",
+            ),
+            _ => (
+                String::new(),
+                "set a limit without _per_gib, or set it for the session of a namespace (NQN/NSID) \
+                 or subsystem (NQN)",
+            ),
+        };
+        let message = format!(
+            "session {name}: `{key}`{of} needs a size, and the session is not that of a namespace \
+             or subsystem"
+        );
+        problems.at(&parsed.name, message, remedy);
     }
 
     fn check_parent(&self, parsed: &ParsedSession, problems: &Problems) {

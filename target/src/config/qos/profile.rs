@@ -18,6 +18,10 @@ pub struct Profile {
     pub iops: Option<u64>,
     /// `bandwidth`: the most bytes per second.
     pub bandwidth: Option<u64>,
+    /// `iops_per_gib`: the most commands per second for each GiB of a session's namespaces.
+    pub iops_per_gib: Option<u64>,
+    /// `bandwidth_per_gib`: the most bytes per second for each GiB.
+    pub bandwidth_per_gib: Option<u64>,
     /// `read_iops`, `read_bandwidth`.
     pub reads: DirectionLimits,
     /// `write_iops`, `write_bandwidth`.
@@ -30,6 +34,8 @@ table! { Profile, PROFILE, nulls = true;
     "name" => with(read_already, |profile, _| Written::same(profile.name.as_str())),
     "iops" => field(iops),
     "bandwidth" => read(bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
+    "iops_per_gib" => field(iops_per_gib),
+    "bandwidth_per_gib" => read(bandwidth_per_gib, |node| values::bandwidth(node).map(Some), write_rate),
     "read_iops" => field(reads.iops),
     "read_bandwidth" => read(reads.bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
     "write_iops" => field(writes.iops),
@@ -58,6 +64,8 @@ pub(crate) fn with_profile(session: &Session, profiles: &[Profile]) -> Session {
     };
     filled.iops = session.iops.or(profile.iops);
     filled.bandwidth = session.bandwidth.or(profile.bandwidth);
+    filled.iops_per_gib = session.iops_per_gib.or(profile.iops_per_gib);
+    filled.bandwidth_per_gib = session.bandwidth_per_gib.or(profile.bandwidth_per_gib);
     filled.reads = or(session.reads, profile.reads);
     filled.writes = or(session.writes, profile.writes);
     filled.burst = session.burst.or(profile.burst);

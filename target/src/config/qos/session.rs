@@ -43,6 +43,11 @@ pub struct Session {
     pub iops: Option<u64>,
     /// `bandwidth`: the most bytes per second.
     pub bandwidth: Option<u64>,
+    /// `iops_per_gib`: the most commands per second for each GiB of the namespaces whose session it
+    /// is; only for automatic sessions.
+    pub iops_per_gib: Option<u64>,
+    /// `bandwidth_per_gib`: the most bytes per second for each GiB, likewise.
+    pub bandwidth_per_gib: Option<u64>,
     /// `read_iops`, `read_bandwidth`: the most commands and bytes per second of those that do not
     /// change blocks.
     pub reads: DirectionLimits,
@@ -68,6 +73,8 @@ table! { Session, SESSION, nulls = true;
     "payload_share" => field(payload),
     "iops" => field(iops),
     "bandwidth" => read(bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
+    "iops_per_gib" => field(iops_per_gib),
+    "bandwidth_per_gib" => read(bandwidth_per_gib, |node| values::bandwidth(node).map(Some), write_rate),
     "read_iops" => field(reads.iops),
     "read_bandwidth" => read(reads.bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
     "write_iops" => field(writes.iops),
@@ -97,6 +104,9 @@ pub(crate) struct RateLimit {
     pub(crate) is_bytes: bool,
     /// The commands or bytes per second.
     pub(crate) rate: u64,
+    /// The key's value and the size in bytes that it was multiplied by; `None`: the value is the
+    /// rate.
+    pub(crate) per_gib: Option<(u64, u64)>,
 }
 
 impl RateLimit {
@@ -104,16 +114,69 @@ impl RateLimit {
     pub(crate) fn show(&self, amount: u64) -> String {
         if self.is_bytes { format_size(amount) } else { amount.to_string() }
     }
+
+    /// Writes the key with its value.
+    pub(crate) fn written(&self) -> String {
+        let (key, rate) = (self.key, self.show(self.rate));
+        match self.per_gib {
+            Some((value, _)) => format!("{key} = {} ({rate} a second)", self.show(value)),
+            None => format!("{key} = {rate}"),
+        }
+    }
+
+    /// Returns the lowest value of the key with which the limit is at least `rate` per second.
+    pub(crate) fn value_for(&self, rate: u64) -> u64 {
+        let Some((_, bytes)) = self.per_gib else { return rate };
+        // Products are rounded up.
+        let value = u128::from(rate.saturating_sub(1)) * GIB / u128::from(bytes.max(1)) + 1;
+        u64::try_from(value).map_or(RATE_MAX, |value| value.min(RATE_MAX))
+    }
+}
+
+/// Bytes in a GiB.
+const GIB: u128 = 1 << 30;
+
+/// Returns the rate per second of a limit per GiB for a size in bytes, from 1 to the highest limit.
+fn rate_for_size(per_gib: u64, bytes: u64) -> u64 {
+    let rate = (u128::from(per_gib) * u128::from(bytes)).div_ceil(GIB);
+    u64::try_from(rate).map_or(RATE_MAX, |rate| rate.clamp(1, RATE_MAX))
 }
 
 impl Session {
-    /// Lists the limits on the session's rates.
-    pub(crate) fn rate_limits(&self) -> impl Iterator<Item = RateLimit> {
-        let limit =
-            |key, is_bytes, rate: Option<u64>| Some(RateLimit { key, is_bytes, rate: rate? });
+    /// Returns the first key that sets a limit per GiB.
+    pub(crate) fn key_per_gib(&self) -> Option<&'static str> {
+        let iops = self.iops_per_gib.map(|_| "iops_per_gib");
+        iops.or(self.bandwidth_per_gib.map(|_| "bandwidth_per_gib"))
+    }
+
+    /// Returns the limits on all commands. `size` is the size in bytes of the session's namespaces;
+    /// without it, limits per GiB do not count.
+    pub(crate) fn total_limits(&self, size: Option<u64>) -> DirectionLimits {
+        let lower = |fixed: Option<u64>, per_gib: Option<u64>| {
+            let sized = per_gib.zip(size).map(|(value, bytes)| rate_for_size(value, bytes));
+            fixed.into_iter().chain(sized).min()
+        };
+        DirectionLimits {
+            iops: lower(self.iops, self.iops_per_gib),
+            bandwidth: lower(self.bandwidth, self.bandwidth_per_gib),
+        }
+    }
+
+    /// Lists the limits on the session's rates; `size` as in [`Self::total_limits`].
+    pub(crate) fn rate_limits(&self, size: Option<u64>) -> impl Iterator<Item = RateLimit> {
+        let limit = |key, is_bytes, rate: Option<u64>| {
+            Some(RateLimit { key, is_bytes, rate: rate?, per_gib: None })
+        };
+        let sized = |key, is_bytes, value: Option<u64>| {
+            let (value, bytes) = value.zip(size)?;
+            let rate = rate_for_size(value, bytes);
+            Some(RateLimit { key, is_bytes, rate, per_gib: Some((value, bytes)) })
+        };
         let limits = [
             limit("iops", false, self.iops),
             limit("bandwidth", true, self.bandwidth),
+            sized("iops_per_gib", false, self.iops_per_gib),
+            sized("bandwidth_per_gib", true, self.bandwidth_per_gib),
             limit("read_iops", false, self.reads.iops),
             limit("read_bandwidth", true, self.reads.bandwidth),
             limit("write_iops", false, self.writes.iops),

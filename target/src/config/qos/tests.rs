@@ -86,6 +86,29 @@ session = "nqn.2026-01.io.x:a"
 }
 
 #[test]
+fn limits_per_gib_are_for_sessions_of_namespaces_and_subsystems() {
+    let text = format!(
+        "[[session]]\nname = \"{A}\"\nprofile = \"p\"\n\
+         [[session]]\nname = \"{A}/1\"\nprofile = \"p\"\niops_per_gib = 30\niops = 70\n\
+         [[profile]]\nname = \"p\"\niops_per_gib = 10\nbandwidth_per_gib = \"1 MiB/s\"\n"
+    );
+    let config = parse(&with(&text)).unwrap_or_else(|errors| panic!("{errors}"));
+    let limits = |index: usize, size: Option<u64>| {
+        let session = config.qos.with_profile(&config.qos.sessions[index]);
+        let limits = session.total_limits(size);
+        (limits.iops, limits.bandwidth)
+    };
+    assert_eq!(limits(0, Some(5 << 29)), (Some(25), Some(5 << 19)));
+    assert_eq!(limits(0, Some((1 << 30) + 512)), (Some(11), Some((1 << 20) + 1)), "rounded up");
+    assert_eq!(limits(0, Some(0)), (Some(1), Some(1)));
+    assert_eq!(limits(0, Some(u64::MAX)).1, Some(1 << 40), "the highest limit");
+    assert_eq!(limits(0, None), (None, None));
+    // A session's own value per GiB counts before that of its profile; beside `iops` the lower does.
+    assert_eq!(limits(1, Some(2 << 30)), (Some(60), Some(2 << 20)));
+    assert_eq!(limits(1, Some(3 << 30)).0, Some(70));
+}
+
+#[test]
 fn former_names_of_keys_mean_the_same() {
     let namespace = format!("namespace = \"{A}/1\"");
     let former = with(&format!(
@@ -153,6 +176,13 @@ fn mistakes_are_explained() {
         (session("parent = \"s\""), 3, "session s is above itself"),
         (session("iops = 0"), 3, "from 1 to"),
         (session("bandwidth = \"0 B\""), 3, "from \"1 B/s\""),
+        (session("bandwidth_per_gib = 100"), 3, "write \"100 MiB/s\" or \"100 B/s\""),
+        (session("iops_per_gib = 10"), 2, "`iops_per_gib` needs a size"),
+        (
+            session("profile = \"p\"\n[[profile]]\nname = \"p\"\nbandwidth_per_gib = \"1 MiB/s\""),
+            2,
+            "`bandwidth_per_gib` of profile p needs a size",
+        ),
         (session("bandwidth = 100"), 3, "write \"100 MiB/s\" or \"100 B/s\""),
         (session("credit_share = 50"), 3, "write \"50 %\""),
         (session("iops = \"5 x\""), 3, "50k"),
@@ -393,6 +423,8 @@ impl Loose {
         for (index, (share, rate, terms)) in self.sessions.into_iter().enumerate() {
             let automatic = namespace.clone().filter(|_| index == 3);
             sessions.push(Session {
+                iops_per_gib: automatic.as_ref().and(rate),
+                bandwidth_per_gib: automatic.as_ref().and(rate),
                 name: automatic.unwrap_or_else(|| format!("s{index}")),
                 parent: sessions.first().map(|first| first.name.clone()),
                 operations: share,
