@@ -240,6 +240,77 @@ mod tests {
         assert!(flows.urgent.id.is_none() && flows.medium.id.is_none());
     }
 
+    const MOVED: u64 = 60_000;
+
+    /// A connection of High and Low on a link of its own.
+    struct Connection {
+        link: LinkDirection,
+        traffic: PerClass<Traffic>,
+        flows: PerClass<ClassFlow>,
+        looks: u64,
+    }
+
+    impl Connection {
+        fn new() -> Self {
+            let shares = PerClass::from_fn(|_| ClassGoal::Share(1.0));
+            Self {
+                link: LinkDirection::new(Link::new(shares, Some(Rate::new(4e6)), Rules::default())),
+                traffic: PerClass::default(),
+                flows: PerClass::default(),
+                looks: 0,
+            }
+        }
+
+        /// Looks 5 ms later, after High and Low have moved so many bytes; `waiting` more of each wait.
+        fn look(&mut self, (high, low): (u64, u64), waiting: (u64, u64)) -> Option<Rate> {
+            self.looks += 1;
+            self.traffic.high.publish(self.traffic.high.read().0 + high, waiting.0);
+            self.traffic.low.publish(self.traffic.low.read().0 + low, waiting.1);
+            let all = Observation {
+                interval: Duration::from_millis(5),
+                delivered: 40,
+                marked: 10,
+                bytes: high + low,
+                rtt: Duration::from_millis(20),
+                mss: 1448,
+                app_limited: false,
+            };
+            let now = Nanos(self.looks * 5_000_000);
+            let split = ClassSplit { all: &all, idle: true };
+            split.observe(now, &mut self.link, &self.traffic, &mut self.flows)
+        }
+    }
+
+    /// A class that wants less than its limit keeps room for its rate only.
+    #[test]
+    fn e7_idle_class_adds_its_rate_and_not_its_limit() {
+        let mut connection = Connection::new();
+        for _ in 0..100 {
+            connection.look((MOVED, MOVED), (1, 1));
+        }
+        let mut limit = None;
+        for _ in 0..100 {
+            limit = connection.look((MOVED, MOVED / 100), (1, 0));
+        }
+        let PerClass { high, low, .. } = &connection.flows;
+        let (most, own) = (high.standing.limit.unwrap().bytes(), low.standing.rate.bytes());
+        let idle = low.standing.limit.unwrap().bytes();
+        let room = 1.25 * own + 10.0 * 1448.0 / 0.02;
+        assert!(idle > room, "Low may have more than it wants: {idle} of {room}");
+        let limit = limit.unwrap().bytes();
+        assert!((limit - most - room).abs() < 1.0, "{limit}: {most} and {room}");
+    }
+
+    /// Packets of a look in which no class has moved data belong to the classes that moved the last.
+    #[test]
+    fn e7_look_without_movement_keeps_the_last_parts() {
+        let mut connection = Connection::new();
+        connection.look((MOVED * 3, MOVED), (1, 1));
+        connection.look((0, 0), (1, 1));
+        let PerClass { high, low, .. } = &connection.flows;
+        assert_eq!((high.delivered, low.delivered), (2 * 30, 2 * 10));
+    }
+
     #[test]
     fn e7_a_connection_that_has_less_than_its_part_is_not_limited() {
         let (limit, ..) = together(60_000, 0);

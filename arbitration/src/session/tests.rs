@@ -234,6 +234,19 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
 }
 
 #[test]
+fn time_of_a_command_without_data_is_charged_to_the_limit_of_its_direction() {
+    let mut sessions = Sessions::new(&ROOT);
+    let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };
+    sessions.put(Nanos::ZERO, &SessionSpec { writes, ..spec("a", None, None) }).unwrap();
+    let session = sessions.named("a").unwrap();
+    let now = Nanos(1_000_000_000);
+    session.charge_time(now, true, 100_000_000, 1 << 20);
+    assert!(session.check_limits(now, false).is_ok(), "reads have no limit");
+    let when = session.check_limits(now, true).unwrap_err();
+    assert_eq!(when.ns_since(now) / 1_000_000, 99, "100 ms, of which one is saved");
+}
+
+#[test]
 fn waits_for_retries_and_the_queues_of_hosts_follow_the_limits_of_their_direction() {
     let mut sessions = Sessions::new(&ROOT);
     let reads = Rates { iops: Rate::per_second(10), ..Rates::default() };

@@ -72,6 +72,22 @@ fn f3_forty_a_second_of_a_disk_are_kept_with_a_gap_between_commands() {
     }
 }
 
+/// At the start of a period, Urgent has more commands in a disk at once than another class, for which
+/// the reservation and the share of Urgent leave less room.
+#[test]
+fn f3_urgent_has_its_share_of_a_disk_beside_a_reservation() {
+    let in_disk = |class| {
+        let model = Model { seeks: true, ..flash(8 * MS, 1) };
+        let mut lab = Lab::new(model, 95, vec![tenant(0, 0), Host { class, ..tenant(16, 0) }]);
+        lab.run(0);
+        lab.device.set.commands()
+    };
+    let (urgent, high) = (in_disk(Class::Urgent), in_disk(Class::High));
+    // Of a second, 779 ms are reserved (95 commands, two seeks) and 200 ms are left to Urgent.
+    assert_eq!(high, 2, "of 9 ms at most, in 21 ms");
+    assert!(urgent > high, "{urgent} commands of Urgent, {high} of High");
+}
+
 /// A tenant whose own limit is below its reservation asks for nothing while the limit holds its
 /// commands back.
 #[test]
