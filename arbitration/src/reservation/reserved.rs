@@ -1,6 +1,8 @@
 //! A reservation at work: budgets, charges and what was kept (docs/sources.md, F3: reservations are
 //! kept).
 
+use std::sync::atomic::AtomicU32;
+
 use crate::sync::{AtomicU64, Ordering};
 
 use units::Nanos;
@@ -16,6 +18,9 @@ use super::tally::{MOST, Tally};
 use super::terms::Budget;
 use super::verdict::{Cause, Miss, Missed, Usual, Verdicts};
 
+/// Number of reservations that were made. It only tells them apart, so no model needs to follow it.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
 /// An admitted reservation at work, shared by all reactors.
 ///
 /// Periods follow each other without a gap from the start on; the first reactor to come after the
@@ -27,6 +32,8 @@ use super::verdict::{Cause, Miss, Missed, Usual, Verdicts};
 /// budget by one command for each further thread. Nothing else is inexact.
 #[derive(Debug)]
 pub struct Reserved {
+    /// Tells this reservation's charges from those of any other.
+    tag: u32,
     profile: Profile,
     /// Whether commands go through a scheduling set.
     set: bool,
@@ -85,7 +92,7 @@ pub struct Charge {
     /// When the command went to the device, or to its order by place.
     at: Nanos,
     bytes: u32,
-    /// Tells the reservation from another of the same session.
+    /// Tells the reservation from any other.
     tag: u32,
 }
 
@@ -136,6 +143,7 @@ impl Reserved {
             share,
         };
         Self {
+            tag: MADE.fetch_add(1, Ordering::Relaxed),
             profile: *profile,
             set: profile.seeks,
             periods,
@@ -161,11 +169,6 @@ impl Reserved {
     pub fn in_set(mut self, set: bool) -> Self {
         self.set = set;
         self
-    }
-
-    /// Returns what tells this reservation's charges from those of another.
-    fn tag(&self) -> u32 {
-        u32::try_from(self.periods.start.0 & u64::from(u32::MAX)).unwrap_or(0)
     }
 
     /// Returns the deadline of the tenant's next command, which is the end of the period, while
@@ -301,7 +304,7 @@ impl Reserved {
     ) -> Charge {
         self.demand.sent();
         self.begin_demand(now, now, present);
-        Charge { number, assumed, due, arrived, at: now, bytes, tag: self.tag() }
+        Charge { number, assumed, due, arrived, at: now, bytes, tag: self.tag }
     }
 
     /// Counts a command in what the budget is in, where that is not device time.
@@ -314,10 +317,10 @@ impl Reserved {
         }
     }
 
-    /// Says whether a charge is one of this reservation, not of another of the same session.
+    /// Says whether a charge is one of this reservation.
     #[inline]
     pub(crate) fn made(&self, charge: &Charge) -> bool {
-        charge.tag == self.tag()
+        charge.tag == self.tag
     }
 
     /// Settles a charged command that has completed: gives back what it did not take of the device

@@ -1,6 +1,8 @@
 //! Tests of changes of sessions, devices and settings.
 
 use super::*;
+use crate::reservation::{Broker, Budget, Overrides, Reserved, Terms};
+use crate::session::Reservation;
 
 #[test]
 fn a_plan_takes_effect_while_commands_wait() {
@@ -73,6 +75,43 @@ fn sessions_that_go_with_their_parents_take_their_commands_to_the_end() {
         world.run(10_000_000);
         assert!(world.done[0] > before, "they stand still");
     }
+}
+
+/// A command stays with the reservation that it was charged to, although its session has a reservation
+/// of its own since, which began at the same time.
+#[test]
+fn f3_command_is_settled_with_the_reservation_that_was_charged() {
+    let specs = [spec("group", None), spec("host", Some("group"))];
+    let list = vec![Source { session: "host", ..source(0, Class::Low, 0) }];
+    let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
+    let measured = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
+    let rules = DeviceRules { profile: measured, ..DeviceRules::default() };
+    let profile = Device::new(rules, 1).profile().unwrap();
+    let second = 1_000_000_000;
+    let terms = Terms::of(Budget::Operations(100), Nanos(second));
+    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+    let start = world.now;
+    let [group, own] = ["group", "host"].map(|name| {
+        let session = Arc::clone(world.sessions.named(name).unwrap());
+        Reservation { session, reserved: Arc::new(Reserved::new(start, &admitted)) }
+    });
+    let arbiter = &mut world.arbiters[0];
+    let reserve = |arbiter: &mut Arbiter<u64>, all| {
+        world.device.reserve(all);
+        arbiter.touch_device(DEVICE);
+        arbiter.settle(start, usize::MAX);
+    };
+    reserve(arbiter, vec![group.clone()]);
+    let submission = Submission::of_host(1, false, 4096);
+    arbiter.enqueue(start, world.flows[0], Class::Low, submission).unwrap();
+    let grant = arbiter.dispatch(start, DEVICE).unwrap().grant;
+    reserve(arbiter, vec![group.clone(), own.clone()]);
+    arbiter.complete(start.after(1_000_000), grant, true);
+    let periods = [group, own].map(|term| {
+        let _ = term.reserved.due(start.after(3 * second));
+        term.reserved.kept().0
+    });
+    assert_eq!(periods, [1, 0], "the group had one command, in the first period");
 }
 
 #[test]

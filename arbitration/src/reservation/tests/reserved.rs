@@ -134,7 +134,8 @@ fn f3_a_completion_in_a_later_period_gives_nothing_back_there() {
 #[test]
 fn f3_a_charge_of_an_earlier_reservation_of_the_session_changes_nothing() {
     let admitted = admit(&flash(), &terms(Budget::Operations(500), SECOND));
-    let [old, new] = [6, 7].map(|start| Reserved::new(Nanos(start), &admitted));
+    // Both begin at the same time, as those of one configuration do.
+    let [old, new] = [(); 2].map(|()| Reserved::new(Nanos(7), &admitted));
     let theirs = [(); 2].map(|()| old.charge(Nanos(7), false, 4096));
     let own = new.charge(Nanos(7), false, 4096);
     new.settle(Nanos(8), theirs[0], 10_000);
