@@ -350,8 +350,14 @@ impl<D: Driver> Connection<D> {
             QueueKind::Discovery => false,
         };
         if known {
+            let kind = if is_io { Kind::Io } else { Kind::Admin };
             let before = self.host;
             self.host = io.turns.join(Name::Host(shared.host_nqn.clone()));
+            // The data of a Connect that is fetched may arrive while the connection is in line.
+            if self.paused == Some(Pause::Turn) {
+                io.turns.leave_line(Kind::Admin, before, queue.key);
+                io.turns.wait(kind, self.host, queue.key);
+            }
             io.turns.leave(before);
         }
         queue.transport.set_queue(connected.entries, connected.sq_flow_control);

@@ -302,6 +302,19 @@ impl Turns {
         line.waiting == 1
     }
 
+    /// Takes a connection of a host out of line.
+    pub(crate) fn leave_line(&mut self, kind: Kind, host: HostTurn, key: Key) {
+        let Some(part) = self.part(kind, host) else { return };
+        let before = part.waiting.len();
+        part.waiting.retain(|other| *other != key);
+        let (left, after) = (before - part.waiting.len(), part.waiting.len());
+        let line = self.line(kind);
+        line.waiting -= left;
+        if left > 0 && after == 0 {
+            line.hosts.retain(|other| *other != host);
+        }
+    }
+
     /// Takes the next connection out of line, with the steps that may be done for it.
     pub(crate) fn next(&mut self, kind: Kind) -> Option<(Key, u32)> {
         let line = self.line(kind);
@@ -465,6 +478,23 @@ mod tests {
         assert!(!turns.any_wait());
         turns.leave(other);
         assert!(turns.hosts.is_empty() && turns.by_name.is_empty());
+    }
+
+    #[test]
+    fn leaving_the_line_removes_one_connection_only() {
+        let mut turns = Turns::new();
+        let (one, other) = (turns.join(name(1)), turns.join(name(2)));
+        turns.leave_line(Kind::Admin, one, key(1));
+        assert!(!turns.any_wait());
+        for (host, index) in [(one, 1), (one, 2), (other, 3)] {
+            turns.wait(Kind::Admin, host, key(index));
+        }
+        turns.leave_line(Kind::Admin, other, key(3));
+        turns.leave_line(Kind::Admin, one, key(1));
+        assert_eq!(turns.next(Kind::Admin).map(|(key, _)| key), Some(key(2)));
+        assert!(!turns.any_wait());
+        assert!(turns.wait(Kind::Admin, other, key(3)), "alone again");
+        assert_eq!(turns.next(Kind::Admin).map(|(key, _)| key), Some(key(3)));
     }
 
     #[test]
