@@ -8,8 +8,11 @@
 //! comes next; the caller tells it of the tenants' outputs as they come ([`DiskSet::output`]).
 //!
 //! - [`Scheduler`]: with containers, or without them for comparison.
+//! - [`Promise`], [`Need`]: the share of the device that streams need whose containers are to be in
+//!   time.
 //! - [`Predictor`]: the size of the container that is on its way, from those before it.
 
+mod need;
 mod order;
 mod predictor;
 mod set;
@@ -17,5 +20,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use need::{Need, Promise};
 pub use predictor::Predictor;
 pub use set::{DiskSet, Scheduler, SetRequest};

@@ -75,6 +75,9 @@ pub struct DiskSet {
     head: u64,
     /// The stream that has a batch open, and how much of it is left.
     batch: Option<(u32, u32)>,
+    /// With containers, the stream that was chosen last, and the number of its requests since
+    /// another stream was.
+    visit: Option<(u32, u64)>,
     /// Smoothed time of a request in the device, in ns.
     service: u64,
     /// Smoothed deviation of that time, in ns.
@@ -98,6 +101,7 @@ impl DiskSet {
             streams: vec![(Stream::default(), None); containers],
             head: 0,
             batch: None,
+            visit: None,
             service: 0,
             spread: 0,
         }
@@ -147,6 +151,8 @@ impl DiskSet {
             let left = open.map_or(size, |(_, left)| left);
             self.batch = Some((request.stream, left.saturating_sub(1)));
         }
+        let before = self.visit.filter(|(stream, _)| *stream == request.stream);
+        self.visit = Some((request.stream, before.map_or(0, |(_, served)| served) + 1));
         self.follow_stream(request.stream, |stream| {
             stream.chosen(now, request.deadline, latency);
         });
@@ -249,10 +255,28 @@ impl DiskSet {
         self.is_near(now, deadline, 1).then_some(id)
     }
 
+    /// Finds the request to serve for the sake of a container. A stream that is late has its
+    /// requests in CSCAN order: its deadline is missed in any order, and this one is the fastest.
     fn imminent_container(&self, now: Nanos) -> Option<u32> {
         let stream = self.short_of_time(now)?;
-        let (of, _) = self.streams.get(stream as usize)?;
-        if of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
+        let (of, due) = self.streams.get(stream as usize)?;
+        let late = due.is_some_and(|due| due < now);
+        if let Some(staying) = self.staying(now, stream).filter(|_| late) {
+            return self.onwards(staying);
+        }
+        if late || of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
+    }
+
+    /// Finds the stream near whose place the head stays although another one is late: that of the
+    /// request before, if it is short of time as well. Where streams need more than the device can
+    /// do, a seek for each request of each would cost all of them more. A visit ends with as many
+    /// requests as the smaller container of the two has.
+    fn staying(&self, now: Nanos, late: u32) -> Option<u32> {
+        let (last, served) = self.visit.filter(|(last, _)| *last != late)?;
+        let (waits, _) = self.streams.get(late as usize)?;
+        let (of, due) = self.streams.get(last as usize)?;
+        let short = due.is_some_and(|due| self.is_near(now, due, 1));
+        (short && served < of.size().min(waits.size())).then_some(last)
     }
 
     /// Finds the first stream, of those that are due first, that would come late if another request

@@ -108,6 +108,11 @@ impl Stream {
         left.max(1).min(self.waiting)
     }
 
+    /// Returns the expected number of requests in a container; 0 before the first output.
+    pub(super) fn size(&self) -> u64 {
+        self.size.mean().unwrap_or(0)
+    }
+
     /// Says whether the next request shares its deadline with others, so that any of them may be
     /// next.
     pub(super) fn is_together(&self) -> bool {

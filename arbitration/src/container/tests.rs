@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use units::Nanos;
 
 use super::order::Order;
-use super::{DiskSet, Predictor, Scheduler, SetRequest};
+use super::{DiskSet, Need, Predictor, Promise, Scheduler, SetRequest};
 
 const MS: u64 = 1_000_000;
 
@@ -140,6 +140,49 @@ fn i2_what_is_learnt_of_a_pause_puts_nothing_off_for_long() {
         }
     }
     panic!("put off without end");
+}
+
+#[test]
+fn i3_late_streams_are_served_in_runs_of_a_container_and_in_the_order_of_places() {
+    let mut set = set(Scheduler::Containers);
+    // Containers of 9 requests in 180 ms, which is what is promised to both.
+    for ms in (0..3600).step_by(20) {
+        for stream in [0, 1] {
+            set.insert(at(ms), request(stream, stream, 500, at(ms + 20)));
+        }
+        picks(&mut set, at(ms));
+        if ms % 180 == 160 {
+            (0..2).for_each(|stream| set.output(at(ms + 10), stream));
+        }
+    }
+    // Both have more than a container, all of it late; the places go down as the ages go up.
+    let lba = |id: u32| u64::from(id % 2) * 1_000_000 + u64::from(30 - id / 2) * 8;
+    for id in 0..40 {
+        assert!(set.insert(at(3600), request(id, id % 2, lba(id), at(3620))));
+    }
+    let order: Vec<u32> = (0..24).filter_map(|n| set.pick(at(6000 + n * 5))).collect();
+    let seeks = order.windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
+    assert!((2..=4).contains(&seeks), "runs of up to 9 of 24: {order:?}");
+    let up = |pair: &&[u32]| pair[0] % 2 == pair[1] % 2 && lba(pair[1]) > lba(pair[0]);
+    assert!(order.windows(2).filter(up).count() > 18, "upwards: {order:?}");
+}
+
+#[test]
+fn i3_the_need_of_promises_counts_the_seeks_of_safety_zones() {
+    // Seven requests in 125 ms: four together, three each on their own.
+    let promise = Promise { requests: 7, every: 125 * MS, far: 9 * MS, near: 5 * MS };
+    assert_eq!((promise.needed(), promise.least()), (408_000, 312_000));
+    let two = Need::of([promise; 2]);
+    assert!(two.fits() && two.is_possible(), "{two:?}");
+    let three = Need::of([promise; 3]);
+    assert!(!three.fits() && three.is_possible(), "{three:?}");
+    let four = Need::of([promise; 4]);
+    assert!(!four.fits() && !four.is_possible(), "{four:?}");
+    let one = Promise { requests: 1, ..promise };
+    assert_eq!((one.needed(), one.least()), (72_000, 72_000));
+    assert_eq!(Promise { requests: 0, ..promise }.needed(), 0);
+    let endless = Promise { requests: u64::MAX, every: 0, far: u64::MAX, near: 1 };
+    assert_eq!(Need::of([endless; 2]).needed, u64::MAX, "no overflow");
 }
 
 #[test]
