@@ -24,6 +24,7 @@
 //!
 //! [`setup`]: a scenario of such readers, as TOML; [`readers`]: its run; [`show`]: what it shows.
 
+mod need;
 mod readers;
 mod setup;
 mod show;
@@ -259,6 +260,33 @@ mod tests {
             assert!(worst < PROMISED / 4.0, "{worst}: and by how much");
             before = short;
         }
+    }
+
+    /// Computes the means of each stream in KiB/s and the shares of outputs below what is promised, with a third
+    /// stream of such an allowed latency beside the figure's two, and 8 outputs in a second.
+    fn three(scheduler: Scheduler, latency: &str) -> Vec<(f64, f64)> {
+        let third = format!(
+            "\n[[stream]]\nname = 'third'\ndepth = 100\npace = '50 us'\nthink = '200 us'\n\
+             area = {{ from = '171119476736 B', span = '128 MiB' }}\nlatency = '{latency}'\n"
+        );
+        let setup = Setup::parse(&format!("{SCENARIO}{third}")).unwrap();
+        let setup = Setup { scheduler, outputs_per_second: 8, ..setup };
+        let seen = simulate(&setup, 1, &mut |_| ()).unwrap();
+        seen.iter().map(|seen| (seen.mean(), seen.violations())).collect()
+    }
+
+    #[test]
+    fn i3_more_streams_than_the_disk_can_serve_get_more_from_containers_than_from_vanilla() {
+        for latency in ["20 ms", "10 ms"] {
+            let total =
+                |scheduler| three(scheduler, latency).iter().map(|(mean, _)| mean).sum::<f64>();
+            let (vanilla, containers) = (total(Scheduler::Vanilla), total(Scheduler::Containers));
+            assert!(containers > vanilla * 1.05, "{latency}: {containers} and {vanilla} KiB/s");
+        }
+        let late =
+            |scheduler| three(scheduler, "20 ms").iter().map(|(_, late)| late / 3.0).sum::<f64>();
+        let (vanilla, containers) = (late(Scheduler::Vanilla), late(Scheduler::Containers));
+        assert!(containers < 60.0 && vanilla > 90.0, "{containers} and {vanilla} % below");
     }
 
     #[test]

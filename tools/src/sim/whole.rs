@@ -157,6 +157,18 @@ pub(super) fn in_device(measured: &Measured, name: &str) -> anyhow::Result<Laten
     })
 }
 
+/// Computes how long commands of the hosts of an entry were in the target before their device in the mean, in us, as
+/// the target's own statistics have it; 0 where nothing was completed.
+pub(super) fn before_device(measured: &Measured, name: &str) -> f64 {
+    let hosts = measured.hosts.iter().zip(&measured.statistics);
+    let of = hosts.filter(|(host, _)| host.name == name);
+    let loads = of.flat_map(|(_, loads)| loads).map(|load| &load.queueing);
+    let (sum, count) = loads.fold((0, 0), |(sum, count), waits| {
+        (waits.sum_ns.saturating_add(sum), waits.count().saturating_add(count))
+    });
+    sum as f64 / count.max(1) as f64 / 1e3
+}
+
 /// Lets the hosts of an entry connect over RDMA, with such control of rates at both ends.
 pub(super) fn over_rdma(plan: &mut Plan, name: &str, control: RateControl) {
     for host in plan.hosts.iter_mut().filter(|host| host.name.starts_with(name)) {

@@ -26,16 +26,26 @@ pub(super) fn scenarios(scenario: &str) -> anyhow::Result<[String; 3]> {
     Ok([scenario.to_owned(), protocol, both])
 }
 
-/// Computes the mean latencies of High, Medium and Low in us.
+/// Means of High, Medium and Low.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Means {
+    /// Latencies in us.
+    pub(super) latencies: [f64; 3],
+    /// Times before the drive, as the target's own statistics have them, in us.
+    pub(super) waits: [f64; 3],
+}
+
+/// Computes the means of High, Medium and Low.
 ///
 /// # Errors
 ///
 /// A run cannot be made.
-pub(super) fn means(scenario: &str, request: Request) -> anyhow::Result<[f64; 3]> {
+pub(super) fn means(scenario: &str, request: Request) -> anyhow::Result<Means> {
     let measured = whole::measure(scenario, false, request, |_| ())?;
     let [high, medium, low] =
         CLASSES.map(|class| whole::latency(&measured, class, Duration::ZERO).map(|of| of.mean));
-    Ok([high?, medium?, low?])
+    let waits = CLASSES.map(|class| whole::before_device(&measured, class));
+    Ok(Means { latencies: [high?, medium?, low?], waits })
 }
 
 /// Makes Fig. 7a.
@@ -50,9 +60,10 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             .to_owned();
     let mut all = Vec::new();
     for (name, scenario) in scenarios {
-        let means = means(&scenario, request)?;
-        _ = writeln!(title, "scenario {name}: {}", series(&means));
-        all.push((name, means));
+        let Means { latencies, waits } = means(&scenario, request)?;
+        let waits = series(&waits);
+        _ = writeln!(title, "scenario {name}: {}; before the drive: {waits}", series(&latencies));
+        all.push((name, latencies));
     }
     let mut claims = Vec::new();
     let us = Unit::Of(1, "us");
@@ -109,6 +120,7 @@ const TRACES: &str = "The traces are not here, and sizes and bursts were chosen:
     the drive alone, and bursts of others come on top.";
 
 /// The reason why classes change little.
-const BURSTS: &str = "High waits for its own bursts, which no order of classes makes shorter, and the drive is \
-    not busy for long enough that others would have to give way. The daemon holds nothing back that the drive \
-    takes without waiting.";
+const BURSTS: &str = "Hardly any command waits in the target, where the order of classes is: the window holds 128 \
+    commands. High waits in the drive for its own bursts, which no order of classes makes shorter. A window of 16 \
+    raises all three medians, that of High the most (from 87 to 142 us): 62 % of the commands are its own, and its \
+    weight is half of all.";

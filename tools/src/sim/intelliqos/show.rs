@@ -4,6 +4,7 @@ use arbitration::container::Scheduler;
 use sluice_sim::report::{Report, Series};
 
 use super::super::disk::Shown;
+use super::need::Needs;
 use super::readers::{Seen, simulate};
 use super::setup::{Setup, Stream};
 
@@ -17,6 +18,7 @@ pub(in crate::sim) fn report(
     seed: u64,
     progress: &mut dyn FnMut(f64),
 ) -> anyhow::Result<Report> {
+    let needs = Needs::measure(setup, seed)?;
     let seen = simulate(setup, seed, progress)?;
     let scheduler = match setup.scheduler {
         Scheduler::Containers => "containers".to_owned(),
@@ -61,7 +63,10 @@ pub(in crate::sim) fn report(
         axes: ["outputs", "throughput, KiB/s"],
         lines: streams().map(line).collect(),
     };
-    Ok(shown.report())
+    let mut report = shown.report();
+    report.about.extend(needs.warning());
+    report.tables.push(needs.table());
+    Ok(report)
 }
 
 #[cfg(test)]
@@ -78,7 +83,7 @@ mod tests {
         let short = changed(SCENARIO, &[("counted = 250", "counted = 40")]);
         let setup = Setup::parse(&changed(&short, changes)).unwrap();
         let report = report(&setup, 1, &mut |_| ()).unwrap();
-        let [table] = &report.tables[..] else { panic!("one table: {report:?}") };
+        let [table, _] = &report.tables[..] else { panic!("two tables: {report:?}") };
         assert!(matches!(&report.charts[..], [Chart { kind: Kind::Lines(lines), .. }]
             if lines.iter().all(|line| line.points.len() == 40)));
         let numbers = |row: &Vec<String>| row[1..].iter().map(|of| of.parse().unwrap()).collect();
@@ -95,6 +100,35 @@ mod tests {
         }
         let batches = rows(&[("\"containers\" ", "\"batches\"\nbatch = 16\n")]);
         assert!(batches.iter().all(|row| row[2] < 200.0 && row[3] > 0.0), "{batches:?}");
+    }
+
+    /// A third stream like the two of the figure, as far from the second as that is from the first.
+    const THIRD: &str = "\n[[stream]]\nname = 'third'\ndepth = 100\npace = '50 us'\nthink = '200 us'\n\
+        area = { from = '171119476736 B', span = '128 MiB' }\nlatency = '20 ms'\npromised = '200 KiB'\n";
+
+    #[test]
+    fn i3_promises_beyond_the_disk_are_named_and_those_within_it_are_not() {
+        for (outputs, third, least, most) in
+            [(1, false, 50.0, 75.0), (8, false, 65.0, 90.0), (8, true, 105.0, 140.0)]
+        {
+            let short = changed(SCENARIO, &[("counted = 250", "counted = 40")]);
+            let text = changed(&short, &[("outputs = 1 ", &format!("outputs = {outputs} "))]);
+            let text = text + if third { THIRD } else { "" };
+            let report = report(&Setup::parse(&text).unwrap(), 1, &mut |_| ()).unwrap();
+            let need = &report.tables[1];
+            let all: f64 = need.rows.last().unwrap()[4].parse().unwrap();
+            assert!(need.file == "need" && (least..most).contains(&all), "{need:?}");
+            let late = report.tables[0].rows.iter().any(|row| row[4].parse::<f64>().unwrap() > 5.0);
+            let warning = report.about.iter().find(|line| line.starts_with("Warning"));
+            assert_eq!((warning.is_some(), late), (third, third), "{:?}", report.about);
+            let Some(warning) = warning else { continue };
+            let share = warning.split(" % of the disk").next().unwrap();
+            let share: f64 = share.rsplit(' ').next().unwrap().parse().unwrap();
+            assert!((share - all).abs() < 1.0, "{warning}");
+            for fits in ["outputs in a second", "of the promised rates"] {
+                assert!(warning.contains(fits), "{warning}");
+            }
+        }
     }
 
     #[test]
