@@ -123,9 +123,9 @@ fn missed(reserve: &ReserveState) -> BTreeMap<String, u64> {
 fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
     let waiting = row.waiting.iter().map(|(class, n)| (class.name().to_owned(), *n)).collect();
     let mut subsystems = config.subsystems.iter().filter(|s| s.nqn == row.subsystem);
-    let class = subsystems
-        .find_map(|s| s.namespaces.iter().find(|n| n.nsid == Some(row.nsid)))
-        .and_then(|namespace| namespace.class);
+    let namespace = subsystems.find_map(|s| s.namespaces.iter().find(|n| n.nsid == Some(row.nsid)));
+    let class = namespace.and_then(|namespace| namespace.class);
+    let ordered = namespace.filter(|of| of.device.order == config::Order::Containers);
     answer::DeviceRow {
         subsystem: row.subsystem.clone(),
         nsid: row.nsid,
@@ -142,7 +142,17 @@ fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
         mean_ns: MeanTimes { read: row.mean_ns.0, write: row.mean_ns.1 },
         reserved: row.reserved,
         profile: row.profile.as_ref().map(profile),
+        containers: ordered.zip(row.profile.as_ref()).and_then(|(of, profile)| {
+            containers(arbitration::nanos(of.device.deadline()), profile)
+        }),
     }
+}
+
+/// Shows how many hosts with such a deadline a device has time for; `None` where its times are not known.
+fn containers(latency_ns: u64, profile: &Profile) -> Option<answer::ContainerPromise> {
+    let command_ns = profile.read.mean.0;
+    let hosts = latency_ns.checked_div(command_ns)?;
+    Some(answer::ContainerPromise { latency_ns, command_ns, hosts })
 }
 
 /// Shows a device's times: of one command, while the profile counts shares of the device.

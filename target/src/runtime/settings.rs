@@ -62,8 +62,6 @@ pub(super) fn device_rules(
 ) -> DeviceRules {
     /// The number of commands from which an order by place chooses.
     const CHOSEN: usize = 256;
-    /// The default deadline of a single command: a seek of a disk or two.
-    const DEADLINE: Duration = Duration::from_millis(20);
     let settings = &namespace.device;
     let nanos = |time: Duration| arbitration::Nanos(arbitration::nanos(time));
     let model = match &namespace.backend {
@@ -73,7 +71,7 @@ pub(super) fn device_rules(
     let containers = (settings.order == config::Order::Containers).then(|| ContainerRules {
         scheduler: Scheduler::Containers,
         capacity: CHOSEN,
-        deadline_ns: arbitration::nanos(settings.latency_target.unwrap_or(DEADLINE)),
+        deadline_ns: arbitration::nanos(settings.deadline()),
     });
     let window = settings.window.unwrap_or(general.window);
     DeviceRules {

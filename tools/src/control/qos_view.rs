@@ -16,7 +16,7 @@ pub(super) fn show(qos: &Qos, room: Room) -> String {
         settings(&qos.settings),
         classes(&qos.classes, room),
         sessions(&qos.sessions, room) + &misses(&qos.sessions),
-        devices(&qos.devices, room) + &bounds(&qos.devices),
+        devices(&qos.devices, room) + &bounds(&qos.devices) + &promises(&qos.devices),
         policies(&qos.policies, room),
     ];
     parts.join("\n")
@@ -242,6 +242,23 @@ fn bounds(list: &[DeviceRow]) -> String {
             bound.depth,
             bound.session,
             bound.busy * 100.0,
+        );
+    }
+    text
+}
+
+/// Writes for how many hosts the devices have time whose order is by containers.
+fn promises(list: &[DeviceRow]) -> String {
+    let mut text = String::new();
+    for (row, of) in list.iter().filter_map(|row| Some((row, row.containers.as_ref()?))) {
+        text += &format!(
+            "{}/{}: containers promise each host of class High a command in {}, and one takes {}: time for {} \
+             busy hosts, more where containers save seeks\n",
+            row.subsystem,
+            row.nsid,
+            time(of.latency_ns),
+            time(of.command_ns),
+            of.hosts,
         );
     }
     text
@@ -482,6 +499,23 @@ mod tests {
         let names: Vec<String> =
             tree(&list).iter().map(|(depth, row)| format!("{depth}{}", row.name)).collect();
         assert_eq!(names, ["0root", "1a", "2a1", "1b", "2b1", "0lost"]);
+    }
+
+    #[test]
+    fn i3_the_hosts_for_which_a_device_with_containers_has_time_are_named() {
+        let row = DeviceRow {
+            subsystem: "q".to_owned(),
+            nsid: 2,
+            containers: Some(sluice_schema::answer::ContainerPromise {
+                latency_ns: 20_000_000,
+                command_ns: 8_700_000,
+                hosts: 2,
+            }),
+            ..DeviceRow::default()
+        };
+        let seen = promises(&[DeviceRow::default(), row]);
+        assert!(seen.starts_with("q/2: ") && seen.lines().count() == 1, "{seen}");
+        assert!(seen.contains("time for 2 busy hosts"), "{seen}");
     }
 
     #[test]

@@ -25,8 +25,9 @@ pub use network::{
 };
 pub use pmem::{Pmem, PmemSettings, RegionClient, RegionRow, RegionSettings};
 pub use qos::{
-    ByClass, ClassTraffic, CreditUse, DeviceProfile, DeviceRow, DeviceTimes, MeanTimes,
-    ProfileSettings, Qos, QosSettings, Reservation, Session, SessionSettings, Traffic, WindowBound,
+    ByClass, ClassTraffic, ContainerPromise, CreditUse, DeviceProfile, DeviceRow, DeviceTimes,
+    MeanTimes, ProfileSettings, Qos, QosSettings, Reservation, Session, SessionSettings, Traffic,
+    WindowBound,
 };
 pub use target::{
     Authentication, Availability, Connection, FileSystem, HostKey, HostKeys, HostRights, Hosts,

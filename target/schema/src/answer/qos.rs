@@ -172,6 +172,21 @@ pub struct DeviceRow {
     pub reserved: f64,
     /// The device's times, as measured and with what is configured instead; `None` until they are known.
     pub profile: Option<DeviceProfile>,
+    /// The promise of `order = "containers"`; `None` with another order, and until the device's times are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainerPromise>,
+}
+
+/// The promise of `order = "containers"` to each host, and the number of hosts for which a device has time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerPromise {
+    /// Time in which each host is promised a command of class High, in nanoseconds.
+    pub latency_ns: u64,
+    /// Mean time that a 4 KiB command takes of the device, in nanoseconds.
+    pub command_ns: u64,
+    /// Hosts with commands always waiting for which the device has time without any seek saved.
+    pub hosts: u64,
 }
 
 /// The bound that a reservation sets to a device's window.

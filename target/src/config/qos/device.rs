@@ -89,7 +89,16 @@ pub(crate) fn read_window(device: &mut DeviceQos, fields: &mut Fields<'_>, seen:
     };
 }
 
+/// The default deadline of a single command: a seek of a disk or two.
+const DEADLINE: Duration = Duration::from_millis(20);
+
 impl DeviceQos {
+    /// Returns the deadline of a single High command, for containers.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.latency_target.unwrap_or(DEADLINE)
+    }
+
     /// Writes `window`.
     pub(crate) fn write_window(&self) -> Written {
         self.window.map_or_else(Written::nothing, window::write)
