@@ -15,13 +15,9 @@ use crate::sync::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 
-use super::time::DeviceTimes;
+use super::time::{COST, DeviceTimes};
 use crate::settings::{OrderSettings, Unit, Weights};
 use crate::sharing::Sharing;
-
-/// Cost of a command where commands count, of 4 KiB where bytes count, and of a read of 4 KiB where
-/// device time counts.
-pub(super) const COST: u32 = 256;
 
 /// Virtual time for a unit of cost at weight 1, or with one host.
 pub(super) const STEP: u32 = 256;

@@ -10,7 +10,8 @@ use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 
-use super::clock::{COST, STEP, advance, ahead};
+use super::clock::{STEP, advance, ahead};
+use super::time::COST;
 
 /// Greatest lead of a reactor over others, in virtual time: 16 commands of ordinary size of a lone
 /// host. A reactor that has less than a whole host has as many commands.

@@ -1,9 +1,11 @@
 //! Tests that what was used before leaves no debt: whatever the history, whoever waits has its share.
 
 use proptest::prelude::*;
+use units::Nanos;
 
 use super::super::fairness::{Fairness, WHOLE};
 use super::*;
+use crate::reservation::Profile;
 
 /// The costs of commands of 4, 32 and 128 KiB and of 1 MiB where bytes count.
 const COSTS: [u32; 4] = [COST, 8 * COST, 32 * COST, 256 * COST];
@@ -116,4 +118,22 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn commands_without_data_cost_the_least_unless_time_is_known() {
+    let pace = |unit| Pace::new(&OrderSettings { unit, ..OrderSettings::default() });
+    let zeroes = CommandKind { write: true, bytes: 1 << 20, has_data: false };
+    let verify = CommandKind { write: false, ..zeroes };
+    let write = CommandKind { has_data: true, ..zeroes };
+    let small = CommandKind { bytes: 512, ..write };
+    let times = DeviceTimes::default();
+    for unit in [Unit::Bytes, Unit::Time] {
+        let costs = [zeroes, verify, write, small].map(|kind| pace(unit).cost_at(&times, kind));
+        assert_eq!(costs, [COST, 256 * COST, 256 * COST, COST], "{unit:?}, without a profile");
+    }
+    times.refresh(Nanos(1), || Some(Profile::of_device(Nanos(128_000), Nanos(1_280_000), 1000, 1)));
+    assert_eq!(pace(Unit::Bytes).cost_at(&times, zeroes), COST);
+    assert_eq!(pace(Unit::Time).cost_at(&times, zeroes), COST + 1020 * 2);
+    assert_eq!(pace(Unit::Commands).cost_at(&times, write), COST);
 }

@@ -9,8 +9,11 @@ use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 use units::Nanos;
 
-use super::clock::COST;
 use crate::reservation::{Profile, kib_beyond};
+
+/// Cost of a command where commands count, of 4 KiB where bytes count, and of a read of 4 KiB where
+/// device time counts.
+pub(super) const COST: u32 = 256;
 
 /// Length of the interval in which costs stay, as a power of two of ns: about a second.
 const INTERVAL_SHIFT: u32 = 30;
@@ -137,25 +140,5 @@ mod tests {
         cheap.write.mean = Nanos(1);
         times.refresh(Nanos(3 << INTERVAL_SHIFT), || Some(cheap));
         assert_eq!(times.cost(true, 4096), Some(1), "no command is free");
-    }
-
-    #[test]
-    fn commands_without_data_cost_the_least_unless_time_is_known() {
-        use super::super::clock::{CommandKind, Pace};
-        use crate::settings::{OrderSettings, Unit};
-        let pace = |unit| Pace::new(&OrderSettings { unit, ..OrderSettings::default() });
-        let zeroes = CommandKind { write: true, bytes: 1 << 20, has_data: false };
-        let verify = CommandKind { write: false, ..zeroes };
-        let write = CommandKind { has_data: true, ..zeroes };
-        let small = CommandKind { bytes: 512, ..write };
-        let times = DeviceTimes::default();
-        for unit in [Unit::Bytes, Unit::Time] {
-            let costs = [zeroes, verify, write, small].map(|kind| pace(unit).cost_at(&times, kind));
-            assert_eq!(costs, [COST, 256 * COST, 256 * COST, COST], "{unit:?}, without a profile");
-        }
-        times.refresh(Nanos(1), || Some(profile(128_000, 1000)));
-        assert_eq!(pace(Unit::Bytes).cost_at(&times, zeroes), COST);
-        assert_eq!(pace(Unit::Time).cost_at(&times, zeroes), COST + 1020 * 2);
-        assert_eq!(pace(Unit::Commands).cost_at(&times, write), COST);
     }
 }
