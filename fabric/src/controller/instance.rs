@@ -12,10 +12,9 @@ use super::feature_values::Features;
 use super::regions::HeldRegions;
 use super::registers::Properties;
 use super::rights::HostRights;
-use super::withheld::Withheld;
 use super::{
     Action, ConnectionId, ControllerId, ControllerShared, Identified, ListenerId, NamespaceTable,
-    ServiceConfig, TransportType,
+    Readiness, ServiceConfig, TransportType,
 };
 use crate::Nanos;
 use crate::nvme::Status;
@@ -71,6 +70,21 @@ pub(super) struct Controller {
     pub(super) keep_alive: KeepAlive,
     /// The regions that the host was granted; `None`: no region since the controller was enabled.
     pub(super) regions: Option<HeldRegions>,
+}
+
+/// A namespace that a controller's host has not identified.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Withheld {
+    /// The readiness that the host is shown: `Unidentified` or `KnownAsOther`.
+    pub(super) shown: Readiness,
+    /// Whether the host has compared the identifiers, and was told to look at the namespace again.
+    pub(super) is_compared: bool,
+}
+
+impl Withheld {
+    pub(super) fn new(shown: Readiness) -> Self {
+        Self { shown, is_compared: false }
+    }
 }
 
 impl Controller {

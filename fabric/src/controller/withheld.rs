@@ -13,26 +13,11 @@
 
 use std::sync::Arc;
 
-use super::instance::Controller;
+use super::instance::{Controller, Withheld};
 use super::{BackendId, ControllerId, Namespace, NamespaceTable, Readiness, Service};
 
 /// The UUID of a namespace whose identifiers are not known yet.
 const UNKNOWN: [u8; 16] = [0; 16];
-
-/// A namespace that a controller's host has not identified.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Withheld {
-    /// The readiness that the host is shown: `Unidentified` or `KnownAsOther`.
-    shown: Readiness,
-    /// Whether the host has compared the identifiers, and was told to look at the namespace again.
-    is_compared: bool,
-}
-
-impl Withheld {
-    fn new(shown: Readiness) -> Self {
-        Self { shown, is_compared: false }
-    }
-}
 
 impl Namespace {
     /// Returns the namespace for hosts that have not identified it.
