@@ -1,6 +1,6 @@
 //! Tests of upgrades and downgrades: state files of every format, and files of formats to come.
 //!
-//! `formats/N.redb` is a state file of format N. Those of formats 4 and 5 were written by daemons of these formats.
+//! `formats/N.redb` is a state file of format N. Those from format 4 on were written by daemons of these formats.
 //! There are no builds of the daemons before: [`write_earlier`] writes what they wrote, transaction by
 //! transaction, and with `SLUICE_REWRITE=1` the files that are missing. A file that exists is never written
 //! again. Who raises [`FORMAT`] keeps a file that a daemon of the present format has written.
@@ -216,6 +216,10 @@ fn each_format_is_opened_with_all_live_changes() {
         assert_eq!((second.nqn.as_str(), second.namespaces.len()), (LIVE, 1), "format {format}");
         let [session] = &config.qos.sessions[..] else { panic!("format {format}") };
         assert_eq!(session.bandwidth, Some(100 << 20), "format {format}");
+        let weight = (format >= 6).then_some(300);
+        assert_eq!(session.weight, weight, "format {format}");
+        let profiles: Vec<&str> = config.qos.profiles.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(profiles, if format < 6 { vec![] } else { vec!["gold"] }, "format {format}");
         assert!(store.objects().unwrap().iter().any(|object| object.key.kind == Kind::Seen));
     }
 }

@@ -38,10 +38,10 @@ const FORMAT_NAME: &str = "format";
 /// The format that this daemon writes, and the last one that it knows. It is raised with each change
 /// after which an earlier daemon would read something else than what is meant. Since 3 a host may be
 /// bound to addresses; since 4 identities are kept, which earlier daemons derive; since 5 `operations` and `payload` of
-/// sessions have other names.
+/// sessions have other names; since 6 sessions have weights, limits by direction, bursts and profiles.
 /// Who raises it keeps a file of the present format (`formats_tests.rs`) and adds a row to
 /// docs/operating.md.
-pub(super) const FORMAT: u64 = 5;
+pub(super) const FORMAT: u64 = 6;
 /// The name in [`META`] of the mark that identities are kept in the file.
 const IDENTITIES: &str = "identities";
 /// The name in [`META`] of the last revision that is in both of the database's commits.
