@@ -88,7 +88,11 @@ impl Shared {
         let tls = TlsShared::new(settings.keyring.as_deref())?;
         service.set_generated_keys(Arc::clone(tls.keys()) as Arc<_>);
         Ok(Self {
-            qos: QosShared::new(&config.qos, reactors, memory),
+            qos: QosShared::new(
+                (&config.qos, config::LowestRates::of(&config.target)),
+                reactors,
+                memory,
+            ),
             network: NetworkShared::new(&config.network),
             pmem,
             tls,

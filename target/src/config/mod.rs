@@ -55,11 +55,11 @@ pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use pmem::{Pmem, PmemConfig, RegionConfig};
-pub(crate) use qos::RateLimit;
 pub use qos::{
     DeviceQos, DirectionLimits, Order, Policy, Profile, Qos, QosConfig, ROOT as ROOT_SESSION,
     Reserve, Session, is_automatic, split_namespace,
 };
+pub(crate) use qos::{LimitedSize, LowestRates, RateLimit};
 pub use render::render;
 pub(crate) use render::{render_subsystem, restart_keys};
 pub use sluice_schema::amounts::{format_duration, format_rate, format_size};

@@ -17,7 +17,7 @@ use super::reserve::{Reservations, fixed_window};
 use super::served::{KnownNamespace, Served, namespace_name, split};
 use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot};
 use super::wanted::{Wanted, root};
-use crate::config::{Policy, Qos, QosConfig, ROOT_SESSION, Sources};
+use crate::config::{LowestRates, Policy, Qos, QosConfig, ROOT_SESSION, Sources};
 
 /// Time for which `urgent_iops` saves credit.
 const URGENT_BURST: Nanos = Nanos(4_000_000);
@@ -29,7 +29,7 @@ type PolicyKey = (Option<String>, Option<String>, Option<u32>, Sources);
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) config: QosConfig,
-    wanted: Wanted,
+    pub(super) wanted: Wanted,
     pub(super) sessions: Sessions,
     pub(super) served: Served,
     listeners: HashMap<u32, Class>,
@@ -50,14 +50,14 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new(
-        config: &QosConfig,
+        (config, lowest): (&QosConfig, LowestRates),
         reactors: usize,
         memory: u64,
         published: Arc<PublishedRules>,
     ) -> Self {
         let mut control = Self {
             config: config.clone(),
-            wanted: Wanted::new(config),
+            wanted: Wanted::new(config, lowest),
             sessions: Sessions::shared(&root(config, memory), Sharing::of(reactors)),
             served: Served::default(),
             listeners: HashMap::new(),
@@ -268,7 +268,7 @@ impl Control {
     /// # Errors
     /// The configuration contradicts itself, or a reservation does not fit; nothing has changed.
     pub(super) fn set(&mut self, now: Nanos, config: &QosConfig) -> Result<(), String> {
-        let wanted = Wanted::new(config);
+        let wanted = Wanted::new(config, self.wanted.lowest());
         let top = root(config, self.memory);
         let mut trial = Sessions::new(&top);
         // With the stages off, sessions have no shares; a configuration that would fail with them

@@ -8,7 +8,7 @@ use arbitration::overload::HOST_WAIT_MAX;
 use fabric::controller::HostWithoutAcre;
 
 use super::snapshot::{Asker, Rule, Rules};
-use crate::config::{QosConfig, ROOT_SESSION, RateLimit, Session, split_namespace};
+use crate::config::{LimitedSize, QosConfig, ROOT_SESSION, RateLimit, Session, split_namespace};
 use crate::words::list;
 
 /// A limit that is too low for the hosts without ACRE of its session.
@@ -25,12 +25,12 @@ struct TooLow<'a> {
 
 /// Says which limit a change must not lower so far, for connected hosts without ACRE; `None`: the
 /// change lowers none too far. `largest` is the largest transfer of a command in bytes, `size` returns
-/// the size of the namespaces of a session in bytes.
+/// the size of the namespaces of a session.
 pub(super) fn refusal(
     (before, after): (&QosConfig, &QosConfig),
     hosts: &[HostWithoutAcre],
     largest: u32,
-    size: &dyn Fn(&str) -> Option<u64>,
+    size: &dyn Fn(&str) -> Option<LimitedSize>,
 ) -> Option<String> {
     if hosts.is_empty() {
         return None;
@@ -62,7 +62,7 @@ fn too_low<'a>(
     config: &'a QosConfig,
     hosts: &'a [HostWithoutAcre],
     largest: u32,
-    size: &dyn Fn(&str) -> Option<u64>,
+    size: &dyn Fn(&str) -> Option<LimitedSize>,
 ) -> Vec<TooLow<'a>> {
     let mut found = Vec::new();
     if !config.general.enabled {
@@ -144,7 +144,7 @@ fn parent(entries: &HashMap<&str, &Session>, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{DirectionLimits, Policy, format_size};
+    use crate::config::{DirectionLimits, LowestRates, Policy, format_size};
 
     const NQN: &str = "nqn.2026-01.io.x:s";
     const HOST: &str = "nqn.2026-01.io.x:h";
@@ -168,7 +168,10 @@ mod tests {
         hosts: &[HostWithoutAcre],
         largest: u32,
     ) -> Option<String> {
-        super::refusal((before, after), hosts, largest, &|_| Some(2 << 30))
+        super::refusal((before, after), hosts, largest, &|_| {
+            let lowest = LowestRates::default();
+            Some(LimitedSize { bytes: 2 << 30, lowest })
+        })
     }
 
     fn config(sessions: Vec<Session>) -> QosConfig {

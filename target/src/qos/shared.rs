@@ -19,7 +19,7 @@ use super::published::PublishedRules;
 use super::served::KnownNamespace;
 use super::snapshot::{NamespaceRule, Snapshot};
 use super::view;
-use crate::config::{DeviceQos, QosConfig};
+use crate::config::{DeviceQos, LowestRates, QosConfig};
 use crate::deferred_free::DeferredFree;
 use crate::devices::OpenDevice;
 use crate::engine::QosState;
@@ -42,7 +42,7 @@ pub(crate) struct QosShared {
 impl QosShared {
     /// Makes the stages of `reactors` reactors with `memory` bytes of buffers in all. Sessions and
     /// reservations of `config` come into force with their subsystems and namespaces.
-    pub(crate) fn new(config: &QosConfig, reactors: usize, memory: u64) -> Self {
+    pub(crate) fn new(config: (&QosConfig, LowestRates), reactors: usize, memory: u64) -> Self {
         let published: Arc<PublishedRules> = Arc::default();
         let mut control = Control::new(config, reactors, memory, Arc::clone(&published));
         let snapshot = control.first_snapshot();
@@ -121,7 +121,7 @@ impl QosShared {
         largest: u32,
     ) -> Option<String> {
         let control = lock(&self.control);
-        let size = |session: &str| control.served.size_of(session);
+        let size = |session: &str| control.wanted.size_of(&control.served, session);
         patience::refusal((&control.config, config), hosts, largest, &size)
     }
 

@@ -7,8 +7,8 @@ use fabric::controller::{BackendId, ListenerId};
 
 use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
-use crate::config::QosConfig;
 use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Profile, Reserve, Session, Sources};
+use crate::config::{LowestRates, QosConfig};
 use crate::devices::{Devices, OpenDevice};
 use arbitration::device::DeviceRules;
 
@@ -52,7 +52,7 @@ fn shared(config: &QosConfig) -> QosShared {
 
 /// Makes the stages with a namespace, and returns its device.
 fn shared_on(config: &QosConfig) -> (QosShared, Arc<OpenDevice>) {
-    let qos = QosShared::new(config, 2, 64 << 20);
+    let qos = QosShared::new((config, LowestRates::default()), 2, 64 << 20);
     let (id, device) = device();
     qos.add_subsystem(Nanos(1), NQN);
     let settings = DeviceQos::default();

@@ -9,7 +9,9 @@ use arbitration::session::{RootSpec, SessionSpec};
 use arbitration::{Nanos, nanos};
 
 use super::served::Served;
-use crate::config::{DirectionLimits, Qos, QosConfig, ROOT_SESSION, Session, is_automatic};
+use crate::config::{
+    DirectionLimits, LimitedSize, LowestRates, Qos, QosConfig, ROOT_SESSION, Session, is_automatic,
+};
 
 /// The entries of `[[session]]` by name, and the sessions that `[[policy]]` entries name.
 #[derive(Debug, Default)]
@@ -17,14 +19,16 @@ pub(super) struct Wanted {
     sessions: HashMap<String, Session>,
     /// The sessions whose entry names a parent, by the parent's name.
     below: HashMap<String, Vec<String>>,
+    /// The lowest that limits per GiB become.
+    lowest: LowestRates,
     /// Sessions that policies name.
     named: HashSet<String>,
 }
 
 impl Wanted {
     /// Reads a configuration.
-    pub(super) fn new(config: &QosConfig) -> Self {
-        let mut made = Self::default();
+    pub(super) fn new(config: &QosConfig, lowest: LowestRates) -> Self {
+        let mut made = Self { lowest, ..Self::default() };
         for session in &config.sessions {
             if let Some(parent) = &session.parent {
                 made.below.entry(parent.clone()).or_default().push(session.name.clone());
@@ -43,6 +47,16 @@ impl Wanted {
     /// Says whether the limits of a session depend on the size of its namespaces.
     pub(super) fn is_sized(&self, session: &str) -> bool {
         self.sessions.get(session).is_some_and(|session| session.key_per_gib().is_some())
+    }
+
+    /// Returns the lowest that limits per GiB become.
+    pub(super) fn lowest(&self) -> LowestRates {
+        self.lowest
+    }
+
+    /// Returns the size of a session's namespaces, if it has any.
+    pub(super) fn size_of(&self, served: &Served, session: &str) -> Option<LimitedSize> {
+        served.size_of(session).map(|bytes| LimitedSize { bytes, lowest: self.lowest })
     }
 
     /// Returns the sessions whose entry names this parent.
@@ -65,7 +79,7 @@ impl Wanted {
             (!served.has_subsystem(name) && served.named(name).is_some()).then(|| nqn.to_owned())
         };
         let parent = own.and_then(|session| session.parent.clone()).or_else(subsystem);
-        let mut spec = spec(name.to_owned(), parent, (own, served.size_of(name)));
+        let mut spec = spec(name.to_owned(), parent, (own, self.size_of(served, name)));
         if spec.parent.as_ref().is_some_and(|parent| !self.is_wanted(served, parent)) {
             // The parent may not exist yet, or no more. The session's shares were of the parent's
             // credits.
@@ -98,11 +112,11 @@ impl Wanted {
     }
 }
 
-/// Returns the settings in the entry of a session whose namespaces have `size` bytes.
+/// Returns the settings in the entry of a session whose namespaces have this size.
 fn spec(
     name: String,
     parent: Option<String>,
-    (own, size): (Option<&Session>, Option<u64>),
+    (own, size): (Option<&Session>, Option<LimitedSize>),
 ) -> SessionSpec {
     let parent = parent.filter(|parent| parent != "root");
     let Some(own) = own else {

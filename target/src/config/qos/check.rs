@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arbitration::overload::WAIT_MAX;
 use ipnet::IpNet;
 
 use super::super::errors::did_you_mean;
 use super::super::fields::{At, Problems};
 use super::super::subsystem::Subsystem;
+use super::lowest::{LINUX_DEPTH, LowestRates, patience_of};
 use super::names::{ROOT, automatic, split_namespace};
 use super::policy::ParsedPolicy;
 use super::profile::{Profile, with_profile};
@@ -117,15 +117,8 @@ fn nowhere() -> At<()> {
     At { value: (), span: 0..0, path: String::new() }
 }
 
-/// Commands that a Linux host sends by one queue unless it is told otherwise (`nvme connect
-/// --queue-size`).
-const LINUX_DEPTH: u16 = 128;
-/// Submissions of one command by a Linux host before the command fails (`nvme_core.max_retries`).
-const LINUX_TRIES: u64 = 6;
-
-/// Checks that a host can wait for a session's limits: the target sends a command back after
-/// [`WAIT_MAX`], and a host fails a command that was sent back too often. Limits per GiB are not
-/// checked, since a resize that lowers them must not make the configuration invalid.
+/// Checks that a host can wait for a session's limits. Limits per GiB are raised to the lowest limit
+/// instead, since a resize that lowers them must not make the configuration invalid.
 fn check_limits(
     parsed: &ParsedSession,
     profiles: &[Profile],
@@ -135,20 +128,15 @@ fn check_limits(
     let session = with_profile(&parsed.session, profiles);
     let name = &session.name;
     let commands = u64::from(target.queue_depth.min(LINUX_DEPTH));
-    let bytes = commands * u64::from(target.max_transfer);
-    let waits = LINUX_TRIES * WAIT_MAX + (LINUX_TRIES - 1) * target.retry_delays.longest();
-    let least = |amount: u64| {
-        let rate = (u128::from(amount) * 1_000_000_000).div_ceil(u128::from(waits.max(1)));
-        u64::try_from(rate).unwrap_or(u64::MAX)
-    };
-    let seconds = waits / 1_000_000_000;
+    let lowest = LowestRates::of(target);
+    let seconds = patience_of(target) / 1_000_000_000;
     let transfer = format_size(u64::from(target.max_transfer));
     // The commands that wait may all be of one direction.
     for limit in session.rate_limits(None) {
         let key = limit.key;
         let (least, of, lower) = match limit.is_bytes {
-            true => (least(bytes), format!(" of {transfer}"), "lower max_transfer, or "),
-            false => (least(commands), String::new(), ""),
+            true => (lowest.bytes, format!(" of {transfer}"), "lower max_transfer, or "),
+            false => (lowest.commands, String::new(), ""),
         };
         if limit.rate >= least {
             continue;

@@ -13,6 +13,7 @@ use sluice_schema::keys::{RATE_MAX, RESERVE, SESSION};
 use super::super::fields::{At, Fields};
 use super::super::table::{self, Seen, Written, read_already, table, words};
 use super::super::values::{count, duration_within, size_within};
+use super::lowest::LowestRates;
 use super::names::{ROOT, split_namespace};
 use super::values::{self, LOCALITIES};
 
@@ -136,10 +137,21 @@ impl RateLimit {
 /// Bytes in a GiB.
 const GIB: u128 = 1 << 30;
 
-/// Returns the rate per second of a limit per GiB for a size in bytes, from 1 to the highest limit.
-fn rate_for_size(per_gib: u64, bytes: u64) -> u64 {
-    let rate = (u128::from(per_gib) * u128::from(bytes)).div_ceil(GIB);
-    u64::try_from(rate).map_or(RATE_MAX, |rate| rate.clamp(1, RATE_MAX))
+/// The size of a session's namespaces, by which its limits per GiB are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LimitedSize {
+    /// In bytes.
+    pub(crate) bytes: u64,
+    pub(crate) lowest: LowestRates,
+}
+
+impl LimitedSize {
+    /// Returns the rate per second of a limit per GiB, from the lowest limit to the highest one.
+    fn rate(self, per_gib: u64, is_bytes: bool) -> u64 {
+        let lowest = if is_bytes { self.lowest.bytes } else { self.lowest.commands };
+        let rate = (u128::from(per_gib) * u128::from(self.bytes)).div_ceil(GIB);
+        u64::try_from(rate).unwrap_or(RATE_MAX).max(lowest).clamp(1, RATE_MAX)
+    }
 }
 
 impl Session {
@@ -149,28 +161,28 @@ impl Session {
         iops.or(self.bandwidth_per_gib.map(|_| "bandwidth_per_gib"))
     }
 
-    /// Returns the limits on all commands. `size` is the size in bytes of the session's namespaces;
+    /// Returns the limits on all commands. `size` is that of the session's namespaces;
     /// without it, limits per GiB do not count.
-    pub(crate) fn total_limits(&self, size: Option<u64>) -> DirectionLimits {
-        let lower = |fixed: Option<u64>, per_gib: Option<u64>| {
-            let sized = per_gib.zip(size).map(|(value, bytes)| rate_for_size(value, bytes));
+    pub(crate) fn total_limits(&self, size: Option<LimitedSize>) -> DirectionLimits {
+        let lower = |fixed: Option<u64>, per_gib: Option<u64>, is_bytes| {
+            let sized = per_gib.zip(size).map(|(value, size)| size.rate(value, is_bytes));
             fixed.into_iter().chain(sized).min()
         };
         DirectionLimits {
-            iops: lower(self.iops, self.iops_per_gib),
-            bandwidth: lower(self.bandwidth, self.bandwidth_per_gib),
+            iops: lower(self.iops, self.iops_per_gib, false),
+            bandwidth: lower(self.bandwidth, self.bandwidth_per_gib, true),
         }
     }
 
     /// Lists the limits on the session's rates; `size` as in [`Self::total_limits`].
-    pub(crate) fn rate_limits(&self, size: Option<u64>) -> impl Iterator<Item = RateLimit> {
+    pub(crate) fn rate_limits(&self, size: Option<LimitedSize>) -> impl Iterator<Item = RateLimit> {
         let limit = |key, is_bytes, rate: Option<u64>| {
             Some(RateLimit { key, is_bytes, rate: rate?, per_gib: None })
         };
         let sized = |key, is_bytes, value: Option<u64>| {
-            let (value, bytes) = value.zip(size)?;
-            let rate = rate_for_size(value, bytes);
-            Some(RateLimit { key, is_bytes, rate, per_gib: Some((value, bytes)) })
+            let (value, size) = value.zip(size)?;
+            let rate = size.rate(value, is_bytes);
+            Some(RateLimit { key, is_bytes, rate, per_gib: Some((value, size.bytes)) })
         };
         let limits = [
             limit("iops", false, self.iops),

@@ -11,7 +11,9 @@ use super::super::backend::DeviceModel;
 use super::super::subsystem::Subsystem;
 use super::super::tests::parse;
 use super::device::{DeviceQos, Order};
-use super::{DirectionLimits, Policy, Profile, Qos, QosConfig, Reserve, Session};
+use super::{
+    DirectionLimits, LimitedSize, LowestRates, Policy, Profile, Qos, QosConfig, Reserve, Session,
+};
 
 const A: &str = "nqn.2026-01.io.x:a";
 const DISK: &str = r#"
@@ -95,12 +97,13 @@ fn limits_per_gib_are_for_sessions_of_namespaces_and_subsystems() {
     let config = parse(&with(&text)).unwrap_or_else(|errors| panic!("{errors}"));
     let limits = |index: usize, size: Option<u64>| {
         let session = config.qos.with_profile(&config.qos.sessions[index]);
-        let limits = session.total_limits(size);
+        let lowest = LowestRates { commands: 2, bytes: 1000 };
+        let limits = session.total_limits(size.map(|bytes| LimitedSize { bytes, lowest }));
         (limits.iops, limits.bandwidth)
     };
     assert_eq!(limits(0, Some(5 << 29)), (Some(25), Some(5 << 19)));
     assert_eq!(limits(0, Some((1 << 30) + 512)), (Some(11), Some((1 << 20) + 1)), "rounded up");
-    assert_eq!(limits(0, Some(0)), (Some(1), Some(1)));
+    assert_eq!(limits(0, Some(0)), (Some(2), Some(1000)), "as low as a Linux host can wait for");
     assert_eq!(limits(0, Some(u64::MAX)).1, Some(1 << 40), "the highest limit");
     assert_eq!(limits(0, None), (None, None));
     // A session's own value per GiB counts before that of its profile; beside `iops` the lower does.
