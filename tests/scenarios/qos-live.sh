@@ -1,6 +1,6 @@
 #!/bin/bash
-# Weights, a limit, a listener's class and a policy change under load: each shows at once, and hosts
-# see no error. The answers' DSCP follows the class.
+# Weights of classes and tenants, a limit, a listener's class and a policy change under load: each shows at once,
+# and hosts see no error. The answers' DSCP follows the class.
 # time: virtual
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
@@ -37,7 +37,7 @@ see() {
     within 1 "the device's rate" "$(sum "${N[@]}")" $((1000 * TIME))
 }
 
-fio_hosts live 16 "a /dev/${a}n1 96" "b /dev/${b}n1 96" &
+fio_hosts live 24 "a /dev/${a}n1 96" "b /dev/${b}n1 96" &
 fio=$!
 sleep 0.5
 
@@ -61,6 +61,28 @@ step "a policy"
 expect "policy" sluice qos policy --host $HOST_NQN --class high
 see "high 8 1" "medium 2 2"
 if over tcp; then same "DSCP of the policy's class" "$(dscp 4420)" 34; fi
+
+# see_hosts WEIGHT WEIGHT: prints what the two hosts got.
+see_hosts() {
+    local before
+    sleep 1
+    before="$(hosts_done "${a}n1" "${b}n1")"
+    sleep $TIME
+    read -ra N <<<"$(since "$before" "$(hosts_done "${a}n1" "${b}n1")")"
+    shares 2 "gold $1 ${N[0]}" "silver $2 ${N[1]}"
+}
+
+step "weights of two tenants of one class"
+expect "listener" sluice qos listener "$(endpoint $TARGET_IP:4421)" low
+for tenant in gold silver; do expect "session $tenant" sluice qos session add $tenant; done
+expect "policy of gold" sluice qos policy --host $HOST_NQN --class low --session gold
+expect "policy of silver" sluice qos policy --host $OTHER_NQN --class low --session silver
+see_hosts 1 1
+expect "weight of gold" sluice qos session set gold --weight 300
+see_hosts 3 1
+expect "weight of silver" sluice qos session set silver --weight 600
+see_hosts 1 2
+for host in $HOST_NQN $OTHER_NQN; do expect "policy" sluice qos policy --host $host --remove; done
 
 step "a limit"
 expect "limit" sluice qos session set $T1/1 --iops 200

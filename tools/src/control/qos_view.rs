@@ -456,7 +456,7 @@ mod tests {
         assert!(text.contains("window adaptive (keeps 2 ms, at most 1024)"), "{text}");
         assert!(text.contains("marks off (urgent 46, high 34"), "{text}");
         assert_eq!(line(&text, "urgent "), "urgent 4 0 30 120 KiB 51.2 us 51.2 us");
-        let q = "q 7 of 4096 7 B of 4 KiB - 1 MiB 5 each 1 s 8 of 9, 3 late 4 0 30 120 KiB \
+        let q = "q 7 of 4096 7 B of 4 KiB 1 MiB/s 5 each 1 s 8 of 9, 3 late 4 0 30 120 KiB \
                  51.2 us 51.2 us";
         assert_eq!(line(&text, "q  "), q);
         assert!(text.contains("\n  q "), "children are indented: {text}");

@@ -93,7 +93,10 @@ fn urgent_goes_before_bulk_at_a_device() {
     };
     let (urgent, low) = (p99(Some(Class::Urgent)), p99(None));
     assert!(urgent < 250_000, "{urgent} ns: one service time beside its own, and the network");
-    assert!(low > 2 * urgent, "{low} ns beside {urgent} ns");
+    assert!(
+        low > urgent + 60_000,
+        "{low} ns beside {urgent} ns: others have their turns before Low"
+    );
 }
 
 #[test]
