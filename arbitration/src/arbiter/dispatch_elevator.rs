@@ -94,7 +94,8 @@ impl<T: Copy> Arbiter<T> {
         if !queue.device.window.has_room() {
             return None;
         }
-        let id = queue.elevator.as_mut()?.pick(now)?;
+        let is_reserved = queue.sessions.has_reservations();
+        let id = queue.elevator.as_mut()?.pick(now, is_reserved)?;
         let Held { set, charge, .. } = self.entries.take_held(id)?;
         let Entry { flow, class, write, bytes, has_data, operations, .. } = *self.entries.at(id);
         let session = self.flows.at(flow).session;

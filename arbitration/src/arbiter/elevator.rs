@@ -73,8 +73,9 @@ impl Elevator {
         self.set.completed(service_ns);
     }
 
-    /// Takes out the next entry.
-    pub(super) fn pick(&mut self, now: Nanos) -> Option<EntryId> {
+    /// Takes out the next entry; `reserved`: of a device with reservations in force.
+    pub(super) fn pick(&mut self, now: Nanos, reserved: bool) -> Option<EntryId> {
+        self.set.set_by_deadline(reserved);
         let number = self.set.pick(now)?;
         self.take_entry(number)
     }

@@ -78,6 +78,8 @@ pub struct DiskSet {
     /// With containers, the stream that was chosen last, and the number of its requests since
     /// another stream was.
     visit: Option<(u32, u64)>,
+    /// Whether streams that are late go by deadline, too.
+    by_deadline: bool,
     /// Smoothed time of a request in the device, in ns.
     service: u64,
     /// Smoothed deviation of that time, in ns.
@@ -102,6 +104,7 @@ impl DiskSet {
             head: 0,
             batch: None,
             visit: None,
+            by_deadline: false,
             service: 0,
             spread: 0,
         }
@@ -137,6 +140,12 @@ impl DiskSet {
         }
         self.follow_stream(request.stream, |stream| stream.entered(now));
         true
+    }
+
+    /// Sets whether streams that are late go by deadline, too: where deadlines keep reservations, a
+    /// visit to a late stream would make others late. Without this, late streams are served in runs.
+    pub fn set_by_deadline(&mut self, by_deadline: bool) {
+        self.by_deadline = by_deadline;
     }
 
     /// Takes out the request that goes to the device next. Returns its id.
@@ -255,12 +264,12 @@ impl DiskSet {
         self.is_near(now, deadline, 1).then_some(id)
     }
 
-    /// Finds the request to serve for the sake of a container. A stream that is late has its
-    /// requests in CSCAN order: its deadline is missed in any order, and this one is the fastest.
+    /// Finds the request to serve for the sake of a container. Unless late streams go by deadline, each
+    /// has its requests in CSCAN order: its deadline is missed in any order, and this one is the fastest.
     fn imminent_container(&self, now: Nanos) -> Option<u32> {
         let stream = self.short_of_time(now)?;
         let (of, due) = self.streams.get(stream as usize)?;
-        let late = due.is_some_and(|due| due < now);
+        let late = !self.by_deadline && due.is_some_and(|due| due < now);
         if let Some(staying) = self.staying(now, stream).filter(|_| late) {
             return self.onwards(staying);
         }

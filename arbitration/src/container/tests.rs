@@ -144,7 +144,20 @@ fn i2_what_is_learnt_of_a_pause_puts_nothing_off_for_long() {
 
 #[test]
 fn i3_late_streams_are_served_in_runs_of_a_container_and_in_the_order_of_places() {
+    let seeks = |order: &[u32]| order.windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
+    let (order, lba) = late_streams(false);
+    assert!((2..=4).contains(&seeks(&order)), "runs of up to 9 of 24: {order:?}");
+    let up = |pair: &&[u32]| pair[0] % 2 == pair[1] % 2 && lba(pair[1]) > lba(pair[0]);
+    assert!(order.windows(2).filter(up).count() > 18, "upwards: {order:?}");
+    let (order, _) = late_streams(true);
+    assert!(seeks(&order) > 12, "by deadline where reservations are kept: {order:?}");
+}
+
+/// Returns the order in which two streams are served whose containers are all late, and the place of each
+/// request.
+fn late_streams(by_deadline: bool) -> (Vec<u32>, impl Fn(u32) -> u64) {
     let mut set = set(Scheduler::Containers);
+    set.set_by_deadline(by_deadline);
     // Containers of 9 requests in 180 ms, which is what is promised to both.
     for ms in (0..3600).step_by(20) {
         for stream in [0, 1] {
@@ -160,11 +173,7 @@ fn i3_late_streams_are_served_in_runs_of_a_container_and_in_the_order_of_places(
     for id in 0..40 {
         assert!(set.insert(at(3600), request(id, id % 2, lba(id), at(3620))));
     }
-    let order: Vec<u32> = (0..24).filter_map(|n| set.pick(at(6000 + n * 5))).collect();
-    let seeks = order.windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
-    assert!((2..=4).contains(&seeks), "runs of up to 9 of 24: {order:?}");
-    let up = |pair: &&[u32]| pair[0] % 2 == pair[1] % 2 && lba(pair[1]) > lba(pair[0]);
-    assert!(order.windows(2).filter(up).count() > 18, "upwards: {order:?}");
+    ((0..24).filter_map(|n| set.pick(at(6000 + n * 5))).collect(), lba)
 }
 
 #[test]
