@@ -287,9 +287,8 @@ impl DeviceQueue {
         self.sessions.order.is_by_weight()
     }
 
-    /// Changes the order of sessions where the device goes by another: by weight, or in turn. By
-    /// weight, goes on with what was held back for other reactors, if they have caught up: where
-    /// nothing waits here by weight, they leave no room for it.
+    /// Adopts the order that the device uses now: by weight, or in turn. By weight, releases nodes that
+    /// this reactor held back for other reactors, once those have caught up.
     #[inline]
     pub(super) fn follow_order(&mut self) {
         if self.device.tags.are_used() != self.is_by_weight() {

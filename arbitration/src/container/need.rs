@@ -3,7 +3,8 @@
 /// One millionth, the unit of shares.
 const WHOLE: u64 = 1_000_000;
 
-/// The promise to one stream: so many requests in each container, and what they take of the device.
+/// The promise to one stream: the number of requests in each container, and the device time of each
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
     /// Requests in a container.

@@ -276,10 +276,9 @@ impl DiskSet {
         if late || of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
     }
 
-    /// Finds the stream near whose place the head stays although another one is late: that of the
-    /// request before, if it is short of time as well. Where streams need more than the device can
-    /// do, a seek for each request of each would cost all of them more. A visit ends with as many
-    /// requests as the smaller container of the two has.
+    /// Finds the stream that is served on although another stream is late: the stream of the previous
+    /// request, if it is short of time as well. On an overloaded device a seek for each request would
+    /// delay all streams. A visit ends after as many requests as the smaller container of the two holds.
     fn staying(&self, now: Nanos, late: u32) -> Option<u32> {
         let (last, served) = self.visit.filter(|(last, _)| *last != late)?;
         let (waits, _) = self.streams.get(late as usize)?;
