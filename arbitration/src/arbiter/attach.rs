@@ -7,7 +7,6 @@ use super::flows::Lists;
 use super::ids::{DeviceId, HostFlowId, HostFlowIndex};
 use super::own_order::WeightedQueue;
 use crate::session::{HostId, Session};
-use units::Class;
 
 impl<T: Copy> Arbiter<T> {
     /// Finds the flow of a host on a session at a device, or makes it. Each call is met by a
@@ -70,13 +69,7 @@ impl<T: Copy> Arbiter<T> {
             flows.insert((device, id, host), (node, Some(own_queue)), lists)
         });
         if begins {
-            for class in Class::ALL {
-                let mut next = at.queue_of(class, node).map(|waiting| waiting.first);
-                while let Some(entry) = next {
-                    at.own.append(class, node, None, entry);
-                    next = entries.behind(entry);
-                }
-            }
+            at.begin_own_order(entries, node);
         }
         self.visit(1);
         self.classify_flow(flow);

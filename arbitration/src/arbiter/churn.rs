@@ -13,13 +13,16 @@ use super::device_sessions::DeviceSessions;
 use super::*;
 use crate::credit::Caps;
 use crate::device::DeviceRules;
-use crate::limit::Rate;
+use crate::limit::{Rate, Rates};
 use crate::reservation::{Broker, Budget, Overrides, Reserved, Terms};
 use crate::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
 use crate::settings::WindowRule;
 
 const ROOT: RootSpec =
     RootSpec { caps: Caps { operations: 50, payload: u64::MAX }, bounded: false, queue: u32::MAX };
+
+/// A limit on one direction.
+const SLOW: Rates = Rates { iops: Rate::per_second(1000), bandwidth: None };
 
 /// Numbers of objects, or of places for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +87,7 @@ impl<T: Copy> Arbiter<T> {
             }
         }
         for queue in self.devices.iter() {
+            queue.check_held();
             // The root's place is there from the start; its node too.
             let (nodes, places) = queue.sessions.order.sizes();
             assert!(nodes <= 3 * self.present().flows + 2 * places);
@@ -181,6 +185,7 @@ impl Life {
             parent: above.map(name),
             operations: (kind % 4 == 1).then_some(4),
             iops: if kind % 4 == 2 { Rate::per_second(1000) } else { None },
+            writes: if kind % 4 == 3 { SLOW } else { Rates::default() },
             ..SessionSpec::default()
         };
         if self.sessions.put(self.now, &spec).is_ok() {
@@ -207,10 +212,12 @@ impl Life {
         let Some(number) = one(&self.specs, which) else { return };
         let spec = self.specs.get_mut(&number).unwrap();
         let before = spec.clone();
-        match which % 3 {
+        match which % 5 {
             0 => spec.operations = spec.operations.is_none().then_some(3),
             1 => spec.iops = if spec.iops.is_none() { Rate::per_second(500) } else { None },
-            _ => spec.payload = spec.payload.is_none().then_some(2),
+            2 => spec.payload = spec.payload.is_none().then_some(2),
+            3 => spec.reads = if spec.reads.is_limited() { Rates::default() } else { SLOW },
+            _ => spec.writes = if spec.writes.is_limited() { Rates::default() } else { SLOW },
         }
         if self.sessions.put(self.now, spec).is_err() {
             *spec = before;

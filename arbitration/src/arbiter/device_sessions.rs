@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use units::Nanos;
 
+use super::held_back::HeldBack;
 use super::ids::EntryId;
+use super::own_order::{ByDirection, Limited};
 use crate::order::{Hierarchy, NodeId, Place};
 use crate::reservation::Reserved;
 use crate::session::{HostId, Reservation, Session, SessionId};
@@ -24,6 +26,8 @@ pub(super) struct SessionRecord {
     pub(super) covered: Option<SessionId>,
     /// The session's own reservation.
     pub(super) reserved: Option<Arc<Reserved>>,
+    /// The leaves of hosts whose reads, or writes, the session's limit on them holds back.
+    held: ByDirection<HeldBack>,
 }
 
 /// Whether a session's reservation gives its commands precedence now.
@@ -68,6 +72,7 @@ const NO_RECORD: SessionRecord = SessionRecord {
     state: ReservationState::None,
     covered: None,
     reserved: None,
+    held: ByDirection { reads: HeldBack::NONE, writes: HeldBack::NONE },
 };
 
 /// The place of a session that has none.
@@ -89,6 +94,8 @@ pub(super) struct DeviceSessions {
     pub(super) throttled: BinaryHeap<Reverse<(Nanos, SessionId)>>,
     /// Sessions that may be due and are blocked by a limit.
     pub(super) blocked: Vec<SessionId>,
+    /// Directions of hosts that limits hold back.
+    pub(super) held: usize,
     /// What has to be forgotten elsewhere of sessions that have no place here any more.
     dropped: Vec<Dropped>,
 }
@@ -103,6 +110,7 @@ impl DeviceSessions {
             due: BinaryHeap::new(),
             throttled: BinaryHeap::new(),
             blocked: Vec::new(),
+            held: 0,
             dropped: Vec::new(),
         }
     }
@@ -147,6 +155,8 @@ impl DeviceSessions {
                 }
                 ReservationState::Blocked => blocked.retain(|other| *other != session),
             }
+            let ByDirection { reads, writes } = &record.held;
+            debug_assert_eq!(reads.len() + writes.len(), 0, "who is held back has gone before");
             let (noted, timed) = (record.noted, record.timer.is_some());
             if noted || timed {
                 dropped.push(Dropped { session, noted, timed });
@@ -164,23 +174,81 @@ impl DeviceSessions {
     /// is blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
         self.order.block(session);
+        self.note_blocks(session)
+    }
+
+    /// Notes that a session blocks something here. Returns whether the session has yet to note it.
+    fn note_blocks(&mut self, session: SessionId) -> bool {
         let record = self.order.of_owner(session);
         record.is_some_and(|record| !std::mem::replace(&mut record.noted, true))
     }
 
+    /// Notes that a session's limit on a direction holds a host back, whose last command of the
+    /// direction has this finish tag. Returns whether the session has yet to note that it blocks
+    /// something here.
+    pub(super) fn hold(
+        &mut self,
+        session: SessionId,
+        leaf: NodeId,
+        write: bool,
+        finish: u64,
+    ) -> bool {
+        if let Some(record) = self.order.of_owner(session) {
+            record.held.of_mut(write).hold(leaf, finish);
+            self.held += 1;
+        }
+        self.note_blocks(session)
+    }
+
+    /// Takes out the host that goes on next of those that a session's limit on a direction holds back.
+    pub(super) fn release(&mut self, session: SessionId, write: bool) -> Option<NodeId> {
+        let leaf = self.order.of_owner(session)?.held.of_mut(write).release()?;
+        self.held -= 1;
+        Some(leaf)
+    }
+
+    /// Charges a host's part of a session's limit on a direction for a command.
+    pub(super) fn charge_direction(
+        &self,
+        limited: &mut Limited,
+        leaf: NodeId,
+        write: bool,
+        cost: u32,
+    ) {
+        let Some(by) = limited.by else { return };
+        let share = self.order.share_below(leaf, by);
+        limited.finish = self.record(by).held.of(write).finish(limited.finish, cost, share);
+    }
+
+    /// Counts the hosts that a session's limit on a direction holds back.
+    pub(super) fn held_by(&self, session: SessionId, write: bool) -> usize {
+        self.record(session).held.of(write).len()
+    }
+
+    /// Forgets a host that a session's limit on a direction may hold back.
+    pub(super) fn forget_held(&mut self, session: SessionId, leaf: NodeId, write: bool) {
+        if let Some(record) = self.order.of_owner(session) {
+            self.held -= usize::from(record.held.of_mut(write).forget(leaf));
+        }
+    }
+
     /// Unblocks a session. Returns whether it was blocked.
     pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) -> bool {
-        if !self.order.unblock(session) {
-            return false;
+        let was_blocked = self.order.unblock(session);
+        if was_blocked {
+            self.note_unblocked(now);
         }
-        // Reservations below the session may be due again.
+        was_blocked
+    }
+
+    /// Notes that something goes on that was blocked: reservations may be due again.
+    pub(super) fn note_unblocked(&mut self, now: Nanos) {
         while let Some(session) = self.blocked.pop() {
             self.set_due(now, session);
             if let Some(reserved) = self.reservation(session) {
                 self.note_waiting(now, session, reserved);
             }
         }
-        true
     }
 
     /// Notes that the session has forgotten that it was blocked here.
@@ -208,6 +276,18 @@ impl DeviceSessions {
     /// Says whether a timer that runs out at `when` is a session's.
     pub(super) fn has_timer(&self, session: SessionId, when: Nanos) -> bool {
         self.record(session).timer == Some(when)
+    }
+
+    /// Says whether a timer of a session runs.
+    #[cfg(test)]
+    pub(super) fn is_timed(&self, session: SessionId) -> bool {
+        self.record(session).timer.is_some()
+    }
+
+    /// Says whether a session's limit on a direction holds a host back, once.
+    #[cfg(test)]
+    pub(super) fn holds(&self, session: SessionId, leaf: NodeId, write: bool) -> bool {
+        self.record(session).held.of(write).has(leaf)
     }
 
     /// Notes that a session's timer has run out.

@@ -1,5 +1,7 @@
 //! The choice of the next command, and the check that limits, credits and the window let it go.
 
+use std::sync::Arc;
+
 use units::{Class, Nanos};
 
 use super::Arbiter;
@@ -7,7 +9,7 @@ use super::device_sessions::SetTimer;
 use super::entries::Entry;
 use super::grant::{Charged, Holds, Work};
 use super::ids::{CreditSetId, DeviceId, EntryId, HostFlowIndex};
-use super::queue::{Next, Precedence};
+use super::queue::{Next, Place, Precedence};
 use super::submission::Dispatched;
 use super::timers::Timer;
 use crate::credit::Cost;
@@ -27,9 +29,13 @@ enum Tried<T> {
 }
 
 /// The reason why a session's commands are blocked.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Blocker {
     /// The rate of this session, until this time.
     Rate(SessionId, Nanos),
+    /// The rate of this session's reads, or of its writes, until this time: what goes in the other
+    /// direction may pass.
+    Direction(SessionId, Nanos),
     /// This session has too few credits for this cost.
     Credits(SessionId, Cost),
 }
@@ -135,8 +141,8 @@ impl<T: Copy> Arbiter<T> {
         let rest = entries.without(ends, first);
         entries.remove(first);
         queue.charge(now, pace, next, CommandKind { write, bytes, has_data });
-        queue.own.take(class, next.leaf, flow.own_queue, first);
-        queue.set_queue(class, next.leaf, rest);
+        let place = Place { class, leaf: next.leaf, own_queue: flow.own_queue };
+        queue.take(place, (first, write), rest);
         queue.uncount(class);
         flow.uncount();
         local.session.backlog.left(now, now.ns_since(entered));
@@ -157,8 +163,12 @@ impl<T: Copy> Arbiter<T> {
         let (head, ends) = self.head_of(device, next)?;
         let set = match self.admit(now, &head) {
             Ok(set) => set,
+            Err(Blocker::Direction(session, when)) => {
+                self.hold_at(now, device, next, (session, when, head.work.write));
+                return Some(Tried::Blocked);
+            }
             Err(blocker) => {
-                self.block_at(now, device, next, &blocker);
+                self.block_at(now, device, next, blocker);
                 return Some(Tried::Blocked);
             }
         };
@@ -172,6 +182,12 @@ impl<T: Copy> Arbiter<T> {
         }
         let charge = self.charge(now, device, &head);
         self.dequeue(now, device, next, &head, ends);
+        let queue = self.devices.kept_mut(device)?;
+        if let Some(limited) = queue.own.limited_mut(next.leaf, head.work.write)
+            && let Some(by) = limited.by
+        {
+            self.release_held(now, device, by);
+        }
         let command = self.send(now, device, &head, (price, set, charge));
         debug_assert!(command.is_some(), "output marks wait at devices with an elevator only");
         Some(command.map_or(Tried::Blocked, Tried::Dispatched))
@@ -208,8 +224,9 @@ impl<T: Copy> Arbiter<T> {
         let Self { devices, entries, flows, pace, .. } = self;
         let Some(queue) = devices.kept_mut(device) else { return };
         queue.charge(now, pace, next, head.work.kind());
-        queue.own.take(next.class, next.leaf, flows.at(head.flow).own_queue, head.id);
-        queue.set_queue(next.class, next.leaf, entries.without(ends, head.id));
+        let own_queue = flows.at(head.flow).own_queue;
+        let place = Place { class: next.class, leaf: next.leaf, own_queue };
+        queue.take(place, (head.id, head.work.write), entries.without(ends, head.id));
         // A command that enters the elevator waits there.
         if !queue.is_ordered() || head.mark {
             queue.uncount(next.class);
@@ -232,8 +249,11 @@ impl<T: Copy> Arbiter<T> {
         }
         let Some(local) = self.sessions.kept(head.work.session) else { return Ok(None) };
         for limited in &local.limits {
-            if let Err(when) = limited.check_limits(now, head.work.write) {
+            if let Err(when) = limited.check_limits(now) {
                 return Err(Blocker::Rate(limited.id(), when));
+            }
+            if let Err(when) = limited.check_direction(now, head.work.write) {
+                return Err(Blocker::Direction(limited.id(), when));
             }
         }
         let Some(set) = local.set else { return Ok(None) };
@@ -247,41 +267,92 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Blocks a session until what blocks its commands has gone.
-    pub(super) fn block_at(
-        &mut self,
-        now: Nanos,
-        device: DeviceId,
-        next: &Next,
-        blocker: &Blocker,
-    ) {
+    /// Blocks a session until what blocks its commands has gone. A limit on one direction blocks both
+    /// here: at a device with containers the commands of a host stay in their order.
+    pub(super) fn block_at(&mut self, now: Nanos, device: DeviceId, next: &Next, blocker: Blocker) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
         if next.precedence == Precedence::Reserved {
             queue.sessions.block_due(now);
             queue.wake_others();
         }
-        let (Blocker::Rate(session, _) | Blocker::Credits(session, _)) = *blocker;
+        let (Blocker::Rate(session, _)
+        | Blocker::Direction(session, _)
+        | Blocker::Credits(session, _)) = blocker;
         if queue.block(session) {
             self.sessions.links_mut(session).blocked_at.push(device);
         }
-        match *blocker {
-            Blocker::Rate(session, when) => {
-                // A moment that has passed already would not be waited for.
-                let when = when.max(now.after(1));
-                let set = queue.sessions.set_timer(session, when);
-                if set != SetTimer::Kept {
-                    self.timers.start(Timer { when, device, session });
-                }
-                if set == SetTimer::Earlier {
-                    self.timers.note_idle();
-                    self.sift_timers();
-                }
+        match blocker {
+            Blocker::Rate(session, when) | Blocker::Direction(session, when) => {
+                self.set_timer(now, device, session, when);
             }
             Blocker::Credits(session, cost) => {
                 if let Some(local) = self.sessions.kept(session) {
                     self.waiters.wait(self.reactor, &local.session, cost);
                 }
             }
+        }
+    }
+
+    /// Holds back the reads or the writes of the host that goes next, until a session's limit on them
+    /// lets them pass.
+    fn hold_at(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        next: &Next,
+        (session, when, write): (SessionId, Nanos, bool),
+    ) {
+        let Self { devices, entries, sessions, .. } = self;
+        let Some(queue) = devices.kept_mut(device) else { return };
+        if queue.own.split(next.leaf) {
+            queue.begin_own_order(entries, next.leaf);
+        }
+        if queue.hold(session, next.leaf, write) {
+            sessions.links_mut(session).blocked_at.push(device);
+        }
+        if next.precedence == Precedence::Reserved {
+            queue.wake_others();
+        }
+        self.set_timer(now, device, session, when);
+    }
+
+    /// Lets the next host go on that a session's limit on a direction holds back, where that has credit
+    /// again, and sets the timer for the others. A host that goes on calls the next one by its command;
+    /// another one goes on after a while in case it has none any more, or something else blocks it.
+    pub(super) fn release_held(&mut self, now: Nanos, device: DeviceId, session: SessionId) {
+        const A_WHILE: u64 = 1_000_000;
+        let Some(local) = self.sessions.get(session) else { return };
+        let limited = Arc::clone(&local.session);
+        for write in [false, true] {
+            let Some(queue) = self.devices.get_mut(device) else { return };
+            if queue.sessions.held_by(session, write) == 0 {
+                continue;
+            }
+            let when = match limited.check_direction(now, write) {
+                Ok(()) => {
+                    queue.release(now, session, write, 1);
+                    now.after(A_WHILE)
+                }
+                Err(when) => when,
+            };
+            if queue.sessions.held_by(session, write) > 0 {
+                self.set_timer(now, device, session, when);
+            }
+        }
+    }
+
+    /// Sets the timer of a session at a device, unless an earlier one runs.
+    fn set_timer(&mut self, now: Nanos, device: DeviceId, session: SessionId, when: Nanos) {
+        let Some(queue) = self.devices.kept_mut(device) else { return };
+        // A moment that has passed already would not be waited for.
+        let when = when.max(now.after(1));
+        let set = queue.sessions.set_timer(session, when);
+        if set != SetTimer::Kept {
+            self.timers.start(Timer { when, device, session });
+        }
+        if set == SetTimer::Earlier {
+            self.timers.note_idle();
+            self.sift_timers();
         }
     }
 

@@ -41,7 +41,7 @@ impl<T: Copy> Arbiter<T> {
             let set = match self.admit(now, &head) {
                 Ok(set) => set,
                 Err(blocker) => {
-                    self.block_at(now, device, &next, &blocker);
+                    self.block_at(now, device, &next, blocker);
                     continue;
                 }
             };

@@ -7,6 +7,7 @@ use super::entries::{Entry, Held};
 use super::flows::HostFlow;
 use super::grant::{Grant, Holds, Work};
 use super::ids::{EntryId, HostFlowId, HostFlowIndex};
+use super::queue::Place;
 use super::submission::Submission;
 use crate::credit::Cost;
 
@@ -133,8 +134,7 @@ impl<T: Copy> Arbiter<T> {
         flow.waiting += 1;
         *waiting += 1;
         let ends = entries.append(queue.queue_of(class, leaf), entry);
-        queue.put_queue(class, leaf, ends);
-        queue.own.append(class, leaf, flow.own_queue, ends.last);
+        queue.append(Place { class, leaf, own_queue: flow.own_queue }, write, ends);
         queue.count(class);
         if queue.is_ordered() {
             entries.locate(ends.last, lba, blocks);
@@ -166,8 +166,8 @@ impl<T: Copy> Arbiter<T> {
             && let Some(ends) = queue.queue_of(entry.class, flow.node)
         {
             let left = self.entries.without(ends, id);
-            queue.own.withdraw(entry.class, flow.node, flow.own_queue, id);
-            queue.set_queue(entry.class, flow.node, left);
+            let place = Place { class: entry.class, leaf: flow.node, own_queue: flow.own_queue };
+            queue.withdraw(place, (id, entry.write), left);
         }
         self.entries.remove(id);
         self.flows.at_mut(entry.flow).uncount();

@@ -36,6 +36,7 @@ mod enqueue;
 mod entries;
 mod flows;
 mod grant;
+mod held_back;
 mod ids;
 mod own_order;
 mod pull;

@@ -7,6 +7,9 @@
 //! over controllers without weighted round robin is one queue beside them, in order of arrival. Of a
 //! controller's queues, those of the priority class Urgent go first; High, Medium and Low share by
 //! the weights, in commands. The queues of one priority class take turns of a burst.
+//!
+//! A host has such an order, too, once a limit has held its reads but not its writes back, or its
+//! writes but not its reads: then the others of the host pass those that are held.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +20,67 @@ use units::{Class, PerClass, QueueWeights};
 use super::ids::{EntryId, HostFlowIndex, OwnQueueId};
 use crate::index::{Index, Name, grown};
 use crate::order::NodeId;
+use crate::session::SessionId;
+
+/// A thing for reads, and one for commands that change the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ByDirection<D> {
+    pub(super) reads: D,
+    pub(super) writes: D,
+}
+
+impl<D> ByDirection<D> {
+    /// Returns the thing of a direction.
+    #[inline]
+    pub(super) const fn of(&self, write: bool) -> &D {
+        if write { &self.writes } else { &self.reads }
+    }
+
+    /// Returns the thing of a direction.
+    #[inline]
+    pub(super) const fn of_mut(&mut self, write: bool) -> &mut D {
+        if write { &mut self.writes } else { &mut self.reads }
+    }
+}
+
+/// What a host's own order knows of the limits on a direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limited {
+    /// The session whose limit has held the direction back last.
+    pub(super) by: Option<SessionId>,
+    is_held: bool,
+    /// Finish tag of the last command of the direction (see `held_back.rs`).
+    pub(super) finish: u64,
+}
+
+/// What the limits of each direction hold back.
+type Held = ByDirection<Limited>;
+
+/// A command, and its number in the order of the host's commands.
+type Numbered = (u64, EntryId);
+
+/// The commands of a queue that wait, in order of arrival.
+#[derive(Debug, Default)]
+struct Waiting(ByDirection<VecDeque<Numbered>>);
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.0.reads.is_empty() && self.0.writes.is_empty()
+    }
+
+    /// Finds the first command that is not held back.
+    fn first(&self, held: &Held) -> Option<EntryId> {
+        let first = |write| self.0.of(write).front().filter(|_| !held.of(write).is_held);
+        let firsts = [first(false), first(true)];
+        firsts.into_iter().flatten().min_by_key(|(number, _)| *number).map(|(_, id)| *id)
+    }
+
+    /// Finds the last command.
+    fn last(&self) -> Option<EntryId> {
+        let lasts = [self.0.reads.back(), self.0.writes.back()];
+        lasts.into_iter().flatten().max_by_key(|(number, _)| *number).map(|(_, id)| *id)
+    }
+}
 
 /// An I/O queue of a controller that runs weighted round robin with urgent (CC.AMS is 001b).
 #[derive(Clone, Debug)]
@@ -36,13 +100,14 @@ struct OwnQueue {
     priority: Class,
     controller: usize,
     flow: HostFlowIndex,
-    waiting: PerClass<VecDeque<EntryId>>,
+    waiting: PerClass<Waiting>,
 }
 
 /// The turns of a controller's queues in one class of commands.
 #[derive(Debug, Default)]
 struct Turns {
-    /// Own queues with commands waiting, by their priority class; the first has the turn.
+    /// Own queues with commands that are not held back, by their priority class; the first has the
+    /// turn.
     rings: PerClass<VecDeque<usize>>,
     /// Commands that the first queue of each ring has sent in a row.
     in_a_row: PerClass<u16>,
@@ -66,8 +131,13 @@ struct OwnOrder {
     /// The first is that of the queues without weights.
     own_queues: Slab<OwnQueue>,
     controllers: Slab<Controller>,
-    /// Controllers with commands waiting, by class; the first has the turn.
+    /// Controllers with commands that are not held back, by class; the first has the turn.
     ring: PerClass<VecDeque<usize>>,
+    held: Held,
+    /// Whether a limit has ever held one direction back.
+    is_split: bool,
+    /// Commands that have come.
+    arrivals: u64,
 }
 
 /// The place of all queues without weights together.
@@ -136,13 +206,18 @@ impl Turns {
 
 /// Removes an element from a ring. Returns whether it was the first.
 fn remove<T: PartialEq>(ring: &mut VecDeque<T>, gone: T) -> bool {
-    let first = ring.front() == Some(&gone);
+    take_out(ring, |other| *other == gone)
+}
+
+/// Removes the one element that is meant. Returns whether it was the first.
+fn take_out<T>(line: &mut VecDeque<T>, is_meant: impl Fn(&T) -> bool) -> bool {
+    let first = line.front().is_some_and(&is_meant);
     if first {
-        ring.pop_front();
-    } else if ring.back() == Some(&gone) {
-        ring.pop_back();
+        line.pop_front();
+    } else if line.back().is_some_and(&is_meant) {
+        line.pop_back();
     } else {
-        ring.retain(|other| *other != gone);
+        line.retain(|other| !is_meant(other));
     }
     first
 }
@@ -158,7 +233,8 @@ impl OwnOrder {
     /// Makes the order of a host without weighted queues.
     fn new() -> Self {
         let (own_queues, controllers) = (Slab::new(), Slab::new());
-        let mut own = Self { own_queues, controllers, ring: PerClass::default() };
+        let (ring, held) = (PerClass::default(), Held::default());
+        let mut own = Self { own_queues, controllers, ring, held, is_split: false, arrivals: 0 };
         let plain = WeightedQueue { qid: 0, priority: Class::Low, weights: Arc::default() };
         own.add(&plain, |_| HostFlowIndex::NONE);
         own
@@ -181,10 +257,10 @@ impl OwnOrder {
         flow
     }
 
-    /// Removes a queue with nothing waiting. Returns whether none with weights is left.
+    /// Removes a queue with nothing waiting. Returns whether the host needs no own order any more.
     fn remove(&mut self, own_queue: OwnQueueId) -> bool {
         if let Some(gone) = self.own_queues.try_remove(own_queue.at()) {
-            let empty = gone.waiting.values().all(VecDeque::is_empty);
+            let empty = gone.waiting.values().all(Waiting::is_empty);
             debug_assert!(empty, "a flow goes without commands");
             if let Some(of) = self.controllers.get_mut(gone.controller) {
                 of.own_queues = of.own_queues.saturating_sub(1);
@@ -193,34 +269,80 @@ impl OwnOrder {
                 }
             }
         }
-        self.own_queues.len() <= 1
+        self.own_queues.len() <= 1 && !self.is_split
     }
 
     /// Adds a command at the end of its queue.
-    fn append(&mut self, class: Class, own_queue: OwnQueueId, entry: EntryId) {
-        let Some(OwnQueue { waiting, controller, priority, .. }) =
-            self.own_queues.get_mut(own_queue.at())
+    fn append(&mut self, class: Class, own_queue: OwnQueueId, entry: EntryId, write: bool) {
+        let number = self.arrivals;
+        self.arrivals += 1;
+        self.change(class, own_queue.at(), |waiting| {
+            waiting.0.of_mut(write).push_back((number, entry));
+        });
+    }
+
+    /// Changes what a queue has waiting; it has turns while something of it is not held back.
+    fn change(&mut self, class: Class, own_queue: usize, change: impl FnOnce(&mut Waiting)) {
+        let Some(of) = self.own_queues.get_mut(own_queue) else { return };
+        let had_turns = of.waiting[class].first(&self.held).is_some();
+        change(&mut of.waiting[class]);
+        self.settle_turns(class, own_queue, had_turns);
+    }
+
+    /// Begins or ends a queue's turns, after a change of what it has waiting or what is held back.
+    fn settle_turns(&mut self, class: Class, own_queue: usize, had_turns: bool) {
+        let Some(&OwnQueue { ref waiting, controller, priority, .. }) =
+            self.own_queues.get(own_queue)
         else {
             return;
         };
-        let waiting = &mut waiting[class];
-        waiting.push_back(entry);
-        if waiting.len() > 1 {
-            return;
-        }
-        let Some(of) = self.controllers.get_mut(*controller) else { return };
+        let has_turns = waiting[class].first(&self.held).is_some();
+        let Some(of) = self.controllers.get_mut(controller) else { return };
         let turns = &mut of.turns[class];
-        if turns.is_empty() {
-            self.ring[class].push_back(*controller);
+        if has_turns && !had_turns {
+            if turns.is_empty() {
+                self.ring[class].push_back(controller);
+            }
+            turns.join(priority, own_queue);
+        } else if had_turns && !has_turns {
+            turns.leave(priority, own_queue);
+            if turns.is_empty() {
+                remove(&mut self.ring[class], controller);
+            }
         }
-        turns.join(*priority, own_queue.at());
+    }
+
+    /// Holds back what goes in one direction, because of a session's limit, or lets it go on.
+    fn set_held(&mut self, write: bool, by: SessionId, is_held: bool) {
+        let before = self.held;
+        let of = self.held.of_mut(write);
+        if of.by != Some(by) {
+            // The tags of one limit mean nothing to another.
+            of.finish = 0;
+        }
+        (of.by, of.is_held) = (Some(by), is_held);
+        let queues = self.own_queues.iter().flat_map(|(own_queue, of)| {
+            of.waiting.iter().map(move |(class, waiting)| (class, own_queue, waiting))
+        });
+        let queues: Vec<(Class, usize, bool)> = queues
+            .filter(|(.., waiting)| !waiting.is_empty())
+            .map(|(class, own_queue, waiting)| (class, own_queue, waiting.first(&before).is_some()))
+            .collect();
+        for (class, own_queue, had_turns) in queues {
+            self.settle_turns(class, own_queue, had_turns);
+        }
+    }
+
+    /// Says whether all that waits is held back.
+    fn holds_back(&self, class: Class) -> bool {
+        (self.held.reads.is_held || self.held.writes.is_held) && self.ring[class].is_empty()
     }
 
     /// Finds the command that goes next.
     fn first(&self, class: Class) -> Option<EntryId> {
         let turns = &self.controllers.get(*self.ring[class].front()?)?.turns[class];
         let own_queue = *turns.rings[turns.next()?].front()?;
-        self.own_queues.get(own_queue)?.waiting[class].front().copied()
+        self.own_queues.get(own_queue)?.waiting[class].first(&self.held)
     }
 
     /// Charges the turns of the command that goes, which [`Self::first`] has found in this queue.
@@ -236,22 +358,10 @@ impl OwnOrder {
     }
 
     /// Withdraws a command from its queue.
-    fn withdraw(&mut self, class: Class, own_queue: OwnQueueId, entry: EntryId) {
-        let Some(OwnQueue { waiting, controller, priority, .. }) =
-            self.own_queues.get_mut(own_queue.at())
-        else {
-            return;
-        };
-        remove(&mut waiting[class], entry);
-        if !waiting[class].is_empty() {
-            return;
-        }
-        let Some(of) = self.controllers.get_mut(*controller) else { return };
-        let turns = &mut of.turns[class];
-        turns.leave(*priority, own_queue.at());
-        if turns.is_empty() {
-            remove(&mut self.ring[class], *controller);
-        }
+    fn withdraw(&mut self, class: Class, own_queue: OwnQueueId, entry: EntryId, write: bool) {
+        self.change(class, own_queue.at(), |waiting| {
+            take_out(waiting.0.of_mut(write), |(_, other)| *other == entry);
+        });
     }
 
     /// Finds the number of a controller, or makes it.
@@ -315,6 +425,43 @@ impl OwnOrders {
         }
     }
 
+    /// Makes the own order of a host whose reads or writes a limit is to hold back. Returns whether it
+    /// had none before: then the caller [appends](Self::append) what waits.
+    pub(super) fn split(&mut self, leaf: NodeId) -> bool {
+        let begins = !self.has(leaf);
+        let own = grown(&mut self.by_leaf, leaf.number() as usize, || None);
+        own.get_or_insert_with(|| Box::new(OwnOrder::new())).is_split = true;
+        begins
+    }
+
+    /// Holds back what goes in one direction of a host that has an own order, because of a session's
+    /// limit, or lets it go on.
+    pub(super) fn set_held(&mut self, leaf: NodeId, write: bool, by: SessionId, is_held: bool) {
+        if let Some(own) = self.of_mut(leaf) {
+            own.set_held(write, by, is_held);
+        }
+    }
+
+    /// Finds what is known of the limits on a direction of a host; `None`: none has ever held it back.
+    #[inline]
+    pub(super) fn limited_mut(&mut self, leaf: NodeId, write: bool) -> Option<&mut Limited> {
+        let limited = self.of_mut(leaf)?.held.of_mut(write);
+        limited.by.is_some().then_some(limited)
+    }
+
+    /// Says whether all that a host with an own order has waiting is held back; `None` where it has no
+    /// own order.
+    #[inline]
+    pub(super) fn holds_back(&self, class: Class, leaf: NodeId) -> Option<bool> {
+        Some(self.of(leaf)?.holds_back(class))
+    }
+
+    /// Forgets a host that goes. Returns what was known of the limits on its directions.
+    pub(super) fn forget(&mut self, leaf: NodeId) -> Held {
+        let own = self.by_leaf.get_mut(leaf.number() as usize).and_then(Option::take);
+        own.map(|own| own.held).unwrap_or_default()
+    }
+
     /// Adds a command at the end of its queue, where its host has an own order.
     #[inline]
     pub(super) fn append(
@@ -322,10 +469,10 @@ impl OwnOrders {
         class: Class,
         leaf: NodeId,
         own_queue: Option<OwnQueueId>,
-        id: EntryId,
+        (id, write): (EntryId, bool),
     ) {
         if let Some(own) = self.of_mut(leaf) {
-            own.append(class, own_queue.unwrap_or(PLAIN), id);
+            own.append(class, own_queue.unwrap_or(PLAIN), id, write);
         }
     }
 
@@ -343,7 +490,7 @@ impl OwnOrders {
         own_queue: Option<OwnQueueId>,
     ) -> Option<Option<EntryId>> {
         let own = self.of(leaf)?;
-        Some(own.own_queues.get(own_queue.unwrap_or(PLAIN).at())?.waiting[class].back().copied())
+        Some(own.own_queues.get(own_queue.unwrap_or(PLAIN).at())?.waiting[class].last())
     }
 
     /// Takes out the command that [`Self::first`] has found, and charges its turns.
@@ -353,13 +500,13 @@ impl OwnOrders {
         class: Class,
         leaf: NodeId,
         own_queue: Option<OwnQueueId>,
-        id: EntryId,
+        (id, write): (EntryId, bool),
     ) {
         if let Some(own) = self.of_mut(leaf) {
             debug_assert_eq!(own.first(class), Some(id), "the command whose turn it is goes");
             let own_queue = own_queue.unwrap_or(PLAIN);
             own.charge(class, own_queue);
-            own.withdraw(class, own_queue, id);
+            own.withdraw(class, own_queue, id, write);
         }
     }
 
@@ -370,10 +517,10 @@ impl OwnOrders {
         class: Class,
         leaf: NodeId,
         own_queue: Option<OwnQueueId>,
-        id: EntryId,
+        (id, write): (EntryId, bool),
     ) {
         if let Some(own) = self.of_mut(leaf) {
-            own.withdraw(class, own_queue.unwrap_or(PLAIN), id);
+            own.withdraw(class, own_queue.unwrap_or(PLAIN), id, write);
         }
     }
 
@@ -395,14 +542,31 @@ impl OwnOrders {
             own_queue.push_back(entry);
         }
         for (own_queue, waiting) in own_queues {
-            assert_eq!(own.own_queues[own_queue].waiting[class], waiting);
+            let lines = &own.own_queues[own_queue].waiting[class].0;
+            let mut numbered: Vec<Numbered> =
+                lines.reads.iter().chain(&lines.writes).copied().collect();
+            numbered.sort_by_key(|(number, _)| *number);
+            assert!(numbered.into_iter().map(|(_, id)| id).eq(waiting));
         }
         assert_eq!(own.first(class).is_some(), !own.ring[class].is_empty());
     }
 
-    /// Counts the hosts that have orders of their own.
+    /// Lists the directions that are held back: the host's leaf, whether it is that of writes, and the
+    /// session whose limit holds it.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> Vec<(NodeId, bool, SessionId)> {
+        let leaves = (0..).map(|number| NodeId::of(Index::nth(number))).zip(&self.by_leaf);
+        let orders = leaves.filter_map(|(leaf, own)| Some((leaf, own.as_ref()?.held)));
+        let both =
+            orders.flat_map(|(leaf, held)| [(leaf, false, held.reads), (leaf, true, held.writes)]);
+        both.filter(|(.., of)| of.is_held)
+            .filter_map(|(leaf, write, of)| Some((leaf, write, of.by?)))
+            .collect()
+    }
+
+    /// Counts the hosts that have orders of their own because of weights.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.by_leaf.iter().flatten().count()
+        self.by_leaf.iter().flatten().filter(|own| own.own_queues.len() > 1).count()
     }
 }

@@ -129,7 +129,8 @@ impl<T: Copy> Arbiter<T> {
             match queue.filter(|queue| queue.sessions.has_timer(timer.session, timer.when)) {
                 Some(queue) => {
                     queue.sessions.end_timer(timer.session);
-                    queue.unblock(now, timer.session);
+                    queue.unblock_session(now, timer.session);
+                    self.release_held(now, timer.device, timer.session);
                 }
                 None => self.timers.idle_ran_out(),
             }

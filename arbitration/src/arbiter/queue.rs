@@ -7,8 +7,9 @@ use units::{Class, Nanos, PerClass};
 
 use super::device_sessions::DeviceSessions;
 use super::elevator::Elevator;
+use super::entries::Entries;
 use super::grant::{Grant, Holds, Work};
-use super::ids::{DeviceId, EntryId, HostFlowIndex};
+use super::ids::{DeviceId, EntryId, HostFlowIndex, OwnQueueId};
 use super::own_order::OwnOrders;
 use super::samples::Samples;
 use super::shares::Shares;
@@ -27,6 +28,16 @@ pub(super) struct Next {
     /// The node that the command was chosen below: only nodes below it are charged.
     pub(super) below: NodeId,
     pub(super) precedence: Precedence,
+}
+
+/// The place of a waiting command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) class: Class,
+    /// The host's node.
+    pub(super) leaf: NodeId,
+    /// The host's own queue; `None`: the one of all queues without weights.
+    pub(super) own_queue: Option<OwnQueueId>,
 }
 
 /// The reason why a command goes first.
@@ -193,6 +204,12 @@ impl DeviceQueue {
 
     /// Removes a host's node, which has nothing waiting.
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
+        let held = self.own.forget(node);
+        for write in [false, true] {
+            if let Some(by) = held.of(write).by {
+                self.sessions.forget_held(by, node, write);
+            }
+        }
         self.sessions.remove_flow(session, node);
         self.shares.remove(&self.device.spreads, node);
         self.tell_weights();
@@ -207,9 +224,74 @@ impl DeviceQueue {
     }
 
     /// Unblocks a session.
-    pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) {
+    pub(super) fn unblock_session(&mut self, now: Nanos, session: SessionId) {
         if self.sessions.unblock(now, session) {
             self.sync_all();
+        }
+    }
+
+    /// Unblocks a session, and all hosts that its limits on a direction hold back.
+    pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) {
+        self.unblock_session(now, session);
+        for write in [false, true] {
+            self.release(now, session, write, usize::MAX);
+        }
+    }
+
+    /// Appends what a host has waiting to the own order that it has now.
+    pub(super) fn begin_own_order<T: Copy>(&mut self, entries: &Entries<T>, leaf: NodeId) {
+        for class in Class::ALL {
+            let mut next = self.queue_of(class, leaf).map(|waiting| waiting.first);
+            while let Some(entry) = next {
+                self.own.append(class, leaf, None, (entry, entries.at(entry).write));
+                next = entries.behind(entry);
+            }
+        }
+    }
+
+    /// Holds a host's reads or writes back, because of a session's limit on them. The host has an own
+    /// order. Returns whether the session has to note that it blocks something here.
+    pub(super) fn hold(&mut self, session: SessionId, leaf: NodeId, write: bool) -> bool {
+        self.own.set_held(leaf, write, session, true);
+        self.sync_leaf(leaf);
+        let finish = self.own.limited_mut(leaf, write).map_or(0, |limited| limited.finish);
+        self.sessions.hold(session, leaf, write, finish)
+    }
+
+    /// Lets at most `most` hosts go on that a session's limit on a direction holds back.
+    pub(super) fn release(&mut self, now: Nanos, session: SessionId, write: bool, most: usize) {
+        let mut released = 0;
+        while released < most
+            && let Some(leaf) = self.sessions.release(session, write)
+        {
+            self.own.set_held(leaf, write, session, false);
+            self.sync_leaf(leaf);
+            released += 1;
+        }
+        if released > 0 {
+            self.sessions.note_unblocked(now);
+        }
+    }
+
+    /// Blocks the leaf of a host in the classes in which all that waits is held back, and unblocks it
+    /// in the others.
+    fn sync_leaf(&mut self, leaf: NodeId) {
+        for class in Class::ALL {
+            self.sync_leaf_in(class, leaf);
+        }
+    }
+
+    #[inline]
+    fn sync_leaf_in(&mut self, class: Class, leaf: NodeId) {
+        let Some(holds_back) = self.own.holds_back(class, leaf) else { return };
+        let tree = self.tree(class);
+        if tree.is_blocked(leaf) != holds_back {
+            if holds_back {
+                tree.block(leaf)
+            } else {
+                tree.unblock(leaf)
+            }
+            self.sync(class);
         }
     }
 
@@ -419,6 +501,9 @@ impl DeviceQueue {
         }
         let cost = pace.cost_at(&self.device.times, kind);
         let Next { class, leaf, below, .. } = *next;
+        if let Some(limited) = self.own.limited_mut(leaf, kind.write) {
+            self.sessions.charge_direction(limited, leaf, kind.write, cost);
+        }
         if self.device.fairness.is_alone() {
             self.tree(class).charge(leaf, below, cost);
         } else if self.is_by_weight() {
@@ -476,9 +561,10 @@ impl DeviceQueue {
         }
     }
 
-    /// Sets the queue of a host and class, at the end of which a command was put.
+    /// Adds a command to its host, whose queue of the class is then `queue`.
     #[inline]
-    pub(super) fn put_queue(&mut self, class: Class, leaf: NodeId, queue: Ends<EntryId>) {
+    pub(super) fn append(&mut self, place: Place, write: bool, queue: Ends<EntryId>) {
+        let Place { class, leaf, own_queue } = place;
         let tree = self.tree(class);
         let waited = tree.queue(leaf).is_some();
         tree.set_queue(leaf, Some(queue));
@@ -487,16 +573,43 @@ impl DeviceQueue {
             self.shares.begins(class, leaf);
             self.sync(class);
         }
+        self.own.append(class, leaf, own_queue, (queue.last, write));
+        self.sync_leaf_in(class, leaf);
     }
 
-    /// Sets the queue of a host and class, out of which a command was taken.
+    /// Takes out the command of a host that goes next, and charges its turns among the host's own
+    /// queues; `rest` is what is left of the host's queue.
     #[inline]
-    pub(super) fn set_queue(&mut self, class: Class, leaf: NodeId, queue: Option<Ends<EntryId>>) {
-        self.tree(class).set_queue(leaf, queue);
-        if queue.is_none() {
+    pub(super) fn take(
+        &mut self,
+        place: Place,
+        command: (EntryId, bool),
+        rest: Option<Ends<EntryId>>,
+    ) {
+        self.own.take(place.class, place.leaf, place.own_queue, command);
+        self.set_rest(place, rest);
+    }
+
+    /// Takes out a command whose turn it is not; `rest` is what is left of its host's queue.
+    #[inline]
+    pub(super) fn withdraw(
+        &mut self,
+        place: Place,
+        command: (EntryId, bool),
+        rest: Option<Ends<EntryId>>,
+    ) {
+        self.own.withdraw(place.class, place.leaf, place.own_queue, command);
+        self.set_rest(place, rest);
+    }
+
+    #[inline]
+    fn set_rest(&mut self, Place { class, leaf, .. }: Place, rest: Option<Ends<EntryId>>) {
+        self.tree(class).set_queue(leaf, rest);
+        if rest.is_none() {
             self.shares.ends(class, leaf);
             self.sync(class);
         }
+        self.sync_leaf_in(class, leaf);
     }
 
     /// Counts a command that begins to wait.
@@ -526,6 +639,31 @@ impl DeviceQueue {
         if !self.device.fairness.is_alone() {
             let waits = self.queue_of(class, leaf).is_some();
             assert_eq!(self.shares.reactors_of(class, leaf), Some((u32::from(waits), waits)));
+        }
+    }
+
+    /// Checks that each session knows whom its limits on a direction hold back, that a host is blocked
+    /// in the classes in which all that waits is held back, and that a timer or an unblocked command
+    /// will look at it again.
+    #[cfg(test)]
+    pub(super) fn check_held(&self) {
+        let mut known = 0;
+        for session in self.sessions.order.sessions() {
+            for write in [false, true] {
+                known += self.sessions.held_by(session, write);
+                if self.sessions.held_by(session, write) > 0 {
+                    assert!(self.sessions.is_timed(session), "nobody looks at it again");
+                }
+            }
+        }
+        let held = self.own.held();
+        assert_eq!((known, self.sessions.held), (held.len(), held.len()));
+        for (leaf, write, by) in held {
+            assert!(self.sessions.holds(by, leaf, write));
+            for class in Class::ALL {
+                let tree = &self.sessions.order.trees[class];
+                assert_eq!(Some(tree.is_blocked(leaf)), self.own.holds_back(class, leaf));
+            }
         }
     }
 

@@ -109,12 +109,15 @@ impl DeviceSessions {
     /// Tells a reservation whether commands wait here for which it is.
     pub(super) fn note_waiting(&self, now: Nanos, session: SessionId, reserved: &Reserved) {
         let top = self.place(session).top();
-        let waits =
-            top.is_some_and(|top| Class::ALL.into_iter().any(|c| self.order.has_work(c, top)));
-        match waits {
+        match top.is_some_and(|top| self.first_class(top).is_some()) {
             true => reserved.note_demand(now, self.reactor),
             false => reserved.note_idle(now, self.reactor),
         }
+    }
+
+    /// Finds the first class of which something below a node may go on.
+    fn first_class(&self, top: NodeId) -> Option<Class> {
+        Class::ALL.into_iter().find(|class| self.order.has_work(*class, top))
     }
 
     fn set_state(&mut self, session: SessionId, state: ReservationState) {
@@ -133,6 +136,15 @@ impl DeviceSessions {
     /// reservation has demand.
     pub(super) fn note_demand(&mut self, (now, arrived): (Nanos, Nanos), session: SessionId) {
         let Some(session) = self.covering(session) else { return };
+        if self.held > 0 && self.record(session).state == ReservationState::Blocked {
+            // What has come may pass what a limit on its direction holds back.
+            let place = self.place(session);
+            if !place.is_blocked() && place.top().is_some_and(|top| self.first_class(top).is_some())
+            {
+                self.blocked.retain(|other| *other != session);
+                self.set_state(session, ReservationState::Idle);
+            }
+        }
         if let Some(reserved) = self.reservation_of(session)
             && self.record(session).state != ReservationState::Blocked
         {
@@ -164,13 +176,11 @@ impl DeviceSessions {
                 continue;
             }
             let (top, blocked) = (self.place(session).top(), self.place(session).is_blocked());
-            let found = top.and_then(|top| {
-                let class = Class::ALL.into_iter().find(|c| self.order.has_work(*c, top))?;
-                Some(DueSession { class, top })
-            });
+            let found = top.and_then(|top| Some(DueSession { class: self.first_class(top)?, top }));
             let Some(found) = found else {
                 self.due.pop();
-                if blocked {
+                // Where a limit on a direction holds hosts back, some of them may be the session's.
+                if blocked || self.held > 0 {
                     self.note_blocked(now, session);
                 } else {
                     self.set_state(session, ReservationState::Idle);

@@ -71,6 +71,9 @@ impl<O> Place<O> {
     }
 }
 
+/// The part of a session of usual weight, of which hosts have parts.
+pub(crate) const USUAL: u64 = 1 << 12;
+
 /// Makes what the owner keeps of a session, from what it keeps of the one above it.
 pub(crate) type MakePlace<'a, O> = &'a mut dyn FnMut(SessionId, Option<&O>) -> O;
 
@@ -218,6 +221,29 @@ impl<O, I: Copy> Hierarchy<O, I> {
             }
             self.prune(session, dropped);
         }
+    }
+
+    /// Computes the part of a host of what is shared below the session `above`, in 1/[`USUAL`] of the
+    /// part of a session of usual weight. Hosts of one session have equal parts of the session's. Of a
+    /// session further below, the others there count as of usual weight.
+    pub(crate) fn share_below(&self, leaf: NodeId, above: SessionId) -> u64 {
+        let host = self.hosts.get(leaf.number() as usize).copied().flatten();
+        let Some((mut session, _)) = host else { return USUAL };
+        let flows = self.place(session).map_or(1, |place| place.flows);
+        let mut share = USUAL / u64::from(flows.max(1));
+        while session != above
+            && let Some(place) = self.place(session)
+        {
+            let weight = place.weight.as_ref().map_or(WEIGHT, |weight| weight.load(Relaxed));
+            share = share * u64::from(weight) / u64::from(WEIGHT);
+            let Some(parent) = place.parent else { break };
+            if parent != above {
+                let children = self.place(parent).map_or(1, |place| place.children);
+                share /= u64::from(children.max(1));
+            }
+            session = parent;
+        }
+        share.max(1)
     }
 
     /// Finds the node that is above a session's own nodes.

@@ -173,6 +173,11 @@ impl<I: Copy> Tree<I> {
         self.at(node).blocked = true;
     }
 
+    /// Says whether a node is blocked.
+    pub(crate) fn is_blocked(&self, node: NodeId) -> bool {
+        self.get(node).blocked
+    }
+
     /// Lets a node back into its parent's ring, if it has work. A node that was blocked in the
     /// middle of its turn goes on with the turn: else a session with a limit on its rate would wait
     /// for a whole round whenever its time has come, and not get what its limit allows.

@@ -60,15 +60,24 @@ impl Session {
         self.directions.set(now, [reads, writes], burst);
     }
 
-    /// Says whether one more command of a direction may pass the session's own limits now.
+    /// Says whether one more command of any kind may pass the session's own limits on all of them now.
     ///
     /// # Errors
     /// The time at which it may, if nothing else is charged until then.
     #[inline]
-    pub(crate) fn check_limits(&self, now: Nanos, write: bool) -> Result<(), Nanos> {
-        let total = later(self.iops.check(now), self.bandwidth.check(now));
-        let Some(own) = self.directions.limiters(write) else { return total };
-        later(total, later(own.iops.check(now), own.bandwidth.check(now)))
+    pub(crate) fn check_limits(&self, now: Nanos) -> Result<(), Nanos> {
+        later(self.iops.check(now), self.bandwidth.check(now))
+    }
+
+    /// Says whether one more command of a direction may pass the session's own limits on that
+    /// direction now.
+    ///
+    /// # Errors
+    /// The time at which it may, if nothing else is charged until then.
+    #[inline]
+    pub(crate) fn check_direction(&self, now: Nanos, write: bool) -> Result<(), Nanos> {
+        let Some(own) = self.directions.limiters(write) else { return Ok(()) };
+        later(own.iops.check(now), own.bandwidth.check(now))
     }
 
     /// Charges a command to the session's own limits.

@@ -194,11 +194,16 @@ fn d1_the_lowest_limit_says_how_many_commands_pass_in_a_time() {
     assert_eq!(within("c", 512), None);
 }
 
+/// Says whether a command of a direction may pass a session's limits now, or when.
+fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
+    let limits = [session.check_limits(now), session.check_direction(now, write)];
+    limits.into_iter().filter_map(Result::err).max().map_or(Ok(()), Err)
+}
+
 /// Returns how many commands of a direction pass a session's limits at a time.
 fn passes(session: &Session, now: Nanos, write: bool, bytes: u64) -> usize {
-    let next = || {
-        session.check_limits(now, write).is_ok().then(|| session.charge_limits(now, write, bytes))
-    };
+    let next =
+        || check(session, now, write).is_ok().then(|| session.charge_limits(now, write, bytes));
     std::iter::from_fn(next).take(100_000).count()
 }
 
@@ -218,18 +223,18 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
     // In a millisecond 1 KiB of writes and 2 reads are paid for.
     let later = now.after(1_000_000);
     assert_eq!((passes(&session, later, true, 4096), passes(&session, later, false, 1)), (0, 2));
-    let when = session.check_limits(later, true).unwrap_err();
+    let when = check(&session, later, true).unwrap_err();
     assert_eq!(when.ns_since(now) / 1000, 2906, "until 3 KiB of the 4 KiB are paid for");
     let free = SessionSpec { writes: Rates::default(), ..limited.clone() };
     sessions.put(later, &free).unwrap();
-    assert!(session.check_limits(later, true).is_ok(), "live");
+    assert!(check(&session, later, true).is_ok(), "live");
     assert_eq!(session.limits().reads, reads);
     session.give_back_limits(false, 1);
     assert_eq!(passes(&session, later, false, 1), 1, "what was given back may pass again");
     for _ in 0..100 {
         session.charge_limits(later, true, 0);
     }
-    let when = session.check_limits(later, false).unwrap_err();
+    let when = check(&session, later, false).unwrap_err();
     assert!(when.ns_since(later) > 8_000_000, "reads wait for the limit of both: {when:?}");
 }
 
@@ -241,8 +246,8 @@ fn time_of_a_command_without_data_is_charged_to_the_limit_of_its_direction() {
     let session = sessions.named("a").unwrap();
     let now = Nanos(1_000_000_000);
     session.charge_time(now, true, 100_000_000, 1 << 20);
-    assert!(session.check_limits(now, false).is_ok(), "reads have no limit");
-    let when = session.check_limits(now, true).unwrap_err();
+    assert!(check(session, now, false).is_ok(), "reads have no limit");
+    let when = check(session, now, true).unwrap_err();
     assert_eq!(when.ns_since(now) / 1_000_000, 99, "100 ms, of which one is saved");
 }
 

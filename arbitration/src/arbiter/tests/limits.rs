@@ -1,6 +1,7 @@
 //! Tests of limits on rates and of credits.
 
 use super::*;
+use crate::limit::Rates;
 
 #[test]
 fn d2_credits_bound_what_is_in_flight_and_come_back() {
@@ -169,4 +170,145 @@ fn d1_resent_commands_bypass_a_blocked_session() {
     assert_eq!(passed, [10, 11, 12, 13]);
     assert_eq!(arbiter.flows.sizes().0, before, "a flow is left");
     assert_eq!(session.backlog.waiting(), 2, "the others still wait");
+}
+
+/// What reads and writes of the hosts of one session, or of sessions below it, do beside a limit on
+/// one direction.
+#[derive(Clone, Copy, Debug)]
+struct Directions {
+    /// The limited direction, and its limit in commands a second.
+    write: bool,
+    rate: u64,
+    hosts: usize,
+    reactors: usize,
+    /// Classes of the limited direction and of the other one.
+    classes: [Class; 2],
+    /// Commands outstanding of each host in the limited direction, and in the other one.
+    depths: [usize; 2],
+}
+
+/// Runs hosts for `seconds` whose session, or whose session's parent, limits one direction. Returns
+/// how many commands of each host were carried out, and the longest wait of the other direction in ns.
+fn run_directions(case: Directions, is_above: bool, seconds: u64) -> (Vec<[u64; 2]>, u64) {
+    let rates = Rates { iops: Rate::per_second(case.rate), bandwidth: None };
+    let [reads, writes] =
+        if case.write { [Rates::default(), rates] } else { [rates, Rates::default()] };
+    let pool = SessionSpec { reads, writes, ..spec("pool", None) };
+    let specs = [pool, spec("one", Some("pool"))];
+    let session = if is_above { "one" } else { "pool" };
+    let sources = (0..case.hosts).flat_map(|host| {
+        [true, false].map(|limited| Source {
+            session,
+            host: host as u64,
+            write: limited == case.write,
+            depth: case.depths[usize::from(!limited)],
+            ..source(host % case.reactors, case.classes[usize::from(!limited)], 1)
+        })
+    });
+    let order = OrderSettings::default();
+    let mut world = World::new(case.reactors, fixed(8), order, &specs, sources.collect());
+    world.run(1_000_000_000);
+    world.longest_wait.fill(0);
+    let before = world.done.clone();
+    world.run(seconds * 1_000_000_000);
+    let done: Vec<u64> = world.done.iter().zip(before).map(|(all, before)| all - before).collect();
+    let waits = world.longest_wait.iter().skip(1).step_by(2);
+    (done.chunks(2).map(|both| [both[0], both[1]]).collect(), *waits.max().unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// What goes in one direction passes what waits for a limit on the other one, whoever shares the
+    /// limit: that direction gets its limit, the other all that is left of the device.
+    #[test]
+    fn d1_one_direction_passes_what_waits_for_the_limit_of_the_other(
+        write: bool,
+        is_above: bool,
+        rate in 20u64..2000,
+        hosts in 1usize..6,
+        reactors in 1usize..3,
+        classes in [0usize..4, 0usize..4],
+        depths in [1usize..40, 1usize..8],
+    ) {
+        let classes = classes.map(|class| Class::ALL[class]);
+        let reactors = reactors.min(hosts);
+        let case = Directions { write, rate, hosts, reactors, classes, depths };
+        let (done, longest) = run_directions(case, is_above, 2);
+        let sum = |direction: usize| done.iter().map(|both| both[direction]).sum::<u64>() as f64;
+        // One command at a time may not reach the limit: it waits for the device, too.
+        let reached = sum(0) / 2.0 / rate as f64;
+        prop_assert!(reached <= 1.02 + 1.0 / rate as f64, "{} of the limit", reached);
+        prop_assert!(reached >= 0.98 - 2.0 / rate as f64 || depths[0] < 4, "{} of the limit", reached);
+        // The device carries out 10,000 commands a second on each of 4 channels.
+        let others = hosts * depths[1];
+        let most = (others.min(4) as f64 * 10_000.0).min(40_000.0 - rate as f64);
+        prop_assert!(sum(1) / 2.0 >= 0.9 * most, "{} of {}", sum(1) / 2.0, most);
+        // A round of all hosts in both directions.
+        let round = 2 * hosts as u64 * (depths[1] as u64 + 8) * 100_000;
+        prop_assert!(longest <= round, "{} us", longest / 1000);
+    }
+}
+
+/// More hosts than are let go on at once wait for one limit: each gets its part of it.
+#[test]
+fn d1_many_hosts_share_the_limit_of_a_direction_evenly() {
+    let case = Directions {
+        write: true,
+        rate: 2000,
+        hosts: 100,
+        reactors: 1,
+        classes: [Class::High; 2],
+        depths: [4, 0],
+    };
+    let (done, _) = run_directions(case, true, 10);
+    for [writes, _] in done {
+        assert_close("one of 100 hosts", writes as f64, 200.0, 0.05);
+    }
+}
+
+/// Sessions below the limited one share its limit on writes by their weights, while both read.
+#[test]
+fn d1_the_limit_of_a_direction_is_shared_by_weight() {
+    let writes = Rates { iops: Rate::per_second(1000), bandwidth: None };
+    let specs = [
+        SessionSpec { writes, ..spec("pool", None) },
+        SessionSpec { weight: Some(300), ..spec("heavy", Some("pool")) },
+        spec("light", Some("pool")),
+    ];
+    let of = |session, host, write| Source { session, host, write, ..source(0, Class::High, 16) };
+    let sources =
+        [of("heavy", 1, true), of("heavy", 1, false), of("light", 2, true), of("light", 2, false)];
+    let order = OrderSettings::default();
+    let mut world = World::new(1, fixed(8), order, &specs, sources.to_vec());
+    world.run(10_000_000_000);
+    assert_close("heavy's writes", world.done[0] as f64, 7500.0, 0.03);
+    assert_close("light's writes", world.done[2] as f64, 2500.0, 0.03);
+    let reads = (world.done[1] + world.done[3]) as f64;
+    assert_close("reads", reads, 10.0 * 39_000.0, 0.02);
+}
+
+/// Commands that a limit on their direction holds back go on when the limit goes, and wait longer
+/// under a tighter one.
+#[test]
+fn a_limit_of_a_direction_changes_live() {
+    let limited = |rate| SessionSpec {
+        writes: Rates { iops: Rate::per_second(rate), bandwidth: None },
+        ..spec("a", None)
+    };
+    let writes = Source { session: "a", write: true, ..source(0, Class::High, 16) };
+    let reads = Source { write: false, ..writes.clone() };
+    let order = OrderSettings::default();
+    let mut world = World::new(1, fixed(4), order, &[limited(100)], vec![writes, reads]);
+    let mut seconds = |specs: &[SessionSpec]| {
+        world.apply(&ROOT, specs);
+        let before = world.done.clone();
+        world.run(2_000_000_000);
+        [(world.done[0] - before[0]) as f64 / 2.0, (world.done[1] - before[1]) as f64 / 2.0]
+    };
+    assert_close("writes", seconds(&[limited(100)])[0], 100.0, 0.02);
+    assert_close("writes, tighter", seconds(&[limited(10)])[0], 10.0, 0.1);
+    let [writes, reads] = seconds(&[spec("a", None)]);
+    assert_close("writes without a limit", writes, reads, 0.05);
+    assert_close("writes again", seconds(&[limited(100)])[0], 100.0, 0.02);
 }

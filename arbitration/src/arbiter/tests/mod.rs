@@ -201,7 +201,8 @@ impl World {
         if let WindowRule::Fixed(depth) = self.device.rules.window {
             // A large command may go in where there is room for an ordinary one.
             let price = |source: &Source| {
-                let times = if source.write && self.write_ns > 0 { 16 } else { 1 };
+                // Writes may seem to cost more than reads, by what else was in the device.
+                let times = if source.write { 16 } else { 1 };
                 (source.bytes >> 17).max(1) * times
             };
             let largest = self.sources.iter().map(price).max().unwrap_or(0);

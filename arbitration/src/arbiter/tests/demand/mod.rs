@@ -24,6 +24,9 @@ pub(super) struct Host {
     pub(super) think: u64,
     pub(super) reactor: usize,
     pub(super) bytes: u32,
+    pub(super) write: bool,
+    /// The tenant whose session and host these are, too; `None`: they are its own.
+    pub(super) of: Option<usize>,
 }
 
 /// A device that carries commands out in the order in which they came.
@@ -74,11 +77,11 @@ pub(super) struct Lab {
 impl Lab {
     /// Makes a tenant that reserves `operations` a second, and other hosts.
     pub(super) fn new(model: Model, operations: u64, hosts: Vec<Host>) -> Self {
-        Self::several(model, &[(operations, None)], hosts)
+        Self::several(model, &[(operations, SessionSpec::default())], hosts)
     }
 
-    /// Makes tenants: each reserves so many commands a second, and may have no more than its limit.
-    pub(super) fn several(model: Model, tenants: &[(u64, Option<u64>)], hosts: Vec<Host>) -> Self {
+    /// Makes tenants: each reserves so many commands a second, and has the limits of its session.
+    pub(super) fn several(model: Model, tenants: &[(u64, SessionSpec)], hosts: Vec<Host>) -> Self {
         let overrides = Overrides {
             mean: Some(Nanos(model.service)),
             worst: Some(Nanos(model.service / 8 * 9)),
@@ -89,9 +92,8 @@ impl Lab {
         let rules = DeviceRules { window, profile: overrides, ..DeviceRules::default() };
         let device = Arc::new(Device::new(rules, model.reactors));
         let spec = |n: usize| {
-            let limit = tenants.get(n).and_then(|(_, limit)| *limit);
-            let iops = limit.and_then(Rate::per_second);
-            SessionSpec { name: n.to_string(), iops, ..SessionSpec::default() }
+            let limits = tenants.get(n).map(|(_, limits)| limits.clone()).unwrap_or_default();
+            SessionSpec { name: n.to_string(), ..limits }
         };
         let specs: Vec<SessionSpec> = (0..hosts.len()).map(spec).collect();
         let mut sessions = Sessions::new(&ROOT);
@@ -115,6 +117,7 @@ impl Lab {
             .collect();
         arbiters.iter_mut().for_each(|a| a.add_device(DEVICE, Arc::clone(&device)));
         let flow = |(n, host): (usize, &Host)| {
+            let n = host.of.unwrap_or(n);
             let session = sessions.named(&n.to_string()).unwrap();
             arbiters[host.reactor].flow(DEVICE, session, HostId(n as u64)).unwrap()
         };
@@ -143,13 +146,13 @@ impl Lab {
 
     fn send(&mut self, n: usize) {
         let id = self.commands.len() as u64;
-        let Host { class, reactor, bytes, .. } = self.hosts[n];
+        let Host { class, reactor, bytes, write, .. } = self.hosts[n];
         let (arbiter, flow) = (&mut self.arbiters[reactor], self.flows[n]);
-        let grant = arbiter.pass(self.now, flow, false, bytes);
+        let grant = arbiter.pass(self.now, flow, write, bytes);
         if grant.is_some() {
             self.queue.push_back(id);
         } else {
-            let submission = Submission::of_host(id, false, bytes);
+            let submission = Submission::of_host(id, write, bytes);
             arbiter.enqueue(self.now, flow, class, submission).unwrap();
         }
         self.commands.push((n, grant));
@@ -244,10 +247,11 @@ impl Lab {
 
 /// Makes the hosts of a flood of High: `hosts` with `depth` commands each.
 pub(super) fn flood(hosts: u64, depth: u64, reactor: usize) -> Vec<Host> {
-    let host = Host { class: Class::High, depth, think: 50_000, reactor, bytes: 4096 };
+    let host = Host { class: Class::High, think: 50_000, reactor, ..tenant(depth, 0) };
     vec![host; usize::try_from(hosts).unwrap()]
 }
 
 pub(super) fn tenant(depth: u64, think: u64) -> Host {
-    Host { class: Class::Low, depth, think, reactor: 0, bytes: 4096 }
+    let class = Class::Low;
+    Host { class, depth, think, reactor: 0, bytes: 4096, write: false, of: None }
 }

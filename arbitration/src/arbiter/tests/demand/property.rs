@@ -52,8 +52,9 @@ impl Setup {
 
     fn run(&self) -> Lab {
         let hosts = [&self.tenants[..], &self.flood].concat();
-        let rates: Vec<(u64, Option<u64>)> = self.rates.iter().map(|rate| (*rate, None)).collect();
-        let mut lab = Lab::several(self.model, &rates, hosts);
+        let tenants: Vec<_> =
+            self.rates.iter().map(|rate| (*rate, SessionSpec::default())).collect();
+        let mut lab = Lab::several(self.model, &tenants, hosts);
         lab.run(PERIODS);
         lab
     }

@@ -1,6 +1,7 @@
 //! The configurations in which reservations were missed and reported as kept (issue 31).
 
 use super::*;
+use crate::limit::Rates;
 
 const PERIODS: u64 = 8;
 
@@ -89,15 +90,49 @@ fn f3_urgent_has_its_share_of_a_disk_beside_a_reservation() {
 }
 
 /// A tenant whose own limit is below its reservation asks for nothing while the limit holds its
-/// commands back.
+/// commands back: a limit on all, or on the direction in which all go.
 #[test]
 fn f3_commands_that_a_limit_holds_back_are_no_demand() {
-    let mut hosts = vec![tenant(8, 0)];
-    hosts.extend(flood(4, 64, 0));
-    let mut lab = Lab::several(flash(8 * MS, 1), &[(40, Some(10))], hosts);
-    lab.run(PERIODS);
-    let had = lab.had(0, PERIODS);
-    assert!(had[1..].iter().all(|had| (9..=11).contains(had)), "{had:?}");
-    let (periods, kept) = lab.reserved[0].kept();
-    assert_eq!(kept, periods, "{:?}: {:?}", lab.reserved[0].missed(), lab.reserved[0].last_miss());
+    let iops = Rate::per_second(10);
+    let all = SessionSpec { iops, ..SessionSpec::default() };
+    let reads = SessionSpec { reads: Rates { iops, bandwidth: None }, ..SessionSpec::default() };
+    for limited in [all, reads] {
+        let mut hosts = vec![tenant(8, 0)];
+        hosts.extend(flood(4, 64, 0));
+        let mut lab = Lab::several(flash(8 * MS, 1), &[(40, limited)], hosts);
+        lab.run(PERIODS);
+        let had = lab.had(0, PERIODS);
+        assert!(had[1..].iter().all(|had| (9..=11).contains(had)), "{had:?}");
+        let reserved = &lab.reserved[0];
+        let (periods, kept) = reserved.kept();
+        assert_eq!(kept, periods, "{:?}: {:?}", reserved.missed(), reserved.last_miss());
+    }
+}
+
+/// Reads of a tenant are demand, and keep its reservation, while a limit holds its writes back: those
+/// that always wait, and those that begin when nothing but writes has waited for a while.
+#[test]
+fn f3_reads_keep_a_reservation_while_a_limit_holds_writes_back() {
+    let writes = Rates { iops: Rate::per_second(10), bandwidth: None };
+    let limited = SessionSpec { writes, ..SessionSpec::default() };
+    for (service, channels, seeks) in [(8 * MS, 1, false), (2 * MS, 4, false), (8 * MS, 1, true)] {
+        for (depth, think) in [(4, 0), (1, 4 * MS), (2, 20 * MS)] {
+            let writer = Host { write: true, of: Some(0), ..tenant(8, 0) };
+            let mut hosts = vec![tenant(depth, think), writer];
+            hosts.extend(flood(4, 64, 0));
+            let model = Model { seeks, ..flash(service, channels) };
+            let mut lab = Lab::several(model, &[(40, limited.clone())], hosts);
+            lab.run(PERIODS);
+            let had: Vec<[u64; 2]> = lab
+                .had(0, PERIODS)
+                .into_iter()
+                .zip(lab.had(1, PERIODS))
+                .map(<[u64; 2]>::from)
+                .collect();
+            let case = format!("{model:?}, {depth} at a time, {think} ns: {had:?}");
+            assert!(had[1..].iter().all(|[_, writes]| (9..=11).contains(writes)), "{case}");
+            assert!(had.iter().all(|[reads, writes]| reads + writes >= 40), "{case}");
+            assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "{case}");
+        }
+    }
 }
