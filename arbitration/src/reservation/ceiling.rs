@@ -29,7 +29,7 @@ pub struct QueueBound {
 impl QueueBound {
     /// Computes the bound for a tenant that has a command reserved in each `interval` ns, whose
     /// commands are `in_device` ns in the device, and that needs `think` ns between a completion
-    /// and the next command. The device keeps periods of `period` ns for it.
+    /// and the next command, however long that is. The device keeps periods of `period` ns for it.
     pub(super) fn new(
         profile: &Profile,
         (interval, in_device): (u64, u64),

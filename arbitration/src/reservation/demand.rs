@@ -10,7 +10,7 @@ use super::tally::Tally;
 
 /// Divisor of a period that gives the time by which a budget may be ahead, at least.
 const LEAD: u64 = 16;
-/// Divisor of the difference by which a recent think time that became shorter is followed.
+/// Divisor of the difference by which a recent gap that became shorter is followed.
 const FADE: u64 = 64;
 
 /// Periods of a reservation: they follow each other without a gap, numbered from 1 on.
@@ -77,6 +77,9 @@ pub(super) struct Demand {
     gaps: Tally,
     /// Recent think time, in ns.
     think: AtomicU64,
+    /// The same of gaps of any length below a period, each of which counts as the time in which one
+    /// command is reserved at most.
+    pause: AtomicU64,
     /// Reactors in which commands wait, one bit each.
     waiting: AtomicU64,
     /// Commands in the device, or in its order by place.
@@ -85,6 +88,17 @@ pub(super) struct Demand {
 
 const fn bit(reactor: u32) -> u64 {
     1 << (reactor & 63)
+}
+
+/// Follows a longer gap quickly and a shorter one slowly: the window that a reservation asks for
+/// depends on it.
+fn follow(recent: &AtomicU64, gap: u64) {
+    let before = recent.load(Relaxed);
+    let next = match gap > before {
+        true => before + (gap - before).div_ceil(2),
+        false => before - (before - gap) / FADE,
+    };
+    recent.store(next, Relaxed);
 }
 
 impl Demand {
@@ -115,6 +129,12 @@ impl Demand {
         self.think.load(Relaxed)
     }
 
+    /// Returns the recent time between a completion and the next command, in ns, also of gaps that are
+    /// too long to count as demand: at most the time in which one command is reserved.
+    pub(super) fn pause(&self) -> u64 {
+        self.pause.load(Relaxed)
+    }
+
     /// Counts the commands that the tenant has outstanding: those in the device and the `waiting`
     /// ones, at least one where any waits.
     pub(super) fn depth(&self, waiting: u64) -> u64 {
@@ -141,23 +161,15 @@ impl Demand {
             return false;
         }
         let gap = since.saturating_sub(until);
-        if until != 0 && gap > 0 && gap < interval {
-            self.thought.add(number, gap.min(Nanos(since).ns_since(periods.begin(number))));
-            self.gaps.add(number, 1);
-            self.learn(gap);
+        if until != 0 && gap > 0 && gap < periods.length {
+            if gap < interval {
+                self.thought.add(number, gap.min(Nanos(since).ns_since(periods.begin(number))));
+                self.gaps.add(number, 1);
+                follow(&self.think, gap);
+            }
+            follow(&self.pause, gap.min(interval));
         }
         true
-    }
-
-    /// Follows a longer think time quickly and a shorter one slowly: the window that a reservation
-    /// asks for depends on it.
-    fn learn(&self, gap: u64) {
-        let think = self.think.load(Relaxed);
-        let next = match gap > think {
-            true => think + (gap - think).div_ceil(2),
-            false => think - (think - gap) / FADE,
-        };
-        self.think.store(next, Relaxed);
     }
 
     /// Takes note that no command is outstanding any more, if that is so. The demand in period

@@ -456,7 +456,7 @@ impl Reserved {
     /// Returns what the reservation asks of a device's window.
     pub(crate) fn queue_bound(&self) -> QueueBound {
         let times = (self.interval, self.usual.in_device);
-        QueueBound::new(&self.profile, times, self.usual.period, self.demand.think())
+        QueueBound::new(&self.profile, times, self.usual.period, self.demand.pause())
     }
 
     /// Computes how long, in ns, a device with a scheduling set may be busy with others before the
