@@ -32,6 +32,8 @@ pub enum Values {
         /// The greatest in bytes.
         max: u64,
     },
+    /// Bytes per second as text with a unit, with an example; in a request also a number of bytes.
+    Bandwidth(&'static str),
     /// Times.
     Time {
         /// The shortest.
@@ -102,6 +104,7 @@ impl Values {
             Self::Size { min, max } => {
                 format!("size, {} to {}", format_size(min), format_size(max))
             }
+            Self::Bandwidth(example) => format!("bytes per second: `\"{example}\"`"),
             Self::Time { min: Duration::ZERO, max } => {
                 format!("time up to {}", format_duration(max))
             }

@@ -56,8 +56,8 @@ pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use pmem::{Pmem, PmemConfig, RegionConfig};
 pub use qos::{
-    DeviceQos, DirectionLimits, Order, Policy, Profile, Qos, QosConfig, ROOT as ROOT_SESSION,
-    Reserve, Session, is_automatic, split_namespace,
+    DeviceQos, Limits, Order, Policy, Profile, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve,
+    Session, is_automatic, split_namespace,
 };
 pub(crate) use qos::{LimitedSize, LowestRates, RateLimit};
 pub use render::render;

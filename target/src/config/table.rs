@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use arbitration::limit::Rate;
 use fabric::controller::Sources;
 use serde_json::{Map, Value as Json, json};
 use sluice_schema::amounts::{format_duration, format_size};
@@ -17,7 +18,7 @@ use super::fields::{At, Fields, List, Wrong};
 use super::identity::format_nguid;
 use super::lines::{Lines, quote};
 use super::node::{Node, Value};
-use super::qos::values::{CLASSES, UNITS, percent};
+use super::qos::values::{CLASSES, UNITS, bandwidth, percent};
 use super::values::{self, Read};
 
 /// A table of the configuration, as the value that its keys make.
@@ -377,13 +378,16 @@ macro_rules! numbers {
                         let bytes = values::size_within(min, max)(node)?;
                         Self::try_from(bytes).or_else(|_| mismatch(of))
                     }
+                    Values::Bandwidth(_) => {
+                        Self::try_from(bandwidth(node)?).or_else(|_| mismatch(of))
+                    }
                     ref other => mismatch(other),
                 }
             }
 
             fn write(&self, of: &Values) -> Written {
                 match of {
-                    Values::Size { .. } => Written::text(&format_size((*self).into()), *self),
+                    Values::Size { .. } | Values::Bandwidth(_) => Written::text(&format_size((*self).into()), *self),
                     _ => Written::same(*self),
                 }
             }
@@ -402,6 +406,17 @@ impl Field for Duration {
 
     fn write(&self, _: &Values) -> Written {
         Written::same(format_duration(*self))
+    }
+}
+
+/// Commands or bytes per second.
+impl Field for Rate {
+    fn read(of: &Values, node: &Node) -> Read<Self> {
+        Self::per_second(u64::read(of, node)?).map_or_else(|| mismatch(of), Ok)
+    }
+
+    fn write(&self, of: &Values) -> Written {
+        self.get().write(of)
     }
 }
 

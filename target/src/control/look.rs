@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use arbitration::limit::Rates;
-use sluice_schema::amounts::format_size;
+use arbitration::session::SessionLimits;
 use sluice_schema::answer::{self, Authentication, HostKey, NamespaceRow, Nothing};
 use sluice_schema::params;
 
 use super::Control;
 use super::in_use::InUse;
 use super::protocol::Failure;
-use crate::config::{self, DEFAULT_LINK, Listener, channel_name};
+use crate::config::{self, DEFAULT_LINK, Limits, Listener, channel_name};
 use crate::engine::{
     Availability, ListenerState, NamespaceState, PmemState, ReactorState, SessionState,
     SubsystemState,
@@ -253,19 +252,9 @@ fn waits(sessions: &[SessionState]) -> Vec<String> {
     let long = sessions.iter().filter(|session| session.wait > LONG_WAIT);
     let line = |session: &SessionState| {
         let seconds = session.wait / 1_000_000_000;
-        let iops = |key, rates: Rates| rates.iops.map(|rate| format!("{key} = {}", rate.get()));
-        let bytes = |key, rates: Rates| {
-            rates.bandwidth.map(|rate| format!("{key} = {}", format_size(rate.get())))
-        };
-        let limits = [
-            session.iops.map(|iops| format!("iops = {iops}")),
-            session.bandwidth.map(|rate| format!("bandwidth = {}", format_size(rate))),
-            iops("read_iops", session.reads),
-            bytes("read_bandwidth", session.reads),
-            iops("write_iops", session.writes),
-            bytes("write_bandwidth", session.writes),
-        ];
-        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        let SessionLimits { total, reads, writes, .. } = session.limits;
+        let limits = Limits { total, reads, writes, ..Limits::default() };
+        let limits: Vec<String> = limits.rate_limits(None).map(|limit| limit.written()).collect();
         let limits = match limits.is_empty() {
             true => String::new(),
             false => format!(" ({})", limits.join(", ")),
@@ -320,14 +309,14 @@ fn reactor(reactor: &ReactorState) -> answer::Reactor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::qos::tests::rates;
 
     #[test]
     fn d1_sessions_whose_hosts_wait_for_over_five_seconds_are_named_with_their_limits() {
         let session = |name: &str, wait, iops, bandwidth| SessionState {
             name: name.to_owned(),
             wait,
-            iops,
-            bandwidth,
+            limits: SessionLimits { total: rates(iops, bandwidth), ..SessionLimits::default() },
             ..SessionState::default()
         };
         let second = 1_000_000_000;

@@ -190,6 +190,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         | Values::Nsids
         | Values::Group
         | Values::Keyring
+        | Values::Bandwidth(_)
         | Values::Other(_) => mismatch(values)?,
     })
 }

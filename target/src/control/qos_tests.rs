@@ -2,10 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use arbitration::limit::Rate;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::tests::{NQN, Rig};
+use crate::config::Limits;
+use crate::config::qos::tests::{rates, total};
 use crate::store::Store;
 
 const HOST: &str = "nqn.2026-01.io.x:h0";
@@ -50,7 +53,7 @@ fn changes_take_effect_as_a_whole_and_survive_a_restart() {
     rig.call("qos.namespace", json!({"subsystem": NQN, "nsid": 1, "class": "low"})).unwrap();
     let config = rig.check_agreement();
     let gold = config.qos.sessions.iter().find(|session| session.name == "gold").unwrap();
-    assert_eq!((gold.iops, gold.bandwidth, gold.weight), (None, Some(1 << 20), Some(300)));
+    assert_eq!((gold.limits, gold.weight), (total(None, Some(1 << 20)), Some(300)));
     let tenants = config.qos.sessions.iter().find(|session| session.name == "tenants").unwrap();
     assert_eq!(tenants.weight, None);
     assert!(gold.reserve.is_some());
@@ -219,7 +222,8 @@ fn what_goes_away_does_not_stop_later_changes() {
     let again = json!({"nqn": NQN, "namespace": [{"backend": "null", "size": 4096}]});
     rig.call("subsystem.add", again).unwrap();
     let kept = rig.check_agreement().qos.sessions;
-    assert_eq!(kept.iter().find(|session| session.name == NQN).unwrap().iops, Some(5));
+    let own = kept.iter().find(|session| session.name == NQN).unwrap();
+    assert_eq!(own.limits, total(Some(5), None));
     rig.call("qos.policy", json!({"subsystem": NQN, "nsid": 1})).unwrap();
     rig.call("session.remove", json!({"name": NQN})).unwrap();
     rig.call("session.release", json!({"session": namespace()})).unwrap();
@@ -282,8 +286,8 @@ fn a_profile_changes_its_sessions_and_stays_while_they_name_it() {
     let limits = || {
         let qos = rig.check_agreement().qos;
         let a = qos.sessions.iter().find(|session| session.name == "a").unwrap();
-        let a = qos.with_profile(a);
-        (a.iops, a.writes.iops, a.burst)
+        let Limits { total, writes, burst, .. } = a.limits_with(&qos.profiles);
+        (total.iops.map(Rate::get), writes.iops.map(Rate::get), burst)
     };
     let ten = Some(std::time::Duration::from_secs(10));
     assert_eq!(limits(), (Some(700), Some(1000), ten), "a session's own limit counts");
@@ -324,6 +328,5 @@ fn limits_per_gib_are_refused_where_the_session_has_no_size() {
     assert_eq!(answer["iops_per_gib"], 2000);
     let qos = rig.check_agreement().qos;
     let own = qos.sessions.iter().find(|session| session.name == namespace()).unwrap();
-    let own = qos.with_profile(own);
-    assert_eq!((own.iops_per_gib, own.bandwidth_per_gib), (Some(2000), Some(1 << 20)));
+    assert_eq!(own.limits_with(&qos.profiles).per_gib, rates(Some(2000), Some(1 << 20)));
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use arbitration::limit::Rate;
 use arbitration::reservation::{Profile, ServiceTime};
+use arbitration::session::SessionLimits;
 use sluice_schema::answer::{
     self, ClassTraffic, CreditUse, DeviceProfile, DeviceTimes, MeanTimes, Reservation,
 };
@@ -78,18 +79,21 @@ fn session(
     let entry = config.qos.sessions.iter().find(|entry| entry.name == row.name);
     let credits =
         |(used, credits): (u64, u64), share: Option<u8>| CreditUse { used, credits, share };
+    let SessionLimits { total, reads, writes, .. } = row.limits;
     answer::Session {
         name: row.name.clone(),
         parent: row.parent.clone(),
         automatic: row.automatic,
         operations: credits(row.operations, entry.and_then(|entry| entry.operations)),
         payload: credits(row.payload, entry.and_then(|entry| entry.payload)),
-        iops: row.iops,
-        bandwidth: row.bandwidth,
-        read_iops: row.reads.iops.map(Rate::get),
-        read_bandwidth: row.reads.bandwidth.map(Rate::get),
-        write_iops: row.writes.iops.map(Rate::get),
-        write_bandwidth: row.writes.bandwidth.map(Rate::get),
+        limits: answer::Limits {
+            iops: total.iops.map(Rate::get),
+            bandwidth: total.bandwidth.map(Rate::get),
+            read_iops: reads.iops.map(Rate::get),
+            read_bandwidth: reads.bandwidth.map(Rate::get),
+            write_iops: writes.iops.map(Rate::get),
+            write_bandwidth: writes.bandwidth.map(Rate::get),
+        },
         profile: entry.and_then(|entry| entry.profile.clone()),
         queue: row.queue,
         weight: row.weight,

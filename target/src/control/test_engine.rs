@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use arbitration::limit::Rates;
 use arbitration::reservation::Profile;
+use arbitration::session::SessionLimits;
 use arbitration::{Class, PerClass};
 use fabric::controller::RefusalKind;
 use uuid::Uuid;
@@ -337,7 +337,7 @@ impl Engine for TestEngine {
         let mut sessions = vec![session_state("root", None, true)];
         sessions.extend(automatic.map(|(name, parent)| session_state(&name, parent, true)));
         sessions.extend(custom.map(|session| SessionState {
-            iops: session.iops,
+            limits: SessionLimits { total: session.limits.total, ..SessionLimits::default() },
             reserve: session.reserve.as_ref().map(|reserve| ReserveState {
                 namespace: reserve.namespace.clone().unwrap_or_default(),
                 terms: reserve.terms.to_string(),
@@ -529,10 +529,7 @@ fn session_state(name: &str, parent: Option<String>, automatic: bool) -> Session
         automatic,
         operations: (7, 65_536),
         payload: (28 << 10, 1 << 40),
-        iops: None,
-        bandwidth: None,
-        reads: Rates::default(),
-        writes: Rates::default(),
+        limits: SessionLimits::default(),
         queue: 65_536,
         weight: 100,
         reserve: None,

@@ -3,8 +3,8 @@
 //! A part that the control socket answers unchanged has its type in `sluice-schema`.
 
 use arbitration::PerClass;
-use arbitration::limit::Rates;
 use arbitration::reservation::Profile;
+use arbitration::session::SessionLimits;
 use fabric::controller::RefusalKind;
 pub use sluice_schema::answer::{
     Availability, Connection as ConnectionState, ConnectionNetwork, DirectionState, FlowState,
@@ -140,14 +140,8 @@ pub struct SessionState {
     pub operations: (u64, u64),
     /// The payload credits in use, and all of them, in bytes.
     pub payload: (u64, u64),
-    /// The most commands per second; `None` means no limit.
-    pub iops: Option<u64>,
-    /// The most bytes per second; `None` means no limit.
-    pub bandwidth: Option<u64>,
-    /// The limits on commands that do not change blocks.
-    pub reads: Rates,
-    /// The limits on commands that change blocks.
-    pub writes: Rates,
+    /// The session's limits, without those of the sessions above it.
+    pub limits: SessionLimits,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
     /// The weight beside the other sessions of the parent.

@@ -74,7 +74,7 @@ fn too_low<'a>(
         let commands = *commands;
         let bytes = commands.saturating_mul(u64::from(largest));
         // The commands of the queues may all be of one direction.
-        for limit in config.with_profile(entry).rate_limits(size(&entry.name)) {
+        for limit in entry.limits_with(&config.profiles).rate_limits(size(&entry.name)) {
             let rate = match limit.is_bytes {
                 true => least(bytes).next_multiple_of(1024),
                 false => least(commands),
@@ -144,7 +144,8 @@ fn parent(entries: &HashMap<&str, &Session>, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{DirectionLimits, LowestRates, Policy, format_size};
+    use crate::config::qos::tests::{rates, total};
+    use crate::config::{Limits, LowestRates, Policy, format_size};
 
     const NQN: &str = "nqn.2026-01.io.x:s";
     const HOST: &str = "nqn.2026-01.io.x:h";
@@ -179,7 +180,7 @@ mod tests {
     }
 
     fn session(name: &str, iops: Option<u64>, bandwidth: Option<u64>) -> Session {
-        Session { name: name.to_owned(), iops, bandwidth, ..Session::default() }
+        Session { name: name.to_owned(), limits: total(iops, bandwidth), ..Session::default() }
     }
 
     #[test]
@@ -202,12 +203,13 @@ mod tests {
         let text = of(&own, Some(5), None).unwrap();
         assert!(text.contains("set iops to 6 or more"), "{text}");
         assert_eq!(of(&own, Some(6), None), None);
-        let writes = DirectionLimits { iops: Some(5), bandwidth: None };
-        let limited = Session { writes, ..session(&own, Some(1000), None) };
+        let limits = Limits { writes: rates(Some(5), None), ..total(Some(1000), None) };
+        let limited = Session { limits, ..session(&own, None, None) };
         let text = refusal(&none, &config(vec![limited]), &[host()], MIB).unwrap();
         assert!(text.contains("set write_iops to 6 or more"), "all may be writes: {text}");
         let per_gib = |iops_per_gib| {
-            let limited = Session { iops_per_gib: Some(iops_per_gib), ..session(&own, None, None) };
+            let limits = Limits { per_gib: rates(Some(iops_per_gib), None), ..Limits::default() };
+            let limited = Session { limits, ..session(&own, None, None) };
             refusal(&none, &config(vec![limited]), &[host()], MIB)
         };
         let text = per_gib(2).unwrap();

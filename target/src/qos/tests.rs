@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use arbitration::limit::{Rate, Rates};
 use arbitration::reservation::{Budget, Overrides, Terms};
 use arbitration::settings::{WindowRule, default_dscps};
 use arbitration::{Class, Nanos};
@@ -7,8 +8,9 @@ use fabric::controller::{BackendId, ListenerId};
 
 use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
+use crate::config::qos::tests::{rates, total};
 use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Profile, Reserve, Session, Sources};
-use crate::config::{LowestRates, QosConfig};
+use crate::config::{Limits, LowestRates, QosConfig};
 use crate::devices::{Devices, OpenDevice};
 use arbitration::device::DeviceRules;
 
@@ -356,7 +358,7 @@ fn d1_changes_for_ever_do_not_run_out_of_places() {
     let qos = shared(&QosConfig::default());
     for round in 0..500u64 {
         let name = format!("s{round}");
-        let session = Session { name, iops: Some(round + 1), ..Session::default() };
+        let session = Session { name, limits: total(Some(round + 1), None), ..Session::default() };
         let policy = Policy { session: Some(session.name.clone()), ..Policy::default() };
         let config =
             QosConfig { sessions: vec![session], policies: vec![policy], ..QosConfig::default() };
@@ -372,20 +374,24 @@ fn d1_changes_for_ever_do_not_run_out_of_places() {
 const GIB: u64 = 1 << 30;
 
 fn per_gib(name: &str, iops: u64) -> Session {
-    Session { name: name.to_owned(), iops_per_gib: Some(iops), ..Session::default() }
+    let limits = Limits { per_gib: rates(Some(iops), None), ..Limits::default() };
+    Session { name: name.to_owned(), limits, ..Session::default() }
 }
 
 /// Returns the limits on all commands that a session has now.
 fn limits(qos: &QosShared, name: &str) -> (Option<u64>, Option<u64>) {
     let sessions = qos.state(Nanos(9)).sessions;
     let session = sessions.into_iter().find(|session| session.name == name).unwrap();
-    (session.iops, session.bandwidth)
+    let Rates { iops, bandwidth } = session.limits.total;
+    (iops.map(Rate::get), bandwidth.map(Rate::get))
 }
 
 #[test]
 fn a_limit_per_gib_follows_the_size_of_its_namespace() {
     let own = format!("{NQN}/1");
-    let sized = Session { iops: Some(24), bandwidth_per_gib: Some(1 << 20), ..per_gib(&own, 10) };
+    let per_gib =
+        |iops| Limits { per_gib: rates(Some(iops), Some(1 << 20)), ..total(Some(24), None) };
+    let sized = Session { name: own.clone(), limits: per_gib(10), ..Session::default() };
     let config = |sized: Session| QosConfig { sessions: vec![sized], ..QosConfig::default() };
     let qos = shared(&config(sized.clone()));
     assert_eq!(limits(&qos, &own), (Some(10), Some(1 << 20)));
@@ -404,7 +410,7 @@ fn a_limit_per_gib_follows_the_size_of_its_namespace() {
     let (id, device) = device_of(2 * GIB);
     qos.add_namespace(Nanos(6), (NQN, 1), id, &device, (None, &DeviceQos::default()));
     assert_eq!(limits(&qos, &own), (Some(20), Some(2 << 20)), "it came back with another size");
-    qos.set(Nanos(7), &config(Session { iops_per_gib: Some(7), ..sized.clone() })).unwrap();
+    qos.set(Nanos(7), &config(Session { limits: per_gib(7), ..sized.clone() })).unwrap();
     assert_eq!(limits(&qos, &own).0, Some(14), "another value");
     let mut off = config(sized);
     off.general.enabled = false;
@@ -451,12 +457,8 @@ fn sessions_of_one_profile_have_limits_by_their_own_sizes() {
             profile: Some("gold".to_owned()),
             ..Session::default()
         };
-        let gold = Profile {
-            name: "gold".to_owned(),
-            iops_per_gib: Some(iops),
-            bandwidth_per_gib: Some(1 << 20),
-            ..Profile::default()
-        };
+        let limits = Limits { per_gib: rates(Some(iops), Some(1 << 20)), ..Limits::default() };
+        let gold = Profile { name: "gold".to_owned(), limits };
         let sessions = vec![of(&one), of(&two)];
         QosConfig { sessions, profiles: vec![gold], ..QosConfig::default() }
     };

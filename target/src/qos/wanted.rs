@@ -4,13 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use arbitration::credit::Caps;
-use arbitration::limit::{Rate, Rates};
+use arbitration::limit::Rates;
 use arbitration::session::{RootSpec, SessionSpec};
 use arbitration::{Nanos, nanos};
 
 use super::served::Served;
 use crate::config::{
-    DirectionLimits, LimitedSize, LowestRates, Qos, QosConfig, ROOT_SESSION, Session, is_automatic,
+    LimitedSize, LowestRates, Qos, QosConfig, ROOT_SESSION, Session, is_automatic,
 };
 
 /// The entries of `[[session]]` by name, and the sessions that `[[policy]]` entries name.
@@ -33,7 +33,8 @@ impl Wanted {
             if let Some(parent) = &session.parent {
                 made.below.entry(parent.clone()).or_default().push(session.name.clone());
             }
-            made.sessions.insert(session.name.clone(), config.with_profile(session));
+            let limits = session.limits_with(&config.profiles);
+            made.sessions.insert(session.name.clone(), Session { limits, ..session.clone() });
         }
         made.named = config.policies.iter().filter_map(|p| p.session.clone()).collect();
         made
@@ -46,7 +47,7 @@ impl Wanted {
 
     /// Says whether the limits of a session depend on the size of its namespaces.
     pub(super) fn is_sized(&self, session: &str) -> bool {
-        self.sessions.get(session).is_some_and(|session| session.key_per_gib().is_some())
+        self.sessions.get(session).is_some_and(|own| own.limits.per_gib.is_limited())
     }
 
     /// Returns the lowest that limits per GiB become.
@@ -122,7 +123,7 @@ fn spec(
     let Some(own) = own else {
         return SessionSpec { name, parent, ..SessionSpec::default() };
     };
-    let Rates { iops, bandwidth } = rates(own.total_limits(size));
+    let Rates { iops, bandwidth } = own.limits.total(size);
     SessionSpec {
         name,
         parent,
@@ -130,18 +131,11 @@ fn spec(
         payload: own.payload,
         iops,
         bandwidth,
-        reads: rates(own.reads),
-        writes: rates(own.writes),
-        burst: own.burst.map_or(Nanos::ZERO, |burst| Nanos(nanos(burst))),
+        reads: own.limits.reads,
+        writes: own.limits.writes,
+        burst: own.limits.burst.map_or(Nanos::ZERO, |burst| Nanos(nanos(burst))),
         queue: own.queue,
         weight: own.weight,
-    }
-}
-
-fn rates(of: DirectionLimits) -> Rates {
-    Rates {
-        iops: of.iops.and_then(Rate::per_second),
-        bandwidth: of.bandwidth.and_then(Rate::per_second),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use arbitration::Class;
+use arbitration::limit::Rate;
 use ipnet::IpNet;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -175,7 +176,8 @@ fn config() -> impl Strategy<Value = Config> {
                 link
             })
             .collect();
-        let gold = Session { name: "gold".into(), iops, ..Session::default() };
+        let mut gold = Session { name: "gold".into(), ..Session::default() };
+        gold.limits.total.iops = iops.and_then(Rate::per_second);
         config.qos.sessions.extend(iops.map(|_| gold));
         let session = iops.map(|_| "gold".to_owned());
         let policy =

@@ -11,6 +11,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use redb::{MultimapTableDefinition, TableDefinition};
 
 use super::*;
+use crate::config::qos::tests::rates;
 use crate::config::tests::parse;
 use crate::config::{Backend, derived_nguid, derived_serial, derived_uuid};
 use crate::store::examine::{Found, examine};
@@ -215,7 +216,7 @@ fn each_format_is_opened_with_all_live_changes() {
         assert_eq!(first.hosts.last().unwrap().sources.is_any(), format < 3, "format {format}");
         assert_eq!((second.nqn.as_str(), second.namespaces.len()), (LIVE, 1), "format {format}");
         let [session] = &config.qos.sessions[..] else { panic!("format {format}") };
-        assert_eq!(session.bandwidth, Some(100 << 20), "format {format}");
+        assert_eq!(session.limits.total, rates(None, Some(100 << 20)), "format {format}");
         let weight = (format >= 6).then_some(300);
         assert_eq!(session.weight, weight, "format {format}");
         let profiles: Vec<&str> = config.qos.profiles.iter().map(|one| one.name.as_str()).collect();

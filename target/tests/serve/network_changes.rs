@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use arbitration::{Class, PerClass};
 use fabric::nvme::opcode;
-use sluiced::config::{Endpoint, Goal, LinkConfig, Network, QosConfig, Session};
+use sluiced::config::{Endpoint, Goal, LinkConfig, Network, QosConfig};
 use sluiced::engine::{ConnectionNetwork, Engine};
 use sluiced::runtime::Runtime;
 
 use crate::client::{Queue, io, pattern};
-use crate::qos_memory::{of_namespace, slow_device, start, with_window};
+use crate::qos_memory::{iops, limited, slow_device, start, with_window};
 use crate::{buffers_in_use, end, eventually, memory, target};
 
 /// Returns the network statistics of the only I/O queue.
@@ -109,8 +109,7 @@ fn e8_writes_that_wait_to_be_asked_for_survive_changes_of_settings() {
         }
         queue
     });
-    let sessions = vec![Session { iops: Some(100_000), ..of_namespace(1) }];
-    let settings = [QosConfig { sessions, ..QosConfig::default() }, QosConfig::default()];
+    let settings = [limited(1, iops(100_000)), QosConfig::default()];
     for change in settings.iter().cycle() {
         if host.is_finished() {
             break;

@@ -4,25 +4,23 @@ use std::collections::HashSet;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use arbitration::limit::Rate;
 use fabric::nvme::{Sqe, opcode};
-use sluiced::config::{Backend, DeviceQos, Namespace, Order, Policy, Qos, QosConfig, Session};
+use sluiced::config::{
+    Backend, DeviceQos, Limits, Namespace, Order, Policy, Qos, QosConfig, Session,
+};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use crate::client::{NQN, Queue, io, pattern};
-use crate::qos_memory::{of_namespace, session, slow_device, start, with_window};
+use crate::qos_memory::{iops, limited, of_namespace, session, slow_device, start, with_window};
 use crate::{end, eventually, file, in_flight, memory, namespace};
 
 const OUTPUT_MARK: u8 = 0xc0;
 
 fn in_use(runtime: &Runtime) -> f64 {
     runtime.qos().devices.iter().map(|device| device.in_use).sum()
-}
-
-fn limited(nsid: u32, iops: u64) -> QosConfig {
-    let one = Session { iops: Some(iops), ..of_namespace(nsid) };
-    QosConfig { sessions: vec![one], ..QosConfig::default() }
 }
 
 /// Lists the threads of reactors, with the CPU time that each has used, in clock ticks (10 ms).
@@ -43,7 +41,7 @@ fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
     // Other tests start reactors too: the measurement is repeated if one did at the same moment.
     let (runtime, address, ours) = loop {
         let before: HashSet<String> = reactors().into_iter().map(|(task, _)| task).collect();
-        let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, 1));
+        let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
         let mut new = reactors().into_iter().map(|(t, _)| t).filter(|t| !before.contains(t));
         if let (Some(one), None) = (new.next(), new.next()) {
             break (runtime, address, one);
@@ -98,7 +96,7 @@ fn a_device_that_goes_leaves_nobody_waiting() {
 fn nothing_is_written_after_a_namespace_was_removed() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("disk");
-    let (runtime, address) = start(vec![namespace(file(&path))], 1, limited(1, 2));
+    let (runtime, address) = start(vec![namespace(file(&path))], 1, limited(1, iops(2)));
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     for lba in 0..24 {
@@ -165,19 +163,22 @@ fn an_output_mark_at_one_reactor_holds_nobody_up_at_another() {
     end(&runtime);
 }
 
+/// Returns the limit of a session in commands per second.
+fn iops_of(runtime: &Runtime, name: &str) -> Option<u64> {
+    let sessions = runtime.qos().sessions;
+    let session = sessions.iter().find(|session| session.name == name)?;
+    session.limits.total.iops.map(Rate::get)
+}
+
 #[test]
 fn a_namespace_that_goes_takes_no_other_sessions_with_it() {
-    let gold = Session { operations: Some(60), iops: Some(500), ..session("gold") };
+    let gold = Session { operations: Some(60), limits: iops(500), ..session("gold") };
     let own = Session { operations: Some(50), ..of_namespace(1) };
     let qos = QosConfig { sessions: vec![gold, own], ..QosConfig::default() };
     let (runtime, _) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
-    let iops = || {
-        let sessions = runtime.qos().sessions;
-        sessions.iter().find(|s| s.name == "gold").and_then(|session| session.iops)
-    };
-    assert_eq!(iops(), Some(500));
+    assert_eq!(iops_of(&runtime, "gold"), Some(500));
     runtime.remove_namespace(NQN, 1).unwrap();
-    assert_eq!(iops(), Some(500), "after another namespace was removed");
+    assert_eq!(iops_of(&runtime, "gold"), Some(500), "after another namespace was removed");
     end(&runtime);
 }
 
@@ -197,18 +198,18 @@ fn change_lets_go(runtime: &Runtime, queue: &mut Queue, change: impl FnOnce()) {
 
 #[test]
 fn disabled_quality_of_service_holds_nothing_back() {
-    let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, 1));
+    let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let general = Qos { enabled: false, ..Qos::default() };
-    let off = QosConfig { general, ..limited(1, 1) };
+    let off = QosConfig { general, ..limited(1, iops(1)) };
     change_lets_go(&runtime, &mut queue, || runtime.set_qos(&off).unwrap());
     end(&runtime);
 }
 
 #[test]
 fn a_session_that_is_removed_holds_nothing_back() {
-    let slow = Session { iops: Some(1), ..session("slow") };
+    let slow = Session { limits: iops(1), ..session("slow") };
     let policy = Policy {
         subsystem: Some(NQN.to_owned()),
         session: Some("slow".to_owned()),
@@ -224,24 +225,20 @@ fn a_session_that_is_removed_holds_nothing_back() {
 
 #[test]
 fn a_namespace_that_grows_raises_its_limit_per_gib() {
-    let own = Session { iops_per_gib: Some(1024), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![own], ..QosConfig::default() };
+    let limits = Limits { per_gib: iops(1024).total, ..Limits::default() };
+    let qos = limited(1, limits);
     let small = Backend::Memory { size: 1 << 20, block_size: 4096 };
     let (runtime, address) = start(vec![namespace(small)], 1, qos);
     let name = format!("{NQN}/1");
-    let iops = || {
-        let sessions = runtime.qos().sessions;
-        sessions.iter().find(|session| session.name == name).and_then(|session| session.iops)
-    };
-    assert_eq!(iops(), Some(1));
+    assert_eq!(iops_of(&runtime, &name), Some(1));
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     change_lets_go(&runtime, &mut queue, || {
         runtime.resize_namespace(NQN, 1, Some(256 << 20)).unwrap();
     });
-    assert_eq!(iops(), Some(256));
+    assert_eq!(iops_of(&runtime, &name), Some(256));
     runtime.resize_namespace(NQN, 1, Some(3 << 20)).unwrap();
-    assert_eq!(iops(), Some(3));
+    assert_eq!(iops_of(&runtime, &name), Some(3));
     end(&runtime);
 }
 
@@ -276,7 +273,7 @@ fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
 #[test]
 fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
     let namespaces = vec![namespace(memory()), namespace(memory())];
-    let (runtime, address) = start(namespaces, 1, limited(1, 1));
+    let (runtime, address) = start(namespaces, 1, limited(1, iops(1)));
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let on = |nsid, sqe: Sqe| Sqe { nsid: U32::new(nsid), ..sqe };
@@ -287,7 +284,7 @@ fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
     let write = on(2, io(opcode::io::WRITE, 0, 64));
     let write = queue.submit(write, Some(pattern(0, 64, 1)), 0);
     std::thread::sleep(Duration::from_millis(100));
-    runtime.set_qos(&limited(1, 1)).unwrap();
+    runtime.set_qos(&limited(1, iops(1))).unwrap();
     for lba in 0..40 {
         queue.submit(on(1, io(opcode::io::READ, lba, 1)), None, 4096);
     }
@@ -299,7 +296,7 @@ fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
 
 #[test]
 fn with_no_limits_commands_to_memory_wait_for_nothing() {
-    for (qos, waits) in [(QosConfig::default(), false), (limited(1, 20), true)] {
+    for (qos, waits) in [(QosConfig::default(), false), (limited(1, iops(20)), true)] {
         let (runtime, address) = start(vec![namespace(memory())], 1, qos);
         let (_admin, id) = Queue::controller(address);
         let (mut queue, _) = Queue::connect(address, 1, id);

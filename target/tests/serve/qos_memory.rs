@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arbitration::limit::{Rate, Rates};
 use arbitration::settings::WindowRule;
 use fabric::nvme::{Sqe, opcode};
 use sluiced::config::{
-    Backend, DeviceModel, DeviceQos, Namespace, Poll, QosConfig, Session, TargetConfig,
+    Backend, DeviceModel, DeviceQos, Limits, Namespace, Poll, QosConfig, Session, TargetConfig,
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
@@ -23,6 +24,17 @@ pub(crate) fn session(name: &str) -> Session {
 
 pub(crate) fn of_namespace(nsid: u32) -> Session {
     session(&format!("{NQN}/{nsid}"))
+}
+
+/// Limits commands per second.
+pub(crate) fn iops(rate: u64) -> Limits {
+    let total = Rates { iops: Rate::per_second(rate), bandwidth: None };
+    Limits { total, ..Limits::default() }
+}
+
+pub(crate) fn limited(nsid: u32, limits: Limits) -> QosConfig {
+    let sessions = vec![Session { limits, ..of_namespace(nsid) }];
+    QosConfig { sessions, ..QosConfig::default() }
 }
 
 pub(crate) fn slow_device(service_time: Duration) -> Backend {
@@ -56,16 +68,17 @@ fn on(nsid: u32, sqe: Sqe) -> Sqe {
 
 /// Returns settings with which a tenant's first command goes at once, and its second one only when the bytes of
 /// the first are paid for: after half a minute, for 4 KiB.
-fn limited() -> QosConfig {
-    let limited = Session { bandwidth: Some(128), ..of_namespace(1) };
-    QosConfig { sessions: vec![limited], ..QosConfig::default() }
+fn slow_tenant() -> QosConfig {
+    let total = Rates { iops: None, bandwidth: Rate::per_second(128) };
+    limited(1, Limits { total, ..Limits::default() })
 }
 
 /// Small writes of a tenant with a limit lie in the buffers for in-capsule data while they wait.
 /// One tenant does not get all of those buffers: else nobody else would be read from.
 #[test]
 fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
-    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, limited());
+    let (runtime, address) =
+        start(vec![namespace(memory()), namespace(memory())], 1, slow_tenant());
     let (_admin, id) = Queue::controller(address);
     let (mut limited, _) = Queue::connect(address, 1, id);
     let (mut free, _) = Queue::connect(address, 2, id);
@@ -82,7 +95,8 @@ fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
 /// Large writes of a tenant with a limit lie in I/O buffers while they wait.
 #[test]
 fn a_limited_tenant_does_not_take_all_buffers() {
-    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, limited());
+    let (runtime, address) =
+        start(vec![namespace(memory()), namespace(memory())], 1, slow_tenant());
     let (_admin, id) = Queue::controller(address);
     let host = std::thread::spawn(move || {
         let (mut limited, _) = Queue::connect(address, 1, id);
@@ -157,7 +171,7 @@ fn half(address: SocketAddr, qid: u16, id: u16, blocks: u32) {
 fn a_cut_connection_gives_everything_back() {
     let device = with_window(slow_device(Duration::from_millis(5)), 2);
     let qos = QosConfig {
-        sessions: vec![Session { iops: Some(100), operations: Some(50), ..of_namespace(1) }],
+        sessions: vec![Session { limits: iops(100), operations: Some(50), ..of_namespace(1) }],
         ..QosConfig::default()
     };
     let (runtime, address) = start(vec![device], 2, qos);
@@ -187,9 +201,7 @@ fn a_cut_connection_gives_everything_back() {
 /// Commands behind a limit, which take 39 seconds, do not delay the end: the drain time is 1 second.
 #[test]
 fn draining_ends_in_time_behind_a_limit() {
-    let limited = Session { iops: Some(1), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     for lba in 0..20 {

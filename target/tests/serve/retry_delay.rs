@@ -8,7 +8,7 @@ use sluiced::config::{Poll, QosConfig, Session, TargetConfig};
 use zerocopy::little_endian::U32;
 
 use crate::client::{Queue, io};
-use crate::qos_memory::of_namespace;
+use crate::qos_memory::{iops, of_namespace};
 use crate::{end, memory, namespace, serve};
 
 /// Number of commands that may wait. The session gets [`IOPS`] in a second, so that the last of
@@ -33,7 +33,7 @@ fn told(delays: [u16; 3]) -> ([u16; 3], u16) {
         drain_time: Duration::from_secs(1),
         ..TargetConfig::default()
     };
-    let limited = Session { iops: Some(IOPS), queue: Some(WAITING), ..of_namespace(1) };
+    let limited = Session { limits: iops(IOPS), queue: Some(WAITING), ..of_namespace(1) };
     let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
     let (runtime, address) = serve(settings, qos, vec![namespace(memory())]);
     let (mut admin, id) = Queue::controller(address);

@@ -5,13 +5,13 @@ use std::time::Duration;
 use arbitration::Class;
 use fabric::nvme::{Sqe, opcode};
 use sluice_core::stats::IoSnapshot;
-use sluiced::config::{QosConfig, Session};
+use sluiced::config::QosConfig;
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use crate::client::{HOST, NQN, Queue, io, pattern};
-use crate::qos_memory::{of_namespace, slow_device, start};
+use crate::qos_memory::{iops, limited, slow_device, start};
 use crate::{end, memory, namespace};
 
 const MS: u64 = 1_000_000;
@@ -38,10 +38,8 @@ fn read(nsid: u32, lba: u32, class: Class) -> Sqe {
 
 #[test]
 fn a_slow_device_shows_in_the_device_and_a_limited_host_in_waiting() {
-    let limited = Session { iops: Some(50), ..of_namespace(2) };
-    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
     let slow = namespace(slow_device(Duration::from_millis(20)));
-    let (runtime, address) = start(vec![slow, namespace(memory())], 1, qos);
+    let (runtime, address) = start(vec![slow, namespace(memory())], 1, limited(2, iops(50)));
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     for lba in 0..5 {

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-use sluice_schema::answer::{ClassTraffic, DeviceRow, Policy, Qos, Session, Traffic};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use sluice_schema::answer::{ClassTraffic, DeviceRow, Limits, Policy, Qos, Session, Traffic};
 use sluice_schema::params::Settings;
 
 use super::cells::{or_dash, plain, rest, setting, time};
@@ -182,7 +183,7 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
             format!("{}{}", "  ".repeat(depth), row.name),
             format!("{} of {}", row.operations.used, row.operations.credits),
             format!("{} of {}", size(row.payload.used), size(row.payload.credits)),
-            or_dash(limits(row)),
+            or_dash(limits(&row.limits)),
             or_dash(reserve.map(|reserve| &reserve.terms)),
             or_dash(kept),
         ];
@@ -194,17 +195,13 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
     table.text("There are no sessions.", room)
 }
 
-/// Writes a session's limits: those on all commands, then those on reads (`r`) and writes (`w`).
-fn limits(row: &Session) -> Option<String> {
-    write_limits([
-        ("", row.iops, row.bandwidth),
-        ("r ", row.read_iops, row.read_bandwidth),
-        ("w ", row.write_iops, row.write_bandwidth),
-    ])
-}
-
-/// Writes limits on commands and bytes per second, each behind the letter of its direction.
-fn write_limits<const N: usize>(rates: [(&str, Option<u64>, Option<u64>); N]) -> Option<String> {
+/// Writes limits: those on all commands, then those on reads (`r`) and writes (`w`).
+fn limits(of: &Limits) -> Option<String> {
+    let rates = [
+        ("", of.iops, of.bandwidth),
+        ("r ", of.read_iops, of.read_bandwidth),
+        ("w ", of.write_iops, of.write_bandwidth),
+    ];
     let written = rates.into_iter().flat_map(|(direction, iops, bandwidth)| {
         let iops = iops.map(|iops| format!("{direction}{iops}/s"));
         let bytes = bandwidth.filter(|bytes| *bytes > 0);
@@ -335,12 +332,9 @@ pub(super) fn profiles(list: &[Settings], room: Room) -> String {
     let mut table = Table::new(&[("PROFILE", Left), ("LIMIT", Align::Value), ("BURST", Right)]);
     for row in list {
         let rate = |key: &str| row.get(key).and_then(Value::as_u64);
-        let fixed = write_limits([
-            ("", rate("iops"), rate("bandwidth")),
-            ("r ", rate("read_iops"), rate("read_bandwidth")),
-            ("w ", rate("write_iops"), rate("write_bandwidth")),
-        ]);
-        let sized = write_limits([("", rate("iops_per_gib"), rate("bandwidth_per_gib"))]);
+        let fixed = limits(&Limits::deserialize(json!(row)).unwrap_or_default());
+        let (iops, bandwidth) = (rate("iops_per_gib"), rate("bandwidth_per_gib"));
+        let sized = limits(&Limits { iops, bandwidth, ..Limits::default() });
         let sized = sized.map(|limits| format!("{limits} per GiB"));
         let limits: Vec<String> = fixed.into_iter().chain(sized).collect();
         let limits = (!limits.is_empty()).then(|| limits.join(", "));
@@ -384,7 +378,6 @@ pub(super) fn reserved(session: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use sluice_schema::Method;
 
     use super::super::request::Request;
@@ -421,8 +414,8 @@ mod tests {
         let session = |name: &str, parent: Value, reserve: Value| {
             traffic_of(json!({
                 "name": name, "parent": parent, "automatic": true, "commands": credits,
-                "payload": credits, "iops": null, "bandwidth": 1 << 20, "queue": 5,
-                "reserve": reserve,
+                "payload": credits, "iops": null, "bandwidth": 1 << 20,
+                "read_bandwidth": 1 << 19, "write_iops": 500, "queue": 5, "reserve": reserve,
             }))
         };
         let reserve = json!({
@@ -456,8 +449,8 @@ mod tests {
         assert!(text.contains("window adaptive (keeps 2 ms, at most 1024)"), "{text}");
         assert!(text.contains("marks off (urgent 46, high 34"), "{text}");
         assert_eq!(line(&text, "urgent "), "urgent 4 0 30 120 KiB 51.2 us 51.2 us");
-        let q = "q 7 of 4096 7 B of 4 KiB 1 MiB/s 5 each 1 s 8 of 9, 3 late 4 0 30 120 KiB \
-                 51.2 us 51.2 us";
+        let q = "q 7 of 4096 7 B of 4 KiB 1 MiB/s, r 512 KiB/s, w 500/s 5 each 1 s 8 of 9, 3 late \
+                 4 0 30 120 KiB 51.2 us 51.2 us";
         assert_eq!(line(&text, "q  "), q);
         assert!(text.contains("\n  q "), "children are indented: {text}");
         assert_eq!(line(&text, "h "), "h any any any high - - gold");

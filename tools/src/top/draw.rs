@@ -42,6 +42,7 @@ WAITING: commands in the target that wait for their turn.
 LATENCY: mean time from a command's arrival to its answer; WAIT, DEVICE: the
 parts of it before the device and in it.
 P99 of each: the time that 99 % of the commands did not exceed; - for none.
+IOPS LIMIT, MB/s LIMIT: of all commands, of reads (r) and of writes (w).
 COMMANDS, PAYLOAD: credits in use, and all credits.
 IN DEVICE: commands that the device holds, and may hold (the window).
 KEPT: periods in which a reservation was kept, of those with demand.

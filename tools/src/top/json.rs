@@ -100,6 +100,7 @@ fn sessions(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
             let (periods, kept) = (reserve.periods, reserve.kept);
             json!({ "terms": reserve.terms, "periods": periods, "kept": kept })
         });
+        let limits = &session.limits;
         let row = json!({
             "name": session.name,
             "parent": Some(&session.parent).filter(|parent| !parent.is_empty()),
@@ -107,8 +108,12 @@ fn sessions(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
             "refused_per_second": rates.refused,
             "commands": pair(session.operations),
             "payload": pair(session.payload),
-            "iops_limit": session.iops,
-            "bandwidth_limit": session.bandwidth,
+            "iops_limit": limits.iops,
+            "bandwidth_limit": limits.bandwidth,
+            "read_iops_limit": limits.read_iops,
+            "read_bandwidth_limit": limits.read_bandwidth,
+            "write_iops_limit": limits.write_iops,
+            "write_bandwidth_limit": limits.write_bandwidth,
             "reserve": reserve,
         });
         with(row, &rates)

@@ -91,13 +91,14 @@ fn sessions(model: &Model, sample: &Sample) -> Table {
 fn session_cells(session: &SessionSample, rates: &Rates) -> Vec<Cell> {
     let reserve = session.reserve.as_ref();
     let kept = reserve.filter(|reserve| reserve.periods > 0);
+    let limits = &session.limits;
     vec![
         Cell::Text(session.name.clone()),
         Cell::Text(session.parent.clone()),
         Cell::count(rates.iops),
-        Cell::or_dash(session.iops, |iops| show_count(iops as f64)),
+        limit([limits.iops, limits.read_iops, limits.write_iops], 1.0),
         Cell::megabytes(rates.bytes),
-        Cell::or_dash(session.bandwidth, |bytes| show_count(bytes as f64 / 1e6)),
+        limit([limits.bandwidth, limits.read_bandwidth, limits.write_bandwidth], 1e6),
         Cell::whole(session.waiting),
         Cell::count(rates.refused),
         Cell::used(session.operations, NO_LIMIT, |count| count.to_string()),
@@ -107,6 +108,18 @@ fn session_cells(session: &SessionSample, rates: &Rates) -> Vec<Cell> {
             Cell::percent(reserve.kept as f64 / reserve.periods as f64)
         }),
     ]
+}
+
+/// Shows the limit on all commands, then those on reads (`r`) and writes (`w`); sorts by the first.
+fn limit(limits: [Option<u64>; 3], unit: f64) -> Cell {
+    let limits = ["", "r ", "w "].into_iter().zip(limits);
+    let limits: Vec<_> = limits.filter_map(|(of, limit)| Some((of, limit? as f64))).collect();
+    let shown = limits.iter().map(|(of, limit)| format!("{of}{}", show_count(limit / unit)));
+    let shown: Vec<String> = shown.collect();
+    match limits.first() {
+        Some((_, first)) => Cell::Number(*first, shown.join(", ")),
+        None => Cell::Number(-1.0, "-".to_owned()),
+    }
 }
 
 fn devices(model: &Model, sample: &Sample) -> Table {

@@ -3,8 +3,10 @@
 
 use std::time::Instant;
 
+use serde::Deserialize as _;
 use serde_json::Value;
 use sluice_schema::Method;
+use sluice_schema::answer::Limits;
 
 use super::answer::{fraction, number, rows, text};
 use super::client::Client;
@@ -66,8 +68,7 @@ pub(super) struct SessionSample {
     pub(super) operations: (u64, u64),
     /// The payload credits in use, and all of them, in bytes.
     pub(super) payload: (u64, u64),
-    pub(super) iops: Option<u64>,
-    pub(super) bandwidth: Option<u64>,
+    pub(super) limits: Limits,
     pub(super) reserve: Option<Reserve>,
     pub(super) io: Io,
 }
@@ -205,8 +206,7 @@ fn session(row: &Value) -> SessionSample {
         waiting: number(row, "waiting"),
         operations: pair("commands"),
         payload: pair("payload"),
-        iops: row.get("iops").and_then(Value::as_u64),
-        bandwidth: row.get("bandwidth").and_then(Value::as_u64),
+        limits: Limits::deserialize(row).unwrap_or_default(),
         reserve: reserve.map(|reserve| Reserve {
             terms: text(reserve, "terms"),
             periods: number(reserve, "periods"),

@@ -80,11 +80,6 @@ impl Cell {
         Self::Number(ns, if ns >= 5.0 { show_latency(ns) } else { "-".to_owned() })
     }
 
-    /// Shows a value, or a dash where it is missing.
-    pub(super) fn or_dash(value: Option<u64>, show: impl Fn(u64) -> String) -> Self {
-        Self::Number(value.map_or(-1.0, |v| v as f64), value.map_or("-".to_owned(), show))
-    }
-
     /// Shows what is used, and the limit if that is less than `unlimited`.
     pub(super) fn used(
         (used, all): (u64, u64),

@@ -53,7 +53,8 @@ fn answers(pid: u64, sessions: u64, done: u64) -> Answers {
             "name": format!("tenant{number}"), "parent": "root", "automatic": false,
             "commands": { "used": number, "credits": if number == 0 { u32::MAX } else { 64 } },
             "payload": { "used": 4096, "credits": 1 << 20 },
-            "iops": 10_000, "bandwidth": null, "queue": 100, "waiting": 3, "refused": done,
+            "iops": 10_000, "read_iops": 8000, "bandwidth": null, "write_bandwidth": 5_000_000,
+            "queue": 100, "waiting": 3, "refused": done,
             "reserve": (number == 1).then(|| json!({ "namespace": "nqn.x:disk/1",
                 "terms": "5000 commands / 1 s", "utilisation": 0.3, "periods": 10, "kept": 9 })),
             "io": io(done * (number + 1), None),
@@ -275,6 +276,18 @@ fn a_host_is_told_by_class_and_namespace_with_waiting_apart_from_the_device() {
         (Some(2000.0), Some(1500.0))
     );
     assert_eq!(super::json::object(&state.model, "no such")["workloads"], json!([]));
+}
+
+#[test]
+fn limits_of_reads_and_writes_are_shown_with_those_of_all_commands() {
+    let mut state = state(1);
+    press(&mut state, "2");
+    let seen = text(&screen(&mut state, (200, 40), true));
+    let row = seen.lines().find(|line| line.contains("tenant0")).expect(&seen);
+    assert!(row.contains("10.0 k, r 8.00 k") && row.contains("w 5 "), "{seen}");
+    let row = &super::json::object(&state.model, "")["sessions"][0];
+    let limits = ["iops_limit", "read_iops_limit", "write_iops_limit", "write_bandwidth_limit"];
+    assert_eq!(json!(limits.map(|key| &row[key])), json!([10_000, 8000, null, 5_000_000]));
 }
 
 #[test]

@@ -26,8 +26,8 @@ pub use network::{
 pub use pmem::{Pmem, PmemSettings, RegionClient, RegionRow, RegionSettings};
 pub use qos::{
     ByClass, ClassTraffic, ContainerPromise, CreditUse, DeviceProfile, DeviceRow, DeviceTimes,
-    MeanTimes, ProfileSettings, Qos, QosSettings, Reservation, Session, SessionSettings, Traffic,
-    WindowBound,
+    Limits, MeanTimes, ProfileSettings, Qos, QosSettings, Reservation, Session, SessionSettings,
+    Traffic, WindowBound,
 };
 pub use target::{
     Authentication, Availability, Connection, FileSystem, HostKey, HostKeys, HostRights, Hosts,

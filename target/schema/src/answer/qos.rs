@@ -71,22 +71,9 @@ pub struct Session {
     pub operations: CreditUse,
     /// Payload credits in bytes.
     pub payload: CreditUse,
-    /// The limit in commands per second.
-    pub iops: Option<u64>,
-    /// The limit in bytes per second.
-    pub bandwidth: Option<u64>,
-    /// The limit on reads in commands per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_iops: Option<u64>,
-    /// The limit on reads in bytes per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bandwidth: Option<u64>,
-    /// The limit on writes in commands per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_iops: Option<u64>,
-    /// The limit on writes in bytes per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_bandwidth: Option<u64>,
+    /// The limits in effect. As JSON the fields stand beside the others.
+    #[serde(flatten)]
+    pub limits: Limits,
     /// The profile whose limits it has where it sets none of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -101,6 +88,28 @@ pub struct Session {
     /// The traffic on the session's account. As JSON the fields stand beside the others.
     #[serde(flatten)]
     pub traffic: Traffic,
+}
+
+/// The limits of a session or profile; `None` means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// All commands, per second.
+    pub iops: Option<u64>,
+    /// Their bytes per second.
+    pub bandwidth: Option<u64>,
+    /// Commands per second that do not change blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_iops: Option<u64>,
+    /// Their bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bandwidth: Option<u64>,
+    /// Commands per second that change blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_iops: Option<u64>,
+    /// Their bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<u64>,
 }
 
 /// Credits of a session.

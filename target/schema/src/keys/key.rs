@@ -79,6 +79,18 @@ pub(super) const fn key(
     ConfigKey { name, was: "", values, and: "", default, meaning, option: None }
 }
 
+/// Joins lists of keys; `N` is the number of all.
+pub(super) const fn joined<const N: usize>(mut lists: &[&[ConfigKey]]) -> [ConfigKey; N] {
+    let mut all = [key("", Values::Boolean, "", ""); N];
+    let mut free: &mut [ConfigKey] = &mut all;
+    while let Some((list, more)) = lists.split_first() {
+        let (part, rest) = free.split_at_mut(list.len());
+        part.copy_from_slice(list);
+        (free, lists) = (rest, more);
+    }
+    all
+}
+
 impl ConfigKey {
     /// Adds a former name.
     pub(super) const fn was(self, was: &'static str) -> Self {
@@ -102,6 +114,14 @@ impl ConfigKey {
             _ => Shape::Text,
         };
         Self { option: Some(Opt { long: "", value, help, shape, requires: "" }), ..self }
+    }
+
+    /// Adds an option that takes the setting back with `none`.
+    pub(super) const fn or_none(self, value: &'static str, help: &'static str) -> Self {
+        self.option(value, help).shape(match self.values {
+            Values::Number { .. } | Values::Count { .. } => Shape::OrNone,
+            _ => Shape::TextOrNone,
+        })
     }
 
     /// Sets the form of the option's value, where it does not follow from the values.

@@ -128,8 +128,7 @@ pub const REGION: &[ConfigKey] = &[
         "The most I/Os per second of one host.",
     )
     .with(", at least `reserve`")
-    .option("IOPS", "The most I/Os per second of one host; none for no limit")
-    .shape(Shape::OrNone),
+    .or_none("IOPS", "The most I/Os per second of one host; none for no limit"),
 ];
 
 /// The keys of `[[region]]` that may change while the region exists.

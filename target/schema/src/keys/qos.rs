@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::key::{ConfigKey, Documented, Shape, key};
+use super::key::{ConfigKey, Documented, Shape, joined, key};
 use crate::limits::{BURST_MAX, CLASSES, COMMANDS_MAX, NSID_MAX, RATE_MAX, WEIGHT_MAX, WINDOW_MAX};
 use crate::values::Values;
 
@@ -126,99 +126,82 @@ pub const QOS: &[ConfigKey] = &[
     .shape(Shape::ByClass),
 ];
 
-// Limits of sessions and profiles.
-const LIMIT_IOPS: ConfigKey = key(
-    "iops",
-    Values::Count { min: 1, max: RATE_MAX },
-    "no limit",
-    "The most commands in a second.",
-)
-.option("", "Largest number of commands in a second; none for no limit")
-.shape(Shape::OrNone);
-const LIMIT_BANDWIDTH: ConfigKey = key(
-    "bandwidth",
-    Values::Other("bytes per second: `\"200 MiB/s\"`"),
-    "no limit",
-    "The most bytes in a second.",
-)
-.option("RATE", "Largest number of bytes in a second, such as \"200 MiB/s\"; none for no limit")
-.shape(Shape::TextOrNone);
-const LIMIT_IOPS_PER_GIB: ConfigKey = key(
-    "iops_per_gib",
-    Values::Count { min: 1, max: RATE_MAX },
-    "no limit",
-    "The most commands in a second for each GiB of the namespace whose session it is; for a \
-     subsystem's session, of its namespaces together. Not for other sessions. Where `iops` is set \
-     too, the lower counts.",
-)
-.option("", "Largest number of commands in a second for each GiB; none for no limit")
-.shape(Shape::OrNone);
-const LIMIT_BANDWIDTH_PER_GIB: ConfigKey = key(
-    "bandwidth_per_gib",
-    Values::Other("bytes per second: `\"1 MiB/s\"`"),
-    "no limit",
-    "The most bytes in a second for each GiB, likewise, beside `bandwidth`.",
-)
-.option("RATE", "Largest number of bytes in a second for each GiB; none for no limit")
-.shape(Shape::TextOrNone);
-const LIMIT_READ_IOPS: ConfigKey = key(
-    "read_iops",
-    Values::Count { min: 1, max: RATE_MAX },
-    "no limit",
-    "The most commands in a second that do not change blocks: reads, Compare, Verify, Flush.",
-)
-.option("", "Largest number of reads in a second; none for no limit")
-.shape(Shape::OrNone);
-const LIMIT_READ_BANDWIDTH: ConfigKey = key(
-    "read_bandwidth",
-    Values::Other("bytes per second: `\"200 MiB/s\"`"),
-    "no limit",
-    "The most bytes of such commands in a second.",
-)
-.option("RATE", "Largest number of bytes read in a second; none for no limit")
-.shape(Shape::TextOrNone);
-const LIMIT_WRITE_IOPS: ConfigKey = key(
-    "write_iops",
-    Values::Count { min: 1, max: RATE_MAX },
-    "no limit",
-    "The most commands in a second that change blocks: writes, Write Zeroes, Dataset Management.",
-)
-.option("", "Largest number of writes in a second; none for no limit")
-.shape(Shape::OrNone);
-const LIMIT_WRITE_BANDWIDTH: ConfigKey = key(
-    "write_bandwidth",
-    Values::Other("bytes per second: `\"200 MiB/s\"`"),
-    "no limit",
-    "The most bytes of such commands in a second.",
-)
-.option("RATE", "Largest number of bytes written in a second; none for no limit")
-.shape(Shape::TextOrNone);
-const LIMIT_BURST: ConfigKey = key(
-    "burst",
-    Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
-    "`\"1 ms\"`",
-    "Each limit of the session saves credit while the session uses less: at most what the limit \
-         lets pass in this time.",
-)
-.option("TIME", "Time for which limits save credit, such as \"10 s\"; none for the default")
-.shape(Shape::TextOrNone);
+const IOPS: Values = Values::Count { min: 1, max: RATE_MAX };
 
-/// The keys of `[[profile]]`.
-pub const PROFILE: &[ConfigKey] = &[
-    key("name", Values::Other("1 to 64 letters, digits and `-_.:@+`"), "needed", ""),
-    LIMIT_IOPS,
-    LIMIT_BANDWIDTH,
-    LIMIT_IOPS_PER_GIB,
-    LIMIT_BANDWIDTH_PER_GIB,
-    LIMIT_READ_IOPS,
-    LIMIT_READ_BANDWIDTH,
-    LIMIT_WRITE_IOPS,
-    LIMIT_WRITE_BANDWIDTH,
-    LIMIT_BURST,
+/// The limits of sessions and profiles.
+const LIMITS: &[ConfigKey] = &[
+    key("iops", IOPS, "no limit", "The most commands in a second.")
+        .or_none("", "Largest number of commands in a second; none for no limit"),
+    key("bandwidth", Values::Bandwidth("200 MiB/s"), "no limit", "The most bytes in a second.")
+        .or_none(
+            "RATE",
+            "Largest number of bytes in a second, such as \"200 MiB/s\"; none for no limit",
+        ),
+    key(
+        "iops_per_gib",
+        IOPS,
+        "no limit",
+        "The most commands in a second for each GiB of the namespace whose session it is; for a \
+         subsystem's session, of its namespaces together. Not for other sessions. Where `iops` is \
+         set too, the lower counts.",
+    )
+    .or_none("", "Largest number of commands in a second for each GiB; none for no limit"),
+    key(
+        "bandwidth_per_gib",
+        Values::Bandwidth("1 MiB/s"),
+        "no limit",
+        "The most bytes in a second for each GiB, likewise, beside `bandwidth`.",
+    )
+    .or_none("RATE", "Largest number of bytes in a second for each GiB; none for no limit"),
+    key(
+        "read_iops",
+        IOPS,
+        "no limit",
+        "The most commands in a second that do not change blocks: reads, Compare, Verify, Flush.",
+    )
+    .or_none("", "Largest number of reads in a second; none for no limit"),
+    key(
+        "read_bandwidth",
+        Values::Bandwidth("200 MiB/s"),
+        "no limit",
+        "The most bytes of such commands in a second.",
+    )
+    .or_none("RATE", "Largest number of bytes read in a second; none for no limit"),
+    key(
+        "write_iops",
+        IOPS,
+        "no limit",
+        "The most commands in a second that change blocks: writes, Write Zeroes, Dataset \
+         Management.",
+    )
+    .or_none("", "Largest number of writes in a second; none for no limit"),
+    key(
+        "write_bandwidth",
+        Values::Bandwidth("200 MiB/s"),
+        "no limit",
+        "The most bytes of such commands in a second.",
+    )
+    .or_none("RATE", "Largest number of bytes written in a second; none for no limit"),
+    key(
+        "burst",
+        Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
+        "`\"1 ms\"`",
+        "Each limit of the session saves credit while the session uses less: at most what the \
+         limit lets pass in this time.",
+    )
+    .or_none("TIME", "Time for which limits save credit, such as \"10 s\"; none for the default"),
 ];
 
+/// The keys of `[[profile]]`.
+pub const PROFILE: &[ConfigKey] = &joined::<10>(&[
+    &[key("name", Values::Other("1 to 64 letters, digits and `-_.:@+`"), "needed", "")],
+    LIMITS,
+]);
+
 /// The keys of `[[session]]`.
-pub const SESSION: &[ConfigKey] = &[
+pub const SESSION: &[ConfigKey] = &joined::<17>(&[BEFORE_LIMITS, LIMITS, BEHIND_LIMITS]);
+
+const BEFORE_LIMITS: &[ConfigKey] = &[
     key(
         "name",
         Values::Other("1 to 64 letters, digits and `-_.:@+`; an NQN; `NQN/NSID`"),
@@ -231,8 +214,7 @@ pub const SESSION: &[ConfigKey] = &[
         "the root; the subsystem's for a namespace's",
         "At most 16 levels.",
     )
-    .option("NAME", "Name of the parent session; none takes the setting back")
-    .shape(Shape::TextOrNone),
+    .or_none("NAME", "Name of the parent session; none takes the setting back"),
     key(
         "credit_share",
         Values::Share { min: 1, max: 100 },
@@ -241,11 +223,10 @@ pub const SESSION: &[ConfigKey] = &[
          100 % together.",
     )
     .was("operations")
-    .option(
+    .or_none(
         "SHARE",
         "Commands in devices at one time, as a share of the parent's, such as \"50 %\"",
-    )
-    .shape(Shape::TextOrNone),
+    ),
     key(
         "payload_share",
         Values::Share { min: 1, max: 100 },
@@ -253,25 +234,17 @@ pub const SESSION: &[ConfigKey] = &[
         "Payload credits, likewise.",
     )
     .was("payload")
-    .option("SHARE", "Bytes in devices at one time, as a share of the parent's")
-    .shape(Shape::TextOrNone),
-    LIMIT_IOPS,
-    LIMIT_BANDWIDTH,
-    LIMIT_IOPS_PER_GIB,
-    LIMIT_BANDWIDTH_PER_GIB,
-    LIMIT_READ_IOPS,
-    LIMIT_READ_BANDWIDTH,
-    LIMIT_WRITE_IOPS,
-    LIMIT_WRITE_BANDWIDTH,
-    LIMIT_BURST,
+    .or_none("SHARE", "Bytes in devices at one time, as a share of the parent's"),
+];
+
+const BEHIND_LIMITS: &[ConfigKey] = &[
     key(
         "profile",
         Values::Profile,
         "none",
         "The profile whose limits and burst the session has where it sets none of its own.",
     )
-    .option("NAME", "Name of the profile whose limits the session has; none takes it back")
-    .shape(Shape::TextOrNone),
+    .or_none("NAME", "Name of the profile whose limits the session has; none takes it back"),
     key(
         "queue",
         Values::Number { min: 1, max: COMMANDS_MAX },
@@ -279,8 +252,7 @@ pub const SESSION: &[ConfigKey] = &[
         "Commands on the session's own account (not those of sessions below it) that may wait \
          before hosts are held back.",
     )
-    .option("COMMANDS", "Commands that may wait before hosts are held back")
-    .shape(Shape::OrNone),
+    .or_none("COMMANDS", "Commands that may wait before hosts are held back"),
     key(
         "weight",
         Values::Number { min: 1, max: WEIGHT_MAX },
@@ -288,8 +260,7 @@ pub const SESSION: &[ConfigKey] = &[
         "The session's share, within a class, beside the other sessions of its parent that have \
          commands waiting. Hosts directly in the parent have 100 together.",
     )
-    .option("", "Share beside other sessions of the parent, 1 to 1000; none for 100")
-    .shape(Shape::OrNone),
+    .or_none("", "Share beside other sessions of the parent, 1 to 1000; none for 100"),
     key("reserve", Values::Other("table"), "none", "A reservation, see below."),
 ];
 

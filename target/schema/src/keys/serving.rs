@@ -184,8 +184,7 @@ pub const HOST: &[ConfigKey] = &[
         "The highest class of the host: its commands and connections that name a higher one have \
          this one. A policy may allow less.",
     )
-    .option("CLASS", "Highest class of the host; none takes it back")
-    .shape(Shape::TextOrNone),
+    .or_none("CLASS", "Highest class of the host; none takes it back"),
 ];
 
 /// The keys of `[[subsystem.namespace]]`.
@@ -382,7 +381,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
     ),
     key(
         "bandwidth",
-        Values::Other("bytes per second: `\"200 MiB/s\"`"),
+        Values::Bandwidth("200 MiB/s"),
         "none",
         "For null: bytes take time too, on each channel.",
     ),

@@ -11,7 +11,7 @@ use super::super::subsystem::Subsystem;
 use super::lowest::{LINUX_DEPTH, LowestRates, patience_of};
 use super::names::{ROOT, automatic, split_namespace};
 use super::policy::ParsedPolicy;
-use super::profile::{Profile, with_profile};
+use super::profile::Profile;
 use super::session::{ParsedSession, Session};
 use super::settings::QosConfig;
 use crate::config::TargetConfig;
@@ -125,14 +125,13 @@ fn check_limits(
     target: &TargetConfig,
     problems: &Problems,
 ) {
-    let session = with_profile(&parsed.session, profiles);
-    let name = &session.name;
+    let name = &parsed.session.name;
     let commands = u64::from(target.queue_depth.min(LINUX_DEPTH));
     let lowest = LowestRates::of(target);
     let seconds = patience_of(target) / 1_000_000_000;
     let transfer = format_size(u64::from(target.max_transfer));
     // The commands that wait may all be of one direction.
-    for limit in session.rate_limits(None) {
+    for limit in parsed.session.limits_with(profiles).rate_limits(None) {
         let key = limit.key;
         let (least, of, lower) = match limit.is_bytes {
             true => (lowest.bytes, format!(" of {transfer}"), "lower max_transfer, or "),
@@ -232,11 +231,11 @@ impl<'a> Tree<'a> {
     /// Checks that a session with limits per GiB has a size: that of its namespace or subsystem.
     fn check_per_gib(&self, parsed: &ParsedSession, profiles: &[Profile], problems: &Problems) {
         let Session { name, profile, .. } = &parsed.session;
-        let Some(key) = with_profile(&parsed.session, profiles).key_per_gib() else { return };
+        let Some(key) = parsed.session.limits_with(profiles).key_per_gib() else { return };
         if self.automatic(name).is_some() {
             return;
         }
-        let (of, remedy) = match (parsed.session.key_per_gib(), profile) {
+        let (of, remedy) = match (parsed.session.limits.key_per_gib(), profile) {
             (None, Some(profile)) => (
                 format!(" of profile {profile}"),
                 "choose a profile without limits per GiB, or set the profile for the session of a \

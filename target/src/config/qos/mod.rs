@@ -4,6 +4,7 @@
 mod check;
 pub(crate) mod device;
 mod general;
+mod limits;
 mod lowest;
 mod names;
 mod policy;
@@ -23,14 +24,16 @@ pub(crate) use check::{Known, wrong};
 pub use device::{DeviceQos, Order};
 pub use general::Qos;
 pub(crate) use general::general;
+pub use limits::Limits;
+pub(crate) use limits::{LimitedSize, RateLimit};
 pub(crate) use lowest::LowestRates;
 pub use names::{ROOT, is_automatic, split_namespace};
 pub use policy::Policy;
 pub(crate) use policy::policy;
 pub use profile::Profile;
 pub(crate) use profile::profile;
-pub use session::{DirectionLimits, Reserve, Session};
-pub(crate) use session::{LimitedSize, RateLimit, reserve, session};
+pub use session::{Reserve, Session};
+pub(crate) use session::{reserve, session};
 pub use settings::QosConfig;
 pub(crate) use settings::{Parsed, lines, parse};
 

@@ -13,7 +13,7 @@ use sluice_schema::keys::{RATE_MAX, RESERVE, SESSION};
 use super::super::fields::{At, Fields};
 use super::super::table::{self, Seen, Written, read_already, table, words};
 use super::super::values::{count, duration_within, size_within};
-use super::lowest::LowestRates;
+use super::limits::{Limits, table_with_limits};
 use super::names::{ROOT, split_namespace};
 use super::values::{self, LOCALITIES};
 
@@ -40,22 +40,8 @@ pub struct Session {
     pub operations: Option<u8>,
     /// `payload_share`: payload credits, in per cent of the parent's.
     pub payload: Option<u8>,
-    /// `iops`: the most commands per second.
-    pub iops: Option<u64>,
-    /// `bandwidth`: the most bytes per second.
-    pub bandwidth: Option<u64>,
-    /// `iops_per_gib`: the most commands per second for each GiB of the namespaces whose session it
-    /// is; only for automatic sessions.
-    pub iops_per_gib: Option<u64>,
-    /// `bandwidth_per_gib`: the most bytes per second for each GiB, likewise.
-    pub bandwidth_per_gib: Option<u64>,
-    /// `read_iops`, `read_bandwidth`: the most commands and bytes per second of those that do not
-    /// change blocks.
-    pub reads: DirectionLimits,
-    /// `write_iops`, `write_bandwidth`: the same of commands that change blocks.
-    pub writes: DirectionLimits,
-    /// `burst`: time for which each limit saves credit; `None` means 1 ms.
-    pub burst: Option<Duration>,
+    /// The session's own limits, before those of its profile; per GiB only of automatic sessions.
+    pub limits: Limits,
     /// `profile`: name of the profile whose limits the session has where it sets none of its own.
     pub profile: Option<String>,
     /// `queue`: commands that may wait before hosts are held back; `None` means as many as the
@@ -67,135 +53,16 @@ pub struct Session {
     pub reserve: Option<Reserve>,
 }
 
-table! { Session, SESSION, nulls = true;
+table_with_limits! { Session, SESSION;
     "name" => with(read_already, |session, _| Written::same(session.name.as_str())),
     "parent" => read(parent, |node| values::session_reference(node).map(Some), write_name),
     "credit_share" => field(operations),
     "payload_share" => field(payload),
-    "iops" => field(iops),
-    "bandwidth" => read(bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
-    "iops_per_gib" => field(iops_per_gib),
-    "bandwidth_per_gib" => read(bandwidth_per_gib, |node| values::bandwidth(node).map(Some), write_rate),
-    "read_iops" => field(reads.iops),
-    "read_bandwidth" => read(reads.bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
-    "write_iops" => field(writes.iops),
-    "write_bandwidth" => read(writes.bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
-    "burst" => field(burst),
+    ..limits,
     "profile" => read(profile, |node| values::profile_name(node).map(Some), write_name),
     "queue" => field(queue),
     "weight" => field(weight),
     "reserve" => with(read_reserve, write_reserve),
-}
-
-/// The limits of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DirectionLimits {
-    /// Commands per second; `None` means no limit.
-    pub iops: Option<u64>,
-    /// Bytes per second; `None` means no limit.
-    pub bandwidth: Option<u64>,
-}
-
-/// A limit that a session has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RateLimit {
-    /// The key that sets the limit.
-    pub(crate) key: &'static str,
-    /// Whether the limit counts bytes; if not, commands.
-    pub(crate) is_bytes: bool,
-    /// The commands or bytes per second.
-    pub(crate) rate: u64,
-    /// The key's value and the size in bytes that it was multiplied by; `None`: the value is the
-    /// rate.
-    pub(crate) per_gib: Option<(u64, u64)>,
-}
-
-impl RateLimit {
-    /// Writes an amount in the unit of the limit.
-    pub(crate) fn show(&self, amount: u64) -> String {
-        if self.is_bytes { format_size(amount) } else { amount.to_string() }
-    }
-
-    /// Writes the key with its value.
-    pub(crate) fn written(&self) -> String {
-        let (key, rate) = (self.key, self.show(self.rate));
-        match self.per_gib {
-            Some((value, _)) => format!("{key} = {} ({rate} a second)", self.show(value)),
-            None => format!("{key} = {rate}"),
-        }
-    }
-
-    /// Returns the lowest value of the key with which the limit is at least `rate` per second.
-    pub(crate) fn value_for(&self, rate: u64) -> u64 {
-        let Some((_, bytes)) = self.per_gib else { return rate };
-        // Products are rounded up.
-        let value = u128::from(rate.saturating_sub(1)) * GIB / u128::from(bytes.max(1)) + 1;
-        u64::try_from(value).map_or(RATE_MAX, |value| value.min(RATE_MAX))
-    }
-}
-
-/// Bytes in a GiB.
-const GIB: u128 = 1 << 30;
-
-/// The size of a session's namespaces, by which its limits per GiB are multiplied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LimitedSize {
-    /// In bytes.
-    pub(crate) bytes: u64,
-    pub(crate) lowest: LowestRates,
-}
-
-impl LimitedSize {
-    /// Returns the rate per second of a limit per GiB, from the lowest limit to the highest one.
-    fn rate(self, per_gib: u64, is_bytes: bool) -> u64 {
-        let lowest = if is_bytes { self.lowest.bytes } else { self.lowest.commands };
-        let rate = (u128::from(per_gib) * u128::from(self.bytes)).div_ceil(GIB);
-        u64::try_from(rate).unwrap_or(RATE_MAX).max(lowest).clamp(1, RATE_MAX)
-    }
-}
-
-impl Session {
-    /// Returns the first key that sets a limit per GiB.
-    pub(crate) fn key_per_gib(&self) -> Option<&'static str> {
-        let iops = self.iops_per_gib.map(|_| "iops_per_gib");
-        iops.or(self.bandwidth_per_gib.map(|_| "bandwidth_per_gib"))
-    }
-
-    /// Returns the limits on all commands. `size` is that of the session's namespaces;
-    /// without it, limits per GiB do not count.
-    pub(crate) fn total_limits(&self, size: Option<LimitedSize>) -> DirectionLimits {
-        let lower = |fixed: Option<u64>, per_gib: Option<u64>, is_bytes| {
-            let sized = per_gib.zip(size).map(|(value, size)| size.rate(value, is_bytes));
-            fixed.into_iter().chain(sized).min()
-        };
-        DirectionLimits {
-            iops: lower(self.iops, self.iops_per_gib, false),
-            bandwidth: lower(self.bandwidth, self.bandwidth_per_gib, true),
-        }
-    }
-
-    /// Lists the limits on the session's rates; `size` as in [`Self::total_limits`].
-    pub(crate) fn rate_limits(&self, size: Option<LimitedSize>) -> impl Iterator<Item = RateLimit> {
-        let limit = |key, is_bytes, rate: Option<u64>| {
-            Some(RateLimit { key, is_bytes, rate: rate?, per_gib: None })
-        };
-        let sized = |key, is_bytes, value: Option<u64>| {
-            let (value, size) = value.zip(size)?;
-            let rate = size.rate(value, is_bytes);
-            Some(RateLimit { key, is_bytes, rate, per_gib: Some((value, size.bytes)) })
-        };
-        let limits = [
-            limit("iops", false, self.iops),
-            limit("bandwidth", true, self.bandwidth),
-            sized("iops_per_gib", false, self.iops_per_gib),
-            sized("bandwidth_per_gib", true, self.bandwidth_per_gib),
-            limit("read_iops", false, self.reads.iops),
-            limit("read_bandwidth", true, self.reads.bandwidth),
-            limit("write_iops", false, self.writes.iops),
-            limit("write_bandwidth", true, self.writes.bandwidth),
-        ];
-        limits.into_iter().flatten()
-    }
 }
 
 /// `reserve`: a reservation of a session on one namespace's device (docs/sources.md, F1:
@@ -369,13 +236,6 @@ fn write_reserve(session: &Session, _: &ConfigKey) -> Written {
         "terms": reserve.terms.to_string(),
     });
     Written { toml: Some(inline(reserve)), json }
-}
-
-pub(super) fn write_rate(bytes: &Option<u64>) -> Written {
-    match bytes {
-        Some(bytes) => Written::text(&format_size(*bytes), *bytes),
-        None => Written::same(Json::Null),
-    }
 }
 
 fn write_name(name: &Option<String>) -> Written {

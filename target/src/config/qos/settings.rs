@@ -5,7 +5,7 @@ use super::super::lines::Lines;
 use super::super::table;
 use super::general::{Qos, general};
 use super::policy::{ParsedPolicy, Policy, policy};
-use super::profile::{Profile, profile, with_profile};
+use super::profile::{Profile, profile};
 use super::session::{ParsedSession, Session, session};
 
 /// Everything of the configuration that concerns quality of service and may change while the
@@ -23,11 +23,6 @@ pub struct QosConfig {
 }
 
 impl QosConfig {
-    /// Returns a session with the limits of its profile where it sets none of its own.
-    pub(crate) fn with_profile(&self, session: &Session) -> Session {
-        with_profile(session, &self.profiles)
-    }
-
     /// Returns the titles of the tables in which another one differs.
     pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
         let tables = [

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use arbitration::limit::{Rate, Rates};
 use arbitration::reservation::{Budget, Locality, Terms};
 use arbitration::settings::{OrderSettings, Unit, Weights, WindowRule};
 use arbitration::{Class, Nanos, PerClass};
@@ -11,9 +12,7 @@ use super::super::backend::DeviceModel;
 use super::super::subsystem::Subsystem;
 use super::super::tests::parse;
 use super::device::{DeviceQos, Order};
-use super::{
-    DirectionLimits, LimitedSize, LowestRates, Policy, Profile, Qos, QosConfig, Reserve, Session,
-};
+use super::{LimitedSize, Limits, LowestRates, Policy, Profile, Qos, QosConfig, Reserve, Session};
 
 const A: &str = "nqn.2026-01.io.x:a";
 const DISK: &str = r#"
@@ -74,7 +73,7 @@ session = "nqn.2026-01.io.x:a"
     assert_eq!(general.dscp, PerClass { urgent: 44, high: 34, medium: 18, low: 0 });
     let [tenants, gold, disk] = &config.qos.sessions[..] else { panic!() };
     assert_eq!(tenants, &Session { name: "tenants".into(), ..Session::default() });
-    assert_eq!((gold.operations, gold.bandwidth), (Some(50), Some(200 << 20)));
+    assert_eq!((gold.operations, gold.limits), (Some(50), total(None, Some(200 << 20))));
     assert_eq!((gold.weight, tenants.weight), (Some(300), None));
     let terms = gold.reserve.as_ref().unwrap().terms;
     assert_eq!(terms.budget, Budget::Bytes(100 << 20));
@@ -96,10 +95,10 @@ fn limits_per_gib_are_for_sessions_of_namespaces_and_subsystems() {
     );
     let config = parse(&with(&text)).unwrap_or_else(|errors| panic!("{errors}"));
     let limits = |index: usize, size: Option<u64>| {
-        let session = config.qos.with_profile(&config.qos.sessions[index]);
+        let limits = config.qos.sessions[index].limits_with(&config.qos.profiles);
         let lowest = LowestRates { commands: 2, bytes: 1000 };
-        let limits = session.total_limits(size.map(|bytes| LimitedSize { bytes, lowest }));
-        (limits.iops, limits.bandwidth)
+        let total = limits.total(size.map(|bytes| LimitedSize { bytes, lowest }));
+        (total.iops.map(Rate::get), total.bandwidth.map(Rate::get))
     };
     assert_eq!(limits(0, Some(5 << 29)), (Some(25), Some(5 << 19)));
     assert_eq!(limits(0, Some((1 << 30) + 512)), (Some(11), Some((1 << 20) + 1)), "rounded up");
@@ -393,6 +392,17 @@ fn terms() -> impl Strategy<Value = Terms> {
     })
 }
 
+/// Makes rates per second.
+pub(crate) fn rates(iops: Option<u64>, bandwidth: Option<u64>) -> Rates {
+    let rate = |rate: u64| Rate::per_second(rate).unwrap();
+    Rates { iops: iops.map(rate), bandwidth: bandwidth.map(rate) }
+}
+
+/// Makes limits on all commands.
+pub(crate) fn total(iops: Option<u64>, bandwidth: Option<u64>) -> Limits {
+    Limits { total: rates(iops, bandwidth), ..Limits::default() }
+}
+
 /// Settings whose sessions and policies are not yet fitted to subsystems.
 #[derive(Debug)]
 pub(crate) struct Loose {
@@ -425,19 +435,20 @@ impl Loose {
             .find_map(|s| Some(format!("{}/{}", s.nqn, s.namespaces.first()?.nsid?)));
         for (index, (share, rate, terms)) in self.sessions.into_iter().enumerate() {
             let automatic = namespace.clone().filter(|_| index == 3);
+            let per_gib = automatic.as_ref().and(rate);
             sessions.push(Session {
-                iops_per_gib: automatic.as_ref().and(rate),
-                bandwidth_per_gib: automatic.as_ref().and(rate),
+                limits: Limits {
+                    total: rates(rate, rate),
+                    per_gib: rates(per_gib, per_gib),
+                    reads: rates(rate, None),
+                    writes: rates(None, rate),
+                    burst: share.map(|share| Duration::from_millis(share.into())),
+                },
                 name: automatic.unwrap_or_else(|| format!("s{index}")),
                 parent: sessions.first().map(|first| first.name.clone()),
                 operations: share,
                 payload: share,
-                iops: rate,
-                bandwidth: rate,
-                reads: DirectionLimits { iops: rate, bandwidth: None },
-                writes: DirectionLimits { iops: None, bandwidth: rate },
                 profile: share.map(|_| "p".to_owned()),
-                burst: share.map(|share| Duration::from_millis(share.into())),
                 queue: share.map(u32::from),
                 weight: share.map(|share| u16::from(share) * 50),
                 reserve: terms
@@ -445,11 +456,9 @@ impl Loose {
                     .map(|(terms, name)| Reserve { terms, namespace: Some(name) }),
             });
         }
-        let profile = |session: &Session| Profile {
-            name: "p".to_owned(),
-            iops: session.iops,
-            burst: session.burst,
-            ..Profile::default()
+        let profile = |session: &Session| {
+            let Limits { total, burst, .. } = session.limits;
+            Profile { name: "p".to_owned(), limits: Limits { total, burst, ..Limits::default() } }
         };
         let named = sessions.iter().find(|session| session.profile.is_some());
         let profiles: Vec<Profile> = named.map(profile).into_iter().collect();

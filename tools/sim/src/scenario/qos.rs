@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use arbitration::credit::Caps;
-use arbitration::limit::Rate;
+use arbitration::limit::{Rate, Rates};
 use arbitration::reservation::{Budget, Locality, Terms};
 use arbitration::session::{SessionSpec, WEIGHT_MAX};
 use arbitration::settings::{OrderSettings, Unit, Weights, WindowRule};
@@ -17,7 +17,7 @@ use super::file::{
     Burst, File, Goal, GoalTable, LocalityName, Namespace, Qos, Reserve, Session, Unit as UnitName,
     Window, namespace,
 };
-use super::value::{Bits, Count, Part};
+use super::value::{Bandwidth, Bits, Count, Part};
 use crate::model::{LinkPlan, QosPlan, ReservePlan, SessionPlan, StagePlan};
 use crate::target::OPERATIONS;
 
@@ -89,21 +89,28 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
     let share = |key: &str, part: Option<Part>| {
         part.map(|part| percent(&format!("{at}.{key}"), part, 100)).transpose()
     };
-    let rate = |key: &str, number: Option<u64>| {
-        number
-            .map(|number| {
-                let must = "write 1 to 2^40";
-                Rate::per_second(number).ok_or_else(|| value(format!("{at}.{key}"), number, must))
-            })
-            .transpose()
+    let rate = |key: String, number: u64| {
+        let must = "write 1 to 2^40";
+        Rate::per_second(number).ok_or_else(|| value(format!("{at}.{key}"), number, must))
     };
+    let rates =
+        |of: &str, iops: Option<Count>, bytes: Option<Bandwidth>| -> Result<Rates, ScenarioError> {
+            let iops = iops.map(|count| rate(format!("{of}iops"), count.0)).transpose()?;
+            let bandwidth =
+                bytes.map(|bytes| rate(format!("{of}bandwidth"), bytes.0)).transpose()?;
+            Ok(Rates { iops, bandwidth })
+        };
+    let Rates { iops, bandwidth } = rates("", of.iops, of.bandwidth)?;
     let spec = SessionSpec {
         name: of.name.clone(),
         parent: of.parent.clone(),
         operations: share("credit_share", of.credit_share)?,
         payload: share("payload_share", of.payload_share)?,
-        iops: rate("iops", of.iops.map(|count| count.0))?,
-        bandwidth: rate("bandwidth", of.bandwidth.map(|bandwidth| bandwidth.0))?,
+        iops,
+        bandwidth,
+        reads: rates("read_", of.read_iops, of.read_bandwidth)?,
+        writes: rates("write_", of.write_iops, of.write_bandwidth)?,
+        burst: of.burst.map_or(Nanos::ZERO, |time| Nanos(nanos(time.0))),
         queue: of.queue,
         weight: of
             .weight
@@ -112,7 +119,6 @@ fn session(file: &File, of: &Session) -> Result<SessionPlan, ScenarioError> {
                 _ => Err(value(format!("{at}.weight"), weight, "write 1 to 1000")),
             })
             .transpose()?,
-        ..SessionSpec::default()
     };
     let reserve =
         of.reserve.as_ref().map(|reserve| self::reserve(file, &at, reserve)).transpose()?;

@@ -1,3 +1,5 @@
+use arbitration::limit::{Rate, Rates};
+
 use super::*;
 use crate::model::{HostPlan, Model, NamespacePlan, Transport};
 use crate::network::{Control, RateControl, Sender};
@@ -59,6 +61,7 @@ fn tables_of_the_daemon_are_spelled_as_there() {
          urgent_share = '30 %'\n[network]\ncapacity = '10 Gbit/s'\n\
          classes = {{ high = {{ share = 5 }}, low = {{ latency = '2 ms' }}, medium = 'free' }}\n\
          [[session]]\nname = 'gold'\ncredit_share = '50 %'\niops = 5000\nweight = 300\n\
+         read_iops = '2k'\nwrite_bandwidth = '1 MiB/s'\nburst = '10 s'\n\
          reserve = {{ operations = 1000, period = '1 s' }}\n"
     );
     let Planned { plan, .. } = planned(&text).unwrap();
@@ -70,6 +73,10 @@ fn tables_of_the_daemon_are_spelled_as_there() {
     let [gold] = &plan.qos.sessions[..] else { panic!("one session") };
     assert_eq!((gold.spec.operations, gold.reserve.unwrap().namespace), (Some(50), 0));
     assert_eq!(gold.spec.weight, Some(300));
+    let (iops, bandwidth) = (Rate::per_second(2000), Rate::per_second(1 << 20));
+    assert_eq!(gold.spec.reads, Rates { iops, bandwidth: None });
+    assert_eq!(gold.spec.writes, Rates { iops: None, bandwidth });
+    assert_eq!(gold.spec.burst, units::Nanos(10_000_000_000));
 }
 
 #[test]
@@ -95,6 +102,7 @@ fn what_is_wrong_names_its_key_and_what_would_be_right() {
         (with("[[host]]\nname = 'b'\ngoal = { share = '110 %' }"), "share", "100 %"),
         (with("[[host]]\nname = 'b'\ngoal = {}"), "host b.goal", "`bandwidth`"),
         (with("[[session]]\nname = 's'\niops = 0"), "session s.iops", "2^40"),
+        (with("[[session]]\nname = 's'\nwrite_iops = 0"), "session s.write_iops", "2^40"),
         (with("[[session]]\nname = 's'\nreserve = {}"), "session s.reserve", "one of"),
         (load("process = 'poisson'"), "host b.load 1.rate", "20000"),
         (load("process = 'often'"), "often", "on-off"),

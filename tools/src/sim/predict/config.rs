@@ -24,6 +24,9 @@ pub(super) struct Config {
     /// `[[session]]`, as they are written.
     #[serde(rename = "session")]
     pub(super) sessions: Vec<Table>,
+    /// `[[profile]]`, as they are written.
+    #[serde(rename = "profile")]
+    pub(super) profiles: Vec<Table>,
     #[serde(rename = "policy")]
     pub(super) policies: Vec<Policy>,
     #[serde(rename = "listener")]

@@ -374,6 +374,7 @@ fn sessions(
             put(&mut table, "name", session.as_str());
             table.remove("parent");
             copy(&mut table, "parent", parent.clone().map(Value::from).as_ref());
+            limits(&mut table, &session, &config.profiles, notes);
             reserve(&mut table, &session, reservable, notes);
             chain.push(Value::Table(table));
             next = parent;
@@ -381,6 +382,20 @@ fn sessions(
         tables.extend(chain.into_iter().rev());
     }
     tables
+}
+
+/// Replaces a session's profile by the profile's limits that the session does not set; leaves limits per
+/// GiB out.
+fn limits(table: &mut Table, session: &str, profiles: &[Table], notes: &mut Vec<String>) {
+    let named = table.remove("profile");
+    let profile = profiles.iter().find(|profile| profile.get("name") == named.as_ref());
+    for (key, value) in profile.into_iter().flatten() {
+        table.entry(key.as_str()).or_insert_with(|| value.clone());
+    }
+    let per_gib = ["iops_per_gib", "bandwidth_per_gib"].map(|key| table.remove(key).is_some());
+    if per_gib.contains(&true) {
+        notes.push(format!("the limits per GiB of session {session} are left out"));
+    }
 }
 
 /// Names the namespace of a reservation by its number; leaves the reservation out where no load goes

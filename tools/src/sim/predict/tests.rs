@@ -143,6 +143,34 @@ fn a_scenario_has_what_the_configuration_says() {
 }
 
 #[test]
+fn limits_of_reads_and_writes_and_of_profiles_are_predicted() {
+    let profile = "[[profile]]\nname = 'p'\niops = 4000\nread_iops = 1000\niops_per_gib = 5\n";
+    let session = "iops = 5000\nwrite_bandwidth = '1 MiB/s'\nburst = '2 s'\nprofile = 'p'";
+    let config = CONFIG.replace("iops = 5000", session) + profile;
+    let loads = [("web", 2, "depth = 8")];
+    let scenario = made(&config, &Known::default(), &loads).unwrap();
+    let gold = &scenario["session"][1];
+    let numbers = ["iops", "read_iops"].map(|key| gold[key].as_integer());
+    assert_eq!(numbers, [Some(5000), Some(1000)], "a session's own limit counts");
+    let texts = ["name", "write_bandwidth", "burst"].map(|key| gold[key].as_str());
+    assert_eq!(texts, [Some("gold"), Some("1 MiB/s"), Some("2 s")]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("config.toml"), config.replace("burst = '2 s'", "")).unwrap();
+    let load = "[[load]]\nhost = 'nqn.x:web'\nnamespace = 'nqn.x:disk/2'\ndepth = 8\n";
+    std::fs::write(path("load.toml"), load).unwrap();
+    let one =
+        Args { config: Some(path("config.toml")), devices: Vec::new(), ..args(path("load.toml")) };
+    let text = run(&one, &options(true)).unwrap().text;
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // Without the limit, a thousand reads on each of four channels.
+    let iops = json["hosts"][0]["predicted"]["iops"].as_f64().unwrap();
+    assert!((900.0..1100.0).contains(&iops), "{iops}");
+    assert!(json["notes"].to_string().contains("per GiB of session gold"), "{json}");
+}
+
+#[test]
 fn a_load_over_rdma_is_a_host_over_rdma_and_is_predicted() {
     let listeners = "[[listener]]\naddress = '10.0.0.1:4420'\n\
                      [[listener]]\naddress = '10.0.0.1:4420'\ntransport = 'rdma'\n";
