@@ -153,64 +153,28 @@ fn go_on_beside(attacks: &[Attack]) -> Result<()> {
     Ok(())
 }
 
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_one_that_keeps_answers() -> Result<()> {
-    go_on_beside(&[Attack::KeepsAnswers])
+/// Makes a test of each attack alone.
+macro_rules! beside_one {
+    ($($test:ident: $attack:ident,)*) => {$(
+        #[test]
+        #[ignore = "make test-long: all attacks at once are in `make test`"]
+        fn $test() -> Result<()> {
+            go_on_beside(&[Attack::$attack])
+        }
+    )*};
 }
 
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_one_that_reads_slowly() -> Result<()> {
-    go_on_beside(&[Attack::ReadsSlowly])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_one_that_owes_data() -> Result<()> {
-    go_on_beside(&[Attack::OwesData])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_one_that_drips_data() -> Result<()> {
-    go_on_beside(&[Attack::DripsData])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_half_capsules() -> Result<()> {
-    go_on_beside(&[Attack::SendsHalfCapsules])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_one_that_takes_connections() -> Result<()> {
-    go_on_beside(&[Attack::TakesConnections])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_garbage() -> Result<()> {
-    go_on_beside(&[Attack::SendsGarbage])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_a_flood_of_admin_commands() -> Result<()> {
-    go_on_beside(&[Attack::FloodsAdmin])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_one_that_keeps_log_pages() -> Result<()> {
-    go_on_beside(&[Attack::KeepsLogPages])
-}
-
-#[test]
-#[ignore = "make test-long: all attacks at once are in `make test`"]
-fn innocent_hosts_go_on_beside_large_write_zeroes() -> Result<()> {
-    go_on_beside(&[Attack::WritesZeroes])
+beside_one! {
+    innocent_hosts_go_on_beside_one_that_keeps_answers: KeepsAnswers,
+    innocent_hosts_go_on_beside_one_that_reads_slowly: ReadsSlowly,
+    innocent_hosts_go_on_beside_one_that_owes_data: OwesData,
+    innocent_hosts_go_on_beside_one_that_drips_data: DripsData,
+    innocent_hosts_go_on_beside_half_capsules: SendsHalfCapsules,
+    innocent_hosts_go_on_beside_one_that_takes_connections: TakesConnections,
+    innocent_hosts_go_on_beside_garbage: SendsGarbage,
+    innocent_hosts_go_on_beside_a_flood_of_admin_commands: FloodsAdmin,
+    innocent_hosts_go_on_beside_one_that_keeps_log_pages: KeepsLogPages,
+    innocent_hosts_go_on_beside_large_write_zeroes: WritesZeroes,
 }
 
 #[test]

@@ -294,7 +294,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tls_psk::{PskLength, Transform};
+    use crate::tls_psk::tests::configured;
 
     const ONE: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
     const TLS: &str = "NVMeTLSkey-1:00:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAl7OaH:";
@@ -320,22 +320,11 @@ mod tests {
         })
     }
 
-    fn tls_key() -> impl Strategy<Value = ConfiguredPsk> {
-        let length = prop::sample::select(&PskLength::ALL[..]);
-        let transform = prop::sample::select(&[Transform::None, Transform::Hash][..]);
-        (prop::array::uniform32(any::<u8>()), length, transform).prop_map(
-            |(half, length, transform)| {
-                let random = core::array::from_fn(|at| half[at % 32]);
-                ConfiguredPsk::generate(&random, length, transform)
-            },
-        )
-    }
-
     proptest! {
         #[test]
         fn what_was_written_is_read_again(
             pairs in prop::collection::vec((secret(), prop::option::of(secret())), 0..3),
-            keys in prop::collection::vec(tls_key(), 1..3),
+            keys in prop::collection::vec(configured(), 1..3),
             hashes in prop::sample::subsequence(Hash::ALL.to_vec(), 1..=3),
             groups in prop::sample::subsequence(Group::ALL.to_vec(), 1..=6),
         ) {
@@ -356,7 +345,7 @@ mod tests {
 
         #[test]
         fn a_key_takes_the_place_of_those_of_its_length_or_stands_beside_one(
-            keys in prop::collection::vec((tls_key(), any::<bool>()), 1..10),
+            keys in prop::collection::vec((configured(), any::<bool>()), 1..10),
         ) {
             let mut file = KeyFile::new("nqn.2024-01.test:a");
             for (key, beside) in keys {

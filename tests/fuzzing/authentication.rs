@@ -11,8 +11,7 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{
     Action, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, ListenerId, ListenerSpec, Reply,
-    SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters, SubsystemSpec,
-    TransportType,
+    SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters,
 };
 use fabric::dhchap::proof::Names;
 use fabric::dhchap::{Group, Hash, HostSecrets, RANDOM_BYTES, Random, Secret, SecretPair};
@@ -23,11 +22,12 @@ use fabric::key_file::KeyFile;
 use fabric::nvme::{SglDescriptor, Sqe};
 use zerocopy::little_endian::U16;
 
+use super::capsule::{listener, subsystem};
 use super::input::{byte, bytes};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:a";
 const SUBSYSTEM: &str = "nqn.2026-01.a:one";
-const LISTENER: ListenerId = ListenerId(1);
+const LISTENER: ListenerId = ListenerId(0);
 /// Connections at one time.
 const CONNECTIONS: usize = 4;
 /// Actions that one step may bring about.
@@ -89,27 +89,10 @@ impl Bench {
     fn new() -> Self {
         let now = Nanos(1 << 40);
         let mut service = Service::new(ServiceConfig::default()).expect("limits that can be");
-        let listener = ListenerSpec {
-            id: LISTENER,
-            name: "10.0.0.1:4420".to_owned(),
-            transport: TransportType::Tcp,
-            address: ([10, 0, 0, 1], 4420).into(),
-            advertise: None,
-            discovery_only: false,
-            subsystems: None,
-            secure_channel: SecureChannel::Allowed,
-            require_authentication: false,
-        };
+        let listener =
+            ListenerSpec { secure_channel: SecureChannel::Allowed, ..listener(LISTENER.0) };
         service.add_listener(now, listener).expect("a listener");
-        let subsystem = SubsystemSpec {
-            nqn: SUBSYSTEM.to_owned(),
-            serial: "SG0001".to_owned(),
-            model: "Fuzz".to_owned(),
-            allow_any_host: true,
-            hosts: Vec::new(),
-            require_authentication: false,
-        };
-        service.add_subsystem(now, subsystem).expect("a subsystem");
+        service.add_subsystem(now, subsystem(SUBSYSTEM, true)).expect("a subsystem");
         let pairs = vec![SecretPair { host: secret(1), controller: Some(secret(2)) }];
         // Without a group where the host offers that, so that an input is soon run; keys of TLS need one.
         let (hashes, groups) = (Hash::ALL.to_vec(), vec![Group::Null, Group::Ffdhe2048]);

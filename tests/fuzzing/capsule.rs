@@ -346,7 +346,7 @@ fn pick_name<'a>(names: &[&'a str], tag: u8) -> &'a str {
     names.get(usize::from(tag & 3) % names.len()).copied().unwrap_or_default()
 }
 
-fn listener(id: u32) -> ListenerSpec {
+pub(super) fn listener(id: u32) -> ListenerSpec {
     ListenerSpec {
         id: ListenerId(id),
         name: id.to_string(),
@@ -360,7 +360,7 @@ fn listener(id: u32) -> ListenerSpec {
     }
 }
 
-fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
+pub(super) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
     SubsystemSpec {
         nqn: nqn.to_owned(),
         // The end of the NQN, as long as a serial number may be.

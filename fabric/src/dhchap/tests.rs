@@ -53,16 +53,14 @@ fn secrets_are_read_and_written_as_nvme_cli_has_them() {
 
 #[test]
 fn what_is_no_secret_is_refused_with_the_fault() {
+    let transformation = SecretError::Transformation;
     let table = [
         ("", SecretError::Form),
         ("secret", SecretError::Form),
         ("DHHC-1:00", SecretError::Form),
         ("NVMeTLSkey-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:", SecretError::Form),
-        (
-            "DHHC-1:04:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
-            SecretError::Transformation,
-        ),
-        ("DHHC-1:1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:", SecretError::Transformation),
+        ("DHHC-1:04:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:", transformation),
+        ("DHHC-1:1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:", transformation),
         ("DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaS:", SecretError::Checksum),
         ("DHHC-1:00:ABECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:", SecretError::Checksum),
         ("DHHC-1:00:AAECAw==:", SecretError::Length),

@@ -1,28 +1,23 @@
 //! Tests of the host's side with the target's service, in one process.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use units::Nanos;
 use zerocopy::FromZeros;
-use zerocopy::little_endian::U16;
 
 use super::authentication::{AuthError, Credentials, Next};
 use super::*;
-use crate::controller::{
-    self, BackendId, ConnectionId, ControllerId, Geometry, ListenerId, ListenerSpec, Namespace,
-    NamespaceFeatures, Readiness, RegionGrants, RegionRefusal, RegionRequest, Reply, SecureChannel,
-    Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
-};
+use crate::controller::tests::regions::{Regions, grant};
+use crate::controller::tests::{self as target, HOST, LISTENER, SUBSYSTEM, namespace};
+use crate::controller::{self, ConnectionId, Reply, Service, ServiceConfig, SmartCounters};
 use crate::dhchap::{Group, Hash, HostSecrets, Random, Secret, SecretPair};
 use crate::fabrics::AuthFailure;
 use crate::nvm::{BlockFormat, BlockFormatError};
 use crate::nvme::identify::{IdentifyNamespace, LbaFormat, OptionalEvents, cns};
-use crate::nvme::region::{REGION_GRANT_SIZE, RegionGrant, RegionName, RegionRights, Survives};
+use crate::nvme::region::{GetRegion, REGION_GRANT_SIZE, RegionName, RegionRights};
 use crate::nvme::{Cqe, Sqe, Status, opcode};
 
-const SUBSYSTEM: &str = "nqn.2024-01.test:one";
-const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host";
-const LISTENER: ListenerId = ListenerId(1);
 const ADMIN: ConnectionId = ConnectionId(1);
 const IO: ConnectionId = ConnectionId(2);
 
@@ -45,30 +40,10 @@ fn config() -> ServiceConfig {
     ServiceConfig { weighted_round_robin: true, ..ServiceConfig::default() }
 }
 
-fn namespace(tag: u8) -> Namespace {
-    Namespace {
-        nsid: 0,
-        uuid: [tag; 16],
-        nguid: [tag; 16],
-        geometry: Geometry { format: BlockFormat::BYTES_4096, blocks: 1000 },
-        features: NamespaceFeatures::default(),
-        preferred: None,
-        used: None,
-        hosts: None,
-        backend: BackendId(u64::from(tag)),
-        readiness: Readiness::Ready,
-        replaces: false,
-        identify: None,
-        device: None,
-    }
-}
-
-/// Returns the type of a Fabrics command.
 fn fctype(sqe: &Sqe) -> Option<u8> {
     (sqe.opcode == opcode::FABRICS).then(|| sqe.nsid.get().to_le_bytes()[0])
 }
 
-/// Says whether a command brings data.
 fn writes(sqe: &Sqe) -> bool {
     let kinds = [opcode::fabrics::CONNECT, opcode::fabrics::AUTHENTICATION_SEND];
     // Set Features of Host Behavior Support.
@@ -76,7 +51,6 @@ fn writes(sqe: &Sqe) -> bool {
     is_behavior || fctype(sqe).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// Returns bytes that count as random.
 fn random(from: u8) -> Random {
     Random::new(core::array::from_fn(|at| from.wrapping_add(u8::try_from(at & 0xff).unwrap())))
 }
@@ -95,41 +69,34 @@ struct Bench {
 
 impl Bench {
     fn new(settings: Settings, config: ServiceConfig) -> Self {
-        let now = Nanos(1_000_000_000);
-        let mut service = Service::new(config).unwrap();
-        let subsystem = SubsystemSpec {
-            nqn: SUBSYSTEM.to_owned(),
-            serial: "SG0001".to_owned(),
-            model: "Test".to_owned(),
-            allow_any_host: false,
-            hosts: vec![HOST.into()],
-            require_authentication: false,
-        };
-        service.add_subsystem(now, subsystem).unwrap();
-        service.add_namespace(now, SUBSYSTEM, namespace(1)).unwrap();
-        let listener = ListenerSpec {
-            id: LISTENER,
-            name: "127.0.0.1:4420".to_owned(),
-            transport: TransportType::Tcp,
-            address: ([127, 0, 0, 1], 4420).into(),
-            advertise: None,
-            discovery_only: false,
-            subsystems: None,
-            secure_channel: SecureChannel::Off,
-            require_authentication: false,
-        };
-        service.add_listener(now, listener).unwrap();
+        let target::Bench { service, now, .. } = target::Bench::with(config);
         let host = Association::new(settings);
         Self { service, host, now, told: Vec::new(), keep_alives: 0, silent: false }
     }
 
-    fn connected() -> Self {
-        let mut bench = Self::new(settings(), config());
+    /// Returns a host that has connected, or failed to.
+    fn connecting(settings: Settings, config: ServiceConfig) -> Self {
+        let mut bench = Self::new(settings, config);
         bench.host.connect(bench.now);
         bench.run();
+        bench
+    }
+
+    fn connected() -> Self {
+        let mut bench = Self::connecting(settings(), config());
         assert!(matches!(bench.told[..], [Action::Ready]), "{:?}", bench.told);
         bench.told.clear();
         bench
+    }
+
+    /// Has the host send an admin command that reads. Returns the answer and its data.
+    fn answer_to(&mut self, sqe: Sqe, length: u32) -> (Cqe, Vec<u8>) {
+        let sent = self.host.submit(sqe, None, length).unwrap();
+        self.settle();
+        match &std::mem::take(&mut self.told)[..] {
+            [Action::Answered { cid, cqe, data }] if *cid == sent => (*cqe, data.clone()),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn answer(&mut self, cid: u16, result: u64, status: Status, data: Vec<u8>) {
@@ -243,17 +210,14 @@ fn a_host_learns_what_the_controller_is() {
     let mut bench = Bench::connected();
     let config = config();
     let facts = bench.host.facts().clone();
-    assert_eq!((facts.model.as_str(), facts.serial.as_str()), ("Test", "SG0001"));
+    assert_eq!((facts.model.as_str(), facts.serial.as_str()), ("Test", SUBSYSTEM));
     assert_eq!(facts.max_outstanding, config.queue_entries - 1);
     assert_eq!(facts.in_capsule_data, config.in_capsule_data);
     assert_eq!(facts.max_transfer, u64::from(config.max_transfer));
     assert!(facts.weighted_round_robin && facts.queues >= 3);
-    let cid = bench.host.submit(commands::identify(cns::NAMESPACE, 1), None, 4096).unwrap();
-    bench.settle();
-    let [Action::Answered { cid: answered, data, .. }] = &bench.told[..] else { panic!() };
-    assert_eq!(*answered, cid);
+    let (_, data) = bench.answer_to(commands::identify(cns::NAMESPACE, 1), 4096);
     let expected = NamespaceFacts { nsid: 1, blocks: 1000, format: BlockFormat::BYTES_4096 };
-    assert_eq!(NamespaceFacts::parse(1, data), Ok(expected));
+    assert_eq!(NamespaceFacts::parse(1, &data), Ok(expected));
 }
 
 #[test]
@@ -262,9 +226,7 @@ fn controller_with_retry_delays_learns_that_host_honours_them() {
     for (crdt, honours) in [([3, 20, 600], true), ([3, 20, 600], false), ([0, 20, 600], true)] {
         let config = ServiceConfig { retry_delays: crdt, ..config() };
         let settings = Settings { honours_retry_delays: honours, ..settings() };
-        let mut bench = Bench::new(settings, config);
-        bench.host.connect(bench.now);
-        bench.run();
+        let mut bench = Bench::connecting(settings, config);
         for reset in [false, true] {
             if reset {
                 bench.host.reset(bench.now).unwrap();
@@ -362,11 +324,8 @@ fn events_are_told_and_asked_for_again() {
             nsid: u32::MAX.into(),
             ..Sqe::default()
         };
-        bench.host.submit(log, None, 4096).unwrap();
-        bench.settle();
-        let [Action::Answered { data, .. }] = &bench.told[..] else { panic!() };
+        let (_, data) = bench.answer_to(log, 4096);
         assert_eq!(data[..4], u32::from(tag).to_le_bytes());
-        bench.told.clear();
     }
 }
 
@@ -380,19 +339,13 @@ fn an_event_request_that_fails_tells_nothing_and_is_not_sent_again() {
 #[test]
 fn a_refusal_ends_the_association_with_the_reason() {
     let stranger = Settings { host: "nqn.2014-08.org:stranger".to_owned(), ..settings() };
-    let mut bench = Bench::new(settings(), ServiceConfig::default());
-    bench.host.connect(bench.now);
-    bench.run();
+    let bench = Bench::connecting(settings(), ServiceConfig::default());
     assert_eq!(bench.ended(), Some(&HostError::NoWeightedRoundRobin));
-    let mut bench = Bench::new(stranger, config());
-    bench.host.connect(bench.now);
-    bench.run();
+    let bench = Bench::connecting(stranger, config());
     let Some(HostError::Refused { qid: 0, status }) = bench.ended() else { panic!() };
     assert_eq!(status.bits() & 0x7ff, Status::CONNECT_INVALID_HOST.bits());
     let greedy = Settings { queues: u16::MAX, ..settings() };
-    let mut bench = Bench::new(greedy, config());
-    bench.host.connect(bench.now);
-    bench.run();
+    let bench = Bench::connecting(greedy, config());
     assert!(matches!(
         bench.ended(),
         Some(HostError::TooFewQueues { .. } | HostError::Command { .. })
@@ -421,13 +374,17 @@ fn step(host: &mut Association, now: Nanos, csts: u64) {
                 (true, _) => csts,
                 (false, _) => 1,
             };
-            let mut cqe = Cqe::new(0, 0, result, Status::SUCCESS);
-            cqe.cid = U16::new(sqe.cid.get());
-            host.answered(now, &cqe, vec![]);
+            host.answered(now, &Cqe::new(sqe.cid.get(), 0, result, Status::SUCCESS), vec![]);
         } else if let Action::Ended(error) = action {
             panic!("{error:?}");
         }
     }
+}
+
+/// Answers the command that the host sends next.
+fn answer_next(host: &mut Association, now: Nanos, result: u64) {
+    let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
+    host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, result, Status::SUCCESS), vec![]);
 }
 
 #[test]
@@ -445,8 +402,7 @@ fn a_controller_that_is_not_ready_in_time_or_fatal_is_given_up() {
             step(&mut host, now, 0);
         }
     }
-    let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
-    host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, 0, Status::SUCCESS), vec![]);
+    answer_next(&mut host, now, 0);
     let slow = HostError::TooSlow { what: "become ready" };
     let ended = host.poll_action();
     assert!(matches!(&ended, Some(Action::Ended(Some(e))) if *e == slow), "{ended:?}");
@@ -454,12 +410,9 @@ fn a_controller_that_is_not_ready_in_time_or_fatal_is_given_up() {
     let mut host = Association::new(settings());
     host.connect(now);
     let cap = 63 | 1 << 17;
-    for result in [1, cap, 0] {
-        let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
-        host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, result, Status::SUCCESS), vec![]);
+    for result in [1, cap, 0, 0b11] {
+        answer_next(&mut host, now, result);
     }
-    let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
-    host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, 0b11, Status::SUCCESS), vec![]);
     assert!(matches!(host.poll_action(), Some(Action::Ended(Some(HostError::Fatal)))));
 }
 
@@ -491,55 +444,23 @@ fn impossible_namespaces_are_refused() {
     assert_eq!(NamespaceFacts::parse(5, &[1; 100]), Err(short));
 }
 
-/// A server of regions that gives a region of its length, with at most 100 I/Os per second.
-#[derive(Debug)]
-struct Region(u64);
-
-impl RegionGrants for Region {
-    fn grant(&self, asked: &RegionRequest<'_>) -> Result<RegionGrant, RegionRefusal> {
-        if asked.name.as_str() != "log" || asked.host != HOST {
-            return Err(RegionRefusal::NotGranted);
-        }
-        if asked.reservation > 100 {
-            return Err(RegionRefusal::Reservation { fits: 100 });
-        }
-        Ok(RegionGrant {
-            rights: asked.rights,
-            address: "[2001:db8::7]:4430".parse().unwrap(),
-            secret: 0x1234,
-            length: self.0,
-            reservation: asked.reservation,
-            limit: 0,
-            survives: Survives::Exit,
-        })
-    }
-
-    fn controller_ended(&self, _: ControllerId) {}
-}
-
 #[test]
-fn a_host_asks_for_a_region_and_learns_where_it_is_or_why_not() {
+fn a_host_asks_for_a_region_and_learns_where_it_is() {
     let mut bench = Bench::connected();
-    let ask = |bench: &mut Bench, name: &str, rights, reservation| {
-        let name = RegionName::from_text(name).unwrap();
+    let name = RegionName::from_text("log").unwrap();
+    let ask = |bench: &mut Bench, rights, reservation| {
         let sqe = commands::get_region(name, rights, reservation);
-        bench.host.submit(sqe, None, REGION_GRANT_SIZE.try_into().unwrap()).unwrap();
-        bench.settle();
-        let told = std::mem::take(&mut bench.told);
-        let [Action::Answered { cqe, data, .. }] = &told[..] else { panic!("{told:?}") };
-        region_granted(cqe.status(), cqe.result.get(), data)
+        let (cqe, data) = bench.answer_to(sqe, REGION_GRANT_SIZE.try_into().unwrap());
+        region_granted(cqe.status(), cqe.result.get(), &data)
     };
-    let read = RegionRights::Read;
-    assert_eq!(ask(&mut bench, "log", read, 0), Err(RegionError::NotServed));
-    bench.service.set_region_grants(std::sync::Arc::new(Region(1 << 40)));
+    assert_eq!(ask(&mut bench, RegionRights::Read, 0), Err(RegionError::NotServed));
+    let regions = Arc::new(Regions::default());
+    bench.service.set_region_grants(Arc::<Regions>::clone(&regions));
     for (rights, reservation) in [(RegionRights::Read, 0), (RegionRights::ReadWrite, 100)] {
-        let granted = ask(&mut bench, "log", rights, reservation).unwrap();
-        assert_eq!((granted.rights, granted.reservation), (rights, reservation));
-        assert_eq!((granted.length, granted.secret), (1 << 40, 0x1234));
-        assert_eq!(granted.address.to_string(), "[2001:db8::7]:4430");
+        assert_eq!(ask(&mut bench, rights, reservation), Ok(grant()));
+        let command = GetRegion { name, rights, reservation };
+        assert_eq!(regions.asked()[0].command, command);
     }
-    assert_eq!(ask(&mut bench, "lag", read, 0), Err(RegionError::NotGranted));
-    assert_eq!(ask(&mut bench, "log", read, 101), Err(RegionError::Reservation { fits: 100 }));
 }
 
 fn secret(tag: u8) -> Secret {
@@ -549,7 +470,7 @@ fn secret(tag: u8) -> Secret {
 /// Returns a host with secrets at a target that knows the first ones.
 fn with_secrets(own: Option<u8>, controller: Option<u8>) -> Bench {
     let credentials =
-        own.map(|own| std::sync::Arc::new(Credentials::new(secret(own), controller.map(secret))));
+        own.map(|own| Arc::new(Credentials::new(secret(own), controller.map(secret))));
     let mut bench = Bench::new(Settings { credentials, ..settings() }, config());
     let pairs = vec![SecretPair { host: secret(1), controller: Some(secret(2)) }];
     let (hashes, groups) = (vec![Hash::Sha512], vec![Group::Ffdhe2048]);

@@ -175,7 +175,7 @@ fn fua(sqe: &Sqe) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
     use zerocopy::FromBytes;
     use zerocopy::little_endian::U32;
@@ -184,7 +184,7 @@ mod tests {
     use crate::nvm::Protection;
     use crate::nvme::SglDescriptor;
 
-    const LIMITS: IoLimits = IoLimits {
+    pub(in super::super) const LIMITS: IoLimits = IoLimits {
         format: BlockFormat::BYTES_4096,
         blocks: 1000,
         read_only: false,
@@ -215,6 +215,10 @@ mod tests {
         let mut wrap = read(0xffff_ffff, 0, 4096);
         wrap.cdw11 = U32::new(0xffff_ffff);
         assert_eq!(at(&wrap), Err(Status::LBA_OUT_OF_RANGE.dnr()));
+        let protected = IoLimits { read_only: true, ..LIMITS };
+        let write = Sqe { opcode: opcode::io::WRITE, ..read(0, 0, 4096) };
+        assert_eq!(IoCommand::parse(&write, &protected), Err(Status::WRITE_PROTECTED.dnr()));
+        assert!(IoCommand::parse(&read(0, 0, 4096), &protected).is_ok());
         let fused = Sqe { flags: 0x41, ..read(0, 0, 4096) };
         assert_eq!(at(&fused), Err(Status::INVALID_FIELD.dnr()));
         for psdt in [0b00, 0b10, 0b11] {
@@ -244,34 +248,6 @@ mod tests {
             let command = Sqe { opcode, ..read(0, 0, 0) };
             let refused = Err(Status::INVALID_OPCODE.dnr());
             assert_eq!(IoCommand::parse(&command, &LIMITS), refused, "{opcode:#04x}");
-        }
-    }
-
-    #[test]
-    fn a_read_only_namespace_refuses_changes() {
-        let limits = IoLimits { read_only: true, ..LIMITS };
-        let write = Sqe { opcode: opcode::io::WRITE, ..read(0, 0, 4096) };
-        assert_eq!(IoCommand::parse(&write, &limits), Err(Status::WRITE_PROTECTED.dnr()));
-        assert!(IoCommand::parse(&read(0, 0, 4096), &limits).is_ok());
-    }
-
-    proptest! {
-        #[test]
-        fn no_command_changes_a_read_only_namespace_whatever_it_says(
-            opcode: u8,
-            fields: [u8; 64],
-            good: bool,
-        ) {
-            let limits = IoLimits { read_only: true, ..LIMITS };
-            let any = Sqe::read_from_bytes(&fields).unwrap();
-            let sqe = if good { Sqe { opcode, ..read(0, 0, 4096) } } else { Sqe { opcode, ..any } };
-            if let Ok(command) = IoCommand::parse(&sqe, &limits) {
-                let reads = matches!(
-                    command,
-                    IoCommand::Read { .. } | IoCommand::Compare { .. } | IoCommand::Verify { .. }
-                );
-                prop_assert!(reads || command == IoCommand::Flush, "{:?}", command);
-            }
         }
     }
 
@@ -325,24 +301,33 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_parsed_lies_inside_the_namespace(
-            bytes in proptest::array::uniform32(any::<u8>()), low in any::<[u8; 32]>(),
-            op in 0u8..16, blocks in 0u64..1 << 40,
+        fn no_command_changes_a_read_only_namespace_whatever_it_says(
+            opcode in prop_oneof![0u8..16, any::<u8>()],
+            fields: [u8; 64],
+            good: bool,
+            (lba, nlb) in (0u64..1 << 41, 0u32..64),
+            (blocks, read_only) in (0u64..1 << 41, any::<bool>()),
         ) {
-            let mut all = [0; 64];
-            all[..32].copy_from_slice(&bytes);
-            all[32..].copy_from_slice(&low);
-            all[0] = op;
-            let sqe = Sqe::read_from_bytes(&all).unwrap();
-            let limits = IoLimits { blocks, ..LIMITS };
-            if let Ok(
-                IoCommand::Read { range, .. } | IoCommand::Write { range, .. }
-                | IoCommand::Compare { range } | IoCommand::Verify { range }
-                | IoCommand::WriteZeroes { range, .. }
-            ) = IoCommand::parse(&sqe, &limits) {
-                prop_assert!(range.blocks > 0);
-                prop_assert!(range.lba + u64::from(range.blocks) <= blocks);
-            }
+            let low = u32::try_from(lba & 0xffff_ffff).unwrap();
+            let (high, length) = (u32::try_from(lba >> 32).unwrap(), (nlb + 1) << 12);
+            let any = Sqe::read_from_bytes(&fields).unwrap();
+            let near = Sqe { cdw11: U32::new(high), ..read(low, nlb, length) };
+            let sqe = Sqe { opcode, ..if good { near } else { any } };
+            let limits = IoLimits { blocks, read_only, ..LIMITS };
+            let Ok(command) = IoCommand::parse(&sqe, &limits) else { return Ok(()) };
+            let (range, changes) = match command {
+                IoCommand::Flush => return Ok(()),
+                IoCommand::Read { range, .. }
+                | IoCommand::Compare { range }
+                | IoCommand::Verify { range } => (range, false),
+                IoCommand::Write { range, .. } | IoCommand::WriteZeroes { range, .. } => (range, true),
+                IoCommand::DatasetManagement { .. } | IoCommand::Deallocate { .. } => {
+                    prop_assert!(!read_only);
+                    return Ok(());
+                }
+            };
+            prop_assert!(range.blocks > 0 && range.lba + u64::from(range.blocks) <= blocks);
+            prop_assert!(!(changes && read_only), "{:?}", command);
         }
     }
 }

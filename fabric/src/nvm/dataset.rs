@@ -50,14 +50,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::nvm::BlockFormat;
-
-    const LIMITS: IoLimits = IoLimits {
-        format: BlockFormat::BYTES_4096,
-        blocks: 1000,
-        read_only: false,
-        max_transfer: 1 << 20,
-    };
+    use crate::nvm::command::tests::LIMITS;
 
     fn definition(lba: u64, blocks: u32) -> [u8; 16] {
         let mut bytes = [0xaa; 16];

@@ -21,4 +21,4 @@ pub use hello::{ClientHello, choose};
 pub use identity::{Identity, IdentityKind};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

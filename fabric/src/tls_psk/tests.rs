@@ -77,7 +77,7 @@ fn the_text_of_a_psk_is_read_and_a_fault_is_named() {
     }
 }
 
-fn configured() -> impl Strategy<Value = ConfiguredPsk> {
+pub(crate) fn configured() -> impl Strategy<Value = ConfiguredPsk> {
     let length = prop::sample::select(&PskLength::ALL[..]);
     let transform = prop::sample::select(&[Transform::None, Transform::Hash][..]);
     (prop::collection::vec(any::<u8>(), 48), length, transform).prop_map(

@@ -147,23 +147,37 @@ mod tests {
     proptest! {
         #[test]
         fn events_leave_by_time_then_in_the_order_of_insertion(
-            // The time of an event after the last removal, and the number of removals after it.
-            steps in prop::collection::vec((0u64..1 << 20, 0u32..4), 1..300)
+            // The time of an event, the number of removals after it, and which events are due then.
+            steps in prop::collection::vec((0u64..1 << 20, 0u32..4, 0u64..1 << 20), 1..300)
         ) {
             let mut calendar = Calendar::<_, u64>::new();
             let mut expected: Vec<(u64, usize)> = Vec::new();
             let mut now = 0;
-            for (number, (after, removals)) in steps.into_iter().enumerate() {
-                // Near, immediate and distant times.
-                let after = match number % 3 { 0 => after, 1 => after % 4, _ => after << 20 };
-                calendar.insert(now + after, number);
-                let at = expected.partition_point(|(time, _)| *time <= now + after);
-                expected.insert(at, (now + after, number));
+            for (number, (time, removals, patience)) in steps.into_iter().enumerate() {
+                // Near, immediate, distant and past times.
+                let at = match number % 4 {
+                    0 => now + time,
+                    1 => now + time % 4,
+                    2 => now + (time << 20),
+                    _ => now.saturating_sub(time),
+                };
+                calendar.insert(at, number);
+                // A late event is due at once.
+                let at = at.max(now);
+                expected.insert(expected.partition_point(|(time, _)| *time <= at), (at, number));
+                let due = match patience % 3 {
+                    0 => u64::MAX,
+                    1 => now + patience,
+                    _ => now.saturating_sub(1),
+                };
                 for _ in 0..removals {
-                    prop_assert_eq!(calendar.next_time(), expected.first().map(|(time, _)| *time));
-                    let Some(event) = calendar.pop_due(u64::MAX) else { break };
-                    prop_assert_eq!(event, expected.remove(0));
-                    now = event.0;
+                    let next = expected.first().copied();
+                    prop_assert_eq!(calendar.next_time(), next.map(|(time, _)| time));
+                    let event = calendar.pop_due(due);
+                    prop_assert_eq!(event, next.filter(|(time, _)| *time <= due));
+                    let Some((time, _)) = event else { break };
+                    expected.remove(0);
+                    now = time;
                 }
                 prop_assert_eq!(calendar.len(), expected.len());
             }
@@ -171,27 +185,5 @@ mod tests {
             prop_assert_eq!(left, expected);
             prop_assert!(calendar.is_empty());
         }
-    }
-
-    #[test]
-    fn later_events_stay_and_earlier_ones_may_be_inserted() {
-        let mut calendar = Calendar::new();
-        calendar.insert(Nanos(1000), 'c');
-        assert_eq!(calendar.pop_due(Nanos(999)), None);
-        calendar.insert(Nanos(5), 'a');
-        calendar.insert(Nanos(6), 'b');
-        assert_eq!(calendar.pop_due(Nanos(5)), Some((Nanos(5), 'a')));
-        assert_eq!(calendar.pop_due(Nanos(5)), None);
-        assert_eq!(calendar.next_time(), Some(Nanos(6)));
-        assert_eq!(calendar.pop_due(Nanos(6)), Some((Nanos(6), 'b')));
-        calendar.insert(Nanos(2), 'd');
-        assert_eq!(calendar.pop_due(Nanos(5)), None);
-        assert_eq!(
-            calendar.pop_due(Nanos(6)),
-            Some((Nanos(6), 'd')),
-            "late events are due at once"
-        );
-        assert_eq!(calendar.pop_due(Nanos::MAX), Some((Nanos(1000), 'c')));
-        assert_eq!(calendar.next_time(), None);
     }
 }

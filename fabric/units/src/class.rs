@@ -207,9 +207,7 @@ mod tests {
         assert!(values.iter().map(|(class, _)| class).eq(Class::ALL));
         assert!(values.iter().all(|(class, value)| *value == class.number() + 10));
         values.values_mut().for_each(|value| *value *= 2);
-        assert_eq!(
-            values.map(|value| value + 1),
-            PerClass { urgent: 21, high: 23, medium: 25, low: 27 }
-        );
+        let more = values.map(|value| value + 1);
+        assert_eq!(more, PerClass { urgent: 21, high: 23, medium: 25, low: 27 });
     }
 }

@@ -57,10 +57,7 @@ mod tests {
     #[test]
     fn the_arbitration_feature_has_weights_and_a_burst() {
         let weights = QueueWeights::new(0xff02_0003);
-        assert_eq!(
-            [Class::High, Class::Medium, Class::Low].map(|c| weights.weight(c)),
-            [256, 3, 1]
-        );
+        assert_eq!(Class::ALL.map(|class| weights.weight(class))[1..], [256, 3, 1]);
         assert_eq!(weights.burst(), Some(8));
         let bursts = [0, 1, 5, 6, 7].map(|exponent| {
             weights.set(exponent);

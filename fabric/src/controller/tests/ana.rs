@@ -8,14 +8,12 @@ use crate::nvme::log::GetLogPage;
 const ANA: u8 = 0x0c;
 /// Groups and ANAGRPMAX as Identify Controller tells them.
 const GROUPS: u32 = 2;
-/// ANA states.
 const OPTIMIZED: u8 = 1;
 const INACCESSIBLE: u8 = 3;
 /// The events of namespaces and of ANA states, as Linux enables both: bits of the configuration, and results.
 const EVENTS: u32 = 0x900;
 const NAMESPACE_EVENT: u64 = 0x04_0002;
 const ANA_EVENT: u64 = 0x0c_0302;
-const AWAY: Readiness = Readiness::NotReady { geometry_known: true, since: Nanos::ZERO };
 
 /// A group of the log.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,10 +21,6 @@ struct Group {
     id: u32,
     state: u8,
     nsids: Vec<u32>,
-}
-
-fn u32_at(page: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(page[at..at + 4].try_into().unwrap())
 }
 
 /// Parses the log by the rules of `nvme_parse_ana_log` and `nvme_update_ana_state` in drivers/nvme/host/multipath.c:
@@ -74,28 +68,6 @@ impl Bench {
         parse(&self.out)
     }
 
-    fn turns(&mut self, nsid: u32, tag: u8, readiness: Readiness) {
-        let namespace = Namespace { nsid, readiness, ..namespace(tag) };
-        self.service.replace_namespace(self.now, SUBSYSTEM, namespace).unwrap();
-    }
-
-    /// Enables the events, and sends as many requests as there may be.
-    fn listen(&mut self, admin: ConnectionId) {
-        self.ok(admin, &set_feature(0x0b, EVENTS));
-        for cid in 100..104 {
-            assert_eq!(self.admin(admin, &command(op::ASYNC_EVENT_REQUEST, cid)), Reply::Deferred);
-        }
-    }
-
-    /// Returns the results of the event requests that were completed.
-    fn events(&mut self) -> Vec<u64> {
-        let result = |action| match action {
-            Action::Complete { result, .. } => Some(result),
-            _ => None,
-        };
-        self.actions().into_iter().filter_map(result).collect()
-    }
-
     /// Returns ANAGRPID of Identify Namespace (bytes 95:92), after a check of the one independent of the command set.
     fn group_of(&mut self, admin: ConnectionId, nsid: u32) -> u32 {
         self.ok(admin, &identify(0x08, nsid));
@@ -114,13 +86,13 @@ fn group(id: u32, state: u8, nsids: &[u32]) -> Group {
 fn a_namespace_that_is_away_is_in_the_inaccessible_group() {
     let mut bench = Bench::new();
     for tag in 2..=4 {
-        bench.service.add_namespace(bench.now, SUBSYSTEM, namespace(tag)).unwrap();
+        bench.add_namespace(namespace(tag));
     }
     let (admin, _) = bench.admin_queue(0);
     let all = [group(1, OPTIMIZED, &[1, 2, 3, 4]), group(2, INACCESSIBLE, &[])];
     assert_eq!(bench.groups(admin), all);
     for nsid in [1, 3] {
-        bench.turns(nsid, u8::try_from(nsid).unwrap(), AWAY);
+        bench.set_readiness(nsid, AWAY);
     }
     let some = [group(1, OPTIMIZED, &[2, 4]), group(2, INACCESSIBLE, &[1, 3])];
     assert_eq!(bench.groups(admin), some);
@@ -131,7 +103,7 @@ fn a_namespace_that_is_away_is_in_the_inaccessible_group() {
     bench.ok(admin, &groups_only);
     assert_eq!(parse(&bench.out), [group(1, OPTIMIZED, &[]), group(2, INACCESSIBLE, &[])]);
     for nsid in [1, 3] {
-        bench.turns(nsid, u8::try_from(nsid).unwrap(), Readiness::Ready);
+        bench.set_readiness(nsid, Readiness::Ready);
     }
     assert_eq!(bench.groups(admin), all);
     assert_eq!(bench.group_of(admin, 3), 1);
@@ -139,22 +111,21 @@ fn a_namespace_that_is_away_is_in_the_inaccessible_group() {
 
 #[test]
 fn hosts_are_told_of_each_change_until_they_have_read_the_log() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
-    bench.listen(admin);
-    bench.turns(1, 1, AWAY);
-    assert_eq!(bench.events(), [NAMESPACE_EVENT, ANA_EVENT]);
+    let (mut bench, admin) = Bench::enabled();
+    bench.listen(admin, EVENTS);
+    bench.set_readiness(1, AWAY);
+    assert_eq!(bench.take_completions(), [(admin, NAMESPACE_EVENT), (admin, ANA_EVENT)]);
     // Nothing is told twice, nor after the log was read with Retain Asynchronous Event.
-    bench.turns(1, 1, Readiness::Ready);
+    bench.set_readiness(1, Readiness::Ready);
     bench.ok(admin, &log(ANA, 4096, 0, true));
-    bench.turns(1, 1, AWAY);
-    assert_eq!(bench.events(), []);
+    bench.set_readiness(1, AWAY);
+    assert_eq!(bench.take_completions(), []);
     let before = bench.out[..8].to_vec();
     bench.ok(admin, &log(ANA, 4096, 0, false));
     assert_ne!(bench.out[..8], before, "the change count");
     bench.ok(admin, &log(0x04, 4096, 0, false));
-    bench.turns(1, 1, Readiness::Ready);
-    assert_eq!(bench.events(), [NAMESPACE_EVENT, ANA_EVENT]);
+    bench.set_readiness(1, Readiness::Ready);
+    assert_eq!(bench.take_completions(), [(admin, NAMESPACE_EVENT), (admin, ANA_EVENT)]);
     bench.ok(admin, &log(ANA, 4096, 0, false));
     bench.ok(admin, &log(0x04, 4096, 0, false));
     for cid in 200..204 {
@@ -162,42 +133,53 @@ fn hosts_are_told_of_each_change_until_they_have_read_the_log() {
     }
     // A namespace that changes otherwise stays in its group; one that comes or goes has an event of its own.
     bench.service.resize_namespace(bench.now, SUBSYSTEM, 1, 5).unwrap();
-    bench.service.add_namespace(bench.now, SUBSYSTEM, namespace(2)).unwrap();
-    bench.service.remove_namespace(bench.now, SUBSYSTEM, 2).unwrap();
-    assert_eq!(bench.events(), [NAMESPACE_EVENT]);
+    bench.add_namespace(namespace(2));
+    bench.remove_namespace(2);
+    assert_eq!(bench.take_completions(), [(admin, NAMESPACE_EVENT)]);
+}
+
+#[test]
+fn an_event_waits_for_a_request_and_is_dropped_where_unwanted() {
+    let (mut bench, admin) = Bench::enabled();
+    bench.ok(admin, &set_feature(0x0b, 0x100));
+    bench.set_readiness(1, AWAY);
+    assert_eq!(bench.take_completions(), []);
+    for told in [&[(admin, NAMESPACE_EVENT)][..], &[][..]] {
+        bench.request_event(admin, 9);
+        assert_eq!(bench.take_completions(), told, "not of the ANA state");
+    }
 }
 
 #[test]
 fn a_change_between_the_log_and_the_choice_of_events_is_told_at_once() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
-    bench.turns(1, 1, AWAY);
+    let (mut bench, admin) = Bench::enabled();
+    bench.set_readiness(1, AWAY);
     assert_eq!(bench.groups(admin)[1].nsids, [1]);
-    bench.turns(1, 1, Readiness::Ready);
-    bench.listen(admin);
-    assert_eq!(bench.events(), [ANA_EVENT], "or Linux would hold its I/O back for ever");
+    bench.set_readiness(1, Readiness::Ready);
+    bench.listen(admin, EVENTS);
+    // Otherwise Linux would hold its I/O back for ever.
+    assert_eq!(bench.take_completions(), [(admin, ANA_EVENT)]);
     let (other, _) = bench.admin_queue(0);
     bench.groups(other);
-    bench.listen(other);
-    assert_eq!(bench.events(), [], "nothing has changed");
+    bench.listen(other, EVENTS);
+    assert_eq!(bench.take_completions(), [], "nothing has changed");
 }
 
 #[test]
 fn only_a_host_that_read_the_log_before_it_connected_queues_is_told_that_a_namespace_is_inaccessible()
  {
     let mut bench = Bench::new();
-    let mut behavior = [0; 512];
-    behavior[0] = 1;
+    let not_ready = Status::NAMESPACE_NOT_READY;
     let mut connect = |reads_before: bool, reads_after: bool| {
         let (admin, connected) = bench.admin_queue(0);
-        let reply = bench.admin_with(admin, &set_feature(0x16, 0), &behavior);
-        assert_eq!(reply, Reply::OK, "ACRE");
+        assert_eq!(connected.shared.namespace_not_ready(), not_ready, "without ACRE");
+        bench.set_acre(admin);
         if reads_before {
             bench.groups(admin);
         }
         bench.io_queue(1, connected.controller.0);
         // Linux enables the event without multipath, too.
-        bench.listen(admin);
+        bench.listen(admin, EVENTS);
         if reads_after {
             bench.groups(admin);
         }
@@ -211,38 +193,19 @@ fn only_a_host_that_read_the_log_before_it_connected_queues_is_told_that_a_names
         host.shared.unavailable(table.get(1).unwrap(), Nanos(seconds * 1_000_000_000))
     };
     // A command finds its device gone before the log says so: retries without a delay would be over too soon.
-    let not_ready = Status::NAMESPACE_NOT_READY;
     assert_eq!(multipath.shared.namespace_not_ready(), not_ready.with_retry_delay(1));
     assert_eq!(single.shared.namespace_not_ready(), not_ready.with_retry_delay(2));
-    bench.turns(1, 1, AWAY);
-    for (seconds, delay) in [(0, 2), (100, 3)] {
+    bench.set_readiness(1, AWAY);
+    for (seconds, delay) in [(0, 2), (19, 2), (20, 3), (1000, 3)] {
         let inaccessible = Status::ANA_INACCESSIBLE.with_retry_delay(delay);
         assert_eq!(answer(&bench, &multipath, seconds), inaccessible);
         for host in [&single, &operator] {
             assert_eq!(answer(&bench, host, seconds), not_ready.with_retry_delay(delay));
         }
     }
+    bench.ok(admin, &identify(1, 0));
+    assert_ne!(bench.out[130..134], [0; 4], "CRDT2 and CRDT3 are times");
     // Another host, or another kernel, may use the controller after a reset.
     bench.set_cc(admin, ENABLE & !1);
     assert!(!multipath.shared.knows_ana.load(Ordering::Relaxed));
-}
-
-#[test]
-fn the_log_is_zeroes_behind_its_last_group_for_hosts_that_read_it_in_parts() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
-    // nvme-cli computes the length from NANAGRPID and MNAN, and reads 4 KiB at a time.
-    let length = 16 + 32 * GROUPS + 4 * 16_384;
-    bench.ok(admin, &log(ANA, length, 0, false));
-    let whole = bench.out.clone();
-    let mut parts = Vec::new();
-    while parts.len() < length as usize {
-        let at = u32::try_from(parts.len()).unwrap();
-        bench.ok(admin, &log(ANA, 4096.min(length - at), at.into(), false));
-        parts.extend_from_slice(&bench.out);
-    }
-    assert_eq!(parts, whole);
-    assert_eq!(parse(&parts)[0].nsids, [1]);
-    let behind = log(ANA, 4096, u64::from(length) + 4, false);
-    assert_eq!(code(bench.admin(admin, &behind)), status_code(Status::INVALID_FIELD));
 }

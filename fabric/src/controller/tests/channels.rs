@@ -2,18 +2,9 @@
 
 use super::*;
 
-/// The listener on which hosts may choose, and the one on which they may not.
-const ALLOWED: ListenerId = ListenerId(11);
-const REQUIRED: ListenerId = ListenerId(12);
-
 fn bench() -> Bench {
     let mut bench = Bench::new();
-    for (id, secure_channel) in
-        [(ALLOWED, SecureChannel::Allowed), (REQUIRED, SecureChannel::Required)]
-    {
-        let spec = ListenerSpec { secure_channel, ..listener(id, false) };
-        bench.service.add_listener(bench.now, spec).unwrap();
-    }
+    bench.add_tls_listeners();
     bench
 }
 
@@ -25,23 +16,16 @@ fn connect(
     (host, subsystem): (&str, &str),
 ) -> Option<Refusal> {
     if let Some((host, subsystem)) = key {
-        let (host, subsystem) = (host.to_owned(), subsystem.to_owned());
-        let names = KeyNames { host, subsystem, generated: false };
-        bench.service.secured(ConnectionId(bench.connections + 1), names);
+        bench.secure_next(host, subsystem, false);
     }
-    let mut connect = Connect::new(subsystem, 0, 0xffff).host(host);
-    connect.listener = listener;
-    let (_, answer) = connect.send(bench);
-    let rejected = answer.err()?;
-    assert_eq!(status_code(rejected.status), status_code(Status::CONNECT_INVALID_HOST));
-    assert!(rejected.status.is_dnr());
-    Some(rejected.reason)
+    let connect = Connect { listener, ..Connect::admin(subsystem).host(host) };
+    bench.admit(&connect).err()
 }
 
 #[test]
 fn a_key_lets_its_host_into_its_subsystem_and_nothing_else() {
     let mut bench = bench();
-    for listener in [ALLOWED, REQUIRED, LISTENER] {
+    for listener in [TLS_ALLOWED, TLS_REQUIRED, LISTENER] {
         let own = Some((HOST, OTHER));
         assert_eq!(connect(&mut bench, listener, own, (HOST, OTHER)), None);
         let other = connect(&mut bench, listener, own, (STRANGER, OTHER));
@@ -60,28 +44,25 @@ fn without_tls_only_hosts_without_a_key_get_in_and_only_where_they_may() {
     let no = Some(Refusal::NoTls);
     for (listener, host, subsystem, answer) in [
         (LISTENER, HOST, OTHER, None),
-        (ALLOWED, STRANGER, OTHER, None),
-        (ALLOWED, HOST, OTHER, no),
-        (ALLOWED, HOST, DISCOVERY_NQN, None),
-        (REQUIRED, STRANGER, OTHER, no),
-        (REQUIRED, STRANGER, DISCOVERY_NQN, no),
+        (TLS_ALLOWED, STRANGER, OTHER, None),
+        (TLS_ALLOWED, HOST, OTHER, no),
+        (TLS_ALLOWED, HOST, DISCOVERY_NQN, None),
+        (TLS_REQUIRED, STRANGER, OTHER, no),
+        (TLS_REQUIRED, STRANGER, DISCOVERY_NQN, no),
     ] {
         let refused = connect(&mut bench, listener, None, (host, subsystem));
         assert_eq!(refused, answer, "{listener:?} {host} {subsystem}");
     }
     bench.service.set_tls_key(HOST, false);
-    assert_eq!(connect(&mut bench, ALLOWED, None, (HOST, OTHER)), None);
+    assert_eq!(connect(&mut bench, TLS_ALLOWED, None, (HOST, OTHER)), None);
 }
 
 #[test]
 fn an_ended_connection_leaves_its_key_to_none() {
     let mut bench = bench();
-    let (host, subsystem) = (STRANGER.to_owned(), OTHER.to_owned());
-    let names = KeyNames { host, subsystem, generated: false };
-    let next = ConnectionId(bench.connections + 1);
-    bench.service.secured(next, names);
-    bench.service.disconnected(bench.now, next);
-    assert_eq!(connect(&mut bench, ALLOWED, None, (HOST, OTHER)), None);
+    bench.secure_next(STRANGER, OTHER, false);
+    bench.disconnect(ConnectionId(bench.connections + 1));
+    assert_eq!(connect(&mut bench, TLS_ALLOWED, None, (HOST, OTHER)), None);
 }
 
 #[test]
@@ -90,9 +71,8 @@ fn discovery_tells_each_host_whether_it_has_to_use_tls() {
     bench.service.set_tls_key(HOST, true);
     let seen = |bench: &mut Bench, host| -> Vec<(u16, u8, u8)> {
         let admin = bench.discovery(0, host);
-        let (_, entries) = super::discovery::read(bench, admin, 4096);
-        let of_other =
-            entries.iter().filter(|entry| super::discovery::text(&entry.subnqn) == OTHER);
+        let (_, entries) = discovery::read(bench, admin, 4096);
+        let of_other = entries.iter().filter(|entry| discovery::text(&entry.subnqn) == OTHER);
         of_other.map(|entry| (entry.portid.get(), entry.treq & 3, entry.tsas[0])).collect()
     };
     let (plain, allowed, required) = (1, 11, 12);

@@ -3,79 +3,54 @@
 use zerocopy::IntoBytes;
 
 use super::*;
-use crate::fabrics::ConnectField;
 
 fn rejected(connect: &Connect, bench: &mut Bench) -> (u16, bool, u64) {
-    let (_, answer) = connect.send(bench);
-    let Rejected { status, result, .. } = answer.unwrap_err();
+    let Rejected { status, result, .. } = connect.refused(bench);
     (status_code(status), status.is_dnr(), result)
 }
 
 type Bend = fn(&mut Connect);
 
-/// Returns bad Connects: the fault, the change that makes it, status, DNR, result.
-fn bad_admin_connects() -> Vec<(&'static str, Bend, Status, bool, u64)> {
+/// Returns bad Connects: the fault, the change that makes it, status, result.
+fn bad_admin_connects() -> Vec<(&'static str, Bend, Status, u64)> {
     let invalid = Status::CONNECT_INVALID_PARAMETERS;
-    let field = ConnectField::result;
+    let format = Status::CONNECT_INCOMPATIBLE_FORMAT;
+    let sequence = Status::COMMAND_SEQUENCE_ERROR;
+    let stranger = Status::CONNECT_INVALID_HOST;
     vec![
-        (
-            "record format",
-            |c| c.command.recfmt = U16::new(1),
-            Status::CONNECT_INCOMPATIBLE_FORMAT,
-            true,
-            0,
-        ),
-        ("queue of one", |c| c.command.sqsize = U16::ZERO, invalid, true, 44),
-        ("queue too long", |c| c.command.sqsize = U16::new(128), invalid, true, 44),
-        ("no host identifier", |c| c.data.hostid = [0; 16], invalid, true, 1 << 16),
-        (
-            "one controller",
-            |c| c.data.cntlid = U16::new(1),
-            invalid,
-            true,
-            field(ConnectField::CntlId),
-        ),
-        ("static", |c| c.data.cntlid = U16::new(0xfffe), invalid, true, 1 << 16 | 16),
-        ("subsystem without end", |c| c.data.subnqn = [b'n'; 256], invalid, true, 1 << 16 | 256),
-        ("no subsystem", |c| c.data.subnqn = [0; 256], invalid, true, 1 << 16 | 256),
-        ("unknown", |c| c.data.subnqn = nul_padded("nqn.x"), invalid, true, 1 << 16 | 256),
-        ("host without end", |c| c.data.hostnqn = [b'n'; 256], invalid, true, 1 << 16 | 512),
-        (
-            "host not allowed",
-            |c| c.data.hostnqn = nul_padded(STRANGER),
-            Status::CONNECT_INVALID_HOST,
-            true,
-            1 << 16 | 512,
-        ),
-        ("discovery port", |c| c.listener = DISCOVERY_LISTENER, invalid, true, 1 << 16 | 256),
-        ("no listener", |c| c.listener = ListenerId(9), invalid, true, 1 << 16 | 256),
-        (
-            "not a Connect",
-            |c| c.command.fctype = fabrics::PROPERTY_GET,
-            Status::COMMAND_SEQUENCE_ERROR,
-            true,
-            0,
-        ),
+        ("record format", |c| c.command.recfmt = U16::new(1), format, 0),
+        ("queue of one", |c| c.command.sqsize = U16::ZERO, invalid, 44),
+        ("queue too long", |c| c.command.sqsize = U16::new(128), invalid, 44),
+        ("no host identifier", |c| c.data.hostid = [0; 16], invalid, 1 << 16),
+        ("one controller", |c| c.data.cntlid = U16::new(1), invalid, 1 << 16 | 16),
+        ("static", |c| c.data.cntlid = U16::new(0xfffe), invalid, 1 << 16 | 16),
+        ("subsystem without end", |c| c.data.subnqn = [b'n'; 256], invalid, 1 << 16 | 256),
+        ("no subsystem", |c| c.data.subnqn = [0; 256], invalid, 1 << 16 | 256),
+        ("unknown", |c| c.data.subnqn = nul_padded("nqn.x"), invalid, 1 << 16 | 256),
+        ("host without end", |c| c.data.hostnqn = [b'n'; 256], invalid, 1 << 16 | 512),
+        ("host not allowed", |c| c.data.hostnqn = nul_padded(STRANGER), stranger, 1 << 16 | 512),
+        ("discovery port", |c| c.listener = DISCOVERY_LISTENER, invalid, 1 << 16 | 256),
+        ("no listener", |c| c.listener = ListenerId(9), invalid, 1 << 16 | 256),
+        ("not a Connect", |c| c.command.fctype = fabrics::PROPERTY_GET, sequence, 0),
     ]
 }
 
 #[test]
 fn a_bad_admin_connect_is_refused_with_the_field_that_is_wrong() {
     let mut bench = Bench::new();
-    for (what, bend, status, dnr, result) in bad_admin_connects() {
-        let mut connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+    for (what, bend, status, result) in bad_admin_connects() {
+        let mut connect = Connect::admin(SUBSYSTEM);
         bend(&mut connect);
         let got = rejected(&connect, &mut bench);
-        assert_eq!(got, (status_code(status), dnr, result), "{what}");
+        assert_eq!(got, (status_code(status), true, result), "{what}");
     }
     assert_eq!(bench.service.controllers().count(), 0);
-    assert!(Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench).1.is_ok());
+    assert!(Connect::admin(SUBSYSTEM).send(&mut bench).1.is_ok());
 }
 
 #[test]
 fn a_bad_io_connect_is_refused_with_the_field_that_is_wrong() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let granted = bench.ok(admin, &set_feature(7, 3 | 3 << 16));
     assert_eq!(granted, 3 | 3 << 16);
@@ -102,8 +77,8 @@ fn a_bad_io_connect_is_refused_with_the_field_that_is_wrong() {
 #[test]
 fn an_io_queue_needs_an_enabled_controller() {
     let mut bench = Bench::new();
-    let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
-    let id = connected.unwrap().controller.0;
+    let (admin, connected) = Connect::admin(SUBSYSTEM).accepted(&mut bench);
+    let id = connected.controller.0;
     let early = rejected(&Connect::new(SUBSYSTEM, 1, id), &mut bench);
     assert_eq!(early, (status_code(Status::CONNECT_INVALID_PARAMETERS), true, 42));
     bench.set_cc(admin, ENABLE);
@@ -116,18 +91,20 @@ fn an_io_queue_needs_an_enabled_controller() {
 
 #[test]
 fn a_connected_queue_cannot_connect_again_and_data_must_be_whole() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
-    let connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+    let (mut bench, admin, connected) = Bench::connected();
+    let connect = Connect::admin(SUBSYSTEM);
     let sqe = Sqe::from(&connect.command);
     let again = bench.service.connect(bench.now, admin, LISTENER, &sqe, connect.data.as_bytes());
     assert_eq!(status_code(again.unwrap_err().status), status_code(Status::COMMAND_SEQUENCE_ERROR));
-    assert_eq!(code(bench.admin(admin, &sqe)), status_code(Status::COMMAND_SEQUENCE_ERROR));
+    bench.fails(admin, &sqe, Status::COMMAND_SEQUENCE_ERROR);
     let io = bench.io_queue(1, connected.controller.0);
-    let reply = bench.service.fabrics_on_io_queue(bench.now, io, &sqe, &[], &mut bench.out);
+    let reply = bench.io_fabrics(io, &sqe, &[]);
     assert_eq!(code(reply), status_code(Status::COMMAND_SEQUENCE_ERROR));
     let fresh = ConnectionId(1000);
     assert_eq!(bench.service.data_length(fresh, &sqe).host_to_controller, 1024);
+    for other in [property_set(0x14, ENABLE), identify(1, 0)] {
+        assert_eq!(bench.service.data_length(fresh, &other), DataLength::default());
+    }
     let short = bench.service.connect(bench.now, fresh, LISTENER, &sqe, &[0; 1020]);
     assert_eq!(short.unwrap_err().status, Status::DATA_SGL_LENGTH_INVALID.dnr());
 }
@@ -135,10 +112,9 @@ fn a_connected_queue_cannot_connect_again_and_data_must_be_whole() {
 #[test]
 fn connect_tells_what_the_queue_needs() {
     let mut bench = Bench::new();
-    let mut connect = Connect::new(SUBSYSTEM, 0, 0xffff).kato(5001);
+    let mut connect = Connect::admin(SUBSYSTEM).kato(5001);
     connect.command.cattr = 0b110;
-    let (_, connected) = connect.send(&mut bench);
-    let connected = connected.unwrap();
+    let (_, connected) = connect.accepted(&mut bench);
     assert_eq!(connected.result, u64::from(connected.controller.0));
     assert_eq!(connected.entries, 32);
     assert!(!connected.sq_flow_control);
@@ -150,36 +126,32 @@ fn connect_tells_what_the_queue_needs() {
 
 #[test]
 fn controllers_are_bounded_and_their_identifiers_come_back_late() {
-    let config = ServiceConfig { max_controllers: 2, ..ServiceConfig::default() };
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::with(ServiceConfig { max_controllers: 2, ..ServiceConfig::default() });
     let (first, a) = bench.admin_queue(0);
     let (_, b) = bench.admin_queue(0);
-    let full = rejected(&Connect::new(SUBSYSTEM, 0, 0xffff), &mut bench);
+    let full = rejected(&Connect::admin(SUBSYSTEM), &mut bench);
     assert_eq!(full, (status_code(Status::CONNECT_CONTROLLER_BUSY), false, 0));
-    bench.service.disconnected(bench.now, first);
+    bench.disconnect(first);
     let (_, c) = bench.admin_queue(0);
     assert_eq!((a.controller.0, b.controller.0, c.controller.0), (1, 2, 3));
     bench.service.last_id = 0xffef;
-    bench.service.disconnected(bench.now, ConnectionId(bench.connections));
+    bench.disconnect(ConnectionId(bench.connections));
     let (_, d) = bench.admin_queue(0);
     assert_eq!(d.controller.0, 1, "wraps, skipping live ones");
 }
 
 #[test]
 fn a_draining_target_asks_hosts_to_connect_later() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, _, connected) = Bench::connected();
     bench.service.begin_shutdown(bench.now);
     let busy = (status_code(Status::CONNECT_CONTROLLER_BUSY), false, 0);
     for connect in [
-        Connect::new(SUBSYSTEM, 0, 0xffff),
-        Connect::new(DISCOVERY_NQN, 0, 0xffff),
+        Connect::admin(SUBSYSTEM),
+        Connect::admin(DISCOVERY_NQN),
         Connect::new(SUBSYSTEM, 1, connected.controller.0),
     ] {
         assert_eq!(rejected(&connect, &mut bench), busy);
     }
-    bench.ok(admin, &log(0x0c, 52, 0, false));
-    assert_eq!(bench.out[32], 0x03, "the ANA group is told to be inaccessible");
 }
 
 /// Makes the Connect of a host that leaves HOSTNQN empty.
@@ -192,22 +164,18 @@ fn nameless(subsystem: &str, qid: u16, cntlid: u16) -> Connect {
 #[test]
 fn a_host_without_a_name_may_use_what_any_host_may_use() {
     let mut bench = Bench::new();
-    let (_, refused) = nameless(SUBSYSTEM, 0, 0xffff).send(&mut bench);
-    let refused = refused.unwrap_err();
+    let refused = nameless(SUBSYSTEM, 0, 0xffff).refused(&mut bench);
     assert_eq!(refused.reason, Refusal::HostNotAllowed);
     assert_eq!(status_code(refused.status), status_code(Status::CONNECT_INVALID_HOST));
-    let (admin, connected) = nameless(OTHER, 0, 0xffff).send(&mut bench);
-    let connected = connected.unwrap();
+    let (admin, connected) = nameless(OTHER, 0, 0xffff).accepted(&mut bench);
     assert_eq!(connected.shared.host_nqn, "");
     bench.set_cc(admin, ENABLE);
     let (_, io) = nameless(OTHER, 1, connected.controller.0).send(&mut bench);
     assert_eq!(io.unwrap().kind, QueueKind::Io);
-    let (_, other) = Connect::new(OTHER, 2, connected.controller.0).send(&mut bench);
-    assert_eq!(other.unwrap_err().reason, Refusal::OtherHost);
+    let other = Connect::new(OTHER, 2, connected.controller.0).refused(&mut bench);
+    assert_eq!(other.reason, Refusal::OtherHost);
     // Discovery shows the host nothing else.
-    let (discovery, found) = nameless(DISCOVERY_NQN, 0, 0xffff).send(&mut bench);
-    found.unwrap();
-    bench.set_cc(discovery, ENABLE);
+    let (discovery, _) = nameless(DISCOVERY_NQN, 0, 0xffff).enabled(&mut bench);
     bench.ok(discovery, &log(0x70, 4096, 0, true));
     let shown = String::from_utf8_lossy(&bench.out).into_owned();
     assert!(shown.contains(OTHER) && !shown.contains(SUBSYSTEM));
@@ -219,15 +187,11 @@ fn a_host_without_a_name_may_use_what_any_host_may_use() {
 
 #[test]
 fn an_admin_queue_is_as_long_as_it_may_be() {
-    let config = ServiceConfig { admin_queue_entries: 4096, ..ServiceConfig::default() };
-    let mut bench = Bench::with(config);
-    let mut connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+    let mut bench =
+        Bench::with(ServiceConfig { admin_queue_entries: 4096, ..ServiceConfig::default() });
+    let mut connect = Connect::admin(SUBSYSTEM);
     connect.command.sqsize = U16::new(4095);
-    assert_eq!(connect.send(&mut bench).1.unwrap().entries, 4096);
+    assert_eq!(connect.accepted(&mut bench).1.entries, 4096);
     connect.command.sqsize = U16::new(4096);
-    assert_eq!(connect.send(&mut bench).1.unwrap_err().reason, Refusal::QueueSize);
-    for entries in [31, 4097] {
-        let config = ServiceConfig { admin_queue_entries: entries, ..ServiceConfig::default() };
-        assert!(Service::new(config).is_err(), "{entries}");
-    }
+    assert_eq!(connect.refused(&mut bench).reason, Refusal::QueueSize);
 }

@@ -14,9 +14,7 @@ use super::*;
 enum Step {
     Connect { subsystem: u8, qid: u16, controller: u8, kato: u16, stranger: bool, listener: bool },
     RawConnect { sqe: [u8; 64], data: Vec<u8> },
-    Enable { connection: u8, cc: u32 },
-    Admin { connection: u8, sqe: Box<[u8; 64]>, data: bool },
-    Known { connection: u8, opcode: u8, cid: u8, cdw10: u32, cdw11: u32, nsid: u32 },
+    Admin { connection: u8, sqe: Box<Sqe>, data: bool },
     GetRegion { connection: u8, granted: bool },
     FabricsIo { connection: u8, fctype: u8 },
     Disconnect { connection: u8 },
@@ -26,6 +24,10 @@ enum Step {
     Pass { milliseconds: u16 },
     Configure { what: u8, argument: u8 },
     Drain,
+}
+
+fn admin(connection: u8, sqe: Sqe, data: bool) -> Step {
+    Step::Admin { connection, sqe: Box::new(sqe), data }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -47,22 +49,24 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(sqe, data)| Step::RawConnect { sqe, data }),
         3 => (small.clone(), prop_oneof![
             4 => Just(ENABLE), 1 => Just(ENABLE & !1), 1 => Just(ENABLE | 0x4000), 1 => any::<u32>()
-        ]).prop_map(|(connection, cc)| Step::Enable { connection, cc }),
-        2 => (small.clone(), any::<[u8; 64]>(), any::<bool>())
-            .prop_map(|(connection, sqe, data)| Step::Admin { connection, sqe: Box::new(sqe), data }),
+        ]).prop_map(|(connection, cc)| admin(connection, property_set(0x14, cc), false)),
+        2 => (small.clone(), any::<[u8; 64]>(), any::<bool>()).prop_map(|(connection, sqe, data)| {
+            admin(connection, Sqe::read_from_bytes(&sqe).unwrap(), data)
+        }),
         8 => (
             small.clone(),
             prop::sample::select(vec![2u8, 6, 8, 9, 0xa, 0xc, 0xc, 0xc, 0x18]),
-            0u8..8,
+            0u16..8,
             prop_oneof![0u32..0x14, Just(0x0004_0001), Just(0x003f_0004), any::<u32>()],
             prop_oneof![Just(0x100u32), Just(1 << 31), 0u32..4, any::<u32>()],
             prop_oneof![0u32..4, Just(u32::MAX)],
-        ).prop_map(|(connection, opcode, cid, cdw10, cdw11, nsid)| Step::Known {
-            connection, opcode, cid, cdw10, cdw11, nsid
+        ).prop_map(|(connection, opcode, cid, cdw10, cdw11, nsid)| {
+            let [cdw10, cdw11, nsid] = [cdw10, cdw11, nsid].map(U32::new);
+            admin(connection, Sqe { cdw10, cdw11, nsid, ..command(opcode, cid) }, true)
         }),
-        4 => (small.clone(), 8u8..20, 0u32..4, 0u32..8).prop_map(|(connection, cid, queue, target)| {
-            let cdw10 = queue | target << 16;
-            Step::Known { connection, opcode: op::ABORT, cid, cdw10, cdw11: 0, nsid: 0 }
+        4 => (small.clone(), 8u16..20, 0u32..4, 0u32..8).prop_map(|(connection, cid, queue, target)| {
+            let cdw10 = U32::new(queue | target << 16);
+            admin(connection, Sqe { cdw10, ..command(op::ABORT, cid) }, true)
         }),
         3 => (small.clone(), any::<bool>())
             .prop_map(|(connection, granted)| Step::GetRegion { connection, granted }),
@@ -84,7 +88,6 @@ fn step() -> impl Strategy<Value = Step> {
 /// The daemon's side: its connections, and the commands that wait for answers.
 struct Daemon {
     bench: Bench,
-    /// Open connections.
     open: Vec<ConnectionId>,
     /// Connections that were told to close, and whose commands are not settled yet.
     closing: Vec<ConnectionId>,
@@ -176,10 +179,8 @@ impl Daemon {
                     assert!(now.iter().is_sorted_by_key(|n| n.nsid));
                     ana::check_log(&self.bench.service, controller);
                     let found = |n: &Namespace| n.backend != BackendId::NONE;
-                    assert!(
-                        now.iter().all(|n| found(n) == n.is_ready()),
-                        "no backend, no commands"
-                    );
+                    let agree = now.iter().all(|n| found(n) == n.is_ready());
+                    assert!(agree, "no backend, no commands");
                 }
             }
         }
@@ -237,22 +238,10 @@ impl Daemon {
             Step::RawConnect { sqe, data } => {
                 self.connect(LISTENER, &Sqe::read_from_bytes(&sqe).unwrap(), &data);
             }
-            Step::Enable { connection, cc } => {
-                let id = self.pick(connection);
-                self.admin(id, &property_set(0x14, cc), &[]);
-            }
             Step::Admin { connection, sqe, data } => {
                 let id = self.pick(connection);
                 let data: &[u8] = if data { &[1; 512] } else { &[] };
-                self.admin(id, &Sqe::read_from_bytes(&sqe[..]).unwrap(), data);
-            }
-            Step::Known { connection, opcode, cid, cdw10, cdw11, nsid } => {
-                let mut sqe = command(opcode, cid.into());
-                sqe.cdw10 = U32::new(cdw10);
-                sqe.cdw11 = U32::new(cdw11);
-                sqe.nsid = U32::new(nsid);
-                let id = self.pick(connection);
-                self.admin(id, &sqe, &[1; 512]);
+                self.admin(id, &sqe, data);
             }
             Step::GetRegion { connection, granted } => {
                 self.regions.refuse((!granted).then_some(RegionRefusal::NoRoom));
@@ -268,13 +257,7 @@ impl Daemon {
                 let mut sqe = command(FABRICS, 1);
                 sqe.nsid = U32::new(fctype.into());
                 let id = self.pick(connection);
-                let reply = self.bench.service.fabrics_on_io_queue(
-                    self.bench.now,
-                    id,
-                    &sqe,
-                    &[],
-                    &mut self.bench.out,
-                );
+                let reply = self.bench.io_fabrics(id, &sqe, &[]);
                 assert_ne!(reply, Reply::Deferred);
             }
             Step::Disconnect { connection } => {
@@ -308,7 +291,6 @@ impl Daemon {
         }
     }
 
-    /// Checks the invariants.
     fn check(&mut self) {
         let generation = self.bench.service.generation();
         assert!(generation >= self.generation, "the generation never goes back");
@@ -350,8 +332,8 @@ impl Daemon {
 }
 
 fn run(steps: Vec<Step>) {
-    let config = ServiceConfig { max_controllers: 6, max_namespaces: 4, ..Default::default() };
-    let mut bench = Bench::with(config);
+    let mut bench =
+        Bench::with(ServiceConfig { max_controllers: 6, max_namespaces: 4, ..Default::default() });
     let regions = bench.regions();
     let mut daemon = Daemon {
         bench,

@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// CC of an enabled controller whose host shuts it down (CC.SHN 01b).
-const SHUT_DOWN: u32 = ENABLE | 1 << 14;
+/// The event that namespaces have changed.
+const CHANGED: u64 = 0x04_0002;
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A connected controller with an I/O queue.
@@ -25,21 +25,24 @@ fn bench() -> Bench {
 }
 
 fn come(bench: &mut Bench) -> Here {
-    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).send(bench);
-    let connected = connected.unwrap();
-    bench.set_cc(admin, ENABLE);
+    let (admin, connected) = Connect::admin(OTHER).enabled(bench);
     let id = connected.controller;
-    let (io, queue) = Connect::new(OTHER, 1, id.0).send(bench);
-    queue.unwrap();
+    let (io, _) = Connect::new(OTHER, 1, id.0).accepted(bench);
     Here { id, admin, io, shared: connected.shared }
 }
 
 /// Ends a host's connections without a shutdown.
 fn lose(bench: &mut Bench, here: &Here) {
     for connection in [here.admin, here.io] {
-        bench.service.disconnected(bench.now, connection);
+        bench.disconnect(connection);
     }
     bench.actions();
+}
+
+/// Returns how the namespace is shown to a host that connects now.
+fn shown_to_newcomer(bench: &mut Bench) -> Readiness {
+    let here = come(bench);
+    shown(bench, &here)
 }
 
 /// Puts another disk under NSID 1.
@@ -47,6 +50,12 @@ fn put(bench: &mut Bench, uuid: u8) {
     bench.service.remove_namespace(bench.now, OTHER, 1).unwrap();
     let replacing = Namespace { nsid: 1, replaces: true, ..namespace(uuid) };
     bench.service.add_namespace(bench.now, OTHER, replacing).unwrap();
+}
+
+/// Changes the disk under NSID 1.
+fn becomes(bench: &mut Bench, uuid: u8, readiness: Readiness) {
+    let namespace = Namespace { nsid: 1, readiness, replaces: true, ..namespace(uuid) };
+    bench.service.replace_namespace(bench.now, OTHER, namespace).unwrap();
 }
 
 /// Asks for Identify Namespace, as a host does that has found the identifiers to be right.
@@ -100,8 +109,7 @@ fn host_that_identified_the_disk_is_not_withheld_from_it_when_it_reconnects() {
     lose(&mut bench, &third);
     bench.set_cc(fourth.admin, SHUT_DOWN);
     lose(&mut bench, &fourth);
-    let fresh = come(&mut bench);
-    assert_eq!(shown(&bench, &fresh), Readiness::Unidentified, "it was shut down");
+    assert_eq!(shown_to_newcomer(&mut bench), Readiness::Unidentified, "it was shut down");
 }
 
 #[test]
@@ -129,10 +137,8 @@ fn stale_commands_of_a_host_that_knows_another_disk_are_refused_until_it_identif
     let third = come(&mut bench);
     assert_eq!(shown(&bench, &third), Readiness::KnownAsOther);
     // An outage of the present disk does not change that.
-    let absent = Readiness::NotReady { geometry_known: true, since: bench.now };
-    for readiness in [absent, Readiness::Ready] {
-        let namespace = Namespace { nsid: 1, readiness, replaces: true, ..namespace(3) };
-        bench.service.replace_namespace(bench.now, OTHER, namespace).unwrap();
+    for readiness in [AWAY, Readiness::Ready] {
+        becomes(&mut bench, 3, readiness);
     }
     assert_eq!(shown(&bench, &third), Readiness::KnownAsOther);
 }
@@ -144,38 +150,15 @@ fn host_without_a_record_is_told_the_shortest_retry_delay() {
     let fresh = come(&mut bench);
     assert_eq!(shown(&bench, &fresh), Readiness::Unidentified);
     assert_eq!(answer(&bench, &fresh), Status::NAMESPACE_NOT_READY, "without ACRE");
-    let mut behavior = [0; 512];
-    behavior[0] = 1;
-    let set = bench.admin_with(fresh.admin, &set_feature(0x16, 0), &behavior);
-    assert_eq!(set, Reply::OK);
+    bench.set_acre(fresh.admin);
     assert_eq!(answer(&bench, &fresh), Status::NAMESPACE_NOT_READY.with_retry_delay(1));
-}
-
-/// Has a controller's host enable the event of namespaces that change, and wait for events.
-fn listen(bench: &mut Bench, here: &Here) {
-    bench.ok(here.admin, &set_feature(0x0b, 0x100));
-    for cid in 100..104 {
-        assert_eq!(
-            bench.admin(here.admin, &command(op::ASYNC_EVENT_REQUEST, cid)),
-            Reply::Deferred
-        );
-    }
-}
-
-/// Returns the admin queues whose hosts were told that namespaces have changed.
-fn told(bench: &mut Bench) -> Vec<ConnectionId> {
-    let event = |action| match action {
-        Action::Complete { connection, result: 0x04_0002, .. } => Some(connection),
-        _ => None,
-    };
-    bench.actions().into_iter().filter_map(event).collect()
 }
 
 /// Reads the list of changed namespaces and the identifiers of NSID 1, as Linux does when it is told that namespaces
 /// have changed.
 fn look(bench: &mut Bench, here: &Here) {
     bench.ok(here.admin, &log(0x04, 4096, 0, false));
-    assert_eq!(bench.out[..8], [1, 0, 0, 0, 0, 0, 0, 0], "the changed namespaces");
+    assert_eq!(nsids(&bench.out), [1], "the changed namespaces");
     bench.ok(here.admin, &identify(0x03, 1));
 }
 
@@ -183,76 +166,72 @@ fn look(bench: &mut Bench, here: &Here) {
 fn host_that_drops_a_replaced_disk_is_told_once_more_to_look_at_the_namespace() {
     let mut bench = bench();
     let host = come(&mut bench);
-    listen(&mut bench, &host);
+    bench.listen(host.admin, 0x100);
     put(&mut bench, 2);
-    assert_eq!(told(&mut bench), [host.admin], "for the change");
+    assert_eq!(bench.take_completions(), [(host.admin, CHANGED)], "for the change");
     look(&mut bench, &host);
-    assert_eq!(told(&mut bench), [host.admin], "it has dropped the disk that it knew");
+    // It has dropped the disk that it knew.
+    assert_eq!(bench.take_completions(), [(host.admin, CHANGED)]);
     look(&mut bench, &host);
-    assert_eq!(told(&mut bench), [], "it does not look for ever");
+    assert_eq!(bench.take_completions(), [], "it does not look for ever");
     identify_disk(&mut bench, &host);
     bench.ok(host.admin, &identify(0x03, 1));
-    assert_eq!(told(&mut bench), [], "it has the new one");
+    assert_eq!(bench.take_completions(), [], "it has the new one");
     // The next disk is another one.
     put(&mut bench, 3);
-    assert_eq!(told(&mut bench), [host.admin]);
+    assert_eq!(bench.take_completions(), [(host.admin, CHANGED)]);
     look(&mut bench, &host);
-    assert_eq!(told(&mut bench), [host.admin]);
+    assert_eq!(bench.take_completions(), [(host.admin, CHANGED)]);
     // A host that comes back is not told of the change, but compares the identifiers.
     lose(&mut bench, &host);
     let back = come(&mut bench);
-    listen(&mut bench, &back);
+    bench.listen(back.admin, 0x100);
     bench.ok(back.admin, &identify(0x03, 1));
-    assert_eq!(told(&mut bench), [back.admin]);
+    assert_eq!(bench.take_completions(), [(back.admin, CHANGED)]);
 }
 
 #[test]
 fn host_is_not_told_to_look_at_a_replacement_that_is_away() {
     let mut bench = bench();
     let host = come(&mut bench);
-    listen(&mut bench, &host);
-    let becomes = |bench: &mut Bench, readiness| {
-        let namespace = Namespace { nsid: 1, readiness, replaces: true, ..namespace(2) };
-        bench.service.replace_namespace(bench.now, OTHER, namespace).unwrap();
-    };
-    becomes(&mut bench, Readiness::NotReady { geometry_known: true, since: Nanos::ZERO });
-    assert_eq!(told(&mut bench), [host.admin]);
+    bench.listen(host.admin, 0x100);
+    becomes(&mut bench, 2, AWAY);
+    assert_eq!(bench.take_completions(), [(host.admin, CHANGED)]);
     look(&mut bench, &host);
-    assert_eq!(told(&mut bench), [], "Linux compares nothing while it is not ready");
-    becomes(&mut bench, Readiness::Ready);
-    assert_eq!(told(&mut bench), [host.admin]);
+    assert_eq!(bench.take_completions(), [], "Linux compares nothing while it is not ready");
+    becomes(&mut bench, 2, Readiness::Ready);
+    assert_eq!(bench.take_completions(), [(host.admin, CHANGED)]);
     look(&mut bench, &host);
-    assert_eq!(told(&mut bench), [host.admin], "now it has dropped the disk that it knew");
+    // It has dropped the disk that it knew.
+    assert_eq!(bench.take_completions(), [(host.admin, CHANGED)]);
 }
 
 #[test]
 fn host_with_two_controllers_looks_again_by_the_one_that_came_first() {
     let mut bench = bench();
     let (one, two) = (come(&mut bench), come(&mut bench));
-    let (stranger, connected) = Connect::new(OTHER, 0, 0xffff).host(STRANGER).send(&mut bench);
-    connected.unwrap();
-    bench.set_cc(stranger, ENABLE);
+    let (stranger, _) = Connect::admin(OTHER).host(STRANGER).enabled(&mut bench);
     for here in [&one, &two] {
-        listen(&mut bench, here);
+        bench.listen(here.admin, 0x100);
     }
     put(&mut bench, 2);
-    told(&mut bench);
+    bench.actions();
     // Linux drops the disk by the first controller, and cannot take the new one: the second has the old one.
     for _ in 0..2 {
         look(&mut bench, &one);
     }
-    assert_eq!(told(&mut bench), [one.admin]);
+    assert_eq!(bench.take_completions(), [(one.admin, CHANGED)]);
     for _ in 0..2 {
         look(&mut bench, &two);
     }
-    assert_eq!(told(&mut bench), [two.admin]);
+    assert_eq!(bench.take_completions(), [(two.admin, CHANGED)]);
     bench.ok(one.admin, &log(0x04, 4096, 0, false));
     bench.ok(stranger, &identify(0x03, 1));
     identify_disk(&mut bench, &two);
-    assert_eq!(told(&mut bench), [one.admin]);
+    assert_eq!(bench.take_completions(), [(one.admin, CHANGED)]);
     bench.ok(one.admin, &identify(0x03, 1));
     identify_disk(&mut bench, &one);
-    assert_eq!(told(&mut bench), []);
+    assert_eq!(bench.take_completions(), []);
     assert_eq!([shown(&bench, &one), shown(&bench, &two)], [Readiness::Ready; 2]);
 }
 
@@ -262,27 +241,23 @@ fn identified_disks_outlive_the_target() {
     let host = come(&mut before);
     put(&mut before, 2);
     let mut after = restart(&mut before, 2);
-    let unaware = come(&mut after);
-    assert_eq!(shown(&after, &unaware), Readiness::KnownAsOther, "it has not identified it");
+    let unaware = shown_to_newcomer(&mut after);
+    assert_eq!(unaware, Readiness::KnownAsOther, "it has not identified it");
     identify_disk(&mut before, &host);
     assert!(before.service.has_unsaved_hosts(), "it is stored at once");
     let mut same = restart(&mut before, 2);
-    let aware = come(&mut same);
-    assert_eq!(shown(&same, &aware), Readiness::Ready);
+    assert_eq!(shown_to_newcomer(&mut same), Readiness::Ready);
     // It is known without being identified again, and stays so.
     let mut again = restart(&mut same, 2);
-    let aware = come(&mut again);
-    assert_eq!(shown(&again, &aware), Readiness::Ready);
+    assert_eq!(shown_to_newcomer(&mut again), Readiness::Ready);
     let mut other = restart(&mut again, 3);
-    let stale = come(&mut other);
-    assert_eq!(shown(&other, &stale), Readiness::KnownAsOther);
+    assert_eq!(shown_to_newcomer(&mut other), Readiness::KnownAsOther);
     // The record of an earlier version does not say what was identified.
     let mut earlier = bench();
     put(&mut earlier, 2);
     let path = before.service.users.saved.keys().next().unwrap().clone();
     earlier.service.restore_hosts(earlier.now, vec![(path, KeptHost::default())]);
-    let unknown = come(&mut earlier);
-    assert_eq!(shown(&earlier, &unknown), Readiness::Unidentified);
+    assert_eq!(shown_to_newcomer(&mut earlier), Readiness::Unidentified);
 }
 
 #[test]
@@ -293,12 +268,9 @@ fn identifiers_that_become_known_after_connect_change_nothing() {
     identify_disk(&mut before, &host);
     for (uuid, wanted) in [(2, Readiness::Ready), (3, Readiness::KnownAsOther)] {
         let mut after = restart(&mut before, uuid);
-        let readiness = Readiness::NotReady { geometry_known: false, since: after.now };
-        let named = Namespace { nsid: 1, replaces: true, ..namespace(uuid) };
-        let unknown = Namespace { uuid: [0; 16], nguid: [0; 16], readiness, ..named.clone() };
-        after.service.replace_namespace(after.now, OTHER, unknown).unwrap();
+        becomes(&mut after, 0, UNSEEN);
         let back = come(&mut after);
-        after.service.replace_namespace(after.now, OTHER, named).unwrap();
+        becomes(&mut after, uuid, Readiness::Ready);
         assert_eq!(shown(&after, &back), wanted, "{uuid}");
     }
 }
@@ -314,14 +286,12 @@ fn controller_that_may_succeed_one_that_has_not_identified_the_disk_is_told_to_r
     let back = come(&mut bench);
     assert_eq!(shown(&bench, &back), Readiness::Unidentified);
     let mut after = restart(&mut bench, 2);
-    let either = come(&mut after);
-    assert_eq!(shown(&after, &either), Readiness::Unidentified, "after a restart, too");
+    assert_eq!(shown_to_newcomer(&mut after), Readiness::Unidentified, "after a restart, too");
     identify_disk(&mut bench, &back);
     for here in [&one, &back] {
         lose(&mut bench, here);
     }
-    let known = come(&mut bench);
-    assert_eq!(shown(&bench, &known), Readiness::Ready, "both have identified it");
+    assert_eq!(shown_to_newcomer(&mut bench), Readiness::Ready, "both have identified it");
 }
 
 #[test]
@@ -332,10 +302,9 @@ fn controller_that_does_not_come_back_counts_for_the_reconnect_time() {
     put(&mut bench, 2);
     identify_disk(&mut bench, &one);
     bench.pass(LIMIT);
-    bench.service.tick(bench.now);
+    bench.tick();
     lose(&mut bench, &one);
-    let back = come(&mut bench);
-    assert_eq!(shown(&bench, &back), Readiness::Ready);
+    assert_eq!(shown_to_newcomer(&mut bench), Readiness::Ready);
 }
 
 #[test]
@@ -347,10 +316,9 @@ fn too_many_controllers_of_a_host_are_not_told_apart() {
     assert_eq!(of(&bench).identified, None);
     all.iter().for_each(|here| lose(&mut bench, here));
     put(&mut bench, 2);
-    let back = come(&mut bench);
-    assert_eq!(shown(&bench, &back), Readiness::Unidentified);
+    assert_eq!(shown_to_newcomer(&mut bench), Readiness::Unidentified);
     bench.pass(LIMIT);
-    bench.service.tick(bench.now);
+    bench.tick();
     restart(&mut bench, 2);
     assert_eq!(of(&bench).identified, Some(vec![Identified::new()]));
 }

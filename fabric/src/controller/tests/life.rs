@@ -2,40 +2,25 @@
 
 use super::*;
 
-fn close(connection: ConnectionId, reason: CloseReason) -> Action {
-    Action::Close { connection, reason }
-}
-
-fn complete(connection: ConnectionId, cid: u16, result: u64, status: Status) -> Action {
-    Action::Complete { connection, cid, result, status }
-}
-
-fn event_request(bench: &mut Bench, admin: ConnectionId, cid: u16) {
-    assert_eq!(bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, cid)), Reply::Deferred);
-}
-
 #[test]
 fn a_silent_host_loses_its_controller() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(1000);
     let io = bench.io_queue(1, connected.controller.0);
-    event_request(&mut bench, admin, 5);
+    bench.request_event(admin, 5);
     connected.shared.heard.store(false, core::sync::atomic::Ordering::Relaxed);
     bench.ok(admin, &command(op::KEEP_ALIVE, 1));
-    let deadline = bench.service.tick(bench.now).unwrap();
+    let deadline = bench.tick().unwrap();
     assert_eq!(deadline, bench.now + Duration::from_secs(1));
     bench.pass(Duration::from_millis(999));
-    assert_eq!(bench.service.tick(bench.now), Some(deadline));
+    assert_eq!(bench.tick(), Some(deadline));
     assert_eq!(bench.actions(), []);
     bench.pass(Duration::from_millis(1));
-    assert_eq!(bench.service.tick(bench.now), None);
+    assert_eq!(bench.tick(), None);
     let reason = CloseReason::KeepAliveExpired;
     assert_eq!(bench.actions(), [close(io, reason), close(admin, reason)]);
     assert!(!connected.shared.is_ready());
-    assert_eq!(
-        code(bench.admin(admin, &identify(1, 0))),
-        status_code(Status::COMMAND_SEQUENCE_ERROR)
-    );
+    bench.fails(admin, &identify(1, 0), Status::COMMAND_SEQUENCE_ERROR);
 }
 
 #[test]
@@ -45,20 +30,19 @@ fn io_traffic_keeps_a_controller_alive() {
     for _ in 0..10 {
         bench.pass(Duration::from_secs(1));
         connected.shared.note_traffic();
-        assert!(bench.service.tick(bench.now).is_some());
+        assert!(bench.tick().is_some());
     }
     bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.service.tick(bench.now), None);
+    assert_eq!(bench.tick(), None);
 }
 
 #[test]
 fn a_timer_that_is_off_never_expires_and_can_be_set_later() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
+    let (mut bench, admin) = Bench::enabled();
     assert_eq!(bench.service.tick(bench.now + Duration::from_secs(1 << 30)), None);
     bench.ok(admin, &set_feature(0x0f, 1));
     assert_eq!(bench.ok(admin, &get_feature(0x0f, 0, 0)), 100, "rounded up to KAS");
-    assert_eq!(bench.service.tick(bench.now), Some(bench.now + Duration::from_millis(100)));
+    assert_eq!(bench.tick(), Some(bench.now + Duration::from_millis(100)));
 }
 
 #[test]
@@ -68,27 +52,26 @@ fn a_discovery_controller_without_timer_lives_by_its_activity() {
     for _ in 0..3 {
         bench.pass(Duration::from_secs(100));
         bench.ok(admin, &log(0x70, 1024, 0, true));
-        bench.service.tick(bench.now);
+        bench.tick();
         assert_eq!(bench.actions(), []);
     }
     bench.pass(Duration::from_secs(120));
-    bench.service.tick(bench.now);
+    bench.tick();
     bench.pass(Duration::from_secs(120));
-    bench.service.tick(bench.now);
+    bench.tick();
     assert_eq!(bench.actions(), [close(admin, CloseReason::KeepAliveExpired)]);
 }
 
 #[test]
 fn the_admin_queue_takes_its_io_queues_along_but_not_the_other_way() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let io = [bench.io_queue(1, id), bench.io_queue(2, id)];
-    bench.service.disconnected(bench.now, io[0]);
-    bench.service.disconnected(bench.now, io[0]);
+    bench.disconnect(io[0]);
+    bench.disconnect(io[0]);
     assert_eq!(bench.actions(), []);
     let again = bench.io_queue(1, id);
-    bench.service.disconnected(bench.now, admin);
+    bench.disconnect(admin);
     let reason = CloseReason::AdminQueueLost;
     assert_eq!(bench.actions(), [close(again, reason), close(io[1], reason)]);
     assert_eq!(bench.service.controllers().count(), 0);
@@ -96,21 +79,19 @@ fn the_admin_queue_takes_its_io_queues_along_but_not_the_other_way() {
 
 #[test]
 fn a_reset_closes_queues_and_is_complete_when_they_are_settled() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let io = bench.io_queue(1, id);
     bench.ok(admin, &set_feature(0x0b, 0x100));
-    event_request(&mut bench, admin, 5);
+    bench.request_event(admin, 5);
     bench.set_cc(admin, ENABLE & !1);
     let aborted = Status::ABORTED_SQ_DELETION;
     let reset = close(io, CloseReason::ControllerReset);
     assert_eq!(bench.actions(), [reset, complete(admin, 5, 0, aborted)]);
     assert!(!connected.shared.is_ready());
     assert_eq!(bench.csts(admin), 1, "commands of before may still land");
-    let early = bench.admin(admin, &property_set(0x14, ENABLE));
-    assert_eq!(code(early), status_code(Status::COMMAND_SEQUENCE_ERROR));
-    bench.service.disconnected(bench.now, io);
+    bench.fails(admin, &property_set(0x14, ENABLE), Status::COMMAND_SEQUENCE_ERROR);
+    bench.disconnect(io);
     assert_eq!(bench.csts(admin), 0);
     bench.set_cc(admin, ENABLE);
     assert_eq!(bench.ok(admin, &get_feature(0x0b, 0, 0)), 0, "features are as at the start");
@@ -118,70 +99,59 @@ fn a_reset_closes_queues_and_is_complete_when_they_are_settled() {
 }
 
 #[test]
-fn a_shutdown_ends_after_its_limit_whatever_the_queues_do() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
-    let io = bench.io_queue(1, connected.controller.0);
-    assert!(!bench.service.is_shut_down(admin));
-    for notification in [1, 2] {
-        bench.set_cc(admin, ENABLE | notification << 14);
+fn a_shutdown_ends_after_its_limit_whatever_the_queues_do_or_with_a_reset() {
+    for resets_amid_it in [false, true] {
+        let (mut bench, admin, connected) = Bench::connected();
+        let io = bench.io_queue(1, connected.controller.0);
+        assert!(!bench.service.is_shut_down(admin));
+        for notification in [1, 2] {
+            bench.set_cc(admin, ENABLE | notification << 14);
+        }
+        assert!(bench.service.is_shut_down(admin));
+        assert_eq!(bench.actions(), [close(io, CloseReason::ControllerShutdown)]);
+        assert_eq!(bench.csts(admin), 0b0101, "occurring");
+        if !resets_amid_it {
+            let end = bench.tick().unwrap();
+            assert_eq!(end, bench.now + Duration::from_secs(3));
+            bench.service.tick(end);
+            assert_eq!(bench.csts(admin), 0b1001, "complete");
+            assert!(bench.service.is_shut_down(admin));
+        }
+        bench.set_cc(admin, ENABLE & !1);
+        bench.disconnect(io);
+        assert!(!bench.service.is_shut_down(admin), "reset");
+        assert_eq!(bench.csts(admin), 0);
+        bench.set_cc(admin, ENABLE);
+        bench.io_queue(1, connected.controller.0);
     }
-    assert!(bench.service.is_shut_down(admin));
-    assert_eq!(bench.actions(), [close(io, CloseReason::ControllerShutdown)]);
-    assert_eq!(bench.csts(admin), 0b0101, "occurring");
-    let end = bench.service.tick(bench.now).unwrap();
-    assert_eq!(end, bench.now + Duration::from_secs(3));
-    bench.service.tick(end);
-    assert_eq!(bench.csts(admin), 0b1001, "complete");
-    assert!(bench.service.is_shut_down(admin));
-    bench.set_cc(admin, ENABLE & !1);
-    bench.service.disconnected(bench.now, io);
-    assert!(!bench.service.is_shut_down(admin), "reset");
-    assert_eq!(bench.csts(admin), 0);
-}
-
-#[test]
-fn a_reset_amid_a_shutdown_leaves_no_shutdown() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
-    let io = bench.io_queue(1, connected.controller.0);
-    bench.set_cc(admin, ENABLE | 1 << 14);
-    assert_eq!(bench.csts(admin), 0b0101, "occurring");
-    bench.set_cc(admin, ENABLE & !1);
-    bench.service.disconnected(bench.now, io);
-    assert_eq!(bench.csts(admin), 0);
-    bench.set_cc(admin, ENABLE);
-    bench.io_queue(1, connected.controller.0);
 }
 
 #[test]
 fn the_identifier_of_a_controller_is_not_given_again_while_its_queues_are_there() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
     let (_, other) = bench.admin_queue(0);
     // The first controller has ended, and a write of its queue may be in a device.
-    bench.service.disconnected(bench.now, admin);
+    bench.disconnect(admin);
     let (first, second) = (connected.controller.0, other.controller.0);
     assert_eq!((first, second), (1, 2));
     bench.service.last_id = u16::MAX;
     assert_eq!(bench.admin_queue(0).1.controller.0, 3);
-    bench.service.disconnected(bench.now, io);
+    bench.disconnect(io);
     bench.service.last_id = u16::MAX;
     assert_eq!(bench.admin_queue(0).1.controller.0, 1);
 }
 
 #[test]
 fn abort_finds_waiting_commands_and_event_requests() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
     let abort = |qid: u32, cid: u32, own: u16| {
         let mut sqe = command(op::ABORT, own);
         sqe.cdw10 = U32::new(qid | cid << 16);
         sqe
     };
-    event_request(&mut bench, admin, 9);
+    bench.request_event(admin, 9);
     assert_eq!(bench.ok(admin, &abort(0, 9, 1)), 0);
     assert_eq!(bench.actions(), [complete(admin, 9, 0, Status::ABORT_REQUESTED)]);
     assert_eq!(bench.ok(admin, &abort(0, 9, 1)), 1, "not there any more");
@@ -189,10 +159,8 @@ fn abort_finds_waiting_commands_and_event_requests() {
     for own in 10..14 {
         assert_eq!(bench.admin(admin, &abort(1, 50 + u32::from(own), own)), Reply::Deferred);
     }
-    let limit = bench.admin(admin, &abort(1, 50, 14));
-    assert_eq!(code(limit), status_code(Status::ABORT_LIMIT_EXCEEDED));
-    let again = bench.admin(admin, &identify(1, 0).with_cid(10));
-    assert_eq!(code(again), status_code(Status::CID_CONFLICT));
+    bench.fails(admin, &abort(1, 50, 14), Status::ABORT_LIMIT_EXCEEDED);
+    bench.fails(admin, &with_cid(identify(1, 0), 10), Status::CID_CONFLICT);
     let tickets: Vec<AbortTicket> = bench
         .actions()
         .iter()
@@ -206,7 +174,7 @@ fn abort_finds_waiting_commands_and_event_requests() {
     bench.service.abort_done(tickets[1], false);
     let ok = Status::SUCCESS;
     assert_eq!(bench.actions(), [complete(admin, 10, 0, ok), complete(admin, 11, 1, ok)]);
-    bench.service.disconnected(bench.now, io);
+    bench.disconnect(io);
     assert_eq!(bench.actions(), [complete(admin, 12, 1, ok), complete(admin, 13, 1, ok)]);
     bench.service.abort_done(tickets[3], true);
     assert_eq!(bench.actions(), []);
@@ -214,19 +182,18 @@ fn abort_finds_waiting_commands_and_event_requests() {
 
 #[test]
 fn a_command_takes_the_place_of_an_event_request_with_its_identifier() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
+    let (mut bench, admin) = Bench::enabled();
+    assert_eq!(Service::event_request_limit(), 4);
     for cid in 5..9 {
-        event_request(&mut bench, admin, cid);
+        bench.request_event(admin, cid);
     }
     // A host that has forgotten its requests sends Property Get of CC as its last command.
-    let cc = bench.ok(admin, &property_get(0x14, 0).with_cid(6));
+    let cc = bench.ok(admin, &with_cid(property_get(0x14, 0), 6));
     assert_eq!(cc, u64::from(ENABLE));
     assert_eq!(bench.actions(), [], "the request is not completed beside it");
-    event_request(&mut bench, admin, 7);
-    event_request(&mut bench, admin, 6);
-    let fifth = bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 20));
-    assert_eq!(code(fifth), status_code(Status::AER_LIMIT_EXCEEDED));
+    bench.request_event(admin, 7);
+    bench.request_event(admin, 6);
+    bench.fails(admin, &command(op::ASYNC_EVENT_REQUEST, 20), Status::AER_LIMIT_EXCEEDED);
     assert!(bench.service.withdraw_event_request(admin, 7));
     assert!(!bench.service.withdraw_event_request(admin, 7));
     bench.set_cc(admin, ENABLE & !1);
@@ -236,71 +203,38 @@ fn a_command_takes_the_place_of_an_event_request_with_its_identifier() {
 
 #[test]
 fn shutdown_leaves_event_requests_outstanding_until_a_reset() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
+    let (mut bench, admin) = Bench::enabled();
     bench.ok(admin, &set_feature(0x0b, 0x100));
-    event_request(&mut bench, admin, 5);
-    bench.set_cc(admin, ENABLE | 1 << 14);
+    for cid in [5, 6] {
+        bench.request_event(admin, cid);
+    }
+    bench.set_cc(admin, SHUT_DOWN);
     assert_eq!(bench.csts(admin), 0b1001, "complete");
-    bench.service.add_namespace(bench.now, SUBSYSTEM, namespace(2)).unwrap();
-    assert_eq!(bench.actions().iter().filter(|a| matches!(a, Action::Complete { .. })).count(), 0);
+    bench.add_namespace(namespace(2));
+    assert_eq!(bench.take_completions(), []);
     // The identifier is still that of the request, which a host may have forgotten.
-    let cc = bench.ok(admin, &property_get(0x14, 0).with_cid(5));
-    assert_eq!(cc, u64::from(ENABLE | 1 << 14));
+    let cc = bench.ok(admin, &with_cid(property_get(0x14, 0), 5));
+    assert_eq!(cc, u64::from(SHUT_DOWN));
     bench.set_cc(admin, ENABLE & !1);
-    assert_eq!(bench.actions(), [], "its place was taken");
+    let aborted = complete(admin, 6, 0, Status::ABORTED_SQ_DELETION);
+    assert_eq!(bench.actions(), [aborted], "the place of the first was taken");
 }
 
-#[test]
-fn reset_after_a_shutdown_aborts_event_requests() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
-    event_request(&mut bench, admin, 5);
-    bench.set_cc(admin, ENABLE | 1 << 14);
-    assert_eq!(bench.actions(), []);
-    bench.set_cc(admin, ENABLE & !1);
-    assert_eq!(bench.actions(), [complete(admin, 5, 0, Status::ABORTED_SQ_DELETION)]);
-}
-
-trait WithCid {
-    fn with_cid(self, cid: u16) -> Self;
-}
-
-impl WithCid for Sqe {
-    fn with_cid(mut self, cid: u16) -> Self {
-        self.cid = U16::new(cid);
-        self
-    }
-}
-
-#[test]
-fn event_requests_beyond_the_limit_fail() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
-    for cid in 0..4 {
-        event_request(&mut bench, admin, cid);
-    }
-    let fifth = bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 4));
-    assert_eq!(code(fifth), status_code(Status::AER_LIMIT_EXCEEDED));
-    assert_eq!(Service::event_request_limit(), 4);
+fn with_cid(sqe: Sqe, cid: u16) -> Sqe {
+    Sqe { cid: U16::new(cid), ..sqe }
 }
 
 #[test]
 fn disconnect_frees_an_io_queue_and_is_not_for_admin_queues() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
     let mut sqe = command(FABRICS, 1);
     sqe.nsid = U32::new(u32::from(fabrics::DISCONNECT));
-    let refused = bench.admin(admin, &sqe);
-    assert_eq!(code(refused), status_code(Status::DISCONNECT_INVALID_QUEUE_TYPE));
-    assert_eq!(
-        bench.service.fabrics_on_io_queue(bench.now, io, &sqe, &[], &mut bench.out),
-        Reply::OK
-    );
+    bench.fails(admin, &sqe, Status::DISCONNECT_INVALID_QUEUE_TYPE);
+    assert_eq!(bench.io_fabrics(io, &sqe, &[]), Reply::OK);
     assert_eq!(bench.actions(), [close(io, CloseReason::Disconnected)]);
     bench.io_queue(1, connected.controller.0);
-    bench.service.disconnected(bench.now, io);
+    bench.disconnect(io);
     assert_eq!(bench.service.controllers().next().unwrap().queues.len(), 1);
 }
 
@@ -322,8 +256,7 @@ fn a_removed_object_takes_its_controllers_along() {
         ),
     ];
     for (remove, reason) in table {
-        let mut bench = Bench::new();
-        let (admin, connected) = bench.admin_queue(0);
+        let (mut bench, admin, connected) = Bench::connected();
         let io = bench.io_queue(1, connected.controller.0);
         remove(&mut bench.service, bench.now);
         assert_eq!(bench.actions(), [close(io, reason), close(admin, reason)]);
@@ -363,10 +296,8 @@ fn an_impossible_configuration_is_refused_and_changes_nothing() {
     let same = SubsystemSpec { serial, ..subsystem("nqn.same", true) };
     let same = s.add_subsystem(now, same).unwrap_err().to_string();
     assert!(same.contains(SUBSYSTEM) && same.contains("nqn.same"), "{same}");
-    assert_eq!(
-        s.add_subsystem(now, subsystem(DISCOVERY_NQN, true)),
-        Err(ConfigError::DiscoveryNqn)
-    );
+    let discovery = s.add_subsystem(now, subsystem(DISCOVERY_NQN, true));
+    assert_eq!(discovery, Err(ConfigError::DiscoveryNqn));
     assert!(s.add_listener(now, listener(LISTENER, false)).is_err());
     assert!(s.remove_listener(now, ListenerId(7)).is_err());
     assert!(s.add_host(now, SUBSYSTEM, HOST).is_err());
@@ -380,8 +311,7 @@ fn an_impossible_configuration_is_refused_and_changes_nothing() {
 
 #[test]
 fn queues_of_a_controller_settle_together_and_the_admin_queue_after_them() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let [one, two] = [bench.io_queue(1, id), bench.io_queue(2, id)];
     let (idle, _) = bench.admin_queue(3);
@@ -395,21 +325,20 @@ fn queues_of_a_controller_settle_together_and_the_admin_queue_after_them() {
     assert_eq!(bench.service.settle_queue(last, two), Some(last));
     bench.pass(Duration::from_millis(5));
     assert_eq!(bench.service.settle_queue(bench.now, one), Some(last));
-    bench.service.disconnected(bench.now, one);
+    bench.disconnect(one);
     assert_eq!(bench.service.settle_queue(bench.now, two), Some(last));
     assert_eq!(bench.service.settle_queue(bench.now, admin), None);
-    bench.service.disconnected(bench.now, two);
+    bench.disconnect(two);
     assert!(bench.service.settle_queue(bench.now, admin).is_some());
 }
 
 #[test]
 fn a_queue_that_goes_while_others_work_settles_nothing_for_them() {
-    let mut bench = Bench::new();
-    let (_, connected) = bench.admin_queue(0);
+    let (mut bench, _, connected) = Bench::connected();
     let id = connected.controller.0;
     let [one, two, three] = [1, 2, 3].map(|qid| bench.io_queue(qid, id));
     assert_eq!(bench.service.settle_queue(bench.now, one), None);
-    bench.service.disconnected(bench.now, one);
+    bench.disconnect(one);
     assert_eq!(bench.service.settle_queue(bench.now, two), None, "the third has commands");
     assert!(bench.service.settle_queue(bench.now, three).is_some());
 }

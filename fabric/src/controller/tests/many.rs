@@ -7,7 +7,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::controller::NamespaceTable;
+use crate::controller::{AllowedHost, HostRights, NamespaceTable};
+
+const SECOND: &str = "nqn.2026-01.io.x:second";
 
 /// Returns a namespace that differs from all others.
 fn numbered(nsid: u32) -> Namespace {
@@ -21,7 +23,7 @@ impl Bench {
     fn filled(nsids: impl Iterator<Item = u32>) -> Self {
         let mut bench = Self::new();
         for nsid in nsids {
-            bench.service.add_namespace(bench.now, SUBSYSTEM, numbered(nsid)).unwrap();
+            bench.add_namespace(numbered(nsid));
         }
         bench
     }
@@ -33,8 +35,7 @@ impl Bench {
         loop {
             self.ok(admin, &identify(0x02, all.last().copied().unwrap_or(0)));
             assert_eq!(self.out.len(), 4096);
-            let page = self.out.chunks(4).map(|n| u32::from_le_bytes(n.try_into().unwrap()));
-            let page: Vec<u32> = page.take_while(|nsid| *nsid != 0).collect();
+            let page = nsids(&self.out);
             all.extend(&page);
             if page.len() < 1024 {
                 return all;
@@ -57,18 +58,16 @@ fn a_host_finds_ten_thousand_namespaces_and_learns_what_changes() {
     let size = 16 + 2 * 32 + 4 * 16_384;
     bench.ok(admin, &log(0x0c, size, 0, true));
     assert_eq!(bench.out.len(), size as usize);
-    let told = bench.out[48..].chunks(4).map(|n| u32::from_le_bytes(n.try_into().unwrap()));
-    assert_eq!(told.take(all.len()).collect::<Vec<_>>(), all);
-    assert_eq!(bench.out[20..24], 10_001u32.to_le_bytes());
+    assert_eq!(u32_at(&bench.out, 20), 10_001);
+    assert_eq!(nsids(&bench.out[48..48 + 4 * all.len()]), all);
     // Changes are listed by name up to 1,024, more as "any".
     bench.ok(admin, &set_feature(0x0b, 0x100));
     bench.ok(admin, &log(0x04, 4096, 0, false));
     for nsid in 5001..=6024 {
-        bench.service.remove_namespace(bench.now, SUBSYSTEM, nsid).unwrap();
+        bench.remove_namespace(nsid);
     }
     bench.ok(admin, &log(0x04, 4096, 0, false));
-    let changed = bench.out.chunks(4).map(|n| u32::from_le_bytes(n.try_into().unwrap()));
-    assert_eq!(changed.collect::<Vec<_>>(), (5001..=6024).collect::<Vec<_>>());
+    assert_eq!(nsids(&bench.out), (5001..=6024).collect::<Vec<_>>());
     for nsid in 7001..=8025 {
         bench.service.resize_namespace(bench.now, SUBSYSTEM, nsid, 5).unwrap();
     }
@@ -95,35 +94,37 @@ fn identifiers_are_unique_among_all_and_free_when_their_namespace_is_gone() {
     let other = Namespace { uuid: [99; 16], ..numbered(2500) };
     let error = bench.service.add_namespace(bench.now, SUBSYSTEM, Namespace { nsid: 0, ..other });
     assert!(matches!(error, Err(ConfigError::DuplicateIdentifier { nsid: 2500, what: "NGUID" })));
-    bench.service.remove_namespace(bench.now, SUBSYSTEM, 2500).unwrap();
+    bench.remove_namespace(2500);
     assert_eq!(copy(&mut bench, 2500, 4000), Ok(4000));
     // The same identifiers in the same place are no clash.
-    let same = Namespace { nsid: 4000, ..numbered(2500) };
-    bench.service.replace_namespace(bench.now, SUBSYSTEM, same).unwrap();
+    bench.replace_namespace(Namespace { nsid: 4000, ..numbered(2500) });
 }
 
 #[test]
 fn hosts_that_see_the_same_share_one_table_and_others_have_their_own() {
-    let mut bench = Bench::filled(2..=2000);
-    bench.service.add_host(bench.now, SUBSYSTEM, "nqn.2026-01.io.x:second").unwrap();
-    let (_, first) = bench.admin_queue(0);
-    let second = Connect::new(SUBSYSTEM, 0, 0xffff).host("nqn.2026-01.io.x:second");
-    let second = second.send(&mut bench).1.unwrap();
-    let tables = |bench: &Bench| {
-        [first.controller, second.controller].map(|id| bench.service.namespaces(id))
-    };
-    bench.service.resize_namespace(bench.now, SUBSYSTEM, 700, 9).unwrap();
-    let [a, b] = tables(&bench);
-    assert!(Arc::ptr_eq(&a, &b), "made once");
-    let hidden = Namespace { hosts: Some(vec![HOST.to_owned()]), ..numbered(3000) };
-    bench.service.add_namespace(bench.now, SUBSYSTEM, hidden).unwrap();
-    let [a, b] = tables(&bench);
-    assert!(a.get(3000).is_some() && b.get(3000).is_none());
-    assert_eq!((a.len(), b.len()), (2001, 2000));
-    bench.service.remove_namespace(bench.now, SUBSYSTEM, 3000).unwrap();
-    bench.service.remove_namespace(bench.now, SUBSYSTEM, 1000).unwrap();
-    let [a, b] = tables(&bench);
-    assert!(Arc::ptr_eq(&a, &b) && a.len() == 1999 && a.get(1000).is_none());
+    let reader = HostRights { read_only: true, ..HostRights::default() };
+    for rights in [HostRights::default(), reader] {
+        let mut bench = Bench::filled(2..=2000);
+        let with_rights = |host: &str| AllowedHost { rights: rights.clone(), ..host.into() };
+        bench.service.set_host(bench.now, SUBSYSTEM, with_rights(HOST)).unwrap();
+        bench.service.add_host(bench.now, SUBSYSTEM, with_rights(SECOND)).unwrap();
+        let (_, first) = bench.admin_queue(0);
+        let second = Connect::admin(SUBSYSTEM).host(SECOND).accepted(&mut bench).1;
+        let tables = |bench: &Bench| {
+            [first.controller, second.controller].map(|id| bench.service.namespaces(id))
+        };
+        bench.service.resize_namespace(bench.now, SUBSYSTEM, 700, 9).unwrap();
+        let [a, b] = tables(&bench);
+        assert!(Arc::ptr_eq(&a, &b), "made once");
+        bench.add_namespace(Namespace { hosts: Some(vec![HOST.to_owned()]), ..numbered(3000) });
+        let [a, b] = tables(&bench);
+        assert!(a.get(3000).is_some() && b.get(3000).is_none());
+        assert_eq!((a.len(), b.len()), (2001, 2000));
+        bench.remove_namespace(3000);
+        bench.remove_namespace(1000);
+        let [a, b] = tables(&bench);
+        assert!(Arc::ptr_eq(&a, &b) && a.len() == 1999 && a.get(1000).is_none());
+    }
 }
 
 proptest! {

@@ -13,7 +13,7 @@ mod many;
 mod pages;
 mod queue_bounds;
 mod ready;
-mod regions;
+pub(crate) mod regions;
 mod rights;
 mod room;
 mod sources;
@@ -22,7 +22,7 @@ mod users;
 mod walk;
 
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
@@ -35,25 +35,34 @@ use crate::nvme::identify::nul_padded;
 use crate::nvme::opcode::{FABRICS, admin as op, fabrics};
 use crate::nvme::{SglDescriptor, Sqe, Status};
 
-pub(super) const SUBSYSTEM: &str = "nqn.2024-01.test:one";
-pub(super) const OTHER: &str = "nqn.2024-01.test:two";
-pub(super) const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host";
-pub(super) const STRANGER: &str = "nqn.2014-08.org.nvmexpress:uuid:stranger";
-pub(super) const LISTENER: ListenerId = ListenerId(1);
-pub(super) const DISCOVERY_LISTENER: ListenerId = ListenerId(2);
+pub(crate) const SUBSYSTEM: &str = "nqn.2024-01.test:one";
+pub(crate) const OTHER: &str = "nqn.2024-01.test:two";
+pub(crate) const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host";
+pub(crate) const STRANGER: &str = "nqn.2014-08.org.nvmexpress:uuid:stranger";
+pub(crate) const LISTENER: ListenerId = ListenerId(1);
+pub(crate) const DISCOVERY_LISTENER: ListenerId = ListenerId(2);
+/// Listeners on which hosts may use TLS, and on which they must, where there are such.
+pub(crate) const TLS_ALLOWED: ListenerId = ListenerId(11);
+pub(crate) const TLS_REQUIRED: ListenerId = ListenerId(12);
 /// Value of CC from a Linux host: IOCQES 4, IOSQES 6, CSS 110b, EN.
-pub(super) const ENABLE: u32 = 0x0046_0061;
+pub(crate) const ENABLE: u32 = 0x0046_0061;
+/// Value of CC with which a host shuts down (CC.SHN 01b).
+pub(crate) const SHUT_DOWN: u32 = ENABLE | 1 << 14;
+/// Readiness of a disk that is missing, whose size is known or not.
+pub(crate) const AWAY: Readiness = Readiness::NotReady { geometry_known: true, since: Nanos::ZERO };
+pub(crate) const UNSEEN: Readiness =
+    Readiness::NotReady { geometry_known: false, since: Nanos::ZERO };
 
 /// A Connect command and its data, in which tests change fields.
 #[derive(Clone)]
-pub(super) struct Connect {
-    pub(super) listener: ListenerId,
-    pub(super) command: ConnectCommand,
-    pub(super) data: Box<ConnectData>,
+pub(crate) struct Connect {
+    pub(crate) listener: ListenerId,
+    pub(crate) command: ConnectCommand,
+    pub(crate) data: Box<ConnectData>,
 }
 
 impl Connect {
-    pub(super) fn new(subsystem: &str, qid: u16, cntlid: u16) -> Self {
+    pub(crate) fn new(subsystem: &str, qid: u16, cntlid: u16) -> Self {
         let mut command = ConnectCommand::new_zeroed();
         command.opcode = FABRICS;
         command.fctype = fabrics::CONNECT;
@@ -67,34 +76,59 @@ impl Connect {
         Self { listener: LISTENER, command, data }
     }
 
-    pub(super) fn kato(mut self, milliseconds: u32) -> Self {
+    pub(crate) fn admin(subsystem: &str) -> Self {
+        Self::new(subsystem, 0, 0xffff)
+    }
+
+    pub(crate) fn kato(mut self, milliseconds: u32) -> Self {
         self.command.kato = U32::new(milliseconds);
         self
     }
 
-    pub(super) fn host(mut self, nqn: &str) -> Self {
+    pub(crate) fn host(mut self, nqn: &str) -> Self {
         self.data.hostnqn = nul_padded(nqn);
         self
     }
 
-    pub(super) fn send(&self, bench: &mut Bench) -> (ConnectionId, Result<Connected, Rejected>) {
+    pub(crate) fn send(&self, bench: &mut Bench) -> (ConnectionId, Result<Connected, Rejected>) {
         bench.connections += 1;
         let id = ConnectionId(bench.connections);
         let sqe = Sqe::from(&self.command);
         let data = self.data.as_bytes();
         (id, bench.service.connect(bench.now, id, self.listener, &sqe, data))
     }
+
+    pub(crate) fn accepted(&self, bench: &mut Bench) -> (ConnectionId, Connected) {
+        let (id, connected) = self.send(bench);
+        (id, connected.unwrap())
+    }
+
+    /// Sends the Connect of an admin queue, which is accepted, and enables the controller.
+    pub(crate) fn enabled(&self, bench: &mut Bench) -> (ConnectionId, Connected) {
+        let (id, connected) = self.accepted(bench);
+        bench.set_cc(id, ENABLE);
+        (id, connected)
+    }
+
+    pub(crate) fn refused(&self, bench: &mut Bench) -> Rejected {
+        self.send(bench).1.unwrap_err()
+    }
 }
+
+/// The event that tells of changes of discovery: its bit of Asynchronous Event Configuration, and its result.
+pub(crate) const DISCOVERY_EVENTS: u32 = 1 << 31;
+pub(crate) const DISCOVERY_CHANGED: u64 = 0x70_f002;
 
 /// A service with two subsystems, an I/O and a discovery listener, and a clock.
-pub(super) struct Bench {
-    pub(super) service: Service,
-    pub(super) now: Nanos,
-    pub(super) connections: u64,
-    pub(super) out: Vec<u8>,
+pub(crate) struct Bench {
+    pub(crate) service: Service,
+    pub(crate) now: Nanos,
+    pub(crate) connections: u64,
+    pub(crate) smart: SmartCounters,
+    pub(crate) out: Vec<u8>,
 }
 
-pub(super) fn namespace(tag: u8) -> Namespace {
+pub(crate) fn namespace(tag: u8) -> Namespace {
     Namespace {
         nsid: 0,
         uuid: [tag; 16],
@@ -112,7 +146,7 @@ pub(super) fn namespace(tag: u8) -> Namespace {
     }
 }
 
-pub(super) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
+pub(crate) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
     SubsystemSpec {
         nqn: nqn.to_owned(),
         // The end of the NQN, as long as a serial number may be.
@@ -124,7 +158,7 @@ pub(super) fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
     }
 }
 
-pub(super) fn listener(id: ListenerId, discovery_only: bool) -> ListenerSpec {
+pub(crate) fn listener(id: ListenerId, discovery_only: bool) -> ListenerSpec {
     let address = SocketAddr::from(([192, 0, 2, 1], if discovery_only { 8009 } else { 4420 }));
     ListenerSpec {
         id,
@@ -140,11 +174,11 @@ pub(super) fn listener(id: ListenerId, discovery_only: bool) -> ListenerSpec {
 }
 
 impl Bench {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(ServiceConfig::default())
     }
 
-    pub(super) fn with(config: ServiceConfig) -> Self {
+    pub(crate) fn with(config: ServiceConfig) -> Self {
         let now = Nanos(1_000_000_000);
         let mut service = Service::new(config).unwrap();
         service.add_subsystem(now, subsystem(SUBSYSTEM, false)).unwrap();
@@ -152,80 +186,213 @@ impl Bench {
         service.add_namespace(now, SUBSYSTEM, namespace(1)).unwrap();
         service.add_listener(now, listener(LISTENER, false)).unwrap();
         service.add_listener(now, listener(DISCOVERY_LISTENER, true)).unwrap();
-        Self { service, now, connections: 0, out: Vec::new() }
+        let smart = SmartCounters { bytes_read: 512_001, ..SmartCounters::default() };
+        Self { service, now, connections: 0, smart, out: Vec::new() }
     }
 
-    pub(super) fn pass(&mut self, time: Duration) {
+    /// Returns a service with an enabled I/O controller, and its admin queue.
+    pub(crate) fn enabled() -> (Self, ConnectionId) {
+        let (bench, admin, _) = Self::connected();
+        (bench, admin)
+    }
+
+    /// Returns the same as [`Bench::enabled`], and the answer to Connect.
+    pub(crate) fn connected() -> (Self, ConnectionId, Connected) {
+        let mut bench = Self::new();
+        let (admin, connected) = bench.admin_queue(0);
+        (bench, admin, connected)
+    }
+
+    pub(crate) fn add_tls_listeners(&mut self) {
+        for (id, secure_channel) in
+            [(TLS_ALLOWED, SecureChannel::Allowed), (TLS_REQUIRED, SecureChannel::Required)]
+        {
+            let spec = ListenerSpec { secure_channel, ..listener(id, false) };
+            self.service.add_listener(self.now, spec).unwrap();
+        }
+    }
+
+    /// Makes the next connection one over TLS, with a key for a host and a subsystem.
+    pub(crate) fn secure_next(&mut self, host: &str, subsystem: &str, generated: bool) {
+        let (host, subsystem) = (host.to_owned(), subsystem.to_owned());
+        let names = KeyNames { host, subsystem, generated };
+        self.service.secured(ConnectionId(self.connections + 1), names);
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
         self.now = self.now + time;
     }
 
-    pub(super) fn actions(&mut self) -> Vec<Action> {
+    pub(crate) fn tick(&mut self) -> Option<Nanos> {
+        self.service.tick(self.now)
+    }
+
+    pub(crate) fn disconnect(&mut self, connection: ConnectionId) {
+        self.service.disconnected(self.now, connection);
+    }
+
+    pub(crate) fn add_namespace(&mut self, namespace: Namespace) {
+        self.service.add_namespace(self.now, SUBSYSTEM, namespace).unwrap();
+    }
+
+    pub(crate) fn replace_namespace(&mut self, namespace: Namespace) {
+        self.service.replace_namespace(self.now, SUBSYSTEM, namespace).unwrap();
+    }
+
+    /// Changes the readiness of a namespace whose tag is its identifier.
+    pub(crate) fn set_readiness(&mut self, nsid: u8, readiness: Readiness) {
+        self.replace_namespace(Namespace { nsid: nsid.into(), readiness, ..namespace(nsid) });
+    }
+
+    pub(crate) fn remove_namespace(&mut self, nsid: u32) {
+        self.service.remove_namespace(self.now, SUBSYSTEM, nsid).unwrap();
+    }
+
+    pub(crate) fn actions(&mut self) -> Vec<Action> {
         std::iter::from_fn(|| self.service.poll_action()).collect()
     }
 
+    /// Takes all actions. Returns the queues and results of the completions among them.
+    pub(crate) fn take_completions(&mut self) -> Vec<(ConnectionId, u64)> {
+        let completion = |action| match action {
+            Action::Complete { connection, result, .. } => Some((connection, result)),
+            _ => None,
+        };
+        self.actions().into_iter().filter_map(completion).collect()
+    }
+
     /// Returns an admin queue of an enabled I/O controller.
-    pub(super) fn admin_queue(&mut self, kato: u32) -> (ConnectionId, Connected) {
-        let (id, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).kato(kato).send(self);
-        let connected = connected.unwrap();
-        self.set_cc(id, ENABLE);
-        (id, connected)
+    pub(crate) fn admin_queue(&mut self, kato: u32) -> (ConnectionId, Connected) {
+        Connect::admin(SUBSYSTEM).kato(kato).enabled(self)
     }
 
     /// Returns an enabled discovery controller.
-    pub(super) fn discovery(&mut self, kato: u32, host: &str) -> ConnectionId {
-        let connect = Connect::new(DISCOVERY_NQN, 0, 0xffff).kato(kato).host(host);
-        let (id, connected) = connect.send(self);
-        assert_eq!(connected.unwrap().kind, QueueKind::Discovery);
-        self.set_cc(id, ENABLE);
+    pub(crate) fn discovery(&mut self, kato: u32, host: &str) -> ConnectionId {
+        let connect = Connect::admin(DISCOVERY_NQN).kato(kato).host(host);
+        let (id, connected) = connect.enabled(self);
+        assert_eq!(connected.kind, QueueKind::Discovery);
         id
     }
 
-    pub(super) fn io_queue(&mut self, qid: u16, cntlid: u16) -> ConnectionId {
-        let (id, connected) = Connect::new(SUBSYSTEM, qid, cntlid).send(self);
-        assert_eq!(connected.unwrap().kind, QueueKind::Io);
+    /// Accepts a connection from an address, which sends a Connect.
+    pub(crate) fn connect_from(
+        &mut self,
+        address: IpAddr,
+        connect: &Connect,
+    ) -> (ConnectionId, Result<Connected, Rejected>) {
+        self.service.accepted(ConnectionId(self.connections + 1), address);
+        connect.send(self)
+    }
+
+    /// Sends a Connect, which is accepted, or refused for good because of its host.
+    pub(crate) fn admit(
+        &mut self,
+        connect: &Connect,
+    ) -> Result<(ConnectionId, Connected), Refusal> {
+        let (id, answer) = connect.send(self);
+        answer.map(|connected| (id, connected)).map_err(|rejected| {
+            assert_eq!(rejected.status, Status::CONNECT_INVALID_HOST.dnr());
+            rejected.reason
+        })
+    }
+
+    pub(crate) fn io_queue(&mut self, qid: u16, cntlid: u16) -> ConnectionId {
+        let (id, connected) = Connect::new(SUBSYSTEM, qid, cntlid).accepted(self);
+        assert_eq!(connected.kind, QueueKind::Io);
         id
     }
 
-    pub(super) fn admin_with(&mut self, id: ConnectionId, sqe: &Sqe, data: &[u8]) -> Reply {
-        let smart = SmartCounters { bytes_read: 512_001, ..SmartCounters::default() };
-        self.service.admin(self.now, id, sqe, data, &smart, &mut self.out)
+    pub(crate) fn admin_with(&mut self, id: ConnectionId, sqe: &Sqe, data: &[u8]) -> Reply {
+        self.service.admin(self.now, id, sqe, data, &self.smart, &mut self.out)
     }
 
-    pub(super) fn admin(&mut self, id: ConnectionId, sqe: &Sqe) -> Reply {
+    pub(crate) fn admin(&mut self, id: ConnectionId, sqe: &Sqe) -> Reply {
         self.admin_with(id, sqe, &[])
     }
 
+    pub(crate) fn io_fabrics(&mut self, id: ConnectionId, sqe: &Sqe, data: &[u8]) -> Reply {
+        self.service.fabrics_on_io_queue(self.now, id, sqe, data, &mut self.out)
+    }
+
     /// Sends a command that must succeed. Returns its result.
-    pub(super) fn ok(&mut self, id: ConnectionId, sqe: &Sqe) -> u64 {
+    pub(crate) fn ok(&mut self, id: ConnectionId, sqe: &Sqe) -> u64 {
         match self.admin(id, sqe) {
             Reply::Done { result, status } if status.is_success() => result,
             other => panic!("{other:?} for {sqe:?}"),
         }
     }
 
-    pub(super) fn set_cc(&mut self, id: ConnectionId, value: u32) {
+    /// Sends a command that must fail with a status, whatever its flags.
+    #[track_caller]
+    pub(crate) fn fails(&mut self, id: ConnectionId, sqe: &Sqe, status: Status) {
+        let reply = self.admin(id, sqe);
+        assert_eq!(code(reply), status_code(status), "{sqe:?}");
+    }
+
+    /// Sends an event request, which is held.
+    pub(crate) fn request_event(&mut self, id: ConnectionId, cid: u16) {
+        let reply = self.admin(id, &command(op::ASYNC_EVENT_REQUEST, cid));
+        assert_eq!(reply, Reply::Deferred);
+    }
+
+    /// Enables events, and sends as many requests as there may be.
+    pub(crate) fn listen(&mut self, id: ConnectionId, events: u32) {
+        self.ok(id, &set_feature(0x0b, events));
+        for cid in 100..104 {
+            self.request_event(id, cid);
+        }
+    }
+
+    /// Sets ACRE: the host honours retry delays.
+    pub(crate) fn set_acre(&mut self, id: ConnectionId) {
+        // Byte 0 of Host Behavior Support is ACRE.
+        let mut behavior = [0; 512];
+        behavior[0] = 1;
+        let reply = self.admin_with(id, &set_feature(0x16, 0), &behavior);
+        assert_eq!(reply, Reply::OK);
+    }
+
+    pub(crate) fn set_cc(&mut self, id: ConnectionId, value: u32) {
         self.ok(id, &property_set(0x14, value));
     }
 
-    pub(super) fn csts(&mut self, id: ConnectionId) -> u64 {
+    pub(crate) fn csts(&mut self, id: ConnectionId) -> u64 {
         self.ok(id, &property_get(0x1c, 0))
     }
 }
 
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+/// Reads a list of namespaces, which ends with 0 or the page.
+pub(crate) fn nsids(page: &[u8]) -> Vec<u32> {
+    let all = page.chunks_exact(4).map(|nsid| u32_at(nsid, 0));
+    all.take_while(|nsid| *nsid != 0).collect()
+}
+
 /// Returns the status code (with type) of a reply, without DNR, M and CRD.
-pub(super) fn code(reply: Reply) -> u16 {
+pub(crate) fn code(reply: Reply) -> u16 {
     match reply {
         Reply::Done { status, .. } => status.bits() & 0x7ff,
         Reply::Deferred => panic!("deferred"),
     }
 }
 
-pub(super) fn command(opcode: u8, cid: u16) -> Sqe {
+pub(crate) fn close(connection: ConnectionId, reason: CloseReason) -> Action {
+    Action::Close { connection, reason }
+}
+
+pub(crate) fn complete(connection: ConnectionId, cid: u16, result: u64, status: Status) -> Action {
+    Action::Complete { connection, cid, result, status }
+}
+
+pub(crate) fn command(opcode: u8, cid: u16) -> Sqe {
     let sgl = SglDescriptor::transport(1 << 20);
     Sqe { opcode, cid: U16::new(cid), flags: 0x40, sgl, ..Sqe::default() }
 }
 
-pub(super) fn property_set(offset: u32, value: u32) -> Sqe {
+pub(crate) fn property_set(offset: u32, value: u32) -> Sqe {
     let mut sqe = command(FABRICS, 1);
     sqe.nsid = U32::new(u32::from(fabrics::PROPERTY_SET));
     sqe.cdw11 = U32::new(offset);
@@ -233,7 +400,7 @@ pub(super) fn property_set(offset: u32, value: u32) -> Sqe {
     sqe
 }
 
-pub(super) fn property_get(offset: u32, attrib: u32) -> Sqe {
+pub(crate) fn property_get(offset: u32, attrib: u32) -> Sqe {
     let mut sqe = command(FABRICS, 1);
     sqe.nsid = U32::new(u32::from(fabrics::PROPERTY_GET));
     sqe.cdw10 = U32::new(attrib);
@@ -241,7 +408,7 @@ pub(super) fn property_get(offset: u32, attrib: u32) -> Sqe {
     sqe
 }
 
-pub(super) fn identify(cns: u8, nsid: u32) -> Sqe {
+pub(crate) fn identify(cns: u8, nsid: u32) -> Sqe {
     let mut sqe = command(op::IDENTIFY, 1);
     sqe.nsid = U32::new(nsid);
     sqe.cdw10 = U32::new(u32::from(cns));
@@ -249,7 +416,7 @@ pub(super) fn identify(cns: u8, nsid: u32) -> Sqe {
 }
 
 /// Makes a Get Log Page command; `length` is in bytes.
-pub(super) fn log(lid: u8, length: u32, offset: u64, retain: bool) -> Sqe {
+pub(crate) fn log(lid: u8, length: u32, offset: u64, retain: bool) -> Sqe {
     let mut sqe = command(op::GET_LOG_PAGE, 1);
     let dwords = length / 4 - 1;
     sqe.nsid = U32::new(u32::MAX);
@@ -260,20 +427,20 @@ pub(super) fn log(lid: u8, length: u32, offset: u64, retain: bool) -> Sqe {
     sqe
 }
 
-pub(super) fn set_feature(fid: u8, value: u32) -> Sqe {
+pub(crate) fn set_feature(fid: u8, value: u32) -> Sqe {
     let mut sqe = command(op::SET_FEATURES, 1);
     sqe.cdw10 = U32::new(u32::from(fid));
     sqe.cdw11 = U32::new(value);
     sqe
 }
 
-pub(super) fn get_feature(fid: u8, select: u32, cdw11: u32) -> Sqe {
+pub(crate) fn get_feature(fid: u8, select: u32, cdw11: u32) -> Sqe {
     let mut sqe = command(op::GET_FEATURES, 1);
     sqe.cdw10 = U32::new(u32::from(fid) | select << 8);
     sqe.cdw11 = U32::new(cdw11);
     sqe
 }
 
-pub(super) fn status_code(status: Status) -> u16 {
+pub(crate) fn status_code(status: Status) -> u16 {
     status.bits() & 0x7ff
 }

@@ -19,10 +19,7 @@ fn a_host_that_did_not_set_acre_is_known_when_it_comes_back() {
     assert_eq!((host.commands, &host.nsids[..]), (64, &[1][..]));
     let (admin, second) = bench.admin_queue(0);
     assert_eq!(second.without_acre, Some(2), "it had two queues");
-    // Byte 0 of Host Behavior Support is ACRE.
-    let mut behavior = [0; 512];
-    behavior[0] = 1;
-    assert_eq!(bench.admin_with(admin, &set_feature(0x16, 0), &behavior), Reply::OK);
+    bench.set_acre(admin);
     bench.io_queue(1, second.controller.0);
     assert_eq!(bench.service.hosts_without_acre().len(), 1, "the first controller");
     let (_, third) = bench.admin_queue(0);
@@ -31,22 +28,17 @@ fn a_host_that_did_not_set_acre_is_known_when_it_comes_back() {
 
 #[test]
 fn queues_of_a_controller_can_be_smaller_than_those_of_others() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     assert_eq!(mqes(&mut bench, admin), 127);
     bench.service.bound_queues(connected.controller, 16);
     assert_eq!(mqes(&mut bench, admin), 15);
     bench.ok(admin, &identify(1, 0));
     assert_eq!(bench.out[514..516], [16, 0], "MAXCMD");
     let mut connect = Connect::new(SUBSYSTEM, 1, connected.controller.0);
-    for (sqsize, fits) in [(16, false), (15, true)] {
-        connect.command.sqsize = U16::new(sqsize);
-        let (_, answer) = connect.send(&mut bench);
-        match answer {
-            Ok(connected) => assert!(fits && connected.entries == 16),
-            Err(rejected) => assert!(!fits && rejected.reason == Refusal::QueueSize),
-        }
-    }
+    connect.command.sqsize = U16::new(16);
+    assert_eq!(connect.refused(&mut bench).reason, Refusal::QueueSize);
+    connect.command.sqsize = U16::new(15);
+    assert_eq!(connect.accepted(&mut bench).1.entries, 16);
     bench.service.bound_queues(connected.controller, 0);
     assert_eq!(mqes(&mut bench, admin), 1, "a queue has two entries at least");
     let (other, _) = bench.admin_queue(0);

@@ -26,22 +26,21 @@ fn address(host: u8) -> IpAddr {
 
 /// Connects from an address, as the daemon does.
 fn connect(bench: &mut Bench, from: u8, connect: &Connect) -> (ConnectionId, Option<u16>) {
-    bench.service.accepted(ConnectionId(bench.connections + 1), address(from));
-    let (id, connected) = connect.send(bench);
+    let (id, connected) = bench.connect_from(address(from), connect);
     (id, connected.ok().map(|connected| connected.controller.0))
 }
 
 fn refusal(bench: &mut Bench, from: u8, connect: &Connect) -> Rejected {
-    bench.service.accepted(ConnectionId(bench.connections + 1), address(from));
-    connect.send(bench).1.unwrap_err()
+    bench.connect_from(address(from), connect).1.unwrap_err()
 }
 
 /// Connects and enables an I/O controller that is granted as many queues as there may be.
 fn controller(bench: &mut Bench, from: u8) -> Option<(ConnectionId, u16, u16)> {
-    let (admin, id) = connect(bench, from, &Connect::new(OTHER, 0, 0xffff));
+    let (admin, id) = connect(bench, from, &Connect::admin(OTHER));
+    let id = id?;
     bench.set_cc(admin, ENABLE);
     let granted = bench.ok(admin, &set_feature(7, 0x003f_003f));
-    Some((admin, id?, u16::try_from(granted & 0xffff).unwrap() + 1))
+    Some((admin, id, u16::try_from(granted & 0xffff).unwrap() + 1))
 }
 
 fn wait(bench: &mut Bench, from: u8) -> (ConnectionId, Option<ConnectionId>) {
@@ -53,7 +52,7 @@ fn wait(bench: &mut Bench, from: u8) -> (ConnectionId, Option<ConnectionId>) {
 #[test]
 fn discovery_controllers_leave_room_for_io_and_for_other_addresses() {
     let mut bench = Bench::with(config());
-    let discovery = Connect::new(DISCOVERY_NQN, 0, 0xffff);
+    let discovery = Connect::admin(DISCOVERY_NQN);
     let of_one: Vec<_> = (0..1000).filter_map(|_| connect(&mut bench, 1, &discovery).1).collect();
     assert_eq!(of_one.len(), 2, "a quarter of max_discovery");
     let refused = refusal(&mut bench, 1, &discovery);
@@ -74,18 +73,16 @@ fn discovery_controllers_leave_room_for_io_and_for_other_addresses() {
 #[test]
 fn a_discovery_controllers_keep_alive_time_is_bounded() {
     let mut bench = Bench::new();
-    let connect = |kato| Connect::new(DISCOVERY_NQN, 0, 0xffff).kato(kato);
-    let refused = refusal(&mut bench, 1, &connect(u32::MAX));
-    assert_eq!(
-        (refused.reason, refused.status),
-        (Refusal::KeepAliveTime, Status::KEEP_ALIVE_INVALID.dnr(),)
-    );
-    assert_eq!(refusal(&mut bench, 1, &connect(300_001)).reason, Refusal::KeepAliveTime);
+    let connect = |kato| Connect::admin(DISCOVERY_NQN).kato(kato);
+    for longer in [300_001, u32::MAX] {
+        let refused = refusal(&mut bench, 1, &connect(longer));
+        assert_eq!(refused.reason, Refusal::KeepAliveTime);
+        assert_eq!(refused.status, Status::KEEP_ALIVE_INVALID.dnr());
+    }
     let (admin, id) = super::room::connect(&mut bench, 1, &connect(300_000));
     assert!(id.is_some());
     bench.set_cc(admin, ENABLE);
-    let longer = bench.admin(admin, &set_feature(0x0f, 300_001));
-    assert_eq!(code(longer), status_code(Status::KEEP_ALIVE_INVALID));
+    bench.fails(admin, &set_feature(0x0f, 300_001), Status::KEEP_ALIVE_INVALID);
     // The host of an I/O controller is known, and may ask for any keep-alive time.
     let (admin, _) = bench.admin_queue(u32::MAX);
     bench.ok(admin, &set_feature(0x0f, u32::MAX));
@@ -95,29 +92,26 @@ fn a_discovery_controllers_keep_alive_time_is_bounded() {
 fn an_address_has_its_part_and_others_find_theirs() {
     let mut bench = Bench::with(ServiceConfig { max_connections: 38, ..config() });
     let mut granted = Vec::new();
-    while let (admin, Some(_)) = connect(&mut bench, 1, &Connect::new(OTHER, 0, 0xffff)) {
-        bench.set_cc(admin, ENABLE);
-        granted.push(bench.ok(admin, &set_feature(7, 0x003f_003f)) & 0xffff);
+    while let Some((.., queues)) = controller(&mut bench, 1) {
+        granted.push(queues);
     }
-    assert_eq!(granted, [3, 3, 3, 3], "four controllers of one admin and four I/O queues");
-    let busy = refusal(&mut bench, 1, &Connect::new(OTHER, 0, 0xffff));
+    assert_eq!(granted, [4, 4, 4, 4], "four controllers of one admin and four I/O queues");
+    let busy = refusal(&mut bench, 1, &Connect::admin(OTHER));
     assert_eq!(busy.reason, Refusal::TooManyOfAddress);
     for from in 2..=4 {
         assert_eq!(controller(&mut bench, from).unwrap().2, QUEUES);
     }
     assert_eq!(controller(&mut bench, 5).unwrap().2, 2, "what is left");
-    let full = refusal(&mut bench, 6, &Connect::new(OTHER, 0, 0xffff));
-    assert_eq!(
-        (full.reason, full.status),
-        (Refusal::TooManyConnections, Status::CONNECT_CONTROLLER_BUSY,)
-    );
+    let full = refusal(&mut bench, 6, &Connect::admin(OTHER));
+    assert_eq!(full.reason, Refusal::TooManyConnections);
+    assert_eq!(full.status, Status::CONNECT_CONTROLLER_BUSY);
 }
 
 #[test]
 fn a_host_that_does_not_say_how_many_queues_it_wants_has_no_more_than_its_part() {
     let mut bench = Bench::with(ServiceConfig { max_address_connections: 18, ..config() });
     let mut queues = Vec::new();
-    while let (admin, Some(id)) = connect(&mut bench, 1, &Connect::new(OTHER, 0, 0xffff)) {
+    while let (admin, Some(id)) = connect(&mut bench, 1, &Connect::admin(OTHER)) {
         bench.set_cc(admin, ENABLE);
         let mut of_one = 0;
         while of_one < QUEUES {
@@ -140,16 +134,14 @@ fn a_host_that_resets_its_controller_finds_the_room_that_it_had() {
     let (admin, id, granted) = controller(&mut bench, 1).unwrap();
     assert_eq!(granted, QUEUES);
     bench.set_cc(admin, ENABLE & !1);
-    assert_eq!(
-        refusal(&mut bench, 2, &Connect::new(OTHER, 0, 0xffff)).reason,
-        Refusal::TooManyConnections
-    );
+    let full = refusal(&mut bench, 2, &Connect::admin(OTHER));
+    assert_eq!(full.reason, Refusal::TooManyConnections);
     bench.set_cc(admin, ENABLE);
     for qid in 1..=QUEUES {
         assert!(connect(&mut bench, 1, &Connect::new(OTHER, qid, id)).1.is_some());
     }
     for connection in 1..=bench.connections {
-        bench.service.disconnected(bench.now, ConnectionId(connection));
+        bench.disconnect(ConnectionId(connection));
     }
     assert!(controller(&mut bench, 2).is_some(), "its places are free");
 }
@@ -166,11 +158,11 @@ fn of_connections_without_a_connect_the_address_with_the_most_loses_its_first() 
         assert_eq!(gone, Some(old), "number {new} goes");
         let reason = CloseReason::TooManyWaiting;
         assert_eq!(bench.actions(), [Action::Close { connection: old, reason }]);
-        bench.service.disconnected(bench.now, old);
+        bench.disconnect(old);
     }
     // A new host finds a place, whatever the crowd does, and so does the first one.
-    assert!(connect(&mut bench, 3, &Connect::new(OTHER, 0, 0xffff)).1.is_some());
-    let connect = Connect::new(OTHER, 0, 0xffff);
+    assert!(connect(&mut bench, 3, &Connect::admin(OTHER)).1.is_some());
+    let connect = Connect::admin(OTHER);
     let sqe = Sqe::from(&connect.command);
     let connected =
         bench.service.connect(bench.now, patient, LISTENER, &sqe, connect.data.as_bytes());
@@ -180,27 +172,25 @@ fn of_connections_without_a_connect_the_address_with_the_most_loses_its_first() 
 #[test]
 fn a_controller_is_ready_when_nothing_is_left_of_its_hosts_last_one() {
     for (wait, io_ends) in [(1, true), (60, false)] {
-        let mut bench = Bench::new();
-        let (admin, connected) = bench.admin_queue(0);
+        let (mut bench, admin, connected) = Bench::connected();
         let io = bench.io_queue(1, connected.controller.0);
-        bench.service.disconnected(bench.now, admin);
+        bench.disconnect(admin);
         // The queue's connection has not ended: one of its writes is in a device.
         bench.actions();
-        let (next, id) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
-        let id = id.unwrap();
+        let (next, id) = Connect::admin(SUBSYSTEM).accepted(&mut bench);
         bench.ok(next, &property_set(0x14, ENABLE));
         assert_eq!(bench.csts(next), 0, "the write may still land");
         assert!(!id.shared.is_ready());
-        let (other, _) = Connect::new(OTHER, 0, 0xffff).send(&mut bench);
+        let (other, _) = Connect::admin(OTHER).send(&mut bench);
         bench.ok(other, &property_set(0x14, ENABLE));
         assert_eq!(bench.csts(other), 1, "another subsystem has other blocks");
-        let due = bench.service.tick(bench.now);
+        let due = bench.tick();
         assert_eq!(due, Some(bench.now + ServiceConfig::default().quiesce_limit));
         bench.pass(Duration::from_secs(wait));
         if io_ends {
-            bench.service.disconnected(bench.now, io);
+            bench.disconnect(io);
         } else {
-            bench.service.tick(bench.now);
+            bench.tick();
         }
         assert_eq!(bench.csts(next), 1);
         assert!(id.shared.is_ready());
@@ -241,19 +231,14 @@ proptest! {
         for step in steps {
             match step {
                 Step::Discovery(from) => {
-                    let one = Connect::new(DISCOVERY_NQN, 0, 0xffff);
+                    let one = Connect::admin(DISCOVERY_NQN);
                     let (id, connected) = connect(&mut bench, from, &one);
                     open.insert(id, connected.is_some());
                 }
                 Step::Controller(from) => {
-                    let one = Connect::new(OTHER, 0, 0xffff);
-                    let (admin, id) = connect(&mut bench, from, &one);
-                    open.insert(admin, id.is_some());
-                    if let Some(id) = id {
-                        bench.set_cc(admin, ENABLE);
-                        let granted = bench.ok(admin, &set_feature(7, 0x003f_003f)) & 0xffff;
-                        controllers.push((from, admin, id, granted as u16 + 1));
-                    }
+                    let new = controller(&mut bench, from);
+                    open.insert(ConnectionId(bench.connections), new.is_some());
+                    controllers.extend(new.map(|(admin, id, granted)| (from, admin, id, granted)));
                 }
                 Step::Queue(which) if !controllers.is_empty() => {
                     let (from, _, id, granted) = controllers[usize::from(which) % controllers.len()];
@@ -273,7 +258,7 @@ proptest! {
                     if let Some(id) = all.get(usize::from(which) % all.len().max(1)) {
                         open.remove(id);
                         controllers.retain(|(_, admin, ..)| admin != id);
-                        bench.service.disconnected(bench.now, *id);
+                        bench.disconnect(*id);
                     }
                 }
                 Step::Queue(_) => {}
@@ -281,7 +266,7 @@ proptest! {
             for action in bench.actions() {
                 if let Action::Close { connection, .. } = action {
                     open.remove(&connection);
-                    bench.service.disconnected(bench.now, connection);
+                    bench.disconnect(connection);
                 }
             }
             let waiting = open.values().filter(|connected| !**connected).count();
@@ -291,15 +276,15 @@ proptest! {
             // Whatever the four do, an address that has nothing may wait.
             let (id, gone) = wait(&mut bench, 200);
             prop_assert_ne!(gone, Some(id));
-            bench.service.disconnected(bench.now, id);
+            bench.disconnect(id);
             if let Some(gone) = gone {
                 open.remove(&gone);
-                bench.service.disconnected(bench.now, gone);
+                bench.disconnect(gone);
             }
             bench.actions();
         }
         for id in open.into_keys() {
-            bench.service.disconnected(bench.now, id);
+            bench.disconnect(id);
             bench.actions();
         }
         for _ in 0..2 {

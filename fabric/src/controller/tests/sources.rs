@@ -5,6 +5,10 @@ use std::net::IpAddr;
 use super::*;
 use crate::controller::{AllowedHost, CloseReason};
 
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
 const HOME: &str = "192.0.2.7";
 const ELSEWHERE: &str = "198.51.100.9";
 
@@ -14,26 +18,6 @@ fn bound(host: &str, networks: &[&str]) -> AllowedHost {
 }
 
 impl Bench {
-    /// Sends a Connect from an address.
-    pub(super) fn connect_from(
-        &mut self,
-        address: &str,
-        connect: &Connect,
-    ) -> (ConnectionId, Result<Connected, Rejected>) {
-        let address: IpAddr = address.parse().unwrap();
-        assert_eq!(self.service.accepted(ConnectionId(self.connections + 1), address), None);
-        connect.send(self)
-    }
-
-    fn closed(&mut self) -> Vec<(ConnectionId, CloseReason)> {
-        let actions = self.actions().into_iter();
-        let closed = actions.filter_map(|action| match action {
-            Action::Close { connection, reason } => Some((connection, reason)),
-            _ => None,
-        });
-        closed.collect()
-    }
-
     /// Returns the number of entries of a discovery controller's log page.
     fn seen(&mut self, id: ConnectionId) -> u64 {
         self.ok(id, &log(0x70, 1024, 0, false));
@@ -45,18 +29,19 @@ impl Bench {
 fn a_host_is_refused_from_addresses_that_are_not_its_own() {
     let mut bench = Bench::new();
     bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &["192.0.2.0/24"])).unwrap();
-    let connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+    let connect = Connect::admin(SUBSYSTEM);
     for (address, refused) in [
         (HOME, None),
         ("::ffff:192.0.2.8", None),
         (ELSEWHERE, Some(Refusal::AddressNotAllowed)),
         ("2001:db8::1", Some(Refusal::AddressNotAllowed)),
     ] {
-        let (_, answer) = bench.connect_from(address, &connect);
+        let (_, answer) = bench.connect_from(ip(address), &connect);
         assert_eq!(answer.err().map(|rejected| rejected.reason), refused, "{address}");
     }
     let (_, unknown) = connect.send(&mut bench);
-    let (_, stranger) = bench.connect_from(HOME, &connect.clone().host("nqn.2026-01.io.x:other"));
+    let (_, stranger) =
+        bench.connect_from(ip(HOME), &connect.clone().host("nqn.2026-01.io.x:other"));
     let (address, name) = (unknown.unwrap_err(), stranger.unwrap_err());
     assert_eq!(address.reason, Refusal::AddressNotAllowed, "an address that is not known");
     assert_eq!(name.reason, Refusal::HostNotAllowed);
@@ -67,13 +52,13 @@ fn a_host_is_refused_from_addresses_that_are_not_its_own() {
 fn an_io_queue_comes_from_an_address_of_its_host_too() {
     let mut bench = Bench::new();
     bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &[HOME_NETWORK])).unwrap();
-    let (admin, connected) = bench.connect_from(HOME, &Connect::new(SUBSYSTEM, 0, 0xffff));
+    let (admin, connected) = bench.connect_from(ip(HOME), &Connect::admin(SUBSYSTEM));
     let id = connected.unwrap().controller.0;
     bench.set_cc(admin, ENABLE);
     let queue = Connect::new(SUBSYSTEM, 1, id);
-    let (_, answer) = bench.connect_from(ELSEWHERE, &queue);
+    let (_, answer) = bench.connect_from(ip(ELSEWHERE), &queue);
     assert_eq!(answer.unwrap_err().reason, Refusal::AddressNotAllowed);
-    assert!(bench.connect_from(HOME, &queue).1.is_ok());
+    assert!(bench.connect_from(ip(HOME), &queue).1.is_ok());
 }
 
 const HOME_NETWORK: &str = "192.0.2.0/28";
@@ -81,67 +66,58 @@ const HOME_NETWORK: &str = "192.0.2.0/28";
 #[test]
 fn a_controller_ends_where_one_of_its_connections_may_not_come_any_more() {
     let mut bench = Bench::new();
-    let (admin, connected) = bench.connect_from(HOME, &Connect::new(SUBSYSTEM, 0, 0xffff));
+    let (admin, connected) = bench.connect_from(ip(HOME), &Connect::admin(SUBSYSTEM));
     let id = connected.unwrap().controller;
     bench.set_cc(admin, ENABLE);
-    let (queue, _) = bench.connect_from(ELSEWHERE, &Connect::new(SUBSYSTEM, 1, id.0));
+    let (queue, _) = bench.connect_from(ip(ELSEWHERE), &Connect::new(SUBSYSTEM, 1, id.0));
     let both = bound(HOST, &["192.0.2.7/32", "198.51.100.0/24"]);
     assert_eq!(bench.service.refused_by(SUBSYSTEM, false, std::slice::from_ref(&both)), []);
     bench.service.set_host(bench.now, SUBSYSTEM, both).unwrap();
-    assert_eq!(bench.closed(), []);
+    assert_eq!(bench.actions(), []);
     let one = bound(HOST, &["192.0.2.7/32"]);
     assert_eq!(bench.service.refused_by(SUBSYSTEM, true, std::slice::from_ref(&one)), [id]);
     bench.service.set_host(bench.now, SUBSYSTEM, one).unwrap();
-    let mut closed = bench.closed();
-    closed.sort_by_key(|(connection, _)| connection.0);
     let reason = CloseReason::HostRemoved;
-    assert_eq!(closed, [(admin, reason), (queue, reason)]);
+    assert_eq!(bench.actions(), [close(queue, reason), close(admin, reason)]);
 }
 
 #[test]
 fn where_any_host_may_connect_a_host_with_addresses_connects_from_these_alone() {
     let mut bench = Bench::new();
     let stranger = "nqn.2026-01.io.x:other";
-    let connect = |host| Connect::new(OTHER, 0, 0xffff).host(host);
-    let (admin, _) = bench.connect_from(ELSEWHERE, &connect(stranger));
+    let connect = |host| Connect::admin(OTHER).host(host);
+    let (admin, _) = bench.connect_from(ip(ELSEWHERE), &connect(stranger));
     bench.service.add_host(bench.now, OTHER, bound(stranger, &[HOME_NETWORK])).unwrap();
-    assert_eq!(bench.closed(), [(admin, CloseReason::HostRemoved)]);
-    let (_, answer) = bench.connect_from(ELSEWHERE, &connect(stranger));
+    assert_eq!(bench.actions(), [close(admin, CloseReason::HostRemoved)]);
+    let (_, answer) = bench.connect_from(ip(ELSEWHERE), &connect(stranger));
     assert_eq!(answer.unwrap_err().reason, Refusal::AddressNotAllowed);
-    assert!(bench.connect_from(HOME, &connect(stranger)).1.is_ok());
-    assert!(bench.connect_from(ELSEWHERE, &connect("nqn.2026-01.io.x:third")).1.is_ok());
+    assert!(bench.connect_from(ip(HOME), &connect(stranger)).1.is_ok());
+    assert!(bench.connect_from(ip(ELSEWHERE), &connect("nqn.2026-01.io.x:third")).1.is_ok());
     bench.service.remove_host(bench.now, OTHER, stranger).unwrap();
-    assert!(bench.connect_from(ELSEWHERE, &connect(stranger)).1.is_ok(), "as any other host");
+    assert!(bench.connect_from(ip(ELSEWHERE), &connect(stranger)).1.is_ok(), "as any other host");
 }
 
 #[test]
 fn discovery_shows_a_subsystem_to_those_who_may_connect_from_where_they_are() {
     let mut bench = Bench::new();
-    let discover = Connect::new(DISCOVERY_NQN, 0, 0xffff).host(HOST);
+    let discover = Connect::admin(DISCOVERY_NQN).host(HOST);
     let connect = |bench: &mut Bench, address| {
-        let (id, connected) = bench.connect_from(address, &discover);
+        let (id, connected) = bench.connect_from(ip(address), &discover);
         assert!(connected.is_ok());
         bench.set_cc(id, ENABLE);
-        // An event request waits for changes, which bit 31 of Asynchronous Event Configuration
-        // enables.
-        bench.ok(id, &set_feature(0x0b, 1 << 31));
-        assert!(matches!(bench.admin(id, &command(op::ASYNC_EVENT_REQUEST, 9)), Reply::Deferred));
+        bench.listen(id, DISCOVERY_EVENTS);
         id
     };
     let (home, elsewhere) = (connect(&mut bench, HOME), connect(&mut bench, ELSEWHERE));
-    let told = |bench: &mut Bench| -> Vec<ConnectionId> {
-        let actions = bench.actions().into_iter();
-        let told = actions.filter_map(|action| match action {
-            Action::Complete { connection, .. } => Some(connection),
-            _ => None,
-        });
-        told.collect()
-    };
     let (all, less) = (bench.seen(home), bench.seen(home) - 1);
     assert_eq!(bench.seen(elsewhere), all);
     let before = bench.service.generation();
     bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &[HOME_NETWORK])).unwrap();
-    assert_eq!(told(&mut bench), [elsewhere], "nothing has changed for the other");
+    assert_eq!(
+        bench.take_completions(),
+        [(elsewhere, DISCOVERY_CHANGED)],
+        "no change for the other"
+    );
     assert!(bench.service.generation() > before);
     assert_eq!((bench.seen(home), bench.seen(elsewhere)), (all, less));
     let any = AllowedHost::from(HOST);

@@ -4,8 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// CC of an enabled controller whose host shuts it down (CC.SHN 01b).
-const SHUT_DOWN: u32 = ENABLE | 1 << 14;
 const LIMIT: Duration = Duration::from_secs(600);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -15,23 +13,19 @@ fn bench() -> Bench {
 
 /// Connects a host's controller with an I/O queue. Returns the connections.
 fn come(bench: &mut Bench, host: &str) -> [ConnectionId; 2] {
-    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).host(host).send(bench);
-    bench.set_cc(admin, ENABLE);
-    let id = connected.unwrap().controller.0;
-    let (io, connected) = Connect::new(OTHER, 1, id).host(host).send(bench);
-    connected.unwrap();
+    let (admin, connected) = Connect::admin(OTHER).host(host).enabled(bench);
+    let (io, _) = Connect::new(OTHER, 1, connected.controller.0).host(host).accepted(bench);
     [admin, io]
 }
 
 /// Ends connections, admin queue first.
-fn go(bench: &mut Bench, connections: [ConnectionId; 2]) {
+fn go(bench: &mut Bench, connections: impl IntoIterator<Item = ConnectionId>) {
     for connection in connections {
-        bench.service.disconnected(bench.now, connection);
+        bench.disconnect(connection);
     }
     bench.actions();
 }
 
-/// Lists the lost hosts.
 fn lost(bench: &Bench) -> Vec<String> {
     bench.service.lost_hosts(bench.now).into_iter().map(|lost| lost.path.host).collect()
 }
@@ -45,40 +39,28 @@ fn save(bench: &mut Bench) -> Vec<HostChange> {
 }
 
 #[test]
-fn a_host_that_did_not_shut_down_counts_until_it_is_back_or_its_time_is_over() {
+fn a_host_that_did_not_shut_down_counts_until_its_time_is_over() {
     let mut bench = bench();
-    let first = come(&mut bench, HOST);
-    assert!(lost(&bench).is_empty(), "it is connected");
-    go(&mut bench, first);
+    let connections = come(&mut bench, HOST);
+    go(&mut bench, connections);
     bench.pass(40 * SECOND);
     let seen = &bench.service.lost_hosts(bench.now)[0];
     assert_eq!((seen.path.host.as_str(), seen.path.subsystem.as_str()), (HOST, OTHER));
     assert_eq!((seen.path.listener.as_str(), seen.restored), ("192.0.2.1:4420", false));
-    assert_eq!(
-        (bench.now.since(seen.since), seen.until.since(bench.now)),
-        (40 * SECOND, 560 * SECOND)
-    );
-    let second = come(&mut bench, HOST);
-    assert!(lost(&bench).is_empty(), "it is connected again");
-    bench.pass(2 * LIMIT);
-    bench.service.tick(bench.now);
-    go(&mut bench, second);
-    bench.pass(LIMIT - SECOND);
-    bench.service.tick(bench.now);
+    let (before, left) = (bench.now.since(seen.since), seen.until.since(bench.now));
+    assert_eq!((before, left), (40 * SECOND, 560 * SECOND));
+    bench.pass(LIMIT - 41 * SECOND);
+    bench.tick();
     assert_eq!(lost(&bench), [HOST]);
     bench.pass(SECOND);
     assert!(lost(&bench).is_empty(), "before the timer looks, too");
-    bench.service.tick(bench.now);
+    bench.tick();
     assert_eq!(save(&mut bench), [], "nothing was stored in between");
 }
 
 #[test]
-fn a_host_that_shuts_down_in_order_is_forgotten_at_once() {
+fn a_shutdown_counts_though_the_target_ends_the_controller_and_a_reset_is_none() {
     let mut bench = bench();
-    let connections = come(&mut bench, HOST);
-    bench.set_cc(connections[0], SHUT_DOWN);
-    go(&mut bench, connections);
-    assert!(lost(&bench).is_empty());
     // The target itself ends the controller after the shutdown: the connection did not end by then.
     let connections = come(&mut bench, HOST);
     bench.set_cc(connections[0], SHUT_DOWN);
@@ -94,23 +76,12 @@ fn a_host_that_shuts_down_in_order_is_forgotten_at_once() {
 }
 
 #[test]
-fn a_host_counts_as_long_as_one_of_its_controllers_does() {
-    let mut bench = bench();
-    let (one, two) = (come(&mut bench, HOST), come(&mut bench, HOST));
-    go(&mut bench, one);
-    assert!(lost(&bench).is_empty(), "the other controller is there");
-    go(&mut bench, two);
-    assert_eq!(lost(&bench), [HOST]);
-}
-
-#[test]
 fn a_peer_that_used_nothing_does_not_count() {
     let mut bench = bench();
-    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).send(&mut bench);
-    connected.unwrap();
-    bench.service.disconnected(bench.now, admin);
+    let (admin, _) = Connect::admin(OTHER).accepted(&mut bench);
+    bench.disconnect(admin);
     let discovery = bench.discovery(0, HOST);
-    bench.service.disconnected(bench.now, discovery);
+    bench.disconnect(discovery);
     assert!(lost(&bench).is_empty() && !bench.service.has_unsaved_hosts());
 }
 
@@ -148,7 +119,7 @@ fn hosts_outlive_the_target_and_count_from_its_start() {
     come(&mut bench, HOST);
     assert_eq!(lost(&bench), [STRANGER]);
     bench.pass(LIMIT);
-    bench.service.tick(bench.now);
+    bench.tick();
     let expired = save(&mut bench);
     assert!(expired.len() == 1 && expired[0].0.host == STRANGER && expired[0].1.is_none());
 }
@@ -204,7 +175,7 @@ fn the_host_that_was_lost_first_makes_room_in_its_subsystem_alone() {
     let mut bench = bench();
     let (admin, connected) = bench.admin_queue(0);
     bench.io_queue(1, connected.controller.0);
-    bench.service.disconnected(bench.now, admin);
+    bench.disconnect(admin);
     for number in 0..=LOST_HOSTS_MAX {
         bench.pass(Duration::from_millis(1));
         let connections = come(&mut bench, &format!("{STRANGER}{number:05}"));
@@ -231,7 +202,7 @@ proptest! {
         let names = [0, 1, 2].map(|number| format!("{STRANGER}{number}"));
         for (host, step, pause) in steps {
             bench.pass(Duration::from_secs(pause));
-            bench.service.tick(bench.now);
+            bench.tick();
             match step {
                 0 | 1 => {
                     open[host].push(come(&mut bench, &names[host]));
@@ -270,9 +241,7 @@ proptest! {
 /// Connects a host's controller with two I/O queues. Returns the connections, whether the host may resend
 /// commands on each I/O queue, and the answer to the admin queue's Connect.
 fn reconnect(bench: &mut Bench, host: &str) -> (Vec<ConnectionId>, Vec<bool>, Connected) {
-    let (admin, connected) = Connect::new(OTHER, 0, 0xffff).host(host).send(bench);
-    let connected = connected.unwrap();
-    bench.set_cc(admin, ENABLE);
+    let (admin, connected) = Connect::admin(OTHER).host(host).enabled(bench);
     bench.ok(admin, &set_feature(7, 0x0001_0001));
     bench.ok(admin, &identify(1, 0));
     let (mut connections, mut resends) = (vec![admin], Vec::new());
@@ -288,12 +257,6 @@ fn reconnect(bench: &mut Bench, host: &str) -> (Vec<ConnectionId>, Vec<bool>, Co
 #[test]
 fn d1_host_resends_commands_after_an_unclean_end_until_it_identifies() {
     let mut bench = bench();
-    let go = |bench: &mut Bench, connections: Vec<ConnectionId>| {
-        for connection in connections {
-            bench.service.disconnected(bench.now, connection);
-        }
-        bench.actions();
-    };
     let (first, resends, at) = reconnect(&mut bench, HOST);
     assert_eq!((resends, at.shared.resends_since()), (vec![false; 2], None), "nothing was lost");
     go(&mut bench, first);
@@ -304,20 +267,20 @@ fn d1_host_resends_commands_after_an_unclean_end_until_it_identifies() {
     let (_, resends, other) = reconnect(&mut bench, STRANGER);
     assert_eq!((resends, other.shared.resends_since()), (vec![false; 2], None), "another host");
     // A queue that connects a second time has nothing to resend.
-    bench.service.disconnected(bench.now, second[2]);
+    bench.disconnect(second[2]);
     bench.actions();
     let (io, queue) = Connect::new(OTHER, 2, at.controller.0).host(HOST).send(&mut bench);
     assert!(!queue.unwrap().resends);
     bench.ok(second[0], &identify(1, 0));
     assert_eq!(at.shared.resends_since(), None, "it has identified");
     bench.set_cc(second[0], SHUT_DOWN);
-    go(&mut bench, vec![second[0], second[1], io]);
+    go(&mut bench, [second[0], second[1], io]);
 
     let (third, resends, _) = reconnect(&mut bench, HOST);
     assert_eq!(resends, [false; 2], "it was shut down");
     go(&mut bench, third);
     bench.pass(LIMIT + SECOND);
-    bench.service.tick(bench.now);
+    bench.tick();
     let (_, resends, _) = reconnect(&mut bench, HOST);
     assert_eq!(resends, [false; 2], "it has given up since");
 }

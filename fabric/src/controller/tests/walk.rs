@@ -6,10 +6,6 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
-}
-
 fn enable(bench: &mut Bench, admin: ConnectionId) {
     let cap = bench.ok(admin, &property_get(0, 1));
     assert_eq!(cap & 0xffff, 127, "MQES");
@@ -51,7 +47,7 @@ fn check_controller(bench: &Bench, id: u16) {
 
 fn scan(bench: &mut Bench, admin: ConnectionId) {
     bench.ok(admin, &identify(0x02, 0));
-    assert_eq!((u32_at(&bench.out, 0), u32_at(&bench.out, 4)), (1, 0));
+    assert_eq!(nsids(&bench.out), [1]);
     bench.ok(admin, &identify(0x03, 1));
     let mut uuid = vec![3, 16, 0, 0];
     uuid.extend([1; 16]);
@@ -77,8 +73,7 @@ fn scan(bench: &mut Bench, admin: ConnectionId) {
 #[test]
 fn a_linux_host_connects_scans_and_disconnects() {
     let mut bench = Bench::new();
-    let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).kato(5000).send(&mut bench);
-    let connected = connected.unwrap();
+    let (admin, connected) = Connect::admin(SUBSYSTEM).kato(5000).accepted(&mut bench);
     let id = connected.controller.0;
     enable(&mut bench, admin);
     assert!(connected.shared.is_ready());
@@ -94,75 +89,58 @@ fn a_linux_host_connects_scans_and_disconnects() {
     bench.ok(admin, &log(0x0c, 16 + 2 * 32 + 4 * 16_384, 0, false));
     assert_eq!(u16_at(&bench.out, 8), 2, "groups");
     assert_eq!((u32_at(&bench.out, 20), bench.out[32], u32_at(&bench.out, 48)), (1, 1, 1));
-    let mut behavior = [0; 512];
-    behavior[0] = 1;
-    let set = set_feature(0x16, 0);
-    assert_eq!(bench.service.data_length(admin, &set).host_to_controller, 512);
-    assert_eq!(bench.admin_with(admin, &set, &behavior), Reply::OK);
+    let behavior = set_feature(0x16, 0);
+    assert_eq!(bench.service.data_length(admin, &behavior).host_to_controller, 512);
+    bench.set_acre(admin);
     assert!(connected.shared.acre.load(core::sync::atomic::Ordering::Relaxed));
     assert_eq!(bench.ok(admin, &set_feature(7, 1 | 1 << 16)), 1 | 1 << 16);
     let queues = [bench.io_queue(1, id), bench.io_queue(2, id)];
     bench.ok(admin, &set_feature(0x0b, 0x900));
-    assert_eq!(bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 31)), Reply::Deferred);
+    bench.request_event(admin, 31);
     scan(&mut bench, admin);
     bench.ok(admin, &command(op::KEEP_ALIVE, 1));
     // nvme disconnect: the I/O connections go, then CC.SHN, then the admin connection.
     for queue in queues {
-        bench.service.disconnected(bench.now, queue);
+        bench.disconnect(queue);
     }
-    bench.set_cc(admin, ENABLE | 1 << 14);
+    bench.set_cc(admin, SHUT_DOWN);
     assert_eq!(bench.csts(admin) >> 2 & 0b11, 0b10, "shutdown complete");
     assert!(!connected.shared.is_ready());
-    bench.service.disconnected(bench.now, admin);
+    bench.disconnect(admin);
     assert_eq!(bench.service.controllers().count(), 0);
     assert!(bench.service.connections.is_empty());
 }
 
 #[test]
 fn a_live_add_resize_and_remove_reach_the_host() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     bench.ok(admin, &set_feature(0x0b, 0x100));
-    let told =
-        Action::Complete { connection: admin, cid: 31, result: 0x04_0002, status: Status::SUCCESS };
+    let told = complete(admin, 31, 0x04_0002, Status::SUCCESS);
     let table = Action::TableChanged { controller: connected.controller };
     let version = || connected.shared.table_version.load(core::sync::atomic::Ordering::Acquire);
-    type Change = fn(&mut Service, Nanos);
-    let changes: [Change; 3] = [
-        |s, now| assert_eq!(s.add_namespace(now, SUBSYSTEM, namespace(2)), Ok(2)),
-        |s, now| s.resize_namespace(now, SUBSYSTEM, 2, 5).unwrap(),
-        |s, now| assert_eq!(s.remove_namespace(now, SUBSYSTEM, 2).unwrap().geometry.blocks, 5),
+    type Change = fn(&mut Bench);
+    let changes: [(u32, Change); 7] = [
+        (2, |b| assert_eq!(b.service.add_namespace(b.now, SUBSYSTEM, namespace(2)), Ok(2))),
+        (2, |b| b.service.resize_namespace(b.now, SUBSYSTEM, 2, 5).unwrap()),
+        (2, |b| {
+            let removed = b.service.remove_namespace(b.now, SUBSYSTEM, 2).unwrap();
+            assert_eq!(removed.geometry.blocks, 5);
+        }),
+        (1, |b| b.set_readiness(1, AWAY)),
+        (1, |b| b.set_readiness(1, Readiness::Ready)),
+        (1, |b| b.set_readiness(1, UNSEEN)),
+        (1, |b| b.set_readiness(1, Readiness::Ready)),
     ];
-    for change in changes {
+    for (nsid, change) in changes {
         let before = version();
-        assert_eq!(bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 31)), Reply::Deferred);
-        change(&mut bench.service, bench.now);
+        bench.request_event(admin, 31);
+        change(&mut bench);
         assert_eq!(bench.actions(), [told, table]);
         assert_eq!(version(), before + 1);
-        bench.ok(admin, &log(0x04, 4096, 0, false));
-        assert_eq!((u32_at(&bench.out, 0), u32_at(&bench.out, 4)), (2, 0));
-        bench.ok(admin, &log(0x04, 4096, 0, false));
-        assert_eq!(u32_at(&bench.out, 0), 0, "cleared by reading");
+        for changed in [&[nsid][..], &[][..]] {
+            bench.ok(admin, &log(0x04, 4096, 0, false));
+            assert_eq!(nsids(&bench.out), changed, "reading the list clears it");
+        }
     }
     assert_eq!(bench.service.namespaces(connected.controller).len(), 1);
-}
-
-#[test]
-fn a_namespace_for_other_hosts_is_neither_seen_nor_told() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
-    bench.ok(admin, &set_feature(0x0b, 0x100));
-    bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 31));
-    let hidden = Namespace { hosts: Some(vec![STRANGER.to_owned()]), ..namespace(2) };
-    bench.service.add_namespace(bench.now, SUBSYSTEM, hidden).unwrap();
-    assert_eq!(bench.actions(), []);
-    assert!(bench.service.namespaces(connected.controller).get(2).is_none());
-    assert_eq!(
-        code(bench.admin(admin, &identify(0x03, 2))),
-        status_code(Status::INVALID_NAMESPACE)
-    );
-    let shown = Namespace { nsid: 2, ..namespace(2) };
-    bench.service.replace_namespace(bench.now, SUBSYSTEM, shown).unwrap();
-    assert_eq!(bench.actions().len(), 2);
-    assert!(bench.service.namespaces(connected.controller).get(2).is_some());
 }

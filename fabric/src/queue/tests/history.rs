@@ -109,7 +109,7 @@ impl<J: Joined> Target<J> {
     fn take(&mut self, mut input: &[J::ToTarget], history: &History) {
         loop {
             let (arriving, before) = (self.connection.arriving(), input);
-            let Some(event) = self.connection.next(&mut input).unwrap() else { break };
+            let Some(event) = J::next(&mut self.connection, &mut input).unwrap() else { break };
             if let Some(told) = arriving.filter(|_| !before.is_empty()) {
                 let Received::Data { slot, offset, bytes } = event else { panic!("{event:?}") };
                 assert_eq!((told.slot, told.offset), (slot, offset));
@@ -229,7 +229,6 @@ impl<J: Joined> Target<J> {
     }
 }
 
-/// The host's shell.
 struct Host<J: Joined> {
     connection: J::Host,
     ready: bool,
@@ -260,7 +259,7 @@ impl<J: Joined> Host<J> {
     }
 
     fn receive(&mut self, mut input: &[J::ToHost], history: &History) {
-        while let Some(event) = self.connection.next(&mut input).unwrap() {
+        while let Some(event) = J::host_next(&mut self.connection, &mut input).unwrap() {
             match event {
                 HostReceived::Ready { .. } => {
                     self.connection.set_in_capsule_data(history.in_capsule);

@@ -1,13 +1,18 @@
 //! Both ends of a queue, joined by wires that hold what is under way.
 
+use core::error::Error;
 use core::fmt::Debug;
+use core::ops::DerefMut;
 
 use proptest::prelude::*;
 
-use crate::queue::{HostTransport, Payload, Transport};
+use crate::queue::{HostReceived, HostTransport, Payload, Received, Transport};
+use crate::rdma::wire::host_nic::HostNic;
 use crate::rdma::wire::nic::{self, NicHost, NicTarget};
 use crate::rdma::wire::{QueueParams, TargetQueue};
 use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams, Tx};
+
+pub(super) type Event<T> = Result<Option<T>, Box<dyn Error>>;
 
 /// A transport as the suite drives it.
 pub(super) trait Joined {
@@ -16,14 +21,23 @@ pub(super) trait Joined {
     /// What arrives at the target, and at the host.
     type ToTarget: Clone + Debug;
     type ToHost: 'static;
-    type Target: Transport<Payload = Vec<u8>, Inbox = Vec<Self::ToTarget>>;
-    type Host: for<'a> HostTransport<Payload = Vec<u8>, Chunk<'a> = &'a [Self::ToHost]>;
+    type Queue: Transport<Payload = Vec<u8>>;
+    type HostQueue: HostTransport<Payload = Vec<u8>>;
+    /// The ends, with what carries their messages.
+    type Target: DerefMut<Target = Self::Queue>;
+    type Host: DerefMut<Target = Self::HostQueue>;
 
     fn settings() -> BoxedStrategy<Self::Settings>;
     /// Makes the largest settings, with which data moves in one piece.
     fn plain() -> Self::Settings;
     fn target(settings: &Self::Settings) -> Self::Target;
     fn host(settings: &Self::Settings) -> Self::Host;
+    fn next<'a>(target: &mut Self::Target, input: &mut &'a [Self::ToTarget])
+    -> Event<Received<'a>>;
+    fn host_next<'a>(
+        host: &mut Self::Host,
+        input: &mut &'a [Self::ToHost],
+    ) -> Event<HostReceived<'a>>;
     /// Takes units that the target sends, of bytes `limit` at the most.
     fn from_target(target: &mut Self::Target, limit: usize) -> Vec<Self::ToHost>;
     /// Takes units that the host sends, of bytes `limit` at the most.
@@ -49,8 +63,10 @@ impl Joined for Tcp {
     type Settings = (TargetParams, HostParams);
     type ToTarget = u8;
     type ToHost = u8;
-    type Target = TargetConnection<Vec<u8>>;
-    type Host = HostConnection<Vec<u8>>;
+    type Queue = TargetConnection<Vec<u8>>;
+    type HostQueue = HostConnection<Vec<u8>>;
+    type Target = Box<Self::Queue>;
+    type Host = Box<Self::HostQueue>;
 
     fn settings() -> BoxedStrategy<Self::Settings> {
         let sizes = (4096u32..30_000, 512u32..50_000, 512u32..50_000);
@@ -80,11 +96,19 @@ impl Joined for Tcp {
     }
 
     fn target((params, _): &Self::Settings) -> Self::Target {
-        TargetConnection::new(*params)
+        Box::new(TargetConnection::new(*params))
     }
 
     fn host((_, params): &Self::Settings) -> Self::Host {
-        HostConnection::new(*params)
+        Box::new(HostConnection::new(*params))
+    }
+
+    fn next<'a>(target: &mut Self::Target, input: &mut &'a [u8]) -> Event<Received<'a>> {
+        Ok(target.next(input)?)
+    }
+
+    fn host_next<'a>(host: &mut Self::Host, input: &mut &'a [u8]) -> Event<HostReceived<'a>> {
+        Ok(host.next(input)?)
     }
 
     fn from_target(target: &mut Self::Target, limit: usize) -> Vec<u8> {
@@ -109,6 +133,8 @@ impl Joined for Rdma {
     type Settings = (QueueParams, bool);
     type ToTarget = nic::ToTarget;
     type ToHost = nic::ToHost;
+    type Queue = TargetQueue<Vec<u8>, Vec<u8>>;
+    type HostQueue = HostNic<Vec<u8>>;
     type Target = NicTarget;
     type Host = NicHost;
 
@@ -140,6 +166,14 @@ impl Joined for Rdma {
 
     fn host((_, invalidate): &Self::Settings) -> NicHost {
         NicHost::new(12, 50_000, *invalidate)
+    }
+
+    fn next<'a>(target: &mut NicTarget, input: &mut &'a [nic::ToTarget]) -> Event<Received<'a>> {
+        Ok(target.next(input)?)
+    }
+
+    fn host_next<'a>(host: &mut NicHost, input: &mut &'a [nic::ToHost]) -> Event<HostReceived<'a>> {
+        Ok(host.next(input)?)
     }
 
     fn from_target(target: &mut NicTarget, _: usize) -> Vec<nic::ToHost> {

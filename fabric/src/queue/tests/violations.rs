@@ -48,7 +48,7 @@ impl<J: Joined> Pair<J> {
     fn feed(&mut self, mut units: &[J::ToTarget]) -> Result<Vec<Told>, String> {
         let mut told = Vec::new();
         loop {
-            match self.target.next(&mut units) {
+            match J::next(&mut self.target, &mut units) {
                 Ok(Some(Received::Initialized)) => {}
                 Ok(Some(Received::Command { slot, data, .. })) => {
                     told.push(Told::Command(slot));
@@ -79,7 +79,7 @@ impl<J: Joined> Pair<J> {
         let units = J::from_target(&mut self.target, usize::MAX);
         let (mut input, mut told) = (&units[..], Vec::new());
         loop {
-            match self.host.next(&mut input) {
+            match J::host_next(&mut self.host, &mut input) {
                 Ok(Some(HostReceived::Response { cid, cqe, received })) => {
                     told.push(Some((cid, cqe.status(), received)));
                 }

@@ -1,15 +1,11 @@
 //! The devices at both ends of a queue pair, for tests: what is posted at one end becomes messages to
 //! the other, which move data from and to the host's memory.
 
+use core::ops::{Deref, DerefMut};
+
 use super::host_nic::{HostNic, Incoming};
 use super::{Batch, TargetQueue, Violation};
-use crate::fabrics::{ConnectCommand, ConnectField};
-use crate::nvm::Transfer;
-use crate::nvme::{Sqe, Status};
-use crate::queue::{
-    Arriving, CapsuleData, Chunk, Fetch, HostReceived, HostTransport, Received, SlotId,
-    SubmitError, Transport,
-};
+use crate::queue::{Fetch, HostReceived, HostTransport, Received, Transport};
 
 /// A message to the target's device.
 #[derive(Clone, Debug)]
@@ -32,7 +28,7 @@ pub(crate) enum ToHost {
 /// The target's end with its device.
 #[derive(Debug)]
 pub(crate) struct NicTarget {
-    pub(crate) queue: TargetQueue<Vec<u8>, Vec<u8>>,
+    queue: TargetQueue<Vec<u8>, Vec<u8>>,
     out: Vec<Batch<Vec<u8>>>,
     ending: Option<Fetch>,
 }
@@ -57,17 +53,10 @@ impl NicTarget {
         }
         messages
     }
-}
 
-impl Transport for NicTarget {
-    type Payload = Vec<u8>;
-    type Inbox = Vec<ToTarget>;
-    type Batch = Batch<Vec<u8>>;
-    type Violation = Violation;
-
-    fn next<'a>(
+    pub(crate) fn next<'a>(
         &mut self,
-        input: &mut Chunk<'a, Vec<ToTarget>>,
+        input: &mut &'a [ToTarget],
     ) -> Result<Option<Received<'a>>, Violation> {
         if let Some(event) = self.queue.next(&mut &[][..])? {
             return Ok(Some(event));
@@ -97,105 +86,26 @@ impl Transport for NicTarget {
             }
         }
     }
+}
 
-    fn set_queue(&mut self, entries: u16, sq_flow_control: bool) {
-        self.queue.set_queue(entries, sq_flow_control);
+impl Deref for NicTarget {
+    type Target = TargetQueue<Vec<u8>, Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.queue
     }
+}
 
-    fn set_in_capsule_data(&mut self, bytes: u32) {
-        self.queue.set_in_capsule_data(bytes);
-    }
-
-    fn check_place(
-        &self,
-        sqe: &Sqe,
-        transfer: &Transfer,
-        data: &CapsuleData<'_>,
-    ) -> Result<(), Status> {
-        self.queue.check_place(sqe, transfer, data)
-    }
-
-    fn check_connect(&self, command: &ConnectCommand) -> Result<(), ConnectField> {
-        self.queue.check_connect(command)
-    }
-
-    fn fetch(&mut self, slot: SlotId, length: u32) {
-        self.queue.fetch(slot, length);
-    }
-
-    fn fetch_metered(&mut self, slot: SlotId, length: u32) {
-        self.queue.fetch_metered(slot, length);
-    }
-
-    fn grant(&mut self, slot: SlotId, most: u32) -> u32 {
-        self.queue.grant(slot, most)
-    }
-
-    fn complete(&mut self, slot: SlotId, result: u64, status: Status) {
-        self.queue.complete(slot, result, status);
-    }
-
-    fn complete_with_data(&mut self, slot: SlotId, data: Vec<u8>, result: u64) {
-        self.queue.complete_with_data(slot, data, result);
-    }
-
-    fn send_data(&mut self, slot: SlotId, data: Vec<u8>, offset: u32, last: bool) {
-        self.queue.send_data(slot, data, offset, last);
-    }
-
-    fn withdraw(&mut self, slot: SlotId) {
-        self.queue.withdraw(slot);
-    }
-
-    fn sqe_of(&self, slot: SlotId) -> &Sqe {
-        self.queue.sqe_of(slot)
-    }
-
-    fn find_cid(&self, cid: u16) -> Option<SlotId> {
-        self.queue.find_cid(cid)
-    }
-
-    fn in_flight(&self) -> usize {
-        self.queue.in_flight()
-    }
-
-    fn in_data(&self) -> bool {
-        self.ending.is_some()
-    }
-
-    fn brings_data(&self, input: &&[ToTarget]) -> bool {
-        matches!(input.first(), Some(ToTarget::Capsule(bytes)) if bytes.len() > super::COMMAND_BYTES)
-    }
-
-    fn arriving(&self) -> Option<Arriving> {
-        self.queue.arriving()
-    }
-
-    fn arrived(&mut self, bytes: &[u8]) -> bool {
-        self.queue.arrived(bytes)
-    }
-
-    fn unsent(&self) -> usize {
-        self.queue.unsent()
-    }
-
-    fn take_batch(&mut self) -> Option<Batch<Vec<u8>>> {
-        self.queue.take_batch()
-    }
-
-    fn give_back(&mut self, batch: Batch<Vec<u8>>) {
-        self.queue.give_back(batch);
-    }
-
-    fn is_sending(&self) -> bool {
-        self.queue.is_sending()
+impl DerefMut for NicTarget {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.queue
     }
 }
 
 /// The host's end with its device, which answers READs.
 #[derive(Debug)]
 pub(crate) struct NicHost {
-    pub(crate) end: HostNic<Vec<u8>>,
+    end: HostNic<Vec<u8>>,
     answers: Vec<ToTarget>,
 }
 
@@ -213,29 +123,10 @@ impl NicHost {
         messages.extend(capsules.into_iter().map(ToTarget::Capsule));
         messages
     }
-}
 
-impl HostTransport for NicHost {
-    type Payload = Vec<u8>;
-    type Chunk<'a> = &'a [ToHost];
-    type Violation = Violation;
-
-    fn set_in_capsule_data(&mut self, bytes: u32) {
-        self.end.set_in_capsule_data(bytes);
-    }
-
-    fn submit(
+    pub(crate) fn next<'a>(
         &mut self,
-        sqe: Sqe,
-        data: Option<Vec<u8>>,
-        read_length: u32,
-    ) -> Result<(), SubmitError> {
-        self.end.submit(sqe, data, read_length)
-    }
-
-    fn next<'a>(
-        &mut self,
-        input: &mut Self::Chunk<'a>,
+        input: &mut &'a [ToHost],
     ) -> Result<Option<HostReceived<'a>>, Violation> {
         if let Some(event) = self.end.next(&mut &[][..])? {
             return Ok(Some(event));
@@ -257,8 +148,18 @@ impl HostTransport for NicHost {
         }
         Ok(None)
     }
+}
 
-    fn in_flight(&self) -> usize {
-        self.end.in_flight()
+impl Deref for NicHost {
+    type Target = HostNic<Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.end
+    }
+}
+
+impl DerefMut for NicHost {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.end
     }
 }

@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use zerocopy::little_endian::U16;
 
+use super::hostile::pair;
+use super::sent;
 use crate::nvme::Sqe;
 use crate::queue::{HostReceived, HostTransport, Received, Transport};
-use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
+use crate::tcp::HostParams;
 
 static BLOCK: [u8; 4096] = [0; 4096];
 const DEPTH: u16 = 128;
@@ -23,17 +25,8 @@ fn a_read_of_4_kib_in_both_roles() {
 fn measure(digests: bool) {
     let params =
         HostParams { header_digest: digests, data_digest: digests, ..HostParams::default() };
-    let mut host: HostConnection<&'static [u8]> = HostConnection::new(params);
-    let mut target: TargetConnection<&'static [u8]> =
-        TargetConnection::new(TargetParams::default());
-    let mut bytes = Vec::new();
-    drain(host.tx(), &mut bytes);
-    target.next(&mut &bytes[..]).unwrap();
+    let (mut host, mut target) = pair::<&'static [u8]>(params);
     target.set_queue(DEPTH, false);
-    target.set_in_capsule_data(4096);
-    bytes.clear();
-    drain(target.tx(), &mut bytes);
-    host.next(&mut &bytes[..]).unwrap();
     let mut spent = [0u128; 4];
     for _ in 0..ROUNDS {
         let start = Instant::now();
@@ -42,8 +35,7 @@ fn measure(digests: bool) {
             host.submit(sqe, None, 4096).unwrap();
         }
         spent[0] += start.elapsed().as_nanos();
-        bytes.clear();
-        drain(host.tx(), &mut bytes);
+        let bytes = sent(host.tx());
         let start = Instant::now();
         let mut input = &bytes[..];
         let mut slots = [None; DEPTH as usize];
@@ -58,8 +50,7 @@ fn measure(digests: bool) {
             target.complete_with_data(slot.unwrap(), &BLOCK, 0);
         }
         spent[2] += start.elapsed().as_nanos();
-        bytes.clear();
-        drain(target.tx(), &mut bytes);
+        let bytes = sent(target.tx());
         let start = Instant::now();
         let (mut input, mut done) = (&bytes[..], 0);
         while let Some(event) = host.next(&mut input).unwrap() {
@@ -76,10 +67,4 @@ fn measure(digests: bool) {
         "digests {digests}: submit {submit}, target next {receive}, complete_with_data \
          {complete}, host next {finish}"
     );
-}
-
-fn drain(tx: &mut crate::tcp::Tx<&'static [u8]>, bytes: &mut Vec<u8>) {
-    tx.begin();
-    tx.slices().for_each(|run| bytes.extend_from_slice(run));
-    tx.advance(bytes.len());
 }

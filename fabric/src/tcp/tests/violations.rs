@@ -3,14 +3,15 @@
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
+use super::sent;
 use crate::nvme::{Cqe, Sqe, Status};
-use crate::queue::{HostReceived, HostTransport, Payload, SlotId, Termination, Transport};
+use crate::queue::{HostReceived, HostTransport, SlotId, Termination, Transport};
 use crate::tcp::pdu::{
     CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, TermReq,
 };
 use crate::tcp::read::read;
 use crate::tcp::{
-    Fes, HostConnection, HostParams, TargetConnection, TargetParams, Tx, Violation, crc32c,
+    Fes, HostConnection, HostParams, TargetConnection, TargetParams, Violation, crc32c,
 };
 
 const FIELD: Fes = Fes::InvalidHeaderField;
@@ -33,6 +34,10 @@ enum Before {
     /// Target: R2T open for 8192 bytes of command 5. Host: command 5 reads 8192 bytes, command 6
     /// writes 8192 bytes by R2T.
     Busy,
+    /// [`Before::Busy`], and the first half has come: of the data, and for the host the R2T for half of the write.
+    Half,
+    /// Host: [`Before::Busy`], and data with LAST has come.
+    Last,
 }
 
 type Case = (&'static str, Before, Vec<u8>, Fes, u32);
@@ -72,6 +77,18 @@ fn data(
     pdu.as_bytes().to_vec()
 }
 
+/// Adds the 4096 bytes of a data PDU.
+fn with_data(mut pdu: Vec<u8>) -> Vec<u8> {
+    pdu.resize(24 + 4096, 0);
+    pdu
+}
+
+fn r2t(cid: u16, offset: u32, length: u32) -> Vec<u8> {
+    let header = Header::new(PduType::R2t, Flags::empty(), 0, 24);
+    let (cccid, r2to, r2tl) = (U16::new(cid), U32::new(offset), U32::new(length));
+    R2t { header, cccid, r2to, r2tl, ..R2t::default() }.as_bytes().to_vec()
+}
+
 /// Returns the tag of the R2T that [`Before::Busy`] opens.
 fn open_tag() -> u16 {
     let mut connection = target(Before::Plain);
@@ -79,6 +96,10 @@ fn open_tag() -> u16 {
     connection.next(&mut input).unwrap();
     connection.fetch(SlotId(0), 8192);
     read::<R2t>(&sent(connection.tx())).unwrap().ttag.get()
+}
+
+fn last(pdu: &mut DataPdu) {
+    pdu.header.flags = Flags::LAST.bits();
 }
 
 fn plen(length: u32) -> impl FnOnce(&mut Header) {
@@ -99,10 +120,15 @@ fn target(before: Before) -> TargetConnection<Vec<u8>> {
     connection.set_queue(2, true);
     connection.set_in_capsule_data(1024);
     sent(connection.tx());
-    if before == Before::Busy {
+    if matches!(before, Before::Busy | Before::Half) {
         assert!(connection.next(&mut &command(|_| ())[..]).unwrap().is_some());
         connection.fetch(SlotId(0), 8192);
         sent(connection.tx());
+    }
+    if before == Before::Half {
+        let half = with_data(data(PduType::H2cData, 5, (0, 4096), |_| ()));
+        let found = fault(&half, 1000, |input| Ok(connection.next(input)?.is_some()));
+        assert_eq!(found, None);
     }
     connection
 }
@@ -124,14 +150,16 @@ fn host(before: Before) -> HostConnection<Vec<u8>> {
     connection.submit(sqe(5), None, 8192).unwrap();
     connection.submit(sqe(6), Some(vec![0; 8192]), 0).unwrap();
     sent(connection.tx());
+    let half = |edit: fn(&mut DataPdu)| with_data(data(PduType::C2hData, 5, (0, 4096), edit));
+    let begun = match before {
+        Before::Half => [half(|_| ()), r2t(6, 0, 4096)].concat(),
+        Before::Last => half(last),
+        _ => return connection,
+    };
+    let found = fault(&begun, 1000, |input| Ok(connection.next(input)?.is_some()));
+    assert_eq!(found, None);
+    sent(connection.tx());
     connection
-}
-
-fn sent<P: Payload>(tx: &mut Tx<P>) -> Vec<u8> {
-    tx.begin();
-    let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
-    assert!(bytes.is_empty() || tx.advance(bytes.len()));
-    bytes
 }
 
 /// Feeds `bytes` in chunks; the violation, if one comes of it.
@@ -157,6 +185,8 @@ fn check_term_req(case: &Case, kind: PduType, violation: Option<Violation>, answ
     let (name, _, bytes, fes, fei) = case;
     let violation = violation.unwrap_or_else(|| panic!("{name}: accepted"));
     assert_eq!((violation.fes, violation.fei), (*fes, *fei), "{name}: {violation}");
+    let code = format!("fatal error status {:02x}h", fes.code());
+    assert!(violation.to_string().contains(&code), "{name}: {violation}");
     let term: TermReq = read(answer).unwrap_or_else(|_| panic!("{name}: no answer"));
     assert_eq!((term.header.kind, term.header.hlen), (kind.code(), 24), "{name}");
     assert_eq!((term.fes.get(), term.fei.get()), (fes.code(), *fei), "{name}");
@@ -189,25 +219,27 @@ fn cases_for_both(init: PduType, wrong_way: u8, plain: PduType) -> Vec<Case> {
         ("HLEN at first", Fresh, initialize(init, |pdu| pdu.header.hlen = 24), FIELD, 2),
         ("PDO at first", Fresh, initialize(init, |pdu| pdu.header.pdo = 24), FIELD, 3),
         ("PLEN at first", Fresh, initialize(init, |p| p.header.plen = U32::new(127)), FIELD, 4),
-        (
-            "PLEN huge at first",
-            Fresh,
-            initialize(init, |p| p.header.plen = U32::new(u32::MAX)),
-            FIELD,
-            4,
-        ),
+        ("huge PLEN", Fresh, initialize(init, |p| p.header.plen = U32::MAX_VALUE), FIELD, 4),
         ("digest flag at first", Fresh, initialize(init, |pdu| pdu.header.flags = 1), FIELD, 1),
     ]
 }
 
 fn target_cases() -> Vec<Case> {
-    use Before::{Aligned, Busy, Digests, Plain};
+    use Before::{Aligned, Busy, Digests, Half, Plain};
     let h2c = PduType::H2cData;
     let set = |flags: Flags| move |header: &mut Header| header.flags = flags.bits();
-    let last = |pdu: &mut DataPdu| pdu.header.flags = Flags::LAST.bits();
     let shape = |pdo: u8, length: u32| {
         move |header: &mut Header| (header.pdo, header.plen) = (pdo, U32::new(length))
     };
+    let with_digests = |flags, pdo, length| {
+        digested(command(|h| (h.flags, h.pdo, h.plen) = (flags, pdo, U32::new(length))))
+    };
+    let mut damaged = with_digests(1, 0, 76);
+    damaged[20] ^= 4;
+    let came = u32::from_le_bytes(damaged[72..].try_into().unwrap());
+    let three_commands = [command(|_| ()), command(|_| ()), command(|_| ())].concat();
+    let stale = |pdu: &mut DataPdu| pdu.ttag = U16::new(pdu.ttag.get() ^ 0x8000);
+    let short = |pdu: &mut DataPdu| pdu.datal = U32::new(4092);
     let mut cases = cases_for_both(PduType::IcReq, 0x05, PduType::CapsuleCmd);
     cases.extend::<Vec<Case>>(vec![
         ("HLEN", Plain, command(|header| header.hlen = 71), FIELD, 2),
@@ -221,85 +253,46 @@ fn target_cases() -> Vec<Case> {
         ("header digest not negotiated", Plain, command(set(Flags::HEADER_DIGEST)), FIELD, 1),
         ("data digest not negotiated", Plain, command(set(Flags::DATA_DIGEST)), FIELD, 1),
         ("header digest missing", Digests, command(|_| ()), FIELD, 1),
-        (
-            "data digest missing",
-            Digests,
-            digested(command(|h| (h.flags, h.pdo, h.plen) = (1, 76, U32::new(588)))),
-            FIELD,
-            1,
-        ),
-        (
-            "room for the data digest only",
-            Digests,
-            digested(command(|h| (h.flags, h.pdo, h.plen) = (3, 76, U32::new(80)))),
-            FIELD,
-            4,
-        ),
+        ("data digest missing", Digests, with_digests(1, 76, 588), FIELD, 1),
+        ("room for the data digest only", Digests, with_digests(3, 76, 80), FIELD, 4),
+        ("wrong header digest", Digests, damaged, Fes::HeaderDigest, came),
+        ("more commands than entries", Plain, three_commands, SEQUENCE, 0),
         ("unknown TTAG", Plain, data(h2c, 5, (0, 4096), |_| ()), SEQUENCE, 0),
-        (
-            "stale TTAG",
-            Busy,
-            data(h2c, 5, (0, 4096), |p| p.ttag = U16::new(p.ttag.get() ^ 0x8000)),
-            SEQUENCE,
-            0,
-        ),
+        ("stale TTAG", Busy, data(h2c, 5, (0, 4096), stale), SEQUENCE, 0),
         ("CCCID", Busy, data(h2c, 6, (0, 4096), |_| ()), FIELD, 8),
         ("DATAL 0", Busy, data(h2c, 5, (0, 0), |_| ()), FIELD, 4),
-        (
-            "DATAL against PLEN",
-            Busy,
-            data(h2c, 5, (0, 4096), |pdu| pdu.datal = U32::new(4092)),
-            FIELD,
-            16,
-        ),
+        ("DATAL against PLEN", Busy, data(h2c, 5, (0, 4096), short), FIELD, 16),
         ("DATAL above MAXH2CDATA", Busy, data(h2c, 5, (0, 4100), |_| ()), LIMIT, 0),
         ("DATAO ahead", Busy, data(h2c, 5, (4096, 4096), last), RANGE, 0),
         ("DATAO out of range", Busy, data(h2c, 5, (8192, 4096), |_| ()), RANGE, 0),
         ("LAST too early", Busy, data(h2c, 5, (0, 4096), last), FIELD, 1),
+        ("LAST missing", Half, data(h2c, 5, (4096, 4096), |_| ()), FIELD, 1),
     ]);
     cases
 }
 
 fn host_cases() -> Vec<Case> {
-    use Before::{Aligned, Busy, Digests, Fresh, Plain};
+    use Before::{Aligned, Busy, Digests, Fresh, Half, Last, Plain};
     let c2h = PduType::C2hData;
     let set = |flags: Flags| move |pdu: &mut DataPdu| pdu.header.flags = flags.bits();
-    let response = |cid| CapsuleResp {
-        header: Header::new(PduType::CapsuleResp, Flags::empty(), 0, 24),
-        cqe: Cqe::new(cid, 0, 0, Status::SUCCESS),
-    };
     let response = |cid, length| {
-        let mut pdu = response(cid);
-        pdu.header.plen = U32::new(length);
-        pdu.as_bytes().to_vec()
-    };
-    let r2t = |cid, offset, length| {
-        let header = Header::new(PduType::R2t, Flags::empty(), 0, 24);
-        let (cccid, r2to, r2tl) = (U16::new(cid), U32::new(offset), U32::new(length));
-        R2t { header, cccid, r2to, r2tl, ..R2t::default() }.as_bytes().to_vec()
+        let header = Header::new(PduType::CapsuleResp, Flags::empty(), 0, length);
+        let cqe = Cqe::new(cid, 0, 0, Status::SUCCESS);
+        CapsuleResp { header, cqe }.as_bytes().to_vec()
     };
     let mut cases = cases_for_both(PduType::IcResp, 0x04, PduType::CapsuleResp);
+    let init = PduType::IcResp;
     cases.extend::<Vec<Case>>(vec![
-        (
-            "MAXH2CDATA",
-            Fresh,
-            initialize(PduType::IcResp, |pdu| pdu.limit = U32::new(4092)),
-            FIELD,
-            12,
-        ),
-        (
-            "digest that was not asked for",
-            Fresh,
-            initialize(PduType::IcResp, |pdu| pdu.dgst = 2),
-            UNSUPPORTED,
-            11,
-        ),
+        ("MAXH2CDATA", Fresh, initialize(init, |pdu| pdu.limit = U32::new(4092)), FIELD, 12),
+        ("digest not asked for", Fresh, initialize(init, |pdu| pdu.dgst = 2), UNSUPPORTED, 11),
         ("CID of no command", Busy, response(7, 24), FIELD, 20),
         ("PLEN of a response", Busy, response(5, 28), FIELD, 4),
         ("header digest missing", Digests, response(5, 24), FIELD, 1),
         ("data for no command", Busy, data(c2h, 7, (0, 4096), |_| ()), FIELD, 8),
         ("data beyond the command", Busy, data(c2h, 5, (0, 8196), |_| ()), RANGE, 0),
         ("data for a write", Busy, data(c2h, 6, (0, 512), |_| ()), RANGE, 0),
+        ("data beyond the command in all", Half, data(c2h, 5, (4096, 4100), |_| ()), RANGE, 0),
+        ("data after the last", Last, data(c2h, 5, (4096, 512), |_| ()), SEQUENCE, 0),
         ("data not contiguous", Busy, data(c2h, 5, (512, 512), |_| ()), RANGE, 0),
         ("SUCCESS without LAST", Plain, data(c2h, 5, (0, 8192), set(Flags::SUCCESS)), FIELD, 1),
         ("PDO against HPDA", Aligned, data(c2h, 5, (0, 8192), |_| ()), FIELD, 3),
@@ -307,6 +300,7 @@ fn host_cases() -> Vec<Case> {
         ("R2T for a read", Busy, r2t(5, 0, 4096), FIELD, 8),
         ("R2T of nothing", Busy, r2t(6, 0, 0), FIELD, 16),
         ("R2T out of range", Busy, r2t(6, 0, 8196), RANGE, 0),
+        ("R2Ts beyond the data in all", Half, r2t(6, 4096, 4100), RANGE, 0),
         ("R2T not contiguous", Busy, r2t(6, 4096, 4096), RANGE, 0),
     ]);
     cases
@@ -337,49 +331,6 @@ fn a_host_answers_each_violation_with_its_term_req() {
             assert!(submitted.is_err(), "{}: goes on", case.0);
         }
     }
-}
-
-#[test]
-fn more_commands_than_entries_are_a_sequence_error() {
-    let mut connection = target(Before::Plain);
-    let bytes = [command(|_| ()), command(|_| ()), command(|_| ())].concat();
-    let found = fault(&bytes, usize::MAX, |input| Ok(connection.next(input)?.is_some()));
-    assert_eq!(found.unwrap().fes, SEQUENCE);
-    assert_eq!(connection.in_flight(), 2);
-}
-
-#[test]
-fn a_last_flag_that_is_missing_is_an_invalid_field() {
-    let mut connection = target(Before::Busy);
-    let mut bytes = data(PduType::H2cData, 5, (0, 4096), |_| ());
-    bytes.resize(24 + 4096, 0);
-    bytes.extend(data(PduType::H2cData, 5, (4096, 4096), |_| ()));
-    let found = fault(&bytes, 1000, |input| Ok(connection.next(input)?.is_some())).unwrap();
-    assert_eq!((found.fes, found.fei), (FIELD, 1));
-}
-
-#[test]
-fn a_wrong_header_digest_is_reported_with_the_digest_that_came() {
-    let mut bytes = digested(command(|header| (header.flags, header.plen) = (1, U32::new(76))));
-    bytes[20] ^= 4;
-    let came = u32::from_le_bytes(bytes[72..].try_into().unwrap());
-    let case = ("header digest", Before::Digests, bytes, Fes::HeaderDigest, came);
-    for chunk in [1, 7, usize::MAX] {
-        let mut connection = target(Before::Digests);
-        let found = fault(&case.2, chunk, |input| Ok(connection.next(input)?.is_some()));
-        check_term_req(&case, PduType::C2hTermReq, found, &sent(connection.tx()));
-    }
-}
-
-#[test]
-fn data_after_the_last_c2h_data_is_a_sequence_error() {
-    let mut connection = host(Before::Plain);
-    let last = |pdu: &mut DataPdu| pdu.header.flags = Flags::LAST.bits();
-    let mut bytes = data(PduType::C2hData, 5, (0, 512), last);
-    bytes.resize(24 + 512, 0);
-    bytes.extend(data(PduType::C2hData, 5, (512, 512), |_| ()));
-    let found = fault(&bytes, 1000, |input| Ok(connection.next(input)?.is_some())).unwrap();
-    assert_eq!(found.fes, SEQUENCE);
 }
 
 #[test]

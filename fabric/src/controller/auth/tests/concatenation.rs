@@ -6,43 +6,17 @@ use zerocopy::IntoBytes;
 use super::keyed_host::{Host, LINUX, OWN};
 use super::*;
 use crate::controller::GeneratedKey;
-use crate::controller::auth::{Authentication, Received, Sent};
-use crate::fabrics::{AuthFailure, AuthKind, Concatenation, Success2};
+use crate::fabrics::{AuthKind, Success2};
 use crate::tls_psk::{Identity, IdentityKind, PskLength};
 
-/// A target's side of a queue.
-struct Queue {
-    authentication: Authentication,
-    secrets: Arc<HostSecrets>,
-    agreed: Concatenation,
-    count: u8,
+/// Returns a queue of a host with secrets, on which making a key was agreed on or not.
+fn agreeing(agreed: Concatenation) -> Queue {
+    Queue::agreeing(agreed, secrets(&[(OWN, Some(6))]))
 }
 
 impl Queue {
-    fn new(agreed: Concatenation) -> Self {
-        let authentication = Authentication::new(NOW, agreed != Concatenation::Replace);
-        Self { authentication, secrets: Arc::new(secrets(&[(OWN, Some(6))])), agreed, count: 0 }
-    }
-
-    fn send(&mut self, message: &[u8]) -> bool {
-        let Self { authentication, secrets, agreed, count } = self;
-        match authentication.sent(NOW, message, Some(secrets), NAMES, *agreed) {
-            Sent::Work(work) => {
-                authentication.worked(work.run(&random(count)), |seed| seed, NAMES);
-                false
-            }
-            Sent::Proved => true,
-            _ => false,
-        }
-    }
-
-    fn fetch(&mut self) -> (Received, Vec<u8>) {
-        let mut out = Vec::new();
-        (self.authentication.receive(4096, &mut out).unwrap(), out)
-    }
-
     /// Lets a host have a key made. Returns its own, or how the target ended the exchange.
-    fn run(&mut self, host: Host) -> Result<GeneratedKey, AuthFailure> {
+    fn make_key(&mut self, host: Host) -> Result<GeneratedKey, AuthFailure> {
         self.send(&host.negotiate());
         let (received, challenge) = self.fetch();
         if let Received::Failed(why) = received {
@@ -56,7 +30,7 @@ impl Queue {
             Received::Proved => assert_eq!(host.sequence, 0),
             Received::Going => {
                 assert!(self.key().is_none(), "before the host has said that it is content");
-                assert!(self.send(Success2::new(7).as_bytes()));
+                assert_eq!(self.send(Success2::new(7).as_bytes()), Took::Proved);
             }
         }
         Ok(key.unwrap())
@@ -74,12 +48,9 @@ fn both_ends_make_the_same_key_whether_or_not_the_controller_proves_itself() {
             [(Hash::Sha256, PskLength::Bytes32), (Hash::Sha384, PskLength::Bytes48)]
         {
             for sequence in [0, 9] {
-                let mut queue = Queue::new(channel);
-                queue.secrets = Arc::new(HostSecrets {
-                    hashes: vec![hash],
-                    ..HostSecrets::clone(&queue.secrets)
-                });
-                let host = queue.run(Host { sequence, ..Host::asking(channel) }).unwrap();
+                let known = HostSecrets { hashes: vec![hash], ..secrets(&[(OWN, Some(6))]) };
+                let mut queue = Queue::agreeing(channel, known);
+                let host = queue.make_key(Host { sequence, ..Host::asking(channel) }).unwrap();
                 assert!(queue.authentication.is_open());
                 let target = queue.key().unwrap();
                 assert_eq!(target, host, "{channel:?} {hash:?} {sequence}");
@@ -117,54 +88,50 @@ fn a_key_is_made_where_it_was_agreed_on_and_of_what_is_long_enough() {
     for (what, agreed, bend, why) in table {
         let mut host = LINUX;
         bend(&mut host);
-        let mut queue = Queue::new(agreed);
-        assert_eq!(queue.run(host), Err(why), "{what}");
+        let mut queue = agreeing(agreed);
+        assert_eq!(queue.make_key(host), Err(why), "{what}");
         assert!(queue.key().is_none(), "{what}");
         assert!(!queue.authentication.is_concatenated(), "{what}");
     }
     // With a challenge of its own, so that it is one of which a key could be made.
-    let mut queue = Queue::new(New);
-    assert_eq!(queue.run(Host { channel: 0, sequence: 9, ..LINUX }), Err(AuthFailure::Failed));
-    let mut weak = Queue::new(New);
-    weak.secrets = Arc::new(HostSecrets {
-        hashes: vec![Hash::Sha512, Hash::Sha384],
-        groups: vec![Group::Null, Group::Ffdhe2048],
-        ..HostSecrets::clone(&weak.secrets)
-    });
-    let key = weak.run(Host { groups: &Group::ALL, ..LINUX }).unwrap();
+    let mut queue = agreeing(New);
+    assert_eq!(queue.make_key(Host { channel: 0, sequence: 9, ..LINUX }), Err(AuthFailure::Failed));
+    let hashes = vec![Hash::Sha512, Hash::Sha384];
+    let mut weak = Queue::agreeing(New, HostSecrets { hashes, ..secrets(&[(OWN, Some(6))]) });
+    let key = weak.make_key(Host { groups: &Group::ALL, ..LINUX }).unwrap();
     assert_eq!(key.psk.length, PskLength::Bytes48, "the best one of which there can be a key");
 }
 
 #[test]
 fn a_queue_that_has_been_proved_has_no_first_key_made() {
-    let mut queue = Queue::new(Concatenation::New);
+    let mut queue = agreeing(Concatenation::New);
     let plain = Host { sequence: 9, ..Host::asking(Concatenation::None) };
-    queue.run(plain).unwrap();
+    queue.make_key(plain).unwrap();
     assert!(queue.key().is_none() && !queue.authentication.is_concatenated());
-    assert_eq!(queue.run(LINUX), Err(AuthFailure::Concatenation));
-    let mut queue = Queue::new(Concatenation::New);
-    queue.run(LINUX).unwrap();
-    assert_eq!(queue.run(LINUX), Err(AuthFailure::Concatenation));
-    let mut queue = Queue::new(Concatenation::New);
-    queue.run(LINUX).unwrap();
+    assert_eq!(queue.make_key(LINUX), Err(AuthFailure::Concatenation));
+    let mut queue = agreeing(Concatenation::New);
+    queue.make_key(LINUX).unwrap();
+    assert_eq!(queue.make_key(LINUX), Err(AuthFailure::Concatenation));
+    let mut queue = agreeing(Concatenation::New);
+    queue.make_key(LINUX).unwrap();
     queue.key().unwrap();
-    queue.run(plain).unwrap();
+    queue.make_key(plain).unwrap();
     assert!(queue.authentication.is_concatenated(), "a proof makes nothing undone");
 }
 
 #[test]
 fn a_key_of_a_secret_that_has_gone_meanwhile_is_none() {
-    let mut queue = Queue::new(Concatenation::New);
-    queue.run(LINUX).unwrap();
+    let mut queue = agreeing(Concatenation::New);
+    queue.make_key(LINUX).unwrap();
     let among = |secrets: HostSecrets| {
         move |secret: &Secret| secrets.pairs.iter().position(|pair| pair.host == *secret)
     };
     assert!(queue.authentication.take_key(among(secrets(&[(7, Some(6))]))).is_none());
-    let mut queue = Queue::new(Concatenation::New);
-    queue.run(LINUX).unwrap();
+    let mut queue = agreeing(Concatenation::New);
+    queue.make_key(LINUX).unwrap();
     assert!(queue.authentication.take_key(|_| None::<usize>).is_none());
-    let mut queue = Queue::new(Concatenation::New);
-    queue.run(LINUX).unwrap();
+    let mut queue = agreeing(Concatenation::New);
+    queue.make_key(LINUX).unwrap();
     assert!(queue.authentication.take_key(among(secrets(&[(7, None), (OWN, None)]))).is_some());
 }
 
@@ -193,13 +160,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn who_does_not_know_the_secret_has_no_key_made(moves in moves()) {
-        let mut good = Queue::new(Concatenation::New);
+        let mut good = agreeing(Concatenation::New);
         good.count = 100;
         let first = LINUX.negotiate();
         good.send(&first);
         let (reply, _) = LINUX.reply(&good.fetch().1, NAMES);
         let recorded = [first, reply, Success2::new(7).as_bytes().to_vec()];
-        let mut queue = Queue::new(Concatenation::New);
+        let mut queue = agreeing(Concatenation::New);
         let mut fetched = Vec::new();
         for step in moves {
             let wrong = Host { own: 9, ..LINUX };
@@ -215,14 +182,14 @@ proptest! {
                         let byte = bit / 8 % message.len();
                         message[byte] ^= 1 << (bit % 8);
                     }
-                    prop_assert!(!queue.send(&message));
+                    prop_assert_ne!(queue.send(&message), Took::Proved);
                 }
                 Move::Negotiate(channel) => {
                     let message = Host { channel, ..wrong }.negotiate();
-                    prop_assert!(!queue.send(&message));
+                    prop_assert_ne!(queue.send(&message), Took::Proved);
                 }
                 Move::Reply if fetched.get(..2) == Some(&AuthKind::Challenge.ids()) => {
-                    prop_assert!(!queue.send(&wrong.reply(&fetched, NAMES).0));
+                    prop_assert_ne!(queue.send(&wrong.reply(&fetched, NAMES).0), Took::Proved);
                 }
                 Move::Reply => {}
             }

@@ -1,60 +1,12 @@
 //! Tests of the state machine of one queue, message by message.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::controller::auth::{Authentication, Received, Sent};
-use crate::fabrics::{AuthFailure, AuthHeader, AuthKind, Concatenation};
+use crate::fabrics::{AuthHeader, AuthKind};
 use crate::host::authentication::{AuthError, Next};
 
-const ROOM: usize = 4096;
-
-/// A target's side of a queue, and all that a host sends to it.
-struct Queue {
-    authentication: Authentication,
-    secrets: Option<Arc<HostSecrets>>,
-    agreed: Concatenation,
-    count: u8,
-}
-
-/// What the target did with a message.
-#[derive(Debug, PartialEq, Eq)]
-enum Took {
-    Going,
-    Proved,
-    GivenUp(AuthFailure),
-}
-
 impl Queue {
-    fn new(secrets: HostSecrets) -> Self {
-        let authentication = Authentication::new(NOW, true);
-        let agreed = Concatenation::None;
-        Self { authentication, secrets: Some(Arc::new(secrets)), agreed, count: 0 }
-    }
-
-    fn send(&mut self, message: &[u8]) -> Took {
-        match self.authentication.sent(NOW, message, self.secrets.as_ref(), NAMES, self.agreed) {
-            Sent::Taken => Took::Going,
-            Sent::Proved => Took::Proved,
-            Sent::GivenUp(why) => Took::GivenUp(why),
-            Sent::Work(work) => {
-                let worked = work.run(&random(&mut self.count));
-                // Sequence numbers are the same, so that challenges alone keep exchanges apart.
-                self.authentication.worked(worked, |_| 5, NAMES);
-                Took::Going
-            }
-        }
-    }
-
-    fn fetch(&mut self) -> (Received, Vec<u8>) {
-        let mut out = Vec::new();
-        let received = self.authentication.receive(ROOM, &mut out).unwrap();
-        (received, out)
-    }
-
-    /// Fetches a failure.
     fn failure(&mut self) -> AuthFailure {
         let (received, message) = self.fetch();
         let (kind, _) = AuthHeader::read(&message).unwrap();
@@ -90,7 +42,6 @@ impl Queue {
     }
 }
 
-/// The messages of an exchange.
 #[derive(Debug)]
 struct Messages {
     sent: Vec<Vec<u8>>,
@@ -317,11 +268,9 @@ fn a_message_waits_for_enough_room() {
 fn a_message_while_work_is_under_way_ends_the_exchange() {
     let mut queue = Queue::new(ffdhe2048());
     let first = begin(credentials(5, None), 1).1;
-    let sent =
-        queue.authentication.sent(NOW, &first, queue.secrets.as_ref(), NAMES, Concatenation::None);
+    let sent = queue.sent(&first);
     let Sent::Work(work) = sent else { panic!("{sent:?}") };
-    let again =
-        queue.authentication.sent(NOW, &first, queue.secrets.as_ref(), NAMES, Concatenation::None);
+    let again = queue.sent(&first);
     assert!(matches!(again, Sent::Taken), "no second piece of work: {again:?}");
     queue.authentication.worked(work.run(&random(&mut 0)), |seed| seed, NAMES);
     assert_eq!(queue.failure(), AuthFailure::Message);
@@ -372,10 +321,9 @@ proptest! {
                     queue.send(&begin(credentials(5, None), transaction).1)
                 }
                 Move::Fetch => {
-                    let mut out = Vec::new();
-                    let received = queue.authentication.receive(ROOM, &mut out).unwrap();
+                    let (received, message) = queue.fetch();
                     prop_assert_ne!(received, Received::Proved);
-                    prop_assert!(AuthHeader::read(&out).is_some());
+                    prop_assert!(AuthHeader::read(&message).is_some());
                     Took::Going
                 }
             };

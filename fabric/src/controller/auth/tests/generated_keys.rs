@@ -1,26 +1,24 @@
 //! Tests of the service with hosts that have keys of TLS made, and come again with them.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Mutex, PoisonError};
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 use super::keyed_host::{Host, LINUX, OWN};
+use super::service::Queue;
 use super::*;
 use crate::controller::tests::{
-    Bench, Connect, ENABLE, HOST, LISTENER as OFF, OTHER, SUBSYSTEM, code, command, identify,
-    listener, property_get, set_feature, status_code,
+    Bench, Connect, ENABLE, HOST, LISTENER as OFF, OTHER, SUBSYSTEM, TLS_ALLOWED as ALLOWED,
+    TLS_REQUIRED as REQUIRED, code, command, identify, property_get, set_feature, status_code,
 };
 use crate::controller::{
-    Action, Connected, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, KeyNames, ListenerId,
-    ListenerSpec, Refusal, Reply, SecretNumber, SecureChannel,
+    Connected, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, ListenerId, Refusal,
+    SecretNumber,
 };
-use crate::fabrics::{
-    AuthCommand, AuthFailure, AuthKind, Concatenation, FailureMessage, Success1Head,
-};
+use crate::fabrics::{AuthFailure, AuthKind, Concatenation, FailureMessage, Success1Head};
+use crate::nvme::Status;
 use crate::nvme::opcode::{FABRICS, fabrics};
-use crate::nvme::{SglDescriptor, Sqe, Status};
 
 /// The keys that the service has kept, in their order.
 #[derive(Debug, Default)]
@@ -55,18 +53,9 @@ impl GeneratedKeys for Kept {
     }
 }
 
-/// Listeners on which hosts may use TLS, and on which they must.
-const ALLOWED: ListenerId = ListenerId(11);
-const REQUIRED: ListenerId = ListenerId(12);
-
 fn bench() -> (Bench, Arc<Kept>) {
     let (mut bench, kept) = (Bench::new(), Arc::new(Kept::default()));
-    for (id, secure_channel) in
-        [(ALLOWED, SecureChannel::Allowed), (REQUIRED, SecureChannel::Required)]
-    {
-        let spec = ListenerSpec { secure_channel, ..listener(id, false) };
-        bench.service.add_listener(bench.now, spec).unwrap();
-    }
+    bench.add_tls_listeners();
     bench.service.set_generated_keys(Arc::clone(&kept) as Arc<dyn GeneratedKeys>);
     bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
     (bench, kept)
@@ -90,70 +79,25 @@ fn queue(
     (qid, controller): (u16, u16),
 ) -> (ConnectionId, Result<Connected, Refusal>) {
     if let Some(generated) = key {
-        let (host, subsystem) = (HOST.to_owned(), SUBSYSTEM.to_owned());
-        let names = KeyNames { host, subsystem, generated };
-        bench.service.secured(ConnectionId(bench.connections + 1), names);
+        bench.secure_next(HOST, SUBSYSTEM, generated);
     }
     let connect = Connect { listener, ..Connect::new(SUBSYSTEM, qid, controller) };
     let (id, connected) = connect.send(bench);
     (id, connected.map_err(|rejected| rejected.reason))
 }
 
-fn send(bench: &mut Bench, id: ConnectionId, io: bool, message: &[u8]) {
-    let reply = fabrics_command(bench, id, io, fabrics::AUTHENTICATION_SEND, message);
-    if reply == Reply::Deferred {
-        bench.actions();
-        let work = bench.service.authentication_work(id).unwrap();
-        bench.service.authentication_worked(id, Some(work.run(&random(&mut 7))));
-        assert!(matches!(bench.actions()[..], [Action::Complete { .. }]));
-    } else {
-        assert_eq!(reply, Reply::OK);
-    }
-}
-
-fn fetch(bench: &mut Bench, id: ConnectionId, io: bool) -> Vec<u8> {
-    let room = [0; 4096];
-    let reply = fabrics_command(bench, id, io, fabrics::AUTHENTICATION_RECEIVE, &room);
-    assert_eq!(reply, Reply::OK);
-    bench.out.clone()
-}
-
-fn fabrics_command(
-    bench: &mut Bench,
-    id: ConnectionId,
-    io: bool,
-    fctype: u8,
-    data: &[u8],
-) -> Reply {
-    let length = u32::try_from(data.len()).unwrap();
-    let [cdw10, cdw11] = AuthCommand::dwords(length);
-    let sgl = SglDescriptor::transport(length);
-    let nsid = U32::new(u32::from(fctype));
-    let sqe = Sqe { nsid, cdw10, cdw11, sgl, ..command(FABRICS, 9) };
-    if io {
-        bench.service.fabrics_on_io_queue(bench.now, id, &sqe, data, &mut bench.out)
-    } else {
-        bench.admin_with(id, &sqe, data)
-    }
-}
-
-/// Lets a host have a key made on a queue. Returns its own, or how the target ended the exchange.
+/// Lets a host have a key made on an admin queue. Returns its own, or how the target ended the exchange.
 fn exchange(bench: &mut Bench, id: ConnectionId, host: Host) -> Result<GeneratedKey, AuthFailure> {
-    exchange_on(bench, id, false, host)
+    exchange_on(bench, Queue::Admin(id), host)
 }
 
-fn exchange_on(
-    bench: &mut Bench,
-    id: ConnectionId,
-    io: bool,
-    host: Host,
-) -> Result<GeneratedKey, AuthFailure> {
-    send(bench, id, io, &host.negotiate());
-    let challenge = fetch(bench, id, io);
+fn exchange_on(bench: &mut Bench, queue: Queue, host: Host) -> Result<GeneratedKey, AuthFailure> {
+    queue.send(bench, &host.negotiate());
+    let challenge = queue.fetch(bench);
     failure(&challenge)?;
     let (reply, key) = host.reply(&challenge, NAMES);
-    send(bench, id, io, &reply);
-    let success = fetch(bench, id, io);
+    queue.send(bench, &reply);
+    let success = queue.fetch(bench);
     failure(&success)?;
     let (head, _) = Success1Head::read_from_prefix(&success).unwrap();
     assert_eq!(head.rvalid, 0, "the controller was asked for no proof");
@@ -175,7 +119,7 @@ fn a_key_is_made_where_a_listener_allows_tls_and_proves_its_host_on_every_queue(
     assert!(connected.authentication);
     let own = exchange(&mut bench, plain, LINUX).unwrap();
     assert_eq!(kept.all(), [(HOST.to_owned(), SUBSYSTEM.to_owned(), own)]);
-    bench.service.disconnected(bench.now, plain);
+    bench.disconnect(plain);
     for listener in [ALLOWED, REQUIRED] {
         let (admin, connected) = connect(&mut bench, listener, Some(true));
         assert!(!connected.authentication, "the key is the proof");
@@ -216,14 +160,13 @@ fn without_tls_with_a_given_key_and_on_io_queues_no_key_is_made() {
         let number = (1, connected.controller.0);
         let (io, joined) = queue(&mut bench, ALLOWED, Some(true), number);
         joined.unwrap();
-        let refused = exchange_on(&mut bench, io, true, Host::asking(channel));
+        let refused = exchange_on(&mut bench, Queue::Io(io), Host::asking(channel));
         assert_eq!(refused, Err(AuthFailure::Concatenation));
     }
     assert!(kept.all().is_empty());
     // Nobody keeps keys.
     let mut bench = Bench::new();
-    let spec = ListenerSpec { secure_channel: SecureChannel::Allowed, ..listener(ALLOWED, false) };
-    bench.service.add_listener(bench.now, spec).unwrap();
+    bench.add_tls_listeners();
     bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
     let (admin, _) = connect(&mut bench, ALLOWED, None);
     assert_eq!(exchange(&mut bench, admin, LINUX), Err(AuthFailure::Concatenation));
@@ -307,7 +250,7 @@ fn only_the_keys_go_that_were_made_by_the_secret_that_goes() {
     let made = |bench: &mut Bench, own| {
         let (plain, _) = connect(bench, ALLOWED, None);
         let key = exchange(bench, plain, Host { own, ..LINUX }).unwrap();
-        bench.service.disconnected(bench.now, plain);
+        bench.disconnect(plain);
         key
     };
     let keys = |kept: &Kept| kept.all().into_iter().map(|(_, _, key)| key).collect::<Vec<_>>();
@@ -332,26 +275,27 @@ fn only_the_keys_go_that_were_made_by_the_secret_that_goes() {
 fn a_secret_that_goes_in_the_middle_of_an_exchange_leaves_no_key() {
     let (mut bench, kept) = bench();
     let (plain, _) = connect(&mut bench, ALLOWED, None);
-    send(&mut bench, plain, false, &LINUX.negotiate());
-    let challenge = fetch(&mut bench, plain, false);
-    send(&mut bench, plain, false, &LINUX.reply(&challenge, NAMES).0);
+    let queue = Queue::Admin(plain);
+    queue.send(&mut bench, &LINUX.negotiate());
+    let challenge = queue.fetch(&mut bench);
+    queue.send(&mut bench, &LINUX.reply(&challenge, NAMES).0);
     bench.service.set_host_secrets(HOST, Some(secrets(&[(7, None)])));
-    assert_eq!(failure(&fetch(&mut bench, plain, false)), Ok(()));
+    assert_eq!(failure(&queue.fetch(&mut bench)), Ok(()));
     assert!(kept.all().is_empty());
 }
 
 #[test]
 fn a_host_with_a_generated_key_does_not_wait_for_the_failures_of_others() {
     let (mut bench, _) = bench();
-    let address: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
     let come = |bench: &mut Bench, key| {
-        bench.service.accepted(ConnectionId(bench.connections + 1), address);
+        bench.service.accepted(ConnectionId(bench.connections + 1), [192, 0, 2, 1].into());
         queue(bench, ALLOWED, key, (0, 0xffff))
     };
     for _ in 0..4 {
         let (id, _) = come(&mut bench, None);
         assert!(exchange(&mut bench, id, Host { own: 9, ..LINUX }).is_err());
-        bench.service.disconnected(bench.now, id);
+        bench.disconnect(id);
+        bench.actions();
     }
     assert_eq!(come(&mut bench, None).1.unwrap_err(), Refusal::TooManyTries);
     assert_eq!(come(&mut bench, Some(false)).1.unwrap_err(), Refusal::TooManyTries);

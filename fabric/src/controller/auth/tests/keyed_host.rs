@@ -12,7 +12,6 @@ use crate::fabrics::{
 };
 use crate::tls_psk::{PskLength, generated, generated_tls_psk};
 
-/// The host's secret.
 pub(super) const OWN: u8 = 5;
 
 /// A host that has a key made, as the Linux kernel does it: it does not want to know whether the

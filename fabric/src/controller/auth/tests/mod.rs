@@ -8,9 +8,11 @@ mod service;
 
 use std::sync::Arc;
 
+use super::{Authentication, Received, Sent};
 use crate::Nanos;
 use crate::dhchap::proof::Names;
 use crate::dhchap::{Group, Hash, HostSecrets, RANDOM_BYTES, Random, Secret, SecretPair};
+use crate::fabrics::{AuthFailure, Concatenation};
 use crate::host::authentication::{self as host, Credentials};
 
 pub(super) const NAMES: Names<'_> =
@@ -49,4 +51,55 @@ pub(super) fn random(count: &mut u8) -> Random {
 
 pub(super) fn begin(credentials: Credentials, transaction: u16) -> (host::Authentication, Vec<u8>) {
     host::Authentication::begin(Arc::new(credentials), NAMES, transaction)
+}
+
+/// A target's side of a queue, and all that a host sends to it.
+pub(super) struct Queue {
+    authentication: Authentication,
+    secrets: Option<Arc<HostSecrets>>,
+    agreed: Concatenation,
+    count: u8,
+}
+
+/// What the target did with a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Took {
+    Going,
+    Proved,
+    GivenUp(AuthFailure),
+}
+
+impl Queue {
+    pub(super) fn new(secrets: HostSecrets) -> Self {
+        Self::agreeing(Concatenation::None, secrets)
+    }
+
+    pub(super) fn agreeing(agreed: Concatenation, secrets: HostSecrets) -> Self {
+        let authentication = Authentication::new(NOW, agreed != Concatenation::Replace);
+        Self { authentication, secrets: Some(Arc::new(secrets)), agreed, count: 0 }
+    }
+
+    fn sent(&mut self, message: &[u8]) -> Sent {
+        self.authentication.sent(NOW, message, self.secrets.as_ref(), NAMES, self.agreed)
+    }
+
+    fn send(&mut self, message: &[u8]) -> Took {
+        match self.sent(message) {
+            Sent::Taken => Took::Going,
+            Sent::Proved => Took::Proved,
+            Sent::GivenUp(why) => Took::GivenUp(why),
+            Sent::Work(work) => {
+                let worked = work.run(&random(&mut self.count));
+                // Sequence numbers are the same, so that challenges alone keep exchanges apart.
+                self.authentication.worked(worked, |_| 5, NAMES);
+                Took::Going
+            }
+        }
+    }
+
+    fn fetch(&mut self) -> (Received, Vec<u8>) {
+        let mut out = Vec::new();
+        let received = self.authentication.receive(4096, &mut out).unwrap();
+        (received, out)
+    }
 }

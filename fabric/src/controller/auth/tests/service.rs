@@ -7,21 +7,19 @@ use zerocopy::little_endian::U32;
 
 use super::*;
 use crate::controller::tests::{
-    Bench, Connect, ENABLE, HOST, LISTENER, OTHER, SUBSYSTEM, code, command, identify, listener,
-    log, property_get, property_set, set_feature, status_code,
+    Bench, Connect, ENABLE, HOST, LISTENER, OTHER, SUBSYSTEM, code, command, complete, identify,
+    listener, log, property_get, property_set, set_feature, status_code,
 };
 use crate::controller::{
-    Action, CloseReason, Connected, ConnectionId, KeyNames, ListenerSpec, Refusal, Reply,
-    ServiceConfig,
+    Action, CloseReason, Connected, ConnectionId, ListenerSpec, Refusal, Reply, ServiceConfig,
 };
 use crate::fabrics::{AUTHENTICATION_REQUIRED, AuthCommand, AuthKind, DISCOVERY_NQN};
 use crate::host::authentication::{AuthError, MESSAGE_ROOM, Next};
-use crate::nvme::opcode::{FABRICS, admin as op, fabrics};
+use crate::nvme::opcode::{FABRICS, fabrics};
 use crate::nvme::{SglDescriptor, Sqe, Status};
 
 const OWN: u8 = 5;
 
-/// Returns a service in which the host has a secret.
 fn bench() -> Bench {
     let mut bench = Bench::new();
     bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
@@ -36,7 +34,7 @@ fn auth(fctype: u8, length: u32) -> Sqe {
 
 /// The queues of a host: admin queues and I/O queues take commands by ways of their own.
 #[derive(Clone, Copy)]
-enum Queue {
+pub(super) enum Queue {
     Admin(ConnectionId),
     Io(ConnectionId),
 }
@@ -48,17 +46,22 @@ impl Queue {
         }
     }
 
-    fn command(self, bench: &mut Bench, sqe: &Sqe, data: &[u8]) -> Reply {
+    pub(super) fn command(self, bench: &mut Bench, sqe: &Sqe, data: &[u8]) -> Reply {
         match self {
             Self::Admin(id) => bench.admin_with(id, sqe, data),
-            Self::Io(id) => {
-                bench.service.fabrics_on_io_queue(bench.now, id, sqe, data, &mut bench.out)
-            }
+            Self::Io(id) => bench.io_fabrics(id, sqe, data),
         }
     }
 
+    /// Sends the first message of an exchange, whose work is to be done.
+    fn begin(self, bench: &mut Bench) {
+        let first = begin(credentials(OWN, Some(6)), 5).1;
+        let sqe = auth(fabrics::AUTHENTICATION_SEND, u32::try_from(first.len()).unwrap());
+        assert_eq!(self.command(bench, &sqe, &first), Reply::Deferred);
+    }
+
     /// Sends a message; its work is done at once, and completes the command.
-    fn send(self, bench: &mut Bench, message: &[u8]) {
+    pub(super) fn send(self, bench: &mut Bench, message: &[u8]) {
         let length = u32::try_from(message.len()).unwrap();
         let sqe = auth(fabrics::AUTHENTICATION_SEND, length);
         let reply = self.command(bench, &sqe, message);
@@ -69,14 +72,13 @@ impl Queue {
             assert!(bench.service.authentication_work(connection).is_none(), "once");
             let worked = work.run(&random(&mut 7));
             bench.service.authentication_worked(connection, Some(worked));
-            let done = Action::Complete { connection, cid: 9, result: 0, status: Status::SUCCESS };
-            assert_eq!(bench.actions(), [done]);
+            assert_eq!(bench.actions(), [complete(connection, 9, 0, Status::SUCCESS)]);
         } else {
             assert_eq!(reply, Reply::OK);
         }
     }
 
-    fn fetch(self, bench: &mut Bench) -> Vec<u8> {
+    pub(super) fn fetch(self, bench: &mut Bench) -> Vec<u8> {
         let reply = self.command(bench, &auth(fabrics::AUTHENTICATION_RECEIVE, MESSAGE_ROOM), &[]);
         assert_eq!(reply, Reply::OK);
         assert_eq!(bench.out.len(), MESSAGE_ROOM as usize, "zeroes behind the message");
@@ -108,15 +110,12 @@ impl Queue {
 }
 
 fn connect(bench: &mut Bench) -> (Queue, Connected) {
-    let (id, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(bench);
+    let (id, connected) = Connect::admin(SUBSYSTEM).send(bench);
     (Queue::Admin(id), connected.unwrap())
 }
 
-/// Connects from an address.
 fn connect_from(bench: &mut Bench, address: IpAddr) -> Result<Queue, Refusal> {
-    let next = ConnectionId(bench.connections + 1);
-    assert!(bench.service.accepted(next, address).is_none());
-    let (id, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(bench);
+    let (id, connected) = bench.connect_from(address, &Connect::admin(SUBSYSTEM));
     connected.map(|_| Queue::Admin(id)).map_err(|rejected| rejected.reason)
 }
 
@@ -207,7 +206,7 @@ fn each_queue_needs_a_proof_of_its_own() {
     assert_eq!(bench.actions(), [close(io)]);
     assert!(!bench.service.is_authenticated(id) && !bench.service.has_proved(id));
     assert_eq!(bench.service.controllers().count(), 1);
-    bench.service.disconnected(bench.now, id);
+    bench.disconnect(id);
     assert!(connect.send(&mut bench).1.is_ok());
 }
 
@@ -221,7 +220,7 @@ fn a_failed_proof_is_answered_and_then_ends_the_controller() {
         assert_eq!(bench.service.controllers().count(), 0);
         let reply = bench.admin(queue.connection(), &property_get(0, 1));
         assert_eq!(code(reply), status_code(Status::COMMAND_SEQUENCE_ERROR));
-        bench.service.disconnected(bench.now, queue.connection());
+        bench.disconnect(queue.connection());
         assert!(bench.actions().is_empty());
     }
 }
@@ -233,16 +232,15 @@ fn who_fails_waits_longer_each_time_and_keeps_no_other_address_waiting() {
         let queue = connect_from(bench, address(1))?;
         assert!(queue.authenticate(bench, credentials(9, None)).is_err());
         assert_eq!(bench.actions(), [close(queue)]);
-        bench.service.disconnected(bench.now, queue.connection());
+        bench.disconnect(queue.connection());
         Ok(())
     };
     for _ in 0..4 {
         assert_eq!(attack(&mut bench), Ok(()));
     }
     assert_eq!(attack(&mut bench), Err(Refusal::TooManyTries));
-    let rejected = Connect::new(SUBSYSTEM, 0, 0xffff);
-    bench.service.accepted(ConnectionId(bench.connections + 1), address(1));
-    let rejected = rejected.send(&mut bench).1.unwrap_err();
+    let (_, rejected) = bench.connect_from(address(1), &Connect::admin(SUBSYSTEM));
+    let rejected = rejected.unwrap_err();
     assert_eq!(rejected.status, Status::CONNECT_CONTROLLER_BUSY, "later it may come again");
     bench.pass(Duration::from_secs(1));
     assert_eq!(attack(&mut bench), Ok(()));
@@ -258,47 +256,28 @@ fn who_fails_waits_longer_each_time_and_keeps_no_other_address_waiting() {
 
 #[test]
 fn an_exchange_that_is_left_unfinished_counts_as_a_failure() {
-    let mut bench = bench();
+    let leave = |bench: &mut Bench, from, begins: bool| {
+        let queue = connect_from(bench, address(from)).unwrap();
+        if begins {
+            queue.send(bench, &begin(credentials(OWN, None), 1).1);
+        }
+        bench.disconnect(queue.connection());
+    };
+    let mut bench = Bench::new();
+    // Without secrets there are no failures.
+    for _ in 0..9 {
+        leave(&mut bench, 1, true);
+    }
+    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
     for _ in 0..4 {
-        let queue = connect_from(&mut bench, address(1)).unwrap();
-        queue.send(&mut bench, &begin(credentials(OWN, None), 1).1);
-        bench.service.disconnected(bench.now, queue.connection());
+        leave(&mut bench, 1, true);
     }
     assert_eq!(connect_from(&mut bench, address(1)).err(), Some(Refusal::TooManyTries));
     // One that has not begun has cost nothing.
     for _ in 0..9 {
-        let queue = connect_from(&mut bench, address(2)).unwrap();
-        bench.service.disconnected(bench.now, queue.connection());
+        leave(&mut bench, 2, false);
     }
     assert!(connect_from(&mut bench, address(2)).is_ok());
-}
-
-#[test]
-fn who_has_no_secrets_has_no_failures() {
-    let mut bench = Bench::new();
-    for _ in 0..9 {
-        let queue = connect_from(&mut bench, address(1)).unwrap();
-        queue.send(&mut bench, &begin(credentials(OWN, None), 1).1);
-        bench.service.disconnected(bench.now, queue.connection());
-    }
-    bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
-    assert!(connect_from(&mut bench, address(1)).is_ok());
-}
-
-#[test]
-fn who_has_proved_itself_is_not_closed_for_an_exchange_that_the_target_gave_up() {
-    let mut bench = bench();
-    let (queue, _) = proved(&mut bench);
-    let connection = queue.connection();
-    let first = begin(credentials(OWN, Some(6)), 5).1;
-    let sqe = auth(fabrics::AUTHENTICATION_SEND, u32::try_from(first.len()).unwrap());
-    assert_eq!(queue.command(&mut bench, &sqe, &first), Reply::Deferred);
-    bench.service.authentication_worked(connection, None);
-    bench.actions();
-    bench.pass(Duration::from_secs(61));
-    bench.service.tick(bench.now);
-    let closed = bench.actions().contains(&close(queue));
-    assert!(!closed && bench.service.is_authenticated(connection));
 }
 
 #[test]
@@ -309,13 +288,13 @@ fn a_host_that_does_not_prove_itself_in_time_is_closed() {
     begun.send(&mut bench, &begin(credentials(OWN, None), 1).1);
     let (good, _) = proved(&mut bench);
     bench.actions();
-    let at = bench.service.tick(bench.now).unwrap();
+    let at = bench.tick().unwrap();
     assert_eq!(at, bench.now + Duration::from_secs(60));
     bench.now = Nanos(at.0 - 1);
-    bench.service.tick(bench.now);
+    bench.tick();
     assert!(bench.actions().is_empty());
     bench.now = at;
-    assert!(bench.service.tick(bench.now).is_none_or(|next| next > at));
+    assert!(bench.tick().is_none_or(|next| next > at));
     let mut closed = bench.actions();
     closed.sort_by_key(|action| format!("{action:?}"));
     assert_eq!(closed, [close(idle), close(begun)]);
@@ -323,36 +302,40 @@ fn a_host_that_does_not_prove_itself_in_time_is_closed() {
     // One that was let in has the same time to prove itself again.
     good.send(&mut bench, &begin(credentials(OWN, None), 2).1);
     bench.pass(Duration::from_secs(60));
-    bench.service.tick(bench.now);
+    bench.tick();
     assert_eq!(bench.actions(), [close(good)]);
 }
 
 #[test]
 fn work_that_nobody_had_time_for_may_be_asked_for_again() {
-    let mut bench = bench();
-    let (queue, _) = connect(&mut bench);
-    let first = begin(credentials(OWN, None), 1).1;
-    let sqe = auth(fabrics::AUTHENTICATION_SEND, u32::try_from(first.len()).unwrap());
-    assert_eq!(queue.command(&mut bench, &sqe, &first), Reply::Deferred);
-    let connection = queue.connection();
-    bench.actions();
-    bench.service.authentication_worked(connection, None);
-    let status = Status::COMMAND_INTERRUPTED;
-    let interrupted = Action::Complete { connection, cid: 9, result: 0, status };
-    assert_eq!(bench.actions(), [interrupted]);
-    assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+    for has_proved in [false, true] {
+        let mut bench = bench();
+        let (queue, _) = if has_proved { proved(&mut bench) } else { connect(&mut bench) };
+        let connection = queue.connection();
+        bench.actions();
+        queue.begin(&mut bench);
+        bench.actions();
+        bench.service.authentication_worked(connection, None);
+        let interrupted = complete(connection, 9, 0, Status::COMMAND_INTERRUPTED);
+        assert_eq!(bench.actions(), [interrupted]);
+        if has_proved {
+            bench.pass(Duration::from_secs(61));
+            bench.tick();
+            let closed = bench.actions().contains(&close(queue));
+            assert!(!closed && bench.service.is_authenticated(connection));
+        }
+        assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
+    }
 }
 
 #[test]
 fn the_result_of_work_for_a_queue_that_has_ended_is_dropped() {
     let mut bench = bench();
     let (queue, _) = connect(&mut bench);
-    let first = begin(credentials(OWN, None), 1).1;
-    let sqe = auth(fabrics::AUTHENTICATION_SEND, u32::try_from(first.len()).unwrap());
-    queue.command(&mut bench, &sqe, &first);
+    queue.begin(&mut bench);
     let connection = queue.connection();
     let work = bench.service.authentication_work(connection).unwrap();
-    bench.service.disconnected(bench.now, connection);
+    bench.disconnect(connection);
     bench.actions();
     bench.service.authentication_worked(connection, Some(work.run(&random(&mut 1))));
     assert!(bench.actions().is_empty());
@@ -391,26 +374,19 @@ fn a_command_that_is_not_one_of_dh_hmac_chap_is_refused() {
 
 #[test]
 fn a_host_without_a_secret_that_tries_is_told_and_goes_on() {
-    let mut bench = Bench::new();
-    let (admin, _) = bench.admin_queue(0);
+    let (mut bench, admin) = Bench::enabled();
     let queue = Queue::Admin(admin);
     let refused = queue.authenticate(&mut bench, credentials(OWN, None));
     assert_eq!(refused, Err(AuthError::Refused(crate::fabrics::AuthFailure::Protocol)));
     assert!(bench.actions().is_empty());
     bench.ok(admin, &identify(1, 0));
     let discovery = bench.discovery(0, HOST);
-    let reply = Queue::Admin(discovery).command(
-        &mut bench,
-        &auth(fabrics::AUTHENTICATION_RECEIVE, 64),
-        &[],
-    );
-    assert_eq!(code(reply), status_code(Status::INVALID_OPCODE));
+    bench.fails(discovery, &auth(fabrics::AUTHENTICATION_RECEIVE, 64), Status::INVALID_OPCODE);
 }
 
 #[test]
 fn secrets_that_change_count_for_queues_that_come_later() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     bench.ok(admin, &set_feature(7, 1 | 1 << 16));
     bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
     bench.ok(admin, &identify(1, 0));
@@ -423,18 +399,6 @@ fn secrets_that_change_count_for_queues_that_come_later() {
     assert!(bench.service.is_authenticated(id));
     assert_eq!(Queue::Io(id).authenticate(&mut bench, credentials(7, None)), Ok(()));
     assert_eq!(bench.service.host_secrets(HOST).unwrap().pairs.len(), 1);
-}
-
-#[test]
-fn an_event_request_before_the_proof_is_refused_and_after_it_is_held() {
-    let mut bench = bench();
-    let (queue, _) = connect(&mut bench);
-    let request = command(op::ASYNC_EVENT_REQUEST, 4);
-    let required = status_code(Status::AUTHENTICATION_REQUIRED);
-    assert_eq!(code(bench.admin(queue.connection(), &request)), required);
-    assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
-    bench.set_cc(queue.connection(), ENABLE);
-    assert_eq!(bench.admin(queue.connection(), &request), Reply::Deferred);
 }
 
 /// The places that may require authentication.
@@ -465,20 +429,10 @@ fn requiring(place: Place) -> Bench {
 /// Connects to a subsystem, over TLS where that is wanted.
 fn connect_to(bench: &mut Bench, subsystem: &str, tls: bool) -> Result<(Queue, bool), Refusal> {
     if tls {
-        let (host, subsystem) = (HOST.to_owned(), subsystem.to_owned());
-        let names = KeyNames { host, subsystem, generated: false };
-        bench.service.secured(ConnectionId(bench.connections + 1), names);
+        bench.secure_next(HOST, subsystem, false);
     }
-    let (id, answer) = Connect::new(subsystem, 0, 0xffff).send(bench);
-    match answer {
-        Ok(connected) => Ok((Queue::Admin(id), connected.authentication)),
-        Err(rejected) => {
-            let status = status_code(rejected.status);
-            assert_eq!(status, status_code(Status::CONNECT_INVALID_HOST));
-            assert!(rejected.status.is_dnr());
-            Err(rejected.reason)
-        }
-    }
+    let (id, connected) = bench.admit(&Connect::admin(subsystem))?;
+    Ok((Queue::Admin(id), connected.authentication))
 }
 
 #[test]
@@ -504,13 +458,12 @@ fn where_authentication_is_required_a_host_needs_a_secret_or_a_tls_key_in_use() 
 
 #[test]
 fn required_authentication_counts_for_queues_that_connect_later() {
-    let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(0);
+    let (mut bench, admin, connected) = Bench::connected();
     bench.ok(admin, &set_feature(7, 1 | 1 << 16));
     bench.service.set_require_authentication(SUBSYSTEM, true).unwrap();
     bench.ok(admin, &identify(1, 0));
     let io = Connect::new(SUBSYSTEM, 1, connected.controller.0);
-    assert_eq!(io.send(&mut bench).1.unwrap_err().reason, Refusal::Unauthenticated);
+    assert_eq!(io.refused(&mut bench).reason, Refusal::Unauthenticated);
     bench.service.set_require_authentication(SUBSYSTEM, false).unwrap();
     assert!(io.send(&mut bench).1.is_ok());
     assert!(bench.service.set_require_authentication("nqn.none", true).is_err());

@@ -16,9 +16,13 @@ const PARAMS: QueueParams =
 
 /// Makes a queue of 4 entries that has been connected.
 fn queue() -> Queue {
-    let mut queue = Queue::new(PARAMS);
+    connected(PARAMS, true)
+}
+
+fn connected(params: QueueParams, flow_control: bool) -> Queue {
+    let mut queue = Queue::new(params);
     assert!(matches!(queue.next(&mut &[][..]), Ok(Some(Received::Initialized))));
-    queue.set_queue(4, true);
+    queue.set_queue(4, flow_control);
     queue
 }
 
@@ -43,6 +47,11 @@ fn arrive(queue: &mut Queue, sqe: &Sqe, data: &[u8]) -> Result<(SlotId, Vec<u8>)
     }
 }
 
+/// Lets a command with data in the host's memory arrive.
+fn take(queue: &mut Queue, cid: u16, length: u32) -> SlotId {
+    arrive(queue, &keyed(cid, length, false), &[]).unwrap().0
+}
+
 fn fetches(queue: &mut Queue) -> Vec<Fetch> {
     std::iter::from_fn(|| queue.take_fetch()).collect()
 }
@@ -62,7 +71,7 @@ fn posted(batch: &Batch<Vec<u8>>) -> Vec<(u64, u64, Option<u32>)> {
 #[test]
 fn data_goes_by_write_ahead_of_its_response() {
     let mut queue = queue();
-    let (slot, _) = arrive(&mut queue, &keyed(9, 600, false), &[]).unwrap();
+    let slot = take(&mut queue, 9, 600);
     queue.send_data(slot, vec![1; 400], 0, false);
     queue.send_data(slot, vec![2; 200], 400, true);
     assert_eq!(queue.unsent(), 616);
@@ -71,7 +80,7 @@ fn data_goes_by_write_ahead_of_its_response() {
     assert_eq!((queue.unsent(), queue.in_flight()), (0, 0));
     queue.give_back(batch);
     // A command that reads nothing has no WRITE.
-    let (slot, _) = arrive(&mut queue, &keyed(9, 600, false), &[]).unwrap();
+    let slot = take(&mut queue, 9, 600);
     queue.complete_with_data(slot, vec![], 0);
     assert_eq!(posted(&queue.take_batch().unwrap()), [(0, 9, None)]);
 }
@@ -104,7 +113,7 @@ fn a_key_is_invalidated_where_the_host_asks_for_it_and_nowhere_else() {
 fn no_more_is_out_at_once_than_the_send_queue_has_room_for() {
     let mut queue = queue();
     for cid in 0..4 {
-        let (slot, _) = arrive(&mut queue, &keyed(cid, 8, false), &[]).unwrap();
+        let slot = take(&mut queue, cid, 8);
         queue.complete_with_data(slot, vec![0; 8], 0);
     }
     let first = queue.take_batch().unwrap();
@@ -113,7 +122,7 @@ fn no_more_is_out_at_once_than_the_send_queue_has_room_for() {
     queue.give_back(first);
     let mut second = queue.take_batch().unwrap();
     assert_eq!(posted(&second)[0], (0, 1, None), "what is next in order");
-    let (slot, _) = arrive(&mut queue, &keyed(9, 8, false), &[]).unwrap();
+    let slot = take(&mut queue, 9, 8);
     queue.complete(slot, 0, Status::SUCCESS);
     assert!(queue.take_batch().is_none());
     // The shell may have taken the work requests out of the batch.
@@ -130,7 +139,7 @@ fn data_is_fetched_in_parts_of_which_a_bounded_number_is_out() {
     let mut queue = queue();
     let mut slots = Vec::new();
     for cid in 0..3 {
-        let (slot, _) = arrive(&mut queue, &keyed(cid, 2500, false), &[]).unwrap();
+        let slot = take(&mut queue, cid, 2500);
         queue.fetch(slot, 2500);
         slots.push(slot);
     }
@@ -157,13 +166,11 @@ fn data_is_fetched_in_parts_of_which_a_bounded_number_is_out() {
 
 #[test]
 fn e2_fetches_that_are_out_keep_to_a_bound_of_bytes() {
-    let mut queue = Queue::new(QueueParams { reads: 9, max_read: 1 << 20, ..PARAMS });
-    assert!(matches!(queue.next(&mut &[][..]), Ok(Some(Received::Initialized))));
-    queue.set_queue(4, true);
+    let mut queue = connected(QueueParams { reads: 9, max_read: 1 << 20, ..PARAMS }, true);
     // Two parts of it are no more than the bound.
     queue.bound_fetches(Some(16_384));
     for cid in 0..3 {
-        let (slot, _) = arrive(&mut queue, &keyed(cid, 30_000, false), &[]).unwrap();
+        let slot = take(&mut queue, cid, 30_000);
         queue.fetch(slot, 30_000);
     }
     // Half of it in each part, in whole 4 KiB; one part of each command at a time.
@@ -187,7 +194,7 @@ fn e2_fetches_that_are_out_keep_to_a_bound_of_bytes() {
 #[test]
 fn e2_what_is_under_way_is_known() {
     let mut queue = queue();
-    let (slot, _) = arrive(&mut queue, &keyed(9, 600, false), &[]).unwrap();
+    let slot = take(&mut queue, 9, 600);
     queue.complete_with_data(slot, vec![1; 600], 0);
     assert_eq!(queue.under_way(), Some(0), "not handed out yet");
     let batch = queue.take_batch().unwrap();
@@ -199,7 +206,7 @@ fn e2_what_is_under_way_is_known() {
 #[test]
 fn a_metered_fetch_asks_for_no_more_than_is_granted() {
     let mut queue = queue();
-    let (slot, _) = arrive(&mut queue, &keyed(5, 1500, false), &[]).unwrap();
+    let slot = take(&mut queue, 5, 1500);
     queue.fetch_metered(slot, 1500);
     assert!(queue.take_fetch().is_none());
     assert_eq!(queue.grant(slot, 600), 600);
@@ -215,7 +222,7 @@ fn a_metered_fetch_asks_for_no_more_than_is_granted() {
 #[test]
 fn a_command_that_is_answered_before_its_data_was_fetched_needs_no_data() {
     let mut queue = queue();
-    let (slot, _) = arrive(&mut queue, &keyed(5, 500, false), &[]).unwrap();
+    let slot = take(&mut queue, 5, 500);
     queue.fetch(slot, 500);
     assert_eq!(queue.in_flight(), 1);
     queue.complete(slot, 0, Status::ABORT_REQUESTED);
@@ -304,9 +311,7 @@ fn a_connect_is_for_the_queue_that_the_connection_was_made_for() {
 #[test]
 fn completions_tell_how_far_the_queue_was_read() {
     for (flow_control, heads) in [(true, [1, 2, 3, 0]), (false, [0xffff; 4])] {
-        let mut queue = Queue::new(QueueParams { posts: 100, ..PARAMS });
-        assert!(matches!(queue.next(&mut &[][..]), Ok(Some(Received::Initialized))));
-        queue.set_queue(4, flow_control);
+        let mut queue = connected(QueueParams { posts: 100, ..PARAMS }, flow_control);
         for (cid, head) in (0..).zip(heads) {
             let command = Sqe { cdw10: U32::new(1), ..keyed(cid, 0, false) };
             let (slot, _) = arrive(&mut queue, &command, &[]).unwrap();
