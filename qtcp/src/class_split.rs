@@ -192,6 +192,13 @@ mod tests {
     use super::*;
     use crate::link::{ClassGoal, Rules};
 
+    /// What a connection has seen in 5 ms.
+    fn seen(bytes: u64, rtt: Duration) -> Observation {
+        let interval = Duration::from_millis(5);
+        let (delivered, marked, mss) = (40, 10, 1448);
+        Observation { interval, delivered, marked, bytes, rtt, mss, app_limited: false }
+    }
+
     /// Runs a connection of which High and Low move `high` and `low` bytes in each of 200 looks,
     /// beside one of Medium that moves as much. Returns the limits of both, and the first one's
     /// flows.
@@ -210,15 +217,7 @@ mod tests {
             mixed.high.publish(look * high, 0);
             mixed.low.publish(look * low, 0);
             other.medium.publish(look * (high + low), 0);
-            let all = Observation {
-                interval: Duration::from_millis(5),
-                delivered: 40,
-                marked: 10,
-                bytes: high + low,
-                rtt: Duration::from_millis(2),
-                mss: 1448,
-                app_limited: false,
-            };
+            let all = seen(high + low, Duration::from_millis(2));
             let now = Nanos(look * 5_000_000);
             let split = ClassSplit { all: &all, idle: false };
             limits.0 = split.observe(now, &mut link, &mixed, &mut flows);
@@ -266,15 +265,7 @@ mod tests {
             self.looks += 1;
             self.traffic.high.publish(self.traffic.high.read().0 + high, waiting.0);
             self.traffic.low.publish(self.traffic.low.read().0 + low, waiting.1);
-            let all = Observation {
-                interval: Duration::from_millis(5),
-                delivered: 40,
-                marked: 10,
-                bytes: high + low,
-                rtt: Duration::from_millis(20),
-                mss: 1448,
-                app_limited: false,
-            };
+            let all = seen(high + low, Duration::from_millis(20));
             let now = Nanos(self.looks * 5_000_000);
             let split = ClassSplit { all: &all, idle: true };
             split.observe(now, &mut self.link, &self.traffic, &mut self.flows)

@@ -48,20 +48,26 @@ impl Observation {
 }
 
 #[cfg(test)]
+impl Observation {
+    /// A round trip of 1 ms in which 100 packets of 1000 bytes arrived without a mark.
+    pub(crate) const SEEN: Self = Self {
+        interval: Duration::from_millis(1),
+        delivered: 100,
+        marked: 0,
+        bytes: 100_000,
+        rtt: Duration::from_millis(1),
+        mss: 1000,
+        app_limited: false,
+    };
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn e1_mark_fraction_is_bounded() {
-        let seen = |delivered, marked| Observation {
-            interval: Duration::ZERO,
-            delivered,
-            marked,
-            bytes: 0,
-            rtt: Duration::ZERO,
-            mss: 1448,
-            app_limited: false,
-        };
+        let seen = |delivered, marked| Observation { delivered, marked, ..Observation::SEEN };
         assert_eq!(seen(0, 0).mark_fraction(), 0.0);
         assert_eq!(seen(8, 2).mark_fraction(), 0.25);
         assert_eq!(seen(1, 3).mark_fraction(), 1.0, "echoes may be latched over a round trip");

@@ -22,6 +22,19 @@ fn formatted(bytes: u64, shape: Shape) -> Arc<Model> {
     Arc::new(model)
 }
 
+/// Makes a table, and opens it.
+fn table(cuts: Cuts) -> (Arc<Model>, Btt<Arc<Model>>) {
+    let model = formatted(REGION, SMALL);
+    let (btt, _) = open_small(Arc::clone(&model), cuts).unwrap();
+    (model, btt)
+}
+
+/// Opens a table on a medium on which flushes and fences do nothing.
+fn open_unordered(model: &Arc<Model>) -> (Btt<Arc<Model>>, Opened) {
+    model.set_unordered(true);
+    open_small(Arc::clone(model), Cuts::InAnyOrder).unwrap()
+}
+
 fn open_small<M: Medium>(medium: M, cuts: Cuts) -> Result<(Btt<M>, Opened), OpenError> {
     Btt::open_shaped(medium, cuts, SMALL)
 }
@@ -207,7 +220,7 @@ proptest! {
         let model = formatted(REGION, SMALL);
         let mut now = vec![0; usize::try_from(BLOCKS).unwrap()];
         let mut stamp = 0;
-        let (btt, _) = open_small(Unordered(Arc::clone(&model)), Cuts::InAnyOrder).unwrap();
+        let (btt, _) = open_unordered(&model);
         for step in before {
             stamp += 1;
             step.run(&btt, stamp);
@@ -225,17 +238,18 @@ proptest! {
             }
         }
         let killed = survivor(&model, Luck::Everything, &mut rng);
-        let (btt, opened) = open_small(Unordered(killed), Cuts::InAnyOrder).unwrap();
+        let (btt, opened) = open_unordered(&killed);
         prop_assert_eq!(opened, Opened::default(), "a process that ends is no power cut");
         drop(btt);
         let model = survivor(&model, luck, &mut rng);
-        let (btt, _) = open_small(Unordered(Arc::clone(&model)), Cuts::InAnyOrder).unwrap();
+        let (btt, _) = open_unordered(&model);
         for (block, (was, touched)) in (0..).zip(now.iter().zip(&touched)) {
             if !touched {
                 prop_assert_eq!(stamp_of(&btt, block), *was, "block {}", block);
             }
         }
         drop(btt);
+        model.set_unordered(false);
         let (btt, opened) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
         prop_assert_eq!(opened, Opened::default(), "it was repaired once");
         let read = |block: u64| {
@@ -255,48 +269,13 @@ proptest! {
     }
 }
 
-/// A medium on which flushes and fences do nothing.
-#[derive(Debug)]
-struct Unordered(Arc<Model>);
-
-impl Medium for Unordered {
-    fn bytes(&self) -> u64 {
-        self.0.bytes()
-    }
-
-    fn load(&self, at: u64) -> u64 {
-        self.0.load(at)
-    }
-
-    fn store(&self, at: u64, word: u64) {
-        self.0.store(at, word);
-    }
-
-    fn exchange(&self, at: u64, old: u64, new: u64) -> Result<(), u64> {
-        self.0.exchange(at, old, new)
-    }
-
-    fn read(&self, at: u64, into: &mut [u8]) {
-        self.0.read(at, into);
-    }
-
-    fn write(&self, at: u64, from: &[u8]) {
-        self.0.write(at, from);
-    }
-
-    fn flush(&self, _: u64, _: u64) {}
-
-    fn fence(&self) {}
-}
-
 /// Every place where a process can end, and nothing else happens: the page cache of a file has all that
 /// was stored.
 #[test]
 fn a_process_that_ends_harms_nothing_where_cuts_are_in_any_order() {
     let mut settled = 0;
     for cut in 0.. {
-        let model = formatted(REGION, SMALL);
-        let (btt, _) = open_small(Arc::clone(&model), Cuts::InAnyOrder).unwrap();
+        let (model, btt) = table(Cuts::InAnyOrder);
         model.cut_after(cut);
         write_on(&btt, 0, 5, 1);
         let done = u64::from(!model.is_cut());
@@ -319,8 +298,7 @@ fn there_is_no_place_at_which_a_cut_does_harm() {
     let lucks = [Luck::Nothing, Luck::Everything, Luck::Words, Luck::Few(true), Luck::Few(false)];
     let mut completed = 0;
     for cut in 0.. {
-        let model = formatted(REGION, SMALL);
-        let (btt, _) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
+        let (model, btt) = table(Cuts::InOrder);
         model.cut_after(cut);
         let mut done = 0;
         for stamp in 1..=3 {
@@ -347,8 +325,7 @@ fn a_cut_below_several_threads_loses_nothing_that_was_acknowledged() {
     const THREADS: u64 = 4;
     for seed in 0..60 {
         let mut rng = Rng::with_seed(seed);
-        let model = formatted(REGION, SMALL);
-        let (btt, _) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
+        let (model, btt) = table(Cuts::InOrder);
         model.cut_after(rng.u64(..6000));
         let work = |thread: u64| {
             let mut rng = Rng::with_seed(seed << 8 | thread);
@@ -505,19 +482,18 @@ fn damage(model: &Model, at: u64) {
 
 /// Damages bytes of a table and returns what opening it gives.
 fn opened_after(damaged: &[u64]) -> Result<Opened, OpenError> {
-    let model = formatted(REGION, SMALL);
-    let (btt, _) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
+    let (model, btt) = table(Cuts::InOrder);
     write_on(&btt, 0, 5, 9);
     damaged.iter().for_each(|at| damage(&model, *at));
-    let before: Vec<u64> = (0..REGION).step_by(8).map(|at| model.load(at)).collect();
+    let words = || (0..REGION).step_by(8).map(|at| model.load(at)).collect::<Vec<u64>>();
+    let before = words();
     let result = open_small(Arc::clone(&model), Cuts::InOrder);
     if let Ok((btt, opened)) = &result {
         assert_eq!(stamp_of(btt, 5), 9);
         let (_, again) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
         assert_eq!((opened.restored > 0, again.restored), (true, 0), "restored for good");
     } else {
-        let after: Vec<u64> = (0..REGION).step_by(8).map(|at| model.load(at)).collect();
-        assert!(before == after, "what is refused is left as it is");
+        assert!(before == words(), "what is refused is left as it is");
     }
     result.map(|(_, opened)| opened)
 }
@@ -551,8 +527,7 @@ fn a_damaged_flog_or_map_is_an_error_that_says_where() {
     // Block 5's entry leads to a block that does not exist.
     let error = opened_after(&[geometry.map + 16]).unwrap_err().to_string();
     assert!(error.contains("from block 5 to none"), "{error}");
-    let model = formatted(REGION, SMALL);
-    let (btt, _) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
+    let (model, btt) = table(Cuts::InOrder);
     write_on(&btt, 0, 0, 9);
     write_on(&btt, 0, 1, 9);
     // Blocks 0 and 1 share a word of the map: both lead to the same internal block.
@@ -605,8 +580,7 @@ fn a_new_table_reads_as_zeroes_whatever_the_region_held() {
 
 #[test]
 fn an_unreadable_block_fails_until_it_is_written() {
-    let model = formatted(REGION, SMALL);
-    let (btt, _) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
+    let (model, btt) = table(Cuts::InOrder);
     write_on(&btt, 0, 4, 9);
     let geometry = geometry::divide(REGION, BlockSize::B512, SMALL).unwrap()[0];
     let at = geometry.map + 16;

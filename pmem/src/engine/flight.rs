@@ -52,20 +52,3 @@ impl Flights {
         Some(purpose)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_operation_of_a_kind_is_under_way_and_ends_once() {
-        let mut flights = Flights::default();
-        let fetch = flights.begin(Purpose::Fetch).unwrap();
-        assert_eq!(flights.begin(Purpose::Fetch), None);
-        let report = flights.begin(Purpose::Report).unwrap();
-        assert_eq!(flights.end(fetch), Some(Purpose::Fetch));
-        assert_eq!(flights.end(fetch), None);
-        assert_ne!(flights.begin(Purpose::Fetch), Some(fetch));
-        assert_eq!(flights.end(report), Some(Purpose::Report));
-    }
-}

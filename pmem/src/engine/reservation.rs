@@ -86,17 +86,4 @@ mod tests {
         assert_eq!(example(25, 20), (Tokens(25), Tokens(5)), "5 wait, and 20 may still come");
         assert_eq!(example(90, 20), (Tokens(30), Tokens::ZERO), "30 of the 70 have tokens");
     }
-
-    #[test]
-    fn h1_the_bound_decays_at_the_rate_of_the_reservation() {
-        let mut reservation = Reservation::new(Tokens(1000));
-        for ms in 0..=1000 {
-            let elapsed = Duration::from_millis(ms);
-            assert_eq!(reservation.bound(elapsed, T), Tokens(1000 - ms));
-            reservation.decay(elapsed, T, Tokens::ZERO);
-            assert_eq!(reservation.left(), Tokens(1000 - ms));
-        }
-        assert!(!reservation.take(), "nothing is left");
-        assert_eq!(reservation.bound(T * 9, T), Tokens::ZERO);
-    }
 }

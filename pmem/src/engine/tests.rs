@@ -30,6 +30,13 @@ impl Client {
         Self { engine, memory: Memory::new(3), fetches: 0 }
     }
 
+    /// Makes a client in a period that began at 0, with its reservation.
+    fn in_period(period: u16, reservation: u64) -> Self {
+        let mut client = Self::new(settings());
+        client.push(ms(0), period, reservation);
+        client
+    }
+
     fn pool(&mut self, period: u16, tokens: u64) {
         let word = PoolWord::new(Period(period), Tokens(tokens)).pack();
         self.memory.set(Memory::address(0), word);
@@ -78,9 +85,8 @@ impl Client {
 
 #[test]
 fn h1_reservation_tokens_are_spent_before_any_is_fetched() {
-    let mut client = Client::new(settings());
+    let mut client = Client::in_period(1, 300);
     client.pool(1, 2500);
-    client.push(ms(0), 1, 300);
     client.engine.request(300);
     assert_eq!((client.run(ms(0)), client.fetches), (300, 0), "own tokens last");
     client.engine.request(700);
@@ -132,8 +138,7 @@ fn h1_limits_hold_for_reserved_and_global_tokens() {
 
 #[test]
 fn h1_tokens_above_the_bound_are_given_up_each_millisecond() {
-    let mut client = Client::new(settings());
-    client.push(ms(0), 1, 1000);
+    let mut client = Client::in_period(1, 1000);
     for now in 0..=1000 {
         client.run(ms(now));
         assert_eq!(client.engine.residual(), Tokens(1000 - now));
@@ -153,9 +158,8 @@ fn h1_ticks_that_come_late_lose_nothing() {
 
 #[test]
 fn h1_a_push_replaces_all_tokens() {
-    let mut client = Client::new(settings());
+    let mut client = Client::in_period(1, 10);
     client.pool(1, 5000);
-    client.push(ms(0), 1, 10);
     client.engine.request(20);
     client.run(ms(1));
     assert_eq!(client.engine.global(), Tokens(990));
@@ -167,8 +171,7 @@ fn h1_a_push_replaces_all_tokens() {
 
 #[test]
 fn h1_repeated_and_old_pushes_change_nothing() {
-    let mut client = Client::new(settings());
-    client.push(ms(0), 7, 100);
+    let mut client = Client::in_period(7, 100);
     client.engine.request(60);
     assert_eq!(client.run(ms(0)), 60);
     for period in [7, 6, 1, 0x8007] {
@@ -198,8 +201,7 @@ fn h1_a_lost_push_is_found_in_the_grant_and_starts_when_it_should_have() {
 
 #[test]
 fn h1_tokens_end_with_their_period_even_if_nobody_says_so() {
-    let mut client = Client::new(settings());
-    client.push(ms(0), 1, 1000);
+    let mut client = Client::in_period(1, 1000);
     client.engine.request(5000);
     client.pool(1, 100_000);
     client.grant(1, 1000);
@@ -213,8 +215,7 @@ fn h1_tokens_end_with_their_period_even_if_nobody_says_so() {
 #[test]
 fn h1_tokens_of_another_period_are_not_used() {
     for of in [1, 3] {
-        let mut client = Client::new(settings());
-        client.push(ms(0), 2, 0);
+        let mut client = Client::in_period(2, 0);
         client.engine.request(10);
         client.pool(of, 5000);
         assert_eq!((client.run(ms(0)), client.fetches), (0, 1), "period {of}");
@@ -224,8 +225,7 @@ fn h1_tokens_of_another_period_are_not_used() {
 
 #[test]
 fn h1_reports_are_one_word_each_millisecond_once_asked_for() {
-    let mut client = Client::new(settings());
-    client.push(ms(0), 3, 1000);
+    let mut client = Client::in_period(3, 1000);
     client.engine.request(400);
     client.run(ms(0));
     client.run(ms(5));
@@ -247,8 +247,7 @@ fn h1_reports_are_one_word_each_millisecond_once_asked_for() {
 
 #[test]
 fn h1_an_ask_may_come_before_the_push_and_an_old_one_is_ignored() {
-    let mut client = Client::new(settings());
-    client.push(ms(0), 3, 100);
+    let mut client = Client::in_period(3, 100);
     client.engine.ask(Ask { period: Period(4) });
     client.engine.ask(Ask { period: Period(2) });
     client.run(ms(1));
@@ -288,8 +287,7 @@ fn h1_the_window_bounds_what_is_under_way_and_best_effort_has_its_own() {
 
 #[test]
 fn h1_operations_may_take_any_time_and_complete_once() {
-    let mut engine = Engine::new(settings()).unwrap();
-    engine.push(ms(0), Push { period: Period(1), reservation: Tokens(0) });
+    let Client { mut engine, .. } = Client::in_period(1, 0);
     engine.request(5);
     let Some(Step::Post(ticket, _)) = engine.next(ms(0)) else { panic!("a fetch is next") };
     assert_eq!(engine.next(ms(3)), None, "it does not wait: there is nothing to do");
@@ -303,8 +301,7 @@ fn h1_operations_may_take_any_time_and_complete_once() {
 
 #[test]
 fn h1_operations_that_fail_are_tried_again_and_bring_nothing() {
-    let mut engine = Engine::new(settings()).unwrap();
-    engine.push(ms(0), Push { period: Period(1), reservation: Tokens(0) });
+    let Client { mut engine, .. } = Client::in_period(1, 0);
     engine.request(5);
     let Some(Step::Post(ticket, _)) = engine.next(ms(0)) else { panic!("a fetch is next") };
     engine.completed(ms(0), Completion { ticket, result: Err(Failed::Disconnected) });

@@ -467,48 +467,41 @@ fn who_completes_nothing_has_not_its_reservation_however_many_are_under_way() {
     assert_eq!(outcome.missed().len(), CLIENTS);
 }
 
-fn any_experiment() -> impl Strategy<Value = Experiment> {
-    let node = (1000_u64..5_000_000, 1000_u64..5_000_000, 0_u8..=100, 1_u64..2000, 0_u64..1000);
-    let node = node.prop_map(|(aggregate, local, jitter, batch, sigma)| {
-        let history = 1;
-        DataNode { aggregate, local, jitter, batch, sigma, history, ..DataNode::default() }
-    });
+fn any_client() -> impl Strategy<Value = Client> {
     let demand = prop_oneof![
         Just(Demand::All),
         (0.0..=1.0).prop_map(Demand::Part),
         (0_u64..100_000).prop_map(Demand::Ios),
     ];
-    let client = (0.001..1000.0, demand, any::<bool>())
-        .prop_map(|(part, demand, constant)| Client { part, demand, constant });
-    let systems = [System::Bare, System::Basic, System::Haechi, System::LowPriority];
-    let distribution =
-        prop_oneof![Just(Distribution::Parts), (0.0..=10.0).prop_map(Distribution::Zipf)];
-    let rest = (0.0..=1.0, 1_u64..100, 0_usize..3, 1_usize..3, any::<bool>());
-    (
-        node,
-        prop::collection::vec(client, 1..13),
-        prop::sample::select(systems.to_vec()),
-        distribution,
-        rest,
-    )
-        .prop_map(|(node, clients, system, distribution, rest)| {
-            let (reserved, window, warmup, periods, latencies) = rest;
-            let background = latencies.then_some(Background { from: 1, until: 2, window });
-            let period = Duration::from_millis(10);
-            Experiment {
-                node,
-                system,
-                clients,
-                reserved,
-                distribution,
-                window,
-                period,
-                warmup,
-                periods,
-                background,
-                latencies,
-            }
-        })
+    (0.001..1000.0, demand, any::<bool>()).prop_map(|(part, demand, constant)| Client {
+        part,
+        demand,
+        constant,
+    })
+}
+
+prop_compose! {
+    fn any_experiment()(
+        (aggregate, local, jitter) in (1000_u64..5_000_000, 1000_u64..5_000_000, 0_u8..=100),
+        (batch, sigma, window) in (1_u64..2000, 0_u64..1000, 1_u64..100),
+        clients in prop::collection::vec(any_client(), 1..13),
+        system in prop::sample::select(vec![
+            System::Bare, System::Basic, System::Haechi, System::LowPriority,
+        ]),
+        distribution in prop_oneof![
+            Just(Distribution::Parts), (0.0..=10.0).prop_map(Distribution::Zipf),
+        ],
+        reserved in 0.0..=1.0,
+        (warmup, periods, latencies) in (0_usize..3, 1_usize..3, any::<bool>()),
+    ) -> Experiment {
+        let node = DataNode { aggregate, local, jitter, batch, sigma, history: 1, ..DataNode::default() };
+        let background = latencies.then_some(Background { from: 1, until: 2, window });
+        let period = Duration::from_millis(10);
+        Experiment {
+            node, system, clients, reserved, distribution, window, period, warmup, periods,
+            background, latencies,
+        }
+    }
 }
 
 proptest! {

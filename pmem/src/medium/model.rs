@@ -46,6 +46,8 @@ struct State {
     steps: u64,
     /// The number of steps after which the power fails.
     cut: Option<u64>,
+    /// Whether flushes and fences do nothing.
+    unordered: bool,
 }
 
 impl State {
@@ -91,6 +93,11 @@ impl Model {
     pub fn cut_after(&self, steps: u64) {
         let mut state = self.state();
         state.cut = Some(state.steps.saturating_add(steps));
+    }
+
+    /// Sets whether flushes and fences do nothing, as in the page cache of a file.
+    pub fn set_unordered(&self, unordered: bool) {
+        self.state().unordered = unordered;
     }
 
     /// Says whether the power has failed.
@@ -185,7 +192,7 @@ impl Medium for Model {
 
     fn flush(&self, at: u64, bytes: u64) {
         let mut state = self.state();
-        if !state.step() {
+        if state.unordered || !state.step() {
             return;
         }
         let lines = at / LINE * LINE..at.saturating_add(bytes).div_ceil(LINE) * LINE;
@@ -196,7 +203,7 @@ impl Medium for Model {
 
     fn fence(&self) {
         let mut state = self.state();
-        if !state.step() {
+        if state.unordered || !state.step() {
             return;
         }
         let State { settled, unsettled, .. } = &mut *state;

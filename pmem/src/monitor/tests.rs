@@ -87,6 +87,13 @@ impl Node {
         self.reports[client] = report.pack();
     }
 
+    /// Takes what is left of their tokens and what they have completed from all clients.
+    fn report_all<const N: usize>(&mut self, reports: [(u64, u64); N]) {
+        for (client, (residual, completed)) in reports.into_iter().enumerate() {
+            self.report(client, residual, completed);
+        }
+    }
+
     fn findings(&mut self) -> Vec<Finding> {
         core::iter::from_fn(|| self.monitor.next_finding()).collect()
     }
@@ -169,8 +176,7 @@ fn h2_unused_reservations_become_global_tokens() {
 fn h2_without_conversion_reservations_are_wasted() {
     let basic = super::Settings { conversion: false, ..settings() };
     let mut node = Node::new(basic, &[3000, 2000]).touched();
-    node.report(0, 0, 0);
-    node.report(1, 0, 0);
+    node.report_all([(0, 0), (0, 0)]);
     node.ticks(101..=999);
     assert_eq!(node.pool().tokens, 4000);
 }
@@ -195,9 +201,7 @@ fn h2_a_client_that_vanishes_gives_its_tokens_back() {
 fn h4_what_departed_clients_did_counts_in_the_estimate() {
     let mut node = Node::new(settings(), &[3000, 2000, 1000]).touched();
     node.ticks(101..=989);
-    for (client, completed) in [(0, 4000), (1, 3900), (2, 1000)] {
-        node.report(client, 0, completed);
-    }
+    node.report_all([(0, 4000), (0, 3900), (0, 1000)]);
     node.tick(ms(990));
     node.monitor.remove(ClientId(0));
     node.ticks(991..=1000);
@@ -214,18 +218,14 @@ fn h4_what_departed_clients_did_counts_in_the_estimate() {
 fn h4_the_estimate_of_the_next_period_follows_the_reports() {
     let mut node = Node::new(settings(), &[3000, 2000, 1000]).touched();
     node.ticks(101..=989);
-    for (client, completed) in [(0, 3500), (1, 3000), (2, 2500)] {
-        node.report(client, 0, completed);
-    }
+    node.report_all([(0, 3500), (0, 3000), (0, 2500)]);
     node.ticks(990..=1000);
     assert_eq!(node.monitor.capacity(), Tokens(9000));
     assert_eq!(node.pool().tokens, 9000 - 6000);
     node.fetch(1000);
     node.tick(ms(1100));
     node.ticks(1101..=1989);
-    for client in 0..3 {
-        node.report(client, 0, 3000);
-    }
+    node.report_all([(0, 3000); 3]);
     node.ticks(1990..=2000);
     assert_eq!(node.monitor.capacity(), Tokens(9100), "all tokens were used");
 }
@@ -239,8 +239,7 @@ fn h4_clients_that_overstate_are_found_and_named() {
         node.fetch(1000);
         node.ticks(start + 2..=start + 900);
         // Client 0 uses its reservation in one of five periods.
-        node.report(0, 0, if second % 5 == 4 { 3000 } else { 1000 });
-        node.report(1, 0, 1500);
+        node.report_all([(0, if second % 5 == 4 { 3000 } else { 1000 }), (0, 1500)]);
         node.ticks(start + 901..=start + 999);
     }
     let named = node.findings();
@@ -301,8 +300,7 @@ fn h3_a_changed_reservation_leaves_the_running_period_as_it_is() {
         node.act();
         assert_eq!(node.grants.len(), 4, "{changed}: the grant that the engine reads stays");
         // Both clients still hold all their tokens, of which 3000 were pushed to client 0.
-        node.report(0, 3000, 0);
-        node.report(1, 2000, 0);
+        node.report_all([(3000, 0), (2000, 0)]);
         node.ticks(101..=102);
         assert_eq!(node.pool().tokens, 8980 - 5000, "{changed}: L counts what was pushed");
         assert_eq!(node.findings(), [], "{changed}: 3000 tokens are possible");
@@ -311,8 +309,7 @@ fn h3_a_changed_reservation_leaves_the_running_period_as_it_is() {
         let impossible = Finding::Impossible { client: ClientId(0) };
         assert_eq!(node.findings(), [impossible], "{changed}: 3001 are not");
         node.ticks(104..=900);
-        node.report(0, 0, 3000);
-        node.report(1, 0, 2000);
+        node.report_all([(0, 3000), (0, 2000)]);
         node.ticks(901..=1000);
         assert_eq!(node.findings(), [], "{changed}: the period is judged by what was pushed");
         let served: Vec<_> = node.monitor.served().collect();
@@ -362,8 +359,7 @@ fn h2_periods_keep_to_their_time_where_checks_are_late() {
 #[test]
 fn h2_a_report_that_cannot_be_true_is_named() {
     let mut node = Node::new(settings(), &[3000, 2000]).touched();
-    node.report(0, 0, 900);
-    node.report(1, 2001, 0);
+    node.report_all([(0, 900), (2001, 0)]);
     node.tick(ms(101));
     let impossible = |client| Finding::Impossible { client: ClientId(client) };
     assert_eq!(node.findings(), [impossible(0), impossible(1)], "4 in 1 ms are possible");
@@ -377,8 +373,7 @@ fn h2_a_pool_that_somebody_writes_is_found_and_repaired() {
         node.fetch(damage);
         node.tick(ms(11));
         assert!(matches!(node.findings()[..], [Finding::PoolWritten { expected: 5000, .. }]));
-        node.report(0, 3000, 0);
-        node.report(1, 2000, 0);
+        node.report_all([(3000, 0), (2000, 0)]);
         node.ticks(12..=13);
         assert_eq!(node.pool().tokens, 9870 - 5000, "{damage}");
     }
@@ -398,8 +393,7 @@ fn h2_a_reservation_that_was_wanted_and_missed_is_named() {
     let mut node = Node::new(settings(), &[3000, 2000]).touched();
     for now in 101..1000 {
         // Client 0 wants all it has and gets half of it; client 1 gets all.
-        node.report(0, 3000 - now * 3 / 2, now * 3 / 2);
-        node.report(1, 2000 - now * 2, now * 2);
+        node.report_all([(3000 - now * 3 / 2, now * 3 / 2), (2000 - now * 2, now * 2)]);
         node.tick(ms(now));
     }
     node.tick(ms(1000));

@@ -224,6 +224,11 @@ mod tests {
         Message::Push(Push { period: Period(period), reservation: Tokens(reservation) })
     }
 
+    fn gate(window: u16) -> Gate {
+        let pace = Pace::Tokens { window, best_effort_window: window };
+        Gate::new(pace, settings()).unwrap()
+    }
+
     /// Lets all I/Os go that may, and completes them. Returns their number.
     fn run(gate: &mut Gate, now: Nanos) -> u64 {
         let mut ios = 0;
@@ -254,8 +259,7 @@ mod tests {
 
     #[test]
     fn a_period_that_is_over_has_its_own_reservation_and_its_own_ios() {
-        let pace = Pace::Tokens { window: 4, best_effort_window: 4 };
-        let mut gate = Gate::new(pace, settings()).unwrap();
+        let mut gate = gate(4);
         gate.want(u64::MAX);
         assert_eq!(run(&mut gate, Nanos(0)), 0, "there are no tokens yet");
         gate.message(Nanos(0), push(7, 30));
@@ -277,8 +281,7 @@ mod tests {
 
     #[test]
     fn a_period_of_which_the_grant_tells_ends_the_one_before_too() {
-        let pace = Pace::Tokens { window: 4, best_effort_window: 4 };
-        let mut gate = Gate::new(pace, settings()).unwrap();
+        let mut gate = gate(4);
         gate.message(Nanos(0), push(7, 30));
         // Nothing was pushed for the next period: the engine reads its grant.
         let now = Nanos(1_100_000_000);
@@ -323,8 +326,7 @@ mod tests {
 
     #[test]
     fn the_oldest_periods_go_where_nobody_asks_for_them() {
-        let pace = Pace::Tokens { window: 1, best_effort_window: 1 };
-        let mut gate = Gate::new(pace, settings()).unwrap();
+        let mut gate = gate(1);
         for period in 0..100 {
             gate.message(Nanos(u64::from(period) * 1_000_000_000), push(period, 1));
         }

@@ -81,15 +81,8 @@ mod tests {
         let settings = Settings { g: 1.0, ..Settings::default() };
         let mut flow = D2tcp::new(&settings);
         flow.set_target(target);
-        let seen = Observation {
-            interval: Duration::from_millis(1),
-            delivered: 100,
-            marked: 25,
-            bytes: 100_000,
-            rtt: Duration::from_micros(rtt_us),
-            mss: 1000,
-            app_limited: false,
-        };
+        let rtt = Duration::from_micros(rtt_us);
+        let seen = Observation { marked: 25, rtt, ..Observation::SEEN };
         flow.step(Nanos(0), &seen).window
     }
 

@@ -268,15 +268,8 @@ mod tests {
     const RTT: Duration = Duration::from_micros(100);
 
     fn seen(delivered: u32, marked: u32) -> Observation {
-        Observation {
-            interval: RTT,
-            delivered,
-            marked,
-            bytes: u64::from(delivered) * 1000,
-            rtt: RTT,
-            mss: 1000,
-            app_limited: false,
-        }
+        let bytes = u64::from(delivered) * 1000;
+        Observation { interval: RTT, delivered, marked, bytes, rtt: RTT, ..Observation::SEEN }
     }
 
     fn window(flow: &mut Dctcp, seen: &Observation) -> f64 {

@@ -227,15 +227,9 @@ mod tests {
 
     #[test]
     fn e8_lambda_falls_only_where_another_sender_keeps_a_busy_flow_from_its_target() {
-        let quiet = Observation {
-            interval: Duration::from_micros(100),
-            delivered: 25,
-            marked: 0,
-            bytes: 25_000,
-            rtt: Duration::from_micros(100),
-            mss: 1000,
-            app_limited: false,
-        };
+        let rtt = Duration::from_micros(100);
+        let (delivered, bytes) = (25, 25_000);
+        let quiet = Observation { interval: rtt, delivered, bytes, rtt, ..Observation::SEEN };
         assert_eq!(share_after(&quiet), 1.0, "nobody is in the way: it is still growing");
         let marked = Observation { marked: 5, ..quiet };
         assert_eq!(share_after(&marked), 0.95);

@@ -67,15 +67,8 @@ mod tests {
     use crate::control::Dcqcn;
 
     fn seen(marked: u32) -> Observation {
-        Observation {
-            interval: Duration::from_micros(100),
-            delivered: 100,
-            marked,
-            bytes: 100_000,
-            rtt: Duration::from_micros(100),
-            mss: 1000,
-            app_limited: false,
-        }
+        let rtt = Duration::from_micros(100);
+        Observation { interval: rtt, marked, rtt, ..Observation::SEEN }
     }
 
     #[test]

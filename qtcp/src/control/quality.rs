@@ -123,15 +123,7 @@ mod tests {
     use super::*;
 
     fn seen(bytes: u64, rtt_us: u64) -> Observation {
-        Observation {
-            interval: Duration::from_millis(1),
-            delivered: 1,
-            marked: 0,
-            bytes,
-            rtt: Duration::from_micros(rtt_us),
-            mss: 1000,
-            app_limited: false,
-        }
+        Observation { bytes, rtt: Duration::from_micros(rtt_us), ..Observation::SEEN }
     }
 
     fn close(quality: &Quality, value: f64) -> bool {

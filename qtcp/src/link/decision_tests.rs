@@ -18,12 +18,9 @@ fn mbit(rate: f64) -> Rate {
 fn seen(rate: u32, marked: bool) -> Observation {
     Observation {
         interval: Duration::from_secs(1),
-        delivered: 1000,
-        marked: if marked { 1000 } else { 0 },
+        marked: if marked { 100 } else { 0 },
         bytes: u64::from(rate) * 125_000,
-        rtt: Duration::from_millis(1),
-        mss: 1448,
-        app_limited: false,
+        ..Observation::SEEN
     }
 }
 
@@ -182,8 +179,8 @@ fn goals_that_change_count_at_once() {
     assert!((low.quality - 2.0).abs() < 1e-9, "a round trip of 1 ms: {low:?}");
 }
 
-#[test]
-fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
+/// A link of 100 Mbit/s with a flow of Urgent, whose latency is to be below 500 us, and one of Low.
+fn beside_a_latency() -> (Link, ClassFlowId, ClassFlowId) {
     let goals = PerClass {
         urgent: ClassGoal::Latency(Duration::from_micros(500)),
         low: ClassGoal::Share(1.0),
@@ -192,6 +189,12 @@ fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
     let rules = Rules { smoothing: Duration::ZERO, ..Rules::default() };
     let mut link = Link::new(goals, Some(mbit(100.0)), rules);
     let (urgent, low) = (link.add(Class::Urgent), link.add(Class::Low));
+    (link, urgent, low)
+}
+
+#[test]
+fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
+    let (mut link, urgent, low) = beside_a_latency();
     let mut targets = Vec::new();
     for ms in (0..400).step_by(10) {
         link.observe(urgent, Nanos(ms * MS), &seen(0, true));
@@ -206,14 +209,7 @@ fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
 
 #[test]
 fn e9_a_round_trip_time_without_packets_keeps_nothing_empty() {
-    let goals = PerClass {
-        urgent: ClassGoal::Latency(Duration::from_micros(500)),
-        low: ClassGoal::Share(1.0),
-        ..PerClass::default()
-    };
-    let rules = Rules { smoothing: Duration::ZERO, ..Rules::default() };
-    let mut link = Link::new(goals, Some(mbit(100.0)), rules);
-    let (urgent, low) = (link.add(Class::Urgent), link.add(Class::Low));
+    let (mut link, urgent, low) = beside_a_latency();
     for ms in (0..400).step_by(10) {
         let silent = Observation { delivered: 0, ..seen(0, false) };
         link.observe(urgent, Nanos(ms * MS), &silent);

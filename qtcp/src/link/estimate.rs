@@ -169,32 +169,20 @@ mod tests {
     struct Observed {
         estimate: Estimate,
         now: u64,
+        /// Whether something else than limits holds flows back, and whether a flow gets more by itself.
+        others_hold: bool,
+        rises: bool,
     }
 
     impl Observed {
         /// Observes for some milliseconds. Returns the estimate in Mbit/s.
         fn run(&mut self, ms: u64, total: u32, congested: bool) -> f64 {
-            self.run_held(ms, total, congested, true)
-        }
-
-        fn run_held(&mut self, ms: u64, total: u32, congested: bool, held: bool) -> f64 {
-            self.run_rising(ms, total, congested, held, false)
-        }
-
-        fn run_rising(
-            &mut self,
-            ms: u64,
-            total: u32,
-            congested: bool,
-            held: bool,
-            rises: bool,
-        ) -> f64 {
             let mut rate = Rate::ZERO;
             for _ in 0..ms {
                 self.now += MS;
                 let (rules, bytes) = (Rules::default(), u64::from(total) * 125);
-                let total = mbit(total.into());
-                let seen = LinkSample { bytes, held, rises, total, congested };
+                let (held, rises) = (!self.others_hold, self.rises);
+                let seen = LinkSample { bytes, held, rises, total: mbit(total.into()), congested };
                 rate = self.estimate.see(&rules, Nanos(self.now), &seen);
             }
             rate.bits() / 1e6
@@ -252,8 +240,10 @@ mod tests {
     fn e7_the_estimate_stays_while_something_else_than_limits_holds_flows_back() {
         let mut observed = Observed::of_hundred();
         // The last limit counts for 50 ms.
-        let rate = observed.run_held(2000, 70, false, false);
+        observed.others_hold = true;
+        let rate = observed.run(2000, 70, false);
         assert!(near(rate, 100.0), "{rate}");
+        observed.others_hold = false;
         let rate = observed.run(450, 70, false);
         assert!(near(rate, 139.6), "from where it was: {rate}");
     }
@@ -261,8 +251,10 @@ mod tests {
     #[test]
     fn e7_the_estimate_stays_while_a_flow_gets_more_by_itself() {
         let mut observed = Observed::of_hundred();
-        let rate = observed.run_rising(2000, 70, false, true, true);
+        observed.rises = true;
+        let rate = observed.run(2000, 70, false);
         assert!(near(rate, 100.0), "{rate}");
+        observed.rises = false;
         // It counts for as long as limits take to follow: 200 ms.
         let rate = observed.run(200, 70, false);
         assert!(near(rate, 100.0), "{rate}");

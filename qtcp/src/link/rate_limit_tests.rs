@@ -8,15 +8,8 @@ fn rate(bytes: f64) -> Rate {
 
 /// Makes what a flow saw in 5 ms at a rate, without marks, with a round trip of 1 ms.
 fn seen(bytes_per_second: u64) -> Observation {
-    Observation {
-        interval: Duration::from_millis(5),
-        delivered: 100,
-        marked: 0,
-        bytes: bytes_per_second / 200,
-        rtt: Duration::from_millis(1),
-        mss: 1000,
-        app_limited: false,
-    }
+    let interval = Duration::from_millis(5);
+    Observation { interval, bytes: bytes_per_second / 200, ..Observation::SEEN }
 }
 
 fn marked(bytes_per_second: u64) -> Observation {

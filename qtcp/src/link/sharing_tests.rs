@@ -129,6 +129,11 @@ impl Case {
         bottleneck
     }
 
+    /// Makes the case's link with and without control.
+    fn both(&self, kernel: Kernel) -> [Bottleneck; 2] {
+        [true, false].map(|control| self.bottleneck(kernel, control))
+    }
+
     /// Computes the bits per second that each host had in the last run.
     fn got(&self, bottleneck: &Bottleneck, seconds: f64) -> Vec<f64> {
         let mut rates = bottleneck.rates(seconds).into_iter();
@@ -137,11 +142,16 @@ impl Case {
     }
 
     /// Makes a host come or go.
-    fn turn(&mut self, bottlenecks: &mut [&mut Bottleneck], index: usize, here: bool) {
+    fn turn<'a>(
+        &mut self,
+        bottlenecks: impl IntoIterator<Item = &'a mut Bottleneck>,
+        index: usize,
+        here: bool,
+    ) {
         self.hosts[index].here = here;
         let first: usize = self.hosts[..index].iter().map(|host| host.connections).sum();
-        for flow in first..first + self.hosts[index].connections {
-            for bottleneck in &mut *bottlenecks {
+        for bottleneck in bottlenecks {
+            for flow in first..first + self.hosts[index].connections {
                 bottleneck.turn(flow, index, here);
             }
         }
@@ -149,12 +159,12 @@ impl Case {
 
     /// Lets flows settle, with and without control. Returns the largest deviation of a host from
     /// its part, as a part of it, and the throughput of all, as a part of that without control.
-    fn settled(&self, with: &mut Bottleneck, without: &mut Bottleneck) -> (f64, f64) {
-        for bottleneck in [&mut *with, &mut *without] {
+    fn settled(&self, both: &mut [Bottleneck; 2]) -> (f64, f64) {
+        for bottleneck in &mut *both {
             bottleneck.run(SETTLE);
             bottleneck.run(MEASURE);
         }
-        self.compared(with, without)
+        self.compared(&both[0], &both[1])
     }
 
     /// Returns what [`Self::settled`] does, of runs that are over.
@@ -181,11 +191,10 @@ impl Case {
 /// largest deviation of each, and the part of the throughput without control.
 fn come_and_go(kernel: Kernel, seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
     let mut case = Case::draw(seed);
-    let (mut with, mut without) = (case.bottleneck(kernel, true), case.bottleneck(kernel, false));
-    let goes = case.goes();
+    let (mut both, goes) = (case.both(kernel), case.goes());
     for here in [true, false, true] {
-        case.turn(&mut [&mut with, &mut without], goes, here);
-        let (off, of_plain) = case.settled(&mut with, &mut without);
+        case.turn(&mut both, goes, here);
+        let (off, of_plain) = case.settled(&mut both);
         found(off, of_plain, &case);
     }
 }
@@ -194,19 +203,16 @@ fn come_and_go(kernel: Kernel, seed: u64, mut found: impl FnMut(f64, f64, &Case)
 fn come_and_go_both_ways(seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
     let mut out = Case::draw(seed);
     let mut into = Case::draw_on(seed.wrapping_add(1000), out.mbit);
-    let make = |case: &Case, control| case.bottleneck(Kernel::Dctcp, control);
-    let mut with = [make(&out, true), make(&into, true)];
-    let mut without = [make(&out, false), make(&into, false)];
+    let (mut outs, mut intos) = (out.both(Kernel::Dctcp), into.both(Kernel::Dctcp));
     for here in [true, false, true] {
-        for (way, case) in [&mut out, &mut into].into_iter().enumerate() {
-            case.turn(&mut [&mut with[way], &mut without[way]], case.goes(), here);
-        }
-        for [one, other] in [&mut with, &mut without] {
+        out.turn(&mut outs, out.goes(), here);
+        into.turn(&mut intos, into.goes(), here);
+        for (one, other) in outs.iter_mut().zip(&mut intos) {
             one.run_both(other, SETTLE);
             one.run_both(other, MEASURE);
         }
-        for (way, case) in [&out, &into].into_iter().enumerate() {
-            let (off, of_plain) = case.compared(&with[way], &without[way]);
+        for (case, [with, without]) in [(&out, &outs), (&into, &intos)] {
+            let (off, of_plain) = case.compared(with, without);
             found(off, of_plain, case);
         }
     }
@@ -225,7 +231,7 @@ fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f64, &Case)) 
     both.connect(DEPTH);
     let goes = case.goes();
     for here in [true, false, true] {
-        case.turn(&mut [&mut both.out, &mut both.into], goes, here);
+        case.turn([&mut both.out, &mut both.into], goes, here);
         both.run(SETTLE);
         both.run(MEASURE);
         for bottleneck in [&both.out, &both.into] {
@@ -321,10 +327,8 @@ fn e7_a_single_connection_with_a_long_round_trip_is_left_its_part_of_a_fast_link
     let goals = [(ClassGoal::Share(2.0), 6.5), (ClassGoal::Share(1.0), 2.4)];
     let mut case = hosts(850.0, &goals);
     case.hosts[1].connections = 4;
-    let (mut with, mut without) =
-        (case.bottleneck(Kernel::Dctcp, true), case.bottleneck(Kernel::Dctcp, false));
-    let (off, of_plain) = case.settled(&mut with, &mut without);
-    assert!(off < 0.05 && of_plain > 0.95, "{off:.3} {of_plain:.3}");
+    let (off, of_plain) = case.settled(&mut case.both(Kernel::Dctcp));
+    shares_hold(off, of_plain, &case);
 }
 
 const FIVE_THREE_TWO: [ClassGoal; 3] =
@@ -335,17 +339,15 @@ fn e7_a_class_that_fills_the_link_is_held_back_for_those_with_long_round_trips()
     let [five, three, two] = FIVE_THREE_TWO;
     let even = ClassGoal::Share(1.0);
     let rate = ClassGoal::Rate(Rate::from_bits(20e6));
-    for (goals, error) in [
-        ([(five, 0.2), (three, 3.0), (two, 8.0)], 0.02),
-        ([(five, 8.0), (three, 3.0), (two, 0.2)], 0.02),
-        ([(even, 0.2), (even, 0.2), (even, 10.0)], 0.02),
-        ([(even, 1.0), (even, 1.0), (rate, 1.0)], 0.02),
+    for goals in [
+        [(five, 0.2), (three, 3.0), (two, 8.0)],
+        [(five, 8.0), (three, 3.0), (two, 0.2)],
+        [(even, 0.2), (even, 0.2), (even, 10.0)],
+        [(even, 1.0), (even, 1.0), (rate, 1.0)],
     ] {
         let case = hosts(75.0, &goals);
-        let (mut with, mut without) =
-            (case.bottleneck(Kernel::Dctcp, true), case.bottleneck(Kernel::Dctcp, false));
-        let (off, of_plain) = case.settled(&mut with, &mut without);
-        assert!(off < error && of_plain > 0.98, "{off:.3} {of_plain:.3} {case:?}");
+        let (off, of_plain) = case.settled(&mut case.both(Kernel::Dctcp));
+        assert!(off < 0.02 && of_plain > 0.98, "{off:.3} {of_plain:.3} {case:?}");
     }
 }
 
@@ -392,8 +394,7 @@ fn e8_hosts_with_long_round_trips_are_not_starved_by_other_senders() {
         let case = hosts(100.0, &[(five, 0.2), (three, 3.0), (two, far)]);
         let mut bottleneck = case.bottleneck(Kernel::Dctcp, true);
         let other = bottleneck.flow(None, Kernel::Dctcp, f64::INFINITY);
-        bottleneck.run(SETTLE);
-        bottleneck.run(20.0);
+        bottleneck.run(SETTLE + 20.0);
         bottleneck.run(10.0);
         let got = case.got(&bottleneck, 10.0);
         let (ours, others) = (got.iter().sum::<f64>(), bottleneck.rates(10.0)[other]);
@@ -408,10 +409,9 @@ fn e7_shares_hold_where_all_stands_still_now_and_then() {
     // Everything stands still for up to 25 ms ten times a second, or for up to 85 ms.
     for (stalls, error) in [(0.025, 0.05), (0.085, 0.1)] {
         let case = hosts(75.0, &[(five, 0.2), (three, 3.0), (two, 8.0)]);
-        let (mut with, mut without) =
-            (case.bottleneck(Kernel::Dctcp, true), case.bottleneck(Kernel::Dctcp, false));
-        (with.stalls, without.stalls) = (stalls, stalls);
-        let (off, of_plain) = case.settled(&mut with, &mut without);
+        let mut both = case.both(Kernel::Dctcp);
+        both.iter_mut().for_each(|bottleneck| bottleneck.stalls = stalls);
+        let (off, of_plain) = case.settled(&mut both);
         assert!(off < error && of_plain > 0.9, "{stalls}: {off:.3} {of_plain:.3}");
     }
 }
@@ -422,14 +422,11 @@ fn e12_what_is_never_held_back_leaves_others_what_it_would_leave_without_control
         for ms in [0.2, 3.0] {
             let [high, low] = [high, low].map(ClassGoal::Share);
             let case = hosts(75.0, &[(ClassGoal::Free, ms), (high, ms), (low, ms)]);
-            let (mut with, mut without) =
-                (case.bottleneck(Kernel::Dctcp, true), case.bottleneck(Kernel::Dctcp, false));
-            for bottleneck in [&mut with, &mut without] {
-                bottleneck.run(SETTLE);
-                bottleneck.run(20.0);
+            let [got, plain] = case.both(Kernel::Dctcp).map(|mut bottleneck| {
+                bottleneck.run(SETTLE + 20.0);
                 bottleneck.run(10.0);
-            }
-            let (got, plain) = (case.got(&with, 10.0), case.got(&without, 10.0));
+                case.got(&bottleneck, 10.0)
+            });
             let total = |got: &[f64]| got.iter().sum::<f64>();
             assert!(got[0] > 0.95 * plain[0], "the free one has less: {got:?} {plain:?}");
             assert!(got[0] < 2.0 * plain[0], "others are starved: {got:?} {plain:?}");

@@ -14,7 +14,7 @@ bench=$(sed -n 's/.*"executable":"\([^"]*\/command-[^"]*\)".*/\1/p' "$work/built
 # counted LOAD COMMANDS: the instructions of so many commands.
 counted() {
     # shellcheck disable=SC2086
-    valgrind --tool=callgrind --callgrind-out-file="$work/out" --toggle-collect="*Scene::counted_turn" \
+    valgrind --tool=callgrind --callgrind-out-file="$work/out" --toggle-collect="*Rig*::counted_turn" \
         "$bench" $1 "$2" >"$work/log" 2>&1
     awk '/^(summary|totals):/ { n = $2 } END { printf "%d", n }' "$work/out"
 }

@@ -214,8 +214,10 @@ mod tests {
         assert_eq!(buffers.not_for_reads(), (848 * KIB, 48 * KIB), "what is used is not kept too");
         let small: Vec<_> = std::iter::from_fn(|| buffers.for_reserved(4 * KIB, 0)).collect();
         assert_eq!(small.len(), 9, "small commands go on");
-        assert!(buffers.for_read(BLOCK).is_some(), "and reads have another eighth");
-        drop((large, small));
+        let read = buffers.for_read(BLOCK);
+        assert!(read.is_some(), "and reads have another eighth");
+        assert_eq!(buffers.not_for_reads().0, 884 * KIB, "data alone");
+        drop((large, small, read));
         assert_eq!(buffers.not_for_reads(), (768 * KIB, 128 * KIB));
     }
 

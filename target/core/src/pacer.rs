@@ -288,21 +288,6 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_withdrawn_is_not_asked_for() {
-        let mut pacer = R2tPacer::new(Nanos(0));
-        for slot in 0..4 {
-            pacer.push_fresh(Class::High, SlotId(slot), 1000);
-        }
-        pacer.forget(SlotId(2));
-        assert_eq!((pacer.count, pacer.waiting_bytes(Class::High)), (3, 3000));
-        let mut left = Vec::new();
-        while let Some((_, Next::Fresh(slot, _))) = pacer.pop() {
-            left.push(slot.0);
-        }
-        assert_eq!((left, pacer.count), (vec![0, 1, 3], 0));
-    }
-
-    #[test]
     fn f5_a_late_thread_costs_a_waiting_host_nothing() {
         let (rate, mut pacer, mut granted) = (4_000_000, R2tPacer::new(Nanos(0)), 0_u64);
         // The reactor comes every 20 ms, for R2Ts of 4 ms.

@@ -76,13 +76,6 @@ mod tests {
     }
 
     #[test]
-    fn hosts_with_one_queue_that_connect_one_after_the_other_are_on_all_reactors() {
-        assert_eq!(connect(8, 1, &[]), [4, 4]);
-        let admin_queues_first: Vec<usize> = (0..8).chain(0..8).collect();
-        assert_eq!(connect(8, 1, &admin_queues_first), [4, 4]);
-    }
-
-    #[test]
     fn the_fewest_queues_count_and_then_the_fewest_connections() {
         let load = |io_queues, waiting, connections| Load { io_queues, waiting, connections };
         assert_eq!(place([load(2, 0, 2), load(1, 0, 9)]), Some(1));

@@ -234,53 +234,27 @@ fn deallocated(
 mod tests {
     use std::sync::Arc;
 
-    use arbitration::device as qos;
-    use fabric::nvme::Status;
+    use arbitration::device::DeviceRules;
 
     use super::*;
-    use crate::device::{Data, Immediate};
-    use crate::stats::IoStats;
+    use crate::testing::{Disk, Kind, Ram};
 
     const SLICE: u32 = 1 << 20;
     const FORMAT: BlockFormat = BlockFormat::BYTES_4096;
 
-    #[derive(Debug)]
-    struct Device {
-        queued: bool,
+    fn device(kind: Kind) -> Arc<Disk<Ram>> {
+        Disk::new(kind, Ram::new(0), (1 << 30, FORMAT), DeviceRules::default(), 1)
     }
 
-    impl Immediate for Device {
-        fn run(&self, _: &IoCommand, _: Data<'_>) -> Status {
-            Status::SUCCESS
-        }
+    fn memory() -> Arc<Disk<Ram>> {
+        device(Kind::Immediate)
     }
 
-    impl BlockDevice for Device {
-        fn style(&self) -> Style<'_> {
-            if self.queued { Style::Queued } else { Style::Immediate(self) }
-        }
-
-        fn format(&self) -> BlockFormat {
-            FORMAT
-        }
-
-        fn blocks(&self) -> u64 {
-            1 << 30
-        }
-
-        fn qos(&self) -> &Arc<qos::Device> {
-            unreachable!("slices are not ordered by the device")
-        }
-
-        fn stats(&self, _: usize) -> Option<&IoStats> {
-            None
-        }
+    fn drive() -> Arc<Disk<Ram>> {
+        device(Kind::Queued)
     }
 
-    const MEMORY: Device = Device { queued: false };
-    const DRIVE: Device = Device { queued: true };
-
-    fn deallocation(device: &Device, ranges: &[(u64, u32)]) -> Option<Box<Sliced>> {
+    fn deallocation(device: &Disk<Ram>, ranges: &[(u64, u32)]) -> Option<Box<Sliced>> {
         let mut definitions = Vec::new();
         for (lba, blocks) in ranges {
             definitions.extend([0; 4]);
@@ -305,7 +279,7 @@ mod tests {
 
     #[test]
     fn d3_slices_cover_each_range_and_none_is_larger_than_4_mib() {
-        let slices = slices(deallocation(&MEMORY, &[(100, 2500), (50_000, 1)]));
+        let slices = slices(deallocation(&memory(), &[(100, 2500), (50_000, 1)]));
         let expected = [(100, 1024), (1124, 1024), (2148, 452), (50_000, 1)]
             .map(|(lba, blocks)| IoCommand::Deallocate { range: LbaRange { lba, blocks } });
         assert_eq!(slices, expected);
@@ -313,7 +287,7 @@ mod tests {
 
     #[test]
     fn d3_a_drive_deallocates_64_mib_at_a_time() {
-        let slices = slices(deallocation(&DRIVE, &[(100, 40_000), (50_000, 1)]));
+        let slices = slices(deallocation(&drive(), &[(100, 40_000), (50_000, 1)]));
         let expected = [(100, 16_384), (16_484, 16_384), (32_868, 7232), (50_000, 1)]
             .map(|(lba, blocks)| IoCommand::Deallocate { range: LbaRange { lba, blocks } });
         assert_eq!(slices, expected);
@@ -321,50 +295,54 @@ mod tests {
 
     #[test]
     fn d3_write_zeroes_and_verify_are_sliced_by_what_their_device_takes_at_once() {
-        let slices = slices(Sliced::of(&zeroes(600), &DRIVE, None, SLICE));
+        let slices = slices(Sliced::of(&zeroes(600), &*drive(), None, SLICE));
         let expected = [(7, 256), (263, 256), (519, 88)].map(|(lba, blocks)| {
             let range = LbaRange { lba, blocks };
             IoCommand::WriteZeroes { range, deallocate: false, fua: true }
         });
         assert_eq!(slices, expected, "each is on media when it ends, as the host has asked");
         let verify = IoCommand::Verify { range: LbaRange { lba: 0, blocks: 257 } };
-        let parts = self::slices(Sliced::of(&verify, &DRIVE, None, SLICE));
+        let parts = self::slices(Sliced::of(&verify, &*drive(), None, SLICE));
         let second = IoCommand::Verify { range: LbaRange { lba: 256, blocks: 1 } };
         assert_eq!((parts.len(), parts.last()), (2, Some(&second)));
     }
 
     #[test]
     fn d3_a_small_command_is_carried_out_as_it_is() {
-        for (device, most) in [(&DRIVE, 256), (&MEMORY, 1024)] {
+        for (device, most) in [(drive(), 256), (memory(), 1024)] {
             for (blocks, sliced) in [(most, false), (most + 1, true)] {
                 let command = zeroes(blocks);
-                assert_eq!(Sliced::of(&command, device, None, SLICE).is_some(), sliced);
+                assert_eq!(Sliced::of(&command, &*device, None, SLICE).is_some(), sliced);
                 assert_eq!(is_large(&command, FORMAT, &device.style(), SLICE), sliced);
             }
         }
-        assert!(deallocation(&MEMORY, &[(0, 1024)]).is_none());
-        assert!(deallocation(&MEMORY, &[(0, 1025)]).is_some());
+        assert!(deallocation(&memory(), &[(0, 1024)]).is_none());
+        assert!(deallocation(&memory(), &[(0, 1025)]).is_some());
         assert!(
-            deallocation(&MEMORY, &[(1 << 30, 5000)]).is_none(),
+            deallocation(&memory(), &[(1 << 30, 5000)]).is_none(),
             "the device says what is wrong"
         );
-        assert!(deallocation(&DRIVE, &[(0, 16_384)]).is_none());
-        assert!(deallocation(&DRIVE, &[(0, 16_384), (0, 1)]).is_some());
-        assert!(deallocation(&DRIVE, &[(0, 40_000), (1 << 30, 1)]).is_none(), "nor is it in parts");
-        assert!(Sliced::of(&IoCommand::Flush, &DRIVE, None, SLICE).is_none());
+        assert!(deallocation(&drive(), &[(0, 16_384)]).is_none());
+        assert!(deallocation(&drive(), &[(0, 16_384), (0, 1)]).is_some());
+        assert!(
+            deallocation(&drive(), &[(0, 40_000), (1 << 30, 1)]).is_none(),
+            "nor is it in parts"
+        );
+        assert!(Sliced::of(&IoCommand::Flush, &*drive(), None, SLICE).is_none());
     }
 
     #[test]
     fn d2_a_slice_is_charged_for_what_it_does() {
         let item = (Key { index: 0, generation: 0 }, SlotId(0));
         let user = Submission::of_host(item, true, 0);
-        let slice = deallocation(&MEMORY, &[(3, 9000)]).unwrap().submission(item, FORMAT);
+        let slice = deallocation(&memory(), &[(3, 9000)]).unwrap().submission(item, FORMAT);
         assert!(slice.operations > user.operations && slice.write);
         assert_eq!((slice.lba, slice.blocks, slice.bytes), (3, 1024, 0));
-        let slice = deallocation(&DRIVE, &[(3, 90_000)]).unwrap().submission(item, FORMAT);
+        let slice = deallocation(&drive(), &[(3, 90_000)]).unwrap().submission(item, FORMAT);
         assert!(slice.operations > user.operations && slice.write);
         assert_eq!((slice.lba, slice.blocks, slice.bytes), (3, 16_384, 0));
-        let slice = Sliced::of(&zeroes(600), &DRIVE, None, SLICE).unwrap().submission(item, FORMAT);
+        let slice =
+            Sliced::of(&zeroes(600), &*drive(), None, SLICE).unwrap().submission(item, FORMAT);
         assert_eq!((slice.lba, slice.blocks, slice.bytes), (7, 256, SLICE));
         assert!(slice.write);
     }

@@ -3,15 +3,8 @@ use super::*;
 const LINE: f64 = 5e9;
 
 fn seen(marked: u32, bytes: u64) -> Observation {
-    Observation {
-        interval: Duration::from_micros(10),
-        delivered: 10,
-        marked,
-        bytes,
-        rtt: Duration::from_micros(10),
-        mss: 1000,
-        app_limited: false,
-    }
+    let rtt = Duration::from_micros(10);
+    Observation { interval: rtt, delivered: 10, marked, bytes, rtt, ..Observation::SEEN }
 }
 
 fn micros(us: u64) -> Nanos {
@@ -20,6 +13,13 @@ fn micros(us: u64) -> Nanos {
 
 fn rate(flow: &mut Dcqcn, us: u64, marked: u32) -> f64 {
     flow.step(micros(us), &seen(marked, 0)).rate.bytes()
+}
+
+/// Makes a flow that has had so many notifications, one each 50 us.
+fn cut(times: u64) -> Dcqcn {
+    let mut flow = Dcqcn::default();
+    (0..times).for_each(|cut| _ = rate(&mut flow, 50 * cut, 1));
+    flow
 }
 
 #[test]
@@ -32,17 +32,14 @@ fn e2_the_first_notification_halves_the_rate_of_the_link() {
 
 #[test]
 fn e2_at_most_one_cut_in_the_interval_of_notifications() {
-    let mut flow = Dcqcn::default();
-    rate(&mut flow, 0, 1);
+    let mut flow = cut(1);
     assert_eq!(rate(&mut flow, 49, 1), LINE / 2.0);
     assert_eq!(rate(&mut flow, 50, 1), LINE / 4.0, "alpha is 1 as long as notifications come");
 }
 
 #[test]
 fn e2_fast_recovery_halves_the_way_five_times_then_additive_increase() {
-    let mut flow = Dcqcn::default();
-    rate(&mut flow, 0, 1);
-    rate(&mut flow, 50, 1);
+    let mut flow = cut(2);
     // RT = LINE / 2, RC = LINE / 4.
     let mut missing = LINE / 4.0;
     for round in 1..=5 {
@@ -56,10 +53,7 @@ fn e2_fast_recovery_halves_the_way_five_times_then_additive_increase() {
 #[test]
 fn e2_hyper_increase_once_both_counters_have_had_their_rounds() {
     let bytes = Settings::default().increase_bytes;
-    let mut flow = Dcqcn::default();
-    for cut in 0..4 {
-        rate(&mut flow, 50 * cut, 1);
-    }
+    let mut flow = cut(4);
     let mut gains = Vec::new();
     let mut target = flow.reaction.target;
     for round in 1..=8 {
@@ -73,8 +67,7 @@ fn e2_hyper_increase_once_both_counters_have_had_their_rounds() {
 
 #[test]
 fn e2_alpha_decays_with_its_timer_while_no_notification_comes() {
-    let mut flow = Dcqcn::default();
-    rate(&mut flow, 0, 1);
+    let mut flow = cut(1);
     rate(&mut flow, 54, 0);
     assert_eq!(flow.report().alpha, 1.0);
     rate(&mut flow, 55, 0);
@@ -85,12 +78,7 @@ fn e2_alpha_decays_with_its_timer_while_no_notification_comes() {
 
 #[test]
 fn e2_a_step_catches_up_on_the_timers_since_the_last() {
-    let (mut often, mut seldom) = (Dcqcn::default(), Dcqcn::default());
-    for flow in [&mut often, &mut seldom] {
-        for cut in 0..6 {
-            rate(flow, 50 * cut, 1);
-        }
-    }
+    let (mut often, mut seldom) = (cut(6), cut(6));
     for us in 251..20_000 {
         rate(&mut often, us, 0);
     }
@@ -103,10 +91,7 @@ fn e2_a_step_catches_up_on_the_timers_since_the_last() {
 
 #[test]
 fn e2_a_rate_never_falls_below_the_least() {
-    let mut flow = Dcqcn::default();
-    for cut in 0..100 {
-        rate(&mut flow, 50 * cut, 1);
-    }
+    let flow = cut(100);
     assert_eq!(flow.decision().rate, Settings::default().min);
     assert_eq!(flow.decision().window, 1.0);
 }

@@ -6,13 +6,12 @@
 //!
 //! TRANSPORT is `tcp` or `rdma`; DEVICE is `memory` (carried out on the spot, larger reads sent from where
 //! the blocks are) or `queued` (as files and drives); OPERATION is `read` or `write`.
-#![allow(
+#![expect(
     clippy::expect_used,
-    clippy::panic,
+    clippy::indexing_slicing,
     reason = "a benchmark ends at the first thing that is wrong"
 )]
 
-mod host;
 mod scene;
 
 use scene::{Load, Scene};

@@ -4,12 +4,14 @@
 //! that out, at a time of the owner's. [`Shared`] is what all reactors of a target share, [`Rules`]
 //! its settings of quality of service, [`Disk`] the device of a namespace, of which [`Blocks`] says
 //! how commands are carried out. [`Input`] is what a reactor finds when its turn comes. Queues are
-//! over TCP or over RDMA; [`wire`] joins a reactor's end with a host's.
+//! over TCP or over RDMA; [`wire`] joins a reactor's end with a host's. [`Rig`] is all of it for one
+//! reactor and hosts next to it.
 
 mod disk;
 mod heap;
 mod input;
 mod machine;
+mod rig;
 mod rules;
 mod shared;
 mod target;
@@ -20,7 +22,8 @@ pub use disk::{BLOCK, Blocks, Disk, Kind, Ram, end_job};
 pub use heap::{HeapArena, HeapBuffer};
 pub use input::Input;
 pub use machine::{Machine, Op, Receive, Seen};
+pub use rig::{Parts, Peer, Rig};
 pub use rules::Rules;
 pub use shared::Shared;
-pub use target::{SERIAL, listener, namespace, service};
+pub use target::{SERIAL, listener, namespace, service, settings};
 pub use workload_table::WorkloadTable;

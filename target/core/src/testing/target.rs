@@ -1,11 +1,14 @@
 //! The subsystem of a simulated target.
 
+use arbitration::overload::RetryDelays;
 use fabric::Nanos;
 use fabric::controller::{
     BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures, Readiness,
     SecureChannel, Service, ServiceConfig, SubsystemSpec, TransportType,
 };
 use fabric::nvm::BlockFormat;
+
+use crate::context::Settings;
 
 /// The serial number of the subsystem.
 pub const SERIAL: &str = "SIMULATED";
@@ -67,5 +70,20 @@ pub fn namespace(nsid: u32, format: BlockFormat, blocks: u64) -> Namespace {
         replaces: false,
         identify: None,
         device: None,
+    }
+}
+
+/// Makes the settings of the only reactor of a target, those that are not given as the daemon has them.
+#[must_use]
+pub fn settings(max_transfer: u32, in_capsule_data: u32) -> Settings {
+    Settings {
+        reactor: 0,
+        reactors: 1,
+        max_transfer,
+        in_capsule_data,
+        direct_min: Settings::DIRECT_MIN,
+        slice: Settings::SLICE,
+        receive_buffers: usize::from(Settings::RECEIVE_BUFFERS),
+        retry_delays: RetryDelays::DEFAULT,
     }
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use fabric::queue::{Either, Fetch, Transport};
 use fabric::rdma::wire::host_nic::{HostNic, Incoming};
-use fabric::rdma::wire::{TargetQueue, Violation};
-use fabric::tcp::{HostConnection, HostParams, TargetConnection};
+use fabric::rdma::wire::{QueueParams, TargetQueue, Violation};
+use fabric::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
 use super::heap::HeapBuffer;
 use crate::driver::DataPlace;
@@ -175,6 +175,18 @@ fn extend<'a>(
         *room -= part.len();
     }
     before - *room
+}
+
+/// Makes a target's end of a new connection: over TCP for commands that move up to `max_transfer` bytes,
+/// or of the queue pair `pair`.
+#[must_use]
+pub fn target_end(carrier: Carrier, max_transfer: u32, pair: QueueParams) -> TargetEnd {
+    match carrier {
+        Carrier::Tcp => {
+            Either::Left(TargetConnection::new(TargetParams::for_transfers(max_transfer)))
+        }
+        Carrier::Rdma => Either::Right(TargetQueue::new(pair)),
+    }
 }
 
 /// Makes a host's end of a new connection over TCP.

@@ -3,13 +3,11 @@
 
 use std::collections::VecDeque;
 
-use fabric::Nanos;
 use fabric::controller::{BackendId, CloseReason};
 use fabric::nvm::BlockFormat;
-use fabric::nvme::{Sqe, Status, opcode};
-use zerocopy::little_endian::U32;
+use fabric::nvme::Status;
 
-use super::rig::{BLOCKS, DRIVE, MEMORY, MS, NQN, Plan, Rig, io, read, write};
+use super::rig::{BLOCKS, DRIVE, MEMORY, MS, NQN, Plan, Rig, io, log_page, read};
 use crate::testing::wire::Carrier;
 use crate::testing::{Seen, namespace};
 
@@ -17,33 +15,29 @@ use crate::testing::{Seen, namespace};
 fn a_namespace_that_comes_later_is_found_and_one_that_goes_is_not() {
     let mut rig = Rig::new(&Plan::default());
     assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::INVALID_NAMESPACE.dnr().more());
-    let (now, disk) = (rig.now, rig.disk(MEMORY));
+    let disk = rig.disk(MEMORY);
     rig.shared.disks.borrow_mut().insert(BackendId(3), disk);
     let namespace = namespace(3, BlockFormat::BYTES_512, BLOCKS);
-    rig.shared.with_service(|service| service.add_namespace(now, NQN, namespace).unwrap());
-    rig.run();
+    rig.serve(|now, service| service.add_namespace(now, NQN, namespace).unwrap());
     assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::SUCCESS);
-    rig.shared.with_service(|service| service.remove_namespace(now, NQN, 3).unwrap());
-    rig.run();
+    rig.serve(|now, service| service.remove_namespace(now, NQN, 3).unwrap());
     assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::INVALID_NAMESPACE.dnr().more());
 }
 
 #[test]
-fn data_moves_both_ways_over_rdma() {
-    let mut rig = Rig::new(&Plan { carrier: Carrier::Rdma, ..Plan::default() });
-    for nsid in [MEMORY, DRIVE] {
-        // In its capsule, and by four READs.
-        for blocks in [1_u32, 128] {
-            let bytes: Vec<u8> = (0..blocks * 512).map(|at| (at % 251).to_le_bytes()[0]).collect();
-            let cid = rig.submit(1, write(nsid, 64, blocks), Some(bytes.clone()), 0);
-            while rig.end_oldest() {}
-            assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
-            let cid = rig.submit(1, read(nsid, 64, blocks), None, blocks * 512);
-            while rig.end_oldest() {}
-            assert!(rig.data(1, cid) == bytes, "namespace {nsid}, {blocks} blocks");
+fn what_is_written_is_what_is_read_by_any_way_of_the_data() {
+    for carrier in [Carrier::Tcp, Carrier::Rdma] {
+        let mut rig = Rig::new(&Plan { carrier, ..Plan::default() });
+        for nsid in [MEMORY, DRIVE] {
+            // In a capsule; by an R2T, or a READ; by an R2T straight into the buffer, or by four READs.
+            for (turn, blocks) in [(1, 1), (2, 16), (3, 128)] {
+                let data: Vec<u8> = (0..251).map(|n| n ^ turn).cycle().take(blocks * 512).collect();
+                let read = rig.write_and_read(nsid, 500, &data);
+                assert!(read == data, "{carrier:?}, namespace {nsid}, {blocks} blocks");
+            }
         }
+        assert_eq!(rig.states(), []);
     }
-    assert_eq!(rig.states(), []);
 }
 
 #[test]
@@ -64,8 +58,7 @@ fn wait_of_a_container(marks: bool) -> u64 {
     let beside = rig.add_host();
     for round in 0..90 {
         rig.submit(1, far(), None, 512);
-        rig.now = Nanos(rig.now.0 + 5 * MS);
-        rig.end_oldest();
+        rig.end_after(5 * MS);
         rig.pass(100 * MS);
         if marks && round % 9 == 8 {
             assert!(rig.call(1, io(0xc0, DRIVE, 0, 1), None, 0).0.is_success());
@@ -80,8 +73,7 @@ fn wait_of_a_container(marks: bool) -> u64 {
     let (sent, waits) = (rig.now, rig.submit(1, far(), None, 512));
     while rig.answer(1, waits).is_none() {
         assert!(rig.now.since(sent).as_secs() < 60, "it is never served");
-        rig.now = Nanos(rig.now.0 + 5 * MS);
-        rig.end_oldest();
+        rig.end_after(5 * MS);
         while waiting.front().is_some_and(|cid| rig.answer(beside, *cid).is_some()) {
             waiting.pop_front();
             waiting.push_back(near(&mut rig));
@@ -98,17 +90,11 @@ fn an_output_mark_ends_a_container() {
 
 #[test]
 fn large_data_goes_straight_into_its_buffer_and_small_data_does_not() {
-    for (blocks, straight) in [(128_u32, true), (16, false)] {
+    for (bytes, straight) in [(64 << 10, true), (8 << 10, false)] {
         let mut rig = Rig::new(&Plan::default());
-        let bytes = blocks as usize * 512;
         for n in 0..8 {
             let data: Vec<u8> = (0..=250).cycle().skip(n).take(bytes).collect();
-            let cid = rig.submit(1, write(DRIVE, 0, blocks), Some(data.clone()), 0);
-            while rig.end_oldest() {}
-            assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
-            let cid = rig.submit(1, read(DRIVE, 0, blocks), None, blocks * 512);
-            while rig.end_oldest() {}
-            assert_eq!(rig.data(1, cid), data);
+            assert_eq!(rig.write_and_read(DRIVE, 0, &data), data);
         }
         if straight {
             // But for what comes in one chunk with the head.
@@ -125,12 +111,9 @@ fn a_host_that_is_silent_for_too_long_is_told_of_once_by_its_admin_queue() {
     // Its last commands count as a sign of life until the service has looked once more.
     for _ in 0..3 {
         rig.pass(130_000 * MS);
-        let now = rig.now;
-        rig.shared.with_service(|service| service.tick(now));
+        rig.serve(|now, service| _ = service.tick(now));
     }
-    for _ in 0..20 {
-        rig.pass(100 * MS);
-    }
+    rig.pass_often(20, 100 * MS);
     assert!(rig.peers[0].ended.is_some() && rig.peers[1].ended.is_some());
     let seen = &rig.core.driver().seen;
     let expired = seen.iter().filter(|(_, seen)| *seen == Seen::KeepAliveExpired).count();
@@ -140,11 +123,8 @@ fn a_host_that_is_silent_for_too_long_is_told_of_once_by_its_admin_queue() {
 #[test]
 fn a_connection_that_ends_otherwise_is_not_said_to_have_been_silent() {
     let mut rig = Rig::new(&Plan::default());
-    let now = rig.now;
-    rig.shared.with_service(|service| service.remove_subsystem(now, NQN).unwrap());
-    for _ in 0..20 {
-        rig.pass(100 * MS);
-    }
+    rig.serve(|now, service| service.remove_subsystem(now, NQN).unwrap());
+    rig.pass_often(20, 100 * MS);
     for peer in [0, 1] {
         let reason = rig.peers[peer].ended.as_deref();
         assert_eq!(reason, Some(CloseReason::SubsystemRemoved.text()));
@@ -158,13 +138,7 @@ fn failed_commands_are_in_their_controllers_log_no_more_than_some_in_a_second() 
     let mut rig = Rig::new(&Plan::default());
     let logged = |rig: &mut Rig| {
         // Error Information: the count of the newest entry.
-        let sqe = Sqe {
-            opcode: opcode::admin::GET_LOG_PAGE,
-            nsid: U32::new(u32::MAX),
-            cdw10: U32::new(1 | 15 << 16),
-            ..Sqe::default()
-        };
-        let cid = rig.submit(0, sqe, None, 64);
+        let cid = rig.submit(0, log_page(1, 64), None, 64);
         u64::from_le_bytes(rig.data(0, cid)[..8].try_into().unwrap())
     };
     let fail = |rig: &mut Rig| {

@@ -4,7 +4,7 @@ use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
 use zerocopy::little_endian::U32;
 
-use super::rig::{MEMORY, NQN, Plan, Rig, read, write};
+use super::rig::{MEMORY, NQN, Plan, Rig, enable_acre, read, write};
 
 /// Offsets of fields in a capsule's PDU: its header has 8 bytes.
 const FLAGS: usize = 8 + 1;
@@ -43,7 +43,7 @@ fn with(
 fn connect_is_refused_where_its_data_is_not_described_as_in_capsule_data_of_tcp() {
     for (at, byte, refused) in WRONG {
         let mut rig = Rig::new(&Plan::default());
-        let peer = rig.accept();
+        let peer = rig.accept_silent();
         let data = commands::connect_data([9; 16], 0xffff, NQN, "nqn.2026-01.io:other");
         let connect = commands::connect(0, 31, 0, None);
         let status = with(&mut rig, peer, (connect, Some(data), 0), (at, byte));
@@ -54,8 +54,7 @@ fn connect_is_refused_where_its_data_is_not_described_as_in_capsule_data_of_tcp(
 #[test]
 fn admin_commands_and_io_are_refused_where_their_data_is_described_otherwise() {
     let mut rig = Rig::new(&Plan::default());
-    let behavior =
-        Sqe { opcode: opcode::admin::SET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() };
+    let (behavior, _) = enable_acre();
     for (at, byte, refused) in WRONG {
         let brings = (behavior, Some(vec![0; 512]), 0);
         assert_eq!(with(&mut rig, 0, brings, (at, byte)), refused.dnr(), "{at} {byte:#x}");

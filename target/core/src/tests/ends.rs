@@ -1,6 +1,5 @@
 //! Connections that end: by their hosts' silence, or with the target.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use fabric::nvme::Status;
@@ -12,7 +11,7 @@ use crate::testing::Seen;
 #[test]
 fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
     let mut rig = Rig::new(&Plan::default());
-    let silent = rig.accept();
+    let silent = rig.accept_silent();
     rig.pass(9_900 * MS);
     assert_eq!(rig.peers[silent].ended, None);
     rig.pass(200 * MS);
@@ -25,10 +24,9 @@ fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
 #[test]
 fn who_owes_data_is_disconnected_after_thirty_seconds_and_what_it_held_is_free() {
     let mut rig = Rig::new(&Plan::default());
-    let idle = rig.connect(2);
+    let idle = rig.connect_queue(2);
     rig.pass(60_000 * MS);
-    rig.queue(1, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
-    rig.run_until_asked(1);
+    rig.owe_data(1);
     assert!(rig.core.buffers().0 > 0);
     rig.pass(29_900 * MS);
     assert_eq!(rig.peers[1].ended, None);
@@ -58,10 +56,8 @@ fn a_target_that_ends_answers_what_it_has_and_takes_nothing_new() {
     rig.pass(100 * MS);
     assert!(!rig.core.is_drained() && rig.peers[1].ended.is_none());
     while rig.end_oldest() {}
-    for _ in 0..10 {
-        rig.pass(5 * MS);
-    }
-    assert!(had.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    rig.pass_often(10, 5 * MS);
+    assert!(rig.succeeded(1, &had));
     assert_eq!(rig.answer(1, late), None, "its host sends it again elsewhere");
     for peer in [0, 1] {
         assert_eq!(rig.peers[peer].ended.as_deref(), Some("the target is ending"));
@@ -73,9 +69,8 @@ fn a_target_that_ends_answers_what_it_has_and_takes_nothing_new() {
 fn a_target_that_ends_waits_for_its_devices_but_not_for_its_hosts() {
     let mut rig = Rig::new(&Plan::default());
     rig.submit(1, read(DRIVE, 0, 1), None, 512);
-    let other = rig.connect(2);
-    rig.queue(other, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
-    rig.run_until_asked(other);
+    let other = rig.connect_queue(2);
+    rig.owe_data(other);
     rig.core.drain(Duration::from_secs(1));
     rig.pass(990 * MS);
     assert!(rig.peers[other].ended.is_none());
@@ -91,15 +86,12 @@ fn a_target_that_ends_waits_for_its_devices_but_not_for_its_hosts() {
 #[test]
 fn a_peer_that_has_vanished_leaves_nothing_behind() {
     let mut rig = Rig::new(&Plan::default());
-    rig.queue(1, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
-    rig.run_until_asked(1);
+    rig.owe_data(1);
     assert!(rig.core.buffers().0 > 0);
     // The kernel gives both connections up: ETIMEDOUT.
     for peer in [1, 0] {
-        let key = rig.peers[peer].key;
         let reason = "the connection was lost: Connection timed out (os error 110)";
-        rig.core.receive_ended(key, Some(reason.into()));
-        rig.run();
+        rig.cut(peer, reason);
         assert_eq!(rig.peers[peer].ended.as_deref(), Some(reason));
     }
     assert_eq!((rig.core.buffers().0, rig.core.inventory().connections), (0, 0));
@@ -111,9 +103,7 @@ fn a_connection_that_ends_with_a_command_in_its_device_ends_when_that_is_over() 
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     rig.submit(1, write(DRIVE, 0, 1), Some(vec![1; 512]), 0);
     rig.submit(1, write(DRIVE, 1, 1), Some(vec![1; 512]), 0);
-    let key = rig.peers[1].key;
-    rig.core.receive_ended(key, Some("the host has gone".into()));
-    rig.run();
+    rig.cut(1, "the host has gone");
     assert_eq!(rig.peers[1].ended, None, "a write may not reach a device after its queue is gone");
     assert!(!rig.peers[1].shut_down, "nor after the end of its stream");
     assert_eq!(rig.core.inventory().ordered, 0, "what waited goes nowhere");
@@ -127,10 +117,7 @@ fn commands_that_wait_for_a_device_that_goes_are_told_so() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     let first = rig.submit(1, read(DRIVE, 0, 1), None, 512);
     let waits = rig.submit(1, read(DRIVE, 1, 1), None, 512);
-    let backend = fabric::controller::BackendId(u64::from(DRIVE));
-    rig.shared.disks.borrow_mut().remove(&backend);
-    rig.core.lose(Arc::from([backend]));
-    rig.run();
+    rig.lose_drive();
     let told = rig.answer(1, waits).expect("an answer");
     assert!(!told.is_success());
     assert_eq!(rig.answer(1, first), None, "it is in the device");
@@ -172,12 +159,8 @@ fn who_owes_data_of_an_admin_command_is_disconnected_after_thirty_seconds() {
 #[test]
 fn data_that_comes_when_its_device_has_gone_is_written_nowhere() {
     let mut rig = Rig::new(&Plan::default());
-    let cid = rig.queue(1, write(DRIVE, 0, 64), Some(vec![3; 32 << 10]), 0);
-    rig.run_until_asked(1);
-    let backend = fabric::controller::BackendId(u64::from(DRIVE));
-    rig.shared.disks.borrow_mut().remove(&backend);
-    rig.core.lose(Arc::from([backend]));
-    rig.run();
+    let cid = rig.owe_data(1);
+    rig.lose_drive();
     rig.peers[1].sends = true;
     rig.run();
     assert!(!rig.end_oldest(), "the device is given nothing");

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fabric::controller::BackendId;
 use fabric::nvme::Status;
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
@@ -37,37 +38,37 @@ fn has_memory(rig: &mut Rig, round: usize) {
 /// Cuts the connection of an I/O queue and that of its admin queue.
 fn cut(rig: &mut Rig, peer: usize) {
     for peer in [peer, peer - 1] {
-        let key = rig.peers[peer].key;
-        rig.core.receive_ended(key, Some("it was cut".into()));
-        rig.run();
+        rig.cut(peer, "it was cut");
         while rig.end_oldest() {}
         assert!(rig.peers[peer].ended.is_some());
     }
 }
 
-#[test]
-fn hosts_that_go_amid_their_data_leave_all_memory_to_others() {
+/// Lets one host after the other do this, and go: the memory that each has held is there for the next.
+fn leaves_memory(mut does: impl FnMut(&mut Rig, usize, usize)) {
     let mut rig = rig();
     for round in 0..ROUNDS {
         let peer = rig.add_host();
-        // Data that was asked for, data that has begun to come, and a read that waits.
-        rig.queue(peer, write(DRIVE, 0, 64), Some(vec![3; 32 << 10]), 0);
-        rig.run_until_asked(peer);
-        rig.peers[peer].sends = true;
-        let bytes = rig.bytes_of(peer);
-        rig.peers[peer].up().extend(&bytes[..bytes.len() * (round % 3) / 3]);
-        rig.peers[peer].sends = false;
-        rig.run();
+        does(&mut rig, peer, round);
         cut(&mut rig, peer);
         has_memory(&mut rig, round);
     }
 }
 
 #[test]
+fn hosts_that_go_amid_their_data_leave_all_memory_to_others() {
+    leaves_memory(|rig, peer, round| {
+        // Data that was asked for, data that has begun to come, and a read that waits.
+        rig.owe_data(peer);
+        let bytes = rig.bytes_of(peer);
+        rig.peers[peer].up().extend(&bytes[..bytes.len() * (round % 3) / 3]);
+        rig.run();
+    });
+}
+
+#[test]
 fn commands_that_are_aborted_in_any_state_leave_all_memory_to_others() {
-    let mut rig = rig();
-    for round in 0..ROUNDS {
-        let peer = rig.add_host();
+    leaves_memory(|rig, peer, round| {
         let paced = rig.paced.last().map(Arc::clone).unwrap();
         if round % 2 == 0 {
             // Their hosts are asked for data at such a rate that they wait for that too.
@@ -89,31 +90,22 @@ fn commands_that_are_aborted_in_any_state_leave_all_memory_to_others() {
         }
         let all = cids.iter().all(|cid| rig.answer(peer, *cid).is_some());
         assert!(all, "round {round}: {:?}", rig.states());
-        cut(&mut rig, peer);
-        has_memory(&mut rig, round);
-    }
+    });
 }
 
 #[test]
 fn commands_whose_device_goes_while_they_wait_leave_all_memory_to_others() {
-    let mut rig = rig();
-    let backend = fabric::controller::BackendId(u64::from(DRIVE));
-    let disk = rig.disk(DRIVE);
-    for round in 0..ROUNDS {
-        rig.shared.disks.borrow_mut().insert(backend, Arc::clone(&disk));
-        let peer = rig.add_host();
+    leaves_memory(|rig, peer, _| {
+        let disk = rig.disk(DRIVE);
         for n in 0..2 {
             rig.submit(peer, write(DRIVE, n, 32), Some(vec![3; 16 << 10]), 0);
             rig.submit(peer, read(DRIVE, n, 32), None, 16 << 10);
         }
-        rig.shared.disks.borrow_mut().remove(&backend);
-        rig.core.lose(Arc::from([backend]));
-        rig.run();
+        rig.lose_drive();
         while rig.end_oldest() {}
         rig.run();
-        cut(&mut rig, peer);
-        has_memory(&mut rig, round);
-    }
+        rig.shared.disks.borrow_mut().insert(BackendId(u64::from(DRIVE)), disk);
+    });
 }
 
 #[test]

@@ -1,25 +1,35 @@
 //! Limits of sessions at devices of each style: what is carried out on the spot counts as well.
 
-use arbitration::credit::Caps;
 use arbitration::limit::Rate;
 use arbitration::overload::RetryDelays;
-use arbitration::session::{RootSpec, SessionSpec, Sessions};
+use arbitration::session::SessionSpec;
 use fabric::host::commands::property_get;
 use fabric::nvme::{Sqe, Status, opcode};
+use fabric::tcp::HostParams;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, enable_acre, io, read, write};
-use crate::policies::Tenant;
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, kind, read, retry_delay, write};
 
 /// A rig whose commands are charged to a session with this limit.
 fn limited(spec: SessionSpec) -> Rig {
     let mut rig = Rig::new(&Plan::default());
-    let caps = Caps { operations: 1000, payload: 1 << 20 };
-    let root = RootSpec { caps, bounded: true, queue: 1000 };
-    let mut sessions = Sessions::new(&root);
-    sessions.apply(rig.now, &root, &[SessionSpec { name: "limited".to_owned(), ..spec }]).unwrap();
-    let session = sessions.named("limited").unwrap();
-    rig.change_rules(|rules| rules.tenant = Tenant::new(session, 1));
+    rig.sessions.put(rig.now, &SessionSpec { name: "own".to_owned(), ..spec }).unwrap();
+    rig.charge_to("own");
     rig
+}
+
+/// A rig whose host honours retry delays, and whose commands are charged to a session with this limit.
+fn patient(spec: SessionSpec) -> Rig {
+    let mut rig = limited(spec);
+    rig.honour_delays(0);
+    rig
+}
+
+fn iops(rate: u64) -> SessionSpec {
+    SessionSpec { iops: Rate::per_second(rate), ..SessionSpec::default() }
+}
+
+fn bandwidth(rate: u64) -> SessionSpec {
+    SessionSpec { bandwidth: Rate::per_second(rate), ..SessionSpec::default() }
 }
 
 /// Returns how many commands are answered by each of the times in `ms`, in a device that ends each
@@ -42,8 +52,7 @@ fn answered(rig: &mut Rig, ms: &[u64]) -> Vec<usize> {
 #[test]
 fn a_limit_on_commands_holds_at_devices_of_each_style() {
     for nsid in [MEMORY, DRIVE] {
-        let mut rig =
-            limited(SessionSpec { iops: Rate::per_second(1000), ..SessionSpec::default() });
+        let mut rig = limited(iops(1000));
         let cids: Vec<u16> =
             (0..100).map(|lba| rig.queue(1, read(nsid, lba, 1), None, 512)).collect();
         rig.run();
@@ -52,15 +61,14 @@ fn a_limit_on_commands_holds_at_devices_of_each_style() {
         assert!(counts[0] <= 5, "namespace {nsid}: {counts:?}");
         assert!((20..=26).contains(&counts[1]), "namespace {nsid}: {counts:?}");
         assert!((50..=56).contains(&counts[2]), "namespace {nsid}: {counts:?}");
-        assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+        assert!(rig.succeeded(1, &cids));
     }
 }
 
 #[test]
 fn a_limit_on_bytes_holds_at_devices_of_each_style() {
     for nsid in [MEMORY, DRIVE] {
-        let bandwidth = Rate::per_second(4_096_000);
-        let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
+        let mut rig = limited(bandwidth(4_096_000));
         for n in 0..50 {
             rig.queue(1, write(nsid, n * 8, 8), Some(vec![1; 4096]), 0);
             rig.queue(1, read(nsid, n * 8, 8), None, 4096);
@@ -125,10 +133,8 @@ impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
                     None => host.here.push((cid, number, since, retries)),
                     Some(Status::SUCCESS) => host.done += 1,
                     Some(status) => {
-                        let code = Status::from_bits(status.bits() & 0x7ff);
-                        assert_eq!(code, Status::COMMAND_INTERRUPTED);
-                        // CRD is in bits 12:11 of the status.
-                        let crd = usize::from(status.bits() >> 11 & 0b11);
+                        assert_eq!(kind(status), Status::COMMAND_INTERRUPTED);
+                        let crd = usize::from(retry_delay(status));
                         let delays = RetryDelays::DEFAULT.hundreds_of_ms();
                         let delay = crd.checked_sub(1).map_or(0, |crd| u64::from(delays[crd]));
                         host.timer = step + delay * 100 / STEP;
@@ -142,18 +148,12 @@ impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
     }
 }
 
-fn read_of(nsid: u32) -> impl Fn(u64) -> (Sqe, Option<Vec<u8>>, u32) {
-    move |number| (read(nsid, number % 1000, 1), None, 512)
-}
-
 #[test]
 fn d1_a_limit_of_any_rate_makes_no_linux_host_time_out() {
     for (rate, depth) in [(1, 8), (1, 20), (1, 100), (4, 60), (4, 120), (20, 120)] {
-        let iops = Rate::per_second(rate);
-        let mut rig = limited(SessionSpec { iops, ..SessionSpec::default() });
-        let (sqe, data) = enable_acre();
-        assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
-        let host = LinuxHost::run(&mut rig, read_of(DRIVE), depth, 400);
+        let mut rig = patient(iops(rate));
+        let read_of = |number: u64| (read(DRIVE, number % 1000, 1), None, 512);
+        let host = LinuxHost::run(&mut rig, read_of, depth, 400);
         let case = format!("{depth} commands at {rate}/s");
         assert!(host.longest <= 10_500, "{case}: one was in the target for {} ms", host.longest);
         assert!(host.retries <= 5, "{case}: Linux fails a command after 5 retries");
@@ -166,18 +166,14 @@ fn d1_a_limit_of_any_rate_makes_no_linux_host_time_out() {
 
 #[test]
 fn d1_writes_that_wait_for_a_limit_give_back_their_buffers_when_they_are_sent_back() {
-    let bandwidth = Rate::per_second(1024);
-    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
-    let (sqe, data) = enable_acre();
-    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+    let mut rig = patient(bandwidth(1024));
     let write_of = |number: u64| (write(DRIVE, number % 1000, 1), Some(vec![1; 512]), 0);
     let host = LinuxHost::run(&mut rig, write_of, 60, 300);
     assert!((500..=620).contains(&host.done), "{} of 600", host.done);
     assert!(host.retries > 0 && host.retries <= 5, "{} retries", host.retries);
     // What has waited to be read for 10 s and more waits for 10 s at most afterwards.
     assert!(host.longest <= 25_000, "one was on its way or in the target for {} ms", host.longest);
-    let other = rig.other.clone();
-    rig.change_rules(|rules| rules.tenant = other);
+    rig.charge_to("other");
     while !rig.states().is_empty() {
         rig.pass(10 * MS);
         while rig.end_oldest() {}
@@ -187,10 +183,7 @@ fn d1_writes_that_wait_for_a_limit_give_back_their_buffers_when_they_are_sent_ba
 
 #[test]
 fn d1_writes_are_sent_back_that_wait_for_memory_for_their_data() {
-    let bandwidth = Rate::per_second(64 << 10);
-    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
-    let (sqe, data) = enable_acre();
-    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+    let mut rig = patient(bandwidth(64 << 10));
     // Sixteen of 64 KiB fill the memory; the others wait before their data is asked for.
     let write_of = |number: u64| {
         // Different places or lengths: a command is known again by them.
@@ -206,8 +199,7 @@ fn d1_writes_are_sent_back_that_wait_for_memory_for_their_data() {
 
 #[test]
 fn d1_write_zeroes_counts_for_one_command_and_not_for_its_length() {
-    let bandwidth = Rate::per_second(1 << 20);
-    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
+    let mut rig = limited(bandwidth(1 << 20));
     let zeroes = |number: u64| (io(opcode::io::WRITE_ZEROES, DRIVE, number % 500, 256), None, 0);
     // 128 KiB each: by its length one would take an eighth of a second.
     let host = LinuxHost::run(&mut rig, zeroes, 16, 10);
@@ -216,13 +208,13 @@ fn d1_write_zeroes_counts_for_one_command_and_not_for_its_length() {
 
 #[test]
 fn d1_answers_wait_for_no_more_than_ten_seconds_for_the_turns_that_they_cost() {
-    let mut rig = limited(SessionSpec { iops: Rate::per_second(1), ..SessionSpec::default() });
+    let mut rig = limited(iops(1));
     let unknown = io(0x99, MEMORY, 0, 1);
     let cids: Vec<u16> = (0..60).map(|_| rig.submit(1, unknown, None, 0)).collect();
     let answered = |rig: &Rig| cids.iter().filter(|cid| rig.answer(1, **cid).is_some()).count();
-    (0..9000 / STEP).for_each(|_| rig.pass(STEP * MS));
+    rig.pass_often(9000 / STEP, STEP * MS);
     assert!((8..=12).contains(&answered(&rig)), "{} in 9 s, at 1/s", answered(&rig));
-    (0..2000 / STEP).for_each(|_| rig.pass(STEP * MS));
+    rig.pass_often(2000 / STEP, STEP * MS);
     assert_eq!(answered(&rig), 60, "whether or not the host understands retry delays");
     assert!(cids.iter().all(|cid| rig.answer(1, *cid).is_some_and(|status| !status.is_success())));
     assert_eq!(rig.states(), []);
@@ -231,14 +223,12 @@ fn d1_answers_wait_for_no_more_than_ten_seconds_for_the_turns_that_they_cost() {
 #[test]
 fn d1_hosts_without_retry_delays_have_queues_that_their_limits_can_serve() {
     // 32 commands of 64 KiB in 25 s.
-    let bandwidth = Rate::per_second(32 * (64 << 10) / 25 + 1);
-    let mut rig = limited(SessionSpec { bandwidth, ..SessionSpec::default() });
+    let mut rig = limited(bandwidth(32 * (64 << 10) / 25 + 1));
     let mqes = |rig: &mut Rig, admin| rig.call(admin, property_get(0, true), None, 0).1 & 0xffff;
     assert_eq!(mqes(&mut rig, 0), 127, "nothing was known of the host");
-    let admin = rig.connect_again();
+    let admin = rig.connect_again(HostParams::default());
     assert_eq!(mqes(&mut rig, admin), 31, "it had one queue and did not set ACRE");
-    let other = rig.other.clone();
-    rig.change_rules(|rules| rules.tenant = other);
-    let admin = rig.connect_again();
+    rig.charge_to("other");
+    let admin = rig.connect_again(HostParams::default());
     assert_eq!(mqes(&mut rig, admin), 127, "there is no limit now");
 }

@@ -3,7 +3,7 @@
 use arbitration::Class;
 use fabric::nvme::{Status, opcode};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, of_class, read, write};
 use crate::device::BlockDevice as _;
 use crate::stats::{IoSnapshot, OpSnapshot};
 
@@ -26,7 +26,7 @@ fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 5] {
     let disk = rig.disk(nsid);
     [
         workload(rig, nsid, class),
-        rig.peers[1].stats.get().unwrap().snapshot(),
+        rig.stats(1),
         disk.stats(0).unwrap().snapshot(),
         rig.core.driver().classes[class].snapshot(),
         rig.session_stats(),
@@ -35,7 +35,7 @@ fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 5] {
 
 /// Carries out two reads of 4 KiB, a write of 2 KiB, a write of 32 KiB and a flush, as High.
 fn some(rig: &mut Rig, nsid: u32) {
-    let high = |sqe: fabric::nvme::Sqe| fabric::nvme::Sqe { cdw13: 0x200.into(), ..sqe };
+    let high = |sqe| of_class(Class::High, sqe);
     rig.submit(1, high(read(nsid, 0, 8)), None, 4096);
     rig.submit(1, high(read(nsid, 8, 8)), None, 4096);
     rig.submit(1, high(write(nsid, 0, 4)), Some(vec![1; 2048]), 0);
@@ -99,11 +99,9 @@ fn time_in_the_queue_and_time_in_the_device_are_told_apart() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     rig.submit(1, read(DRIVE, 0, 1), None, 512);
     rig.submit(1, read(DRIVE, 1, 1), None, 512);
-    rig.now = fabric::Nanos(rig.now.0 + 10 * MS);
-    rig.end_oldest();
-    rig.now = fabric::Nanos(rig.now.0 + MS);
-    rig.end_oldest();
-    let seen = rig.peers[1].stats.get().unwrap().snapshot();
+    rig.end_after(10 * MS);
+    rig.end_after(MS);
+    let seen = rig.stats(1);
     let within = |ns: u64, least: u64| ns >= least && ns <= least * 9 / 8 + 8;
     assert!(within(seen.queueing.quantile_ns(1.0), 10 * MS), "the second waited for 10 ms");
     assert!(seen.queueing.quantile_ns(0.5) < MS, "the first did not wait");
@@ -123,9 +121,8 @@ fn time_until_the_data_has_come_is_waiting_and_not_the_devices() {
         rig.now = fabric::Nanos(rig.now.0 + 20 * MS);
         rig.peers[1].reads = true;
         rig.run();
-        rig.now = fabric::Nanos(rig.now.0 + MS);
-        rig.end_oldest();
-        let seen = rig.peers[1].stats.get().unwrap().snapshot();
+        rig.end_after(MS);
+        let seen = rig.stats(1);
         assert_eq!(seen.write.ops, 1);
         assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (20 * MS, MS), "{stages}");
     }
@@ -134,17 +131,12 @@ fn time_until_the_data_has_come_is_waiting_and_not_the_devices() {
 /// A command that is done slice by slice is in its device while a slice is, and waits in between.
 #[test]
 fn time_between_slices_is_waiting() {
-    let mut rig = Rig::with_slices(&Plan { window: 1, ..Plan::default() }, 4096);
+    let mut rig = Rig::new(&Plan { window: 1, slice: 4096, ..Plan::default() });
     rig.submit(1, io(opcode::io::WRITE_ZEROES, DRIVE, 0, 16), None, 0);
     rig.submit(1, read(DRIVE, 100, 1), None, 512);
-    let mut ends = 0;
-    rig.now = fabric::Nanos(rig.now.0 + MS);
-    while rig.end_oldest() {
-        ends += 1;
-        rig.now = fabric::Nanos(rig.now.0 + MS);
-    }
+    let ends = std::iter::from_fn(|| rig.end_after(MS).then_some(())).count();
     assert_eq!(ends, 3, "two slices, and the read between them");
-    let seen = rig.peers[1].stats.get().unwrap().snapshot();
+    let seen = rig.stats(1);
     assert_eq!((seen.other.ops, seen.other.latency.sum_ns), (1, 3 * MS));
     assert_eq!((seen.read.ops, seen.read.latency.sum_ns), (1, 2 * MS));
     assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (2 * MS, 3 * MS));
@@ -155,8 +147,8 @@ fn commands_that_wait_are_charged_by_settings_that_come_meanwhile() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     rig.submit(1, read(DRIVE, 0, 1), None, 512);
     rig.submit(1, read(DRIVE, 1, 1), None, 512);
-    let other = rig.other.clone();
-    rig.change_rules(|rules| (rules.class, rules.tenant) = (Some(Class::High), other));
+    rig.shared.change_rules(|rules| rules.class = Some(Class::High));
+    rig.charge_to("other");
     // The one that is in the drive stays what it was; nothing else has come since.
     while rig.end_oldest() {}
     let of = |rig: &mut Rig, class| sums(&rig.core.driver().classes[class].snapshot().read);

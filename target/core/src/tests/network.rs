@@ -4,36 +4,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{Class, PerClass};
-use fabric::nvme::{Sqe, Status};
+use fabric::nvme::Status;
 use fabric::tcp::HostParams;
 use qtcp::Rate;
-use qtcp::pacing::Answers;
+use qtcp::pacing::{Answers, Pacing};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, enable_acre, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, kind, of_class, read, write};
 
-fn of(class: Class, sqe: Sqe) -> Sqe {
-    let bits: u32 = match class {
-        Class::Urgent => 0x300,
-        Class::High => 0x200,
-        Class::Medium => 0x100,
-        Class::Low => 0,
-    };
-    Sqe { cdw13: bits.into(), ..sqe }
+/// A rig with the network's stage, and what that says of the I/O queue.
+fn rig() -> (Rig, Arc<Pacing>) {
+    let rig = Rig::new(&Plan { network: true, ..Plan::default() });
+    let pacing = Arc::clone(&rig.paced[0]);
+    (rig, pacing)
 }
 
-fn rig() -> Rig {
-    Rig::new(&Plan { network: true, ..Plan::default() })
+/// Lets the answers on a connection leave at a rate in bytes a second, or as they come.
+fn pace_answers(pacing: &Pacing, rate: Option<u64>) {
+    pacing.set_out_rate(rate);
+    pacing.set_held(rate.is_some());
+    pacing.hand_over(if rate.is_some() { Answers::Window(32 << 10) } else { Answers::All });
 }
 
 #[test]
 fn while_a_connection_is_limited_replies_leave_in_the_order_of_their_classes() {
-    let mut rig = rig();
-    let pacing = Arc::clone(&rig.paced[0]);
+    let (mut rig, pacing) = rig();
     pacing.set_held(true);
     rig.peers[1].reads = false;
     let low: Vec<u16> =
         (0..6).map(|n| rig.submit(1, read(MEMORY, n * 64, 64), None, 32 << 10)).collect();
-    let urgent = rig.submit(1, of(Class::Urgent, read(MEMORY, 0, 8)), None, 4096);
+    let urgent = rig.submit(1, of_class(Class::Urgent, read(MEMORY, 0, 8)), None, 4096);
     let (moved, waiting) = pacing.out[Class::Low].read();
     assert_eq!(moved + waiting, 6 * (32 << 10), "what is sent and what waits");
     assert!(waiting >= 3 * (32 << 10), "no more than 64 KiB is handed over at once: {waiting}");
@@ -44,7 +43,7 @@ fn while_a_connection_is_limited_replies_leave_in_the_order_of_their_classes() {
     let order = &rig.peers[1].order;
     let place = order.iter().position(|cid| *cid == urgent).unwrap();
     assert!(place <= order.len() - 4, "before those that waited longer: {order:?}");
-    assert!(low.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    assert!(rig.succeeded(1, &low));
     assert_eq!(pacing.out[Class::Low].read(), (6 * (32 << 10), 0));
     assert_eq!(pacing.out[Class::Urgent].read(), (4096, 0));
     assert!(!pacing.is_sending());
@@ -52,8 +51,7 @@ fn while_a_connection_is_limited_replies_leave_in_the_order_of_their_classes() {
 
 #[test]
 fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
-    let mut rig = rig();
-    let pacing = Arc::clone(&rig.paced[0]);
+    let (mut rig, pacing) = rig();
     pacing.hand_over(Answers::Pieces(Rate::ZERO));
     let connected = rig.peers[1].order.len();
     rig.peers[1].reads = false;
@@ -65,7 +63,7 @@ fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
     assert_eq!((moved, waiting), (16 << 10, 240 << 10));
     rig.submit(1, write(MEMORY, 0, 64), Some(vec![1; 32 << 10]), 0);
     (rig.peers[1].reads, rig.peers[1].sends) = (true, false);
-    while rig.peers[1].tx().pending_bytes() == 0 {
+    while rig.unsent(1) == 0 {
         rig.turn();
     }
     let answered = rig.peers[1].order.len() - connected;
@@ -78,13 +76,10 @@ fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
 
 #[test]
 fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
-    let mut rig = rig();
-    let pacing = Arc::clone(&rig.paced[0]);
+    let (mut rig, pacing) = rig();
     // 64 KiB in 65 ms, but for what is asked for at once.
     pacing.set_r2t_rate(Some(1_000_000));
-    let cids: Vec<u16> = (0..4)
-        .map(|n| rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0))
-        .collect();
+    let cids = rig.submit_writes(4);
     let mut times = Vec::new();
     for ms in 1..1000 {
         rig.pass(MS);
@@ -92,7 +87,7 @@ fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
             times.push(ms);
         }
     }
-    assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    assert!(rig.succeeded(1, &cids));
     let last = times.last().copied().unwrap_or_default();
     assert!((180..=320).contains(&last), "256 KiB at 1 MB/s: {times:?} ms");
     assert_eq!(pacing.into[Class::Low].read(), (256 << 10, 0));
@@ -103,9 +98,9 @@ fn data_that_comes_whole_with_its_command_is_counted() {
     for (nsid, stages) in [(MEMORY, true), (MEMORY, false), (DRIVE, true), (DRIVE, false)] {
         let mut rig = Rig::new(&Plan { network: true, stages, ..Plan::default() });
         let pacing = Arc::clone(&rig.paced[0]);
-        rig.submit(1, of(Class::High, write(nsid, 0, 8)), Some(vec![3; 4096]), 0);
+        rig.submit(1, of_class(Class::High, write(nsid, 0, 8)), Some(vec![3; 4096]), 0);
         while rig.end_oldest() {}
-        rig.submit(1, of(Class::Medium, write(nsid, 0, 1)), Some(vec![3; 512]), 0);
+        rig.submit(1, of_class(Class::Medium, write(nsid, 0, 1)), Some(vec![3; 512]), 0);
         while rig.end_oldest() {}
         assert_eq!(pacing.into[Class::High].read(), (4096, 0), "namespace {nsid}");
         assert_eq!(pacing.into[Class::Medium].read(), (512, 0), "namespace {nsid}");
@@ -117,9 +112,8 @@ fn data_that_comes_whole_with_its_command_is_counted() {
 
 #[test]
 fn data_that_hosts_owe_is_known() {
-    let mut rig = rig();
-    let pacing = Arc::clone(&rig.paced[0]);
-    rig.queue(1, of(Class::High, write(DRIVE, 0, 64)), Some(vec![3; 32 << 10]), 0);
+    let (mut rig, pacing) = rig();
+    rig.queue(1, of_class(Class::High, write(DRIVE, 0, 64)), Some(vec![3; 32 << 10]), 0);
     rig.run_until_asked(1);
     assert_eq!(pacing.into[Class::High].read(), (0, 32 << 10));
     rig.peers[1].sends = true;
@@ -171,7 +165,7 @@ fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
     let mut rig = Rig::new(&Plan { network: true, memory: 256 << 10, ..Plan::default() });
     let hosts: Vec<_> = (0..7).map(|_| rig.add_host()).collect();
     rig.add_host();
-    let wrong = rig.connect_with(2, HostParams { data_digest: true, ..HostParams::default() });
+    let wrong = rig.connect(2, HostParams { data_digest: true, ..HostParams::default() }, None);
     for pacing in &rig.paced {
         pacing.set_rtt(Duration::from_millis(10));
     }
@@ -213,10 +207,10 @@ fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
 
 #[test]
 fn packets_carry_the_dscp_of_their_connections_class() {
-    let mut rig = rig();
+    let (mut rig, _) = rig();
     assert_eq!(rig.dscps, [], "nothing is marked by the default");
     for qid in 2..40 {
-        rig.connect(qid);
+        rig.connect_queue(qid);
     }
     let dscp = PerClass { high: 34, ..PerClass::default() };
     rig.change_rules(|rules| {
@@ -232,27 +226,23 @@ fn packets_carry_the_dscp_of_their_connections_class() {
 
 #[test]
 fn a_connection_has_its_class_before_its_first_command() {
-    let mut rig = rig();
-    assert_eq!(rig.paced[0].class(), Class::Low);
+    let (mut rig, pacing) = rig();
+    assert_eq!(pacing.class(), Class::Low);
     rig.change_rules(|rules| rules.class = Some(Class::Urgent));
-    rig.connect(2);
+    rig.connect_queue(2);
     let classes: Vec<Class> = rig.paced.iter().map(|pacing| pacing.class()).collect();
     assert_eq!(classes, [Class::Urgent; 2], "by a change of settings, and from the start");
 }
 
 #[test]
 fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
-    let mut rig = rig();
-    let pacing = Arc::clone(&rig.paced[0]);
+    let (mut rig, pacing) = rig();
     pacing.set_r2t_rate(Some(1_000_000));
-    for n in 0..3 {
-        rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0);
-    }
-    let (before, other) = (rig.shared.rules.borrow().tenant.clone(), rig.other.clone());
-    rig.change_rules(|rules| (rules.class, rules.tenant) = (Some(Class::High), other));
-    for _ in 0..500 {
-        rig.pass(MS);
-    }
+    rig.submit_writes(3);
+    let before = rig.shared.rules.borrow().tenant.clone();
+    rig.shared.change_rules(|rules| rules.class = Some(Class::High));
+    rig.charge_to("other");
+    rig.pass_often(500, MS);
     let seen = before.stats.get(0).unwrap().snapshot().write.ops;
     assert_eq!(seen + rig.session_stats().write.ops, 3);
     assert!(rig.session_stats().write.ops >= 1, "{seen} were charged to the session before");
@@ -261,38 +251,28 @@ fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
 
 #[test]
 fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data() {
-    let mut rig = rig();
-    rig.paced[0].set_r2t_rate(Some(1_000_000));
-    let cids: Vec<u16> = (0..8)
-        .map(|n| rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0))
-        .collect();
+    let (mut rig, pacing) = rig();
+    pacing.set_r2t_rate(Some(1_000_000));
+    let cids = rig.submit_writes(8);
     for cid in &cids[1..7] {
         assert!(rig.call(0, abort(1, *cid), None, 0).0.is_success());
     }
     // 128 KiB at 1 MB/s.
-    for _ in 0..170 {
-        rig.pass(MS);
-    }
+    rig.pass_often(170, MS);
     for (n, cid) in cids.iter().enumerate() {
         let aborted = (1..7).contains(&n);
         let status = if aborted { Status::ABORT_REQUESTED } else { Status::SUCCESS };
         assert_eq!(rig.answer(1, *cid), Some(status), "command {n}");
     }
-    let waiting = rig.paced[0].into[Class::Low].read().1;
-    assert_eq!(waiting, 0, "none waits to be asked for");
+    assert_eq!(pacing.into[Class::Low].read().1, 0, "none waits to be asked for");
 }
 
 #[test]
 fn e2_answers_leave_at_the_rate_that_the_target_itself_keeps_to() {
-    let mut rig = rig();
-    let pacing = Arc::clone(&rig.paced[0]);
+    let (mut rig, pacing) = rig();
     // 256 KiB in 262 ms, but for what is handed over at once.
-    pacing.set_out_rate(Some(1_000_000));
-    pacing.set_held(true);
-    pacing.hand_over(Answers::Window(32 << 10));
-    for n in 0..4 {
-        rig.submit(1, read(MEMORY, n * 128, 128), None, 64 << 10);
-    }
+    pace_answers(&pacing, Some(1_000_000));
+    rig.submit_reads(4);
     let mut sent = Vec::new();
     for _ in 0..300 {
         rig.pass(MS);
@@ -307,48 +287,34 @@ fn e2_answers_leave_at_the_rate_that_the_target_itself_keeps_to() {
 
 #[test]
 fn e2_answers_go_on_soon_after_their_rate_is_lifted() {
-    let mut rig = rig();
-    let pacing = Arc::clone(&rig.paced[0]);
-    pacing.set_out_rate(Some(1));
-    pacing.set_held(true);
-    pacing.hand_over(Answers::Window(32 << 10));
-    rig.submit(1, read(MEMORY, 0, 128), None, 64 << 10);
+    let (mut rig, pacing) = rig();
+    pace_answers(&pacing, Some(1));
+    rig.submit_reads(1);
     rig.pass(100 * MS);
     let (moved, waiting) = pacing.out[Class::Low].read();
     assert!(moved <= 16 << 10 && waiting > 0, "a byte in a second: {moved}");
-    pacing.set_out_rate(None);
-    pacing.set_held(false);
-    pacing.hand_over(Answers::All);
+    pace_answers(&pacing, None);
     rig.pass(20 * MS);
     assert_eq!(pacing.out[Class::Low].read(), (64 << 10, 0));
 }
 
 /// Says whether a command was answered with Command Interrupted.
 fn is_sent_back(rig: &Rig, cid: u16) -> bool {
-    // SCT and SC, without CRD.
-    let code = |status: Status| Status::from_bits(status.bits() & 0x7ff);
-    rig.answer(1, cid).map(code) == Some(Status::COMMAND_INTERRUPTED)
-}
-
-/// A rig whose host understands retry delays.
-fn patient() -> Rig {
-    let mut rig = rig();
-    let (sqe, data) = enable_acre();
-    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
-    rig
+    rig.answer(1, cid).map(kind) == Some(Status::COMMAND_INTERRUPTED)
 }
 
 #[test]
 fn commands_are_sent_back_that_wait_too_long_to_be_asked_for_their_data() {
-    let mut rig = patient();
+    let (mut rig, pacing) = rig();
+    rig.honour_delays(0);
     // An R2T of 16 KiB in 11 s.
-    rig.paced[0].set_r2t_rate(Some(1500));
-    let [begun, fresh] =
-        [0, 128].map(|lba| rig.submit(1, write(MEMORY, lba, 128), Some(vec![1; 64 << 10]), 0));
-    (0..44).for_each(|_| rig.pass(250 * MS));
+    pacing.set_r2t_rate(Some(1500));
+    let cids = rig.submit_writes(2);
+    let (begun, fresh) = (cids[0], cids[1]);
+    rig.pass_often(44, 250 * MS);
     assert!(is_sent_back(&rig, fresh), "after 10 s");
     assert_eq!(rig.answer(1, begun), None, "a part of its data has come");
-    (0..41).for_each(|_| rig.pass(250 * MS));
+    rig.pass_often(41, 250 * MS);
     assert!(is_sent_back(&rig, begun), "after 20 s");
     assert_eq!(rig.states(), []);
     assert_eq!(rig.core.buffers().0, 0);
@@ -356,23 +322,19 @@ fn commands_are_sent_back_that_wait_too_long_to_be_asked_for_their_data() {
 
 #[test]
 fn answers_that_wait_too_long_for_the_rate_of_their_connection_are_sent_back() {
-    let mut rig = patient();
-    let pacing = Arc::clone(&rig.paced[0]);
+    let (mut rig, pacing) = rig();
+    rig.honour_delays(0);
     // A piece of 16 KiB in 16 s.
-    pacing.set_out_rate(Some(1000));
-    pacing.set_held(true);
-    pacing.hand_over(Answers::Window(32 << 10));
-    let cids: Vec<u16> =
-        (0..3).map(|n| rig.submit(1, read(MEMORY, n * 128, 128), None, 64 << 10)).collect();
-    (0..38).for_each(|_| rig.pass(250 * MS));
+    pace_answers(&pacing, Some(1000));
+    let cids = rig.submit_reads(3);
+    rig.pass_often(38, 250 * MS);
     assert!(cids.iter().all(|cid| rig.answer(1, *cid).is_none()), "in 9.5 s");
-    (0..7).for_each(|_| rig.pass(250 * MS));
+    rig.pass_often(7, 250 * MS);
     assert_eq!(rig.answer(1, cids[0]), None, "a part of its answer has gone");
     assert!(cids[1..].iter().all(|cid| is_sent_back(&rig, *cid)));
     // Without a rate the first one goes on.
-    pacing.set_out_rate(None);
-    pacing.set_held(false);
-    (0..80).for_each(|_| rig.pass(250 * MS));
+    pace_answers(&pacing, None);
+    rig.pass_often(80, 250 * MS);
     assert_eq!(rig.answer(1, cids[0]), Some(Status::SUCCESS));
     assert_eq!(rig.core.buffers().0, 0);
 }

@@ -1,7 +1,6 @@
 //! Single parts of a reactor, by what they promise to the others.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arbitration::arbiter::Waiters;
 use arbitration::classify::{Classifier, ConnectionClass, PolicyClass};
@@ -26,7 +25,6 @@ use crate::context::waiting_max;
 use crate::flow_cache::{FlowCache, NamespaceFlow};
 use crate::key::Key;
 use crate::lease::LeaseGate;
-use crate::memory::{Memory as _, Use};
 use crate::pacer::{Next, R2tPacer, Turn};
 use crate::progress::Owed;
 use crate::stages::Stages;
@@ -47,14 +45,8 @@ fn a_budget_is_divided_into_data_promises_and_a_reserve() {
 }
 
 #[test]
-fn buffers_tell_what_reads_may_not_have() {
+fn there_are_as_many_buffers_for_capsules_as_the_buffers_say() {
     let buffers = Buffers::new(HeapArena::new(1 << 20, 128 * KIB), HeapArena::new(64 * KIB, 8192));
-    assert_eq!(buffers.not_for_reads(), (0, 128 * KIB));
-    let held = buffers.for_data(64 * KIB);
-    let read = buffers.for_read(64 * KIB);
-    assert_eq!(buffers.not_for_reads(), (64 * KIB, 128 * KIB), "data alone");
-    drop((held, read));
-    assert_eq!(buffers.not_for_reads(), (0, 128 * KIB));
     let capsules: Vec<_> = std::iter::from_fn(|| {
         let has = buffers.has_for_capsule(8192);
         let buffer = buffers.for_capsule(8192);
@@ -82,14 +74,6 @@ fn data_leaves_two_reserves_and_hosts_that_hold_little_leave_one() {
     assert!(reserved(4).is_none(), "an eighth stays for reads");
     assert!(buffers.for_tenant(4 * KIB).is_none(), "an eighth stays for reads");
     assert!(buffers.for_reserved(4 * KIB, 4 * KIB).is_some(), "reads have that much of theirs");
-}
-
-#[test]
-fn an_arena_has_what_it_gives() {
-    let arena = HeapArena::new(64 * KIB, 64 * KIB);
-    assert!(arena.has(64 * KIB));
-    let half = arena.take(32 * KIB, Use::Any);
-    assert!(half.is_some() && arena.has(32 * KIB) && !arena.has(64 * KIB));
 }
 
 #[test]
@@ -377,24 +361,6 @@ fn the_numbers_of_commands_name_only_states_that_some_are_in() {
     assert_eq!(all.iter().map(|(_, count)| count).sum::<u64>(), 8);
     (0..4).for_each(|slot| drop(commands.release(SlotId(slot))));
     assert_eq!(format!("{:?}", commands.counts()), "{}", "no state has less than none");
-}
-
-#[test]
-fn tokens_of_a_long_time_are_kept_for_a_host_that_is_waited_for() {
-    for (busy, least, most) in [(true, 40_000, 60_000), (false, 15_000, 30_000)] {
-        let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
-        pacing.set_r2t_rate(Some(1_000_000));
-        pacing.set_rtt(Duration::from_micros(100));
-        for slot in 0..100 {
-            pacer.push_fresh(Class::Low, SlotId(slot), 1000);
-        }
-        let mut asked = 0;
-        while let Turn::R2t(class, _) = pacer.pull(Nanos(1_000_000_000), &pacing, busy) {
-            pacer.charge(&pacing, class, 1, 1000);
-            asked += 1000;
-        }
-        assert!((least..most).contains(&asked), "busy: {busy}, {asked} bytes at once");
-    }
 }
 
 #[test]

@@ -4,11 +4,11 @@ use arbitration::Class;
 use arbitration::overload::RetryDelays;
 use fabric::nvme::Status;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, enable_acre, io, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, io, kind, read, retry_delay, write};
 
 /// Makes a reactor with a session of which four commands may wait, one of them in the drive.
-fn small() -> Rig {
-    let retry_delays = RetryDelays::new([1, 50, 300]).unwrap();
+fn small(delays: [u16; 3]) -> Rig {
+    let retry_delays = RetryDelays::new(delays).unwrap();
     Rig::new(&Plan { queue: 4, window: 1, retry_delays, ..Plan::default() })
 }
 
@@ -22,7 +22,7 @@ fn flood(rig: &mut Rig, blocks: impl IntoIterator<Item = u64>) -> Vec<(u16, u64)
 
 #[test]
 fn a_host_whose_session_is_full_is_not_read_from_until_there_is_room() {
-    let mut rig = small();
+    let mut rig = small([1, 50, 300]);
     let reads = flood(&mut rig, 0..50);
     assert_eq!(rig.states(), [("device_turn", 4), ("in_device", 1)]);
     assert!(rig.core.inventory().unread_bytes > 0);
@@ -37,15 +37,11 @@ fn a_host_whose_session_is_full_is_not_read_from_until_there_is_room() {
 
 #[test]
 fn a_host_that_understands_is_told_when_to_retry_and_not_twice() {
-    let mut rig = small();
-    let (sqe, data) = enable_acre();
-    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+    let mut rig = small([1, 50, 300]);
+    rig.honour_delays(0);
     // One in 200 ms: those that wait have most of a second before them.
     let mut reads = flood(&mut rig, 0..8);
-    for _ in 0..3 {
-        rig.now = fabric::Nanos(rig.now.0 + 200 * MS);
-        rig.end_oldest();
-    }
+    (0..3).for_each(|_| _ = rig.end_after(200 * MS));
     rig.pass(200 * MS);
     reads.extend(flood(&mut rig, 8..11));
     let failed = |rig: &Rig, cid| rig.answer(1, cid).filter(|status| !status.is_success());
@@ -53,10 +49,9 @@ fn a_host_that_understands_is_told_when_to_retry_and_not_twice() {
     assert!(!reads.is_empty(), "{:?}", rig.states());
     for (cid, _) in &reads {
         let status = rig.answer(1, *cid).unwrap();
-        // SCT and SC, DNR, and CRD: one of the delays that Identify names.
-        assert_eq!(Status::from_bits(status.bits() & 0x7ff), Status::COMMAND_INTERRUPTED);
-        assert!(!status.is_dnr(), "{status}");
-        assert!(status.bits() >> 11 & 0b11 > 0, "{status}");
+        // One of the delays that Identify names.
+        assert_eq!(kind(status), Status::COMMAND_INTERRUPTED);
+        assert!(!status.is_dnr() && retry_delay(status) > 0, "{status}");
     }
     let refused = rig.core.driver().classes[Class::Low].refused();
     assert_eq!(refused, reads.len() as u64);
@@ -68,9 +63,7 @@ fn a_host_that_understands_is_told_when_to_retry_and_not_twice() {
 
 #[test]
 fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured() {
-    let standard = RetryDelays::new([1, 50, 300]).unwrap();
-    let long = RetryDelays::new([10, 20, 30]).unwrap();
-    let short = RetryDelays::new([1, 1, 2]).unwrap();
+    let (standard, long, short) = ([1, 50, 300], [10, 20, 30], [1, 1, 2]);
     // Four commands wait; the device ends one of them every `gap` ms.
     for (delays, gap, steps, crd) in [
         (standard, 100, 3, 1),
@@ -79,23 +72,17 @@ fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured()
         (long, 600, 3, 2),
         (short, 100, 3, 3),
     ] {
-        let mut rig =
-            Rig::new(&Plan { queue: 4, window: 1, retry_delays: delays, ..Plan::default() });
-        let (sqe, data) = enable_acre();
-        assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+        let mut rig = small(delays);
+        rig.honour_delays(0);
         let last = steps + 8;
         let mut reads = flood(&mut rig, 0..last);
-        for _ in 0..steps {
-            rig.now = fabric::Nanos(rig.now.0 + gap * MS);
-            rig.end_oldest();
-        }
+        (0..steps).for_each(|_| _ = rig.end_after(gap * MS));
         // For a tenth of a second the host is only held back.
         rig.pass(101 * MS);
         reads.extend(flood(&mut rig, last..last + 3));
         let refused = reads.iter().filter_map(|(cid, _)| rig.answer(1, *cid));
         let told = refused.filter(|status| !status.is_success()).last().expect("one is refused");
-        // CRD is in bits 12:11 of the status.
-        assert_eq!(told.bits() >> 11 & 0b11, crd, "one in {gap} ms: {told:?}");
+        assert_eq!(retry_delay(told), crd, "one in {gap} ms: {told:?}");
     }
 }
 
@@ -105,32 +92,13 @@ fn reads_wait_for_buffers_in_the_order_in_which_they_came() {
     // Each takes half of the memory, so that the host has one at a time; it does not read its
     // answers yet.
     rig.peers[1].reads = false;
-    let cids: Vec<u16> =
-        (0..4).map(|n| rig.submit(1, read(MEMORY, n * 128, 128), None, 64 << 10)).collect();
+    let cids = rig.submit_reads(4);
     assert_eq!(rig.states(), [("read_turn", 3)]);
     assert_eq!(rig.core.buffers().0, 64 << 10, "the memory of the first one is held");
     rig.peers[1].reads = true;
     rig.run();
-    assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    assert!(rig.succeeded(1, &cids));
     assert_eq!(rig.core.buffers().0, 0);
-}
-
-#[test]
-fn what_is_written_is_what_is_read_by_any_way_of_the_data() {
-    for nsid in [MEMORY, DRIVE] {
-        let mut rig = Rig::new(&Plan::default());
-        // In a capsule, by an R2T, and by an R2T straight into the command's buffer.
-        for (turn, blocks) in [(1, 1), (2, 16), (3, 128)] {
-            let data: Vec<u8> = (0..251).map(|n| n ^ turn).cycle().take(blocks * 512).collect();
-            let blocks = u32::try_from(blocks).unwrap();
-            let cid = rig.submit(1, write(nsid, 500, blocks), Some(data.clone()), 0);
-            while rig.end_oldest() {}
-            assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
-            let cid = rig.submit(1, read(nsid, 500, blocks), None, blocks * 512);
-            while rig.end_oldest() {}
-            assert_eq!(rig.data(1, cid), data, "{blocks} blocks of namespace {nsid}");
-        }
-    }
 }
 
 #[test]
@@ -149,8 +117,7 @@ fn commands_that_need_no_device_are_charged_to_their_sessions_limit() {
         (read(MEMORY, 0, 1), None, 512),
     ] {
         let mut rig = Rig::new(&Plan::default());
-        let limited = rig.limited.clone();
-        rig.change_rules(|rules| rules.tenant = limited);
+        rig.charge_to("limited");
         let mut answered = 0;
         // A second in which the host has 64 commands in the target at any time.
         let mut waiting: Vec<u16> = Vec::new();
@@ -172,9 +139,7 @@ fn commands_that_need_no_device_are_charged_to_their_sessions_limit() {
             assert_eq!(result & 1, 0);
             assert_eq!(rig.answer(1, cid), Some(Status::ABORT_REQUESTED));
         }
-        let key = rig.peers[1].key;
-        rig.core.receive_ended(key, Some("the host has gone".into()));
-        rig.run();
+        rig.cut(1, "the host has gone");
         assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
     }
 }
@@ -182,7 +147,7 @@ fn commands_that_need_no_device_are_charged_to_their_sessions_limit() {
 #[test]
 fn a_host_without_room_for_in_capsule_data_goes_on_with_commands_that_bring_none() {
     let mut rig = Rig::new(&Plan::default());
-    let other = rig.connect(2);
+    let other = rig.connect_queue(2);
     // More than a host may have of the memory for such data.
     let mut writes: Vec<u16> =
         (0..8).map(|n| rig.queue(1, write(DRIVE, n * 8, 8), Some(vec![1; 4096]), 0)).collect();

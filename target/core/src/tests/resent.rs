@@ -1,13 +1,11 @@
 //! Commands that hosts resend after a reconnect, with limits of their session.
 
-use arbitration::credit::Caps;
 use arbitration::limit::Rate;
-use arbitration::session::{RootSpec, SessionSpec, Sessions};
+use arbitration::session::SessionSpec;
 use fabric::host::commands::{self, CC_ENABLE, CC_SHUTDOWN};
 use fabric::nvme::Status;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
-use crate::policies::Tenant;
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, kind, read, retry_delay, write};
 
 /// A rig whose commands are charged to a session below one with one command a second, in which this
 /// many may wait; and the queues of its host, which honours Command Retry Delays.
@@ -16,9 +14,6 @@ fn limited(queue: u32) -> (Rig, (usize, usize)) {
     lose(&mut rig, (0, 1));
     let (admin, io) = rig.reconnect(true);
     assert!(rig.call(admin, commands::identify(1, 0), None, 4096).0.is_success());
-    let caps = Caps { operations: 1000, payload: 1 << 20 };
-    let root = RootSpec { caps, bounded: true, queue: 1000 };
-    let mut sessions = Sessions::new(&root);
     let of = |name: &str, parent: Option<&str>, rate| SessionSpec {
         name: name.to_owned(),
         parent: parent.map(str::to_owned),
@@ -26,21 +21,26 @@ fn limited(queue: u32) -> (Rig, (usize, usize)) {
         queue: Some(queue),
         ..SessionSpec::default()
     };
-    sessions.apply(rig.now, &root, &[of("top", None, 1), of("low", Some("top"), 1000)]).unwrap();
-    let session = sessions.named("low").unwrap();
-    rig.change_rules(|rules| rules.tenant = Tenant::new(session, 1));
+    for spec in [of("top", None, 1), of("low", Some("top"), 1000)] {
+        rig.sessions.put(rig.now, &spec).unwrap();
+    }
+    rig.charge_to("low");
     (rig, (admin, io))
 }
 
 /// Ends the connections of a host, as a failed network does.
 fn lose(rig: &mut Rig, (admin, io): (usize, usize)) {
     for peer in [admin, io] {
-        let key = rig.peers[peer].key;
-        rig.core.receive_ended(key, Some("lost".into()));
-        rig.run();
+        rig.cut(peer, "lost");
         while rig.end_oldest() {}
         assert!(rig.peers[peer].ended.is_some());
     }
+}
+
+/// Ends the connections of a host, which connects again.
+fn reconnect(rig: &mut Rig, here: (usize, usize)) -> (usize, usize) {
+    lose(rig, here);
+    rig.reconnect(true)
 }
 
 /// Sends reads and writes of both namespaces, and returns how many succeed at once.
@@ -74,8 +74,8 @@ fn d1_resent_commands_bypass_the_limit_and_later_ones_wait_for_the_debt() {
     assert!(!rig.end_oldest() && rig.answer(io, late).is_none(), "the debt is of 20 s");
     rig.pass(1_500 * MS);
     let status = rig.answer(io, late).unwrap();
-    assert_eq!(Status::from_bits(status.bits() & 0x7ff), Status::COMMAND_INTERRUPTED);
-    assert_ne!(status.bits() >> 11 & 0b11, 0, "it is told to wait");
+    assert_eq!(kind(status), Status::COMMAND_INTERRUPTED);
+    assert_ne!(retry_delay(status), 0, "it is told to wait");
     rig.pass(10_000 * MS);
     let paid = rig.submit(io, read(DRIVE, 0, 1), None, 512);
     assert!(rig.end_oldest() && rig.answer(io, paid) == Some(Status::SUCCESS), "it is repaid");
@@ -98,8 +98,7 @@ fn d1_resent_commands_bypass_the_full_queue_of_their_session() {
 #[test]
 fn d1_commands_after_identify_wait_for_their_limit() {
     let (mut rig, here) = limited(1000);
-    lose(&mut rig, here);
-    let (admin, io) = rig.reconnect(true);
+    let (admin, io) = reconnect(&mut rig, here);
     assert_eq!(at_once(&mut rig, io, 5), 5);
     assert!(rig.call(admin, commands::identify(1, 0), None, 4096).0.is_success());
     assert_eq!(at_once(&mut rig, io, 20), 0);
@@ -108,8 +107,7 @@ fn d1_commands_after_identify_wait_for_their_limit() {
 #[test]
 fn d1_resent_commands_are_bounded_by_queue_size_and_time() {
     let (mut rig, here) = limited(1000);
-    lose(&mut rig, here);
-    let (admin, io) = rig.reconnect(true);
+    let (admin, io) = reconnect(&mut rig, here);
     assert_eq!(at_once(&mut rig, io, 100), 100);
     assert_eq!(at_once(&mut rig, io, 40), 28, "the queue has 128 entries");
     lose(&mut rig, (admin, io));
@@ -128,11 +126,9 @@ fn d1_hosts_that_shut_down_or_lack_acre_resend_nothing() {
     let (mut rig, here) = limited(1000);
     let off = commands::property_set(0x14, CC_ENABLE | CC_SHUTDOWN);
     assert!(rig.call(here.0, off, None, 0).0.is_success());
-    lose(&mut rig, here);
-    let here = rig.reconnect(true);
+    let here = reconnect(&mut rig, here);
     assert!(at_once(&mut rig, here.1, 20) <= 2, "it was shut down");
-    lose(&mut rig, here);
-    let here = rig.reconnect(true);
+    let here = reconnect(&mut rig, here);
     assert_eq!(at_once(&mut rig, here.1, 20), 20);
     lose(&mut rig, here);
     rig.pass(30_000 * MS);

@@ -6,37 +6,22 @@ use fabric::controller::{AllowedHost, HostRights};
 use fabric::nvme::{Sqe, Status, opcode};
 use proptest::prelude::*;
 
-use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, io, read, write};
+use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, io, kind, of_class, read, write};
 
 /// The name of the first host.
 const HOST: &str = "nqn.2026-01.io:host1";
 
 /// Gives the first host these rights, of which it had others or none.
 fn allow(rig: &mut Rig, rights: HostRights) {
-    let (now, host) = (rig.now, AllowedHost { rights, ..HOST.into() });
-    rig.shared.with_service(|service| {
+    let host = AllowedHost { rights, ..HOST.into() };
+    rig.serve(|now, service| {
         let known = service.set_host(now, NQN, host.clone());
         known.or_else(|_| service.add_host(now, NQN, host)).unwrap();
     });
-    rig.run();
-}
-
-fn reader() -> HostRights {
-    HostRights { read_only: true, ..HostRights::default() }
 }
 
 fn most(class: Class) -> HostRights {
     HostRights { max_class: Some(class), ..HostRights::default() }
-}
-
-fn named(class: Class, sqe: Sqe) -> Sqe {
-    let bits = match class {
-        Class::Low => 0,
-        Class::Medium => 1,
-        Class::High => 2,
-        Class::Urgent => 3,
-    };
-    Sqe { cdw13: (bits << 8).into(), ..sqe }
 }
 
 proptest! {
@@ -53,7 +38,7 @@ proptest! {
             rig.submit(1, write(nsid, 0, 80), Some(vec![7; 80 * 512]), 0);
             while rig.end_oldest() {}
         }
-        allow(&mut rig, reader());
+        allow(&mut rig, HostRights { read_only: true, ..HostRights::default() });
         for (any, lba, blocks, drive) in commands {
             let nsid = if drive { DRIVE } else { MEMORY };
             for opcode in [any, known] {
@@ -91,8 +76,8 @@ proptest! {
             let length = if opcode & 0b11 == 2 { 512 } else { 0 };
             let cid = rig.submit(1, io(opcode, DRIVE, 0, 1), data, length);
             // The More bit says that the log has an entry, of which there are some in a second.
-            let status = rig.answer(1, cid).map(|status| status.bits() & 0x7ff);
-            prop_assert_eq!(status, Some(Status::INVALID_NAMESPACE.bits() & 0x7ff), "{}", opcode);
+            let status = rig.answer(1, cid).map(kind);
+            prop_assert_eq!(status, Some(kind(Status::INVALID_NAMESPACE)), "{}", opcode);
         }
         prop_assert!(!rig.end_oldest(), "the drive was given nothing");
         prop_assert_eq!(rig.call(1, read(MEMORY, 0, 1), None, 512).0, Status::SUCCESS);
@@ -109,7 +94,7 @@ proptest! {
             let (asked, highest) = (Class::ALL[named_class], Class::ALL[highest]);
             allow(&mut rig, most(highest));
             let nsid = if drive { DRIVE } else { MEMORY };
-            rig.submit(1, named(asked, read(nsid, 0, 1)), None, 512);
+            rig.submit(1, of_class(asked, read(nsid, 0, 1)), None, 512);
             while rig.end_oldest() {}
             expected[asked.min(highest)] += 1;
             lowered[asked] += u64::from(asked > highest);
@@ -118,8 +103,7 @@ proptest! {
             rig.core.driver().classes[class].snapshot().read.ops
         });
         prop_assert_eq!(counted, expected);
-        let seen = rig.peers[1].stats.get().unwrap().snapshot();
-        prop_assert_eq!(seen.lowered, lowered);
+        prop_assert_eq!(rig.stats(1).lowered, lowered);
     }
 }
 
@@ -127,7 +111,7 @@ proptest! {
 fn commands_that_wait_have_the_class_that_their_host_may_have_when_their_turn_comes() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     for lba in 0..3 {
-        rig.submit(1, named(Class::High, read(DRIVE, lba, 1)), None, 512);
+        rig.submit(1, of_class(Class::High, read(DRIVE, lba, 1)), None, 512);
     }
     allow(&mut rig, most(Class::Low));
     // Whatever arrives makes the queue look again.

@@ -34,31 +34,35 @@ fn in_drive(rig: &mut Rig) -> Vec<LbaRange> {
     rig.core.driver().jobs.iter().filter_map(|job| range(&job.command)).collect()
 }
 
+/// Ends the slices of a command that is in the drive: four of `slice` blocks, from this block on, and one
+/// of one block. Between any two a read of another queue goes.
+fn end_slices(rig: &mut Rig, large: u16, from: u64, slice: u32) {
+    let other = rig.connect_queue(2);
+    let mut slices = 0;
+    while rig.answer(1, large).is_none() {
+        let lba = from + u64::from(slices * slice);
+        let blocks = if slices < 4 { slice } else { 1 };
+        assert_eq!(in_drive(rig), [LbaRange { lba, blocks }], "the next slice, and it alone");
+        let cid = rig.submit(other, read(DRIVE, 5, 1), None, 512);
+        // The slice ends, and what has waited since before the next one asked goes first.
+        rig.end_oldest();
+        assert_eq!(in_drive(rig), [LbaRange { lba: 5, blocks: 1 }]);
+        rig.end_oldest();
+        assert_eq!(rig.answer(other, cid), Some(Status::SUCCESS));
+        slices += 1;
+    }
+    assert_eq!((slices, rig.answer(1, large)), (5, Some(Status::SUCCESS)));
+    assert_eq!(rig.states(), []);
+    let told = rig.stats(1);
+    assert_eq!((told.other.ops, told.queueing.count()), (1, 1), "it is one command");
+}
+
 #[test]
 fn d3_large_write_zeroes_and_verify_let_others_go_between_their_slices() {
     for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
         let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
-        let other = rig.connect(2);
-        let sqe = Sqe { opcode, ..zeroes(DRIVE, 4 * SLICE + 1) };
-        let large = rig.submit(1, sqe, None, 0);
-        let mut slices = 0;
-        while rig.answer(1, large).is_none() {
-            let given = in_drive(&mut rig);
-            let lba = u64::from(slices * SLICE);
-            let blocks = if slices < 4 { SLICE } else { 1 };
-            assert_eq!(given, [LbaRange { lba, blocks }], "the next slice, and it alone");
-            let cid = rig.submit(other, read(DRIVE, 5, 1), None, 512);
-            // The slice ends, and what has waited since before the next one asked goes first.
-            rig.end_oldest();
-            assert_eq!(in_drive(&mut rig), [LbaRange { lba: 5, blocks: 1 }]);
-            rig.end_oldest();
-            assert_eq!(rig.answer(other, cid), Some(Status::SUCCESS));
-            slices += 1;
-        }
-        assert_eq!((slices, rig.answer(1, large)), (5, Some(Status::SUCCESS)));
-        assert_eq!(rig.states(), []);
-        let told = rig.peers[1].stats.get().unwrap().snapshot();
-        assert_eq!((told.other.ops, told.queueing.count()), (1, 1), "it is one command");
+        let large = rig.submit(1, Sqe { opcode, ..zeroes(DRIVE, 4 * SLICE + 1) }, None, 0);
+        end_slices(&mut rig, large, 0, SLICE);
     }
 }
 
@@ -79,8 +83,8 @@ fn reads_until_answered(rig: &mut Rig, other: usize, large: u16) -> u32 {
 fn a_large_write_zeroes_in_memory_is_sliced_too() {
     for stages in [true, false] {
         // 8 MiB is less than a slice there: with slices of 1 KiB, it is more.
-        let mut rig = Rig::with_slices(&Plan { stages, ..Plan::default() }, 1 << 10);
-        let other = rig.connect(2);
+        let mut rig = Rig::new(&Plan { stages, slice: 1 << 10, ..Plan::default() });
+        let other = rig.connect_queue(2);
         let blocks = 1 << 10;
         let last = u64::from(blocks) - 1;
         for lba in [0, last, last + 1] {
@@ -110,10 +114,9 @@ fn commands_of_any_size_are_carried_out() {
     }
 }
 
-#[test]
-fn a_command_is_aborted_between_its_slices() {
-    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
-    let large = rig.submit(1, zeroes(DRIVE, 4 * SLICE), None, 0);
+/// Aborts a command of several slices of which one is in the drive.
+fn abort_between_slices(rig: &mut Rig, sqe: Sqe, data: Option<Vec<u8>>) {
+    let large = rig.submit(1, sqe, data, 0);
     let aborts: Vec<_> = (0..2).map(|_| rig.submit(0, abort(1, large), None, 0)).collect();
     assert_eq!(rig.states(), [("deferred", 2), ("slice_in_device", 1)]);
     assert_eq!(rig.answer(0, aborts[0]), None, "a slice is in the drive");
@@ -123,10 +126,16 @@ fn a_command_is_aborted_between_its_slices() {
         assert_eq!(rig.result(0, cid), Some(0), "it was aborted");
     }
     assert!(!rig.end_oldest(), "no slice follows");
-    assert_eq!(rig.states(), []);
+    assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
     let after = rig.submit(1, zeroes(DRIVE, 1), None, 0);
     rig.end_oldest();
     assert_eq!(rig.answer(1, after), Some(Status::SUCCESS), "the queue goes on");
+}
+
+#[test]
+fn a_command_is_aborted_between_its_slices() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    abort_between_slices(&mut rig, zeroes(DRIVE, 4 * SLICE), None);
 }
 
 #[test]
@@ -155,7 +164,7 @@ fn an_abort_during_the_last_slice_comes_too_late() {
 #[test]
 fn a_slice_that_fails_is_the_last() {
     for nsid in [MEMORY, DRIVE] {
-        let mut rig = Rig::with_slices(&Plan::default(), 1 << 10);
+        let mut rig = Rig::new(&Plan { slice: 1 << 10, ..Plan::default() });
         rig.disk(nsid).content.fails.set(Some(Status::WRITE_FAULT));
         let large = rig.submit(1, zeroes(nsid, SLICE), None, 0);
         rig.end_oldest();
@@ -170,9 +179,7 @@ fn a_slice_that_fails_is_the_last() {
 fn no_slice_follows_when_the_connection_ends() {
     let mut rig = Rig::new(&Plan::default());
     rig.submit(1, zeroes(DRIVE, 4 * SLICE), None, 0);
-    let key = rig.peers[1].key;
-    rig.core.receive_ended(key, Some("the host has gone".into()));
-    rig.run();
+    rig.cut(1, "the host has gone");
     assert_eq!(rig.peers[1].ended, None, "a slice is in the drive");
     assert!(rig.end_oldest() && !rig.end_oldest(), "no slice follows");
     assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
@@ -182,7 +189,7 @@ fn no_slice_follows_when_the_connection_ends() {
 #[test]
 fn a_large_deallocation_lets_others_go_between_its_slices() {
     let mut rig = Rig::new(&Plan::default());
-    let other = rig.connect(2);
+    let other = rig.connect_queue(2);
     for lba in [0, BLOCKS - 1] {
         let (status, _) = rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0);
         assert!(status.is_success());
@@ -205,9 +212,7 @@ fn a_large_deallocation_ends_with_its_connection() {
     let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
     rig.queue(1, sqe, Some(ranges), 0);
     rig.turn();
-    let key = rig.peers[1].key;
-    rig.core.receive_ended(key, Some("the host has gone".into()));
-    rig.run();
+    rig.cut(1, "the host has gone");
     assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
     assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
 }
@@ -217,35 +222,16 @@ const HOLE: u32 = 128;
 
 #[test]
 fn a_drive_deallocates_in_slices_and_others_go_between() {
-    let mut rig = Rig::with_slices(&Plan { window: 1, ..Plan::default() }, 1 << 10);
-    let other = rig.connect(2);
-    let (sqe, ranges) = deallocate(DRIVE, 7, 3 * HOLE + 1);
+    let mut rig = Rig::new(&Plan { window: 1, slice: 1 << 10, ..Plan::default() });
+    let (sqe, ranges) = deallocate(DRIVE, 7, 4 * HOLE + 1);
     let large = rig.submit(1, sqe, Some(ranges), 0);
     assert_eq!(rig.core.buffers().0, 0, "what the host has sent is given back");
-    for slice in 0..4 {
-        let blocks = if slice < 3 { HOLE } else { 1 };
-        let range = LbaRange { lba: 7 + u64::from(slice * HOLE), blocks };
-        assert_eq!(in_drive(&mut rig), [range], "the next slice, and it alone");
-        let cid = rig.submit(other, read(DRIVE, 5, 1), None, 512);
-        rig.end_oldest();
-        assert_eq!(in_drive(&mut rig), [LbaRange { lba: 5, blocks: 1 }]);
-        rig.end_oldest();
-        assert_eq!(rig.answer(other, cid), Some(Status::SUCCESS));
-    }
-    assert_eq!(rig.answer(1, large), Some(Status::SUCCESS));
-    assert_eq!(rig.states(), []);
+    end_slices(&mut rig, large, 7, HOLE);
 }
 
 #[test]
 fn a_drives_deallocation_is_aborted_between_its_slices() {
-    let mut rig = Rig::with_slices(&Plan { window: 1, ..Plan::default() }, 1 << 10);
+    let mut rig = Rig::new(&Plan { window: 1, slice: 1 << 10, ..Plan::default() });
     let (sqe, ranges) = deallocate(DRIVE, 0, 4 * HOLE);
-    let large = rig.submit(1, sqe, Some(ranges), 0);
-    let cid = rig.submit(0, abort(1, large), None, 0);
-    assert_eq!(rig.answer(0, cid), None, "a slice is in the drive");
-    rig.end_oldest();
-    assert_eq!(rig.answer(1, large), Some(Status::ABORT_REQUESTED));
-    assert_eq!(rig.result(0, cid), Some(0), "it was aborted");
-    assert!(!rig.end_oldest(), "no slice follows");
-    assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
+    abort_between_slices(&mut rig, sqe, Some(ranges));
 }

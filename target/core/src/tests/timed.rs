@@ -28,7 +28,7 @@ fn commands_to_a_slow_device_are_answered_when_its_time_is_over() {
     assert_eq!(rig.answer(1, second), Some(Status::SUCCESS));
     assert_eq!(rig.data(1, second), [7; 512]);
     assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
-    let seen = rig.peers[1].stats.get().unwrap().snapshot();
+    let seen = rig.stats(1);
     assert!(seen.service.quantile_ns(0.0) >= 5 * MS, "both were in the device for as long");
 }
 
@@ -36,8 +36,7 @@ fn commands_to_a_slow_device_are_answered_when_its_time_is_over() {
 fn a_connection_with_a_command_in_a_slow_device_ends_when_that_is_over() {
     let mut rig = slow();
     rig.submit(1, write(MEMORY, 0, 1), Some(vec![7; 512]), 0);
-    let key = rig.peers[1].key;
-    rig.core.receive_ended(key, Some("the host has gone".into()));
+    rig.cut(1, "the host has gone");
     rig.pass(4 * MS);
     assert_eq!((rig.peers[1].ended.as_deref(), rig.peers[1].shut_down), (None, false));
     rig.pass(MS);
@@ -47,7 +46,7 @@ fn a_connection_with_a_command_in_a_slow_device_ends_when_that_is_over() {
 
 #[test]
 fn slices_at_a_slow_device_follow_one_another() {
-    let mut rig = Rig::with_slices(&Plan::default(), 4096);
+    let mut rig = Rig::new(&Plan { slice: 4096, ..Plan::default() });
     rig.delay_memory(5 * MS);
     // Ten slices of eight blocks.
     let large = rig.submit(1, io(opcode::io::WRITE_ZEROES, MEMORY, 0, 80), None, 0);
@@ -59,8 +58,6 @@ fn slices_at_a_slow_device_follow_one_another() {
         assert!(took <= 60, "it never ends");
     }
     assert_eq!((took, rig.answer(1, large)), (50, Some(Status::SUCCESS)));
-    let key = rig.peers[1].key;
-    rig.core.receive_ended(key, Some("the host has gone".into()));
-    rig.run();
+    rig.cut(1, "the host has gone");
     assert!(rig.peers[1].ended.is_some(), "no slice of it is in the device any more");
 }

@@ -3,18 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use fabric::host::commands::deallocate;
+use arbitration::Class;
+use fabric::host::commands::{deallocate, identify};
 use fabric::nvme::{Sqe, Status, opcode};
-use zerocopy::little_endian::U32;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, read};
-
-const KIB: usize = 1 << 10;
-
-/// Identify Controller: 4 KiB.
-fn identify() -> Sqe {
-    Sqe { opcode: opcode::admin::IDENTIFY, cdw10: U32::new(1), ..Sqe::default() }
-}
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, log_page, of_class, read};
 
 /// Counts the answers that a host has.
 fn answers(rig: &Rig, peer: usize) -> usize {
@@ -29,7 +22,7 @@ fn hosts_that_send_many_admin_commands_at_once_take_turns() {
     let before: Vec<usize> = admin.iter().map(|&peer| answers(&rig, peer)).collect();
     for &peer in &admin {
         for _ in 0..30 {
-            rig.queue(peer, identify(), None, 4096);
+            rig.queue(peer, identify(1, 0), None, 4096);
         }
     }
     let mut most = 0;
@@ -148,7 +141,7 @@ fn large_deallocations_have_a_few_slices_in_a_turn() {
 fn a_host_that_does_not_read_its_answers_to_admin_commands_is_not_read_from() {
     let mut rig = Rig::new(&Plan::default());
     rig.peers[0].reads = false;
-    let cids: Vec<u16> = (0..30).map(|_| rig.queue(0, identify(), None, 4096)).collect();
+    let cids: Vec<u16> = (0..30).map(|_| rig.queue(0, identify(1, 0), None, 4096)).collect();
     rig.run();
     let sqe = size_of::<Sqe>();
     let left = rig.core.inventory().unread_bytes / sqe;
@@ -156,7 +149,7 @@ fn a_host_that_does_not_read_its_answers_to_admin_commands_is_not_read_from() {
     assert!((12..28).contains(&left), "{left} of 30 were not looked at");
     rig.peers[0].reads = true;
     rig.run();
-    assert!(cids.iter().all(|cid| rig.answer(0, *cid) == Some(Status::SUCCESS)));
+    assert!(rig.succeeded(0, &cids));
     assert_eq!(rig.core.inventory().unread_bytes, 0);
 }
 
@@ -189,7 +182,7 @@ fn a_host_has_no_more_than_some_mib_of_answers_that_it_does_not_read() {
         assert!((4 << 20..7 << 20).contains(&bytes), "held: {held}, {bytes} bytes");
         rig.peers[1].reads = true;
         rig.run();
-        assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+        assert!(rig.succeeded(1, &cids));
         assert_eq!((rig.core.buffers().0, rig.core.inventory().unread_bytes), (0, 0));
     }
 }
@@ -197,15 +190,13 @@ fn a_host_has_no_more_than_some_mib_of_answers_that_it_does_not_read() {
 #[test]
 fn a_host_that_takes_its_answers_too_slowly_is_disconnected() {
     let mut rig = Rig::new(&Plan::default());
-    let idle = rig.connect(2);
+    let idle = rig.connect_queue(2);
     rig.peers[1].reads = false;
     rig.submit(1, read(MEMORY, 0, 128), None, 64 << 10);
     // 30 s, and a second for each 64 KiB.
     rig.pass(30_900 * MS);
     assert_eq!(rig.peers[1].ended, None);
-    for _ in 0..4 {
-        rig.pass(100 * MS);
-    }
+    rig.pass_often(4, 100 * MS);
     let why = rig.peers[1].ended.as_deref();
     assert_eq!(why, Some("it takes its answers at less than 64 KiB a second"));
     assert_eq!(rig.core.buffers().0, 0);
@@ -234,9 +225,7 @@ fn what_a_connection_is_told_at_its_end_waits_for_a_second() {
 #[test]
 fn while_memory_to_receive_into_is_short_connections_receive_chunk_by_chunk() {
     let mut rig = Rig::new(&Plan::default());
-    for qid in 2..40 {
-        rig.connect(qid);
-    }
+    (2..40).for_each(|qid| _ = rig.connect_queue(qid));
     assert!((1..40).all(|peer| !rig.receives_by_chunk(peer)));
     (1..40).for_each(|peer| rig.starve(peer));
     rig.turn();
@@ -259,17 +248,14 @@ fn while_memory_to_receive_into_is_short_connections_receive_chunk_by_chunk() {
 fn new_weights_hold_for_commands_that_wait_already() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     let other = rig.add_host();
-    let high = |sqe: Sqe| Sqe { cdw13: 0x200.into(), ..sqe };
     for lba in 0..100 {
-        rig.queue(1, high(read(DRIVE, lba, 1)), None, 512);
+        rig.queue(1, of_class(Class::High, read(DRIVE, lba, 1)), None, 512);
         rig.queue(other, read(DRIVE, lba, 1), None, 512);
     }
     rig.run();
     let weights = arbitration::settings::Weights { high: 1, medium: 1, low: 4 };
     rig.shared.change_rules(|rules| rules.order.weights = weights);
-    for _ in 0..50 {
-        rig.end_oldest();
-    }
+    (0..50).for_each(|_| _ = rig.end_oldest());
     let (high, low) = (rig.peers[1].order.len(), rig.peers[other].order.len());
     assert!(low >= 3 * high, "{high} of weight 1, {low} of weight 4");
 }
@@ -280,21 +266,16 @@ fn a_long_log_page_is_its_content_and_then_zeroes() {
     for nsid in [77, 78] {
         assert!(!rig.call(1, read(nsid, 0, 1), None, 512).0.is_success());
     }
-    let log = |bytes: usize| Sqe {
-        opcode: opcode::admin::GET_LOG_PAGE,
-        nsid: U32::new(u32::MAX),
-        // Error Information, and NUMDL.
-        cdw10: U32::new(1 | (u32::try_from(bytes / 4).unwrap() - 1) << 16),
-        ..Sqe::default()
-    };
-    let short = rig.submit(0, log(192), None, 192);
-    let content = rig.data(0, short).to_vec();
-    assert!(content[..128].iter().any(|&byte| byte != 0), "two entries");
-    for bytes in [4096, 4096 + 128, 8 * KIB, 60 * KIB, 64 * KIB] {
-        let long = rig.submit(0, log(bytes), None, u32::try_from(bytes).unwrap());
-        assert_eq!(rig.answer(0, long), Some(Status::SUCCESS), "{bytes} bytes");
-        let data = rig.data(0, long);
-        assert_eq!(data[..192], content, "{bytes} bytes");
-        assert!(data[192..].iter().all(|&byte| byte == 0), "{bytes} bytes");
+    // Error Information, with two entries; Firmware Slot Information, whose first bytes say something.
+    for (page, length) in [(1, 192), (3, 512)] {
+        let short = rig.submit(0, log_page(page, length), None, length);
+        let content = rig.data(0, short).to_vec();
+        assert!(content[..128].iter().any(|&byte| byte != 0), "page {page}");
+        for bytes in [516, 4096, 4096 + 128, 8 << 10, 60 << 10, 64 << 10] {
+            let long = rig.submit(0, log_page(page, bytes), None, bytes);
+            assert_eq!(rig.answer(0, long), Some(Status::SUCCESS), "{bytes} bytes");
+            let (seen, rest) = rig.data(0, long).split_at(content.len());
+            assert!(seen == content && rest.iter().all(|&byte| byte == 0), "{bytes} bytes");
+        }
     }
 }

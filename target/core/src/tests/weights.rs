@@ -4,9 +4,10 @@
 use arbitration::Class;
 use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
+use fabric::tcp::HostParams;
 use zerocopy::little_endian::U32;
 
-use super::rig::{DRIVE, Plan, Rig};
+use super::rig::{self, DRIVE, Plan, Rig, of_class};
 
 /// Makes Get Features, Arbitration (01h).
 fn get_arbitration() -> Sqe {
@@ -16,9 +17,7 @@ fn get_arbitration() -> Sqe {
 /// Sends reads of the drive that say themselves that they are Medium, whatever their queue is.
 fn read(rig: &mut Rig, peer: usize, commands: usize) {
     for _ in 0..commands {
-        let sqe =
-            Sqe { opcode: opcode::io::READ, ..commands::transfer(false, DRIVE, 0, 1, 1 << 8) };
-        rig.queue(peer, sqe, None, 512);
+        rig.queue(peer, of_class(Class::Medium, rig::read(DRIVE, 0, 1)), None, 512);
     }
     rig.run();
 }
@@ -81,11 +80,11 @@ fn weights_hold_at_once_for_queues_that_are_there_and_for_those_that_come() {
     let [of_high, of_low] = serve(&mut rig, 40, [high, low]);
     assert!(of_high.abs_diff(5) <= 2, "{of_high} and {of_low}");
     // A queue that connects now has the weights that hold now, or goes first.
-    let another = rig.connect_class(3, Class::High);
+    let another = rig.connect(3, HostParams::default(), Some(Class::High));
     read(&mut rig, another, 20);
     let had = serve(&mut rig, 36, [high, another, low]);
     assert!(had[0].abs_diff(2) <= 1 && had[1].abs_diff(2) <= 1, "{had:?}");
-    let urgent = rig.connect_class(4, Class::Urgent);
+    let urgent = rig.connect(4, HostParams::default(), Some(Class::Urgent));
     read(&mut rig, urgent, 20);
     let had = serve(&mut rig, 20, [urgent, low]);
     assert!(had[0] >= 19, "{had:?}");

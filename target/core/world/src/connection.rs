@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
-use fabric::Nanos;
 use fabric::queue::Fetch;
 use sluice_core::Key;
+use sluice_core::testing::Receive;
 use sluice_core::testing::wire::{Batch, Carrier, Down, Line, Place, Units, Up};
 
 /// The number of connections that are no queues of their hosts.
@@ -15,10 +15,6 @@ pub(crate) const BESIDE: u16 = u16::MAX;
 const ROOM: usize = 64 << 10;
 /// Number of bytes that a reactor takes at once beside a command's data.
 const REST: usize = 4096;
-
-/// The input that a reactor has received once: the place for data, the number of bytes there, and
-/// what follows.
-type Once = (Option<Place>, usize, Units<Vec<u8>>);
 
 /// One connection.
 #[derive(Debug)]
@@ -32,19 +28,10 @@ pub(crate) struct Connection {
     pub(crate) up: Up,
     /// Output that is on its way to the host.
     pub(crate) down: Down,
-    /// Units of both that were given to the link and are not received, where there is a link; and
-    /// those among them that have come to the target.
-    pub(crate) up_sent: usize,
-    pub(crate) up_arrived: usize,
-    pub(crate) down_sent: usize,
-    /// Whether the reactor receives.
-    pub(crate) armed: bool,
-    /// It receives one chunk.
-    pub(crate) one_chunk: bool,
+    /// The way in which the reactor receives, if it does.
+    pub(crate) receiving: Option<Receive>,
     /// Whether the reactor has asked to receive no more.
     pub(crate) stopping: bool,
-    /// Whether the reactor receives once, and the place for data if it has one.
-    pub(crate) once: Option<Option<Place>>,
     /// Batches that are sent: one at a time, but over RDMA.
     pub(crate) sending: VecDeque<Batch>,
     /// Number of work requests of the first batch that are on their way; it keeps them until all are.
@@ -56,14 +43,8 @@ pub(crate) struct Connection {
     pub(crate) cut: bool,
     /// Whether the host has heard of the cut.
     pub(crate) host_knows: bool,
-    /// Its place among the connections that are looked at.
-    pub(crate) paced: Option<usize>,
     /// Whether its peer's address is an IPv4 address that is mapped into IPv6.
     pub(crate) mapped: bool,
-    /// Rate at which the target sends, in bytes a second.
-    pub(crate) pace: Option<u64>,
-    /// Time at which the target may send again.
-    pub(crate) pace_at: Nanos,
     pub(crate) up_scheduled: bool,
     pub(crate) down_scheduled: bool,
     /// Time between one delivery and the next, in ns.
@@ -87,23 +68,15 @@ impl Connection {
             key: None,
             up: Line::new(carrier),
             down: Line::new(carrier),
-            up_sent: 0,
-            up_arrived: 0,
-            down_sent: 0,
-            armed: false,
-            one_chunk: false,
+            receiving: None,
             stopping: false,
-            once: None,
             sending: VecDeque::new(),
             sent: 0,
             fetching: VecDeque::new(),
             silent: false,
             cut: false,
             host_knows: false,
-            paced: None,
             mapped: false,
-            pace: None,
-            pace_at: Nanos(0),
             up_scheduled: false,
             down_scheduled: false,
             up_ns,
@@ -152,16 +125,23 @@ impl Connection {
     /// Says whether there is something that the reactor may receive now.
     pub(crate) fn can_deliver_up(&self) -> bool {
         let arrived = self.cut || (!self.up.is_empty() && !self.silent);
-        (self.armed && (self.stopping || arrived)) || (self.once.is_some() && arrived)
+        match self.receiving {
+            None => false,
+            Some(Receive::Once(_)) => arrived,
+            Some(Receive::Chunks | Receive::Chunk) => self.stopping || arrived,
+        }
     }
 
-    /// Takes up to `length` bytes for a reactor that receives once. Returns the place that it gave,
-    /// the number of bytes that went there, and what follows.
-    pub(crate) fn take_once(&mut self, length: usize) -> Once {
-        let mut place = self.once.take().flatten();
-        let placed = self.up.take_into(place.as_mut(), length);
+    /// Takes up to `length` bytes for a reactor that receives once. Returns the number of bytes that
+    /// went to the place for data, and what follows.
+    pub(crate) fn take_once(
+        &mut self,
+        place: Option<&mut Place>,
+        length: usize,
+    ) -> (usize, Units<Vec<u8>>) {
+        let placed = self.up.take_into(place, length);
         let rest = (length - placed).min(REST).min(self.up.len());
-        (place, placed, self.up.take(rest))
+        (placed, self.up.take(rest))
     }
 
     /// Says whether there is something for the host to receive.

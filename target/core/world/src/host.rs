@@ -1,7 +1,6 @@
 //! A host: its side of a controller, its queues, and its outstanding commands.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -38,21 +37,6 @@ pub(crate) enum Purpose {
     Other {
         nsid: u32,
     },
-}
-
-impl fmt::Display for Purpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connect => write!(f, "a connection"),
-            Self::Admin => write!(f, "an admin command"),
-            Self::Event => write!(f, "events"),
-            Self::Read { nsid, lba } => write!(f, "a read of namespace {nsid}, block {lba}"),
-            Self::Write { nsid, lba, blocks, write } => {
-                write!(f, "write {write} of namespace {nsid}, block {lba}, {blocks} blocks")
-            }
-            Self::Other { nsid } => write!(f, "a command of namespace {nsid} without effect"),
-        }
-    }
 }
 
 /// A command that is not answered yet.

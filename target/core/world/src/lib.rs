@@ -1,11 +1,16 @@
 //! Whole targets on simulated time.
 //!
 //! A [`World`] holds any number of production reactors ([`sluice_core::Core`]) with one service,
-//! hosts that speak NVMe/TCP or NVMe/RDMA to them, a network that delays, chunks and cuts, and devices that take their time and fail. Everything that happens
-//! follows from one seed: the same seed is the same history. After every step the world checks the
+//! hosts that speak NVMe/TCP or NVMe/RDMA to them, a network that delays, chunks and cuts, and devices
+//! that take their time and fail. All that happens follows from one seed: the same seed is the same history. After every step the world checks the
 //! promises that hold whatever the hosts, the network and the devices do, and answers one that does
 //! not hold as [`Broken`].
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a world that names what it does not have fails the test that runs it"
+)]
 
 mod connection;
 mod disk;
@@ -15,5 +20,5 @@ mod scenario;
 mod world;
 
 pub use oracle::Broken;
-pub use scenario::{Hostility, Moves, Scenario};
+pub use scenario::{Hostility, Scenario};
 pub use world::{Outcome, World};

@@ -14,6 +14,13 @@ pub struct Broken {
     pub what: String,
 }
 
+impl Broken {
+    /// Makes a promise that is broken now.
+    pub(crate) fn new(at: Nanos, what: impl Into<String>) -> Self {
+        Self { at, what: what.into() }
+    }
+}
+
 impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "at {} ns: {}", self.at.0, self.what)

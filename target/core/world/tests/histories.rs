@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arbitration::Class;
-use sluice_world::{Hostility, Moves, Outcome, Scenario, World};
+use sluice_world::{Hostility, Outcome, Scenario, World};
 
 /// Seeds that once broke a promise.
 const KEPT: &[u64] = &[
@@ -149,34 +149,6 @@ fn a_host_has_its_part_with_one_queue_beside_one_with_many_whatever_the_reactors
 fn classes_have_their_parts_whatever_the_queues_and_reactors_of_their_hosts() {
     share(&[Class::High, Class::Medium, Class::Low]);
     share(&[Class::Medium, Class::Low, Class::High, Class::Medium, Class::Low]);
-}
-
-/// Runs worlds in which hosts of these classes always have more to move than the link carries, with
-/// round trips that are alike and unlike.
-fn share_the_link(moves: Moves, classes: &[Class]) {
-    for seed in 0..3 {
-        for unlike in [false, true] {
-            hold(Scenario::sharing_the_link(seed, moves, unlike, classes));
-        }
-    }
-}
-
-#[test]
-fn classes_have_their_shares_of_a_link_to_read_by() {
-    share_the_link(Moves::Reads, &[Class::High, Class::Medium, Class::Low]);
-    share_the_link(Moves::Reads, &[Class::Low, Class::High]);
-}
-
-#[test]
-fn classes_have_their_shares_of_a_link_to_write_by() {
-    share_the_link(Moves::Writes, &[Class::High, Class::Medium, Class::Low]);
-    share_the_link(Moves::Writes, &[Class::Medium, Class::Low, Class::Low]);
-}
-
-#[test]
-fn classes_have_their_shares_of_both_directions_of_a_link_at_once() {
-    share_the_link(Moves::Both, &[Class::High, Class::Medium, Class::Low]);
-    share_the_link(Moves::Both, &[Class::Low, Class::High]);
 }
 
 #[test]

@@ -3,6 +3,7 @@ use arbitration::limit::{Rate, Rates};
 use super::*;
 use crate::model::{HostPlan, Model, NamespacePlan, Transport};
 use crate::network::{Control, RateControl, Sender};
+use crate::report::Table;
 
 /// A scenario that is whole, with a place for more at its end.
 const WHOLE: &str = "\
@@ -272,6 +273,12 @@ fn outcome(text: &str) -> (Scenario, Outcome) {
     (scenario, outcome)
 }
 
+/// Returns the table of this name in a report.
+fn table(scenario: &Scenario, outcome: &Outcome, file: &str) -> Table {
+    let mut tables = outcome.report(scenario, 1).tables.into_iter();
+    tables.find(|table| table.file == file).unwrap()
+}
+
 /// Runs a scenario, and returns what became of packets and whether hosts were served.
 fn switches(text: &str) -> (Switches, u64) {
     let (_, outcome) = outcome(text);
@@ -317,8 +324,7 @@ load = [{ process = 'constant', rate = 250 }]
 #[test]
 fn each_host_is_judged_by_its_goals_and_the_worst_of_them_counts() {
     let (scenario, outcome) = outcome(HALF_BUSY);
-    let table =
-        outcome.report(&scenario, 1).tables.into_iter().find(|of| of.file == "goals").unwrap();
+    let table = table(&scenario, &outcome, "goals");
     let rows: Vec<[&str; 5]> =
         table.rows.iter().map(|row| [0, 1, 2, 6, 7].map(|cell| row[cell].as_str())).collect();
     assert_eq!(
@@ -370,8 +376,7 @@ fn worst_of_several_runs_is_the_one_farthest_from_the_goal() {
 #[test]
 fn use_of_cable_and_device_is_the_part_of_the_time_they_were_busy() {
     let (scenario, outcome) = outcome(HALF_BUSY);
-    let table =
-        outcome.report(&scenario, 1).tables.into_iter().find(|of| of.file == "use").unwrap();
+    let table = table(&scenario, &outcome, "use");
     let names: Vec<&str> = table.rows.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(names, ["cable to the target", "cable from the target", "device of namespace 1"]);
     let busy: Vec<f64> = table.rows.iter().map(|row| row[1].parse().unwrap()).collect();
@@ -389,8 +394,7 @@ fn use_of_cable_and_device_is_the_part_of_the_time_they_were_busy() {
             )
             .replace("rate = 250", "rate = 30");
         let (scenario, outcome) = self::outcome(&text);
-        let table =
-            outcome.report(&scenario, 1).tables.into_iter().find(|of| of.file == "use").unwrap();
+        let table = self::table(&scenario, &outcome, "use");
         let busy: f64 = table.rows[2][1].parse().unwrap();
         // A disk takes some 13 ms for each of 60 commands per second, a die 30 us and the way over its channel.
         let expected = if device == "disk" { 50.0..=100.0 } else { 0.1..=0.5 };

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use arbitration::Sharing;
 use arbitration::arbiter::Waiters;
 use arbitration::credit::Caps;
-use arbitration::overload::RetryDelays;
 use arbitration::reservation::{Admitted, Broker, Reserved};
 use arbitration::session::{Reservation, RootSpec, Sessions};
 use fabric::controller::{BackendId, Service, ServiceConfig, TransportType};
@@ -57,12 +56,7 @@ pub(super) fn make(
         let settings = Settings {
             reactor: number,
             reactors: plan.reactors,
-            max_transfer: plan.max_transfer,
-            in_capsule_data: plan.in_capsule_data,
-            direct_min: Settings::DIRECT_MIN,
-            slice: Settings::SLICE,
-            receive_buffers: usize::from(Settings::RECEIVE_BUFFERS),
-            retry_delays: RetryDelays::DEFAULT,
+            ..testing::settings(plan.max_transfer, plan.in_capsule_data)
         };
         let (largest, capsule) =
             (plan.max_transfer as usize, plan.in_capsule_data.max(4096) as usize);

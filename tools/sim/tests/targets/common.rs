@@ -7,127 +7,52 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+use std::path::Path;
 use std::time::Duration;
 
 use arbitration::device::DeviceRules;
 use arbitration::reservation::Overrides;
 use arbitration::settings::WindowRule;
-use sluice_sim::device::{Device, Request};
-use sluice_sim::load::{Access, Arrival, Source};
+use sluice_sim::device::profiled::{Profiled, Settings, Times};
+use sluice_sim::load::{Closed, Open, Places, Process, Shape, Size, Source};
 use sluice_sim::model::{
     DevicePlan, HostPlan, LoadMeasured, LoadPlan, Measured, Model, NamespacePlan, Plan, QosPlan,
     StagePlan, TargetPlan, Transport,
 };
-use sluice_sim::network::{Control, Dumbbell, Link, Packets, Sender, Switch};
-use units::{Calendar, Class, Nanos};
+use sluice_sim::network::{Control, Dumbbell, Link, Packets, Sender, Switch, Topology};
+use sluice_sim::scenario::Scenario;
+use units::{Class, Nanos};
 
 pub(crate) const GIGABIT: u64 = 1_000_000_000;
 /// What all sockets have.
 pub(crate) const DCTCP: Sender = Sender::Window { control: Control::Dctcp };
 
-/// Wants the same again and again: as many at a time.
-#[derive(Debug)]
-pub(crate) struct Closed {
-    write: bool,
-    length: u32,
-    left: u32,
-    turn: u64,
-    most: u64,
+fn shape(write: bool, length: u32) -> Shape {
+    let reads = if write { 0.0 } else { 1.0 };
+    Shape { reads, size: Size::Fixed(length), places: Places::Sequential, within: 1 << 30 }
 }
 
-impl Closed {
-    pub(crate) fn new(write: bool, length: u32, depth: u32) -> Box<Self> {
-        Self::so_often(write, length, depth, u64::MAX)
-    }
-
-    /// Makes a source that wants no more than so many accesses.
-    pub(crate) fn so_often(write: bool, length: u32, depth: u32, most: u64) -> Box<Self> {
-        Box::new(Self { write, length, left: depth, turn: 0, most })
-    }
+/// Makes a source that wants the same again and again: as many at a time.
+pub(crate) fn closed(write: bool, length: u32, depth: u32) -> Box<dyn Source> {
+    Box::new(Closed::new(depth, shape(write, length), Nanos(0), 1))
 }
 
-impl Source for Closed {
-    fn next(&mut self, now: Nanos) -> Arrival {
-        if self.turn == self.most {
-            return Arrival::Never;
-        }
-        self.turn += 1;
-        let offset = self.turn % 1000 * u64::from(self.length);
-        let access = Access { write: self.write, offset, length: self.length };
-        if self.left == 0 {
-            return Arrival::WhenOneEnds(access);
-        }
-        self.left -= 1;
-        Arrival::At(now, access)
-    }
+/// Makes a source that wants the same at equal distances in time: so many bits of data a second.
+pub(crate) fn steady(write: bool, length: u32, bits: f64) -> Box<dyn Source> {
+    let process = Process::Constant { rate: bits / 8.0 / f64::from(length) };
+    Box::new(Open::new(process, shape(write, length), Nanos(0), 1))
 }
 
-/// Wants the same at equal distances in time.
-#[derive(Debug)]
-pub(crate) struct Steady {
-    write: bool,
-    length: u32,
-    every_ns: f64,
-    at: Option<f64>,
-}
-
-impl Steady {
-    /// Makes a source of so many bits of data a second.
-    pub(crate) fn new(write: bool, length: u32, bits: f64) -> Box<Self> {
-        Box::new(Self { write, length, every_ns: f64::from(length) * 8e9 / bits, at: None })
-    }
-}
-
-impl Source for Steady {
-    fn next(&mut self, now: Nanos) -> Arrival {
-        let at = self.at.map_or(now.0 as f64, |at| at + self.every_ns);
-        self.at = Some(at);
-        let access = Access { write: self.write, offset: 0, length: self.length };
-        Arrival::At(Nanos(at as u64), access)
-    }
-}
-
-/// A device that carries out so many requests at a time, in the order in which they come, each in
-/// the same time and a time for each of its bytes.
-#[derive(Debug)]
-pub(crate) struct Servers {
-    free_at: Vec<Nanos>,
-    service_ns: u64,
-    byte_ns: f64,
-    ends: Calendar<u64>,
-}
-
-impl Servers {
-    pub(crate) fn new(channels: usize, service_ns: u64, byte_ns: f64) -> Box<Self> {
-        let free_at = vec![Nanos(0); channels];
-        Box::new(Self { free_at, service_ns, byte_ns, ends: Calendar::new() })
-    }
-}
-
-impl Device for Servers {
-    fn submit(&mut self, now: Nanos, request: Request) {
-        let takes = self.service_ns + (request.length as f64 * self.byte_ns) as u64;
-        let free = self.free_at.iter_mut().min().expect("a channel");
-        *free = Nanos((*free).max(now).0 + takes);
-        self.ends.insert(*free, request.id);
-    }
-
-    fn next(&self) -> Option<Nanos> {
-        self.ends.next_time()
-    }
-
-    fn advance(&mut self, until: Nanos, done: &mut Vec<(Nanos, u64)>) {
-        done.extend(std::iter::from_fn(|| self.ends.pop_due(until)));
-    }
-}
-
-/// Makes a namespace on such a device, whose window holds as many commands as it carries out at a time.
+/// Makes a namespace on a device that carries out so many commands at a time, each in the same time and a
+/// time for each of its bytes; its window holds as many.
 pub(crate) fn on_servers(channels: u32, service_ns: u64, byte_ns: f64) -> NamespacePlan {
-    let device = Servers::new(channels as usize, service_ns, byte_ns);
-    let mean = Nanos(service_ns + (4096.0 * byte_ns) as u64);
+    let mean = service_ns as f64 + 4096.0 * byte_ns;
+    let times = Times::new(vec![(0.0, mean), (1.0, mean)], 1024.0 * byte_ns, 0.0).expect("times");
+    let settings = Settings { parallelism: channels, read: times.clone(), write: times };
+    let device = Box::new(Profiled::new(settings, 1));
     let profile = Overrides {
-        mean: Some(mean),
-        worst: Some(Nanos(mean.0 + mean.0 / 4)),
+        mean: Some(Nanos(mean as u64)),
+        worst: Some(Nanos((mean * 1.25) as u64)),
         parallelism: Some(channels),
         seeks: false,
     };
@@ -135,15 +60,24 @@ pub(crate) fn on_servers(channels: u32, service_ns: u64, byte_ns: f64) -> Namesp
     NamespacePlan { rules, ..NamespacePlan::new(DevicePlan::Model(device)) }
 }
 
+/// Makes a network of a target at one side of a link of `middle` bit/s and hosts at the other, whose own
+/// links have four times that; each link delays by `delay_us`.
+pub(crate) fn dumbbell(
+    hosts: u32,
+    middle: u64,
+    mtu: u32,
+    delay_us: u64,
+    switch: Switch,
+) -> Topology {
+    let link = |rate| Link { rate, delay: Duration::from_micros(delay_us) };
+    let (edge, middle) = (link(4 * middle), link(middle));
+    let packets = Packets { mtu, ..Packets::default() };
+    Dumbbell { left: 1, right: hosts, edge, middle, switch, packets }.build()
+}
+
 /// Makes a plan of a target at one side of a link and hosts at the other; nobody has a load.
 pub(crate) fn plan(hosts: u32, middle_bits: u64, mtu: u32) -> Plan {
-    let delay = Duration::from_micros(10);
-    let edge = Link { rate: 4 * middle_bits, delay };
-    let middle = Link { rate: middle_bits, delay };
-    let switch = Switch::default();
-    let packets = Packets { mtu, ..Packets::default() };
-    let dumbbell = Dumbbell { left: 1, right: hosts, edge, middle, switch, packets };
-    let topology = dumbbell.build();
+    let topology = dumbbell(hosts, middle_bits, mtu, 10, Switch::default());
     let nodes: Vec<_> = topology.hosts().collect();
     let host = |index: usize| HostPlan::new(format!("host{index}"), nodes[index + 1], DCTCP);
     Plan {
@@ -178,6 +112,18 @@ pub(crate) fn three_classes(plan: &mut Plan) {
     for (host, class) in plan.hosts.iter_mut().zip([Class::High, Class::Medium, Class::Low]) {
         host.class = Some(class);
     }
+}
+
+/// Returns the latency that 99 % of the reads of the first host's load do not exceed, in ns.
+pub(crate) fn p99(measured: &Measured) -> u64 {
+    measured.hosts[0].loads[0].read.latency.value_at_quantile(0.99)
+}
+
+/// Makes the scenario of a text, and its plan with a seed.
+pub(crate) fn planned(text: &str, seed: u64) -> (Scenario, Plan) {
+    let scenario = Scenario::parse(text).expect("a scenario");
+    let plan = scenario.plan(seed, Path::new(".")).expect("a plan").plan;
+    (scenario, plan)
 }
 
 /// Runs a plan to its end.

@@ -7,7 +7,10 @@ use crate::common::*;
 use arbitration::reservation::{Budget, Terms};
 use arbitration::session::SessionSpec;
 use arbitration::settings::Unit;
-use sluice_sim::model::{LoadPlan, Measured, ReservePlan, SessionPlan};
+use sluice_sim::model::{
+    DevicePlan, LoadMeasured, LoadPlan, Measured, Model, NamespacePlan, Plan, ReservePlan,
+    SessionPlan,
+};
 use units::{Class, Nanos};
 
 /// Runs three hosts of High, Medium and Low that each want more of a device than there is: commands of
@@ -18,13 +21,13 @@ fn three(lengths: [u32; 3], write: bool, unit: Unit, enabled: bool) -> Measured 
     (plan.qos.order.unit, plan.qos.enabled) = (unit, enabled);
     plan.namespaces.push(on_servers(8, 80_000, 1.0));
     for (host, length) in lengths.into_iter().enumerate() {
-        load(&mut plan, host, Closed::new(write, length, 100));
+        load(&mut plan, host, closed(write, length, 100));
     }
     run(plan)
 }
 
 fn commands(measured: &Measured) -> Vec<f64> {
-    let of = |load: &sluice_sim::model::LoadMeasured| load.read.commands + load.write.commands;
+    let of = |load: &LoadMeasured| load.read.commands + load.write.commands;
     measured.hosts.iter().map(|host| of(&host.loads[0]) as f64).collect()
 }
 
@@ -56,7 +59,7 @@ fn several_reactors_share_a_device_as_one_does() {
     plan.namespaces.push(on_servers(8, 80_000, 1.0));
     for host in 0..3 {
         plan.hosts[host].queues = 2;
-        load(&mut plan, host, Closed::new(false, 4096, 100));
+        load(&mut plan, host, closed(false, 4096, 100));
     }
     assert_parts(&commands(&run(plan)), &[3.0, 2.0, 1.0], 0.05);
 }
@@ -68,7 +71,7 @@ fn a_reactor_is_woken_when_a_device_has_room() {
     plan.namespaces.push(on_servers(1, 80_000, 0.0));
     // Each host has its reactor, and one command at a time: the other's is in the device.
     for host in 0..2 {
-        load(&mut plan, host, Closed::new(false, 4096, 1));
+        load(&mut plan, host, closed(false, 4096, 1));
     }
     let measured = run(plan);
     let commands = commands(&measured);
@@ -79,19 +82,18 @@ fn a_reactor_is_woken_when_a_device_has_room() {
 
 #[test]
 fn urgent_goes_before_bulk_at_a_device() {
-    let p99 = |class| {
+    let latency = |class| {
         let mut plan = plan(9, 100 * GIGABIT, 9000);
         plan.namespaces.push(on_servers(4, 80_000, 0.0));
-        (1..9).for_each(|bulk| load(&mut plan, bulk, Closed::new(false, 65_536, 100)));
+        (1..9).for_each(|bulk| load(&mut plan, bulk, closed(false, 65_536, 100)));
         // 2000 commands a second: 4 % of the device.
-        let source = Steady::new(false, 4096, 4096.0 * 8.0 * 2000.0);
+        let source = steady(false, 4096, 4096.0 * 8.0 * 2000.0);
         plan.hosts[0].loads.push(LoadPlan { namespace: 0, class, source });
         let measured = run(plan);
-        let load = &measured.hosts[0].loads[0];
-        assert_eq!(load.class, class.unwrap_or_default());
-        load.read.latency.value_at_quantile(0.99)
+        assert_eq!(measured.hosts[0].loads[0].class, class.unwrap_or_default());
+        p99(&measured)
     };
-    let (urgent, low) = (p99(Some(Class::Urgent)), p99(None));
+    let (urgent, low) = (latency(Some(Class::Urgent)), latency(None));
     assert!(urgent < 250_000, "{urgent} ns: one service time beside its own, and the network");
     assert!(
         low > urgent + 60_000,
@@ -99,53 +101,49 @@ fn urgent_goes_before_bulk_at_a_device() {
     );
 }
 
+/// Makes a plan of hosts on a device that does 10,000 commands a second, and a session of the first host
+/// that reserves so many of the hundred in 10 ms.
+fn reserving(hosts: u32, operations: Option<u64>) -> Plan {
+    let mut plan = plan(hosts, 100 * GIGABIT, 9000);
+    plan.namespaces.push(on_servers(1, 100_000, 0.0));
+    let spec = SessionSpec { name: "gold".to_owned(), ..SessionSpec::default() };
+    let terms = |operations| Terms::of(Budget::Operations(operations), Nanos(10_000_000));
+    let reserve = operations.map(|of| ReservePlan { namespace: 0, terms: terms(of) });
+    plan.qos.sessions.push(SessionPlan { spec, reserve });
+    plan.hosts[0].session = Some("gold".to_owned());
+    plan
+}
+
 #[test]
 fn a_reservation_is_kept() {
-    let done = |reserved: bool| {
-        let mut plan = plan(4, 100 * GIGABIT, 9000);
-        // 10,000 commands a second.
-        plan.namespaces.push(on_servers(1, 100_000, 0.0));
-        let spec = SessionSpec { name: "gold".to_owned(), ..SessionSpec::default() };
-        let period = Nanos(10_000_000);
-        let terms = Terms::of(Budget::Operations(50), period);
-        let reserve = reserved.then_some(ReservePlan { namespace: 0, terms });
-        plan.qos.sessions.push(SessionPlan { spec, reserve });
-        plan.hosts[0].session = Some("gold".to_owned());
+    let done = |operations: Option<u64>| {
+        let mut plan = reserving(4, operations);
         for host in 0..4 {
             plan.hosts[host].class = Some(if host == 0 { Class::Low } else { Class::High });
-            load(&mut plan, host, Closed::new(false, 4096, 64));
+            load(&mut plan, host, closed(false, 4096, 64));
         }
         let measured = run(plan);
-        let seconds = measured.time.as_secs_f64();
-        measured.hosts[0].loads[0].read.commands as f64 / seconds
+        commands(&measured)[0] / measured.time.as_secs_f64()
     };
-    let (with, without) = (done(true), done(false));
+    let (with, without) = (done(Some(50)), done(None));
     assert!(with >= 0.97 * 5000.0, "{with} a second of 5000 that are reserved");
     assert!((2400.0..2600.0).contains(&without), "{without} a second by weight, of 10,000");
 }
 
 #[test]
 fn a_reservation_that_does_not_fit_is_refused() {
-    let mut plan = plan(1, 100 * GIGABIT, 9000);
-    plan.namespaces.push(on_servers(1, 100_000, 0.0));
-    let spec = SessionSpec { name: "gold".to_owned(), ..SessionSpec::default() };
-    let terms = Terms::of(Budget::Operations(500), Nanos(10_000_000));
-    plan.qos
-        .sessions
-        .push(SessionPlan { spec, reserve: Some(ReservePlan { namespace: 0, terms }) });
-    let error = sluice_sim::model::Model::new(plan).expect_err("five times what there is");
+    let error = Model::new(reserving(1, Some(500))).expect_err("five times what there is");
     assert!(error.to_string().contains("gold"), "{error}");
 }
 
 #[test]
 fn a_processor_bounds_a_target() {
     let mut plan = plan(1, 100 * GIGABIT, 9000);
-    plan.namespaces
-        .push(sluice_sim::model::NamespacePlan::new(sluice_sim::model::DevicePlan::Memory));
+    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     plan.target.costs.command_ns = 10_000.0;
     plan.duration = Duration::from_millis(100);
-    load(&mut plan, 0, Closed::new(false, 4096, 100));
+    load(&mut plan, 0, closed(false, 4096, 100));
     let measured = run(plan);
-    let rate = measured.hosts[0].loads[0].read.commands as f64 / measured.time.as_secs_f64();
+    let rate = commands(&measured)[0] / measured.time.as_secs_f64();
     assert!((95_000.0..=100_500.0).contains(&rate), "{rate} commands a second");
 }

@@ -1,10 +1,6 @@
 //! Scenarios with a hard disk (docs/sources.md, F3: reservations are kept).
-#![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
-
-use std::path::Path;
 
 use crate::common::*;
-use sluice_sim::scenario::Scenario;
 
 /// A database, Low, wants 20 blocks in a second of a disk that four hosts of High read as fast as they can.
 const SHARED: &str = r#"
@@ -39,8 +35,7 @@ depth = 32
 
 /// Runs the scenario. Returns the I/Os in a second of the database, and of all hosts.
 fn rates(reserve: &str) -> (f64, f64) {
-    let scenario = Scenario::parse(&SHARED.replace("RESERVE", reserve)).expect("a scenario");
-    let measured = run(scenario.plan(1, Path::new(".")).expect("a plan").plan);
+    let measured = run(planned(&SHARED.replace("RESERVE", reserve), 1).1);
     let mut rates = measured.hosts.iter().map(|host| {
         let commands: u64 = host.loads.iter().map(|load| load.read.commands).sum();
         commands as f64 / measured.time.as_secs_f64()

@@ -7,7 +7,7 @@ use crate::common::*;
 use qtcp::Rate;
 use qtcp::control::dcqcn::Settings;
 use sluice_sim::model::{DevicePlan, Measured, Model, NamespacePlan, Plan};
-use sluice_sim::network::{Dumbbell, Link, Packets, Pause, RateControl, Sender, Switch};
+use sluice_sim::network::{Pause, RateControl, Sender, Switch};
 use units::Class;
 
 const LINE: Sender = Sender::Rate { control: RateControl::Line };
@@ -21,12 +21,8 @@ fn dcqcn() -> Sender {
 /// senders before it loses anything.
 fn three(sender: Sender, writes: bool) -> Plan {
     let mut plan = plan(3, 10 * GIGABIT, 4200);
-    let link = |rate| Link { rate, delay: Duration::from_micros(10) };
-    let (edge, middle) = (link(40 * GIGABIT), link(10 * GIGABIT));
     let pause = Some(Pause { pause: 1 << 20, resume: 1 << 19 });
-    let switch = Switch { pause, ..Switch::default() };
-    let packets = Packets { mtu: 4200, ..Packets::default() };
-    plan.topology = Dumbbell { left: 1, right: 3, edge, middle, switch, packets }.build();
+    plan.topology = dumbbell(3, 10 * GIGABIT, 4200, 10, Switch { pause, ..Switch::default() });
     plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     plan.target.io_memory = 512 << 20;
     (plan.warmup, plan.duration) = (Duration::from_millis(1000), Duration::from_millis(300));
@@ -34,7 +30,7 @@ fn three(sender: Sender, writes: bool) -> Plan {
         over_rdma(&mut plan.hosts[host], sender);
         plan.hosts[host].queues = 2;
         // More than the 10 ms of queue that a flow may have under way.
-        load(&mut plan, host, Closed::new(writes, 128 << 10, 250));
+        load(&mut plan, host, closed(writes, 128 << 10, 250));
     }
     three_classes(&mut plan);
     plan.stage.link.capacity = Some(10 * GIGABIT);
@@ -66,22 +62,18 @@ fn without_the_stage_a_device_s_congestion_control_treats_all_alike() {
 
 #[test]
 fn e12_urgent_passes_bulk_where_switches_know_it() {
-    let p99 = |priority: bool| {
+    let latency = |priority: bool| {
         let mut plan = three(dcqcn(), false);
         (plan.warmup, plan.duration) = (Duration::from_millis(20), Duration::from_millis(50));
-        let link = |rate| Link { rate, delay: Duration::from_micros(1) };
-        let (edge, middle) = (link(40 * GIGABIT), link(10 * GIGABIT));
         let switch = Switch { priority, ..Switch::default() };
-        let packets = Packets { mtu: 4200, ..Packets::default() };
-        plan.topology = Dumbbell { left: 1, right: 3, edge, middle, switch, packets }.build();
+        plan.topology = dumbbell(3, 10 * GIGABIT, 4200, 1, switch);
         plan.hosts[0].class = Some(Class::Urgent);
         plan.hosts[0].dscp = plan.qos.dscp[Class::Urgent];
         plan.hosts[0].loads.clear();
-        load(&mut plan, 0, Steady::new(false, 512, 512.0 * 8.0 * 10_000.0));
-        let measured = run(plan);
-        measured.hosts[0].loads[0].read.latency.value_at_quantile(0.99)
+        load(&mut plan, 0, steady(false, 512, 512.0 * 8.0 * 10_000.0));
+        p99(&run(plan))
     };
-    let (first, in_turn) = (p99(true), p99(false));
+    let (first, in_turn) = (latency(true), latency(false));
     // There and back over three links, a packet of 4 KiB that is being sent, and two turns of a reactor.
     assert!(first < 15_000, "{first} ns");
     assert!(in_turn > 2 * first, "{in_turn} ns beside {first} ns");

@@ -1,19 +1,16 @@
 //! Scenarios with hosts over both transports.
-#![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
-
-use std::path::Path;
 
 use crate::common::*;
 use sluice_sim::model::Measured;
-use sluice_sim::scenario::{Outcome, Scenario};
+use sluice_sim::scenario::Outcome;
 
 /// One host over RDMA, two over TCP: High, Medium and Low, which write.
 const MIXED: &str = include_str!("../../../scenarios/transports.toml");
 
 /// Runs a scenario with a seed. Returns what was measured, and the report of it.
 fn measure(text: &str, seed: u64) -> (Measured, String) {
-    let scenario = Scenario::parse(text).expect("a scenario");
-    let measured = run(scenario.plan(seed, Path::new(".")).expect("a plan").plan);
+    let (scenario, plan) = planned(text, seed);
+    let measured = run(plan);
     let report = Outcome::of(&scenario, &measured).report(&scenario, seed).text();
     (measured, report)
 }

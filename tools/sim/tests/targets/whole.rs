@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::common::*;
 use proptest::prelude::*;
+use sluice_sim::load::{Arrival, Source};
 use sluice_sim::model::{DevicePlan, LoadPlan, Measured, Model, NamespacePlan, Plan, PlanError};
-use sluice_sim::network::{Dumbbell, Link, Packets, RateControl, Sender, Switch};
+use sluice_sim::network::{RateControl, Sender, Switch};
 use units::{Class, Nanos};
 
 /// What limits queue pairs.
@@ -30,46 +31,46 @@ struct Random {
     hosts: Vec<(bool, u16, u16, Vec<RandomLoad>)>,
 }
 
-fn random() -> impl Strategy<Value = Random> {
+fn host() -> impl Strategy<Value = (bool, u16, u16, Vec<RandomLoad>)> {
     let class = prop_oneof![Just(None), Just(Some(Class::Medium)), Just(Some(Class::Urgent))];
     let load = (any::<bool>(), 1_u32..3_000_000, 1_u32..40, class);
-    let host = (any::<bool>(), 1_u16..4, 1_u16..100, proptest::collection::vec(load, 0..3));
-    (
-        any::<u64>(),
-        1_usize..4,
-        any::<bool>(),
-        any::<bool>(),
-        any::<bool>(),
-        prop_oneof![Just(1500_u32), Just(9000)],
-        prop_oneof![Just(0.0), Just(0.002)],
-        21_u32..26,
-        proptest::collection::vec(host, 1..5),
-    )
-        .prop_map(|(seed, reactors, stages, stage, device, mtu, loss, io_memory, hosts)| {
-            Random {
-                seed,
-                reactors,
-                stages,
-                stage,
-                device,
-                mtu,
-                loss,
-                io_memory: 1 << io_memory,
-                hosts,
-            }
-        })
+    (any::<bool>(), 1_u16..4, 1_u16..100, prop::collection::vec(load, 0..3))
+}
+
+prop_compose! {
+    fn random()(
+        seed: u64,
+        reactors in 1_usize..4,
+        stages: bool,
+        stage: bool,
+        device: bool,
+        mtu in prop_oneof![Just(1500_u32), Just(9000)],
+        loss in prop_oneof![Just(0.0), Just(0.002)],
+        io_memory in (21_u32..26).prop_map(|log| 1_usize << log),
+        hosts in prop::collection::vec(host(), 1..5),
+    ) -> Random {
+        Random { seed, reactors, stages, stage, device, mtu, loss, io_memory, hosts }
+    }
+}
+
+/// Wants no more than so many of another source's accesses.
+#[derive(Debug)]
+struct AtMost(u64, Box<dyn Source>);
+
+impl Source for AtMost {
+    fn next(&mut self, now: Nanos) -> Arrival {
+        let Some(left) = self.0.checked_sub(1) else { return Arrival::Never };
+        self.0 = left;
+        self.1.next(now)
+    }
 }
 
 /// Makes the plan; each load wants no more than so many accesses.
 fn plan_of(random: &Random, most: u64) -> Plan {
     let hosts = u32::try_from(random.hosts.len()).expect("few");
     let mut plan = plan(hosts, GIGABIT, random.mtu);
-    let link = |rate| Link { rate, delay: Duration::from_micros(10) };
     let switch = Switch { loss: random.loss, ..Switch::default() };
-    let packets = Packets { mtu: random.mtu, ..Packets::default() };
-    let (edge, middle) = (link(4 * GIGABIT), link(GIGABIT));
-    let dumbbell = Dumbbell { left: 1, right: hosts, edge, middle, switch, packets };
-    plan.topology = dumbbell.build();
+    plan.topology = dumbbell(hosts, GIGABIT, random.mtu, 10, switch);
     plan.seed = random.seed;
     plan.target.reactors = random.reactors;
     plan.target.io_memory = random.io_memory;
@@ -87,7 +88,7 @@ fn plan_of(random: &Random, most: u64) -> Plan {
             over_rdma(host, LINE);
         }
         for (write, length, outstanding, class) in loads {
-            let source = Closed::so_often(*write, *length, *outstanding, most);
+            let source = Box::new(AtMost(most, closed(*write, *length, *outstanding)));
             host.loads.push(LoadPlan { namespace: 0, class: *class, source });
         }
     }
@@ -161,8 +162,8 @@ fn a_run_in_parts_is_the_same_run() {
     let made = || {
         let mut plan = plan(2, GIGABIT, 1500);
         plan.namespaces.push(on_servers(4, 50_000, 0.0));
-        load(&mut plan, 0, Closed::new(false, 20_000, 10));
-        load(&mut plan, 1, Closed::new(true, 60_000, 10));
+        load(&mut plan, 0, closed(false, 20_000, 10));
+        load(&mut plan, 1, closed(true, 60_000, 10));
         Model::new(plan).expect("a right plan")
     };
     let (mut whole, mut parts) = (made(), made());
@@ -179,9 +180,9 @@ fn the_targets_own_statistics_are_of_the_time_that_is_measured() {
     let mut plan = plan(1, GIGABIT, 1500);
     plan.namespaces.push(on_servers(4, 500_000, 0.0));
     // The second load has the same commands; the third has another class.
-    load(&mut plan, 0, Closed::new(false, 4096, 8));
-    load(&mut plan, 0, Closed::new(false, 4096, 8));
-    load(&mut plan, 0, Closed::new(true, 4096, 8));
+    load(&mut plan, 0, closed(false, 4096, 8));
+    load(&mut plan, 0, closed(false, 4096, 8));
+    load(&mut plan, 0, closed(true, 4096, 8));
     plan.hosts[0].loads[2].class = Some(Class::High);
     let measured = run(plan);
     let [first, second, third] = &measured.statistics[0][..] else { panic!("three loads") };
@@ -206,7 +207,7 @@ fn large_writes_obey_what_the_target_asks_for() {
     plan.target.max_transfer = 128 << 10;
     plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     // 1 MiB is eight commands; the link carries about 110 MiB a second.
-    load(&mut plan, 0, Closed::new(true, 1 << 20, 2));
+    load(&mut plan, 0, closed(true, 1 << 20, 2));
     plan.duration = Duration::from_secs(1);
     let measured = run(plan);
     let load = &measured.hosts[0].loads[0];
@@ -223,7 +224,7 @@ fn a_plan_that_names_what_is_not_there_says_what_there_is() {
     let error = Model::new(wrong).expect_err("no session");
     assert!(matches!(error, PlanError::Missing { kind: "session", .. }), "{error}");
     let mut wrong = plan(1, GIGABIT, 1500);
-    load(&mut wrong, 0, Closed::new(false, 512, 1));
+    load(&mut wrong, 0, closed(false, 512, 1));
     let error = Model::new(wrong).expect_err("no namespace").to_string();
     assert!(error.contains("namespace 0") && error.contains("none"), "{error}");
     let mut wrong = plan(2, GIGABIT, 1500);

@@ -68,7 +68,7 @@ impl World {
             _ => (Some(false), vec![elsewhere, local]),
         };
         let sources: Sources = networks.iter().filter_map(|text| text.parse().ok()).collect();
-        let Some(nqn) = self.hosts.get(host).map(|host| host.nqn.clone()) else { return };
+        let nqn = self.hosts[host].nqn.clone();
         self.trace(|| format!("host {host} may come: {comes:?}, from {networks:?}"));
         let listed = &mut self.access.listed;
         let known = match comes {
@@ -82,17 +82,14 @@ impl World {
             (None, None) => Ok(()),
         });
         debug_assert!(done.is_ok(), "{done:?}");
-        if let Some(changed) = self.access_changed.get_mut(host) {
-            *changed = now;
-        }
+        self.access_changed[host] = now;
     }
 
     /// Checks that a host whose command was answered may connect, or could a moment ago.
     pub(super) fn check_served(&mut self, host: usize) {
-        let Some(known) = self.hosts.get(host).filter(|_| self.scenario.bound) else { return };
-        let since = self.access_changed.get(host).copied().unwrap_or_default();
-        let admitted = self.access.admits(&known.nqn);
-        if !admitted && self.now.ns_since(since) > LAST_ANSWER_NS {
+        let since = self.access_changed[host];
+        let refused = self.scenario.bound && !self.access.admits(&self.hosts[host].nqn);
+        if refused && self.now.ns_since(since) > LAST_ANSWER_NS {
             self.breaks(format!("host {host} is served, and may not connect since {since:?}"));
         }
     }

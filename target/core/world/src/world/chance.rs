@@ -36,10 +36,9 @@ impl World {
             1 => self.change_rules(),
             // Nothing else may keep the host that reserves from having enough to do.
             2..5 if self.scenario.reserved => {}
-            2 if self.link.is_some() => {}
             2 => {
                 self.rates_changed += 1;
-                for pacing in self.paced.iter().map(|paced| &paced.pacing) {
+                for pacing in &self.paced {
                     let rate = self.rng.u64(1_000_000..1_000_000_000);
                     pacing.set_r2t_rate(self.rng.bool().then_some(rate));
                     pacing.set_held(self.rng.bool());
@@ -68,18 +67,14 @@ impl World {
                 self.leave(host);
             }
             10 => {
-                if let Some(index) = self.some_connection()
-                    && let Some(connection) = self.connections.get_mut(index)
-                {
-                    connection.silent = true;
+                if let Some(index) = self.some_connection() {
+                    self.connections[index].silent = true;
                     self.trace(|| format!("connection {index} falls silent"));
                 }
             }
             11 => {
                 let host = self.rng.usize(0..self.hosts.len());
-                if let Some(host) = self.hosts.get_mut(host) {
-                    host.mute = true;
-                }
+                self.hosts[host].mute = true;
             }
             12 => self.reset(),
             13 => self.shut_down(),
@@ -91,18 +86,16 @@ impl World {
         let live: Vec<usize> = (0..self.connections.len())
             .rev()
             .take(20)
-            .filter(|index| self.connections.get(*index).is_some_and(|one| !one.cut))
+            .filter(|index| !self.connections[*index].cut)
             .collect();
-        if live.is_empty() { None } else { live.get(self.rng.usize(0..live.len())).copied() }
+        (!live.is_empty()).then(|| live[self.rng.usize(0..live.len())])
     }
 
     pub(super) fn add_namespace(&mut self, disk: usize) {
         if self.namespaces.len() >= 6 {
             return;
         }
-        let Some((kind, channels, service, window)) = self.scenario.disks.get(disk).copied() else {
-            return;
-        };
+        let (kind, channels, service, window) = self.scenario.disks[disk];
         let window = window.map_or(WindowRule::Off, WindowRule::Fixed);
         let window = if kind == Kind::Immediate { WindowRule::Off } else { window };
         // A queued device takes the time that `launch` sets.
@@ -158,7 +151,7 @@ impl World {
         }
         let at = self.rng.usize(0..self.namespaces.len());
         let grown = self.rng.u64(1..64);
-        let Some(known) = self.namespaces.get_mut(at) else { return };
+        let known = &mut self.namespaces[at];
         known.blocks += grown;
         let (now, known) = (self.now, *known);
         if let Some(disk) = self.shared.disk(known.backend) {

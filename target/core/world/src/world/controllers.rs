@@ -1,6 +1,7 @@
 //! The commands of hosts to their controllers: [`Association`] names them, and here they are
 //! carried out.
 
+use fabric::Nanos;
 use fabric::controller::ConnectionId;
 use fabric::dhchap::{RANDOM_BYTES, Random};
 #[cfg(doc)]
@@ -13,7 +14,7 @@ use units::Class;
 use zerocopy::little_endian::U32;
 
 use super::{ENTRIES, Event, World};
-use crate::host::{Phase, Purpose};
+use crate::host::{Host, Phase, Purpose};
 use crate::scenario::Scenario;
 
 /// Length of the log of changed namespaces, in bytes.
@@ -40,8 +41,7 @@ impl World {
     /// Does what a host's association wants done.
     pub(super) fn associate(&mut self, host: usize) {
         loop {
-            let action = self.hosts.get_mut(host).and_then(|host| host.association.poll_action());
-            match action {
+            match self.hosts[host].association.poll_action() {
                 None => break,
                 Some(Action::Submit(AdminCommand { sqe, data, read_length })) => {
                     let event = sqe.opcode == opcode::admin::ASYNC_EVENT_REQUEST;
@@ -49,10 +49,7 @@ impl World {
                     self.submit(host, 0, sqe, data, read_length, purpose);
                 }
                 Some(Action::Work(work)) => {
-                    let now = self.now;
-                    if let Some(host) = self.hosts.get_mut(host) {
-                        host.association.worked(now, work.run(&unrandom()));
-                    }
+                    self.hosts[host].association.worked(self.now, work.run(&unrandom()));
                 }
                 Some(Action::Ready) => self.is_ready(host),
                 Some(Action::Event(event)) if event.log == lid::CHANGED_NAMESPACES => {
@@ -77,9 +74,9 @@ impl World {
 
     /// Plans a look at a host's association at the time that it asks for.
     fn plan_timer(&mut self, index: usize) {
-        let Some(host) = self.hosts.get_mut(index).filter(|host| !host.mute) else { return };
-        let Some(at) = host.association.next_timeout() else { return };
-        if host.timer.is_none_or(|timer| at < timer) {
+        let host = &mut self.hosts[index];
+        let next = host.association.next_timeout().filter(|_| !host.mute);
+        if let Some(at) = next.filter(|at| host.timer.is_none_or(|timer| *at < timer)) {
             host.timer = Some(at);
             self.at(at, Event::Timer(index));
         }
@@ -88,9 +85,10 @@ impl World {
     /// Lets time pass for a host's association.
     pub(super) fn time(&mut self, index: usize) {
         let now = self.now;
-        let Some(host) = self.hosts.get_mut(index).filter(|host| host.timer == Some(now)) else {
+        let host = &mut self.hosts[index];
+        if host.timer != Some(now) {
             return;
-        };
+        }
         host.timer = None;
         if !host.mute && !matches!(host.phase, Phase::Away(_)) {
             host.association.tick(now);
@@ -100,18 +98,15 @@ impl World {
 
     /// Connects I/O queues for a host whose controller is ready.
     fn is_ready(&mut self, index: usize) {
-        if let Some(host) = self.hosts.get_mut(index) {
-            host.phase = Phase::Up;
-            host.untold.clear();
-            if host.weighted {
-                let weights = self.scenario.own_weights_of(index);
-                let sqe = commands::set_feature(fid::ARBITRATION, weights);
-                self.command_controller(index, sqe, 0);
-            }
+        let host = &mut self.hosts[index];
+        host.phase = Phase::Up;
+        host.untold.clear();
+        if host.weighted {
+            let weights = self.scenario.own_weights_of(index);
+            self.command_controller(index, commands::set_feature(fid::ARBITRATION, weights));
         }
         for qid in 1..=self.scenario.queues_of(index) {
-            if let Some(old) = self.hosts.get_mut(index).and_then(|host| host.queue(qid)) {
-                let old = old.connection;
+            if let Some(old) = self.hosts[index].queue(qid).map(|queue| queue.connection) {
                 self.cut(old);
             }
             self.connect(index, qid);
@@ -125,7 +120,7 @@ impl World {
             true => Some(Scenario::priority_of(qid)),
             false => Class::ALL.get(self.rng.usize(0..5)).copied(),
         };
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let host = &mut self.hosts[index];
         // The limits of a host without ACRE may need smaller queues.
         let depth = host.association.facts().max_outstanding.min(ENTRIES - 1);
         match host.association.io_connector().connect(qid, depth, class) {
@@ -135,11 +130,9 @@ impl World {
     }
 
     /// Sends an admin command of a host that its association does not need.
-    fn command_controller(&mut self, index: usize, sqe: Sqe, read: u32) -> Option<u16> {
-        let host = self.hosts.get_mut(index)?;
-        let cid = host.association.submit(sqe, None, read).ok();
+    fn command_controller(&mut self, index: usize, sqe: Sqe) {
+        let _ = self.hosts[index].association.submit(sqe, None, 0);
         self.associate(index);
-        cid
     }
 
     /// Reads which namespaces have changed, for a host that was told of changes.
@@ -151,7 +144,7 @@ impl World {
             cdw10: U32::new(dwords << 16 | u32::from(lid::CHANGED_NAMESPACES)),
             ..Sqe::default()
         };
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let host = &mut self.hosts[index];
         if let Ok(cid) = host.association.submit(sqe, None, CHANGED_BYTES) {
             host.log_reads.push(cid);
         }
@@ -159,7 +152,7 @@ impl World {
 
     /// Takes the answer to an admin command that the association does not need.
     fn is_told(&mut self, index: usize, cid: u16, cqe: &Cqe, data: &[u8]) {
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let host = &mut self.hosts[index];
         let Some(at) = host.log_reads.iter().position(|read| *read == cid) else { return };
         host.log_reads.swap_remove(at);
         if !cqe.status().is_success() {
@@ -177,10 +170,9 @@ impl World {
     /// Has the hosts that see a namespace be told that it has come, changed or gone.
     pub(super) fn namespace_changed(&mut self, nsid: u32) {
         for index in 0..self.hosts.len() {
-            let shown = self.rights_of(index).show(nsid);
-            if let Some(host) = self.hosts.get_mut(index).filter(|host| host.phase == Phase::Up)
-                && shown
-            {
+            let shown = self.rights[index].rights.show(nsid);
+            let host = &mut self.hosts[index];
+            if shown && host.phase == Phase::Up {
                 host.untold.insert(nsid);
             }
         }
@@ -190,56 +182,45 @@ impl World {
     pub(super) fn abort(&mut self) {
         let index = self.rng.usize(0..self.hosts.len());
         let qid = self.rng.u16(1..=self.scenario.queues);
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let host = &mut self.hosts[index];
         if host.queue(0).is_none_or(|admin| admin.in_flight >= BUSY) {
             return;
         }
         let Some(queue) = host.queue(qid) else { return };
-        let cids: Vec<usize> = (0..queue.outstanding.len())
-            .filter(|cid| queue.outstanding.get(*cid).is_some_and(Option::is_some))
-            .collect();
+        let outstanding = (0..).zip(&queue.outstanding).filter(|(_, one)| one.is_some());
+        let cids: Vec<u32> = outstanding.map(|(cid, _)| cid).collect();
         if cids.is_empty() {
             return;
         }
-        let cid = cids.get(self.rng.usize(0..cids.len())).copied().unwrap_or(0);
-        let cid = u32::try_from(cid).unwrap_or(0);
+        let cid = cids[self.rng.usize(0..cids.len())];
         self.trace(|| format!("host {index} aborts command {cid} of queue {qid}"));
         let sqe = Sqe {
             opcode: opcode::admin::ABORT,
             cdw10: U32::new(cid << 16 | u32::from(qid)),
             ..Sqe::default()
         };
-        self.command_controller(index, sqe, 0);
+        self.command_controller(index, sqe);
     }
 
     /// Resets a host's controller, after its I/O queues have gone or with them.
     pub(super) fn reset(&mut self) {
-        let index = self.rng.usize(0..self.hosts.len());
-        let before = self.rng.bool();
-        let now = self.now;
-        let Some(host) = self.hosts.get_mut(index) else { return };
-        if host.association.reset(now).is_err() {
-            return;
-        }
-        host.phase = Phase::Connecting;
-        self.trace(|| format!("host {index} resets its controller"));
-        if before {
-            self.lose_io_queues(index);
-        }
-        self.associate(index);
+        self.end("resets", |host, now| host.association.reset(now).is_ok());
     }
 
     /// Shuts a host's controller down, after its I/O queues have gone or with them.
     pub(super) fn shut_down(&mut self) {
+        self.end("shuts down", |host, now| host.association.shut_down(now).is_ok());
+    }
+
+    fn end(&mut self, what: &str, ends: fn(&mut Host, Nanos) -> bool) {
         let index = self.rng.usize(0..self.hosts.len());
         let before = self.rng.bool();
-        let now = self.now;
-        let Some(host) = self.hosts.get_mut(index) else { return };
-        if host.association.shut_down(now).is_err() {
+        let host = &mut self.hosts[index];
+        if !ends(host, self.now) {
             return;
         }
         host.phase = Phase::Connecting;
-        self.trace(|| format!("host {index} shuts its controller down"));
+        self.trace(|| format!("host {index} {what} its controller"));
         if before {
             self.lose_io_queues(index);
         }
@@ -248,9 +229,8 @@ impl World {
 
     fn lose_io_queues(&mut self, index: usize) {
         for qid in 1..=self.scenario.queues_of(index) {
-            let queues = self.hosts.get_mut(index).map(|host| &mut host.queues);
-            let queue = queues.and_then(|queues| queues.get_mut(usize::from(qid))?.take());
-            if let Some(queue) = queue {
+            let queue = self.hosts[index].queues.get_mut(usize::from(qid));
+            if let Some(queue) = queue.and_then(Option::take) {
                 self.cut(queue.connection);
             }
         }

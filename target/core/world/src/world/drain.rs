@@ -62,8 +62,7 @@ impl World {
     /// queues.
     pub(super) fn is_lost(&mut self, host: usize) {
         let calm = !self.scenario.faults && self.drain.is_some_and(|drain| drain.time == LONG);
-        let answered_at = self.hosts.get(host).map_or(Nanos(0), |host| host.answered_at);
-        if calm && self.now.ns_since(answered_at) < ARRIVE_NS {
+        if calm && self.now.ns_since(self.hosts[host].answered_at) < ARRIVE_NS {
             self.breaks("a target that drains closed while answers could be on their way");
         }
     }
@@ -80,17 +79,13 @@ impl World {
     /// something behind.
     pub(super) fn has_drained(&self) -> Result<bool, Broken> {
         let Some(drain) = self.drain else { return Ok(false) };
-        let broken = |what| Err(Broken { at: self.now, what });
-        let states = || {
-            let states = |one: &super::Reactor| (one.core.inventory(), one.core.states());
-            self.reactors.iter().map(states).collect::<Vec<_>>()
-        };
+        let broken = |what: String| Err(Broken::new(self.now, what));
         if !self.reactors.iter().all(|one| one.core.is_drained()) {
             return match self.now > drain.until {
                 true => broken(format!(
                     "reactors were to drain within {:?} and have not: {:?}",
                     drain.time,
-                    states()
+                    self.held()
                 )),
                 false => Ok(false),
             };
@@ -100,7 +95,7 @@ impl World {
             return Ok(false);
         }
         if self.reactors.iter().any(|one| one.core.inventory() != Default::default()) {
-            return broken(format!("reactors have drained and hold something: {:?}", states()));
+            return broken(format!("reactors have drained and hold: {:?}", self.held()));
         }
         let calm = !self.scenario.faults && drain.time == LONG;
         if calm && drain.answered < drain.had {

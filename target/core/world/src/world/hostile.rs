@@ -1,9 +1,8 @@
 //! Hosts that hold what they can get of a target or keep it busy, and one beside them that goes on.
 
-use fabric::nvme::{Sqe, opcode};
-use sluice_core::testing;
+use fabric::host::commands;
 use sluice_core::testing::wire::{Carrier, Up};
-use zerocopy::little_endian::U32;
+use sluice_core::testing::{self, Receive};
 
 use super::{BEGIN_NS, Event, Input, MAX_WAITING, Reactor, World};
 use crate::connection::{BESIDE, Connection};
@@ -49,10 +48,9 @@ const SMALL: u32 = 8;
 impl World {
     /// Returns the hostility of a connection's host, once the connection's queue is connected.
     fn hostility(&mut self, index: usize) -> Option<Hostility> {
-        let connection = self.connections.get(index)?;
-        let (host, qid) = (connection.host, connection.qid);
+        let Connection { host, qid, .. } = self.connections[index];
         let hostility = self.scenario.hostility_of(host).filter(|_| !self.settling)?;
-        let live = self.hosts.get_mut(host)?.queue(qid)?.live;
+        let live = self.hosts[host].queue(qid)?.live;
         (qid > 0 && live).then_some(hostility)
     }
 
@@ -63,11 +61,8 @@ impl World {
 
     /// Lets a connection fall silent at any byte.
     pub(super) fn fall_silent(&mut self, index: usize) {
-        if self.hostility(index) == Some(Hostility::OwesData)
-            && self.rng.u8(0..16) == 0
-            && let Some(connection) = self.connections.get_mut(index)
-        {
-            connection.silent = true;
+        if self.hostility(index) == Some(Hostility::OwesData) && self.rng.u8(0..16) == 0 {
+            self.connections[index].silent = true;
         }
     }
 
@@ -85,17 +80,15 @@ impl World {
         }
         let Some(host) = self.hosts.last() else { return Ok(()) };
         if host.phase != Phase::Up && self.now.0 > BEGIN_NS + WAIT_NS {
-            let what = "a new host does not find its way in".to_owned();
-            return Err(Broken { at: self.now, what });
+            return Err(Broken::new(self.now, "a new host does not find its way in"));
         }
         let since = host.answered_at.max(host.asked_at);
         if host.io_outstanding() == 0 || self.now.ns_since(since) <= WAIT_NS {
             return Ok(());
         }
-        let held: Vec<_> =
-            self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect();
+        let held = self.held();
         let what = format!("a host waits since {since:?} beside hosts that hold: {held:?}");
-        Err(Broken { at: self.now, what })
+        Err(Broken::new(self.now, what))
     }
 
     /// Says what the uses of the service in a turn take of its reactor's time, in ns; they are few.
@@ -145,7 +138,7 @@ impl World {
             self.breaks(format!("reactor {reactor} served {count} connections in a turn"));
         }
         let most = MAX_WAITING as usize + ENDING_MAX;
-        let waiting = self.reactors.get_mut(reactor).map_or(0, Reactor::before_connect);
+        let waiting = self.reactors[reactor].before_connect();
         if waiting > most as u64 {
             self.breaks(format!("reactor {reactor} has {waiting} connections without a Connect"));
         }
@@ -155,15 +148,13 @@ impl World {
     /// A host sends as many admin commands as its queue takes.
     pub(super) fn flood_admin(&mut self, index: usize) {
         let floods = self.scenario.hostility_of(index) == Some(Hostility::FloodsAdmin);
-        let Some(host) = self.hosts.get_mut(index).filter(|_| floods) else { return };
+        let host = &mut self.hosts[index];
         let under_way = host.queue(0).map_or(FLOOD_DEPTH, |admin| admin.in_flight);
-        if self.settling || under_way >= FLOOD_DEPTH {
+        if self.settling || !floods || under_way >= FLOOD_DEPTH {
             return;
         }
-        let identify =
-            Sqe { opcode: opcode::admin::IDENTIFY, cdw10: U32::new(1), ..Sqe::default() };
         for _ in under_way..FLOOD_DEPTH {
-            if host.association.submit(identify, None, 4096).is_err() {
+            if host.association.submit(commands::identify(1, 0), None, 4096).is_err() {
                 break;
             }
         }
@@ -178,9 +169,9 @@ impl World {
 
     /// A receive of chunk after chunk takes all that there is at once, where hosts flood.
     pub(super) fn goes_on_receiving(&mut self, index: usize) {
-        let floods = self.scenario.any_is(Hostility::Floods);
-        let stream = |one: &crate::connection::Connection| one.armed && !one.up.is_empty();
-        if floods && self.connections.get(index).is_some_and(stream) {
+        let one = &self.connections[index];
+        let stream = matches!(one.receiving, Some(Receive::Chunks | Receive::Chunk));
+        if self.scenario.any_is(Hostility::Floods) && stream && !one.up.is_empty() {
             self.deliver_up(index);
         }
     }

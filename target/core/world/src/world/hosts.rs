@@ -10,11 +10,10 @@ use sluice_core::testing::BLOCK;
 use sluice_core::testing::wire::{self, Carrier, HostEnd};
 use zerocopy::little_endian::U32;
 
-use super::shared_link::Way;
 use super::{ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
 use crate::host::{Host, Outstanding, Phase, Purpose, Queue, io, named};
-use crate::scenario::{Carriers, Moves, Scenario};
+use crate::scenario::{Carriers, Scenario};
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -27,8 +26,6 @@ impl World {
         let slow = self.scenario.faults && self.rng.u8(0..10) == 0;
         let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
         let times = if slow { (times.0, times.1 * 100) } else { times };
-        let distance = self.scenario.distances.get(host);
-        let times = distance.map_or(times, |distance| (*distance, *distance));
         let carrier = self.chooses_carrier();
         let mapped = self.scenario.bound && self.rng.bool();
         let mut connection = Connection::new((host, qid), reactor, carrier, times);
@@ -39,22 +36,17 @@ impl World {
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
         let protocol = match carrier {
             Carrier::Tcp => {
-                let digests = self.scenario.digests;
-                let (header_digest, data_digest) = (digests, digests);
+                let [header_digest, data_digest] = [self.scenario.digests; 2];
                 let params = HostParams { header_digest, data_digest, ..HostParams::default() };
                 wire::host_over_tcp(params)
             }
             Carrier::Rdma => wire::host_over_rdma(self.scenario.part(), self.rng.bool()),
         };
-        if let Some(host) = self.hosts.get_mut(host) {
-            let place = usize::from(qid);
-            if host.queues.len() <= place {
-                host.queues.resize_with(place + 1, || None);
-            }
-            if let Some(queue) = host.queues.get_mut(place) {
-                *queue = Some(Queue::new(index, protocol));
-            }
+        let (queues, place) = (&mut self.hosts[host].queues, usize::from(qid));
+        if queues.len() <= place {
+            queues.resize_with(place + 1, || None);
         }
+        queues[place] = Some(Queue::new(index, protocol));
         self.put(reactor, Input::Accept(index));
         self.pump_up(index);
     }
@@ -78,21 +70,19 @@ impl World {
         mut input: <HostEnd as HostTransport>::Chunk<'_>,
     ) {
         loop {
-            let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
+            let queue = self.hosts[host].queue(qid).filter(|queue| queue.connection == index);
             let Some(queue) = queue else { return };
-            if queue.connection != index {
-                return;
-            }
             match queue.protocol.next(&mut input) {
                 Ok(None) => return,
                 Ok(Some(HostReceived::Ready { .. })) => self.ready(host, qid),
                 Ok(Some(HostReceived::ReadData { cid, offset, bytes })) => {
-                    let place = queue.outstanding.get_mut(usize::from(cid));
-                    if let Some(Some(Outstanding { read, .. })) = place {
-                        let into = read.get_mut(offset as usize..).unwrap_or_default();
-                        if let Some(into) = into.get_mut(..bytes.len()) {
-                            into.copy_from_slice(bytes);
-                        }
+                    let command = queue.outstanding.get_mut(usize::from(cid));
+                    let into = command.and_then(Option::as_mut).and_then(|command| {
+                        command.read.get_mut(offset as usize..)?.get_mut(..bytes.len())
+                    });
+                    match into {
+                        Some(into) => into.copy_from_slice(bytes),
+                        None => self.breaks(format!("command {cid} was sent data beyond its own")),
                     }
                 }
                 Ok(Some(HostReceived::DigestError { cid })) => {
@@ -128,13 +118,14 @@ impl World {
         purpose: Purpose,
     ) {
         let since = self.oracle.step();
-        self.trace(|| format!("host {host} queue {qid} asks for {purpose}"));
+        self.trace(|| format!("host {host} queue {qid} asks for {purpose:?}"));
         let asked = self.now;
         let outstanding = Outstanding { purpose, since, asked, read: vec![0xdd; read as usize] };
-        if let Some(host) = self.hosts.get_mut(host).filter(|host| host.io_outstanding() == 0) {
-            host.asked_at = self.now;
+        let host = &mut self.hosts[host];
+        if host.io_outstanding() == 0 {
+            host.asked_at = asked;
         }
-        if let Some(queue) = self.hosts.get_mut(host).and_then(|host| host.queue(qid)) {
+        if let Some(queue) = host.queue(qid) {
             // The association chooses its commands' identifiers itself.
             let sqe = if qid == 0 { sqe } else { named(sqe, queue.free()) };
             queue.submit(sqe, data, outstanding);
@@ -153,9 +144,7 @@ impl World {
             true => self.scenario.own_weights,
             false => !self.scenario.reserved && self.rng.bool(),
         };
-        if let Some(host) = self.hosts.get_mut(host) {
-            host.associate(now, queues, weighted);
-        }
+        self.hosts[host].associate(now, queues, weighted);
         self.associate(host);
     }
 
@@ -163,14 +152,14 @@ impl World {
     fn answered(&mut self, host: usize, qid: u16, outstanding: Outstanding, cqe: &Cqe) {
         let status = cqe.status();
         self.note(u64::from(status.bits()) << 16 | u64::from(qid));
-        self.trace(|| format!("host {host} queue {qid}: {status} for {}", outstanding.purpose));
+        self.trace(|| format!("host {host} queue {qid}: {status} for {:?}", outstanding.purpose));
         let failed = !status.is_success();
         let now = self.now;
         self.check_rights(host, &outstanding, status);
         match outstanding.purpose {
             Purpose::Connect if failed => self.leave(host),
             Purpose::Connect => {
-                let Some(one) = self.hosts.get_mut(host) else { return };
+                let one = &mut self.hosts[host];
                 let in_capsule = one.association.facts().in_capsule_data;
                 if let Some(queue) = one.queue(qid) {
                     queue.protocol.set_in_capsule_data(in_capsule);
@@ -179,15 +168,12 @@ impl World {
                 self.after(0, Event::Host(host));
             }
             Purpose::Admin | Purpose::Event => {
-                if let Some(host) = self.hosts.get_mut(host) {
-                    host.association.answered(now, cqe, outstanding.read);
-                }
+                self.hosts[host].association.answered(now, cqe, outstanding.read);
                 self.associate(host);
                 self.flood_admin(host);
             }
             Purpose::Read { nsid, lba } => {
                 self.check_latency(host, outstanding.asked);
-                self.count_moved(host, Way::Down, outstanding.read.len());
                 self.io_answered((host, qid), failed, outstanding.since);
                 if !failed {
                     for (offset, block) in (0..).zip(outstanding.read.chunks(BLOCK)) {
@@ -199,7 +185,6 @@ impl World {
                 }
             }
             Purpose::Write { nsid, lba, blocks, write } => {
-                self.count_moved(host, Way::Up, blocks as usize * BLOCK);
                 self.io_answered((host, qid), failed, outstanding.since);
                 if !failed {
                     let oldest = self.oldest();
@@ -215,43 +200,12 @@ impl World {
         self.check_served(host);
         let (hosts, scenario) = (&self.hosts, &self.scenario);
         self.shares.count(host, Scenario::priority_of(qid), || are_complete(hosts, scenario));
-        if let Some(host) = self.hosts.get_mut(host) {
-            host.answered_at = self.now;
-        }
+        self.hosts[host].answered_at = self.now;
         self.outcome.answered += 1;
         self.outcome.succeeded += u64::from(!failed);
         let think = self.scenario.think_ns;
         let think = if think > 0 { self.rng.u64(0..think) } else { 0 };
         self.after(think, Event::Host(host));
-    }
-
-    /// Counts the data of a host's command that was answered, where the link's parts are watched.
-    fn count_moved(&mut self, host: usize, way: Way, bytes: usize) {
-        let (hosts, scenario) = (&self.hosts, &self.scenario);
-        if let Some(class) = scenario.shares.get(host).filter(|_| scenario.moves.is_some()) {
-            let moved = (way, *class, bytes as u64);
-            self.link_shares.count(self.now, moved, || are_complete(hosts, scenario));
-        }
-    }
-
-    /// Says whether a queue's next command is a read, where hosts share the link by these data. Who
-    /// reads and writes has as many of both.
-    fn reads_next(&self, host: usize, qid: u16, moves: Moves) -> bool {
-        let queue = self.hosts.get(host).and_then(|host| host.queues.get(usize::from(qid)));
-        let outstanding = queue.iter().flat_map(|queue| queue.iter());
-        let outstanding = outstanding.flat_map(|queue| queue.outstanding.iter().flatten());
-        match moves {
-            Moves::Reads => true,
-            Moves::Writes => false,
-            Moves::Both => {
-                let (mut reads, mut writes) = (0, 0);
-                for one in outstanding {
-                    reads += u32::from(matches!(one.purpose, Purpose::Read { .. }));
-                    writes += u32::from(matches!(one.purpose, Purpose::Write { .. }));
-                }
-                reads <= writes
-            }
-        }
     }
 
     /// Returns the step at which the oldest command began that is not answered.
@@ -263,8 +217,7 @@ impl World {
 
     /// Ends all connections of a host that has lost one.
     pub(super) fn lose(&mut self, host: usize, qid: u16, index: usize) {
-        let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
-        if queue.is_some_and(|queue| queue.as_ref().is_some_and(|q| q.connection == index)) {
+        if self.hosts[host].queue(qid).is_some_and(|queue| queue.connection == index) {
             self.is_lost(host);
             self.leave(host);
         }
@@ -274,7 +227,7 @@ impl World {
     pub(super) fn leave(&mut self, index: usize) {
         let wait = self.rng.u64(1_000_000..2_000_000_000);
         self.trace(|| format!("host {index} leaves"));
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let host = &mut self.hosts[index];
         let queues = host.leave(Nanos(self.now.0 + wait));
         for queue in queues.into_iter().flatten() {
             self.cut(queue.connection);
@@ -284,7 +237,7 @@ impl World {
 
     /// Does what a host has to do.
     pub(super) fn host(&mut self, index: usize) {
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let host = &mut self.hosts[index];
         match host.phase {
             Phase::Away(until) if self.now >= until => {
                 host.phase = Phase::Connecting;
@@ -307,7 +260,7 @@ impl World {
         }
         let depth = self.scenario.depth.min(usize::from(ENTRIES) - 1);
         while self.is_open() {
-            let Some(known) = self.hosts.get_mut(host) else { return };
+            let known = &mut self.hosts[host];
             let depth = depth.min(usize::from(known.association.facts().max_outstanding));
             let Some(queue) = known.queue(qid) else { return };
             if !queue.live || queue.in_flight >= depth {
@@ -321,11 +274,7 @@ impl World {
     pub(super) fn command(&mut self, host: usize, qid: u16) {
         let known = match self.namespaces.len() {
             0 => Known { nsid: 1, backend: BackendId(0), blocks: 8 },
-            n => self.namespaces.get(self.rng.usize(0..n)).copied().unwrap_or(Known {
-                nsid: 1,
-                backend: BackendId(0),
-                blocks: 8,
-            }),
+            n => self.namespaces[self.rng.usize(0..n)],
         };
         let largest = self.largest_of(host).min(self.scenario.largest);
         let most = u64::from(largest).min(known.blocks).max(1);
@@ -339,63 +288,42 @@ impl World {
         let nsid = known.nsid;
         let bytes = blocks * u32::try_from(BLOCK).unwrap_or(512);
         let command = |opcode| io(opcode, nsid, lba, blocks, class);
-        let kind = match self.scenario.moves {
-            None => self.rng.u8(0..kinds),
-            Some(moves) if self.reads_next(host, qid, moves) => 0,
-            Some(_) => 45,
+        let kind = self.rng.u8(0..kinds);
+        let mut writes = |content| {
+            let write = self.oracle.begin(nsid, lba, blocks, content);
+            Purpose::Write { nsid, lba, blocks, write }
         };
-        match kind {
-            0..45 => {
-                let purpose = Purpose::Read { nsid, lba };
-                self.submit(host, qid, command(opcode::io::READ), None, bytes, purpose);
-            }
+        let (sqe, data, read, purpose) = match kind {
+            0..45 => (command(opcode::io::READ), None, bytes, Purpose::Read { nsid, lba }),
             45..85 => {
                 let content = self.rng.u64(1..u64::MAX);
-                let write = self.oracle.begin(nsid, lba, blocks, content);
                 let data = content.to_le_bytes().repeat(bytes as usize / 8);
-                let purpose = Purpose::Write { nsid, lba, blocks, write };
-                self.submit(host, qid, command(opcode::io::WRITE), Some(data), 0, purpose);
+                (command(opcode::io::WRITE), Some(data), 0, writes(content))
             }
-            85..90 => {
-                let write = self.oracle.begin(nsid, lba, blocks, 0);
-                let purpose = Purpose::Write { nsid, lba, blocks, write };
-                self.submit(host, qid, command(opcode::io::WRITE_ZEROES), None, 0, purpose);
-            }
+            85..90 => (command(opcode::io::WRITE_ZEROES), None, 0, writes(0)),
             90..94 => {
-                let write = self.oracle.begin(nsid, lba, blocks, 0);
                 let (sqe, definition) = commands::deallocate(nsid, lba, blocks);
                 let cdw13 = command(opcode::io::DATASET_MANAGEMENT).cdw13;
-                let sqe = Sqe { cdw13, ..sqe };
-                let purpose = Purpose::Write { nsid, lba, blocks, write };
-                self.submit(host, qid, sqe, Some(definition), 0, purpose);
+                (Sqe { cdw13, ..sqe }, Some(definition), 0, writes(0))
             }
             94..96 => {
-                let data = vec![1; bytes as usize];
-                let sqe = command(opcode::io::COMPARE);
-                self.submit(host, qid, sqe, Some(data), 0, Purpose::Other { nsid });
+                let data = Some(vec![1; bytes as usize]);
+                (command(opcode::io::COMPARE), data, 0, Purpose::Other { nsid })
             }
-            96..98 => {
-                self.submit(
-                    host,
-                    qid,
-                    command(opcode::io::VERIFY),
-                    None,
-                    0,
-                    Purpose::Other { nsid },
-                );
-            }
+            96..98 => (command(opcode::io::VERIFY), None, 0, Purpose::Other { nsid }),
             _ => {
                 let sqe = Sqe { opcode: opcode::io::FLUSH, nsid: U32::new(nsid), ..Sqe::default() };
-                self.submit(host, qid, sqe, None, 0, Purpose::Other { nsid });
+                (sqe, None, 0, Purpose::Other { nsid })
             }
-        }
+        };
+        self.submit(host, qid, sqe, data, read, purpose);
     }
 }
 
 /// Says whether all queues of all hosts are connected.
 fn are_complete(hosts: &[Host], scenario: &Scenario) -> bool {
-    let mut queues = (0..).zip(hosts).flat_map(|(index, host)| {
-        (1..=scenario.queues_of(index)).map(|qid| host.queues.get(usize::from(qid)))
-    });
-    queues.all(|queue| queue.is_some_and(|q| q.as_ref().is_some_and(|q| q.live)))
+    (0..).zip(hosts).all(|(index, host)| {
+        let live = host.queues.iter().skip(1).flatten().filter(|queue| queue.live);
+        live.count() == usize::from(scenario.queues_of(index))
+    })
 }

@@ -8,14 +8,11 @@ mod hostile;
 mod hosts;
 mod kept;
 mod limits;
-mod link;
-mod link_shares;
 mod network;
 mod reactors;
 mod reserved;
 mod rights;
 mod sessions;
-mod shared_link;
 mod shares;
 
 use std::collections::{HashMap, VecDeque};
@@ -31,16 +28,16 @@ use arbitration::session::{RootSpec, Sessions};
 use fabric::Nanos;
 use fabric::controller::{BackendId, ListenerId, ServiceConfig, TransportType};
 use fastrand::Rng;
+use qtcp::pacing::{Answers, Pacing};
 use slab::Slab;
+use sluice_core::device::BlockDevice as _;
 use sluice_core::stats::IoSnapshot;
 use sluice_core::testing::{self, HeapArena, Rules, Shared, listener};
-use sluice_core::{Core, Entrance, Job, Key, Settings, Tenant, Touched};
+use sluice_core::{Core, Entrance, Inventory, Job, Key, Settings, StateCounts, Tenant, Touched};
 use units::Calendar;
 
 use self::kept::{Access, Drain, Granted, Held};
 use self::limits::Limits;
-use self::link_shares::LinkShares;
-use self::shared_link::{Paced, SharedLink};
 use self::shares::Shares;
 use crate::connection::Connection;
 use crate::disk::{Content, Counts};
@@ -101,12 +98,6 @@ enum Event {
     Look(usize),
     Up(usize),
     Down(usize),
-    /// Units of a connection have crossed the link to the target.
-    UpCrossed(usize, usize),
-    /// Units of a connection have crossed the link to the host.
-    DownCrossed(usize, usize),
-    /// The target may send on a connection again.
-    Sends(usize),
     /// A host hears that its queue pair is accepted.
     Accepted(usize),
     /// An RDMA READ of a connection has been to the host and back.
@@ -115,8 +106,6 @@ enum Event {
     Host(usize),
     /// A host's association asks for a look.
     Timer(usize),
-    /// A look at what a connection has seen of the link.
-    Sample(usize),
     Service,
     Chance,
     /// A host makes connections beside its own.
@@ -182,15 +171,12 @@ pub struct World {
     had: Vec<u64>,
     /// The parts that hosts have had of the device.
     shares: Shares,
-    /// The parts that classes have had of the link.
-    link_shares: LinkShares,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
     hosts: Vec<Host>,
     namespaces: Vec<Known>,
-    paced: Vec<Paced>,
-    /// The link that all connections share, if it is a slow one.
-    link: Option<SharedLink>,
+    /// What the network's stage says of connections.
+    paced: Vec<Arc<Pacing>>,
     /// Number of changes of the network's rates, of which reactors are not told.
     rates_changed: u64,
     /// Number of crowds of connections that hosts made.
@@ -233,17 +219,13 @@ impl World {
             ..ServiceConfig::default()
         };
         let listener = listener(LISTENER, TransportType::Tcp);
-        #[expect(clippy::expect_used, reason = "a scenario is made by this crate")]
         let service =
             testing::service(now, config, NQN, listener).expect("a scenario's limits are right");
         let root = root(scenario.waiting);
         let sharing = arbitration::Sharing::of(scenario.reactors);
         let sessions = Sessions::shared(&root, sharing);
         let tenant = tenant(&sessions, None, scenario.reactors);
-        let shares = match scenario.moves {
-            Some(_) => Shares::new(&[]),
-            None => Shares::new(&scenario.shares),
-        };
+        let shares = Shares::new(&scenario.shares);
         let hosts: Vec<Host> =
             (0..scenario.hosts).map(|n| Host::new(u8::try_from(n).unwrap_or(0))).collect();
         let names = hosts.iter().map(|host| host.nqn.clone());
@@ -300,13 +282,11 @@ impl World {
             granted: Vec::new(),
             had: Vec::new(),
             shares,
-            link_shares: LinkShares::default(),
             reactors,
             connections: Vec::new(),
             hosts,
             namespaces: Vec::new(),
             paced: Vec::new(),
-            link: scenario.link.map(SharedLink::new),
             rates_changed: 0,
             crowds: 0,
             access: Access::default(),
@@ -396,9 +376,6 @@ impl World {
                 let weights = self.shared.rules.borrow().order.weights;
                 self.shares.check(weights, self.scenario.commands / 2, self.now)?;
                 self.shares.check_own(&self.scenario, self.now)?;
-                if let (Some(moves), Some(link)) = (self.scenario.moves, &self.link) {
-                    self.link_shares.check(&self.scenario.shares, moves, link.rate, self.now)?;
-                }
                 self.mend();
                 if self.scenario.drain {
                     self.drain();
@@ -433,7 +410,7 @@ impl World {
     }
 
     fn plan_turn(&mut self, reactor: usize, at: Nanos) {
-        let Some(one) = self.reactors.get_mut(reactor) else { return };
+        let one = &mut self.reactors[reactor];
         let at = at.max(one.busy);
         if one.next.is_none_or(|next| at < next) {
             one.next = Some(at);
@@ -442,9 +419,7 @@ impl World {
     }
 
     fn put(&mut self, reactor: usize, input: impl Into<Input>) {
-        if let Some(one) = self.reactors.get_mut(reactor) {
-            one.inbox.push_back(input.into());
-        }
+        self.reactors[reactor].inbox.push_back(input.into());
         self.plan_turn(reactor, Nanos(self.now.0 + TURN_NS));
     }
 
@@ -456,13 +431,9 @@ impl World {
             Event::Down(connection) => self.deliver_down(connection),
             Event::Accepted(connection) => self.hand_down(connection, 0),
             Event::Fetch(connection) => self.end_fetch(connection),
-            Event::UpCrossed(connection, piece) => self.crossed_up(connection, piece),
-            Event::DownCrossed(connection, piece) => self.hand_down(connection, piece),
-            Event::Sends(connection) => self.send_again(connection),
             Event::Job(reactor, job) => self.end_job(reactor, job),
             Event::Host(host) => self.host(host),
             Event::Timer(host) => self.time(host),
-            Event::Sample(paced) => self.sample(paced),
             Event::Service => self.tick(),
             Event::Chance => self.chance(),
             Event::Crowd(host) => self.crowd(host),
@@ -473,7 +444,7 @@ impl World {
 
     fn breaks(&mut self, what: impl Into<String>) {
         let at = self.now;
-        self.broken.get_or_insert_with(|| Broken { at, what: what.into() });
+        self.broken.get_or_insert_with(|| Broken::new(at, what));
     }
 
     fn trace(&mut self, line: impl FnOnce() -> String) {
@@ -489,13 +460,19 @@ impl World {
 
     /// Ends all faults and limits: what waits now must be served.
     fn mend(&mut self) {
-        self.lift_limits();
+        self.rates_changed += 1;
+        for pacing in &self.paced {
+            pacing.set_r2t_rate(None);
+            pacing.set_held(false);
+            pacing.set_out_rate(None);
+            pacing.set_asked(None);
+            pacing.hand_over(Answers::All);
+        }
         for index in 0..self.connections.len() {
-            if let Some(connection) = self.connections.get_mut(index) {
-                connection.down_ns = connection.down_ns.min(100_000);
-                // Data that never comes must not keep a target from ending.
-                connection.silent &= self.scenario.drain;
-            }
+            let connection = &mut self.connections[index];
+            connection.down_ns = connection.down_ns.min(100_000);
+            // Data that never comes must not keep a target from ending.
+            connection.silent &= self.scenario.drain;
             self.schedule(index);
         }
     }
@@ -517,13 +494,17 @@ impl World {
     fn unsettled(&self) -> Broken {
         let waits: Vec<_> =
             self.hosts.iter().map(|host| (host.waits_for(), &host.untold)).collect();
-        let held: Vec<_> =
-            self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect();
         let what = format!(
             "of the hosts, these commands are not answered and these changes not told, although \
-             nothing stands in their way: {waits:?}; reactors hold {held:?}"
+             nothing stands in their way: {waits:?}; reactors hold {:?}",
+            self.held()
         );
-        Broken { at: self.now, what }
+        Broken::new(self.now, what)
+    }
+
+    /// Returns what each reactor holds, and its commands by their states.
+    fn held(&self) -> Vec<(Inventory, StateCounts)> {
+        self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect()
     }
 
     /// Checks that at the end nobody holds anything.
@@ -532,36 +513,31 @@ impl World {
         if let Some(broken) = self.broken.take() {
             return Err(broken);
         }
-        let broken = |at, what| Err(Broken { at, what });
+        let now = self.now;
+        let broken = |what: String| Err(Broken::new(now, what));
         for session in self.sessions.iter() {
             let used = session.credits.used();
             if used != arbitration::credit::Used::default() {
                 let name = session.name();
-                return broken(self.now, format!("session {name:?} still has credits: {used:?}"));
+                return broken(format!("session {name:?} still has credits: {used:?}"));
             }
-        }
-        for backlog in self.sessions.iter().map(|session| &session.backlog) {
-            let waiting = backlog.waiting();
+            let waiting = session.backlog.waiting();
             if waiting > 0 {
-                return broken(self.now, format!("{waiting} commands wait in a session's queue"));
+                return broken(format!("{waiting} commands wait in a session's queue"));
             }
         }
         for (backend, disk) in self.shared.disks.borrow().iter() {
             let (given, told) = (disk.content.given(), Counts::from(&disk.total()));
             if !given.agree_with(&told) && !self.scenario.faults {
                 let what = format!("{backend:?} was given {given:?}, and the target says {told:?}");
-                return broken(self.now, what);
+                return broken(what);
             }
             if let Some(bytes) = disk.content.more_than_a_slice() {
-                let what = format!("{backend:?} was given {bytes} bytes to zero or verify at once");
-                return broken(self.now, what);
+                return broken(format!("{backend:?} was given {bytes} bytes to zero or verify"));
             }
-            let held = sluice_core::device::BlockDevice::qos(&**disk).window.held();
+            let held = disk.qos().window.held();
             if held > 0 {
-                return broken(
-                    self.now,
-                    format!("{held} places of {backend:?}'s window are taken"),
-                );
+                return broken(format!("{held} places of {backend:?}'s window are taken"));
             }
         }
         self.check_counted()
@@ -576,8 +552,8 @@ impl World {
                 done.merge(&one.core.driver().classes[class].snapshot());
             }
             let by_workload = self.shared.workloads.sum(|_, of| of == class);
-            let at = self.now;
-            let broken = |what| Err(Broken { at, what });
+            let now = self.now;
+            let broken = |what: String| Err(Broken::new(now, what));
             if by_workload != done {
                 let ops = |io: &IoSnapshot| [&io.read, &io.write, &io.other].map(|kind| kind.ops);
                 let (all, counted) = (ops(&done), ops(&by_workload));

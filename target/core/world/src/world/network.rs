@@ -1,17 +1,14 @@
 //! The network between hosts and reactors.
 
 use fabric::queue::Inbox as _;
-use sluice_core::testing::{Input, wire};
+use sluice_core::testing::{Input, Receive, wire};
 
 use super::{Event, World};
 
 impl World {
     /// Plans the next delivery in each direction that has something.
     pub(super) fn schedule(&mut self, index: usize) {
-        if self.link.is_some() {
-            return self.schedule_on_link(index);
-        }
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let connection = &mut self.connections[index];
         let up = connection.can_deliver_up() && !connection.up_scheduled;
         let down = connection.can_deliver_down() && !connection.down_scheduled;
         connection.up_scheduled |= up;
@@ -33,56 +30,45 @@ impl World {
     }
 
     pub(super) fn deliver_up(&mut self, index: usize) {
-        let on_link = self.link.is_some();
-        let length = self.connections.get(index).map_or(0, |connection| match on_link {
-            true => connection.up_arrived.min(connection.up.len()),
-            false => connection.up.len(),
-        });
-        let length = self.chunk(length);
+        let length = self.chunk(self.connections[index].up.len());
         let length = self.chunk_of_flood(length);
         let buffers = self.scenario.receive_buffers;
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let connection = &mut self.connections[index];
         connection.up_scheduled = false;
         let (Some(key), true) = (connection.key, connection.can_deliver_up()) else { return };
         if length == 0 && !connection.stopping && !connection.cut {
             // What the host has sent meanwhile is on its way.
             return self.schedule(index);
         }
-        let before = connection.up.len();
         let reactor = connection.reactor;
-        let is_full = self.reactors.get(reactor).is_some_and(|one| one.received() >= buffers);
         // A receive that was told to stop may go on for a while.
         let stops = connection.stopping && self.rng.bool();
-        if length > 0 && !connection.silent && !stops {
-            let input = if connection.once.is_some() {
-                let (place, placed, rest) = connection.take_once(length);
+        let receives = length > 0 && !connection.silent && !stops;
+        match connection.receiving.take() {
+            Some(Receive::Once(mut place)) if receives => {
+                let (placed, rest) = connection.take_once(place.as_mut(), length);
                 self.outcome.placed += placed as u64;
-                Input::ReceivedOnce(key, place, placed, rest)
-            } else if is_full {
-                (connection.armed, connection.one_chunk) = (false, false);
-                connection.stopping = false;
-                self.put(reactor, Input::ReceiveStarved(key));
-                return;
-            } else {
-                Input::Received(key, connection.up.take(length))
-            };
-            let taken = before - connection.up.len();
-            connection.up_sent = connection.up_sent.saturating_sub(taken);
-            connection.up_arrived = connection.up_arrived.saturating_sub(taken);
-            let ends = connection.one_chunk && matches!(input, Input::Received(..));
-            if ends {
-                (connection.armed, connection.one_chunk) = (false, false);
-                connection.stopping = false;
+                self.put(reactor, Input::ReceivedOnce(key, place, placed, rest));
             }
-            self.put(reactor, input);
-            if ends {
-                self.put(reactor, Input::ReceiveEnded(key, false));
+            Some(_) if receives && self.reactors[reactor].received() >= buffers => {
+                connection.stopping = false;
+                return self.put(reactor, Input::ReceiveStarved(key));
             }
-        } else {
-            let lost = connection.cut;
-            (connection.armed, connection.stopping, connection.once) = (false, false, None);
-            connection.one_chunk = false;
-            self.put(reactor, Input::ReceiveEnded(key, lost));
+            Some(stream) if receives => {
+                let input = Input::Received(key, connection.up.take(length));
+                let ends = matches!(stream, Receive::Chunk);
+                connection.receiving = (!ends).then_some(stream);
+                connection.stopping &= !ends;
+                self.put(reactor, input);
+                if ends {
+                    self.put(reactor, Input::ReceiveEnded(key, false));
+                }
+            }
+            _ => {
+                let lost = connection.cut;
+                connection.stopping = false;
+                self.put(reactor, Input::ReceiveEnded(key, lost));
+            }
         }
         self.fall_silent(index);
         self.pump_up(index);
@@ -91,11 +77,8 @@ impl World {
 
     /// Moves what a host has to send onto its connection.
     pub(super) fn pump_up(&mut self, index: usize) {
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        let queue = self
-            .hosts
-            .get_mut(connection.host)
-            .and_then(|host| host.queues.get_mut(usize::from(connection.qid))?.as_mut());
+        let connection = &mut self.connections[index];
+        let queue = self.hosts[connection.host].queue(connection.qid);
         if let Some(queue) = queue.filter(|queue| queue.connection == index && !connection.cut) {
             let room = connection.up_room();
             connection.up.fill(&mut queue.protocol, room);
@@ -105,7 +88,7 @@ impl World {
 
     pub(super) fn deliver_down(&mut self, index: usize) {
         let deaf = self.is_deaf(index);
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let connection = &mut self.connections[index];
         connection.down_scheduled = false;
         if !deaf {
             let length = connection.down.len();
@@ -116,10 +99,9 @@ impl World {
 
     /// Gives a host what has arrived, and lets the target go on sending.
     pub(super) fn hand_down(&mut self, index: usize, length: usize) {
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let connection = &mut self.connections[index];
         let count = length.min(connection.down.len());
         let arrived = connection.down.take(count);
-        connection.down_sent = connection.down_sent.saturating_sub(length);
         let over = connection.take_batch();
         let (reactor, key, cut) = (connection.reactor, connection.key, connection.cut);
         let ends = cut && connection.down.is_empty() && count == 0;
@@ -145,7 +127,7 @@ impl World {
         if breaks {
             self.cut(index);
         }
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let connection = &mut self.connections[index];
         if connection.silent && !connection.cut {
             let again = connection.up_ns * 100;
             return self.after(again, Event::Fetch(index));
@@ -154,7 +136,7 @@ impl World {
         let (reactor, cut) = (connection.reactor, connection.cut);
         let Some(key) = connection.key else { return };
         let (host, qid) = (connection.host, connection.qid);
-        let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
+        let queue = self.hosts[host].queue(qid);
         let queue = queue.filter(|queue| queue.connection == index && !cut);
         let (mut bytes, mut lost) = (Vec::new(), true);
         match queue.map(|queue| wire::fetch(&mut queue.protocol, &fetch, place.as_mut())) {
@@ -175,15 +157,14 @@ impl World {
 
     pub(super) fn cut(&mut self, index: usize) {
         self.trace(|| format!("connection {index} is cut"));
-        if let Some(connection) = self.connections.get_mut(index) {
-            connection.cut = true;
-            // Units that were on their way may arrive in part.
-            let keep = self.rng.usize(0..=connection.up.len());
-            connection.up.truncate(keep);
-            let keep = self.rng.usize(0..=connection.down.len());
-            connection.down.truncate(keep);
-            connection.silent = false;
-        }
+        let connection = &mut self.connections[index];
+        connection.cut = true;
+        // Units that were on their way may arrive in part.
+        let keep = self.rng.usize(0..=connection.up.len());
+        connection.up.truncate(keep);
+        let keep = self.rng.usize(0..=connection.down.len());
+        connection.down.truncate(keep);
+        connection.silent = false;
         self.schedule(index);
     }
 }

@@ -24,7 +24,7 @@ const MAY_RECEIVE: &str = "it may receive";
 impl World {
     pub(super) fn turn(&mut self, index: usize) {
         let now = self.now;
-        let Some(reactor) = self.reactors.get_mut(index) else { return };
+        let reactor = &mut self.reactors[index];
         if reactor.next == Some(now) {
             self.take_turn(index);
         }
@@ -34,7 +34,7 @@ impl World {
     /// that it must find nothing to do. What it finds would have come late.
     pub(super) fn look(&mut self, index: usize) {
         let rates_changed = self.rates_changed;
-        let Some(reactor) = self.reactors.get_mut(index) else { return };
+        let reactor = &mut self.reactors[index];
         let Some((until, rates)) = reactor.idle_until else { return };
         let undisturbed = reactor.inbox.is_empty() && rates == rates_changed && until > self.now;
         if !undisturbed || reactor.next != Some(until) || reactor.core.driver().is_short {
@@ -42,7 +42,7 @@ impl World {
         }
         let (before, states) = (reactor.core.inventory(), reactor.core.states());
         let Some(what) = self.take_turn(index) else { return };
-        let Some(after) = self.reactors.get(index).map(|one| one.core.inventory()) else { return };
+        let after = self.reactors[index].core.inventory();
         // Promises ahead of buffers follow from the present rate at which buffers come back: a
         // promise may become possible at any time, and a command that waits for one waits for a
         // buffer that another has.
@@ -67,7 +67,7 @@ impl World {
     /// Takes a turn. Returns what the turn found to do without being told.
     fn take_turn(&mut self, index: usize) -> Option<&'static str> {
         let now = self.now;
-        let reactor = self.reactors.get_mut(index)?;
+        let reactor = &mut self.reactors[index];
         reactor.next = None;
         let (mut found, mut told) = (None, None);
         let (mut refused, mut accepted) = (Vec::new(), Vec::new());
@@ -83,8 +83,7 @@ impl World {
         while let Some(input) = reactor.inbox.pop_front() {
             match input {
                 Input::Accept(index) => {
-                    let Some(connection) = self.connections.get(index) else { continue };
-                    let gone = reactor.entrance.come(connection.address(), index);
+                    let gone = reactor.entrance.come(self.connections[index].address(), index);
                     refused.extend(gone.map(|(_, index)| index));
                 }
                 Input::Core(input) => drop(input.put(&mut reactor.core)),
@@ -101,7 +100,7 @@ impl World {
         while Entrance::<usize>::has_room(reactor.before_connect(), most)
             && let Some(came) = reactor.entrance.serve_next()
         {
-            let Some(connection) = self.connections.get_mut(came) else { continue };
+            let connection = &mut self.connections[came];
             let key = reactor.core.accept(Accepted {
                 transport: self.scenario.target_end(
                     connection.carrier(),
@@ -167,16 +166,12 @@ impl World {
         seen.iter().for_each(|(_, seen)| self.check_connect(seen));
         let busy = self.serving_ns(index, served) + self.taking_in_ns(index, served_now);
         let busy = Nanos(now.0 + busy);
-        if let Some(reactor) = self.reactors.get_mut(index) {
-            reactor.busy = busy;
-        }
+        self.reactors[index].busy = busy;
         let back = Nanos(busy.0 + TURN_NS);
         self.plan_turn(index, idle_until.unwrap_or(now).max(back));
-        let rates_changed = self.rates_changed;
-        if let Some(reactor) = self.reactors.get_mut(index) {
-            reactor.idle_until = idle_until.filter(|at| *at > back).map(|at| (at, rates_changed));
-        }
-        if let Some(at) = idle_until.filter(|at| *at > back)
+        let idle_until = idle_until.filter(|at| *at > back);
+        self.reactors[index].idle_until = idle_until.map(|at| (at, self.rates_changed));
+        if let Some(at) = idle_until
             && self.rng.u8(0..8) == 0
         {
             // Waits are of all magnitudes.
@@ -184,7 +179,7 @@ impl World {
             let wait = 1 << self.rng.u32(0..most);
             self.at(Nanos(back.0 + wait), Event::Look(index));
         }
-        let known = self.reactors.get(index).map_or(0, |one| one.connections.len());
+        let known = self.reactors[index].connections.len();
         if held.connections != known {
             self.breaks(format!("reactor {index} has {known} connections, and says: {held:?}"));
         }
@@ -210,88 +205,64 @@ impl World {
                 }
             }
             Op::Fetch(key, fetch, place) => {
-                let mut times = None;
-                self.with(reactor, key, |connection| {
-                    connection.fetching.push_back((fetch, place));
-                    times = Some(connection.up_ns + connection.down_ns);
-                });
-                if let (Some(index), Some(times)) = (self.index_of(reactor, key), times) {
-                    self.after(times, Event::Fetch(index));
-                }
+                let Some(index) = self.index_of(reactor, key) else { return };
+                let connection = &mut self.connections[index];
+                connection.fetching.push_back((fetch, place));
+                let times = connection.up_ns + connection.down_ns;
+                self.schedule(index);
+                self.after(times, Event::Fetch(index));
             }
             Op::ShutDown(key) => self.with(reactor, key, |connection| connection.cut = true),
             Op::Wake(reactors) => {
                 for reactor in reactors {
-                    if let Some(woken) = self.reactors.get_mut(reactor as usize) {
-                        woken.idle_until = None;
-                    }
+                    self.reactors[reactor as usize].idle_until = None;
                     self.plan_turn(reactor as usize, Nanos(self.now.0 + TURN_NS));
                 }
             }
             Op::Mark(..) => {}
-            Op::Join(key, pacing) => {
-                let steady = self.settling || self.scenario.reserved || self.link.is_some();
+            Op::Join(_, pacing) => {
+                let steady = self.settling || self.scenario.reserved;
                 if !steady && self.rng.bool() {
                     pacing.set_r2t_rate(Some(self.rng.u64(1_000_000..100_000_000)));
                 }
-                if let Some(connection) = self.index_of(reactor, key) {
-                    self.join_link(connection, pacing);
-                }
+                self.paced.push(pacing);
             }
             Op::Ended(key, _) => {
-                let ended = self.reactors.get_mut(reactor).and_then(|r| r.connections.remove(&key));
-                let mut early = false;
-                if let Some(connection) = ended.and_then(|index| self.connections.get_mut(index)) {
-                    early = connection.armed
-                        || connection.once.is_some()
-                        || !connection.fetching.is_empty()
-                        || !connection.sending.is_empty();
-                    connection.key = None;
-                    connection.cut = true;
-                }
-                if early {
+                let ended = self.reactors[reactor].connections.remove(&key);
+                let Some(index) = ended else { return };
+                let connection = &mut self.connections[index];
+                (connection.key, connection.cut) = (None, true);
+                if connection.receiving.is_some()
+                    || !connection.fetching.is_empty()
+                    || !connection.sending.is_empty()
+                {
                     self.breaks("a connection has ended during a receive, a send or a fetch");
                 }
-                if let Some(index) = ended {
-                    self.schedule(index);
-                }
+                self.schedule(index);
             }
         }
     }
 
     /// Changes how a reactor receives from a connection.
     fn change_receive(&mut self, reactor: usize, key: Key, receive: Option<Receive>) {
-        match receive {
-            Some(Receive::Chunks) => {
-                self.receive(reactor, key, |connection| connection.armed = true);
-            }
-            Some(Receive::Chunk) => self.receive(reactor, key, |connection| {
-                (connection.armed, connection.one_chunk) = (true, true);
-            }),
-            Some(Receive::Once(place)) => {
-                self.receive(reactor, key, |connection| connection.once = Some(place));
-            }
+        let (begins, mut twice) = (receive.is_some(), false);
+        self.with(reactor, key, |connection| match receive {
             // A receive that has ended already, of which the reactor does not know yet, is not
             // there to be stopped; the next one is another.
             None => {
-                self.with(reactor, key, |connection| connection.stopping = connection.armed);
+                connection.stopping =
+                    matches!(connection.receiving, Some(Receive::Chunks | Receive::Chunk));
             }
-        }
-    }
-
-    /// Begins a receive, of which a connection has one at a time.
-    fn receive(&mut self, reactor: usize, key: Key, begin: impl FnOnce(&mut Connection)) {
-        let mut twice = false;
-        let mut index = None;
-        self.with(reactor, key, |connection| {
-            twice = connection.armed || connection.once.is_some();
-            begin(connection);
+            begun => {
+                twice = connection.receiving.is_some();
+                connection.receiving = begun;
+            }
         });
-        if self.scenario.any_is(Hostility::Floods) {
+        if begins
+            && self.scenario.any_is(Hostility::Floods)
+            && let Some(index) = self.index_of(reactor, key)
+        {
             // What is there is received in the order in which it is asked for.
-            index = self.index_of(reactor, key);
-        }
-        if let Some(index) = index {
             self.deliver_up(index);
         }
         if twice {
@@ -301,14 +272,12 @@ impl World {
 
     /// Returns the index of a reactor's connection.
     fn index_of(&self, reactor: usize, key: Key) -> Option<usize> {
-        self.reactors.get(reactor)?.connections.get(&key).copied()
+        self.reactors[reactor].connections.get(&key).copied()
     }
 
     pub(super) fn with(&mut self, reactor: usize, key: Key, change: impl FnOnce(&mut Connection)) {
         if let Some(index) = self.index_of(reactor, key) {
-            if let Some(connection) = self.connections.get_mut(index) {
-                change(connection);
-            }
+            change(&mut self.connections[index]);
             self.schedule(index);
         }
     }
@@ -335,14 +304,13 @@ impl World {
             }
         };
         let until = job.device.content.occupy(self.now, service);
-        let Some(reactor) = self.reactors.get_mut(index) else { return };
+        let reactor = &mut self.reactors[index];
         let place = reactor.jobs.insert(job);
         self.at(until, Event::Job(index, place));
     }
 
     pub(super) fn end_job(&mut self, index: usize, place: usize) {
-        let job = self.reactors.get_mut(index).and_then(|r| r.jobs.try_remove(place));
-        let Some(job) = job else { return };
+        let job = self.reactors[index].jobs.remove(place);
         if let Some((session, _)) = job.turn().filter(|_| self.scenario.seeks) {
             self.note_reserved(session, Nanos(self.now.0 - 1));
         }

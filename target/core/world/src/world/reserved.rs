@@ -111,9 +111,7 @@ impl World {
         if self.had.len() <= period {
             self.had.resize(period + 1, 0);
         }
-        if let Some(had) = self.had.get_mut(period) {
-            *had += 1;
-        }
+        self.had[period] += 1;
     }
 
     /// Says whether a device of which a part is reserved has commands in it.
@@ -135,13 +133,12 @@ impl World {
         match whole.iter().min() {
             Some(had) if *had >= reserved => Ok(()),
             least => {
-                let at = self.now;
                 let what = format!(
                     "{reserved} commands were reserved for each period, and the least was \
                      {least:?}: {:?}",
                     self.had
                 );
-                Err(Broken { at, what })
+                Err(Broken::new(self.now, what))
             }
         }
     }

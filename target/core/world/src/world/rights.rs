@@ -29,7 +29,7 @@ impl World {
             },
         };
         let now = self.now;
-        let Some(nqn) = self.hosts.get(index).map(|host| host.nqn.clone()) else { return };
+        let nqn = self.hosts[index].nqn.clone();
         self.trace(|| format!("host {index} has {rights:?}"));
         let host = AllowedHost { rights: rights.clone(), ..nqn.into() };
         let shared = Rc::clone(&self.shared);
@@ -38,23 +38,12 @@ impl World {
             known.or_else(|_| service.add_host(now, NQN, host))
         });
         debug_assert!(done.is_ok(), "{done:?}");
-        let before = self.rights_of(index);
-        for nsid in self.namespaces.iter().map(|known| known.nsid) {
-            let differs = before.show(nsid) != rights.show(nsid);
-            if let Some(host) = self.hosts.get_mut(index).filter(|host| host.phase == Phase::Up)
-                && differs
-            {
-                host.untold.insert(nsid);
-            }
+        let (before, host) = (&self.rights[index].rights, &mut self.hosts[index]);
+        if host.phase == Phase::Up {
+            let nsids = self.namespaces.iter().map(|known| known.nsid);
+            host.untold.extend(nsids.filter(|nsid| before.show(*nsid) != rights.show(*nsid)));
         }
-        if let Some(held) = self.rights.get_mut(index) {
-            *held = Held { rights, since: now, above: None };
-        }
-    }
-
-    /// Returns the rights of a host.
-    pub(super) fn rights_of(&self, host: usize) -> HostRights {
-        self.rights.get(host).map(|held| held.rights.clone()).unwrap_or_default()
+        self.rights[index] = Held { rights, since: now, above: None };
     }
 
     fn some_nsids(&mut self) -> BTreeSet<u32> {
@@ -68,7 +57,7 @@ impl World {
         if !self.scenario.ruled {
             return;
         }
-        let Some(Held { rights, since, .. }) = self.rights.get(host) else { return };
+        let Held { rights, since, .. } = &self.rights[host];
         if *since >= answered.asked {
             return;
         }
@@ -83,11 +72,11 @@ impl World {
         let known = self.namespaces.iter().any(|known| known.nsid == nsid);
         if !may && !refused {
             let what = format!("host {host} may not, and is answered {status}");
-            return self.breaks(format!("{what}: {}", answered.purpose));
+            return self.breaks(format!("{what}: {:?}", answered.purpose));
         }
         if may && refused && known {
             let what = format!("host {host} may, and is answered {status}");
-            return self.breaks(format!("{what}: {}", answered.purpose));
+            return self.breaks(format!("{what}: {:?}", answered.purpose));
         }
         if let (false, Purpose::Write { nsid, lba, blocks, write }) = (may, &answered.purpose) {
             self.oracle.refuse(*nsid, *lba, *blocks, *write);
@@ -99,23 +88,19 @@ impl World {
     /// Notes how many commands of a host had a class above its highest, once each command was sent
     /// after the last change.
     fn begin_above(&mut self, host: usize) {
-        let Some(Held { rights, since, above: None }) = self.rights.get(host) else { return };
-        let queues = self.hosts.get(host).into_iter().flat_map(|host| host.queues.iter().flatten());
+        let Held { rights, since, above: None } = &self.rights[host] else { return };
+        let queues = self.hosts[host].queues.iter().flatten();
         let mut sent = queues.flat_map(|queue| queue.outstanding.iter().flatten());
         if sent.any(|one| one.asked <= *since) {
             return;
         }
         let count = self.count_above(host, rights.highest_class());
-        if let Some(held) = self.rights.get_mut(host) {
-            held.above = Some(count);
-        }
+        self.rights[host].above = Some(count);
     }
 
     /// Checks that no command of a host has had a class above its highest since that changed.
     pub(super) fn check_above(&mut self, host: usize) {
-        let Some(Held { rights, since, above: Some(above) }) = self.rights.get(host) else {
-            return;
-        };
+        let Held { rights, since, above: Some(above) } = &self.rights[host] else { return };
         let count = self.count_above(host, rights.highest_class());
         if count != *above {
             let (more, highest) = (count.saturating_sub(*above), rights.highest_class());
@@ -125,11 +110,11 @@ impl World {
     }
 
     fn count_above(&self, host: usize, highest: Class) -> u64 {
-        let Some(host) = self.hosts.get(host) else { return 0 };
+        let nqn = &self.hosts[host].nqn;
         let classes = Class::ALL.into_iter().filter(|class| *class > highest);
         let workloads =
             classes.flat_map(|class| (1..self.next_nsid).map(move |nsid| (nsid, class)));
-        let stats = workloads.map(|workload| self.shared.workloads.stats(&host.nqn, workload));
+        let stats = workloads.map(|workload| self.shared.workloads.stats(nqn, workload));
         stats.map(|stats| stats.iter().map(|one| one.snapshot().operations()).sum::<u64>()).sum()
     }
 }

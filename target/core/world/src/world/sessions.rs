@@ -91,7 +91,7 @@ impl World {
     pub(super) fn assign(&mut self, host: usize) {
         let name = own(host);
         let mut rules = self.rules();
-        let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
+        let nqn = self.hosts[host].nqn.clone();
         if self.sessions.named(&name).is_some() {
             rules.tenants.insert(nqn, tenant(&self.sessions, Some(&name), self.reactors.len()));
         } else {
@@ -113,10 +113,7 @@ impl World {
         if self.scenario.reserved || self.namespaces.is_empty() {
             return;
         }
-        let backend = match self.namespaces.get(self.rng.usize(0..self.namespaces.len())) {
-            Some(known) => known.backend,
-            None => return,
-        };
+        let backend = self.namespaces[self.rng.usize(0..self.namespaces.len())].backend;
         let name = own(host);
         let before = self.granted.iter().position(|granted| granted.session == name);
         let backend = match before {
@@ -195,9 +192,8 @@ impl World {
             2 if !self.scenario.reserved => rules.queue = 1 << self.rng.u32(2..10),
             _ => {
                 let host = self.rng.usize(0..self.hosts.len());
-                let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
-                let class = Class::ALL.get(self.rng.usize(0..4)).copied().unwrap_or_default();
-                rules.classes.insert(nqn, class);
+                let class = Class::ALL[self.rng.usize(0..4)];
+                rules.classes.insert(self.hosts[host].nqn.clone(), class);
             }
         }
         self.trace(|| {

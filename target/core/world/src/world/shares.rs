@@ -31,24 +31,16 @@ impl Shares {
         Self { hosts, priorities, complete: false }
     }
 
-    /// Says whether hosts' parts are watched.
-    pub(super) fn are_watched(&self) -> bool {
-        !self.hosts.is_empty()
-    }
-
     /// Counts an answer of a host, on a queue of this priority class, once all queues of all hosts are
     /// there, which `complete` says.
     pub(super) fn count(&mut self, host: usize, priority: Class, complete: impl FnOnce() -> bool) {
-        if !self.are_watched() {
+        if self.hosts.is_empty() {
             return;
         }
         self.complete = self.complete || complete();
-        if self.complete
-            && let Some((_, had)) = self.hosts.get_mut(host)
-            && let Some(of_queues) = self.priorities.get_mut(host)
-        {
-            *had += 1;
-            of_queues[priority] += 1;
+        if self.complete {
+            self.hosts[host].1 += 1;
+            self.priorities[host][priority] += 1;
         }
     }
 
