@@ -446,7 +446,6 @@ mod tests {
         }
     }
 
-    /// Threads write blocks, each of one byte alone, and zeroes, and read them.
     #[test]
     fn a_block_is_of_one_write_whoever_writes_meanwhile() {
         const BLOCK: usize = 4096;

@@ -359,15 +359,7 @@ mod tests {
         let keys = folder.path().join("keys");
         std::fs::create_dir(&keys).unwrap();
         let host = "nqn.2026-01.io.x:h";
-        let psk = fabric::tls_psk::ConfiguredPsk::generate(
-            &[1; 48],
-            fabric::tls_psk::PskLength::Bytes32,
-            fabric::tls_psk::Transform::Hash,
-        );
-        let key = fabric::key_file::KeyFile {
-            tls_keys: vec![psk],
-            ..fabric::key_file::KeyFile::new(host)
-        };
+        let (_, key) = crate::host_keys::tests::key_file(host, false, true);
         let mut options = std::fs::OpenOptions::new();
         let to = options.write(true).create_new(true).mode(0o600).open(keys.join("h.key"));
         to.unwrap().write_all(key.text().as_bytes()).unwrap();

@@ -183,12 +183,28 @@ pub(crate) fn differing(from: &HostKeys, to: &HostKeys) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
 
-    use std::io::Write as _;
+    use fabric::dhchap::{Secret, SecretPair};
+    use fabric::tls_psk::{PskLength, Transform};
 
     use super::*;
+
+    /// Makes the file of a host. Beside its secret the target has one of its own.
+    pub(crate) fn key_file(host: &str, secret: bool, tls_key: bool) -> (String, KeyFile) {
+        let controller = Some(Secret::generate(&[2; 64], None));
+        let pair = SecretPair { host: Secret::generate(&[1; 64], None), controller };
+        let secrets = HostSecrets { pairs: vec![pair], hashes: vec![], groups: vec![] };
+        let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let file = KeyFile {
+            secrets: secret.then_some(secrets),
+            tls_keys: if tls_key { vec![psk] } else { vec![] },
+            ..KeyFile::new(host)
+        };
+        (host.to_owned(), file)
+    }
 
     const ONE: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
 

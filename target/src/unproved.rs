@@ -179,29 +179,14 @@ pub(crate) fn lines<'a>(found: impl IntoIterator<Item = &'a Unproved>) -> Vec<St
 
 #[cfg(test)]
 mod tests {
-    use fabric::dhchap::{HostSecrets, Secret, SecretPair};
-    use fabric::key_file::KeyFile;
-    use fabric::tls_psk::{ConfiguredPsk, PskLength, Transform};
-
     use super::*;
     use crate::config::tests::parse;
+    use crate::host_keys::tests::key_file;
 
     const OWN: &str = "nqn.2026-01.io.x:s";
 
     fn keys(hosts: usize, key: bool, secret: bool) -> HostKeys {
-        let host = |n: usize| {
-            let name = format!("nqn.2026-01.io.x:h{n}");
-            let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
-            let pair = SecretPair { host: Secret::generate(&[1; 64], None), controller: None };
-            let secrets = HostSecrets { pairs: vec![pair], hashes: vec![], groups: vec![] };
-            let file = KeyFile {
-                secrets: secret.then_some(secrets),
-                tls_keys: if key { vec![psk] } else { vec![] },
-                ..KeyFile::new(&name)
-            };
-            (name, file)
-        };
-        (0..hosts).map(host).collect()
+        (0..hosts).map(|n| key_file(&format!("nqn.2026-01.io.x:h{n}"), secret, key)).collect()
     }
 
     #[test]

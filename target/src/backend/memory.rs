@@ -250,82 +250,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const SHIFT: u8 = 9;
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Write(u64, u32, u8),
-        Zero(u64, u32),
-        Deallocate(u64, u32),
-        Resize(u64),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        let range = (0u64..200, 1u32..40);
-        prop_oneof![
-            (range.clone(), any::<u8>()).prop_map(|((lba, n), b)| Step::Write(lba, n, b)),
-            range.clone().prop_map(|(lba, n)| Step::Zero(lba, n)),
-            range.prop_map(|(lba, n)| Step::Deallocate(lba, n)),
-            (50u64..240).prop_map(Step::Resize),
-        ]
-    }
+    use crate::backend::block_array::{self, BlockArray, Step};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn it_behaves_as_an_array_of_blocks(steps in proptest::collection::vec(step(), 1..40)) {
+        fn it_behaves_as_an_array_of_blocks(steps in block_array::steps(200, 50..240)) {
             let disk = Memory::new(BlockFormat::BYTES_512, 200).unwrap();
-            let mut model = vec![0u8; 200 << SHIFT];
+            let mut model = BlockArray::new(200);
             for step in steps {
-                let blocks = disk.health().blocks();
-                let fits = |lba: u64, n: u32| lba + u64::from(n) <= blocks;
-                let span = |lba: u64, n: u32| {
-                    let start = usize::try_from(lba << SHIFT).unwrap();
-                    start..start + (n as usize) * 512
-                };
-                match step {
-                    Step::Write(lba, n, byte) if fits(lba, n) => {
-                        let data = vec![byte; n as usize * 512];
-                        let range = LbaRange { lba, blocks: n };
-                        disk.run(&IoCommand::Write { range, fua: false }, Data::Write(&data));
-                        model[span(lba, n)].fill(byte);
-                        prop_assert_eq!(
-                            disk.run(&IoCommand::Compare { range }, Data::Write(&data)),
-                            Status::SUCCESS
-                        );
-                    }
-                    Step::Zero(lba, n) if fits(lba, n) => {
-                        let range = LbaRange { lba, blocks: n };
-                        let command =
-                            IoCommand::WriteZeroes { range, deallocate: false, fua: false };
-                        disk.run(&command, Data::None);
-                        model[span(lba, n)].fill(0);
-                    }
-                    Step::Deallocate(lba, n) => {
-                        let mut definition = [0; 16];
-                        definition[4..8].copy_from_slice(&n.to_le_bytes());
-                        definition[8..].copy_from_slice(&lba.to_le_bytes());
-                        let command =
-                            IoCommand::DatasetManagement { ranges: 1, deallocate: true };
-                        let status = disk.run(&command, Data::Write(&definition));
-                        prop_assert_eq!(status.is_success(), fits(lba, n));
-                        if fits(lba, n) {
-                            model[span(lba, n)].fill(0);
-                        }
-                    }
-                    Step::Resize(blocks) => {
-                        disk.resize(Some(blocks)).unwrap();
-                        model.resize(usize::try_from(blocks).unwrap() << SHIFT, 0);
-                    }
-                    Step::Write(..) | Step::Zero(..) => {}
+                if let Step::Again(blocks) = step {
+                    disk.resize(Some(blocks)).unwrap();
+                    model.resize(blocks);
                 }
+                model.carry_out(&step, |command, data| disk.run(command, data))?;
             }
-            let blocks = u32::try_from(disk.health().blocks()).unwrap();
-            let mut seen = vec![1; model.len()];
-            let range = LbaRange { lba: 0, blocks };
-            disk.run(&IoCommand::Read { range, fua: false }, Data::Read(&mut seen));
-            prop_assert!(seen == model);
+            model.compare(|command, data| disk.run(command, data))?;
         }
     }
 

@@ -16,6 +16,8 @@
 //! - `direct`, `preferred`, `file_size`: the sizes that direct I/O takes, that a file or device prefers,
 //!   and that a file may have.
 
+#[cfg(test)]
+mod block_array;
 mod claim;
 mod description;
 mod direct;

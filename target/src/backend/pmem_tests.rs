@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::backend::block_array::{self, BlockArray, Step};
 use crate::backend::{Cause, Claims, OnSignature};
 use crate::store::Seen;
 
@@ -89,79 +90,26 @@ fn read(disk: &PmemDisk, lba: u64, blocks: u32) -> Vec<u8> {
     seen
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Write(u64, u32, u8),
-    Zero(u64, u32),
-    Deallocate(u64, u32),
-    Reopen,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let range = (0u64..2000, 1u32..40);
-    prop_oneof![
-        4 => (range.clone(), any::<u8>()).prop_map(|((lba, n), b)| Step::Write(lba, n, b)),
-        1 => range.clone().prop_map(|(lba, n)| Step::Zero(lba, n)),
-        1 => range.prop_map(|(lba, n)| Step::Deallocate(lba, n)),
-        1 => Just(Step::Reopen),
-    ]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 8))]
 
     #[test]
     fn it_behaves_as_an_array_of_blocks_that_outlives_its_process(
-        steps in proptest::collection::vec(step(), 1..30),
+        steps in block_array::steps(2000, 0..1),
     ) {
         let mut place = Place::new();
         let mut disk = place.open(options()).unwrap();
         prop_assert_eq!(disk.health.blocks(), MIB / 512, "hosts get the size that was asked for");
         place.note(&disk);
-        let mut model = vec![0u8; 2048 * 512];
-        let span = |lba: u64, n: u32| {
-            let start = usize::try_from(lba * 512).unwrap();
-            start..start + n as usize * 512
-        };
+        let mut model = BlockArray::new(2048);
         for step in steps {
-            match step {
-                Step::Write(lba, n, byte) => {
-                    let data = vec![byte; n as usize * 512];
-                    write(&disk, lba, &data);
-                    model[span(lba, n)].fill(byte);
-                    let range = LbaRange { lba, blocks: n };
-                    let compare = |with: &[u8]| {
-                        run(&disk, &IoCommand::Compare { range }, Data::Write(with))
-                    };
-                    prop_assert_eq!(compare(&data), Status::SUCCESS);
-                    let mut other = data.clone();
-                    other[data.len() - 1] ^= 1;
-                    prop_assert_eq!(compare(&other), Status::COMPARE_FAILURE);
-                    let verify = IoCommand::Verify { range };
-                    prop_assert_eq!(run(&disk, &verify, Data::None), Status::SUCCESS);
-                }
-                Step::Zero(lba, n) => {
-                    let range = LbaRange { lba, blocks: n };
-                    let zero = IoCommand::WriteZeroes { range, deallocate: false, fua: n.is_multiple_of(2) };
-                    prop_assert_eq!(run(&disk, &zero, Data::None), Status::SUCCESS);
-                    model[span(lba, n)].fill(0);
-                }
-                Step::Deallocate(lba, n) => {
-                    let mut definition = [0; 16];
-                    definition[4..8].copy_from_slice(&n.to_le_bytes());
-                    definition[8..].copy_from_slice(&lba.to_le_bytes());
-                    let command = IoCommand::DatasetManagement { ranges: 1, deallocate: true };
-                    let status = run(&disk, &command, Data::Write(&definition));
-                    prop_assert_eq!(status, Status::SUCCESS);
-                    model[span(lba, n)].fill(0);
-                }
-                Step::Reopen => {
-                    drop(disk);
-                    disk = place.open(options()).unwrap();
-                }
+            if let Step::Again(_) = step {
+                drop(disk);
+                disk = place.open(options()).unwrap();
             }
+            model.carry_out(&step, |command, data| run(&disk, command, data))?;
         }
-        prop_assert!(read(&disk, 0, 2048) == model);
+        model.compare(|command, data| run(&disk, command, data))?;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::tests::{NQN, Rig};
+use super::tests::{NQN, Rig, with};
 use crate::config::AllowedHost;
 use crate::engine::{Loss, LostHost};
 
@@ -25,7 +25,7 @@ fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
         (Loss::Subsystem(NQN), "subsystem.remove", json!({"nqn": NQN})),
     ];
     let rig = Rig::new();
-    rig.call("host.any", json!({"subsystem": NQN, "allow": true})).unwrap();
+    rig.call("host.any", json!({"subsystem": NQN, "allow": true}));
     for (loss, method, params) in cases {
         let hurt = (1..=10).map(|i| (format!("{loss:?}"), format!("nqn.2026-01.io.x:h{i}")));
         *rig.engine.hurt.lock().unwrap() = hurt.collect();
@@ -37,9 +37,7 @@ fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
         let hosts = "by 10 connected hosts: nqn.2026-01.io.x:h1, nqn.2026-01.io.x:h2, ";
         assert!(message.contains(hosts) && message.contains(":h8 and 2 more;"), "{message}");
         assert_eq!(rig.check_agreement(), before, "nothing was changed");
-        let mut forced = params;
-        forced["force"] = json!(true);
-        rig.call(method, forced).unwrap();
+        rig.call(method, with(params, json!({"force": true})));
         assert_ne!(rig.check_agreement(), before, "{method} was done");
     }
 }
@@ -94,7 +92,7 @@ fn what_lost_hosts_would_lose_is_refused_with_the_time_that_they_have() {
         let (kind, message) = rig.refused("namespace.remove", json!({"subsystem": NQN, "nsid": 1}));
         assert_eq!(kind, "refused");
         assert_eq!(message, format!("namespace 1 of {NQN} is in use by {users}{after}"));
-        assert_eq!(rig.call("host.list", json!({})).unwrap()[0]["lost"], json!(rows));
+        assert_eq!(rig.ask("host.list")[0]["lost"], json!(rows));
     }
     let mut now = lost("nqn.a", true);
     now.1.lost_seconds = 0;
@@ -103,5 +101,5 @@ fn what_lost_hosts_would_lose_is_refused_with_the_time_that_they_have() {
     let (_, message) = rig.refused("namespace.remove", json!({"subsystem": NQN, "nsid": 1}));
     assert!(message.contains("before sluiced started 0 s ago,"), "{message}");
     let forced = json!({"subsystem": NQN, "nsid": 1, "force": true});
-    rig.call("namespace.remove", forced).unwrap();
+    rig.call("namespace.remove", forced);
 }

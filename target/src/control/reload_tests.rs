@@ -1,125 +1,59 @@
 //! Tests of the method `reload`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::live_changes_tests::FILE;
 use super::test_engine::TestEngine;
-use super::tests::{FullStore, NQN};
+use super::tests::{FullStore, NQN, Rig, logged};
 use super::*;
 use crate::config::AllowedHost;
 use crate::engine::Loss;
+use crate::host_keys::HostKeys;
+use crate::host_keys::tests::key_file;
 use crate::store::{Live, Store};
-
-const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\
-    [[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\nhosts = [\"nqn.2026-01.io.x:h0\"]\n\
-    [[subsystem.namespace]]\nnsid = 1\nbackend = \"memory\"\nsize = \"1 MiB\"\n";
-
-struct Rig {
-    _folder: tempfile::TempDir,
-    file: PathBuf,
-    engine: Arc<TestEngine>,
-    store: Arc<FullStore>,
-    control: Arc<Control>,
-}
-
-impl Rig {
-    fn new() -> Self {
-        Self::of(FILE)
-    }
-
-    fn of(text: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a.toml");
-        std::fs::write(&file, text).unwrap();
-        let store: Arc<FullStore> = Arc::default();
-        let (live, _) = Live::open(Config::load(&file).unwrap(), store.clone()).unwrap();
-        let engine = Arc::new(TestEngine::new(live.current().clone()));
-        engine.strict.store(true, Relaxed);
-        let control = Control::of_file(engine.clone(), live, Some(file.clone()));
-        Self { _folder: folder, file, engine, store, control }
-    }
-
-    fn edit(&self, text: &str) {
-        std::fs::write(&self.file, text).unwrap();
-    }
-
-    fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
-        let line = json!({ "id": 7, "method": method, "params": params }).to_string();
-        let answer: Value = serde_json::from_str(&self.control.handle(line.as_bytes())).unwrap();
-        match answer.get("error") {
-            Some(error) => Err(error.clone()),
-            None => Ok(answer["result"].clone()),
-        }
-    }
-
-    /// Checks that the engine runs what the control plane believes.
-    fn agrees_but_for_the_file(&self) -> Config {
-        let current = self.control.live().current().clone();
-        assert_eq!(*self.engine.config.lock().unwrap(), current);
-        current
-    }
-
-    /// Checks that the engine runs what the control plane believes, and what a start with the file
-    /// would run.
-    fn agrees(&self) -> Config {
-        let current = self.control.live().current().clone();
-        assert_eq!(*self.engine.config.lock().unwrap(), current);
-        let file = Config::load(&self.file).unwrap();
-        let (again, warnings) = Live::open(file, self.store.clone()).unwrap();
-        assert_eq!((again.current(), warnings), (&current, Vec::new()));
-        current
-    }
-}
 
 #[test]
 fn live_changes_stay_until_their_entry_in_the_file_changes() {
-    let rig = Rig::new();
+    let rig = Rig::of(FILE);
     let host = |n: u8| format!("nqn.2026-01.io.x:h{n}");
-    rig.call("host.add", json!({"subsystem": NQN, "host": host(1)})).unwrap();
-    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"})).unwrap();
+    rig.call("host.add", json!({"subsystem": NQN, "host": host(1)}));
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"}));
     // Objects that the file does not touch stay as they were changed.
     rig.edit(&FILE.replace("4420", "4421"));
-    let answer = rig.call("reload", json!({})).unwrap();
+    let answer = rig.ask("reload");
     assert_eq!(
         answer["changes"],
         json!(["listener 127.0.0.1:4421 is added", "listener 127.0.0.1:4420 is removed"])
     );
-    let subsystem = &rig.agrees().subsystems[0];
+    let subsystem = &rig.check_agreement().subsystems[0];
     assert_eq!(subsystem.hosts, [host(0), host(1)].map(AllowedHost::from));
     // A new size in the file wins over the live one, which is forgotten.
     rig.edit(&FILE.replace("1 MiB", "4 MiB"));
-    let answer = rig.call("reload", json!({ "check": true })).unwrap();
+    let answer = rig.call("reload", json!({ "check": true }));
     assert_eq!(rig.store.objects().unwrap().len(), 2, "nothing was done");
-    assert_eq!(rig.call("reload", json!({})).unwrap(), answer);
+    assert_eq!(rig.ask("reload"), answer);
     assert!(answer["warnings"][0].as_str().unwrap().contains("has changed since"), "{answer}");
     assert_eq!(rig.store.objects().unwrap().len(), 1);
-    rig.agrees();
+    rig.check_agreement();
     // A later live change is compared with the new file.
-    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "4 MiB"})).unwrap();
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "4 MiB"}));
     assert_eq!(rig.store.objects().unwrap().len(), 1, "a change to what the file says");
-    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "8 MiB"})).unwrap();
-    rig.agrees();
-    assert_eq!(rig.call("reload", json!({})).unwrap()["changes"], json!([]));
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "8 MiB"}));
+    rig.check_agreement();
+    assert_eq!(rig.ask("reload")["changes"], json!([]));
 }
 
 #[test]
 fn what_cannot_be_done_changes_nothing() {
-    let rig = Rig::new();
-    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"})).unwrap();
-    let (before, stored) = (rig.agrees(), rig.store.objects().unwrap());
+    let rig = Rig::of(FILE);
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"}));
+    let (before, stored) = (rig.check_agreement(), rig.stored());
     let unchanged = |words: &str, kind: &str| {
-        let error = rig.call("reload", json!({})).unwrap_err();
-        assert_eq!(error["kind"], kind, "{error}");
-        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
-        assert_eq!(*rig.engine.config.lock().unwrap(), before);
-        assert_eq!(*rig.control.live().current(), before);
-        let values = |objects: &[crate::store::Object]| -> Vec<(String, String)> {
-            objects.iter().map(|o| (o.key.to_string(), o.value.clone())).collect()
-        };
-        assert_eq!(values(&rig.store.objects().unwrap()), values(&stored));
+        rig.refuses("reload", json!({}), kind, words);
+        assert_eq!((rig.running(), rig.stored()), (before.clone(), stored.clone()));
     };
     rig.edit(&format!("{FILE}colour = 1\nsise = 2\n"));
     unchanged("unknown key `colour`", "invalid");
@@ -133,86 +67,65 @@ fn what_cannot_be_done_changes_nothing() {
     rig.store.full.store(true, Relaxed);
     unchanged("no space left", "store");
     rig.store.full.store(false, Relaxed);
-    std::fs::remove_file(&rig.file).unwrap();
+    std::fs::remove_file(rig.file()).unwrap();
     unchanged("cannot read", "invalid");
     rig.edit(FILE);
-    rig.agrees();
+    rig.check_agreement();
+}
+
+/// Checks that the warnings of a reload and of its check have these words.
+fn warns(rig: &Rig, words: &[&str]) {
+    for check in [true, false] {
+        let warnings = rig.call("reload", json!({ "check": check }))["warnings"].to_string();
+        assert!(words.iter().all(|word| warnings.contains(word)), "{check}: {warnings}");
+    }
 }
 
 #[test]
 fn who_makes_a_tls_key_prove_nothing_is_told() {
-    let psk = fabric::tls_psk::ConfiguredPsk::generate(
-        &[1; 48],
-        fabric::tls_psk::PskLength::Bytes32,
-        fabric::tls_psk::Transform::Hash,
-    );
     let host = "nqn.2026-01.io.x:h7";
-    let key =
-        fabric::key_file::KeyFile { tls_keys: vec![psk], ..fabric::key_file::KeyFile::new(host) };
-    let rig = Rig::new();
-    *rig.engine.keys_of_files.lock().unwrap() = [(host.to_owned(), key)].into();
-    let told = |check: bool| {
-        rig.call("reload", json!({ "check": check })).unwrap()["warnings"].to_string()
-    };
-    for check in [true, false] {
-        let told = told(check);
-        assert!(told.contains(host) && told.contains("no subsystem allows it"), "{told}");
-    }
+    let rig = Rig::of(FILE);
+    *rig.engine.keys_of_files.lock().unwrap() = [key_file(host, false, true)].into();
+    warns(&rig, &[host, "no subsystem allows it"]);
     // A live change lets the host in, by a listener without TLS.
-    let seen = super::tests::logged(|| {
-        rig.call("host.add", json!({"subsystem": NQN, "host": host})).unwrap();
-        rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h8"})).unwrap();
+    let seen = logged(|| {
+        rig.call("host.add", json!({"subsystem": NQN, "host": host}));
+        rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h8"}));
     });
     let lines = seen.lines().filter(|line| line.contains("proves nothing in subsystem"));
     let lines: Vec<&str> = lines.collect();
     assert!(matches!(lines[..], [one] if one.contains(host)), "once: {seen}");
-    for check in [true, false] {
-        let told = told(check);
-        assert!(told.contains(host) && told.contains("127.0.0.1:4420"), "{told}");
-    }
+    warns(&rig, &[host, "127.0.0.1:4420"]);
 }
 
 #[test]
 fn who_makes_keys_of_a_keyring_prove_nothing_is_told() {
     let required = FILE.replace("4420\"\n", "4420\"\ntls = \"required\"\n");
     let rig = Rig::of(&format!("[target]\nkeyring = \".nvme\"\n{required}"));
-    let told = |check: bool| {
-        rig.call("reload", json!({ "check": check })).unwrap()["warnings"].to_string()
-    };
-    assert_eq!((told(true), told(false)), ("[]".into(), "[]".into()));
-    let seen = super::tests::logged(|| {
-        rig.call("listener.add", json!({"address": "127.0.0.1:4421"})).unwrap();
-        rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h8"})).unwrap();
+    warns(&rig, &["[]"]);
+    let seen = logged(|| {
+        rig.call("listener.add", json!({"address": "127.0.0.1:4421"}));
+        rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h8"}));
     });
     let lines: Vec<&str> = seen.lines().filter(|line| line.contains("keyring .nvme")).collect();
     assert!(matches!(lines[..], [one] if one.contains("(127.0.0.1:4421)")), "once: {seen}");
-    for check in [true, false] {
-        let told = told(check);
-        assert!(told.contains("keyring .nvme") && told.contains("127.0.0.1:4421"), "{told}");
-    }
+    warns(&rig, &["keyring .nvme", "127.0.0.1:4421"]);
 }
 
 #[test]
 fn keys_are_there_before_a_change_lets_their_hosts_in_and_go_behind_the_last_change() {
-    const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
-    let keys = |hosts: &[&str]| -> crate::host_keys::HostKeys {
-        let file = |host: &&str| {
-            let text = format!("host {host}\nsecret {SECRET}\n");
-            ((*host).to_owned(), fabric::key_file::KeyFile::parse(&text).unwrap())
-        };
-        hosts.iter().map(file).collect()
-    };
+    let keys = |host: &str| HostKeys::from([key_file(host, true, false)]);
     let (old, new) = ("nqn.2026-01.io.x:old", "nqn.2026-01.io.x:new");
-    let rig = Rig::new();
-    *rig.engine.host_keys.lock().unwrap() = keys(&[old]);
-    *rig.engine.keys_of_files.lock().unwrap() = keys(&[new]);
+    let rig = Rig::of(FILE);
+    *rig.engine.host_keys.lock().unwrap() = keys(old);
+    *rig.engine.keys_of_files.lock().unwrap() = keys(new);
     rig.edit(&FILE.replace("4420", "4421"));
     *rig.engine.refuse_after.lock().unwrap() = Some(0);
-    rig.call("reload", json!({})).unwrap_err();
-    assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(&[old]), "as it was");
+    rig.attempt("reload", json!({})).unwrap_err();
+    assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(old), "as it was");
     rig.engine.keys_at_changes.lock().unwrap().clear();
-    let answer = rig.call("reload", json!({})).unwrap();
-    assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(&[new]));
+    let answer = rig.ask("reload");
+    assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(new));
     let seen = rig.engine.keys_at_changes.lock().unwrap();
     assert!(!seen.is_empty() && seen.iter().all(|hosts| *hosts == [new, old]), "{seen:?}");
     let told = answer["changes"].to_string();
@@ -221,12 +134,12 @@ fn keys_are_there_before_a_change_lets_their_hosts_in_and_go_behind_the_last_cha
 
 #[test]
 fn what_only_a_restart_changes_is_named_each_time() {
-    let rig = Rig::new();
+    let rig = Rig::of(FILE);
     let target = "[target]\nqueue_depth = 512\nmetrics = \"127.0.0.1:9090\"\n";
     let pmem = "[pmem]\nclients = 5\ncapacity = 1000\n";
     rig.edit(&format!("{target}{pmem}[network]\nbase = \"reno\"\n[qos]\nwrr = false\n{FILE}"));
     for round in 0..2 {
-        let answer = rig.call("reload", json!({})).unwrap();
+        let answer = rig.ask("reload");
         let lines = answer["needs_restart"].as_array().unwrap();
         for line in [
             "[target] queue_depth: 256 now, 512 after a restart",
@@ -243,7 +156,7 @@ fn what_only_a_restart_changes_is_named_each_time() {
     assert_eq!(rig.control.live().current().target.queue_depth, 256, "what runs");
     assert_eq!(rig.control.live().current().pmem.general.clients, 64, "what runs");
     rig.edit(FILE);
-    assert_eq!(rig.call("reload", json!({})).unwrap()["needs_restart"], json!([]));
+    assert_eq!(rig.ask("reload")["needs_restart"], json!([]));
 }
 
 #[test]
@@ -257,21 +170,18 @@ fn without_a_file_there_is_nothing_to_read() {
 
 #[test]
 fn what_connected_hosts_would_lose_is_refused_with_their_names() {
-    let rig = Rig::new();
+    let rig = Rig::of(FILE);
     let host = |n: u8| format!("nqn.2026-01.io.x:h{n}");
     let hurt = |loss: &str, n| rig.engine.hurt.lock().unwrap().push((loss.to_owned(), host(n)));
     let refused = |words: &str| {
-        let would = rig.call("reload", json!({ "check": true })).unwrap();
+        let would = rig.call("reload", json!({ "check": true }));
         assert!(would["warnings"].to_string().contains(words), "{would}");
-        let before = rig.agrees_but_for_the_file();
-        let error = rig.call("reload", json!({})).unwrap_err();
-        assert_eq!(error["kind"], "refused");
-        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
-        assert!(error["message"].as_str().unwrap().contains("--force"), "{error}");
-        assert_eq!(rig.agrees_but_for_the_file(), before);
+        let before = rig.running();
+        let message = rig.refuses("reload", json!({}), "refused", words);
+        assert!(message.contains("--force"), "{message}");
+        assert_eq!(rig.running(), before);
     };
-    let smaller = FILE.replace("1 MiB", "8 KiB");
-    rig.edit(&smaller);
+    rig.edit(&FILE.replace("1 MiB", "8 KiB"));
     hurt(&format!("Size({NQN:?}, 1, Some(8192))"), 3);
     refused(&host(3));
     rig.edit(&FILE.replace("nsid = 1", "nsid = 2"));
@@ -281,59 +191,58 @@ fn what_connected_hosts_would_lose_is_refused_with_their_names() {
     let h0 = [AllowedHost::from(host(0))];
     let access = |any, hosts| format!("{:?}", Loss::Access { nqn: NQN, any, hosts });
     rig.edit(&FILE.replace("hosts = [\"nqn.2026-01.io.x:h0\"]", "allow_any_host = true"));
-    rig.call("reload", json!({})).unwrap();
+    rig.ask("reload");
     hurt(&access(false, &h0), 1);
     rig.edit(FILE);
     refused(&host(1));
-    let message = rig.call("reload", json!({})).unwrap_err()["message"].to_string();
+    let (_, message) = rig.refused("reload", json!({}));
     assert!(!message.contains(&host(0)), "{message}");
-    rig.call("reload", json!({ "force": true })).unwrap();
-    rig.agrees();
+    rig.call("reload", json!({ "force": true }));
+    rig.check_agreement();
 }
 
 #[test]
 fn regions_change_with_the_file_and_what_clients_would_lose_is_refused() {
-    let rig = Rig::new();
+    let rig = Rig::of(FILE);
     let regions = |text: &str| rig.edit(&format!("{FILE}{text}"));
-    let reload = || rig.call("reload", json!({})).unwrap()["changes"].clone();
+    let reload = || rig.ask("reload")["changes"].clone();
     let one = "[[region]]\nname = \"log\"\nsize = \"8 KiB\"\n";
     regions(one);
     assert_eq!(reload(), json!(["regions change: log is added"]));
-    rig.agrees();
+    rig.check_agreement();
     // A live change wins until the file's entry changes.
-    rig.call("region.set", json!({"name": "log", "reserve": 5})).unwrap();
-    rig.call("region.add", json!({"name": "live", "path": "/r"})).unwrap();
+    rig.call("region.set", json!({"name": "log", "reserve": 5}));
+    rig.call("region.add", json!({"name": "live", "path": "/r"}));
     assert_eq!(reload(), json!([]));
     regions(&format!("{one}reserve = 7\n"));
     assert_eq!(reload(), json!(["regions change: log gets another reserve"]));
-    assert_eq!(rig.agrees_but_for_the_file().pmem.regions.len(), 2, "the live one stays");
-    let before = rig.agrees().pmem.regions;
+    assert_eq!(rig.running().pmem.regions.len(), 2, "the live one stays");
+    let before = rig.check_agreement().pmem.regions;
     regions("");
-    let loss = format!("{:?}", Loss::Region(&before[0], None));
+    let log = before.iter().find(|region| region.name == "log").unwrap();
+    let loss = format!("{:?}", Loss::Region(log, None));
     rig.engine.hurt.lock().unwrap().push((loss, "nqn.2026-01.io.x:h5".into()));
-    let error = rig.call("reload", json!({})).unwrap_err();
-    assert_eq!(error["kind"], "refused");
-    assert!(error["message"].as_str().unwrap().contains("region log is in use by 1"), "{error}");
-    assert_eq!(rig.agrees_but_for_the_file().pmem.regions, before);
-    let answer = rig.call("reload", json!({"force": true})).unwrap();
+    rig.refuses("reload", json!({}), "refused", "region log is in use by 1");
+    assert_eq!(rig.running().pmem.regions, before);
+    let answer = rig.call("reload", json!({"force": true}));
     assert_eq!(answer["changes"], json!(["regions change: log is removed"]));
-    rig.agrees();
+    rig.check_agreement();
 }
 
 #[test]
 fn identities_in_use_may_be_written_into_the_file_and_taken_out_again() {
-    let rig = Rig::new();
-    let shown = rig.call("namespace.list", json!({})).unwrap();
+    let rig = Rig::of(FILE);
+    let shown = rig.ask("namespace.list");
     let given = format!("uuid = {}\nnguid = {}\n", shown[0]["uuid"], shown[0]["nguid"]);
     for text in [FILE.to_owned() + &given, FILE.to_owned(), FILE.to_owned() + &given] {
         rig.edit(&text);
-        assert_eq!(rig.call("reload", json!({})).unwrap()["changes"], json!([]), "{text}");
+        assert_eq!(rig.ask("reload")["changes"], json!([]), "{text}");
         let current = rig.control.live().current().clone();
         assert_eq!(*rig.engine.settled.lock().unwrap(), Some(current));
     }
     rig.edit(&(FILE.to_owned() + "uuid = \"00000000-0000-0000-0000-00000000000a\"\n"));
-    let answer = rig.call("reload", json!({})).unwrap();
+    let answer = rig.ask("reload");
     let words = answer["changes"].to_string();
     assert!(words.contains("is added again, with another uuid"), "{words}");
-    rig.agrees();
+    rig.check_agreement();
 }

@@ -35,8 +35,6 @@ pub(crate) struct TestEngine {
     pub(crate) refuse: Mutex<Option<String>>,
     /// The number of changes that succeed before one is refused.
     pub(crate) refuse_after: Mutex<Option<usize>>,
-    /// Whether configurations that contradict themselves are refused.
-    pub(crate) strict: AtomicBool,
     /// Whether the end that was asked for is at once; `None` means that none was asked for.
     pub(crate) ended: Mutex<Option<bool>>,
     /// Namespaces that are not ready: subsystem, NSID, state and reason.
@@ -93,7 +91,7 @@ impl TestEngine {
         let mut config = self.config.lock().unwrap();
         let mut next = config.clone();
         let value = act(&mut next)?;
-        if let Some(reason) = clash(&next).filter(|_| self.strict.load(Relaxed)) {
+        if let Some(reason) = clash(&next) {
             return Err(EngineError::Exists(reason));
         }
         *config = next;
@@ -110,6 +108,41 @@ impl TestEngine {
             act(found.ok_or_else(|| EngineError::NotFound(nqn.into()))?)
         })
     }
+
+    fn set(&self, act: impl FnOnce(&mut Config)) -> Result<(), EngineError> {
+        self.change(|config| {
+            act(config);
+            Ok(())
+        })
+    }
+
+    fn set_subsystem(
+        &self,
+        nqn: &str,
+        act: impl FnOnce(&mut Subsystem),
+    ) -> Result<(), EngineError> {
+        self.inside(nqn, |subsystem| {
+            act(subsystem);
+            Ok(())
+        })
+    }
+
+    fn set_listener(
+        &self,
+        endpoint: Endpoint,
+        act: impl FnOnce(&mut Listener),
+    ) -> Result<(), EngineError> {
+        self.change(|config| {
+            let listener = config.listeners.iter_mut().find(|l| l.endpoint() == endpoint);
+            act(listener.ok_or_else(|| EngineError::NotFound(endpoint.to_string()))?);
+            Ok(())
+        })
+    }
+}
+
+fn namespace_in(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, EngineError> {
+    let found = subsystem.namespaces.iter_mut().find(|n| n.nsid == Some(nsid));
+    found.ok_or_else(|| EngineError::NotFound(nsid.to_string()))
 }
 
 fn exists(there: bool, what: impl Into<String>) -> Result<(), EngineError> {
@@ -181,21 +214,17 @@ impl Engine for TestEngine {
     }
 
     fn resize_namespace(&self, nqn: &str, nsid: u32, new: Option<u64>) -> Result<u64, EngineError> {
-        self.inside(nqn, |subsystem| {
-            let found = subsystem.namespaces.iter_mut().find(|n| n.nsid == Some(nsid));
-            let found = found.ok_or_else(|| EngineError::NotFound(nsid.to_string()))?;
-            match &mut found.backend {
-                Backend::Null { size, .. } | Backend::Memory { size, .. } => {
-                    *size = new.unwrap_or(*size);
-                    Ok(*size)
-                }
-                Backend::File { size, create, .. } | Backend::Pmem { size, create, .. } => {
-                    *size = new;
-                    *create &= new.is_some();
-                    Ok(new.unwrap_or(77 * 4096))
-                }
-                Backend::Nvme { .. } => Ok(88 * 4096),
+        self.inside(nqn, |subsystem| match &mut namespace_in(subsystem, nsid)?.backend {
+            Backend::Null { size, .. } | Backend::Memory { size, .. } => {
+                *size = new.unwrap_or(*size);
+                Ok(*size)
             }
+            Backend::File { size, create, .. } | Backend::Pmem { size, create, .. } => {
+                *size = new;
+                *create &= new.is_some();
+                Ok(new.unwrap_or(77 * 4096))
+            }
+            Backend::Nvme { .. } => Ok(88 * 4096),
         })
     }
 
@@ -221,10 +250,7 @@ impl Engine for TestEngine {
     }
 
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
-        self.change(|config| {
-            config.listeners.push(listener.clone());
-            Ok(())
-        })
+        self.set(|config| config.listeners.push(listener.clone()))
     }
 
     fn remove_listener(&self, endpoint: Endpoint) -> Result<(), EngineError> {
@@ -236,40 +262,27 @@ impl Engine for TestEngine {
     }
 
     fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
-            subsystem.hosts.push(host.clone());
-            Ok(())
-        })
+        self.set_subsystem(nqn, |subsystem| subsystem.hosts.push(host.clone()))
     }
 
     fn set_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
+        self.set_subsystem(nqn, |subsystem| {
             let mut known = subsystem.hosts.iter_mut();
             let known = known.find(|known| known.nqn == host.nqn).expect("a host that is listed");
             *known = host.clone();
-            Ok(())
         })
     }
 
     fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
-            subsystem.hosts.retain(|known| known.nqn != host);
-            Ok(())
-        })
+        self.set_subsystem(nqn, |subsystem| subsystem.hosts.retain(|known| known.nqn != host))
     }
 
     fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
-            subsystem.allow_any_host = allow;
-            Ok(())
-        })
+        self.set_subsystem(nqn, |subsystem| subsystem.allow_any_host = allow)
     }
 
     fn set_require_authentication(&self, nqn: &str, required: bool) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
-            subsystem.require_authentication = required;
-            Ok(())
-        })
+        self.set_subsystem(nqn, |subsystem| subsystem.require_authentication = required)
     }
 
     fn set_listener_class(
@@ -277,21 +290,11 @@ impl Engine for TestEngine {
         endpoint: Endpoint,
         class: Option<Class>,
     ) -> Result<(), EngineError> {
-        self.change(|config| {
-            let listener = config.listeners.iter_mut().find(|l| l.endpoint() == endpoint);
-            let missing = || EngineError::NotFound(endpoint.to_string());
-            listener.ok_or_else(missing)?.class = class;
-            Ok(())
-        })
+        self.set_listener(endpoint, |listener| listener.class = class)
     }
 
     fn set_listener_link(&self, endpoint: Endpoint, link: Option<&str>) -> Result<(), EngineError> {
-        self.change(|config| {
-            let listener = config.listeners.iter_mut().find(|l| l.endpoint() == endpoint);
-            let missing = || EngineError::NotFound(endpoint.to_string());
-            listener.ok_or_else(missing)?.link = link.map(str::to_owned);
-            Ok(())
-        })
+        self.set_listener(endpoint, |listener| listener.link = link.map(str::to_owned))
     }
 
     fn set_namespace_class(
@@ -300,22 +303,14 @@ impl Engine for TestEngine {
         nsid: u32,
         class: Option<Class>,
     ) -> Result<(), EngineError> {
-        self.change(|config| {
-            let mut subsystems = config.subsystems.iter_mut();
-            let subsystem = subsystems.find(|s| s.nqn == nqn);
-            let namespace = subsystem
-                .and_then(|s| s.namespaces.iter_mut().find(|n| n.nsid == Some(nsid)))
-                .ok_or_else(|| EngineError::NotFound(format!("{nqn}/{nsid}")))?;
-            namespace.class = class;
+        self.inside(nqn, |subsystem| {
+            namespace_in(subsystem, nsid)?.class = class;
             Ok(())
         })
     }
 
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
-        self.change(|config| {
-            config.qos = qos.clone();
-            Ok(())
-        })
+        self.set(|config| config.qos = qos.clone())
     }
 
     fn qos_config(&self) -> QosConfig {
@@ -390,10 +385,7 @@ impl Engine for TestEngine {
     }
 
     fn set_network(&self, network: &Network) -> Result<(), EngineError> {
-        self.change(|config| {
-            config.network = network.clone();
-            Ok(())
-        })
+        self.set(|config| config.network = network.clone())
     }
 
     fn network_config(&self) -> Network {
@@ -411,10 +403,7 @@ impl Engine for TestEngine {
     }
 
     fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError> {
-        self.change(|config| {
-            config.pmem.regions = regions.to_vec();
-            Ok(())
-        })
+        self.set(|config| config.pmem.regions = regions.to_vec())
     }
 
     fn pmem_config(&self) -> PmemConfig {
@@ -679,4 +668,21 @@ fn namespace_state(nqn: &str, namespace: &Namespace) -> NamespaceState {
         reason: None,
         errors: 0,
     }
+}
+
+/// Sorts objects, whose order means nothing.
+pub(crate) fn sorted(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.qos.sessions.sort_by_key(|session| session.name.clone());
+    config.qos.profiles.sort_by_key(|profile| profile.name.clone());
+    config.qos.policies.sort_by_key(|policy| policy.scope());
+    config.network.links.sort_by_key(|link| link.name.clone());
+    config.pmem.regions.sort_by_key(|region| region.name.clone());
+    config.listeners.sort_by_key(|listener| listener.address);
+    config.subsystems.sort_by_key(|subsystem| subsystem.nqn.clone());
+    for subsystem in &mut config.subsystems {
+        subsystem.hosts.sort_by_key(|host| host.nqn.clone());
+        subsystem.namespaces.sort_by_key(|namespace| namespace.nsid);
+    }
+    config
 }

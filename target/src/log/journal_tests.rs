@@ -120,30 +120,14 @@ fn a_message_carries_its_fields_and_each_is_one_of_its_own() {
 fn the_message_is_what_standard_error_shows() {
     let event = || tracing::warn!(peer = %"10.0.0.1:9", total = 3u64, why = "a \"b\"", "refused");
     let seen = Receiver::new().receive(event);
-    let written = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut written = tempfile::tempfile().unwrap();
     let text = tracing_subscriber::fmt::layer().with_ansi(false).without_time();
     let text = text.with_target(false).with_level(false);
-    let registry = tracing_subscriber::registry().with(text.with_writer({
-        let written = written.clone();
-        move || Shared(written.clone())
-    }));
-    tracing::subscriber::with_default(registry, event);
-    let line = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+    let text = text.with_writer(std::sync::Arc::new(written.try_clone().unwrap()));
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(text), event);
+    written.rewind().unwrap();
+    let line = std::io::read_to_string(written).unwrap();
     assert_eq!(seen[0]["MESSAGE"], line.trim());
-}
-
-/// A buffer for the output of a text layer.
-struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[test]

@@ -17,18 +17,12 @@ use arbitration::device::DeviceRules;
 const NQN: &str = "nqn.2026-01.io.x:s";
 const HOST: &str = "nqn.2026-01.io.x:h";
 
-fn device() -> (BackendId, Arc<OpenDevice>) {
-    device_of(1 << 30)
-}
+const GIB: u64 = 1 << 30;
 
 /// Opens a device of so many bytes.
-fn device_of(size: u64) -> (BackendId, Arc<OpenDevice>) {
-    let model = DeviceModel {
-        service_time: std::time::Duration::from_millis(1),
-        bandwidth: None,
-        channels: 4,
-        errors: None,
-    };
+fn device(size: u64) -> (BackendId, Arc<OpenDevice>) {
+    let service_time = std::time::Duration::from_millis(1);
+    let model = DeviceModel { service_time, bandwidth: None, channels: 4, errors: None };
     let null = Backend::Null { size, block_size: 4096, model: Some(model) };
     let rules = DeviceRules {
         window: WindowRule::Fixed(8),
@@ -48,6 +42,10 @@ fn device_of(size: u64) -> (BackendId, Arc<OpenDevice>) {
     Devices::default().add(backend, rules, Arc::new(stats))
 }
 
+fn with_sessions(sessions: Vec<Session>) -> QosConfig {
+    QosConfig { sessions, ..QosConfig::default() }
+}
+
 fn shared(config: &QosConfig) -> QosShared {
     shared_on(config).0
 }
@@ -55,11 +53,18 @@ fn shared(config: &QosConfig) -> QosShared {
 /// Makes the stages with a namespace, and returns its device.
 fn shared_on(config: &QosConfig) -> (QosShared, Arc<OpenDevice>) {
     let qos = QosShared::new((config, LowestRates::default()), 2, 64 << 20);
-    let (id, device) = device();
+    let (id, device) = device(GIB);
     qos.add_subsystem(Nanos(1), NQN);
     let settings = DeviceQos::default();
     qos.add_namespace(Nanos(1), (NQN, 1), id, &device, (Some(Class::Medium), &settings));
     (qos, device)
+}
+
+/// Adds a namespace on a new device without a class.
+fn add(qos: &QosShared, now: u64, nsid: u32, size: u64) -> Arc<OpenDevice> {
+    let (id, device) = device(size);
+    qos.add_namespace(Nanos(now), (NQN, nsid), id, &device, (None, &DeviceQos::default()));
+    device
 }
 
 /// Resolves the settings of one host's commands, as a reactor does.
@@ -183,8 +188,7 @@ fn a_namespace_has_its_class_and_its_session() {
 #[test]
 fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     let (qos, device) = shared_on(&QosConfig::default());
-    let config =
-        |operations| QosConfig { sessions: vec![reserving(operations)], ..QosConfig::default() };
+    let config = |operations| with_sessions(vec![reserving(operations)]);
     let version = qos.version();
     let refusal = qos.set(Nanos(2), &config(10_000)).unwrap_err();
     assert!(refusal.contains("left") && refusal.contains("would fit"), "{refusal}");
@@ -210,7 +214,7 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
 fn f2_a_fixed_window_that_makes_a_reservation_impossible_is_refused() {
     let (qos, device) = shared_on(&QosConfig::default());
     let set = |now: u64, window: WindowRule| {
-        let mut config = QosConfig { sessions: vec![reserving(1000)], ..QosConfig::default() };
+        let mut config = with_sessions(vec![reserving(1000)]);
         config.general.window = window;
         qos.set(Nanos(now), &config)
     };
@@ -247,8 +251,7 @@ fn buffered(name: &str, operations: u64) -> Session {
 fn f4_half_of_a_reactors_buffers_may_be_set_aside_for_all_tenants_together() {
     // Each of two reactors has 32 MiB of the 64: 16 MiB are 256 writes.
     let qos = shared(&QosConfig::default());
-    let set =
-        |sessions: Vec<Session>| qos.set(Nanos(2), &QosConfig { sessions, ..QosConfig::default() });
+    let set = |sessions: Vec<Session>| qos.set(Nanos(2), &with_sessions(sessions));
     set(vec![buffered("gold", 128)]).unwrap();
     let refusal = set(vec![buffered("gold", 129)]).unwrap_err();
     assert!(refusal.contains("buffer"), "{refusal}");
@@ -286,7 +289,7 @@ fn f4_buffers_are_set_aside_while_their_reservation_is_in_force() {
 
 #[test]
 fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
-    let config = QosConfig { sessions: vec![reserving(1000)], ..QosConfig::default() };
+    let config = with_sessions(vec![reserving(1000)]);
     let (qos, device) = shared_on(&config);
     assert_eq!(device.qos.reservations().len(), 1, "asked for before the namespace came");
     qos.remove_namespace(Nanos(2), NQN, 1);
@@ -295,8 +298,7 @@ fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
     let mut other = config.clone();
     other.general.queue = 77;
     qos.set(Nanos(3), &other).unwrap();
-    let (id, device) = super::tests::device();
-    qos.add_namespace(Nanos(4), (NQN, 1), id, &device, (None, &DeviceQos::default()));
+    let device = add(&qos, 4, 1, GIB);
     assert_eq!(device.qos.reservations().len(), 1);
 }
 
@@ -323,8 +325,7 @@ fn d1_sessions_are_below_what_the_configuration_says_whenever_that_comes() {
     qos.remove_namespace(Nanos(2), NQN, 1);
     assert_eq!(line(&qos), ["inner", "root"], "what it was below is gone");
     assert!(qos.snapshot().flows_version > flows_version, "connections are to find it again");
-    let (id, device) = super::tests::device();
-    qos.add_namespace(Nanos(3), (NQN, 1), id, &device, (None, &DeviceQos::default()));
+    add(&qos, 3, 1, GIB);
     assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);
     qos.set(Nanos(4), &QosConfig::default()).unwrap();
     assert_eq!(line(&qos), [&name, NQN, "root"]);
@@ -335,7 +336,7 @@ fn a_namespace_that_comes_or_goes_disturbs_no_connection() {
     let qos = shared(&QosConfig::default());
     let _ = qos.take_touched();
     let (version, before) = (qos.version(), resolve(&qos, HOST, NQN, 1).tenant.session);
-    let (id, device) = super::tests::device();
+    let (id, device) = device(GIB);
     for nsid in 2..100 {
         let settings = DeviceQos::default();
         qos.add_namespace(Nanos(2), (NQN, nsid), id, &device, (Some(Class::High), &settings));
@@ -371,8 +372,6 @@ fn d1_changes_for_ever_do_not_run_out_of_places() {
     assert!(qos.kept_statistics() < 8, "statistics of what has gone");
 }
 
-const GIB: u64 = 1 << 30;
-
 fn per_gib(name: &str, iops: u64) -> Session {
     let limits = Limits { per_gib: rates(Some(iops), None), ..Limits::default() };
     Session { name: name.to_owned(), limits, ..Session::default() }
@@ -392,7 +391,7 @@ fn a_limit_per_gib_follows_the_size_of_its_namespace() {
     let per_gib =
         |iops| Limits { per_gib: rates(Some(iops), Some(1 << 20)), ..total(Some(24), None) };
     let sized = Session { name: own.clone(), limits: per_gib(10), ..Session::default() };
-    let config = |sized: Session| QosConfig { sessions: vec![sized], ..QosConfig::default() };
+    let config = |sized: Session| with_sessions(vec![sized]);
     let qos = shared(&config(sized.clone()));
     assert_eq!(limits(&qos, &own), (Some(10), Some(1 << 20)));
     assert_eq!(limits(&qos, NQN), (None, None));
@@ -407,8 +406,7 @@ fn a_limit_per_gib_follows_the_size_of_its_namespace() {
     qos.resize_namespace(Nanos(4), NQN, 1, 4096);
     assert_eq!(limits(&qos, &own), (Some(1), Some(4)));
     qos.remove_namespace(Nanos(5), NQN, 1);
-    let (id, device) = device_of(2 * GIB);
-    qos.add_namespace(Nanos(6), (NQN, 1), id, &device, (None, &DeviceQos::default()));
+    add(&qos, 6, 1, 2 * GIB);
     assert_eq!(limits(&qos, &own), (Some(20), Some(2 << 20)), "it came back with another size");
     qos.set(Nanos(7), &config(Session { limits: per_gib(7), ..sized.clone() })).unwrap();
     assert_eq!(limits(&qos, &own).0, Some(14), "another value");
@@ -421,19 +419,15 @@ fn a_limit_per_gib_follows_the_size_of_its_namespace() {
 
 #[test]
 fn a_subsystems_limit_per_gib_counts_all_its_namespaces() {
-    let config = QosConfig { sessions: vec![per_gib(NQN, 10)], ..QosConfig::default() };
+    let config = with_sessions(vec![per_gib(NQN, 10)]);
     let qos = shared(&config);
     assert_eq!(limits(&qos, NQN), (Some(10), None));
-    let add = |now, nsid, size| {
-        let (id, device) = device_of(size);
-        qos.add_namespace(Nanos(now), (NQN, nsid), id, &device, (None, &DeviceQos::default()));
-    };
-    add(2, 2, GIB / 2);
+    add(&qos, 2, 2, GIB / 2);
     assert_eq!(limits(&qos, NQN), (Some(15), None));
     assert_eq!(limits(&qos, &format!("{NQN}/2")), (None, None));
     qos.resize_namespace(Nanos(3), NQN, 2, 2 * GIB);
     assert_eq!(limits(&qos, NQN).0, Some(30));
-    add(4, 2, GIB);
+    add(&qos, 4, 2, GIB);
     assert_eq!(limits(&qos, NQN).0, Some(20), "another device in its place");
     qos.resize_namespace(Nanos(5), NQN, 7, GIB);
     assert_eq!(limits(&qos, NQN).0, Some(20), "there is no such namespace");
@@ -444,7 +438,7 @@ fn a_subsystems_limit_per_gib_counts_all_its_namespaces() {
     assert_eq!(limits(&qos, NQN).0, None, "nothing is left to limit");
     qos.remove_subsystem(Nanos(8), NQN);
     qos.add_subsystem(Nanos(8), NQN);
-    add(9, 1, 3 * GIB);
+    add(&qos, 9, 1, 3 * GIB);
     assert_eq!(limits(&qos, NQN).0, Some(30), "of former namespaces nothing is counted");
 }
 
@@ -463,8 +457,7 @@ fn sessions_of_one_profile_have_limits_by_their_own_sizes() {
         QosConfig { sessions, profiles: vec![gold], ..QosConfig::default() }
     };
     let qos = shared(&config(10));
-    let (id, device) = device_of(4 * GIB);
-    qos.add_namespace(Nanos(2), (NQN, 2), id, &device, (None, &DeviceQos::default()));
+    add(&qos, 2, 2, 4 * GIB);
     assert_eq!(limits(&qos, &one), (Some(10), Some(1 << 20)));
     assert_eq!(limits(&qos, &two), (Some(40), Some(4 << 20)));
     qos.set(Nanos(3), &config(3)).unwrap();

@@ -1,7 +1,5 @@
 //! Tests of plans: that a plan leads to its goal, in an order that can be undone.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use arbitration::Class;
 use arbitration::limit::Rate;
 use ipnet::IpNet;
@@ -15,7 +13,7 @@ use crate::config::{
     Order, Policy, RegionConfig, SecureChannel, Session, Sources, Subsystem, Transport, clash,
     plain_path,
 };
-use crate::control::test_engine::TestEngine;
+use crate::control::test_engine::{TestEngine, sorted};
 
 fn class() -> impl Strategy<Value = Option<Class>> {
     proptest::option::of(prop_oneof![Just(Class::High), Just(Class::Urgent)])
@@ -230,29 +228,20 @@ fn config() -> impl Strategy<Value = Config> {
 /// The size that the engine for tests says a file has.
 const FILE_SIZE: u64 = 77 * 4096;
 
-/// Sorts a configuration, so that its order does not depend on its history.
-fn sorted(config: &Config) -> Config {
-    let mut config = config.clone();
-    config.listeners.sort_by_key(|l| l.address);
-    config.network.links.sort_by(|a, b| a.name.cmp(&b.name));
-    config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
-    config.pmem.regions.sort_by(|a, b| a.name.cmp(&b.name));
+/// Sorts a configuration, without the settings that count only when a file is opened.
+fn plain(config: &Config) -> Config {
+    let mut config = sorted(config);
     config.pmem.regions.iter_mut().for_each(|region| region.create = false);
-    for subsystem in &mut config.subsystems {
-        subsystem.hosts.sort_by(|a, b| a.nqn.cmp(&b.nqn));
-        subsystem.namespaces.sort_by_key(|n| n.nsid);
-        // These settings count only when a file is opened.
-        for namespace in &mut subsystem.namespaces {
-            namespace.force = false;
-            namespace.backend.set_create(false);
-        }
+    for namespace in config.subsystems.iter_mut().flat_map(|s| &mut s.namespaces) {
+        namespace.force = false;
+        namespace.backend.set_create(false);
     }
     config
 }
 
-/// Sorts a configuration as [`sorted`] does, and gives files their sizes.
+/// Returns the same with the sizes of files.
 fn measured(config: &Config) -> Config {
-    let mut config = sorted(config);
+    let mut config = plain(config);
     for namespace in config.subsystems.iter_mut().flat_map(|s| &mut s.namespaces) {
         if let Backend::File { size: size @ None, .. } | Backend::Pmem { size: size @ None, .. } =
             &mut namespace.backend
@@ -263,10 +252,13 @@ fn measured(config: &Config) -> Config {
     config
 }
 
-fn engine(config: &Config) -> TestEngine {
-    let engine = TestEngine::new(config.clone());
-    engine.strict.store(true, Relaxed);
-    engine
+/// Checks that a plan makes one configuration of another.
+fn leads(from: &Config, to: &Config) {
+    let engine = TestEngine::new(from.clone());
+    let changes = plan(from, to);
+    let said: Vec<String> = changes.iter().map(Change::to_string).collect();
+    run(&engine, &changes).unwrap_or_else(|error| panic!("{error:?} in {said:#?}"));
+    assert_eq!(plain(&engine.config.lock().unwrap()), plain(to));
 }
 
 fn reversed(config: &Config) -> Config {
@@ -339,12 +331,7 @@ proptest! {
     /// or identifier or write to one file, and no listener names a link that does not exist.
     #[test]
     fn a_plan_makes_one_configuration_of_another(from in config(), to in config()) {
-        let engine = engine(&from);
-        let changes = plan(&from, &to);
-        let said: Vec<String> = changes.iter().map(Change::to_string).collect();
-        let done = run(&engine, &changes);
-        prop_assert!(done.is_ok(), "{:?} in {:#?}", done, said);
-        prop_assert_eq!(sorted(&engine.config.lock().unwrap()), sorted(&to));
+        leads(&from, &to);
     }
 
     #[test]
@@ -360,7 +347,7 @@ proptest! {
         let changes = plan(&from, &to);
         prop_assume!(!changes.is_empty());
         let at = at.index(changes.len());
-        let engine = engine(&from);
+        let engine = TestEngine::new(from.clone());
         *engine.refuse_after.lock().unwrap() = Some(at);
         let error = run(&engine, &changes).unwrap_err().to_string();
         prop_assert!(error.contains(&changes[at].to_string()), "{}", error);
@@ -403,82 +390,74 @@ const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\
     [[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n\
     [[subsystem.namespace]]\nnsid = 1\nbackend = \"memory\"\nsize = \"1 MiB\"\n";
 
+fn said(from: &str, to: &str) -> String {
+    let changes = plan(&parse(from), &parse(to));
+    changes.iter().map(Change::to_string).collect::<Vec<_>>().join("; ")
+}
+
 #[test]
 fn changes_are_told_in_words() {
-    let said = |edited: &str| -> Vec<String> {
-        plan(&parse(FILE), &parse(edited)).iter().map(Change::to_string).collect()
-    };
     let nqn = "nqn.2026-01.io.x:a";
-    assert_eq!(
-        said(&FILE.replace("1 MiB", "2 MiB")),
-        [format!("namespace 1 of {nqn} goes from 1 MiB to 2 MiB")]
-    );
-    assert_eq!(
-        said(&format!("{FILE}read_only = true\n")),
-        [
-            format!(
-                "namespace 1 of {nqn} (memory, 1 MiB) is removed, to be added again with another read_only"
-            ),
-            format!("namespace 1 of {nqn} (memory, 1 MiB) is added again, with another read_only"),
-        ]
-    );
-    assert_eq!(
-        said(&FILE.replace("127.0.0.1", "0.0.0.0")),
-        ["listener 127.0.0.1:4420 is removed", "listener 0.0.0.0:4420 is added"]
-    );
-    assert_eq!(
-        said(&FILE.replace("4420\"", "4420\"\nclass = \"high\"")),
-        ["listener 127.0.0.1:4420 goes from no class to class high"]
-    );
-    assert_eq!(said(&format!("[qos]\nburst = 8\n{FILE}")), ["quality of service changes: [qos]"]);
     let required = FILE.replace("x:a\"\n", "x:a\"\nrequire_authentication = true\n");
-    assert_eq!(said(&required), [format!("hosts of {nqn} must authenticate")]);
-    let back = plan(&parse(&required), &parse(FILE));
-    assert_eq!(back[0].to_string(), format!("hosts of {nqn} need not authenticate any more"));
-    assert_eq!(
-        said(&FILE.replace("4420\"", "4420\"\nrequire_authentication = true")),
-        [
-            "listener 127.0.0.1:4420 is removed, to be added again with another \
-             require_authentication",
-            "listener 127.0.0.1:4420 is added again, with another require_authentication",
-        ]
-    );
+    let listener = "listener 127.0.0.1:4420";
+    for (edited, words) in [
+        (FILE.replace("1 MiB", "2 MiB"), format!("namespace 1 of {nqn} goes from 1 MiB to 2 MiB")),
+        (
+            format!("{FILE}read_only = true\n"),
+            format!(
+                "namespace 1 of {nqn} (memory, 1 MiB) is removed, to be added again with another \
+                 read_only; namespace 1 of {nqn} (memory, 1 MiB) is added again, with another \
+                 read_only"
+            ),
+        ),
+        (
+            FILE.replace("127.0.0.1", "0.0.0.0"),
+            format!("{listener} is removed; listener 0.0.0.0:4420 is added"),
+        ),
+        (
+            FILE.replace("4420\"", "4420\"\nclass = \"high\""),
+            format!("{listener} goes from no class to class high"),
+        ),
+        (format!("[qos]\nburst = 8\n{FILE}"), "quality of service changes: [qos]".to_owned()),
+        (required.clone(), format!("hosts of {nqn} must authenticate")),
+        (
+            FILE.replace("4420\"", "4420\"\nrequire_authentication = true"),
+            format!(
+                "{listener} is removed, to be added again with another require_authentication; \
+                 {listener} is added again, with another require_authentication"
+            ),
+        ),
+    ] {
+        assert_eq!(said(FILE, &edited), words);
+    }
+    assert_eq!(said(&required, FILE), format!("hosts of {nqn} need not authenticate any more"));
 }
 
 #[test]
 fn changes_of_regions_are_told_in_words() {
     let region = |name: &str, rest: &str| format!("[[region]]\nname = \"{name}\"\n{rest}\n");
-    let said = |from: &str, to: &str| -> Vec<String> {
-        let (from, to) = (format!("{FILE}{from}"), format!("{FILE}{to}"));
-        plan(&parse(&from), &parse(&to)).iter().map(Change::to_string).collect()
-    };
-    let file = region("a", "path = \"/a\"") + &region("b", "path = \"/b\"");
-    assert_eq!(said("", &file), ["regions change: a is added, b is added"]);
-    let to =
-        region("a", "path = \"/a\"\nsize = \"4 KiB\"\nreserve = 5") + &region("c", "path = \"/c\"");
-    assert_eq!(
-        said(&file, &to),
-        ["regions change: b is removed, a gets another size, reserve, c is added"]
-    );
-    assert_eq!(
-        said(&file, &(region("a", "path = \"/a\"") + &region("b", "path = \"/d\""))),
-        ["regions change: b is removed and added again with another path"]
-    );
-    // What is in memory goes last, alone.
+    let (a, b, c) = ("path = \"/a\"", "path = \"/b\"", "path = \"/c\"");
+    let file = region("a", a) + &region("b", b);
+    let larger = region("a", "path = \"/a\"\nsize = \"4 KiB\"\nreserve = 5") + &region("c", c);
+    let moved = region("a", a) + &region("b", c);
     let (small, large) = (region("m", "size = \"4 KiB\""), region("m", "size = \"8 KiB\""));
-    assert_eq!(
-        said(&small, &(large.clone() + &file)).len(),
-        1,
-        "a region that grows loses nothing"
-    );
-    assert_eq!(
-        said(&large, &(small + &file)),
-        ["regions change: a is added, b is added", "regions change: m gets another size"]
-    );
-    assert_eq!(
-        said(&large, &region("m", "path = \"/a\"")),
-        ["regions change: m is removed and added again with another path, size"]
-    );
+    for (from, to, words) in [
+        ("", &file, "a is added, b is added"),
+        (&file, &larger, "b is removed, a gets another size, reserve, c is added"),
+        (&file, &moved, "b is removed and added again with another path"),
+        // A region in memory that becomes smaller goes last, alone.
+        (
+            &large,
+            &(small.clone() + &file),
+            "a is added, b is added; regions change: m gets another size",
+        ),
+        (&large, &region("m", a), "m is removed and added again with another path, size"),
+    ] {
+        let said = said(&format!("{FILE}{from}"), &format!("{FILE}{to}"));
+        assert_eq!(said, format!("regions change: {words}"));
+    }
+    let grows = said(&format!("{FILE}{small}"), &format!("{FILE}{large}{file}"));
+    assert!(!grows.contains("; "), "a region that grows loses nothing: {grows}");
 }
 
 #[test]
@@ -490,23 +469,17 @@ fn serial_numbers_change_hands() {
         parse(&(subsystem("a", a) + &subsystem("b", b)))
     };
     for (from, to) in [(("1", "2"), ("2", "1")), (("1", "2"), ("3", "1"))] {
-        let (from, to) = (of(from.0, from.1), of(to.0, to.1));
-        let engine = engine(&from);
-        run(&engine, &plan(&from, &to)).unwrap();
-        assert_eq!(sorted(&engine.config.lock().unwrap()), sorted(&to));
+        leads(&of(from.0, from.1), &of(to.0, to.1));
     }
 }
 
-/// Checks that a file goes from a region to a namespace and back, and that it is not made again.
 #[test]
 fn a_file_goes_from_a_region_to_a_namespace_and_back() {
     let region = "[[region]]\nname = \"a\"\npath = \"/srv/a\"\nsize = \"4 KiB\"\ncreate = true\n";
     let disk = "[[subsystem.namespace]]\nnsid = 2\nbackend = \"file\"\npath = \"/srv/a\"\n";
     let (of_region, of_disk) = (parse(&format!("{FILE}{region}")), parse(&format!("{FILE}{disk}")));
     for (from, to) in [(&of_region, &of_disk), (&of_disk, &of_region)] {
-        let (engine, changes) = (engine(from), plan(from, to));
-        run(&engine, &changes).unwrap();
-        assert_eq!(sorted(&engine.config.lock().unwrap()), sorted(to));
+        leads(from, to);
     }
     let changes = plan(&of_region, &of_disk);
     let Change::Regions { to, .. } = changes[0].inverse() else { panic!("{changes:?}") };
@@ -518,14 +491,10 @@ fn a_file_goes_from_a_region_to_a_namespace_and_back() {
 
 #[test]
 fn a_namespace_that_was_never_open_can_go() {
-    let engine = engine(&parse("[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n"));
-    let changes = plan(
-        &parse(FILE),
-        &parse(
-            "[[listener]]\naddress = \"127.0.0.1:4421\"\n[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n",
-        ),
-    );
-    run(&engine, &changes).unwrap();
+    let empty = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n";
+    let listener = "[[listener]]\naddress = \"127.0.0.1:4421\"\n";
+    let engine = TestEngine::new(parse(empty));
+    run(&engine, &plan(&parse(FILE), &parse(&format!("{listener}{empty}")))).unwrap();
     assert_eq!(engine.config.lock().unwrap().listeners.len(), 1);
 }
 

@@ -27,6 +27,13 @@ fn fill(store: &DiskStore) {
     store.apply(&[Change::Delete(gone)]).unwrap();
 }
 
+fn filled_file() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.redb");
+    fill(&DiskStore::open(&path).unwrap().0);
+    (folder, path)
+}
+
 /// Makes a state file: its bytes after an orderly end, and after the process was killed, and the
 /// objects in it.
 fn files(folder: &Path) -> ([Vec<u8>; 2], Vec<Object>) {
@@ -231,9 +238,7 @@ fn falsify(path: &Path, id: &str, text: &str) {
 
 #[test]
 fn a_flipped_digit_in_a_sound_database_is_left_out_by_its_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.redb");
-    fill(&DiskStore::open(&path).unwrap().0);
+    let (_folder, path) = filled_file();
     let id = "nqn.2026-01.io.x:s 2";
     falsify(&path, id, &value(2).replace("130 MiB", "930 MiB"));
     let before = std::fs::read(&path).unwrap();
@@ -285,41 +290,6 @@ fn a_file_of_the_first_version_is_taken_and_has_checksums_from_then_on() {
 }
 
 #[test]
-fn a_file_of_a_later_version_is_refused_and_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.redb");
-    fill(&DiskStore::open(&path).unwrap().0);
-    let set = |format: u128| {
-        let database = Database::create(&path).unwrap();
-        let meta: TableDefinition<'_, &str, (u128, u64)> =
-            TableDefinition::new("sluicegate.meta.2");
-        let write = database.begin_write().unwrap();
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        digest.update(b"format");
-        digest.update(&format.to_le_bytes());
-        let before = write
-            .open_table(meta)
-            .unwrap()
-            .insert("format", (format, digest.finalize()))
-            .unwrap()
-            .map(|before| before.value().0);
-        write.commit().unwrap();
-        before
-    };
-    assert_eq!(set(FORMAT.into()), Some(FORMAT.into()), "changes note the format");
-    assert!(DiskStore::open(&path).is_ok());
-    set(u128::from(FORMAT) + 1);
-    let before = std::fs::read(&path).unwrap();
-    let error = DiskStore::open(&path).unwrap_err();
-    assert!(
-        matches!(error, StoreError::Later { format, known: FORMAT, .. } if format == FORMAT + 1),
-        "{error}"
-    );
-    assert!(std::fs::read(&path).unwrap() == before);
-    assert!(kept(&path).is_empty());
-}
-
-#[test]
 fn a_file_that_was_set_aside_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.redb");
@@ -347,9 +317,7 @@ fn a_file_of_somebody_else_is_refused_and_left_alone() {
 
 #[test]
 fn what_was_seen_of_namespaces_outlives_damage_of_live_changes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.redb");
-    fill(&DiskStore::open(&path).unwrap().0);
+    let (_folder, path) = filled_file();
     let Found::Sound(content) = examine(&path).unwrap() else { panic!("it is sound") };
     let mut problems = Vec::new();
     let (left, usable) = put_away(&path, "a test", content, false, &mut problems);
@@ -386,9 +354,7 @@ impl redb::StorageBackend for ReadOnly {
 
 #[test]
 fn what_cannot_be_written_at_the_start_is_served_and_changes_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.redb");
-    fill(&DiskStore::open(&path).unwrap().0);
+    let (_folder, path) = filled_file();
     let Found::Sound(content) = examine(&path).unwrap() else { panic!("it is sound") };
     let opener =
         Box::new(|| Database::builder().create_with_backend(ReadOnly).map_err(RedbError::from));

@@ -182,6 +182,13 @@ fn placed(folder: &tempfile::TempDir, format: u64) -> (PathBuf, Vec<u8>) {
     (path, bytes)
 }
 
+/// Opens a state file without a problem.
+fn opened(path: &Path) -> DiskStore {
+    let (store, problems) = DiskStore::open(path).unwrap();
+    assert_eq!(problems, [""; 0], "{}", path.display());
+    store
+}
+
 /// Returns the names of all files in a folder.
 fn names(folder: &tempfile::TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(folder.path()).unwrap();
@@ -195,10 +202,7 @@ fn names(folder: &tempfile::TempDir) -> Vec<String> {
 fn each_format_is_opened_with_all_live_changes() {
     for format in 1..=FORMAT {
         let folder = tempfile::tempdir().unwrap();
-        let (path, _) = placed(&folder, format);
-        let (store, problems) = DiskStore::open(&path).unwrap();
-        assert_eq!(problems, [""; 0], "format {format}");
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store: Arc<dyn Store> = Arc::new(opened(&placed(&folder, format).0));
         let (live, warnings) = Live::open(parse(FILE).unwrap(), Arc::clone(&store)).unwrap();
         assert!(warnings.iter().all(|line| !line.contains("dropped")), "{format}: {warnings:?}");
         let config = live.current();
@@ -229,8 +233,7 @@ fn each_format_is_opened_with_all_live_changes() {
 fn namespaces_keep_their_identities_at_an_upgrade() {
     for format in 1..=FORMAT {
         let folder = tempfile::tempdir().unwrap();
-        let (path, _) = placed(&folder, format);
-        let store: Arc<dyn Store> = Arc::new(DiskStore::open(&path).unwrap().0);
+        let store: Arc<dyn Store> = Arc::new(opened(&placed(&folder, format).0));
         let (identities, warnings) = Identities::open(Arc::clone(&store)).unwrap();
         assert_eq!(warnings, [""; 0], "format {format}");
         let known = identities.uuid(NQN, 7, "null");
@@ -251,13 +254,11 @@ fn a_file_of_an_earlier_format_is_copied_before_the_first_write() {
     for format in 1..=FORMAT {
         let folder = tempfile::tempdir().unwrap();
         let (path, before) = placed(&folder, format);
-        let (store, problems) = DiskStore::open(&path).unwrap();
-        assert_eq!(problems, [""; 0], "format {format}");
+        let store = opened(&path);
         store.apply(&[]).unwrap();
         let objects = store.objects().unwrap();
         drop(store);
-        let (store, problems) = DiskStore::open(&path).unwrap();
-        assert_eq!(problems, [""; 0], "format {format}");
+        let store = opened(&path);
         assert_eq!(store.objects().unwrap(), objects, "format {format}");
         drop(store);
         let Found::Sound(content) = examine(&path).unwrap() else { panic!("format {format}") };
@@ -312,8 +313,8 @@ fn is_refused(format: u64, change: impl FnOnce(&Path)) {
     assert!(message.contains("move the file away"), "{message}");
     for (name, age) in [("state.format-3", 20), ("state.format-4", 10), ("state.format-99", 0)] {
         let copy = std::fs::File::create(folder.path().join(name)).unwrap();
-        copy.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(age))
-            .unwrap();
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+        copy.set_modified(then).unwrap();
     }
     let (file, message) = (path.display(), refused());
     let remedy = format!("mv {file} {file}.format-{format} && cp -p {file}.format-4 {file}");
@@ -330,7 +331,7 @@ fn a_file_of_a_format_to_come_is_refused_and_left_as_it_is() {
     const OTHER: TableDefinition<'_, &str, &str> = TableDefinition::new("sluicegate.meta.2");
     const OBJECTS: Summed = TableDefinition::new("sluicegate.objects.2");
     let edit = |path: &Path, change: &dyn Fn(&redb::WriteTransaction)| {
-        let database = Database::open(path).unwrap();
+        let database = Database::create(path).unwrap();
         let write = database.begin_write().unwrap();
         change(&write);
         write.commit().unwrap();
@@ -341,18 +342,14 @@ fn a_file_of_a_format_to_come_is_refused_and_left_as_it_is() {
     // A file without any table of today.
     is_refused(7, |path| {
         std::fs::remove_file(path).unwrap();
-        let database = Database::create(path).unwrap();
-        let write = database.begin_write().unwrap();
-        write.open_table(TABLE).unwrap();
-        write.commit().unwrap();
+        edit(path, &|write| drop(write.open_table(TABLE).unwrap()));
     });
     is_refused(FORMAT + 1, |path| {
         std::fs::remove_file(path).unwrap();
-        let database = Database::create(path).unwrap();
-        let write = database.begin_write().unwrap();
-        write.open_table(OTHER).unwrap();
-        write.open_table(OBJECTS).unwrap();
-        write.commit().unwrap();
+        edit(path, &|write| {
+            write.open_table(OTHER).unwrap();
+            write.open_table(OBJECTS).unwrap();
+        });
     });
     // A later version of the database library.
     is_refused(FORMAT + 1, |path| {

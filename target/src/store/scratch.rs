@@ -173,7 +173,6 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that writes are read back, and that the file is unchanged.
         #[test]
         fn what_is_written_is_read_and_the_file_stays(
             length in 0usize..20_000,

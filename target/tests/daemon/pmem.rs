@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use fabric::nvme::{Sqe, opcode};
+use fabric::nvme::opcode;
 use nix::sys::signal::Signal;
-use zerocopy::little_endian::U32;
 
-use crate::client::{HOST, NQN, Queue, io};
+use crate::client::{HOST, NQN, connected, io, on};
 use crate::daemon::Setup;
 
 /// The number of blocks that hosts write.
@@ -20,10 +19,6 @@ const HOSTS: u32 = 4;
 fn bytes(lba: u32, write: u32) -> Vec<u8> {
     let words = [lba.to_le_bytes(), write.to_le_bytes()];
     std::iter::repeat_n(words, 512).flatten().flatten().collect()
-}
-
-fn on(nsid: u32, sqe: Sqe) -> Sqe {
-    Sqe { nsid: U32::new(nsid), ..sqe }
 }
 
 /// What a host knows of its blocks.
@@ -59,12 +54,9 @@ fn write_on(address: SocketAddr, nsid: u32, host: u32, known: &mut Known, count:
 
 /// Checks that each block is as its last acknowledged write left it, or as the one that was cut off.
 fn check(address: SocketAddr, nsid: u32, known: &mut [Known]) {
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for lba in 0..BLOCKS {
-        let read = on(nsid, io(opcode::io::READ, lba, 1));
-        let (status, _, seen) = queue.call(read, None, 4096);
-        assert!(status.is_success(), "{status}");
+        let seen = queue.read(nsid, lba, 1);
         let host = &mut known[(lba % HOSTS) as usize];
         let last = host.acknowledged[lba as usize];
         let cut_off = host.lost.filter(|(block, _)| *block == lba).map(|(_, write)| write);
@@ -130,12 +122,9 @@ fn a_memory_namespace_has_nothing_after_a_kill() {
     setup.write(&setup.text(""));
     for _ in 0..2 {
         let mut daemon = setup.start();
-        let (_admin, id) = Queue::controller(setup.address);
-        let (mut queue, _) = Queue::connect(setup.address, 1, id);
-        let (status, _, seen) = queue.call(io(opcode::io::READ, 5, 1), None, 4096);
-        assert!(status.is_success() && seen == [0; 4096]);
-        let write = io(opcode::io::WRITE, 5, 1);
-        assert!(queue.call(write, Some(bytes(5, 1)), 0).0.is_success());
+        let (_admin, [mut queue]) = connected(setup.address);
+        assert!(queue.read(1, 5, 1) == [0; 4096]);
+        queue.write(1, 5, bytes(5, 1));
         daemon.send(Signal::SIGKILL);
         assert_eq!(daemon.ended(), None);
     }

@@ -9,7 +9,7 @@ use fabric::nvme::opcode;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::client::{HOST, NQN, Queue, io, pattern};
+use crate::client::{HOST, NQN, connected, io, on, pattern};
 use crate::daemon::{Daemon, Setup, free_address};
 
 const SECOND: &str = "[[subsystem.namespace]]\nnsid = 2\nbackend = \"memory\"\nsize = \"1 MiB\"\n";
@@ -19,20 +19,16 @@ fn sighup_under_io_keeps_the_connection_and_takes_the_change() {
     let setup = Setup::new();
     setup.write(&setup.text(""));
     let daemon = setup.start();
-    let (_admin, id) = Queue::controller(setup.address);
-    let (mut queue, _) = Queue::connect(setup.address, 1, id);
+    let (_admin, [mut queue]) = connected(setup.address);
     let stop = Arc::new(AtomicBool::new(false));
     let rounds = Arc::new(AtomicU32::new(0));
-    let host = std::thread::spawn({
+    let working = std::thread::spawn({
         let (stop, rounds) = (Arc::clone(&stop), Arc::clone(&rounds));
         move || {
             while !stop.load(Relaxed) {
                 let lba = rounds.fetch_add(1, Relaxed) % 1000;
-                let data = pattern(lba, 1, 3);
-                let write = io(opcode::io::WRITE, lba, 1);
-                assert!(queue.call(write, Some(data.clone()), 0).0.is_success());
-                let (status, _, seen) = queue.call(io(opcode::io::READ, lba, 1), None, 4096);
-                assert!(status.is_success() && seen == data);
+                queue.write(1, lba, pattern(lba, 1, 3));
+                assert!(queue.read(1, lba, 1) == pattern(lba, 1, 3));
             }
             queue
         }
@@ -52,17 +48,15 @@ fn sighup_under_io_keeps_the_connection_and_takes_the_change() {
         daemon.logged(&words);
     }
     let before = rounds.load(Relaxed);
-    while rounds.load(Relaxed) < before + 10 && !host.is_finished() {
+    while rounds.load(Relaxed) < before + 10 && !working.is_finished() {
         std::thread::sleep(Duration::from_millis(1));
     }
     stop.store(true, Relaxed);
-    let mut queue = host.join().unwrap();
+    let mut queue = working.join().unwrap();
     // The same connection sees the new namespace, and the old data.
-    let mut read = io(opcode::io::READ, 0, 1);
-    read.nsid = 2.into();
-    assert!(queue.call(read, None, 4096).0.is_success());
-    assert!(queue.call(io(opcode::io::READ, (80 << 20) / 4096, 1), None, 4096).0.is_success());
-    assert_eq!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).2, pattern(0, 1, 3));
+    queue.read(2, 0, 1);
+    queue.read(1, (80 << 20) / 4096, 1);
+    assert_eq!(queue.read(1, 0, 1), pattern(0, 1, 3));
     daemon.send(Signal::SIGHUP);
     daemon.logged("reload: nothing to change");
     // The host has both disks, and neither is removed without force.
@@ -70,9 +64,9 @@ fn sighup_under_io_keeps_the_connection_and_takes_the_change() {
     daemon.send(Signal::SIGHUP);
     let line = daemon.logged("reload failed");
     assert!(line.contains(HOST), "{line}");
-    assert!(queue.call(read, None, 4096).0.is_success());
+    queue.read(2, 0, 1);
     daemon.call("reload", json!({ "force": true })).unwrap();
-    assert!(!queue.call(read, None, 4096).0.is_success());
+    assert!(!queue.call(on(2, io(opcode::io::READ, 0, 1)), None, 4096).0.is_success());
 }
 
 #[test]
@@ -81,8 +75,7 @@ fn a_file_with_errors_changes_nothing_and_all_of_them_are_told() {
     setup.write(&setup.text(""));
     let daemon = setup.start();
     let before = daemon.call("subsystem.list", json!({})).unwrap();
-    let (_admin, id) = Queue::controller(setup.address);
-    let (mut queue, _) = Queue::connect(setup.address, 1, id);
+    let (_admin, [mut queue]) = connected(setup.address);
     setup.write(&(setup.text(SECOND) + "coluor = 1\n[extra]\n"));
     daemon.send(Signal::SIGHUP);
     daemon.logged("reload failed");
@@ -100,16 +93,15 @@ fn a_file_with_errors_changes_nothing_and_all_of_them_are_told() {
     assert_eq!(error["kind"], "system", "{error}");
     assert!(error["message"].as_str().unwrap().contains("everything is as it was"), "{error}");
     assert_eq!(daemon.call("subsystem.list", json!({})).unwrap(), before);
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    queue.read(1, 0, 1);
     drop(taken);
     let answer = daemon.call("reload", json!({ "check": true })).unwrap();
     assert_eq!(answer["changes"].as_array().unwrap().len(), 2, "{answer}");
     assert_eq!(daemon.call("subsystem.list", json!({})).unwrap(), before);
     let answer = daemon.call("reload", json!({})).unwrap();
     assert_eq!(answer["changes"].as_array().unwrap().len(), 2, "{answer}");
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    let (_admin, [mut queue]) = connected(address);
+    queue.read(1, 0, 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use fabric::nvme::opcode;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::client::{Queue, io, pattern};
+use crate::client::{connected, io, on, pattern};
 use crate::daemon::{Daemon, Setup};
 
 #[test]
@@ -14,8 +14,7 @@ fn signals_that_ask_for_nothing_harm_nobody() {
     let setup = Setup::new();
     setup.write(&setup.text(""));
     let mut daemon = setup.start();
-    let (_admin, id) = Queue::controller(setup.address);
-    let (mut queue, _) = Queue::connect(setup.address, 1, id);
+    let (_admin, [mut queue]) = connected(setup.address);
     for signal in [
         Signal::SIGUSR1,
         Signal::SIGUSR2,
@@ -35,8 +34,7 @@ fn signals_that_ask_for_nothing_harm_nobody() {
             let own = format!("process {}", std::process::id());
             assert!(line.contains("INFO") && line.contains(&own), "{line}");
         }
-        let write = io(opcode::io::WRITE, 3, 1);
-        assert!(queue.call(write, Some(pattern(3, 1, 1)), 0).0.is_success(), "{signal}");
+        queue.write(1, 3, pattern(3, 1, 1));
     }
     assert!(daemon.is_running());
     daemon.send(Signal::SIGTERM);
@@ -53,14 +51,11 @@ fn sigterm_lets_commands_finish_and_is_no_failure() {
         let setup = Setup::new();
         setup.write(&setup.text(SLOW));
         let mut daemon = setup.start();
-        let (_admin, id) = Queue::controller(setup.address);
-        let (mut queue, _) = Queue::connect(setup.address, 1, id);
-        let mut read = io(opcode::io::READ, 0, 1);
-        read.nsid = 2.into();
-        let slow = queue.submit(read, None, 4096);
+        let (_admin, [mut queue]) = connected(setup.address);
+        let slow = queue.submit(on(2, io(opcode::io::READ, 0, 1)), None, 4096);
         // This command is answered after the slow one has arrived: both came on the same
         // connection.
-        assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+        queue.read(1, 0, 1);
         daemon.send(signal);
         assert!(queue.wait(slow).0.is_success(), "{signal}");
         assert_eq!(daemon.ended(), Some(0), "{signal}");
@@ -76,12 +71,9 @@ fn a_second_sigterm_and_sigquit_do_not_wait() {
         let setup = Setup::new();
         setup.write(&setup.text(&slow));
         let mut daemon = setup.start();
-        let (_admin, id) = Queue::controller(setup.address);
-        let (mut queue, _) = Queue::connect(setup.address, 1, id);
-        let mut read = io(opcode::io::READ, 0, 1);
-        read.nsid = 2.into();
-        queue.submit(read, None, 4096);
-        assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+        let (_admin, [mut queue]) = connected(setup.address);
+        queue.submit(on(2, io(opcode::io::READ, 0, 1)), None, 4096);
+        queue.read(1, 0, 1);
         for signal in signals {
             daemon.send(*signal);
             daemon.logged(&format!("signal={signal}"));
@@ -127,9 +119,8 @@ fn a_limit_on_file_sizes_is_an_error_and_does_not_end_the_daemon() {
     assert!(line.contains("ERROR") && line.contains("no space left"), "{line}");
     let error = daemon.call("subsystem.add", json!({ "nqn": "nqn.2026-01.io.x:new" })).unwrap_err();
     assert_eq!(error["kind"], "store", "{error}");
-    let (_admin, id) = Queue::controller(setup.address);
-    let (mut queue, _) = Queue::connect(setup.address, 1, id);
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    let (_admin, [mut queue]) = connected(setup.address);
+    queue.read(1, 0, 1);
     assert!(daemon.is_running());
     daemon.send(Signal::SIGTERM);
     assert_eq!(daemon.ended(), Some(0));

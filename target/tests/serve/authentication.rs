@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use fabric::dhchap::{Group, Hash, HostSecrets, Secret, SecretPair};
 use fabric::fabrics::AuthFailure;
@@ -21,7 +20,7 @@ use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 
 use super::client::{HOST, NQN, io, pattern};
-use super::{end, memory, namespace, serve};
+use super::{Running, memory, namespace, serve};
 
 fn secret(tag: u8) -> Secret {
     Secret::generate(&[tag; 64], Some(Hash::Sha256))
@@ -40,7 +39,7 @@ fn secrets(own: u8) -> HostSecrets {
 }
 
 /// Returns a target in which the host of these tests has a secret, in a file.
-fn target(folder: &Path) -> (Arc<Runtime>, SocketAddr) {
+fn target(folder: &Path) -> (Running, SocketAddr) {
     let file = KeyFile { secrets: Some(secrets(1)), ..KeyFile::new(HOST) };
     let mut options = fs::OpenOptions::new();
     let to = options.write(true).create_new(true).mode(0o600).open(folder.join("host.key"));
@@ -113,13 +112,12 @@ fn each_queue_carries_nothing_before_its_host_has_proved_itself_there() {
     let again = Credentials::new(secret(1), None);
     assert_eq!(queue.authenticate(&again, &identity()).unwrap(), Ok(()));
     assert!(queue.call(read, None, 4096).unwrap().data == pattern(0, 1, 3));
-    end(&runtime);
 }
 
 #[test]
 fn a_host_with_another_secret_is_told_and_closed() {
     let folder = tempfile::tempdir().unwrap();
-    let (runtime, address) = target(folder.path());
+    let (_runtime, address) = target(folder.path());
     let (mut admin, _) = Queue::connect(address, &identity(), 0, 0xffff).unwrap();
     let refused = admin.authenticate(&both_ways(2), &identity()).unwrap();
     assert_eq!(refused, Err(Failed::Told(AuthError::Refused(AuthFailure::Failed))));
@@ -134,7 +132,6 @@ fn a_host_with_another_secret_is_told_and_closed() {
     assert_eq!(told, Err(Failed::Told(AuthError::Controller(AuthFailure::Failed))));
     assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).is_err(), "the queue has ended");
     assert!(admin.call(get, None, 0).unwrap().status.is_success(), "alone");
-    end(&runtime);
 }
 
 #[test]
@@ -155,7 +152,6 @@ fn secrets_that_are_exchanged_disconnect_nobody() {
     let (_other, _) = controller(address, 2);
     assert_eq!(queue.authenticate(&both_ways(2), &identity()).unwrap(), Ok(()));
     assert!(queue.call(read, None, 4096).unwrap().status.is_success());
-    end(&runtime);
 }
 
 #[test]
@@ -170,5 +166,4 @@ fn a_host_without_a_secret_is_refused_once_authentication_is_required() {
     let get = commands::property_get(offset::CSTS, false);
     assert!(connected.call(get, None, 0).unwrap().status.is_success(), "it stays");
     controller(address, 1);
-    end(&runtime);
 }

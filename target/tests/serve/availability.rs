@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
@@ -12,8 +12,8 @@ use sluiced::engine::{Availability, Engine, EngineError, NamespaceState};
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
-use super::client::{NQN, Queue, io, pattern};
-use super::{end, last_nsid, memory, namespace, target};
+use super::client::{NQN, Queue, connected, io, on, pattern};
+use super::{end, eventually, last_nsid, memory, namespace, row, target};
 
 /// Makes a backend of a file in its present size.
 fn existing(path: &Path) -> Backend {
@@ -26,26 +26,13 @@ fn existing(path: &Path) -> Backend {
     }
 }
 
-fn row(runtime: &Runtime, nsid: u32) -> NamespaceState {
-    let subsystems = runtime.subsystems();
-    subsystems[0].namespaces.iter().find(|row| row.nsid == nsid).unwrap().clone()
-}
-
-/// Waits for a state, for as long as that takes.
 fn await_state(runtime: &Runtime, nsid: u32, state: Availability) -> NamespaceState {
-    let start = Instant::now();
-    loop {
-        let row = row(runtime, nsid);
-        if row.state == state {
-            return row;
-        }
-        assert!(start.elapsed() < Duration::from_secs(100), "{row:?} does not become {state:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn on(nsid: u32, sqe: Sqe) -> Sqe {
-    Sqe { nsid: U32::new(nsid), ..sqe }
+    let mut seen = row(runtime, nsid);
+    eventually(&format!("{state:?}"), || {
+        seen = row(runtime, nsid);
+        seen.state == state
+    });
+    seen
 }
 
 /// Says whether a status is Namespace Not Ready, whatever its retry delay.
@@ -63,13 +50,10 @@ fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
     assert_eq!(absent.path.as_deref(), path.to_str());
     let reason = absent.reason.unwrap();
     assert!(reason.contains("late: there is no such file"), "{reason}");
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    let read = on(1, io(opcode::io::READ, 0, 1));
-    let (status, _, _) = queue.call(read, None, 4096);
+    let (_admin, [mut queue]) = connected(address);
+    let (status, _, _) = queue.call(io(opcode::io::READ, 0, 1), None, 4096);
     assert!(is_not_ready(status), "{status}: the host should retry");
-    let other = on(2, io(opcode::io::READ, 0, 1));
-    assert!(queue.call(other, None, 4096).0.is_success(), "others are served");
+    queue.read(2, 0, 1);
     assert!(matches!(
         runtime.resize_namespace(NQN, 1, Some(1 << 20)),
         Err(EngineError::Invalid(why)) if why.contains("there is no such file")
@@ -81,10 +65,8 @@ fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
     fs::write(&path, vec![9; 1 << 20]).unwrap();
     let there = await_state(&runtime, 1, Availability::Ready);
     assert_eq!((there.size, there.reason), (1 << 20, None));
-    let (status, _, data) = queue.call(read, None, 4096);
-    assert!(status.is_success() && data == [9; 4096], "{status}");
-    assert!(queue.call(other, None, 4096).0.is_success());
-    end(&runtime);
+    assert!(queue.read(1, 0, 1) == [9; 4096]);
+    queue.read(2, 0, 1);
 }
 
 #[test]
@@ -114,18 +96,15 @@ fn a_missing_file_is_inaccessible_for_a_host_that_reads_the_log_of_ana_states() 
     assert!(status.is_success(), "{status}");
     assert_eq!(nsids(&page), [vec![2], vec![1]]);
     let (mut queue, _) = Queue::connect(address, 1, id);
-    let read = on(1, io(opcode::io::READ, 0, 1));
-    let (status, _, _) = queue.call(read, None, 4096);
+    let (status, _, _) = queue.call(io(opcode::io::READ, 0, 1), None, 4096);
     assert!(status.is(Status::ANA_INACCESSIBLE) && !status.is_dnr(), "{status}");
-    assert!(queue.call(on(2, io(opcode::io::READ, 0, 1)), None, 4096).0.is_success());
+    queue.read(2, 0, 1);
 
     fs::write(&path, vec![9; 1 << 20]).unwrap();
     await_state(&runtime, 1, Availability::Ready);
     let (_, _, page) = admin.call(log, None, 4096);
     assert_eq!(nsids(&page), [vec![1, 2], vec![]]);
-    let (status, _, data) = queue.call(read, None, 4096);
-    assert!(status.is_success() && data == [9; 4096], "{status}");
-    end(&runtime);
+    assert!(queue.read(1, 0, 1) == [9; 4096]);
 }
 
 #[test]
@@ -139,14 +118,12 @@ fn a_namespace_that_is_not_available_can_be_tried_on_request_and_removed() {
     fs::write(&two, vec![2; 1 << 20]).unwrap();
     runtime.retry_namespaces(Some(NQN), Some(2));
     assert_eq!(row(&runtime, 2).state, Availability::Ready, "at once");
-    let (status, _, data) = queue.call(on(2, io(opcode::io::READ, 3, 1)), None, 4096);
-    assert!(status.is_success() && data == [2; 4096]);
+    assert!(queue.read(2, 3, 1) == [2; 4096]);
     end(&runtime);
 
     let missing = folder.path().join("never");
     let (runtime, address) = target(vec![existing(&missing)], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     runtime.retry_namespaces(None, None);
     assert_eq!(row(&runtime, 1).state, Availability::Unavailable);
     runtime.remove_namespace(NQN, 1).unwrap();
@@ -158,8 +135,7 @@ fn a_namespace_that_is_not_available_can_be_tried_on_request_and_removed() {
     assert!(runtime.subsystems()[0].namespaces.is_empty(), "what was removed stays away");
     runtime.add_namespace(NQN, &namespace(memory())).unwrap();
     assert_eq!(last_nsid(&runtime), 1, "its number is free");
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
-    end(&runtime);
+    queue.read(1, 0, 1);
 }
 
 #[test]
@@ -173,8 +149,7 @@ fn errors_of_a_device_are_counted_and_the_last_one_is_named() {
     let flawed = Backend::Null { size: 64 << 20, block_size: 4096, model: Some(model) };
     let (runtime, address) = target(vec![flawed, memory()], 2);
     assert_eq!(row(&runtime, 1).state, Availability::Ready, "none yet");
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     let failed = (0..200)
         .filter(|lba| {
             let (status, _, _) = queue.call(io(opcode::io::READ, *lba, 1), None, 4096);
@@ -183,11 +158,7 @@ fn errors_of_a_device_are_counted_and_the_last_one_is_named() {
         })
         .count();
     assert_eq!(failed, 20, "10 % of 200");
-    let start = Instant::now();
-    while row(&runtime, 1).errors < 20 {
-        assert!(start.elapsed() < Duration::from_secs(100), "{:?}", row(&runtime, 1));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("all are counted", || row(&runtime, 1).errors == 20);
     let seen = row(&runtime, 1);
     assert_eq!((seen.state, seen.errors), (Availability::Errors, 20));
     let reason = seen.reason.unwrap();
@@ -198,7 +169,6 @@ fn errors_of_a_device_are_counted_and_the_last_one_is_named() {
     assert_eq!(queue.call(on(2, beyond), None, 4096).0, Status::LBA_OUT_OF_RANGE.dnr());
     let sound = row(&runtime, 2);
     assert_eq!((sound.state, sound.errors, sound.reason), (Availability::Ready, 0, None));
-    end(&runtime);
 }
 
 #[test]
@@ -207,19 +177,16 @@ fn a_file_that_is_cut_under_its_namespace_is_noticed_by_the_first_read_beyond_it
     let path = folder.path().join("disk");
     fs::write(&path, pattern(0, 256, 3)).unwrap();
     let (runtime, address) = target(vec![existing(&path)], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     let cut = OpenOptions::new().write(true).open(&path).unwrap();
     cut.set_len(100 * 4096).unwrap();
     let (status, _, _) = queue.call(io(opcode::io::READ, 200, 1), None, 4096);
     assert_eq!(status.bits() & 0x7ff, Status::INTERNAL_ERROR.bits());
-    let (status, _, data) = queue.call(io(opcode::io::READ, 99, 1), None, 4096);
-    assert!(status.is_success() && data == pattern(99, 1, 3), "what is left is served");
+    assert!(queue.read(1, 99, 1) == pattern(99, 1, 3), "what is left is served");
     let reason = await_state(&runtime, 1, Availability::Errors).reason.unwrap();
     assert!(reason.contains("1 error, last: end of the file on read at LBA 200"), "{reason}");
     let words = "the file was cut to 409600 bytes, the namespace has 1048576";
     assert!(reason.contains(words), "{reason}");
-    end(&runtime);
 }
 
 #[test]
@@ -235,9 +202,6 @@ fn a_file_that_is_deleted_is_noticed_without_any_command_and_can_be_saved() {
     let mut saved = vec![0; 4096];
     fs::File::open(from).unwrap().read_exact_at(&mut saved, 77 * 4096).unwrap();
     assert_eq!(saved, pattern(77, 1, 4));
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    let (status, _, data) = queue.call(io(opcode::io::READ, 5, 1), None, 4096);
-    assert!(status.is_success() && data == pattern(5, 1, 4), "it is served meanwhile");
-    end(&runtime);
+    let (_admin, [mut queue]) = connected(address);
+    assert!(queue.read(1, 5, 1) == pattern(5, 1, 4), "it is served meanwhile");
 }

@@ -11,15 +11,6 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-fn settings() -> TargetConfig {
-    TargetConfig {
-        cores: vec![0],
-        poll: Poll::Never,
-        io_memory: 2 << 20,
-        ..TargetConfig::default()
-    }
-}
-
 fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -34,7 +25,7 @@ fn read_only(nsid: u32, path: PathBuf) -> Namespace {
     Namespace { read_only: true, ..disk(nsid, path, false) }
 }
 
-fn empty() -> Arc<Runtime> {
+fn empty() -> Running {
     serve(settings(), QosConfig::default(), Vec::new()).0
 }
 
@@ -73,7 +64,6 @@ fn a_file_has_one_writer_whatever_it_is_called() {
     add(&runtime, &read_only(1, at("disk"))).unwrap();
     add(&runtime, &read_only(2, at("symlink"))).unwrap();
     in_use(&runtime, &disk(3, at("hardlink"), true));
-    end(&runtime);
 }
 
 #[test]
@@ -90,8 +80,6 @@ fn two_targets_do_not_share_a_file_that_one_writes() {
     add(&other, &read_only(1, path.clone())).unwrap();
     add(&one, &read_only(1, path.clone())).unwrap();
     in_use(&one, &disk(2, path, true));
-    end(&one);
-    end(&other);
 }
 
 #[test]
@@ -109,7 +97,6 @@ fn the_daemons_own_files_are_nobodys_namespace() {
     let text = in_use(&runtime, &disk(1, at("control"), true));
     assert!(text.contains("the control socket"), "{text}");
     assert!(!at("control").exists());
-    end(&runtime);
 }
 
 #[test]
@@ -126,11 +113,10 @@ fn a_file_is_made_where_that_is_asked_for_and_words_say_what_is_missing() {
     missing(folder.path().join("none/disk"), true, "none does not exist");
     add(&runtime, &disk(1, folder.path().join("disk"), true)).unwrap();
     assert_eq!(folder.path().join("disk").metadata().unwrap().len(), MIB);
-    end(&runtime);
 }
 
 /// Starts a target with a namespace on `path`, and says whether it serves.
-fn served(store: &Arc<dyn Store>, namespace: &Namespace) -> (Arc<Runtime>, bool) {
+fn served(store: &Arc<dyn Store>, namespace: &Namespace) -> (Running, bool) {
     let namespaces = vec![namespace.clone()];
     let store = Arc::clone(store);
     let (runtime, _) = serve_again(settings(), QosConfig::default(), namespaces, store);

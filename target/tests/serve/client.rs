@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use fabric::host::commands;
-use fabric::nvme::{Sqe, Status};
+use fabric::nvme::{Sqe, Status, opcode};
 pub(crate) use hostile::commands::{io, pattern};
 use hostile::{Answer, Identity, Raw};
+use zerocopy::little_endian::U32;
 
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:test";
 pub(crate) const HOST: &str =
@@ -48,6 +49,28 @@ impl Queue {
         (status, result, data)
     }
 
+    /// Reads blocks of 4096 bytes.
+    pub(crate) fn read(&mut self, nsid: u32, lba: u32, blocks: u32) -> Vec<u8> {
+        let sqe = on(nsid, io(opcode::io::READ, lba, blocks));
+        let (status, _, data) = self.call(sqe, None, blocks * 4096);
+        assert!(status.is_success(), "read of {blocks} blocks at {lba}: {status}");
+        data
+    }
+
+    /// Writes one block of 4096 bytes.
+    pub(crate) fn write(&mut self, nsid: u32, lba: u32, data: Vec<u8>) {
+        let (status, ..) = self.call(on(nsid, io(opcode::io::WRITE, lba, 1)), Some(data), 0);
+        assert!(status.is_success(), "write at {lba}: {status}");
+    }
+
+    /// Waits for commands, which all succeed.
+    pub(crate) fn complete(&mut self, cids: impl IntoIterator<Item = u16>) {
+        for cid in cids {
+            let (status, ..) = self.wait(cid);
+            assert!(status.is_success(), "{status}");
+        }
+    }
+
     /// Says whether the target has sent anything that was not read yet.
     pub(crate) fn has_answers(&self) -> bool {
         self.0.has_answers().unwrap()
@@ -65,9 +88,38 @@ impl Queue {
     }
 }
 
+/// Connects a host: its admin queue, and I/O queues 1 to N.
+pub(crate) fn connected<const N: usize>(address: SocketAddr) -> (Queue, [Queue; N]) {
+    let (admin, id) = Queue::controller(address);
+    let connect = |index: usize| Queue::connect(address, u16::try_from(index + 1).unwrap(), id).0;
+    (admin, std::array::from_fn(connect))
+}
+
+/// Sends a command to another namespace than the first.
+pub(crate) fn on(nsid: u32, sqe: Sqe) -> Sqe {
+    Sqe { nsid: U32::new(nsid), ..sqe }
+}
+
+/// Makes an Abort of a command of queue 1.
+pub(crate) fn abort(cid: u16) -> Sqe {
+    let cdw10 = U32::new(1 | u32::from(cid) << 16);
+    Sqe { opcode: opcode::admin::ABORT, cdw10, ..Sqe::default() }
+}
+
 /// Connects queue `qid` of controller `cntlid`, whose PDUs are then written by hand.
 pub(crate) fn connect_raw(address: SocketAddr, qid: u16, cntlid: u16) -> Raw {
     Raw::connect(address, &identity(), qid, cntlid).unwrap().0
+}
+
+/// Makes the only H2CData PDU of a command, without digests.
+pub(crate) fn h2c_data(cid: u16, tag: u16, data: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(data.len()).unwrap();
+    let mut pdu = vec![6, 4, 24, 24];
+    pdu.extend((24 + length).to_le_bytes());
+    pdu.extend([cid, tag].map(u16::to_le_bytes).concat());
+    pdu.extend([0, length, 0].map(u32::to_le_bytes).concat());
+    pdu.extend(data);
+    pdu
 }
 
 /// Returns a deallocation of blocks of namespace 1, and its data.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fabric::fabrics::DISCOVERY_NQN;
 use fabric::host::commands;
-use fabric::nvme::{Status, opcode};
+use fabric::nvme::Status;
 use hostile::{Raw, Way};
 use nix::sys::socket::{SockaddrIn, getpeername, getsockopt, sockopt};
 use sluiced::engine::Engine;
@@ -17,9 +17,9 @@ use sluiced::runtime::Runtime;
 use sluiced::socket::{KEEP_ALIVE_COUNT, KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, USER_TIMEOUT};
 use sluiced::{config::TargetConfig, descriptors};
 
-use super::client::{HOST, Queue, io};
+use super::client::{HOST, Queue};
 use super::host_log;
-use super::{end, eventually, memory, target};
+use super::{eventually, memory, target};
 
 /// Returns an address of the loopback network.
 fn local(last: u8) -> Ipv4Addr {
@@ -46,14 +46,14 @@ fn a_host_connects(address: SocketAddr, queues: u16) {
     let (_admin, id) = Queue::controller(address);
     let mut all: Vec<Queue> = (1..=queues).map(|qid| Queue::connect(address, qid, id).0).collect();
     for queue in &mut all {
-        assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+        queue.read(1, 0, 1);
     }
 }
 
 #[test]
 fn a_thousand_discovery_controllers_leave_room_for_a_host() {
     descriptors::allow(4096).unwrap();
-    let (runtime, address) = target(vec![memory()], 1);
+    let (_runtime, address) = target(vec![memory()], 1);
     let (admin, id) = Queue::controller(address);
     let crowd: Vec<Result<Raw, u16>> =
         (0..1000).map(|_| discover(local(1), address, 300_000)).collect();
@@ -65,11 +65,10 @@ fn a_thousand_discovery_controllers_leave_room_for_a_host() {
     a_host_connects(address, 8);
     assert!(discover(local(2), address, 0).is_ok(), "another address finds its part");
     let (mut queue, _) = Queue::connect(address, 64, id);
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    queue.read(1, 0, 1);
     let forever = discover(local(2), address, u32::MAX).err();
     assert_eq!(forever, Some(Status::KEEP_ALIVE_INVALID.dnr().bits()), "49 days are too long");
     drop((crowd, admin));
-    end(&runtime);
 }
 
 #[test]
@@ -91,7 +90,6 @@ fn silent_connections_make_room_for_hosts() {
     let patient = Raw::initialize(patient).unwrap().begin(&command, &data).unwrap();
     assert!(patient.is_ok(), "another address loses nothing");
     drop(crowd);
-    end(&runtime);
 }
 
 #[test]
@@ -113,7 +111,6 @@ fn connections_that_break_rules_make_few_lines_and_a_count() {
     eventually("the count is told", || {
         host_log::lines("were left out").iter().any(|line| line.contains("peer=127.0.0.5"))
     });
-    end(&runtime);
 }
 
 /// Finds this process's end of a connection from `peer`.
@@ -159,7 +156,6 @@ fn the_socket_of_a_connection_that_has_ended_is_closed() {
     assert!(has_open(&socket));
     drop(stream);
     eventually("the socket is closed", || !has_open(&socket));
-    end(&runtime);
 }
 
 #[test]
@@ -176,5 +172,4 @@ fn a_peer_that_vanishes_is_noticed_by_the_kernel() {
     let timeout = getsockopt(&socket, sockopt::TcpUserTimeout).unwrap();
     assert_eq!(Duration::from_millis(timeout.into()), USER_TIMEOUT);
     drop(stream);
-    end(&runtime);
 }

@@ -1,30 +1,20 @@
 //! Losses of hosts that a change would bring about.
 
-use std::time::Duration;
-
-use fabric::nvme::{Sqe, opcode};
-use sluiced::config::{AllowedHost, Backend, Endpoint, Poll, QosConfig, TargetConfig};
+use fabric::nvme::opcode;
+use sluiced::config::{AllowedHost, Endpoint, QosConfig};
 use sluiced::engine::{Engine, Loss};
-use zerocopy::little_endian::U32;
 
-use super::client::{HOST, NQN, Queue, io};
-use super::{end, eventually, file, memory, namespace, serve, target};
+use super::client::{HOST, NQN, Queue, connected, io, on};
+use super::{eventually, file, memory, namespace, serve, settings, target};
 
 const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000ffff";
 
 #[test]
 fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something() {
-    let settings = TargetConfig {
-        cores: vec![0],
-        poll: Poll::Never,
-        io_memory: 2 << 20,
-        drain_time: Duration::from_secs(5),
-        ..TargetConfig::default()
-    };
     let hidden =
         sluiced::config::Namespace { hosts: Some(vec![OTHER.to_owned()]), ..namespace(memory()) };
     let (runtime, address) =
-        serve(settings, QosConfig::default(), vec![namespace(memory()), hidden]);
+        serve(settings(), QosConfig::default(), vec![namespace(memory()), hidden]);
     let listed = [AllowedHost::from(HOST)];
     let access = |any, hosts| Loss::Access { nqn: NQN, any, hosts };
     let losses = [
@@ -70,7 +60,6 @@ fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something(
         assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
     }
     assert_eq!(runtime.statistics().hosts_lost, 1);
-    end(&runtime);
 }
 
 #[test]
@@ -84,7 +73,6 @@ fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
     let cut = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     cut.set_len(32 << 20).unwrap();
     assert_eq!(runtime.hosts_hurt(&take).connected, [HOST]);
-    end(&runtime);
 }
 
 /// The statements of docs/control.md about shrinking hold.
@@ -92,21 +80,16 @@ fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
 fn a_file_that_becomes_larger_again_has_its_old_data_and_memory_has_zeroes() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("disk");
-    let memory = Backend::Memory { size: 64 << 20, block_size: 4096 };
-    let (runtime, address) = target(vec![file(&path), memory], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (runtime, address) = target(vec![file(&path), memory()], 1);
+    let (_admin, [mut queue]) = connected(address);
     for nsid in [1, 2] {
-        let on = |sqe: Sqe| Sqe { nsid: U32::new(nsid), ..sqe };
-        let (write, read) = (on(io(opcode::io::WRITE, 9000, 1)), on(io(opcode::io::READ, 9000, 1)));
-        assert!(queue.call(write, Some(vec![7; 4096]), 0).0.is_success());
+        queue.write(nsid, 9000, vec![7; 4096]);
         assert_eq!(runtime.resize_namespace(NQN, nsid, Some(32 << 20)).unwrap(), 32 << 20);
-        assert!(!queue.call(read, None, 4096).0.is_success(), "beyond the end");
+        let beyond = on(nsid, io(opcode::io::READ, 9000, 1));
+        assert!(!queue.call(beyond, None, 4096).0.is_success(), "beyond the end");
         runtime.resize_namespace(NQN, nsid, Some(64 << 20)).unwrap();
-        let (status, _, data) = queue.call(read, None, 4096);
-        assert!(status.is_success());
-        assert_eq!(data, vec![if nsid == 1 { 7 } else { 0 }; 4096], "namespace {nsid}");
+        let byte = if nsid == 1 { 7 } else { 0 };
+        assert_eq!(queue.read(nsid, 9000, 1), [byte; 4096], "namespace {nsid}");
     }
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 64 << 20, "the file was never cut");
-    end(&runtime);
 }

@@ -2,17 +2,16 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use hostile::commands::numbered;
 use hostile::{Identity, Raw};
-use sluiced::config::{Poll, QosConfig, TargetConfig};
+use sluiced::config::{QosConfig, TargetConfig};
 use sluiced::runtime::Runtime;
 
-use crate::client::{NQN, Queue, io, pattern};
-use crate::{buffers_in_use, end, eventually, file, memory, namespace, serve};
+use crate::client::{NQN, connected, io, pattern};
+use crate::{Running, buffers_in_use, eventually, file, memory, namespace, serve, settings};
 
 /// Number of hosts that hold memory: more than four, each of which may have a quarter.
 const HOSTS: u32 = 6;
@@ -40,15 +39,9 @@ fn holders(address: SocketAddr) -> Vec<Holder> {
     (0..HOSTS).map(|n| Holder::new(address, n)).collect()
 }
 
-fn start(io_memory: u64) -> (tempfile::TempDir, Arc<Runtime>, SocketAddr) {
+fn start(io_memory: u64) -> (tempfile::TempDir, Running, SocketAddr) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let settings = TargetConfig {
-        cores: vec![0],
-        poll: Poll::Never,
-        io_memory,
-        drain_time: Duration::from_secs(1),
-        ..TargetConfig::default()
-    };
+    let settings = TargetConfig { io_memory, ..settings() };
     let disk = namespace(file(&folder.path().join("disk")));
     let (runtime, address) = serve(settings, QosConfig::default(), vec![disk, namespace(memory())]);
     (folder, runtime, address)
@@ -56,23 +49,18 @@ fn start(io_memory: u64) -> (tempfile::TempDir, Arc<Runtime>, SocketAddr) {
 
 /// Checks that another host reads and writes, in the capsule and not, while others hold memory.
 fn goes_on(address: SocketAddr) {
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for blocks in [1, 2, 16, 32] {
         for _ in 0..4 {
             let data = pattern(0, blocks, 3);
             let (status, ..) = queue.call(io(opcode::io::WRITE, 0, blocks), Some(data.clone()), 0);
             assert!(status.is_success(), "{status}");
-            let bytes = u32::try_from(data.len()).unwrap();
-            let (status, _, read) = queue.call(io(opcode::io::READ, 0, blocks), None, bytes);
-            assert!(status.is_success() && read == data, "{status}");
+            assert!(queue.read(1, 0, blocks) == data);
         }
     }
     let reads: Vec<u16> =
         (0..32).map(|lba| queue.submit(io(opcode::io::READ, lba, 1), None, 4096)).collect();
-    for cid in reads {
-        assert!(queue.wait(cid).0.is_success());
-    }
+    queue.complete(reads);
 }
 
 /// Waits until the memory in use, `least` bytes at least, changes no more.
@@ -114,7 +102,6 @@ fn who_does_not_read_its_answers_stops_nobody_elses_reads() {
         settled(&runtime, 12 << 20);
         goes_on(address);
         drop(queues);
-        end(&runtime);
     }
 }
 
@@ -130,7 +117,6 @@ fn who_owes_data_stops_nobody_elses_writes() {
     settled(&runtime, 10 << 20);
     goes_on(address);
     drop(queues);
-    end(&runtime);
 }
 
 /// Hosts begin to send a capsule with data on each of many connections, and stop after one byte.
@@ -152,5 +138,4 @@ fn who_sends_a_byte_of_a_capsule_stops_nobody_else() {
     settled(&runtime, 300 << 10);
     goes_on(address);
     drop(queues);
-    end(&runtime);
 }

@@ -1,8 +1,9 @@
 //! The lines of the log about hosts.
 
-use std::io::Write;
+use std::fs::File;
 use std::net::SocketAddr;
-use std::sync::{Mutex, Once};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, LazyLock};
 
 use fabric::nvme::{SglDescriptor, Sqe};
 use hostile::{Identity, Raw, commands};
@@ -12,31 +13,19 @@ use zerocopy::little_endian::U16;
 use super::client::NQN;
 use super::{end, eventually, memory, target};
 
-/// The log of all targets of this process.
-static LOG: Mutex<String> = Mutex::new(String::new());
+/// The log of all targets of this process, at INFO and above.
+static LOG: LazyLock<File> = LazyLock::new(|| {
+    let file = tempfile::tempfile().unwrap();
+    let writer = Arc::new(file.try_clone().unwrap());
+    let text = tracing_subscriber::fmt().with_writer(writer).with_ansi(false);
+    text.with_max_level(tracing::Level::INFO).init();
+    file
+});
 
-#[derive(Clone, Copy)]
-struct Kept;
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        LOG.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Returns the lines at INFO and above that name this host.
 pub(crate) fn lines(host: &str) -> Vec<String> {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let text = tracing_subscriber::fmt().with_writer(|| Kept).with_ansi(false);
-        text.with_max_level(tracing::Level::INFO).init();
-    });
-    let log = LOG.lock().unwrap();
+    let mut log = vec![0; usize::try_from(LOG.metadata().unwrap().len()).unwrap()];
+    LOG.read_exact_at(&mut log, 0).unwrap();
+    let log = String::from_utf8(log).unwrap();
     log.lines().filter(|line| line.contains(host)).map(str::to_owned).collect()
 }
 
@@ -84,5 +73,4 @@ fn a_refused_host_makes_one_line_that_says_how_to_let_it_in() {
     assert_eq!(all.len(), 1, "{all:?}");
     assert!(all[0].contains("WARN"), "{all:?}");
     assert!(all[0].contains(&format!("sluice host add {NQN} {HOST}")), "{all:?}");
-    end(&runtime);
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Raw, commands};
-use sluiced::config::{Endpoint, Listener, Transport};
+use sluiced::config::Endpoint;
 use sluiced::engine::Engine;
 use zerocopy::little_endian::{U16, U32};
 
-use super::client::{Queue, connect_raw, io};
-use super::{end, eventually, file, memory, target, target_with};
+use super::client::{Queue, connect_raw, connected, h2c_data, io};
+use super::{eventually, file, listener, memory, target, target_with};
 
 /// Returns the memory of this process in bytes.
 fn resident() -> u64 {
@@ -22,9 +22,8 @@ fn resident() -> u64 {
 #[test]
 fn compares_that_take_all_the_memory_end() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (runtime, address) = target(vec![file(&folder.path().join("disk"))], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_runtime, address) = target(vec![file(&folder.path().join("disk"))], 1);
+    let (_admin, [mut queue]) = connected(address);
     let compare = |lba| (io(opcode::io::COMPARE, lba, 256), Some(vec![0; 1 << 20]));
     let commands: Vec<u16> = (0..6)
         .map(|i| {
@@ -32,36 +31,30 @@ fn compares_that_take_all_the_memory_end() {
             queue.submit(sqe, data, 0)
         })
         .collect();
-    for cid in commands {
-        assert_eq!(queue.wait(cid).0, Status::SUCCESS);
-    }
-    end(&runtime);
+    queue.complete(commands);
 }
 
 #[test]
 fn verify_needs_no_more_memory_than_there_is() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let backends = vec![file(&folder.path().join("disk"))];
-    let (runtime, address) = target_with(backends, 1, 128 << 10);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_runtime, address) = target_with(backends, 1, 128 << 10);
+    let (_admin, [mut queue]) = connected(address);
     let verify = io(opcode::io::VERIFY, 0, 1024);
     assert_eq!(queue.call(verify, None, 0).0, Status::SUCCESS);
-    end(&runtime);
 }
 
 #[test]
 fn a_capsule_with_too_much_data_writes_its_commands_blocks_only() {
-    let (runtime, address) = target(vec![memory()], 1);
+    let (_runtime, address) = target(vec![memory()], 1);
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let mut raw = connect_raw(address, 2, id);
     let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, 10, 1) };
     raw.send(&write, SglDescriptor::in_capsule(4096), &[9; 8192]).unwrap();
     raw.receive().unwrap();
-    let (_, _, next) = queue.call(io(opcode::io::READ, 11, 1), None, 4096);
+    let next = queue.read(1, 11, 1);
     assert!(next.iter().all(|&byte| byte == 0), "the next block was overwritten");
-    end(&runtime);
 }
 
 #[test]
@@ -75,15 +68,7 @@ fn draining_settles_a_write_whose_data_is_still_to_come() {
     assert_eq!(r2t.kind, 9, "an R2T");
     runtime.shutdown(false);
     std::thread::sleep(Duration::from_millis(300));
-    let mut data = vec![6, 4, 24, 24];
-    data.extend(u32::to_le_bytes(24 + 16384));
-    data.extend([1, 0]);
-    data.extend(r2t.word(2).to_le_bytes());
-    data.extend([0; 4]);
-    data.extend(16384u32.to_le_bytes());
-    data.extend([0; 4]);
-    data.extend([3; 16384]);
-    raw.0.write_all(&data).unwrap();
+    raw.0.write_all(&h2c_data(1, r2t.word(2), &[3; 16384])).unwrap();
     let response = raw.receive().expect("the write is answered, not cut off");
     assert_eq!((response.kind, response.status()), (5, 0));
     runtime.wait();
@@ -112,12 +97,11 @@ fn a_host_that_does_not_read_its_answers_takes_no_memory() {
     assert!(grown < 64, "{grown} MiB for one host that does not read");
     drop(raw);
     eventually("its connection ends", || runtime.connections().is_empty());
-    end(&runtime);
 }
 
 #[test]
 fn half_capsules_in_all_buffers_stop_nobody() {
-    let (runtime, address) = target(vec![memory()], 1);
+    let (_runtime, address) = target(vec![memory()], 1);
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     // There are as many capsules as buffers for in-capsule data.
@@ -137,31 +121,17 @@ fn half_capsules_in_all_buffers_stop_nobody() {
     for (raw, _) in &mut hosts {
         assert_eq!(raw.receive().expect("every write is answered").kind, 5);
     }
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
-    end(&runtime);
+    queue.read(1, 0, 1);
 }
 
 #[test]
 fn a_listener_can_be_removed_and_added_again() {
     let (runtime, address) = target(vec![memory()], 2);
-    let listener = Listener {
-        transport: Transport::Tcp,
-        address: address.into(),
-        advertise: None,
-        discovery_only: false,
-        tls: fabric::controller::SecureChannel::Off,
-        require_authentication: false,
-        subsystems: None,
-        class: None,
-        link: None,
-    };
     for _ in 0..20 {
         runtime.remove_listener(Endpoint::tcp(address)).unwrap();
         assert!(TcpStream::connect(address).is_err(), "nobody listens");
-        runtime.add_listener(&listener).unwrap();
+        runtime.add_listener(&listener(address)).unwrap();
     }
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
-    end(&runtime);
+    let (_admin, [mut queue]) = connected(address);
+    queue.read(1, 0, 1);
 }

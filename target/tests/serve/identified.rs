@@ -1,42 +1,32 @@
 //! Disks in the place of others, and hosts that come back to them after a restart.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{Namespace, Poll, QosConfig, TargetConfig};
-use sluiced::runtime::Runtime;
+use sluiced::config::{Namespace, QosConfig};
 use sluiced::store::{DiskStore, Store};
 use uuid::Uuid;
 use zerocopy::little_endian::U32;
 
-use super::client::{Queue, io};
-use super::{end, free_address, memory, namespace, serve_at};
+use super::client::{connected, io};
+use super::{Running, free_address, memory, namespace, serve_at, settings};
 
 #[test]
 fn identified_disk_is_served_after_restart_and_another_one_is_refused_until_identified() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let store: Arc<dyn Store> = Arc::new(DiskStore::open(&folder.path().join("state")).unwrap().0);
     let address = free_address();
-    let start = |disk: u128| -> Arc<Runtime> {
-        let settings = TargetConfig {
-            cores: vec![0],
-            poll: Poll::Never,
-            io_memory: 2 << 20,
-            drain_time: Duration::from_secs(1),
-            ..TargetConfig::default()
-        };
+    let start = |disk: u128| -> Running {
         let uuid = Some(Uuid::from_u128(disk));
         let namespaces = vec![Namespace { uuid, ..namespace(memory()) }];
-        serve_at(address, settings, QosConfig::default(), namespaces, &store)
+        serve_at(address, settings(), QosConfig::default(), namespaces, &store)
     };
     let read = || io(opcode::io::READ, 0, 1);
     let unknown = Status::INVALID_NAMESPACE.bits() & 0x7ff;
     // Each target is another process for the host, whose connection breaks without a shutdown.
     for (disk, refused) in [(1, false), (2, true), (2, false), (3, true), (3, false)] {
-        let runtime = start(disk);
-        let (mut admin, id) = Queue::controller(address);
-        let (mut queue, _) = Queue::connect(address, 1, id);
+        let _runtime = start(disk);
+        let (mut admin, [mut queue]) = connected(address);
         let (status, ..) = queue.call(read(), None, 4096);
         if refused {
             assert_eq!(status.bits() & 0x7ff, unknown, "disk {disk}: {status}");
@@ -50,6 +40,5 @@ fn identified_disk_is_served_after_restart_and_another_one_is_refused_until_iden
         let (status, ..) = queue.call(read(), None, 4096);
         assert!(status.is_success(), "disk {disk} is identified: {status}");
         drop((queue, admin));
-        end(&runtime);
     }
 }

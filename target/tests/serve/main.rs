@@ -28,13 +28,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::{HOST, NQN, Queue, deallocate, io, pattern};
+use client::{HOST, NQN, abort, connected, deallocate, io, on, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
 use sluiced::config::{
-    Backend, Config, DeviceModel, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig,
-    Transport,
+    Backend, Config, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig, Transport,
 };
-use sluiced::engine::Engine;
+use sluiced::engine::{Engine, NamespaceState};
 use sluiced::runtime::Runtime;
 use sluiced::store::{MemoryStore, Remembered, Store};
 use zerocopy::little_endian::U32;
@@ -57,8 +56,38 @@ fn file(path: &Path) -> Backend {
     }
 }
 
+/// A running target, which ends with this value.
+struct Running(Arc<Runtime>);
+
+impl std::ops::Deref for Running {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.0
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            end(&self.0);
+        }
+    }
+}
+
+/// Returns the settings of a target with one reactor and little I/O memory.
+fn settings() -> TargetConfig {
+    TargetConfig {
+        cores: vec![0],
+        poll: Poll::Never,
+        io_memory: 2 << 20,
+        drain_time: Duration::from_secs(1),
+        ..TargetConfig::default()
+    }
+}
+
 /// Returns a target with one subsystem of these namespaces, and little I/O memory.
-fn target(backends: Vec<Backend>, reactors: usize) -> (Arc<Runtime>, SocketAddr) {
+fn target(backends: Vec<Backend>, reactors: usize) -> (Running, SocketAddr) {
     target_with(backends, reactors, 1 << 20)
 }
 
@@ -66,14 +95,12 @@ fn target_with(
     backends: Vec<Backend>,
     reactors: usize,
     max_transfer: u32,
-) -> (Arc<Runtime>, SocketAddr) {
+) -> (Running, SocketAddr) {
     let settings = TargetConfig {
         cores: vec![0; reactors],
-        poll: Poll::Never,
-        io_memory: 2 << 20,
         max_transfer,
         drain_time: Duration::from_secs(5),
-        ..TargetConfig::default()
+        ..settings()
     };
     serve(settings, QosConfig::default(), backends.into_iter().map(namespace).collect())
 }
@@ -83,7 +110,7 @@ fn serve(
     target: TargetConfig,
     qos: QosConfig,
     namespaces: Vec<Namespace>,
-) -> (Arc<Runtime>, SocketAddr) {
+) -> (Running, SocketAddr) {
     serve_again(target, qos, namespaces, Arc::new(MemoryStore::default()))
 }
 
@@ -93,7 +120,7 @@ fn serve_again(
     qos: QosConfig,
     namespaces: Vec<Namespace>,
     store: Arc<dyn Store>,
-) -> (Arc<Runtime>, SocketAddr) {
+) -> (Running, SocketAddr) {
     let address = free_address();
     (serve_at(address, target, qos, namespaces, &store), address)
 }
@@ -103,6 +130,20 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
+fn listener(address: SocketAddr) -> Listener {
+    Listener {
+        transport: Transport::Tcp,
+        address: address.into(),
+        advertise: None,
+        discovery_only: false,
+        tls: fabric::controller::SecureChannel::Off,
+        require_authentication: false,
+        subsystems: None,
+        class: None,
+        link: None,
+    }
+}
+
 /// Returns the same as [`serve_again`], of a target that listens on `address`.
 fn serve_at(
     address: SocketAddr,
@@ -110,7 +151,7 @@ fn serve_at(
     qos: QosConfig,
     mut namespaces: Vec<Namespace>,
     store: &Arc<dyn Store>,
-) -> Arc<Runtime> {
+) -> Running {
     // A whole configuration numbers its namespaces.
     for (nsid, namespace) in (1..).zip(&mut namespaces) {
         namespace.nsid.get_or_insert(nsid);
@@ -120,17 +161,7 @@ fn serve_at(
         qos,
         network: sluiced::config::Network::default(),
         pmem: sluiced::config::PmemConfig::default(),
-        listeners: vec![Listener {
-            transport: Transport::Tcp,
-            address: address.into(),
-            advertise: None,
-            discovery_only: false,
-            tls: fabric::controller::SecureChannel::Off,
-            require_authentication: false,
-            subsystems: None,
-            class: None,
-            link: None,
-        }],
+        listeners: vec![listener(address)],
         subsystems: vec![Subsystem {
             nqn: NQN.to_owned(),
             serial: None,
@@ -142,12 +173,17 @@ fn serve_at(
         }],
     };
     let (remembered, _) = Remembered::open(store).unwrap();
-    Runtime::start(&config, remembered).unwrap()
+    Running(Runtime::start(&config, remembered).unwrap())
 }
 
 /// Returns the highest NSID.
 fn last_nsid(runtime: &Runtime) -> u32 {
     runtime.subsystems()[0].namespaces.iter().map(|namespace| namespace.nsid).max().unwrap()
+}
+
+fn row(runtime: &Runtime, nsid: u32) -> NamespaceState {
+    let rows = runtime.subsystems().remove(0).namespaces;
+    rows.into_iter().find(|row| row.nsid == nsid).unwrap()
 }
 
 /// Waits until a condition holds.
@@ -156,16 +192,6 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(100), "{what} did not come true");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Reads the first blocks, of 4096 bytes each, and checks that each block is of one write, whose bytes are
-/// all equal.
-fn read_whole_blocks(queue: &mut Queue, blocks: u32) {
-    let (status, _, data) = queue.call(io(opcode::io::READ, 0, blocks), None, blocks * 4096);
-    assert!(status.is_success());
-    for block in data.chunks(4096) {
-        assert!(block.iter().all(|byte| *byte == block[0]), "bytes of two writes");
     }
 }
 
@@ -185,8 +211,7 @@ fn end(runtime: &Runtime) {
 
 /// Writes, reads back, compares, verifies, zeroes and deallocates.
 fn exercise(address: SocketAddr) {
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for (lba, blocks) in [(0, 1), (7, 2), (100, 3), (1000, 32), (2000, 256)] {
         let data = pattern(lba, blocks, 5);
         let bytes = blocks * 4096;
@@ -207,7 +232,7 @@ fn exercise(address: SocketAddr) {
     assert_eq!(queue.call(zero, None, 0).0, Status::SUCCESS);
     let (sqe, ranges) = deallocate(2150, 10);
     assert_eq!(queue.call(sqe, Some(ranges), 0).0, Status::SUCCESS);
-    let (_, _, seen) = queue.call(io(opcode::io::READ, 2000, 256), None, 256 * 4096);
+    let seen = queue.read(1, 2000, 256);
     let mut expected = pattern(2000, 256, 5);
     expected[10 * 4096..110 * 4096].fill(0);
     expected[150 * 4096..160 * 4096].fill(0);
@@ -217,18 +242,12 @@ fn exercise(address: SocketAddr) {
 }
 
 #[test]
-fn memory_namespaces_keep_what_is_written() {
-    let (runtime, address) = target(vec![memory()], 1);
-    exercise(address);
-    end(&runtime);
-}
-
-#[test]
-fn file_namespaces_keep_what_is_written() {
+fn namespaces_keep_what_is_written() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (runtime, address) = target(vec![file(&folder.path().join("disk"))], 1);
-    exercise(address);
-    end(&runtime);
+    for backend in [memory(), file(&folder.path().join("disk"))] {
+        let (_runtime, address) = target(vec![backend], 1);
+        exercise(address);
+    }
 }
 
 #[test]
@@ -239,8 +258,7 @@ fn commands_share_a_little_memory_and_all_of_it_comes_back() {
         let hosts: Vec<_> = (0..3u32)
             .map(|host| {
                 std::thread::spawn(move || {
-                    let (_admin, id) = Queue::controller(address);
-                    let (mut queue, _) = Queue::connect(address, 1, id);
+                    let (_admin, [mut queue]) = connected(address);
                     // 256 blocks are 1 MiB: two such commands take all the memory there is.
                     let place = |i: u32| (host * 6 + i) * 256;
                     let writes: Vec<u16> = (0..6)
@@ -249,9 +267,7 @@ fn commands_share_a_little_memory_and_all_of_it_comes_back() {
                             queue.submit(io(opcode::io::WRITE, place(i), 256), Some(data), 0)
                         })
                         .collect();
-                    for cid in writes {
-                        assert_eq!(queue.wait(cid).0, Status::SUCCESS);
-                    }
+                    queue.complete(writes);
                     let reads: Vec<u16> = (0..6)
                         .map(|i| queue.submit(io(opcode::io::READ, place(i), 256), None, 1 << 20))
                         .collect();
@@ -267,16 +283,13 @@ fn commands_share_a_little_memory_and_all_of_it_comes_back() {
         }
         eventually("all buffers are free", || buffers_in_use(&runtime) == 0);
         eventually("no connection is left", || runtime.connections().is_empty());
-        end(&runtime);
     }
 }
 
 #[test]
 fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back() {
     let (runtime, address) = target(vec![memory()], 1);
-    let (mut admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    let (mut other, _) = Queue::connect(address, 2, id);
+    let (mut admin, [mut queue, mut other]) = connected(address);
     // The host never answers the R2T of the first write. No host may have all the memory there is:
     // the second write waits, though there is room for it.
     let mut writes = Vec::new();
@@ -288,22 +301,15 @@ fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back(
         runtime.connections().iter().any(|c| c.queue == Some(1) && c.in_flight == 2)
     });
     assert_eq!(buffers_in_use(&runtime), 1 << 20);
-    let (status, _, _) = other.call(io(opcode::io::READ, 0, 256), None, 1 << 20);
-    assert!(status.is_success(), "the host's reads find memory meanwhile");
+    // The host's reads find memory meanwhile.
+    other.read(1, 0, 256);
     let waiting = writes[1];
-    let abort = Sqe {
-        opcode: opcode::admin::ABORT,
-        cdw10: U32::new(1 | u32::from(waiting) << 16),
-        ..Sqe::default()
-    };
-    let (status, result, _) = admin.call(abort, None, 0);
+    let (status, result, _) = admin.call(abort(waiting), None, 0);
     assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
     assert_eq!(queue.wait(waiting).0, Status::ABORT_REQUESTED);
     drop(queue);
     eventually("the cut connection's buffers are free", || buffers_in_use(&runtime) == 0);
-    let (status, _, _) = other.call(io(opcode::io::READ, 0, 256), None, 1 << 20);
-    assert!(status.is_success(), "others go on");
-    end(&runtime);
+    other.read(1, 0, 256);
 }
 
 #[test]
@@ -312,54 +318,46 @@ fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
     // Deallocating all of this device takes a million slices, none of which does anything.
     let endless = Backend::Null { size: 1 << 44, block_size: 4096, model: None };
     let (runtime, address) = target(vec![backend, endless], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut sweeping, _) = Queue::connect(address, 1, id);
-    let (mut other, _) = Queue::connect(address, 2, id);
+    let (_admin, [mut sweeping, mut other]) = connected(address);
     let blocks = (1 << 30) / 4096;
     for lba in [0, blocks / 2, blocks - 1] {
-        let write = io(opcode::io::WRITE, lba, 1);
-        assert!(sweeping.call(write, Some(pattern(lba, 1, 9)), 0).0.is_success());
+        sweeping.write(1, lba, pattern(lba, 1, 9));
     }
     let (sqe, ranges) = deallocate(0, blocks);
     assert!(sweeping.call(sqe, Some(ranges), 0).0.is_success());
     for lba in [0, blocks / 2, blocks - 1] {
-        let (status, _, data) = other.call(io(opcode::io::READ, lba, 1), None, 4096);
-        assert!(status.is_success() && data.iter().all(|byte| *byte == 0), "block {lba}");
+        assert!(other.read(1, lba, 1) == [0; 4096], "block {lba}");
     }
     // A command beyond the end is refused as a whole, and leaves nothing behind.
     let (sqe, ranges) = deallocate(1, blocks);
     assert!(!sweeping.call(sqe, Some(ranges), 0).0.is_success());
     // A sweep is not done while reads are served, and ends with its connection.
     let (sqe, ranges) = deallocate(0, u32::MAX);
-    sweeping.submit(Sqe { nsid: U32::new(2), ..sqe }, Some(ranges), 0);
+    sweeping.submit(on(2, sqe), Some(ranges), 0);
     for lba in 0..3 {
-        assert!(other.call(io(opcode::io::READ, lba, 1), None, 4096).0.is_success());
+        other.read(1, lba, 1);
     }
     assert!(!sweeping.has_answers(), "reads waited for a whole sweep, not for a slice of it");
     drop(sweeping);
     eventually("all memory is back", || buffers_in_use(&runtime) == 0);
-    end(&runtime);
 }
 
 #[test]
 fn d3_a_file_deallocates_all_of_its_ranges_slice_by_slice() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("disk");
-    let Backend::File { path, block_size, create, direct, .. } = file(&path) else {
-        panic!("a file")
-    };
-    let large = Backend::File { path, size: Some(1 << 30), block_size, create, direct };
-    let (runtime, address) = target(vec![large], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let mut large = file(&folder.path().join("disk"));
+    if let Backend::File { size, .. } = &mut large {
+        *size = Some(1 << 30);
+    }
+    let (_runtime, address) = target(vec![large], 1);
+    let (_admin, [mut queue]) = connected(address);
     // These are the last block of 64 MiB, the first of the next slice, the last block of all, and
     // the one before a range.
     let slice: u32 = (64 << 20) / 4096;
     let inside = [8, 8 + slice - 1, 8 + slice, 3 * slice];
     let outside = [7, 3 * slice + 1];
     for lba in inside.into_iter().chain(outside) {
-        let write = io(opcode::io::WRITE, lba, 1);
-        assert!(queue.call(write, Some(pattern(lba, 1, 9)), 0).0.is_success());
+        queue.write(1, lba, pattern(lba, 1, 9));
     }
     let (sqe, mut ranges) = deallocate(8, 2 * slice);
     let (_, more) = deallocate(u64::from(2 * slice + 8), slice - 7);
@@ -367,132 +365,103 @@ fn d3_a_file_deallocates_all_of_its_ranges_slice_by_slice() {
     let sqe = Sqe { cdw10: U32::new(1), ..sqe };
     assert_eq!(queue.call(sqe, Some(ranges), 0).0, Status::SUCCESS);
     for lba in inside {
-        let (status, _, data) = queue.call(io(opcode::io::READ, lba, 1), None, 4096);
-        assert!(status.is_success() && data.iter().all(|byte| *byte == 0), "block {lba}");
+        assert!(queue.read(1, lba, 1) == [0; 4096], "block {lba}");
     }
     for lba in outside {
-        let (_, _, data) = queue.call(io(opcode::io::READ, lba, 1), None, 4096);
-        assert!(data == pattern(lba, 1, 9), "block {lba}");
+        assert!(queue.read(1, lba, 1) == pattern(lba, 1, 9), "block {lba}");
     }
-    end(&runtime);
 }
 
 /// Makes a Write Zeroes of `blocks` blocks, which are on media at its end.
 fn zeroes(nsid: u32, blocks: u32) -> Sqe {
     let sqe = io(opcode::io::WRITE_ZEROES, 0, blocks);
-    let cdw12 = U32::new(sqe.cdw12.get() | 1 << 30);
-    Sqe { nsid: U32::new(nsid), cdw12, ..sqe }
+    on(nsid, Sqe { cdw12: U32::new(sqe.cdw12.get() | 1 << 30), ..sqe })
 }
 
 #[test]
 fn d3_a_large_write_zeroes_is_done_slice_by_slice_and_can_be_given_up() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let model = DeviceModel {
-        service_time: Duration::from_millis(30),
-        bandwidth: None,
-        channels: 1,
-        errors: None,
-    };
-    let slow = Backend::Null { size: 1 << 30, block_size: 4096, model: Some(model) };
-    let (runtime, address) = target(vec![file(&folder.path().join("disk")), slow], 1);
-    let (mut admin, id) = Queue::controller(address);
-    let (mut large, _) = Queue::connect(address, 1, id);
-    let (mut other, _) = Queue::connect(address, 2, id);
+    let slow = qos_memory::slow_device(Duration::from_millis(30));
+    let (_runtime, address) = target(vec![file(&folder.path().join("disk")), slow], 1);
+    let (mut admin, [mut large, mut other]) = connected(address);
     // 8192 blocks are 32 MiB; WZSL and VSL recommend 1 MiB.
     for lba in [0, 255, 256, 8191, 8192] {
-        let write = io(opcode::io::WRITE, lba, 1);
-        assert!(large.call(write, Some(pattern(lba, 1, 9)), 0).0.is_success());
+        large.write(1, lba, pattern(lba, 1, 9));
     }
     for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
         let all = Sqe { opcode, ..zeroes(1, 8192) };
         assert_eq!(large.call(all, None, 0).0, Status::SUCCESS);
     }
     for lba in [0, 255, 256, 8191] {
-        let (status, _, data) = other.call(io(opcode::io::READ, lba, 1), None, 4096);
-        assert!(status.is_success() && data.iter().all(|byte| *byte == 0), "block {lba}");
+        assert!(other.read(1, lba, 1) == [0; 4096], "block {lba}");
     }
-    let (_, _, after) = other.call(io(opcode::io::READ, 8192, 1), None, 4096);
-    assert!(after == pattern(8192, 1, 9), "the block after them is as it was");
+    let after = pattern(8192, 1, 9);
+    assert!(other.read(1, 8192, 1) == after, "the block after them is as it was");
     // The command has 32 slices, each of which takes 30 ms; nobody waits for more than one of them.
     let cid = large.submit(zeroes(2, 8192), None, 0);
-    let read = Sqe { nsid: U32::new(2), ..io(opcode::io::READ, 0, 1) };
     for _ in 0..3 {
-        assert!(other.call(read, None, 4096).0.is_success());
+        other.read(2, 0, 1);
     }
     assert!(!large.has_answers(), "reads waited for all of it, not for a slice");
-    let abort = Sqe {
-        opcode: opcode::admin::ABORT,
-        cdw10: U32::new(1 | u32::from(cid) << 16),
-        ..Sqe::default()
-    };
-    let (status, result, _) = admin.call(abort, None, 0);
+    let (status, result, _) = admin.call(abort(cid), None, 0);
     assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
     assert_eq!(large.wait(cid).0, Status::ABORT_REQUESTED);
-    assert!(large.call(read, None, 4096).0.is_success(), "the queue goes on");
-    end(&runtime);
+    // The queue goes on.
+    large.read(2, 0, 1);
 }
 
 #[test]
 fn namespaces_come_change_and_go_under_a_connected_host() {
     let (runtime, address) = target(vec![memory()], 2);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    let second = |sqe: Sqe| Sqe { nsid: U32::new(2), ..sqe };
-    let read = second(io(opcode::io::READ, 0, 1));
+    let (_admin, [mut queue]) = connected(address);
+    let read = on(2, io(opcode::io::READ, 0, 1));
     assert_eq!(queue.call(read, None, 4096).0, Status::INVALID_NAMESPACE.dnr());
     runtime.add_namespace(NQN, &namespace(memory())).unwrap();
     assert_eq!(last_nsid(&runtime), 2);
-    assert!(queue.call(read, None, 4096).0.is_success());
-    let last = second(io(opcode::io::READ, (64 << 20) / 4096, 1));
-    assert!(!queue.call(last, None, 4096).0.is_success());
+    queue.read(2, 0, 1);
+    let beyond = (64 << 20) / 4096;
+    assert!(!queue.call(on(2, io(opcode::io::READ, beyond, 1)), None, 4096).0.is_success());
     assert_eq!(runtime.resize_namespace(NQN, 2, Some(128 << 20)).unwrap(), 128 << 20);
-    assert!(queue.call(last, None, 4096).0.is_success());
+    queue.read(2, beyond, 1);
     runtime.remove_namespace(NQN, 2).unwrap();
     assert_eq!(queue.call(read, None, 4096).0, Status::INVALID_NAMESPACE.dnr());
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
-    end(&runtime);
+    queue.read(1, 0, 1);
 }
 
 #[test]
 fn a_host_that_is_no_longer_allowed_is_disconnected() {
     let (runtime, address) = target(vec![memory()], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (_queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [_queue]) = connected(address);
     assert_eq!(runtime.connections().len(), 2);
     runtime.add_host(NQN, &HOST.into()).unwrap();
     runtime.set_allow_any_host(NQN, false).unwrap();
     assert_eq!(runtime.connections().len(), 2, "it is in the list");
     runtime.remove_host(NQN, HOST).unwrap();
     eventually("its connections end", || runtime.connections().is_empty());
-    end(&runtime);
 }
 
 #[test]
 fn garbage_ends_its_own_connection_only() {
     use std::io::{Read, Write};
     let (runtime, address) = target(vec![memory()], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     let mut rude = std::net::TcpStream::connect(address).unwrap();
     rude.write_all(&[0xff; 512]).unwrap();
     rude.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut answer = Vec::new();
     rude.read_to_end(&mut answer).unwrap();
     assert_eq!(answer.first(), Some(&0x03), "a C2HTermReq says what was wrong");
-    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    queue.read(1, 0, 1);
     assert_eq!(runtime.statistics().protocol_errors, 1);
-    end(&runtime);
 }
 
 #[test]
 fn statistics_count_every_command_once() {
     let (runtime, address) = target(vec![memory()], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for lba in 0..10 {
-        let write = io(opcode::io::WRITE, lba, 1);
-        assert!(queue.call(write, Some(pattern(lba, 1, 0)), 0).0.is_success());
-        assert!(queue.call(io(opcode::io::READ, lba, 2), None, 8192).0.is_success());
+        queue.write(1, lba, pattern(lba, 1, 0));
+        queue.read(1, lba, 2);
     }
     drop(queue);
     eventually("the queue is gone", || runtime.statistics().queues.is_empty());
@@ -506,5 +475,4 @@ fn statistics_count_every_command_once() {
         assert_eq!(io.read.latency.count(), 10);
         assert_eq!(io.read.errors + io.write.errors, 0);
     }
-    end(&runtime);
 }

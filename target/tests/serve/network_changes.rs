@@ -9,9 +9,9 @@ use sluiced::config::{Endpoint, Goal, LinkConfig, Network, QosConfig};
 use sluiced::engine::{ConnectionNetwork, Engine};
 use sluiced::runtime::Runtime;
 
-use crate::client::{Queue, io, pattern};
+use crate::client::{Queue, connected, io, pattern};
 use crate::qos_memory::{iops, limited, slow_device, start, with_window};
-use crate::{buffers_in_use, end, eventually, memory, target};
+use crate::{buffers_in_use, eventually, memory, target};
 
 /// Returns the network statistics of the only I/O queue.
 fn of_queue(runtime: &Runtime) -> Option<ConnectionNetwork> {
@@ -25,8 +25,7 @@ fn is_on(runtime: &Runtime, link: &str) -> bool {
 #[test]
 fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     let (runtime, address) = target(vec![memory()], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     queue.call(io(opcode::io::READ, 0, 1), None, 4096);
     eventually("a state of the network", || is_on(&runtime, "default"));
     let east = LinkConfig { name: "east".to_owned(), ..LinkConfig::default() };
@@ -44,7 +43,6 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     runtime.set_network(&network).unwrap();
     eventually("a state again", || is_on(&runtime, "default"));
     assert!(runtime.set_listener_link("127.0.0.1:1".parse().unwrap(), None).is_err());
-    end(&runtime);
 }
 
 #[test]
@@ -52,8 +50,7 @@ fn e6_a_connection_has_its_listeners_class_before_any_command() {
     let (runtime, address) = target(vec![memory()], 1);
     let set = |class| runtime.set_listener_class(Endpoint::tcp(address), class).unwrap();
     set(Some(Class::Urgent));
-    let (_admin, id) = Queue::controller(address);
-    let (_queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [_queue]) = connected(address);
     let mut first = None;
     eventually("a state of the network", || {
         first = of_queue(&runtime);
@@ -65,7 +62,6 @@ fn e6_a_connection_has_its_listeners_class_before_any_command() {
     eventually("another class", || is("high"));
     set(None);
     eventually("the class of those that name none", || is("low"));
-    end(&runtime);
 }
 
 /// Returns a link on which hosts' data is held to a few megabytes per second.
@@ -94,8 +90,7 @@ fn e8_writes_that_wait_to_be_asked_for_survive_changes_of_settings() {
     let device = slow_device(Duration::from_micros(100));
     let (runtime, address) = start(vec![with_window(device, 1)], 1, QosConfig::default());
     runtime.set_network(&narrow()).unwrap();
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     be_held(&runtime, &mut queue);
     let host = std::thread::spawn(move || {
         let mut waiting: VecDeque<u16> = (0..32).map(|i| write(&mut queue, i * 4, 4)).collect();
@@ -104,9 +99,7 @@ fn e8_writes_that_wait_to_be_asked_for_survive_changes_of_settings() {
             assert!(queue.wait(first).0.is_success());
             waiting.push_back(write(&mut queue, i % 100 * 4, 4));
         }
-        for cid in waiting {
-            assert!(queue.wait(cid).0.is_success());
-        }
+        queue.complete(waiting);
         queue
     });
     let settings = [limited(1, iops(100_000)), QosConfig::default()];
@@ -121,5 +114,4 @@ fn e8_writes_that_wait_to_be_asked_for_survive_changes_of_settings() {
     eventually("all memory is back", || buffers_in_use(&runtime) == 0);
     let in_use = || runtime.qos().devices.iter().map(|device| device.in_use).sum::<f64>();
     eventually("the device's window is free", || in_use() == 0.0);
-    end(&runtime);
 }

@@ -13,9 +13,11 @@ use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
-use crate::client::{NQN, Queue, io, pattern};
-use crate::qos_memory::{iops, limited, of_namespace, session, slow_device, start, with_window};
-use crate::{end, eventually, file, in_flight, memory, namespace};
+use crate::client::{NQN, Queue, connected, io, on, pattern};
+use crate::qos_memory::{
+    iops, limited, of_namespace, session, slow_device, start, with_sessions, with_window,
+};
+use crate::{eventually, file, in_flight, memory, namespace};
 
 const OUTPUT_MARK: u8 = 0xc0;
 
@@ -39,17 +41,15 @@ fn reactors() -> Vec<(String, u64)> {
 #[test]
 fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
     // Other tests start reactors too: the measurement is repeated if one did at the same moment.
-    let (runtime, address, ours) = loop {
+    let (_runtime, address, ours) = loop {
         let before: HashSet<String> = reactors().into_iter().map(|(task, _)| task).collect();
         let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
         let mut new = reactors().into_iter().map(|(t, _)| t).filter(|t| !before.contains(t));
         if let (Some(one), None) = (new.next(), new.next()) {
             break (runtime, address, one);
         }
-        end(&runtime);
     };
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for lba in 0..4 {
         queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
     }
@@ -61,7 +61,6 @@ fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
     std::thread::sleep(Duration::from_millis(1000));
     let spent = used().unwrap() - first;
     assert!(spent < 20, "{spent} of 100 ticks of CPU time with nothing to do");
-    end(&runtime);
 }
 
 /// Commands of one reactor hold the window, and commands of another wait for it.
@@ -69,9 +68,7 @@ fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
 fn a_device_that_goes_leaves_nobody_waiting() {
     let device = with_window(slow_device(Duration::from_millis(400)), 1);
     let (runtime, address) = start(vec![device], 2, QosConfig::default());
-    let (_admin, id) = Queue::controller(address);
-    let (mut one, _) = Queue::connect(address, 1, id);
-    let (mut other, _) = Queue::connect(address, 2, id);
+    let (_admin, [mut one, mut other]) = connected(address);
     let places: HashSet<usize> = runtime
         .connections()
         .iter()
@@ -88,7 +85,6 @@ fn a_device_that_goes_leaves_nobody_waiting() {
         one.wait(first);
         other.wait(second);
     });
-    end(&runtime);
 }
 
 /// A namespace that was removed is not written to any more: its device may be another's by then.
@@ -97,8 +93,7 @@ fn nothing_is_written_after_a_namespace_was_removed() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("disk");
     let (runtime, address) = start(vec![namespace(file(&path))], 1, limited(1, iops(2)));
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for lba in 0..24 {
         queue.submit(io(opcode::io::WRITE, lba, 1), Some(pattern(lba, 1, 7)), 0);
     }
@@ -117,7 +112,6 @@ fn nothing_is_written_after_a_namespace_was_removed() {
     let then = written();
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(written(), then, "writes after the namespace was removed");
-    end(&runtime);
 }
 
 fn disk() -> Namespace {
@@ -128,8 +122,7 @@ fn disk() -> Namespace {
 #[test]
 fn output_marks_alone_leave_nothing_behind() {
     let (runtime, address) = start(vec![disk()], 1, QosConfig::default());
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for _ in 0..1000 {
         assert!(queue.call(io(OUTPUT_MARK, 0, 1), None, 0).0.is_success());
     }
@@ -137,15 +130,12 @@ fn output_marks_alone_leave_nothing_behind() {
     let waiting = runtime.qos().devices[0].waiting;
     let sum: u64 = waiting.iter().map(|(_, waiting)| *waiting).sum();
     assert_eq!(sum, 0, "commands that wait though all are answered");
-    end(&runtime);
 }
 
 #[test]
 fn an_output_mark_at_one_reactor_holds_nobody_up_at_another() {
-    let (runtime, address) = start(vec![disk()], 2, QosConfig::default());
-    let (_admin, id) = Queue::controller(address);
-    let (mut one, _) = Queue::connect(address, 1, id);
-    let (mut other, _) = Queue::connect(address, 2, id);
+    let (_runtime, address) = start(vec![disk()], 2, QosConfig::default());
+    let (_admin, [mut one, mut other]) = connected(address);
     let high = |lba| Sqe { cdw13: U32::new(0x200), ..io(opcode::io::READ, lba, 1) };
     let mut run = |marks: bool| {
         for round in 0..10 {
@@ -153,14 +143,11 @@ fn an_output_mark_at_one_reactor_holds_nobody_up_at_another() {
             if marks && round == 0 {
                 assert!(one.call(io(OUTPUT_MARK, 0, 1), None, 0).0.is_success());
             }
-            for cid in cids {
-                assert!(other.wait(cid).0.is_success());
-            }
+            other.complete(cids);
         }
     };
     run(false);
     run(true);
-    end(&runtime);
 }
 
 /// Returns the limit of a session in commands per second.
@@ -174,12 +161,11 @@ fn iops_of(runtime: &Runtime, name: &str) -> Option<u64> {
 fn a_namespace_that_goes_takes_no_other_sessions_with_it() {
     let gold = Session { operations: Some(60), limits: iops(500), ..session("gold") };
     let own = Session { operations: Some(50), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![gold, own], ..QosConfig::default() };
+    let qos = with_sessions(vec![gold, own]);
     let (runtime, _) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
     assert_eq!(iops_of(&runtime, "gold"), Some(500));
     runtime.remove_namespace(NQN, 1).unwrap();
     assert_eq!(iops_of(&runtime, "gold"), Some(500), "after another namespace was removed");
-    end(&runtime);
 }
 
 /// Checks that commands which a limit of one a second would hold for a minute wait no longer after a
@@ -190,21 +176,17 @@ fn change_lets_go(runtime: &Runtime, queue: &mut Queue, change: impl FnOnce()) {
     eventually("the commands have arrived", || in_flight(runtime) > 4);
     change();
     let begun = Instant::now();
-    for cid in cids {
-        assert!(queue.wait(cid).0.is_success());
-    }
+    queue.complete(cids);
     assert!(begun.elapsed() < Duration::from_secs(20), "after {:?}", begun.elapsed());
 }
 
 #[test]
 fn disabled_quality_of_service_holds_nothing_back() {
     let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     let general = Qos { enabled: false, ..Qos::default() };
     let off = QosConfig { general, ..limited(1, iops(1)) };
     change_lets_go(&runtime, &mut queue, || runtime.set_qos(&off).unwrap());
-    end(&runtime);
 }
 
 #[test]
@@ -217,10 +199,8 @@ fn a_session_that_is_removed_holds_nothing_back() {
     };
     let qos = QosConfig { sessions: vec![slow], policies: vec![policy], ..QosConfig::default() };
     let (runtime, address) = start(vec![namespace(memory())], 1, qos);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     change_lets_go(&runtime, &mut queue, || runtime.set_qos(&QosConfig::default()).unwrap());
-    end(&runtime);
 }
 
 #[test]
@@ -231,15 +211,13 @@ fn a_namespace_that_grows_raises_its_limit_per_gib() {
     let (runtime, address) = start(vec![namespace(small)], 1, qos);
     let name = format!("{NQN}/1");
     assert_eq!(iops_of(&runtime, &name), Some(1));
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     change_lets_go(&runtime, &mut queue, || {
         runtime.resize_namespace(NQN, 1, Some(256 << 20)).unwrap();
     });
     assert_eq!(iops_of(&runtime, &name), Some(256));
     runtime.resize_namespace(NQN, 1, Some(3 << 20)).unwrap();
     assert_eq!(iops_of(&runtime, &name), Some(3));
-    end(&runtime);
 }
 
 /// A Verify holds its place in the window while the Verify waits for a scratch buffer.
@@ -248,9 +226,7 @@ fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let device = namespace(file(&folder.path().join("disk")));
     let (runtime, address) = start(vec![device], 1, QosConfig::default());
-    let (_admin, id) = Queue::controller(address);
-    let (mut busy, _) = Queue::connect(address, 1, id);
-    let (mut cut, _) = Queue::connect(address, 2, id);
+    let (_admin, [mut busy, mut cut]) = connected(address);
     let verify = io(opcode::io::VERIFY, 0, 8192);
     let cids: Vec<u16> = (0..40).map(|_| busy.submit(verify, None, 0)).collect();
     std::thread::sleep(Duration::from_millis(20));
@@ -259,13 +235,10 @@ fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
     }
     std::thread::sleep(Duration::from_millis(20));
     drop(cut);
-    for cid in cids {
-        assert!(busy.wait(cid).0.is_success());
-    }
+    busy.complete(cids);
     eventually("the cut connection is gone", || runtime.connections().len() == 2);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(in_use(&runtime), 0.0, "commands in the device, of {:?}", runtime.qos().devices);
-    end(&runtime);
 }
 
 /// A write's data arrives after settings have changed, and after other commands of its connection
@@ -274,12 +247,9 @@ fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
 fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
     let namespaces = vec![namespace(memory()), namespace(memory())];
     let (runtime, address) = start(namespaces, 1, limited(1, iops(1)));
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    let on = |nsid, sqe: Sqe| Sqe { nsid: U32::new(nsid), ..sqe };
+    let (_admin, [mut queue]) = connected(address);
     for nsid in [1, 2] {
-        let read = on(nsid, io(opcode::io::READ, 0, 1));
-        assert!(queue.call(read, None, 4096).0.is_success());
+        queue.read(nsid, 0, 1);
     }
     let write = on(2, io(opcode::io::WRITE, 0, 64));
     let write = queue.submit(write, Some(pattern(0, 64, 1)), 0);
@@ -291,22 +261,19 @@ fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
     eventually("the reads have arrived", || in_flight(&runtime) > 4);
     assert!(queue.wait(write).0.is_success());
     assert!(in_flight(&runtime) > 0, "the write waited with the reads of the limited session");
-    end(&runtime);
 }
 
 #[test]
 fn with_no_limits_commands_to_memory_wait_for_nothing() {
     for (qos, waits) in [(QosConfig::default(), false), (limited(1, iops(20)), true)] {
         let (runtime, address) = start(vec![namespace(memory())], 1, qos);
-        let (_admin, id) = Queue::controller(address);
-        let (mut queue, _) = Queue::connect(address, 1, id);
+        let (_admin, [mut queue]) = connected(address);
         for lba in 0..10 {
-            assert!(queue.call(io(opcode::io::READ, lba, 1), None, 4096).0.is_success());
+            queue.read(1, lba, 1);
         }
         let seen = || runtime.statistics().namespaces[0].2.clone();
         eventually("ten reads", || seen().read.ops == 10);
         let waited = seen().queueing;
         assert_eq!((waited.count(), waited.sum_ns > 0), (10, waits), "{} ns", waited.sum_ns);
-        end(&runtime);
     }
 }

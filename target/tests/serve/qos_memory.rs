@@ -2,21 +2,20 @@
 //! is slow by its own limits.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arbitration::limit::{Rate, Rates};
 use arbitration::settings::WindowRule;
-use fabric::nvme::{Sqe, opcode};
+use fabric::nvme::opcode;
 use sluiced::config::{
-    Backend, DeviceModel, DeviceQos, Limits, Namespace, Poll, QosConfig, Session, TargetConfig,
+    Backend, DeviceModel, DeviceQos, Limits, Namespace, QosConfig, Session, TargetConfig,
 };
 use sluiced::engine::Engine;
-use sluiced::runtime::Runtime;
-use zerocopy::little_endian::U32;
 
-use crate::client::{NQN, Queue, io, pattern};
-use crate::{buffers_in_use, end, eventually, in_flight, memory, namespace, serve};
+use crate::client::{NQN, Queue, connected, io, on, pattern};
+use crate::{
+    Running, buffers_in_use, end, eventually, in_flight, memory, namespace, serve, settings,
+};
 
 pub(crate) fn session(name: &str) -> Session {
     Session { name: name.to_owned(), ..Session::default() }
@@ -33,7 +32,10 @@ pub(crate) fn iops(rate: u64) -> Limits {
 }
 
 pub(crate) fn limited(nsid: u32, limits: Limits) -> QosConfig {
-    let sessions = vec![Session { limits, ..of_namespace(nsid) }];
+    with_sessions(vec![Session { limits, ..of_namespace(nsid) }])
+}
+
+pub(crate) fn with_sessions(sessions: Vec<Session>) -> QosConfig {
     QosConfig { sessions, ..QosConfig::default() }
 }
 
@@ -51,19 +53,8 @@ pub(crate) fn start(
     namespaces: Vec<Namespace>,
     reactors: usize,
     qos: QosConfig,
-) -> (Arc<Runtime>, SocketAddr) {
-    let settings = TargetConfig {
-        cores: vec![0; reactors],
-        poll: Poll::Never,
-        io_memory: 2 << 20,
-        drain_time: Duration::from_secs(1),
-        ..TargetConfig::default()
-    };
-    serve(settings, qos, namespaces)
-}
-
-fn on(nsid: u32, sqe: Sqe) -> Sqe {
-    Sqe { nsid: U32::new(nsid), ..sqe }
+) -> (Running, SocketAddr) {
+    serve(TargetConfig { cores: vec![0; reactors], ..settings() }, qos, namespaces)
 }
 
 /// Returns settings with which a tenant's first command goes at once, and its second one only when the bytes of
@@ -79,17 +70,13 @@ fn slow_tenant() -> QosConfig {
 fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
     let (runtime, address) =
         start(vec![namespace(memory()), namespace(memory())], 1, slow_tenant());
-    let (_admin, id) = Queue::controller(address);
-    let (mut limited, _) = Queue::connect(address, 1, id);
-    let (mut free, _) = Queue::connect(address, 2, id);
+    let (_admin, [mut limited, mut free]) = connected(address);
     for lba in 0..50 {
         limited.submit(io(opcode::io::WRITE, lba * 2, 2), Some(pattern(lba * 2, 2, 1)), 0);
     }
     eventually("the limited writes wait", || in_flight(&runtime) > 4);
-    let (status, _, _) = free.call(on(2, io(opcode::io::READ, 0, 1)), None, 4096);
-    assert!(status.is_success());
+    free.read(2, 0, 1);
     assert!(in_flight(&runtime) > 0, "the read waited until all limited writes were done");
-    end(&runtime);
 }
 
 /// Large writes of a tenant with a limit lie in I/O buffers while they wait.
@@ -114,8 +101,7 @@ fn a_limited_tenant_does_not_take_all_buffers() {
     let (mut free, _) = Queue::connect(address, 2, id);
     eventually("the limited writes wait", || in_flight(&runtime) > 4);
     eventually("they hold memory", || buffers_in_use(&runtime) > 256 << 10);
-    let (status, _, _) = free.call(on(2, io(opcode::io::READ, 0, 64)), None, 256 << 10);
-    assert!(status.is_success());
+    free.read(2, 0, 64);
     assert!(in_flight(&runtime) > 0, "the read waited until all limited writes were done");
     end(&runtime);
     assert!(host.join().is_err(), "the target answered all limited writes");
@@ -126,16 +112,11 @@ fn a_limited_tenant_does_not_take_all_buffers() {
 #[test]
 fn reads_and_writes_do_not_wait_for_each_other() {
     mix(1, 64, Duration::from_millis(2), 1);
-}
-
-/// The same holds with a deeper window, smaller commands and two queues of each kind.
-#[test]
-fn many_reads_and_writes_do_not_wait_for_each_other() {
     mix(8, 16, Duration::from_micros(300), 2);
 }
 
 fn mix(window: u32, blocks: u32, time: Duration, pairs: u16) {
-    let (runtime, address) =
+    let (_runtime, address) =
         start(vec![with_window(slow_device(time), window)], 1, QosConfig::default());
     let (_admin, id) = Queue::controller(address);
     let hosts: Vec<_> = (1..=2 * pairs)
@@ -144,7 +125,6 @@ fn mix(window: u32, blocks: u32, time: Duration, pairs: u16) {
     for host in hosts {
         host.join().unwrap();
     }
-    end(&runtime);
 }
 
 /// Sends 200 writes (odd queues) or reads, 50 at a time.
@@ -159,14 +139,10 @@ fn half(address: SocketAddr, qid: u16, id: u16, blocks: u32) {
                 queue.submit(io(opcode, i * blocks, blocks), data, blocks * 4096)
             })
             .collect();
-        for cid in cids {
-            assert!(queue.wait(cid).0.is_success());
-        }
+        queue.complete(cids);
     }
 }
 
-/// All memory and places of commands come back when their connection is cut, whatever they wait
-/// for.
 #[test]
 fn a_cut_connection_gives_everything_back() {
     let device = with_window(slow_device(Duration::from_millis(5)), 2);
@@ -195,15 +171,13 @@ fn a_cut_connection_gives_everything_back() {
         assert!(state.sessions.iter().all(|s| s.traffic.waiting == 0));
         eventually("all buffers are free", || buffers_in_use(&runtime) == 0);
     }
-    end(&runtime);
 }
 
 /// Commands behind a limit, which take 39 seconds, do not delay the end: the drain time is 1 second.
 #[test]
 fn draining_ends_in_time_behind_a_limit() {
     let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for lba in 0..20 {
         queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
         queue.submit(io(opcode::io::WRITE, lba, 64), Some(pattern(lba, 64, 1)), 0);
@@ -219,17 +193,13 @@ fn draining_ends_in_time_behind_a_limit() {
 #[test]
 fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
     let short = Session { queue: Some(2), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![short], ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let qos = with_sessions(vec![short]);
+    let (_runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (_admin, [mut queue]) = connected(address);
     let cids: Vec<u16> = (0..12)
         .map(|i| queue.submit(io(opcode::io::WRITE, i * 64, 64), Some(pattern(i * 64, 64, 1)), 0))
         .collect();
-    for cid in cids {
-        assert!(queue.wait(cid).0.is_success());
-    }
-    end(&runtime);
+    queue.complete(cids);
 }
 
 /// Writes whose data does not come hold their part of the buffers, and not the part that reads
@@ -237,7 +207,7 @@ fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
 #[test]
 fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
     let sessions = (1..=9).map(of_namespace).collect();
-    let qos = QosConfig { sessions, ..QosConfig::default() };
+    let qos = with_sessions(sessions);
     let namespaces = (0..9).map(|_| namespace(memory())).collect();
     let (runtime, address) = start(namespaces, 1, qos);
     let (_admin, id) = Queue::controller(address);
@@ -253,10 +223,8 @@ fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
         let all = runtime.connections();
         all.iter().filter(|c| c.in_flight == 12).count() == 8
     });
-    let (status, _, _) = reader.call(on(9, io(opcode::io::READ, 0, 64)), None, 256 << 10);
-    assert!(status.is_success());
+    reader.read(9, 0, 64);
     assert_eq!(in_flight(&runtime), 8 * 12, "the read waited for hosts that owe data");
-    end(&runtime);
 }
 
 #[test]
@@ -278,5 +246,4 @@ fn the_metrics_say_how_far_commands_have_come() {
     });
     drop(queue);
     eventually("nothing is left of them", || states().is_empty());
-    end(&runtime);
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use arbitration::overload::RetryDelays;
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{Poll, QosConfig, Session, TargetConfig};
+use sluiced::config::{Poll, Session, TargetConfig};
 use zerocopy::little_endian::U32;
 
 use crate::client::{Queue, io};
-use crate::qos_memory::{iops, of_namespace};
+use crate::qos_memory::{iops, of_namespace, with_sessions};
 use crate::{end, memory, namespace, serve};
 
 /// Number of commands that may wait. The session gets [`IOPS`] in a second, so that the last of
@@ -34,7 +34,7 @@ fn told(delays: [u16; 3]) -> ([u16; 3], u16) {
         ..TargetConfig::default()
     };
     let limited = Session { limits: iops(IOPS), queue: Some(WAITING), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
+    let qos = with_sessions(vec![limited]);
     let (runtime, address) = serve(settings, qos, vec![namespace(memory())]);
     let (mut admin, id) = Queue::controller(address);
     let identify = Sqe { opcode: opcode::admin::IDENTIFY, cdw10: U32::new(1), ..Sqe::default() };

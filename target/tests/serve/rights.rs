@@ -5,8 +5,8 @@ use sluiced::config::{AllowedHost, HostRights};
 use sluiced::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 
-use super::client::{HOST, NQN, Queue, deallocate, io, pattern};
-use super::{end, memory, target};
+use super::client::{HOST, NQN, Queue, connected, deallocate, io, pattern};
+use super::{memory, target};
 
 fn with(rights: HostRights) -> AllowedHost {
     AllowedHost { rights, ..HOST.into() }
@@ -66,7 +66,6 @@ fn a_connected_host_is_held_to_its_rights_at_once_and_others_are_not() {
     runtime.remove_host(NQN, HOST).unwrap();
     assert_eq!(write(&mut queues[0], 4), 0, "as any host, which has all rights here");
     assert!(runtime.subsystems()[0].rights.is_empty());
-    end(&runtime);
 }
 
 #[test]
@@ -75,8 +74,7 @@ fn the_statistics_say_what_a_host_asked_for_and_did_not_get() {
     let (runtime, address) = target(vec![memory()], 1);
     let host = with(HostRights { max_class: Some(Class::Medium), ..HostRights::default() });
     runtime.add_host(NQN, &host).unwrap();
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     let mut read = |bits: u32| {
         let sqe = Sqe { cdw13: U32::new(bits << 8), ..io(opcode::io::READ, 0, 1) };
         assert!(queue.call(sqe, None, 4096).0.is_success());
@@ -93,5 +91,4 @@ fn the_statistics_say_what_a_host_asked_for_and_did_not_get() {
     read(2);
     super::eventually("it is High", || reads(Class::High) == 1);
     assert_eq!(lowered().high, 2);
-    end(&runtime);
 }

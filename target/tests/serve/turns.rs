@@ -10,11 +10,10 @@ use std::time::Duration;
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use hostile::{Identity, Raw};
 use sluiced::config::{Poll, QosConfig, TargetConfig};
-use sluiced::runtime::Runtime;
 use zerocopy::little_endian::{U16, U32};
 
-use crate::client::{NQN, Queue, io, pattern};
-use crate::{end, eventually, memory, namespace, serve};
+use crate::client::{NQN, Queue, connected, io, pattern};
+use crate::{Running, eventually, memory, namespace, serve};
 
 /// Bytes of an answer without data, and of one with 4 KiB at least.
 const RESPONSE: u64 = 24;
@@ -25,7 +24,7 @@ const ROUNDS: u32 = 100;
 /// turns.
 const MEANWHILE: u64 = 1000;
 
-fn start() -> (Arc<Runtime>, SocketAddr) {
+fn start() -> (Running, SocketAddr) {
     let settings = TargetConfig {
         cores: vec![0],
         poll: Poll::Never,
@@ -115,10 +114,8 @@ fn rounds(queue: &mut Queue, flood: &Flood) -> u64 {
     for lba in 0..ROUNDS {
         let before = flood.answered();
         let data = pattern(lba, 1, 3);
-        let write = queue.call(io(opcode::io::WRITE, lba, 1), Some(data.clone()), 0);
-        assert!(write.0.is_success(), "{}", write.0);
-        let (status, _, read) = queue.call(io(opcode::io::READ, lba, 1), None, 4096);
-        assert!(status.is_success() && read == data, "{status}");
+        queue.write(1, lba, data.clone());
+        assert!(queue.read(1, lba, 1) == data);
         meanwhile.push(flood.answered() - before);
     }
     meanwhile.sort_unstable();
@@ -133,9 +130,8 @@ fn begins(flood: &Flood) {
 /// Any peer may have discovery controllers, and send commands to them without end.
 #[test]
 fn who_floods_admin_queues_keeps_no_turn_from_others() {
-    let (runtime, address) = start();
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_runtime, address) = start();
+    let (_admin, [mut queue]) = connected(address);
     let flood = Flood::new((0..100).map(|n| discovery(address, n)).collect(), &identify(), ANSWER);
     begins(&flood);
     let meanwhile = rounds(&mut queue, &flood);
@@ -148,14 +144,13 @@ fn who_floods_admin_queues_keeps_no_turn_from_others() {
     let meanwhile = connects.min().unwrap();
     assert!(meanwhile < 5 * MEANWHILE, "{meanwhile} admin commands while a host connects");
     flood.end();
-    end(&runtime);
 }
 
 /// Commands to memory are carried out as they arrive, and more connections send than there are
 /// buffers to receive into.
 #[test]
 fn who_floods_io_queues_keeps_no_turn_from_others() {
-    let (runtime, address) = start();
+    let (_runtime, address) = start();
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let others = [1, 2, 3].map(|n| Identity::numbered(NQN, n));
@@ -171,5 +166,4 @@ fn who_floods_io_queues_keeps_no_turn_from_others() {
     let meanwhile = rounds(&mut queue, &flood);
     assert!(meanwhile < 64 * MEANWHILE, "{meanwhile} commands during a write and a read");
     flood.end();
-    end(&runtime);
 }

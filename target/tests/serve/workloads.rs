@@ -10,9 +10,9 @@ use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
-use crate::client::{HOST, NQN, Queue, io, pattern};
+use crate::client::{HOST, NQN, Queue, connected, io, on, pattern};
 use crate::qos_memory::{iops, limited, slow_device, start};
-use crate::{end, memory, namespace};
+use crate::{memory, namespace};
 
 const MS: u64 = 1_000_000;
 
@@ -32,24 +32,20 @@ fn read(nsid: u32, lba: u32, class: Class) -> Sqe {
         Class::Medium => 0x100,
         Class::Low => 0,
     };
-    let read = io(opcode::io::READ, lba, 1);
-    Sqe { nsid: U32::new(nsid), cdw13: U32::new(class), ..read }
+    Sqe { cdw13: U32::new(class), ..on(nsid, io(opcode::io::READ, lba, 1)) }
 }
 
 #[test]
 fn a_slow_device_shows_in_the_device_and_a_limited_host_in_waiting() {
     let slow = namespace(slow_device(Duration::from_millis(20)));
     let (runtime, address) = start(vec![slow, namespace(memory())], 1, limited(2, iops(50)));
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     for lba in 0..5 {
         assert!(queue.call(read(1, lba, Class::High), None, 4096).0.is_success());
     }
     let at_once: Vec<u16> =
         (0..15).map(|lba| queue.submit(read(2, lba, Class::High), None, 4096)).collect();
-    for cid in at_once {
-        assert!(queue.wait(cid).0.is_success());
-    }
+    queue.complete(at_once);
     let slow = workload(&runtime, 1, Class::High).unwrap();
     assert_eq!((slow.read.ops, slow.queueing.count(), slow.service.count()), (5, 5, 5));
     // A model's service time varies by an eighth.
@@ -65,7 +61,6 @@ fn a_slow_device_shows_in_the_device_and_a_limited_host_in_waiting() {
     for io in [slow, limited] {
         assert_eq!(io.read.latency.sum_ns, io.queueing.sum_ns + io.service.sum_ns);
     }
-    end(&runtime);
 }
 
 #[test]
@@ -79,8 +74,7 @@ fn workloads_are_told_apart_by_class_and_namespace_and_outlive_their_queues() {
         for lba in 0..3 {
             assert!(queue.call(read(1, lba, Class::Low), None, 4096).0.is_success());
             assert!(queue.call(read(1, lba, Class::Urgent), None, 4096).0.is_success());
-            let write = io(opcode::io::WRITE, lba, 1);
-            assert!(queue.call(write, Some(pattern(lba, 1, 0)), 0).0.is_success());
+            queue.write(1, lba, pattern(lba, 1, 0));
         }
         assert!(queue.call(read(2, 0, Class::High), None, 4096).0.is_success());
     }
@@ -89,5 +83,4 @@ fn workloads_are_told_apart_by_class_and_namespace_and_outlive_their_queues() {
     assert_eq!(ops(1, Class::Urgent), Some((12, 0)));
     assert_eq!(ops(2, Class::High), Some((4, 0)));
     assert_eq!(runtime.statistics().workloads.len(), 3, "and no other");
-    end(&runtime);
 }

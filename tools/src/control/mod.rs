@@ -19,6 +19,8 @@ mod region_view;
 mod request;
 mod requests;
 mod settings;
+#[cfg(test)]
+mod shown;
 mod statistics_view;
 pub(crate) mod table;
 #[cfg(test)]

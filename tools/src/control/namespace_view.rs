@@ -79,6 +79,7 @@ fn reason(row: &NamespaceRow) -> Option<String> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::shown::lines;
     use super::*;
 
     fn row(nsid: u32, more: &Value) -> Value {
@@ -96,33 +97,21 @@ mod tests {
         serde_json::from_value(answer).unwrap()
     }
 
-    fn lines(text: &str) -> Vec<String> {
-        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
-    }
-
     #[test]
     fn states_are_a_column_and_reasons_stand_below() {
+        let absent = json!({"state": "unavailable", "reason": "no such file", "size": 0,
+                            "block_size": 0, "backend": ""});
         let answer = rows(json!([
             row(1, &json!({"state": "ready", "reason": null, "errors": 0})),
             row(2, &json!({"state": "errors", "reason": "EIO since 12:00", "errors": 7})),
-            row(
-                3,
-                &json!({"state": "unavailable", "reason": "no such file", "size": 0,
-                           "block_size": 0, "backend": ""})
-            ),
+            row(3, &absent),
         ]));
         let seen = lines(&list(&answer, Room::Unlimited));
         assert_eq!(seen[1], "nqn.2026-01.io.x:a 1 file /d 1 GiB 4096 ro u all 0 ready");
         assert_eq!(seen[2], "nqn.2026-01.io.x:a 2 file /d 1 GiB 4096 ro u all 7 errors");
         assert_eq!(seen[3], "nqn.2026-01.io.x:a 3 - /d - - ro u all 0 unavailable");
-        assert_eq!(
-            seen[4..],
-            [
-                "",
-                "nqn.2026-01.io.x:a/2 has errors: EIO since 12:00",
-                "nqn.2026-01.io.x:a/3 is unavailable: no such file",
-            ]
-        );
+        assert_eq!(seen[5], "nqn.2026-01.io.x:a/2 has errors: EIO since 12:00");
+        assert_eq!(seen[6], "nqn.2026-01.io.x:a/3 is unavailable: no such file");
         assert_eq!(lines(&retried(&answer, Room::Unlimited)), seen);
     }
 

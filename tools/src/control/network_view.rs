@@ -183,16 +183,11 @@ mod tests {
     use serde_json::json;
     use sluice_schema::Method;
 
-    use super::super::request::Request;
-    use super::super::view;
+    use super::super::shown;
     use super::*;
 
     fn text(method: Method, answer: &Value) -> String {
-        view::text(&Request { method, params: json!({}) }, answer, Room::Unlimited).unwrap()
-    }
-
-    fn words(line: &str) -> String {
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
+        shown::text(method, answer, Room::Unlimited)
     }
 
     fn answer() -> Value {
@@ -227,7 +222,7 @@ mod tests {
         let goals = "urgent free, high 3 parts, medium within 2 ms, low 500 Mbit/s\n";
         assert!(text.contains(goals), "{text}");
         assert!(text.contains("advice: turn on ECN"), "{text}");
-        let lines: Vec<String> = text.lines().map(words).collect();
+        let lines = shown::lines(&text);
         for line in [
             "default 10 Gbit/s 9.4 Gbit/s - 192.0.2.1:4420",
             "default out urgent free 2 - 4.5 Gbit/s - 0.125 0.96 1000 125",

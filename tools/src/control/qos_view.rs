@@ -380,32 +380,24 @@ pub(super) fn reserved(session: &Settings) -> String {
 mod tests {
     use sluice_schema::Method;
 
-    use super::super::request::Request;
-    use super::super::view;
+    use super::super::shown;
     use super::*;
 
     fn text(method: Method, answer: &Value) -> String {
-        view::text(&Request { method, params: json!({}) }, answer, Room::Unlimited).unwrap()
+        shown::text(method, answer, Room::Unlimited)
     }
 
     fn traffic_of(mut row: Value) -> Value {
         let op = json!({"operations": 10, "bytes": 40_960, "errors": 0});
         let times = json!({"mean": 1, "p50": 1, "p90": 1, "p99": 51_200, "p999": 1});
         let io = json!({"read": op, "write": op, "other": op, "queueing": times, "service": times});
-        let fields = row.as_object_mut().unwrap();
-        fields.extend([
-            ("waiting".into(), json!(4)),
-            ("refused".into(), json!(0)),
-            ("io".into(), io),
-        ]);
+        (row["waiting"], row["refused"], row["io"]) = (json!(4), json!(0), io);
         row
     }
 
     fn line(text: &str, start: &str) -> String {
         let line = text.lines().find(|line| line.trim_start().starts_with(start));
-        let words: Vec<&str> =
-            line.unwrap_or_else(|| panic!("{start}\n{text}")).split_whitespace().collect();
-        words.join(" ")
+        shown::lines(line.unwrap_or_else(|| panic!("{start}\n{text}"))).concat()
     }
 
     #[test]

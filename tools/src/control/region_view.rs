@@ -152,8 +152,7 @@ mod tests {
     use serde_json::{Value, json};
     use sluice_schema::Method;
 
-    use super::super::request::Request;
-    use super::super::view;
+    use super::super::shown;
     use super::*;
 
     const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -182,13 +181,7 @@ mod tests {
     }
 
     fn text(answer: &Value, room: Room) -> String {
-        let request = Request { method: Method::PmemShow, params: json!({}) };
-        view::text(&request, answer, room).unwrap()
-    }
-
-    fn has_line(text: &str, line: &str) -> bool {
-        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        text.lines().map(words).any(|seen| seen == line)
+        shown::text(Method::PmemShow, answer, room)
     }
 
     #[test]
@@ -204,7 +197,7 @@ mod tests {
             &format!("log {HOST} 10.0.0.7 read-write 100000 200000 yes 99000 5000000 2 5"),
             "region old is not open: /srv/old: there is no such file",
         ] {
-            assert!(has_line(&seen, line), "{line}\n{seen}");
+            assert!(shown::lines(&seen).iter().any(|seen| seen == line), "{line}\n{seen}");
         }
     }
 

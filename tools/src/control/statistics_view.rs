@@ -97,6 +97,7 @@ fn measured(io: &Io) -> Vec<String> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::shown::lines;
     use super::*;
 
     fn text(answer: &Value, room: Room) -> String {
@@ -119,10 +120,7 @@ mod tests {
             "queues": [{"connection": {"id": 7, "peer": "h:1"}, "io": io}],
         });
         let seen = text(&answer, Room::Unlimited);
-        let lines: Vec<String> = seen
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-            .collect();
+        let lines = lines(&seen);
         let done = "1000 3.9 MiB 51.2 us 1.2 ms 10 40 KiB 51.2 us 1.2 ms 3 7 2.5 us 700 us";
         for name in [
             "nqn.2026-01.io.x:a/1",

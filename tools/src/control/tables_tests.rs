@@ -4,9 +4,8 @@
 use serde_json::{Value, json};
 use sluice_schema::Method;
 
-use super::request::Request;
+use super::shown::text;
 use super::table::Room;
-use super::view;
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 const NQN: &str = "nqn.2026-01.io.example:disks";
@@ -153,10 +152,6 @@ fn answers() -> Vec<(Method, Value)> {
         (Method::NetworkShow, network()),
         (Method::PmemShow, regions()),
     ]
-}
-
-fn text(method: Method, answer: &Value, room: Room) -> String {
-    view::text(&Request { method, params: json!({}) }, answer, room).unwrap()
 }
 
 /// Returns the headings of the tables in a text, each as the names of its columns.

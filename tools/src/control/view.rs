@@ -509,11 +509,12 @@ fn any_host(AnyHost { subsystem, allow_any_host }: &AnyHost) -> String {
 mod tests {
     use serde_json::json;
 
+    use super::super::shown::{self, lines};
     use super::*;
 
     /// Returns an answer as text, as wide as it becomes.
     fn text(method: Method, answer: &Value) -> String {
-        super::text(&Request { method, params: json!({}) }, answer, Room::Unlimited).unwrap()
+        shown::text(method, answer, Room::Unlimited)
     }
 
     fn healthy() -> Value {
@@ -545,8 +546,7 @@ mod tests {
         answer["file_systems"] = json!([{"mount": "/srv", "files": 2, "may_take": 12u64 << 30,
                                          "free": 10u64 << 30, "overcommit": 2u64 << 30}]);
         let seen = text(Method::Status, &answer);
-        let row: Vec<&str> = seen.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(row, ["/srv", "2", "12", "GiB", "10", "GiB", "2", "GiB"], "{seen}");
+        assert_eq!(lines(&seen).last().unwrap(), "/srv 2 12 GiB 10 GiB 2 GiB", "{seen}");
         assert!(!has_problems(&answer), "it may be on purpose");
     }
 
@@ -584,9 +584,8 @@ mod tests {
                          "in_flight": 0, "reactor": 0, "digests": [true, true],
                          "tls": "TLS_AES_256_GCM_SHA384", "authenticated": true,
                          "network": network});
-        let request = Request { method: Method::Connections, params: json!({}) };
         for width in [80, 120, 160] {
-            let seen = super::text(&request, &json!([row]), Room::Terminal(width)).unwrap();
+            let seen = shown::text(Method::Connections, &json!([row]), Room::Terminal(width));
             for line in seen.lines().take(2) {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
@@ -594,8 +593,7 @@ mod tests {
         }
         let whole = text(Method::Connections, &json!([row]));
         assert!(whole.contains(host) && whole.contains("header, data"), "{whole}");
-        let line: Vec<&str> = whole.lines().nth(1).unwrap().split_whitespace().collect();
-        assert!(line.join(" ").contains("header, data AES_256_GCM yes default"), "{whole}");
+        assert!(lines(&whole)[1].contains("header, data AES_256_GCM yes default"), "{whole}");
     }
 
     #[test]
@@ -610,9 +608,9 @@ mod tests {
         let known = json!({"link": "default", "class": "high", "base": "dctcp", "rtt_us": 450,
                            "out": {"limit": 4.75e9}, "in": {"limit": null}});
         let with = text(Method::Connections, &json!([row(known), row(json!(null))]));
-        let line: Vec<&str> = with.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(line.join(" "), "7 p h s 1 1 0 0 - - - default high dctcp 450 us 4.75 Gbit/s -");
-        assert!(with.lines().nth(2).unwrap().ends_with('-'), "{with}");
+        let with = lines(&with);
+        assert_eq!(with[1], "7 p h s 1 1 0 0 - - - default high dctcp 450 us 4.75 Gbit/s -");
+        assert!(with[2].ends_with('-'), "{with:?}");
     }
 
     #[test]
@@ -627,18 +625,15 @@ mod tests {
         lost[1]["lost"] = json!([{"host": "h2", "listener": "10.0.0.1:4420", "address": "10.0.0.2",
                                   "lost_seconds": 40, "left_seconds": 560}]);
         let with = text(Method::HostList, &lost);
-        let words: Vec<&str> = with.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(words.join(" "), "b h2 10.0.0.2 10.0.0.1:4420 40 s 560 s", "{with}");
-        let text = text(Method::HostList, &answer);
-        assert_eq!(text.lines().count(), 4);
-        assert!(text.contains("any host") && text.contains("h2"), "{text}");
-        let line = |n: usize| {
-            let words: Vec<&str> = text.lines().nth(n).unwrap().split_whitespace().collect();
-            words.join(" ")
+        let lost = "b h2 10.0.0.2 10.0.0.1:4420 40 s 560 s";
+        assert_eq!(lines(&with).last().unwrap(), lost, "{with}");
+        let [heading, any, h1, h2] = &lines(&text(Method::HostList, &answer))[..] else {
+            panic!("four lines")
         };
-        assert_eq!(line(0), "SUBSYSTEM HOST FROM AUTHENTICATION MAY");
-        assert_eq!(line(2), "b h1 any address - read and write", "an older daemon does not tell");
-        assert_eq!(line(3), "b h2 any address TLS key read 1, 3, at most medium");
+        assert_eq!(heading, "SUBSYSTEM HOST FROM AUTHENTICATION MAY");
+        assert!(any.contains("any host"), "{any}");
+        assert_eq!(h1, "b h1 any address - read and write", "an older daemon does not tell");
+        assert_eq!(h2, "b h2 any address TLS key read 1, 3, at most medium");
     }
 
     #[test]
@@ -647,8 +642,7 @@ mod tests {
         let mut answer = json!({"folder": "/etc/keys", "changes": ["host h2 has a TLS key"],
                                 "hosts": [row]});
         let seen = text(Method::HostKeys, &answer);
-        let words: Vec<&str> = seen.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(words.join(" "), "h1 yes - - by no subsystem");
+        assert_eq!(lines(&seen)[1], "h1 yes - - by no subsystem");
         let rest = "\nThe daemon reads /etc/keys at a reload.\nA reload would change:\n  host h2 has a \
                     TLS key\n";
         assert!(seen.ends_with(rest), "{seen}");
@@ -676,11 +670,5 @@ mod tests {
         assert!(plain.starts_with("The daemon runs what the configuration file says"), "{plain}");
         let seen = text(Method::Reload, &answer(1));
         assert_eq!(seen, "Nothing changes. 1 live change on top of the file: sluice config diff\n");
-    }
-
-    #[test]
-    fn changes_are_told_in_a_sentence() {
-        let answer = json!({"subsystem": "q", "nsid": 3, "size": 4096, "durable": true});
-        assert_eq!(text(Method::NamespaceResize, &answer), "Namespace 3 of q has 4 KiB now.\n");
     }
 }

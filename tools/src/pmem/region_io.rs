@@ -227,6 +227,7 @@ mod tests {
     use super::*;
 
     /// A region in memory. I/Os go and end now and then, as its random numbers say.
+    #[derive(Default)]
     struct InMemory {
         data: Vec<u8>,
         under_way: VecDeque<(Kind, usize, Vec<u8>)>,
@@ -248,20 +249,8 @@ mod tests {
 
     impl InMemory {
         fn new(length: usize, seed: u64) -> Self {
-            Self {
-                data: vec![0; length],
-                under_way: VecDeque::new(),
-                over: VecDeque::new(),
-                most: 0,
-                random: fastrand::Rng::with_seed(seed),
-                lost_after: None,
-                ended: 0,
-                wanted: 0,
-                kinds: Vec::new(),
-                meddler: None,
-                synced: Vec::new(),
-                broken: false,
-            }
+            let (data, random) = (vec![0; length], fastrand::Rng::with_seed(seed));
+            Self { data, random, ..Self::default() }
         }
     }
 

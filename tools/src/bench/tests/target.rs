@@ -145,17 +145,8 @@ static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 impl Queue {
     fn new(behaviour: Behaviour, memory: Arc<Mutex<Vec<u8>>>, seen: Arc<Mutex<Seen>>) -> Self {
         let connection = TargetConnection::new(behaviour.params);
-        Self {
-            behaviour,
-            memory,
-            seen,
-            connection,
-            arriving: vec![],
-            cc: 0,
-            admin: false,
-            io: false,
-            commands: 0,
-        }
+        let (arriving, cc, admin, io, commands) = (vec![], 0, false, false, 0);
+        Self { behaviour, memory, seen, connection, arriving, cc, admin, io, commands }
     }
 
     fn serve(mut self, mut stream: TcpStream) {

@@ -378,7 +378,6 @@ max_class = 'low'
         format!("{listeners}{disk}")
     }
 
-    /// Returns a listener.
     fn of(port: u16, more: &str) -> String {
         format!("[[listener]]\naddress = '10.0.0.1:{port}'\n{more}\n")
     }

@@ -215,19 +215,13 @@ fn a_device_is_what_a_file_says_or_what_was_measured() {
         let text = format!("{of}\nparallelism = 9\nread = {{ mean = '50 us' }}");
         DeviceProfile::parse(&text).unwrap()
     };
-    let measured = Known { files: Vec::new(), measured: vec![row.clone()], ..Known::default() };
-    let named = Known {
-        files: vec![file("namespace = 'nqn.x:disk/1'")],
-        measured: vec![row.clone()],
-        ..Known::default()
-    };
-    let other = Known {
-        files: vec![file("namespace = 'nqn.x:disk/2'")],
-        measured: vec![row],
-        ..Known::default()
-    };
-    let any = Known { files: vec![file("")], ..Known::default() };
-    for (known, parallelism) in [(measured, 7), (named, 9), (other, 7), (any, 9)] {
+    for (files, measured, parallelism) in [
+        (vec![], vec![row.clone()], 7),
+        (vec![file("namespace = 'nqn.x:disk/1'")], vec![row.clone()], 9),
+        (vec![file("namespace = 'nqn.x:disk/2'")], vec![row], 7),
+        (vec![file("")], vec![], 9),
+    ] {
+        let known = Known { files, measured, ..Known::default() };
         let scenario = made(CONFIG, &known, &[("db", 1, "depth = 8")]).unwrap();
         let profile = &scenario["namespace"][0]["profile"];
         assert_eq!(profile["parallelism"].as_integer(), Some(parallelism));

@@ -1,0 +1,17 @@
+//! Answers as people see them, for tests.
+
+use serde_json::{Value, json};
+use sluice_schema::Method;
+
+use super::request::Request;
+use super::table::Room;
+use super::view;
+
+pub(super) fn text(method: Method, answer: &Value, room: Room) -> String {
+    view::text(&Request { method, params: json!({}) }, answer, room).unwrap()
+}
+
+/// Returns the lines of a text, with one space between two words.
+pub(super) fn lines(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
