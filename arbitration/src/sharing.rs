@@ -1,6 +1,6 @@
 //! The number of reactors that change a counter: one, or several.
 
-use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, try_update};
 
 /// The threads that change a counter. Every thread may read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Sharing {
         change: impl Fn(u64) -> Option<u64>,
     ) -> Result<u64, u64> {
         match self {
-            Self::Several => counter.fetch_update(SeqCst, SeqCst, change),
+            Self::Several => try_update(counter, SeqCst, change),
             Self::One => {
                 let before = counter.load(Relaxed);
                 counter.store(change(before).ok_or(before)?, Relaxed);

@@ -4,8 +4,8 @@
 //! sent back would find themselves behind those that came meanwhile, again and again: a Linux host
 //! fails a command after five retries.
 
-use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU64, try_update};
 
 use units::Nanos;
 
@@ -28,7 +28,7 @@ impl SentBack {
     pub(super) fn add(&self, now: Nanos, amount: u64, until: Nanos) {
         self.forget_old(now);
         let grown = |held: &AtomicU64| {
-            _ = held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_add(amount)));
+            _ = try_update(held, Relaxed, |held| Some(held.saturating_add(amount)));
         };
         grown(&self.out);
         grown(&self.kept);
@@ -38,7 +38,7 @@ impl SentBack {
     /// Removes a command that has come again.
     pub(super) fn remove(&self, amount: u64) {
         let less = |out: u64| Some(out.saturating_sub(amount));
-        _ = self.out.fetch_update(Relaxed, Relaxed, less);
+        _ = try_update(&self.out, Relaxed, less);
     }
 
     /// Returns the amount of the commands that are to come again.

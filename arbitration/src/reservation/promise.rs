@@ -1,7 +1,7 @@
 //! The deadlines of single commands, where a reservation has an allowed latency (docs/sources.md,
 //! F1: reservations in the tenant's terms).
 
-use crate::sync::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU64, Ordering::Relaxed, try_update};
 
 use units::Nanos;
 
@@ -64,7 +64,7 @@ impl Promise {
         let takes = time_of(if self.in_bytes { bytes.into() } else { 1 }, self.rate);
         let latest = arrived.0.saturating_add(self.burst).saturating_add(BEHIND_MAX);
         let after = |full: u64| full.max(arrived.0).saturating_add(takes).min(latest);
-        let taken = self.full_at.fetch_update(Relaxed, Relaxed, |full| Some(after(full)));
+        let taken = try_update(&self.full_at, Relaxed, |full| Some(after(full)));
         let full_at = after(taken.unwrap_or_else(|full| full));
         Nanos(full_at.saturating_sub(self.burst).max(arrived.0)).after(self.latency)
     }

@@ -60,7 +60,7 @@ impl Limited {
         if end > self.limit.load(Relaxed) {
             return Err(full());
         }
-        let left = self.writes.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        let left = self.writes.try_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         left.map(drop).map_err(|_| full())
     }
 }
