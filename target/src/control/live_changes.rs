@@ -12,7 +12,7 @@ use super::change::Answer;
 use super::parameters::read;
 use super::protocol::{ErrorKind, Failure};
 use crate::config::{Config, values};
-use crate::store::{Difference, Live, LiveObjects, ObjectId, edit};
+use crate::store::{Difference, Live, LiveObjects, ObjectId, differences, edit};
 use crate::sync::lock;
 use crate::unproved;
 use crate::words::list;
@@ -52,11 +52,12 @@ impl Control {
         if file != *live.file() {
             return Err(Failure::invalid(changed_since(path)));
         }
-        let text = edit(&before, &file, live.current())
+        let running = live.as_file();
+        let text = edit(&before, &file, &running)
             .map_err(|why| Failure::invalid(format!("{}: {why}", path.display())))?;
         // The name that a rename replaces: not that of a symbolic link.
         let place = path.canonicalize().map_err(unreadable)?;
-        let live_changes = live.changes();
+        let live_changes = differences(&file, &running).len();
         Ok(ConfigMerged { file: place.display().to_string(), before, text, live_changes })
     }
 

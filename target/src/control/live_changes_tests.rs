@@ -136,6 +136,36 @@ fn the_file_with_the_live_changes_leaves_none_after_a_reload() {
 }
 
 #[test]
+fn settings_left_over_from_removed_objects_are_in_no_file() {
+    let rig = Rig::new();
+    rig.call("session.set", json!({"name": format!("{NQN}/1"), "iops": 9000}));
+    rig.call("session.add", json!({"name": "below", "parent": format!("{NQN}/1")}));
+    rig.call("session.add", json!({"name": "gold", "iops": 8000}));
+    let host = "nqn.2026-01.io.x:h0";
+    for session in ["below", "gold"] {
+        let policy = json!({"host": host, "subsystem": NQN, "nsid": 1, "session": session});
+        rig.call("qos.policy", policy);
+    }
+    rig.call("namespace.remove", json!({"subsystem": NQN, "nsid": 1}));
+    let left = |text: &str| {
+        let config = crate::config::tests::parse(text).unwrap();
+        let names: Vec<String> = config.qos.sessions.into_iter().map(|one| one.name).collect();
+        (names, config.qos.policies.len())
+    };
+    let shown = rig.call("config.show", json!({}));
+    assert_eq!(left(shown["text"].as_str().unwrap()), (vec!["gold".to_owned()], 0));
+    let merged = rig.call("config.merge", json!({}));
+    assert_eq!(merged["live_changes"], 2, "the namespace and gold");
+    let text = merged["text"].as_str().unwrap();
+    assert_eq!(left(text), (vec!["gold".to_owned()], 0));
+    std::fs::write(rig.file(), text).unwrap();
+    let answer = rig.call("reload", json!({}));
+    assert_eq!(answer["live_changes"], 3, "the session, the one below it and the policy stay");
+    let shown = rig.call("config.show", json!({}));
+    assert_eq!(left(shown["text"].as_str().unwrap()), (vec!["gold".to_owned()], 0));
+}
+
+#[test]
 fn a_file_that_has_changed_meanwhile_is_not_merged() {
     let rig = Rig::of(FILE);
     rig.change();

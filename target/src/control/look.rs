@@ -71,7 +71,7 @@ impl Control {
     /// Answers `config.show`. The identities in use are in it, so that another daemon with this file
     /// shows hosts the same disks.
     pub(super) fn configuration(&self) -> answer::Configuration {
-        let mut config = self.live().current().clone();
+        let mut config = self.live().as_file();
         InUse::of(self.engine()).write_into(&mut config);
         answer::Configuration { text: config::render(&config) }
     }

@@ -14,6 +14,7 @@ use super::differences::{Difference, differences};
 use super::object::ObjectId;
 use super::part::Part;
 use super::{Change, Key, Kind, Object, Store, StoreError};
+use crate::config::qos::remove_dangling;
 use crate::config::{Config, Subsystem, Taken, clash, render_subsystem};
 use crate::objects::Batch;
 
@@ -264,6 +265,14 @@ impl Live {
     #[must_use]
     pub fn current(&self) -> &Config {
         &self.current
+    }
+
+    /// Returns the configuration that runs as a file can have it: without sessions and policies that are left over
+    /// from removed subsystems and namespaces.
+    pub(crate) fn as_file(&self) -> Config {
+        let mut config = self.current.clone();
+        remove_dangling(&mut config.qos, &config.subsystems);
+        config
     }
 
     /// Returns the configuration file as it was read last.

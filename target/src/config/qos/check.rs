@@ -61,6 +61,26 @@ pub(crate) fn wrong(
     Some(format!("{}; {}", first.message, first.remedy))
 }
 
+/// Removes the sessions and policies that name subsystems, namespaces or sessions which do not exist. They are left
+/// over from removed ones and have no effect, but a file with such names is refused.
+pub(crate) fn remove_dangling(qos: &mut QosConfig, subsystems: &[Subsystem]) {
+    loop {
+        let sessions: Vec<ParsedSession> =
+            qos.sessions.iter().cloned().map(ParsedSession::bare).collect();
+        let tree = Tree::new(&sessions, subsystems, Known::File);
+        qos.policies.retain(|policy| {
+            let session = policy.session.as_ref();
+            policy.subsystem.as_ref().is_none_or(|nqn| tree.is_here(nqn, policy.nsid))
+                && session.is_none_or(|name| tree.is_session(name))
+        });
+        qos.sessions.retain(|session| !tree.is_dangling(session));
+        // A session may be the parent of others.
+        if qos.sessions.len() == sessions.len() {
+            return;
+        }
+    }
+}
+
 /// Runs the checks that need all sessions, policies and subsystems.
 pub(super) fn across(
     (sessions, profiles, policies): (&[ParsedSession], &[Profile], &[ParsedPolicy]),
@@ -203,6 +223,18 @@ impl<'a> Tree<'a> {
         }
         let automatic = self.automatic(name);
         automatic.is_some_and(|(nqn, nsid)| self.known != Known::File || self.is_here(nqn, nsid))
+    }
+
+    /// Says whether a session names a subsystem, namespace or session that does not exist.
+    fn is_dangling(&self, session: &Session) -> bool {
+        let is_gone = |name: &str| {
+            let named = self.automatic(name);
+            named.is_some_and(|(nqn, nsid)| !self.is_here(nqn, nsid))
+        };
+        let reserved = session.reserve.as_ref().and_then(|reserve| reserve.namespace.as_ref());
+        is_gone(&session.name)
+            || session.parent.as_ref().is_some_and(|parent| !self.is_session(parent))
+            || reserved.is_some_and(|namespace| is_gone(namespace))
     }
 
     /// Returns the session above another; `None` means the root.

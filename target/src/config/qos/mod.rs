@@ -20,7 +20,7 @@ use super::TargetConfig;
 use super::fields::Problems;
 use super::subsystem::Subsystem;
 
-pub(crate) use check::{Known, wrong};
+pub(crate) use check::{Known, remove_dangling, wrong};
 pub use device::{DeviceQos, Order};
 pub use general::Qos;
 pub(crate) use general::general;
