@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::aside::rename;
 use crate::files;
@@ -21,7 +22,12 @@ pub(super) fn keep_copy(path: &Path, format: u64) -> io::Result<PathBuf> {
         let more = if number == 1 { String::new() } else { format!(".{number}") };
         let name = with_end(path, &format!(".format-{format}{more}"));
         match std::fs::read(&name) {
-            Ok(other) if other == content => return Ok(name),
+            Ok(other) if other == content => {
+                // It is the latest copy again.
+                let file = std::fs::File::options().append(true).open(&name);
+                let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+                return Ok(name);
+            }
             Ok(_) => continue,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),

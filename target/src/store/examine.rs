@@ -138,12 +138,14 @@ fn later(path: &Path, format: u64) -> StoreError {
     let file = path.display().to_string();
     let remedy = match latest_copy(path, FORMAT) {
         Some(copy) => format!(
-            "go back to the copy from before the upgrade, which lacks all live changes since then: \
+            "go back to the copy from before the upgrade, which lacks all live changes since then; \
+             disconnect the hosts first (Downgrade in docs/operating.md): \
              mv {file} {file}.format-{format} && cp -p {} {file}",
             copy.display()
         ),
         None => "move the file away. Then the configuration file alone is served, and hosts find \
-                 namespaces with other UUIDs"
+                 namespaces with other UUIDs, unless the file is what `sluice config` of the later \
+                 sluiced printed (Downgrade in docs/operating.md)"
             .to_owned(),
     };
     StoreError::Later { file, format, known: FORMAT, remedy }

@@ -14,6 +14,7 @@ use super::*;
 use crate::config::qos::tests::rates;
 use crate::config::tests::parse;
 use crate::config::{Backend, derived_nguid, derived_serial, derived_uuid};
+use crate::store::earlier::latest_copy;
 use crate::store::examine::{Found, examine};
 use crate::store::{Identities, Live};
 
@@ -278,6 +279,14 @@ fn a_file_of_an_earlier_format_is_copied_before_the_first_write() {
         std::fs::write(&path, &before).unwrap();
         DiskStore::open(&path).unwrap();
         assert_eq!(names(&folder), ["state", copy.as_str(), format!("{copy}.2").as_str()]);
+        // One that is kept again is the latest.
+        let again = folder.path().join(format!("{copy}.2"));
+        let file = std::fs::File::options().append(true).open(&again).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert_ne!(latest_copy(&path, format), Some(again.clone()));
+        std::fs::write(&path, &before).unwrap();
+        DiskStore::open(&path).unwrap();
+        assert_eq!(latest_copy(&path, format), Some(again));
     }
 }
 
