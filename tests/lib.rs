@@ -7,6 +7,8 @@
 //!   fails there too is a wrong scenario.
 //! - `SLUICEGATE_BINARIES` names a folder with `sluiced` and `sluice` to use instead of those that
 //!   the tests build.
+//! - `SLUICEGATE_OTHER_BINARIES` names a folder with another build of the same programs, which the random
+//!   operator changes to and back.
 //! - `SLUICEGATE_UML` and `SLUICEGATE_UML_VIRTUAL` (for virtual time) name kernels to use instead of those
 //!   that `build-uml` finds or builds.
 
@@ -105,7 +107,10 @@ pub fn machine(
         uml::Time::Real => TIME_LIMIT,
         uml::Time::Virtual => VIRTUAL_TIME_LIMIT,
     };
-    Ok(uml::Machine { kernel, binaries, target, transport, time, time_limit })
+    let other_binaries =
+        std::env::var_os("SLUICEGATE_OTHER_BINARIES").filter(|folder| !folder.is_empty());
+    let other_binaries = other_binaries.map(PathBuf::from);
+    Ok(uml::Machine { kernel, binaries, other_binaries, target, transport, time, time_limit })
 }
 
 fn run(

@@ -26,10 +26,13 @@ fn scenario_of_seeds(script: &str, first: u32) -> Result<()> {
     Ok(())
 }
 
-/// Runs the operator for half an hour.
+/// Runs the operator for half an hour, with a build of an earlier format of the state file to upgrade from.
 fn long_scenario(script: &str, seed: &str) -> Result<()> {
     let mut machine = e2e::machine(Target::Sluiced, Transport::Tcp, script)?;
     machine.time_limit = TIME_LIMIT;
+    if machine.other_binaries.is_none() {
+        machine.other_binaries = e2e::uml::earlier_build()?;
+    }
     let report = machine.run(script, &[seed, LONG])?;
     let passed = report.outcome() == Some(Outcome::Pass);
     ensure!(

@@ -127,6 +127,16 @@ pub fn system() -> Result<PathBuf> {
     system.clone().map_err(|e| anyhow!("no system to boot: {e}"))
 }
 
+/// Returns a folder with the programs of the last commit that has an earlier format of the state file, which
+/// `tests/lab/build-earlier` finds or builds; none where the checkout lacks that commit.
+///
+/// # Errors
+/// The commit does not build.
+pub fn earlier_build() -> Result<Option<PathBuf>> {
+    let folder = made_by("build-earlier", &[])?;
+    Ok((!folder.as_os_str().is_empty()).then_some(folder))
+}
+
 /// Returns the path that a script of `tests/lab/` prints.
 fn made_by(script: &str, arguments: &[&str]) -> Result<PathBuf> {
     let path = crate::root().join("tests/lab").join(script);
@@ -146,6 +156,9 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// The folder with `sluiced` and `sluice`, `/run/bin` inside.
     pub binaries: PathBuf,
+    /// A folder with the same programs of another build, `/run/other` inside, for scenarios that change from
+    /// one to the other.
+    pub other_binaries: Option<PathBuf>,
     /// The target that the scenario connects to.
     pub target: Target,
     /// The transport.
@@ -229,6 +242,11 @@ impl Machine {
         arguments: &[&str],
     ) -> Result<PathBuf> {
         let mut mounts = String::new();
+        if let Some(folder) = &self.other_binaries {
+            let mount =
+                format!("mkdir /run/other\nmount --bind '{}' /run/other\n", folder.display());
+            mounts.push_str(&mount);
+        }
         for made in words_of(script, "mount")? {
             let folder = made_by(&made, &[])?;
             let mount =
@@ -239,14 +257,16 @@ impl Machine {
             "#!/bin/bash\n\
              export PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
              mount -t tmpfs tmpfs /run\n\
-             mkdir -p /run/scenarios /run/bin /run/figures\n\
+             mkdir -p /run/scenarios /run/formats /run/bin /run/figures\n\
              mount --bind '{}' /run/scenarios\n\
+             mount --bind '{}' /run/formats\n\
              mount --bind '{}' /run/bin\n\
              mount --bind '{}' /run/figures\n\
              {mounts}\
              export LAB_TARGET={} LAB_TRANSPORT={} LAB_TIME={}\n\
              exec bash /run/scenarios/{script}.sh {}\n",
             crate::root().join("tests/scenarios").display(),
+            crate::root().join("target/src/store/formats").display(),
             self.binaries.display(),
             figures.display(),
             self.target.name(),

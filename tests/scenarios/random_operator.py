@@ -5,31 +5,46 @@ usage: random_operator.py SEED SECONDS WITHOUT HOSTNQN...
 
 Runs in the machine that operator.sh has set up. All choices follow from SEED. WITHOUT names actions that are left out,
 separated by commas, to find out which ones a failure needs; `reuse` among them leaves out NSIDs that another disk had.
+Where OTHER has the programs of another build, restarts change to it and back, as docs/operating.md says.
 Prints each action with its time. What is wrong is printed last, and then `END fail` or `END pass`.
 """
 
+import contextlib
+import glob
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tomllib
+import traceback
 
 from verified_io import BLOCK, RECOVERY, World, ZEROES, Windows, origin_of, read
 
 MIB = 1 << 20
 CONFIG, CONTROL, STATE = "/run/operator.toml", "/run/sg.sock", "/tmp/state"
+STATE_FILE = f"{STATE}/sg.redb"
+OWN, OTHER = "/run/bin", "/run/other"  # folders with the programs of the build under test, and of another one
 TARGET = "nsenter", "--net=/run/netns/target"
 NQN = "nqn.2026-01.io.sluicegate:"
 # Two hosts share a subsystem.
 SUBSYSTEM = {1: NQN + "t1", 2: NQN + "t1", 3: NQN + "t2", 4: NQN + "t3"}
 STORES = "/tmp/a", "/tmp/b"
 STORE_MIB = 190
+KEEP_ALIVE = 5  # of the hosts, in seconds
+REFUSAL = "was written by a later sluiced"
 # Exit statuses of sluice.
 DONE, FAILED, NOT_FOUND, INVALID, REFUSED = 0, 1, 3, 5, 6
+
+
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 class Wrong(Exception):
@@ -61,7 +76,12 @@ class Operator:
         self.world = World(seed, hosts, 6.0)
         self.end = time.monotonic() + seconds
         self.begin = time.monotonic()
-        self.daemon, self.starts, self.build = None, 0, "/run/bin/sluiced"
+        self.daemon, self.starts, self.build = None, 0, OWN
+        self.text = None  # the configuration file
+        self.earlier = None  # the build whose format of the state file is the earlier one, if there are two
+        self.copy = None  # of the state file, from before the last upgrade
+        self.before_upgrade = None  # what was served then
+        self.is_changed = True  # whether the disks are others than at the last upgrade
         self.disks, self.later = [], []
         self.held = set()  # stores, hosts and the state that an action keeps others away from
         self.done = {}
@@ -85,14 +105,14 @@ class Operator:
 
     # --- the daemon ---
 
-    def configuration(self, without=None, moved=None, extra=""):
-        """Returns the configuration file, without one disk, or with another path for one."""
+    def first_configuration(self):
+        """Returns the configuration file that the target has at first."""
         lines = ["[target]", "cores = [%s]" % ", ".join(map(str, range(os.cpu_count() or 1)))]
         if self.is_real:
             lines += ['poll = "never"']
         else:
             lines += ['clock = "monotonic"', 'poll = "never"']
-        lines += [f'control = "{CONTROL}"', f'state = "{STATE}/sg.redb"']
+        lines += [f'control = "{CONTROL}"', f'state = "{STATE_FILE}"']
         for host in self.world.hosts:
             lines += ["[[listener]]", f'address = "10.1.{host}.1:4420"']
         for host, nqn in self.world.hosts.items():
@@ -104,15 +124,21 @@ class Operator:
             names = ", ".join(f'"{self.world.hosts[host]}"' for host in own)
             lines += ["[[subsystem]]", f'nqn = "{nqn}"', f"hosts = [{names}]"]
             for number, disk in enumerate(one for one in self.disks if one.is_of_file and one.nqn == nqn):
-                if disk is without:
-                    continue
-                lines += ["[[subsystem.namespace]]", f"nsid = {number + 1}", f'backend = "{disk.backend}"',
-                          f'path = "{disk.path if disk is not moved else disk.path + ".other"}"', "block_size = 4096",
-                          f'hosts = ["{self.world.hosts[disk.host]}"]']
-                if self.starts == 0:
-                    disk.nsid = number + 1
-                    self.had[disk.host].add(disk.nsid)
-        return "\n".join([*lines, extra, ""])
+                disk.nsid = number + 1
+                self.had[disk.host].add(disk.nsid)
+                lines += ["[[subsystem.namespace]]", f"nsid = {disk.nsid}", f'backend = "{disk.backend}"',
+                          f'path = "{disk.path}"', "block_size = 4096", f'hosts = ["{self.world.hosts[disk.host]}"]']
+        return "\n".join([*lines, ""])
+
+    def configuration(self, without=None, moved=None, extra=""):
+        """Returns the configuration file, without one disk, or with another path for one."""
+        tables = re.split(r"(?m)^(?=\[)", self.text)
+        if disk := without or moved:
+            line = f'path = "{disk.path}"\n'
+            own = [number for number, table in enumerate(tables) if line in table]
+            self.check(len(own) == 1, f"the file has {disk} {len(own)} times: {self.text}")
+            tables[own[0]] = tables[own[0]].replace(line, f'path = "{disk.path}.other"\n') if moved else ""
+        return "".join([*tables, extra, "\n"])
 
     def write(self, text):
         with open(CONFIG, "w") as file:
@@ -124,16 +150,22 @@ class Operator:
     def spawn(self):
         self.starts += 1
         with open(f"/run/sluiced-{self.starts}.log", "w") as log:
-            self.daemon = subprocess.Popen([*TARGET, self.build, "--config", CONFIG], stdout=log,
+            self.daemon = subprocess.Popen([*TARGET, f"{self.build}/sluiced", "--config", CONFIG], stdout=log,
                                            stderr=subprocess.STDOUT, start_new_session=True)
 
-    def start(self):
+    def is_served(self):
+        """Starts the daemon, and says whether it serves or has ended."""
         self.spawn()
         end = time.monotonic() + 30
         while "sluiced: serving " not in self.log():
-            self.check(self.daemon.poll() is None, f"sluiced ended: {self.log()[-1500:]}")
-            self.check(time.monotonic() < end, f"sluiced does not serve: {self.log()[-1500:]}")
+            if self.daemon.poll() is not None:
+                return False
+            self.check(time.monotonic() < end, f"sluiced neither serves nor ends: {self.log()[-1500:]}")
             time.sleep(0.1)
+        return True
+
+    def start(self):
+        self.check(self.is_served(), f"sluiced ended: {self.log()[-1500:]}")
 
     def stop(self, how):
         """Ends the daemon by a signal or by sluice, and checks its exit status."""
@@ -155,7 +187,7 @@ class Operator:
     def sluice(self, *words, may_fail=()):
         """Runs sluice; returns whether the change was made, and what sluice printed."""
         try:
-            ran = subprocess.run(["/run/bin/sluice", *words], capture_output=True, text=True, timeout=120,
+            ran = subprocess.run([f"{self.build}/sluice", *words], capture_output=True, text=True, timeout=120,
                                  env={"SLUICEGATE_CONTROL": CONTROL, "NO_COLOR": "1"})
         except subprocess.TimeoutExpired:
             raise Wrong(f"sluice {' '.join(words)} does not end") from None
@@ -166,6 +198,7 @@ class Operator:
         if ran.returncode == INVALID and "is not available" in out and words[1] == "resize":
             return False, out  # its file came back a moment ago
         self.check(ran.returncode in (DONE, *may_fail), f"sluice {' '.join(words)}: status {ran.returncode}: {out}")
+        self.is_changed |= ran.returncode == DONE and words[0] == "namespace" and words[1] in ("add", "remove", "resize")
         return ran.returncode == DONE, out
 
     def refused(self, *words):
@@ -182,7 +215,7 @@ class Operator:
 
     def connect(self, host):
         self.run("nvme", "connect", "-t", "tcp", "-a", f"10.1.{host}.1", "-s", "4420", "-n", SUBSYSTEM[host],
-                 "-q", self.world.hosts[host], "-I", self.world.hosts[host][-36:], "--reconnect-delay=1", "-k", "5")
+                 "-q", self.world.hosts[host], "-I", self.world.hosts[host][-36:], "--reconnect-delay=1", "-k", str(KEEP_ALIVE))
 
     def new_file(self, host, mib):
         room = [store for store in STORES if store not in self.held and
@@ -234,6 +267,8 @@ class Operator:
     def attach(self, disk, nsid=None):
         words = ["namespace", "add", disk.nqn, "--backend", disk.backend, "--path", disk.path, "--block-size", "4096",
                  "--host", self.world.hosts[disk.host], "--json"]
+        # Before the host may see it, under whichever NSID.
+        self.world.taken_away = {one for one in self.world.taken_away if one[0] != disk.host}
         made, out = self.sluice(*words, *(["--nsid", str(nsid)] if nsid else []))
         if made:
             disk.nsid = json.loads(out)["nsid"]
@@ -253,10 +288,12 @@ class Operator:
         """Removes a namespace by force. Its host has errors until its kernel has dropped the disk."""
         window, nsid = self.world.disk_windows(disk.host, disk.nsid), disk.nsid
         span = window.open()
+        self.world.taken_away.add((disk.host, nsid))
         for device in self.world.live_devices(disk.host, nsid):
             device.is_doomed = True
         made, _ = self.sluice("namespace", "remove", "--force", disk.nqn, str(nsid))
         if not made:
+            self.world.taken_away.discard((disk.host, nsid))
             for device in self.world.live_devices(disk.host, nsid):
                 device.is_doomed = False
             Windows.close(span)
@@ -421,17 +458,23 @@ class Operator:
         how = self.random.choice((signal.SIGTERM, signal.SIGKILL, signal.SIGKILL, "shutdown"))
         pause = self.random.choice((0, 0, 2, 10, 30))
         is_wrong = self.random.random() < 0.2
-        is_other = os.path.exists("/run/bin/other/sluiced") and self.random.random() < 0.5
-        if is_other:
-            self.build = "/run/bin/sluiced" if "other" in self.build else "/run/bin/other/sluiced"
-        self.say(f"ends the daemon by {how}, and starts it after {pause} s"
-                 f"{', at first with a wrong file' * is_wrong}{f', as {self.build}' * is_other}")
-        spans = [window.open() for window in self.world.host_windows.values()]
-        self.stop(how)
-        self.down(pause, is_wrong)
-        for span in spans:
-            Windows.close(span)
+        if os.path.exists(f"{OTHER}/sluiced") and self.random.random() < 0.5:
+            return self.change_build(how, pause)
+        self.say(f"ends the daemon by {how}, and starts it after {pause} s{', at first with a wrong file' * is_wrong}")
+        with self.interruption():
+            self.stop(how)
+            self.down(pause, is_wrong)
         return None
+
+    @contextlib.contextmanager
+    def interruption(self):
+        """Interrupts all hosts."""
+        spans = [window.open() for window in self.world.host_windows.values()]
+        try:
+            yield
+        finally:
+            for span in spans:
+                Windows.close(span)
 
     def down(self, pause, is_wrong=False):
         time.sleep(pause)
@@ -443,6 +486,171 @@ class Operator:
             self.check(status == 78, f"sluiced ended with {status} and not with 78, for a wrong file")
         self.start()
 
+    # --- another build ---
+
+    def start_with_earlier_state(self):
+        """Starts the daemon for the first time, with a state file that a daemon of an earlier format has written."""
+        files = sorted(glob.glob("/run/formats/*.redb"))[:-1]
+        kept = random.Random(f"{self.world.seed} state").choice(files)
+        self.say(f"upgrades from {kept}")
+        shutil.copyfile(kept, STATE_FILE)
+        self.start()
+        self.find_copy(read_bytes(kept))
+        # A subsystem that was added live.
+        self.check('"nqn.2026-01.io.x:t"' in self.sluice("config")[1], f"a live change is lost: {self.log()}")
+
+    def find_earlier_build(self):
+        """Finds out whether one of two builds refuses the state file of the other one."""
+        own = CONFIG + ".probe"
+        for writer, reader in ((OWN, OTHER), (OTHER, OWN)):
+            with open(own, "w") as file:
+                file.write(re.sub(r"(?s)\[\[.*", "", self.text).replace(STATE_FILE, f"/tmp/probe{writer[5:]}.redb")
+                           + '[[listener]]\naddress = "127.0.0.1:4420"\n')
+            for build in (writer, reader):
+                daemon = subprocess.Popen([*TARGET, f"{build}/sluiced", "--config", own], stdout=subprocess.PIPE,
+                                          stderr=subprocess.STDOUT, text=True)
+                said = ""
+                while (line := daemon.stdout.readline()) and "sluiced: serving " not in line:
+                    said += line
+                daemon.send_signal(signal.SIGTERM)
+                said += daemon.communicate()[0]
+                if daemon.returncode == 0:
+                    continue
+                self.check(build == reader and REFUSAL in said, f"{build} ends with {daemon.returncode}: {said}")
+                self.check(self.earlier is None, "each build refuses the state of the other one")
+                self.earlier = build
+        self.say(f"the earlier format of the state file is that of {self.earlier or 'none of the two builds'}")
+
+    def other_build(self):
+        return OTHER if self.build == OWN else OWN
+
+    def running(self):
+        """Returns what the target serves: the configuration, its disks by subsystem and NSID, and sessions' limits."""
+        text = self.sluice("config")[1] + "\n"
+        config = tomllib.loads(text)
+        disks = {(subsystem["nqn"], disk["nsid"]): (disk["uuid"], disk.get("path"), disk.get("hosts"))
+                 for subsystem in config["subsystem"] for disk in subsystem.get("namespace", [])}
+        limits = {one["name"]: (one.get("bandwidth"), one.get("iops")) for one in config.get("session", [])}
+        return text, disks, limits
+
+    def check_running(self, before, what):
+        """Compares disks with their identities, and limits, with those before a change of the build."""
+        after = self.running()
+        for name, old, new in ("disk", before[1], after[1]), ("limit", before[2], after[2]):
+            for key in sorted(old.keys() | new.keys(), key=str):
+                self.check(old.get(key) == new.get(key),
+                           f"{what}: the {name} {key} was {old.get(key)}, and is {new.get(key)}")
+
+    def change_build(self, how, pause):
+        """Changes to another build. After an upgrade the operator goes back at once now and then."""
+        if self.earlier is None:
+            return self.replace_build(how, pause)
+        if self.build != self.earlier:
+            return self.downgrade(how, pause)
+        self.upgrade(how, pause)
+        if self.random.random() < 0.5:
+            self.pause(self.random.uniform(8, 25))
+            self.downgrade(how, pause)
+        return None
+
+    def replace_build(self, how, pause):
+        """Starts another build, which knows the state file and all that is in it."""
+        self.say(f"ends the daemon by {how}, and starts {self.other_build()} after {pause} s")
+        before = self.running()
+        with self.interruption():
+            self.stop(how)
+            time.sleep(pause)
+            self.build = self.other_build()
+            self.start()
+        self.check_running(before, "another build")
+
+    def upgrade(self, how, pause):
+        """Starts the later build, which keeps a copy of the state file."""
+        self.say(f"upgrades: ends the daemon by {how}, and starts {self.other_build()} after {pause} s")
+        before = self.running()
+        with self.interruption():
+            self.stop(how)
+            time.sleep(pause)
+            state = read_bytes(STATE_FILE)
+            self.build = self.other_build()
+            self.start()
+        self.find_copy(state)
+        self.before_upgrade, self.is_changed = before, False
+        self.check_running(before, "an upgrade")
+
+    def find_copy(self, state):
+        """Finds the copy that the daemon has kept of a state file of an earlier format."""
+        copies = [name for name in glob.glob(STATE_FILE + ".format-*") if read_bytes(name) == state]
+        self.copy = copies[0] if copies else None
+        if "state" not in self.held:
+            self.check(self.copy, f"no copy of the state file was kept: {os.listdir(STATE)}")
+            self.check(self.copy in self.log(), f"the log does not name {self.copy}: {self.log()}")
+
+    def downgrade(self, how, pause):
+        """Starts the earlier build. It gets the state file of the later one first, which it must refuse."""
+        # The hosts must know the namespaces of now. A host without network counts as connected for a while.
+        self.pause(3 * KEEP_ALIVE)
+        lost = [host for one in json.loads(self.sluice("host", "list", "--json")[1]) for host in one.get("lost", [])]
+        if lost or "state" in self.held or self.world.failures:
+            return None
+        before = self.running()
+        is_undoing = self.held or any(disk.is_held for disk in self.disks)
+        is_broken = self.copy and self.before_upgrade and not is_undoing and self.random.random() < 0.5
+        self.say(f"downgrades: ends the daemon by {how}, and starts {self.other_build()} after {pause} s")
+        with self.interruption():
+            self.stop(how)
+            state = read_bytes(STATE_FILE)
+            self.build = self.other_build()
+            if self.is_served():
+                self.check(not self.is_changed, "the state file of a later sluiced is not refused")
+                self.say("    the later build has changed nothing")
+                self.check_running(before, "a downgrade")
+                return None
+            self.check(self.daemon.returncode == FAILED and REFUSAL in self.log(), f"sluiced ended: {self.log()}")
+            self.check(read_bytes(STATE_FILE) == state, "the state file of a later sluiced is not left as it is")
+            if is_broken:
+                self.restore_copy(pause)
+            else:
+                self.leave_state(before[0], pause)
+                self.check_running(before, "a downgrade")
+        return None
+
+    def leave_state(self, running, pause):
+        """Goes back without a state file, to the configuration that ran."""
+        self.say("    it gets the configuration that ran")
+        os.rename(STATE_FILE, STATE_FILE + ".later")
+        self.text, self.taken = running, set()
+        for disk in self.disks:
+            disk.is_of_file = disk.nsid is not None
+        self.write(self.configuration())
+        self.run(*TARGET, f"{self.build}/sluiced", "--check", "--offline", CONFIG)
+        time.sleep(pause)
+        self.start()
+
+    def restore_copy(self, pause):
+        """Goes back to the copy from before the upgrade, as if the later build did not run: disconnects the hosts, and
+        types the command of the message. The disks are those of then."""
+        self.say("    it gets the copy of the state file, after the hosts were disconnected")
+        self.world.is_blind = True
+        for device in self.world.devices.values():
+            device.is_doomed = True
+        for name, _, _ in self.world.controllers():
+            self.run("nvme", "disconnect", "-d", name)
+        remedy = re.search(r"mv (\S+) \S+ && cp -p (\S+) \1", self.log())
+        self.check(remedy and remedy[2] == self.copy, f"the message does not name {self.copy}: {self.log()}")
+        self.run("sh", "-c", remedy[0])
+        time.sleep(pause)
+        self.start()
+        self.check_running(self.before_upgrade, "a downgrade to the copy")
+        nsids = {path: nsid for (_, nsid), (_, path, _) in self.before_upgrade[1].items()}
+        for disk in self.disks:
+            disk.nsid = nsids.get(disk.path)
+        self.taken = {disk for disk in self.disks if disk.is_of_file}
+        self.world.taken_away.clear()
+        for host in self.world.hosts:
+            self.connect(host)
+        self.world.is_blind = False
+
     def outage(self):
         """Starts the daemon while a file system is not mounted."""
         store = self.random.choice(STORES)
@@ -451,20 +659,18 @@ class Operator:
         self.held.add(store)
         seconds = self.random.choice((5, 30, 100))
         self.say(f"kills the daemon, and starts it without the file system {store} for {seconds} s")
-        spans = [window.open() for window in self.world.host_windows.values()]
-        self.stop(signal.SIGKILL)
         # Each store has a place of its own: two may be away at one time, and `mount --move` moves the latest mount.
         aside = f"/tmp/aside/{os.path.basename(store)}"
-        os.makedirs(aside, exist_ok=True)
-        self.run("mount", "--move", store, aside)
 
         def undo():
             self.say(f"mounts {store} again")
             self.run("mount", "--move", aside, store)
             self.held.discard(store)
-        self.start()
-        for span in spans:
-            Windows.close(span)
+        with self.interruption():
+            self.stop(signal.SIGKILL)
+            os.makedirs(aside, exist_ok=True)
+            self.run("mount", "--move", store, aside)
+            self.start()
         self.after(seconds, seconds, undo)
         return None
 
@@ -584,8 +790,13 @@ class Operator:
 
     def prepare(self):
         self.taken = set()
+        self.text = self.first_configuration()
         self.write(self.configuration())
-        self.start()
+        if os.path.exists(f"{OTHER}/sluiced"):
+            self.find_earlier_build()
+        else:
+            self.say("there is no other build: no upgrades but the first one")
+        self.start_with_earlier_state()
         for host in self.world.hosts:
             self.world.new_disks[host] += 1  # its device
             span = self.world.host_windows[host].open()
@@ -724,6 +935,9 @@ def main():
             operator.finish()
     except Wrong as error:
         wrong = [f"{time.monotonic():.1f} s: {error}"]
+    except Exception:
+        # Not raised: threads would keep this process.
+        wrong = [f"{time.monotonic():.1f} s: {traceback.format_exc()}"]
     wrong = operator.world.failures + wrong
     operator.report()
     for one in wrong:

@@ -316,6 +316,7 @@ class World:
         self.new_disks = dict.fromkeys(hosts, 0)
         self.host_windows = {host: Windows() for host in hosts}
         self.windows_of_disks = {}
+        self.taken_away = set()  # (host, NSID)
         self.stores = {}  # (host, NSID): windows in which its file system is full
         self.devices = {}
         self.past = []
@@ -325,7 +326,6 @@ class World:
         self.counts, self.slowest = {}, {}
         self.lock = threading.Lock()
         self.kernel = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-        self.has_flush_warning = False  # the kernel names the queues of such a warning first
         os.lseek(self.kernel, 0, os.SEEK_END)
 
     def fail(self, what):
@@ -387,6 +387,8 @@ class World:
                 seen.add(key)
                 if key not in self.devices and os.path.exists(f"/dev/{disk}"):
                     self.devices[key] = Device(self, host, disk, int(nsid))
+                    # A host that has connected a moment ago may see a disk that the operator has just taken away.
+                    self.devices[key].is_doomed = (host, int(nsid)) in self.taken_away
                     self.devices[key].start()
                 elif key in self.devices and self.devices[key].host != host:
                     self.fail(f"host {host} has {disk} (NSID {nsid}), which is a disk of host {self.devices[key].host}")
@@ -417,13 +419,11 @@ class World:
     def kernel_says(self, when, text):
         """Returns why a message of the kernel should not be there, or None."""
         # A fault of Linux's own host: a work queue of nvme that reclaims memory flushes one that does not. The kernel
-        # warns once that this may deadlock under memory pressure, whichever target the host has. The first line names
-        # the queues, and the line with WARNING comes after it.
-        if re.search(r"workqueue: WQ_MEM_RECLAIM nvme-.* is flushing !WQ_MEM_RECLAIM", text):
-            self.has_flush_warning = True
-            return None
-        if self.has_flush_warning and re.search(r"WARNING: .*\bcheck_flush_dependency\b", text):
-            self.has_flush_warning = False
+        # warns once that this may deadlock under memory pressure, whichever target the host has, in two lines whose
+        # order depends on its version. The one without WARNING names the queues.
+        if "is flushing !WQ_MEM_RECLAIM" in text:
+            return None if "workqueue: WQ_MEM_RECLAIM nvme-" in text else "of itself"
+        if re.search(r"WARNING: .*\bcheck_flush_dependency\b", text):
             return None
         if re.search(r"\bBUG\b|WARNING|Oops|blocked for more than|EXT4-fs error|[Rr]emounting", text):
             return "of itself"
