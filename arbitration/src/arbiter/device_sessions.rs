@@ -9,7 +9,7 @@ use units::Nanos;
 
 use super::held_back::HeldBack;
 use super::ids::EntryId;
-use super::own_order::{ByDirection, Limited};
+use super::own_order::ByDirection;
 use crate::order::{Hierarchy, NodeId, Place};
 use crate::reservation::Reserved;
 use crate::session::{HostId, Reservation, Session, SessionId};
@@ -156,7 +156,11 @@ impl DeviceSessions {
                 ReservationState::Blocked => blocked.retain(|other| *other != session),
             }
             let ByDirection { reads, writes } = &record.held;
-            debug_assert_eq!(reads.len() + writes.len(), 0, "who is held back has gone before");
+            debug_assert_eq!(
+                reads.len() + writes.len(),
+                0,
+                "a session goes after the hosts that it holds back"
+            );
             let (noted, timed) = (record.noted, record.timer.is_some());
             if noted || timed {
                 dropped.push(Dropped { session, noted, timed });
@@ -200,24 +204,24 @@ impl DeviceSessions {
         self.note_blocks(session)
     }
 
-    /// Takes out the host that goes on next of those that a session's limit on a direction holds back.
+    /// Removes and returns the host that a session's limit on a direction lets go on next.
     pub(super) fn release(&mut self, session: SessionId, write: bool) -> Option<NodeId> {
         let leaf = self.order.of_owner(session)?.held.of_mut(write).release()?;
         self.held -= 1;
         Some(leaf)
     }
 
-    /// Charges a host's part of a session's limit on a direction for a command.
+    /// Charges a host's part of a session's limit on a direction for a command: moves the finish tag
+    /// of the host's last command of the direction.
     pub(super) fn charge_direction(
         &self,
-        limited: &mut Limited,
+        (session, finish): (SessionId, &mut u64),
         leaf: NodeId,
         write: bool,
         cost: u32,
     ) {
-        let Some(by) = limited.by else { return };
-        let share = self.order.share_below(leaf, by);
-        limited.finish = self.record(by).held.of(write).finish(limited.finish, cost, share);
+        let share = self.order.share_below(leaf, session);
+        *finish = self.record(session).held.of(write).finish(*finish, cost, share);
     }
 
     /// Counts the hosts that a session's limit on a direction holds back.

@@ -183,9 +183,7 @@ impl<T: Copy> Arbiter<T> {
         let charge = self.charge(now, device, &head);
         self.dequeue(now, device, next, &head, ends);
         let queue = self.devices.kept_mut(device)?;
-        if let Some(limited) = queue.own.limited_mut(next.leaf, head.work.write)
-            && let Some(by) = limited.by
-        {
+        if let Some((by, _)) = queue.own.limited_mut(next.leaf, head.work.write) {
             self.release_held(now, device, by);
         }
         let command = self.send(now, device, &head, (price, set, charge));
@@ -330,7 +328,7 @@ impl<T: Copy> Arbiter<T> {
             }
             let when = match limited.check_direction(now, write) {
                 Ok(()) => {
-                    queue.release(now, session, write, 1);
+                    queue.release(now, session, write);
                     now.after(A_WHILE)
                 }
                 Err(when) => when,

@@ -26,17 +26,18 @@ impl HeldBack {
         self.waiting.insert((self.now.max(finish), leaf));
     }
 
-    /// Takes out the host that goes on next.
+    /// Removes and returns the host with the least start tag.
     pub(super) fn release(&mut self) -> Option<NodeId> {
         let (start, leaf) = self.waiting.pop_first()?;
         self.now = start;
         Some(leaf)
     }
 
-    /// Computes the finish tag of a command that goes on, from that of its host's last command of the
-    /// direction; `share` is the host's part of the limit, in 1/[`USUAL`].
+    /// Computes the finish tag of a host's next command of the direction. Its last one had the finish
+    /// tag `last`; `share` is the host's part of the limit, in 1/[`USUAL`].
     pub(super) fn finish(&self, last: u64, cost: u32, share: u64) -> u64 {
-        let step = u64::from(cost) * USUAL / share.max(1);
+        // Without a step, however large the part, one host would go first for ever.
+        let step = (u64::from(cost) * USUAL / share.max(1)).max(1);
         self.now.max(last).saturating_add(step)
     }
 

@@ -8,8 +8,8 @@
 //! controller's queues, those of the priority class Urgent go first; High, Medium and Low share by
 //! the weights, in commands. The queues of one priority class take turns of a burst.
 //!
-//! A host has such an order, too, once a limit has held its reads but not its writes back, or its
-//! writes but not its reads: then the others of the host pass those that are held.
+//! A host also gets such an order when a limit first holds back its reads alone, or its writes alone:
+//! its commands of the other direction then pass these.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) struct Limited {
     pub(super) by: Option<SessionId>,
     is_held: bool,
     /// Finish tag of the last command of the direction (see `held_back.rs`).
-    pub(super) finish: u64,
+    finish: u64,
 }
 
 /// What the limits of each direction hold back.
@@ -289,7 +289,8 @@ impl OwnOrder {
         self.settle_turns(class, own_queue, had_turns);
     }
 
-    /// Begins or ends a queue's turns, after a change of what it has waiting or what is held back.
+    /// Adds a queue to the turns or removes it, after its commands, or what limits hold back, have
+    /// changed.
     fn settle_turns(&mut self, class: Class, own_queue: usize, had_turns: bool) {
         let Some(&OwnQueue { ref waiting, controller, priority, .. }) =
             self.own_queues.get(own_queue)
@@ -442,11 +443,16 @@ impl OwnOrders {
         }
     }
 
-    /// Finds what is known of the limits on a direction of a host; `None`: none has ever held it back.
+    /// Finds the session whose limit has held back a direction of a host last, and the finish tag of
+    /// the host's last command of the direction; `None`: no limit has ever held it back.
     #[inline]
-    pub(super) fn limited_mut(&mut self, leaf: NodeId, write: bool) -> Option<&mut Limited> {
+    pub(super) fn limited_mut(
+        &mut self,
+        leaf: NodeId,
+        write: bool,
+    ) -> Option<(SessionId, &mut u64)> {
         let limited = self.of_mut(leaf)?.held.of_mut(write);
-        limited.by.is_some().then_some(limited)
+        Some((limited.by?, &mut limited.finish))
     }
 
     /// Says whether all that a host with an own order has waiting is held back; `None` where it has no

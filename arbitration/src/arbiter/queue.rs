@@ -234,7 +234,7 @@ impl DeviceQueue {
     pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) {
         self.unblock_session(now, session);
         for write in [false, true] {
-            self.release(now, session, write, usize::MAX);
+            while self.release(now, session, write) {}
         }
     }
 
@@ -254,23 +254,18 @@ impl DeviceQueue {
     pub(super) fn hold(&mut self, session: SessionId, leaf: NodeId, write: bool) -> bool {
         self.own.set_held(leaf, write, session, true);
         self.sync_leaf(leaf);
-        let finish = self.own.limited_mut(leaf, write).map_or(0, |limited| limited.finish);
+        let finish = self.own.limited_mut(leaf, write).map_or(0, |(_, finish)| *finish);
         self.sessions.hold(session, leaf, write, finish)
     }
 
-    /// Lets at most `most` hosts go on that a session's limit on a direction holds back.
-    pub(super) fn release(&mut self, now: Nanos, session: SessionId, write: bool, most: usize) {
-        let mut released = 0;
-        while released < most
-            && let Some(leaf) = self.sessions.release(session, write)
-        {
-            self.own.set_held(leaf, write, session, false);
-            self.sync_leaf(leaf);
-            released += 1;
-        }
-        if released > 0 {
-            self.sessions.note_unblocked(now);
-        }
+    /// Lets the next host go on that a session's limit on a direction holds back. Returns whether there
+    /// was one.
+    pub(super) fn release(&mut self, now: Nanos, session: SessionId, write: bool) -> bool {
+        let Some(leaf) = self.sessions.release(session, write) else { return false };
+        self.own.set_held(leaf, write, session, false);
+        self.sync_leaf(leaf);
+        self.sessions.note_unblocked(now);
+        true
     }
 
     /// Blocks the leaf of a host in the classes in which all that waits is held back, and unblocks it

@@ -235,7 +235,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
             && let Some(place) = self.place(session)
         {
             let weight = place.weight.as_ref().map_or(WEIGHT, |weight| weight.load(Relaxed));
-            share = share * u64::from(weight) / u64::from(WEIGHT);
+            share = share.saturating_mul(u64::from(weight)) / u64::from(WEIGHT);
             let Some(parent) = place.parent else { break };
             if parent != above {
                 let children = self.place(parent).map_or(1, |place| place.children);

@@ -315,3 +315,27 @@ fn a_limit_of_a_direction_changes_live() {
     assert_close("writes without a limit", writes, reads, 0.05);
     assert_close("writes again", seconds(&[limited(100)])[0], 100.0, 0.02);
 }
+
+/// Weights of many levels below a limit multiply, and their product may exceed any number.
+#[test]
+fn a_limit_of_a_direction_holds_below_sessions_of_any_depth() {
+    const NAMES: [&str; 20] = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
+        "s", "t",
+    ];
+    let writes = Rates { iops: Rate::per_second(100), bandwidth: None };
+    let below = |(above, name): (&&str, &&str)| SessionSpec {
+        weight: Some(1000),
+        ..spec(name, Some(above))
+    };
+    let mut specs = vec![SessionSpec { writes, ..spec(NAMES[0], None) }];
+    specs.extend(NAMES.iter().zip(&NAMES[1..]).map(below));
+    let writer =
+        |host| Source { session: NAMES[19], host, write: true, ..source(0, Class::High, 4) };
+    let order = OrderSettings::default();
+    let mut world = World::new(1, fixed(4), order, &specs, vec![writer(1), writer(2)]);
+    world.run(10_000_000_000);
+    for done in &world.done {
+        assert_close("one of two hosts", *done as f64, 500.0, 0.02);
+    }
+}
