@@ -3,7 +3,7 @@
 #
 #   make            build everything, in build/release
 #   make run        build, start the daemon with embedded defaults, put load on it and read back
-#   make test       run all tests: format, lints, documentation, unit and end-to-end tests; ONLY=TEXT
+#   make test       run all tests: format, lints, documentation, unit and end-to-end tests; ONLY=TEXT, RUNS=N
 #   make check      run format, lints and unit tests of the crates that changed
 #   make test-long  run what takes hours: full figures, long simulations, mutants, fuzzing, NVDIMM
 #   make bench      measure beside the kernel's own target, in a user-mode kernel
@@ -56,7 +56,7 @@ run:
 
 test:
 	.ci/setup test
-	.ci/test $(if $(ONLY),--only "$(ONLY)")
+	.ci/test $(if $(ONLY),--only "$(ONLY)") $(if $(RUNS),--runs $(RUNS))
 
 check:
 	.ci/setup check
