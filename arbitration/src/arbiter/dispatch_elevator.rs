@@ -62,6 +62,7 @@ impl<T: Copy> Arbiter<T> {
     ) {
         let Self { devices, entries, flows, order, .. } = self;
         let Some(queue) = devices.kept_mut(device) else { return };
+        let is_bounded = queue.is_bounded();
         let Some(elevator) = queue.elevator.as_mut() else {
             debug_assert!(false, "a device that orders commands has an elevator");
             return;
@@ -69,11 +70,17 @@ impl<T: Copy> Arbiter<T> {
         let Entry { flow, write, bytes, .. } = *entries.at(id);
         // What goes on a reservation has until the end of its period, however long it has waited: the set
         // is done by then in any order. By its arrival a backlog would be served in the order in which it
-        // came, with a seek for each command, and never be made up for.
-        let until = charge.filter(|c| c.has_budget() && !c.has_deadline()).and_then(|_| {
-            let reserved = queue.sessions.reservation_over(flows.at(flow).session)?;
-            Some(reserved.next_period(now))
-        });
+        // came, with a seek for each command, and never be made up for. Beside reservations the latency of any
+        // other command counts from now, for the same reason: a backlog would cost reserved streams their time.
+        let until = match charge.filter(Charge::has_budget) {
+            Some(charge) if charge.has_deadline() => None,
+            Some(_) => {
+                let reserved = queue.sessions.reservation_over(flows.at(flow).session);
+                reserved.map(|reserved| reserved.next_period(now))
+            }
+            None if is_bounded => Some(elevator.deadline(order, next.class, now)),
+            None => None,
+        };
         queue.device.set.join(write, bytes);
         entries.enter_elevator(id, |entry, located| {
             let due = elevator.deadline(order, next.class, entry.entered);

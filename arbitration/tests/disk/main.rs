@@ -330,6 +330,28 @@ fn beside(order: Option<ContainerRules>, window: WindowRule, flood: Source, tena
 }
 
 #[test]
+fn f3_commands_without_a_reservation_that_waited_past_their_deadline_go_by_place() {
+    let mut reserves = Source::new(Class::Medium, 0, Conduct::Random);
+    assert!(reserve(&mut reserves, &mut Vec::new(), &terms(10, SECOND)));
+    let others = Source::new(Class::Medium, 0, Conduct::Random);
+    let rules =
+        DeviceRules { window: WindowRule::Fixed(1), containers: containers(), profile: disk() };
+    let mut bench = Bench::new(rules, 1, Firmware::First, vec![reserves, others]);
+    let places = [0, 8, 3, 6, 1, 7, 2, 5, 4].map(|at| at * BLOCKS / 10);
+    for place in places {
+        bench.send(1, place);
+    }
+    bench.now = bench.now.after(60 * SECOND);
+    let mut order = Vec::new();
+    while bench.sources[1].outstanding > 0 {
+        bench.pull();
+        order.extend(bench.held.iter().map(|held| held.lba));
+        bench.serve();
+    }
+    assert!(order.is_sorted() && order.len() == places.len(), "{order:?}");
+}
+
+#[test]
 fn f3_forty_a_second_of_a_disk_are_kept_whatever_the_flood_is() {
     for order in [None, containers()] {
         for window in [WindowRule::Fixed(1), WindowRule::Fixed(32), WindowRule::Off] {

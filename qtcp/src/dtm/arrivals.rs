@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use fastrand::Rng;
+
 use super::error::{SetupError, require};
 
 /// The process by which a class gets packets to send. Rates are in packets per second.
@@ -66,7 +68,7 @@ const MANY: f64 = 1e6;
 #[derive(Clone, Debug)]
 pub struct Process {
     arrivals: Arrivals,
-    random: Random,
+    random: Rng,
     /// Seconds until the next arrival, or until sending and silence change.
     next: f64,
     /// Whether an [`Arrivals::OnOff`] source is sending.
@@ -79,10 +81,10 @@ impl Process {
     /// Makes the process at its start, the same for the same seed.
     #[must_use]
     pub fn new(arrivals: Arrivals, seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let next = match arrivals {
-            Arrivals::Poisson { rate, burst } => random.exponential(burst / rate),
-            Arrivals::OnOff { on, .. } => random.exponential(on.as_secs_f64()),
+            Arrivals::Poisson { rate, burst } => exponential(&mut random, burst / rate),
+            Arrivals::OnOff { on, .. } => exponential(&mut random, on.as_secs_f64()),
             Arrivals::Saturated | Arrivals::Constant { .. } => 0.0,
         };
         Self { arrivals, random, next, sending: true, part: 0.0 }
@@ -112,7 +114,7 @@ impl Process {
         let mut arrivals = 0.0;
         while self.next <= left {
             left -= self.next;
-            self.next = self.random.exponential(gap);
+            self.next = exponential(&mut self.random, gap);
             arrivals += 1.0;
         }
         self.next -= left;
@@ -127,7 +129,7 @@ impl Process {
             left -= self.next;
             sending += if self.sending { self.next } else { 0.0 };
             self.sending = !self.sending;
-            self.next = self.random.exponential(if self.sending { on } else { off });
+            self.next = exponential(&mut self.random, if self.sending { on } else { off });
         }
         self.next -= left;
         sending + if self.sending { left } else { 0.0 }
@@ -141,28 +143,8 @@ impl Process {
     }
 }
 
-/// xorshift64*: the same numbers for the same seed.
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    /// Makes the sequence of `seed`; neighbouring seeds are spread apart.
-    fn new(seed: u64) -> Self {
-        let mixed = (seed ^ 0x5ee1_d10c_4a7e_5eed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Self(mixed ^ mixed >> 31 | 1)
-    }
-
-    /// Draws a number between 0 and 1, never either.
-    fn unit(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        (u32::try_from(high).map_or(0.0, f64::from) + 0.5) / 4_294_967_296.0
-    }
-
-    /// Draws an exponentially distributed number of that mean.
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * self.unit().ln()
-    }
+/// Draws an exponentially distributed number of that mean.
+fn exponential(random: &mut Rng, mean: f64) -> f64 {
+    // 1 is never drawn, so the logarithm is of more than 0.
+    -mean * (1.0 - random.f64()).ln()
 }

@@ -1,7 +1,9 @@
 //! An open loop: commands fall due at a rate, whether or not earlier ones have ended.
 
+use fastrand::Rng;
+
 use super::job::Arrivals;
-use crate::random::Random;
+use crate::random::Draw as _;
 
 /// The times at which the commands of one connection fall due.
 #[derive(Clone, Debug)]
@@ -12,19 +14,19 @@ pub(crate) struct Pace {
     /// after 285 years.
     due: f64,
     arrivals: Arrivals,
-    numbers: Random,
+    numbers: Rng,
 }
 
 impl Pace {
     /// Makes a pace of `rate` commands per second; `seed` differs between connections.
     pub(crate) fn new(rate: f64, arrivals: Arrivals, seed: u64) -> Self {
-        Self { interval_ns: 1e9 / rate, due: 0.0, arrivals, numbers: Random::new(seed) }
+        Self { interval_ns: 1e9 / rate, due: 0.0, arrivals, numbers: Rng::with_seed(seed) }
     }
 
     /// Starts over; the first command is due within the mean distance, so that several
     /// connections do not go in step.
     pub(crate) fn restart(&mut self, now: u64) {
-        self.due = now as f64 + self.numbers.fraction() * self.interval_ns;
+        self.due = now as f64 + self.numbers.f64() * self.interval_ns;
     }
 
     /// Takes the next command if it is due by now. Returns the time at which it was due, in ns.
@@ -36,8 +38,7 @@ impl Pace {
         }
         self.due += match self.arrivals {
             Arrivals::Constant => self.interval_ns,
-            // A fraction is below 1: the logarithm is of a number above 0.
-            Arrivals::Poisson => -(1.0 - self.numbers.fraction()).ln() * self.interval_ns,
+            Arrivals::Poisson => self.numbers.exponential(self.interval_ns),
         };
         #[expect(
             clippy::cast_possible_truncation,

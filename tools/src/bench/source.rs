@@ -1,7 +1,8 @@
 //! The order of blocks in an access pattern.
 
 use super::job::{Job, Rw};
-use crate::random::Random;
+use crate::random::Draw as _;
+use fastrand::Rng;
 
 /// The access pattern of one connection, in units of the job's block size.
 #[derive(Clone, Debug)]
@@ -10,7 +11,7 @@ pub(crate) struct Source {
     read_share: u64,
     units: u64,
     cursor: u64,
-    numbers: Random,
+    numbers: Rng,
 }
 
 impl Source {
@@ -25,7 +26,7 @@ impl Source {
             }),
             units,
             cursor: 0,
-            numbers: Random::new(seed),
+            numbers: Rng::with_seed(seed),
         }
     }
 

@@ -66,7 +66,7 @@ pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
             "guarantees met",
             worst,
             Unit::Percent,
-            Bound::AtMost(0.002),
+            Bound::AtMost(0.0),
         ),
         Claim::new(
             "deadline scheduler: requests late or lost, media",
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn f3_a_stream_that_falls_behind_catches_up() {
-        // Seed 4 has a moment in which media 1 is behind by more than the device's latency target.
-        for seed in [4, 9, 16] {
+        // With these seeds both media streams are behind by a part of a second at times.
+        for seed in [3, 4, 9] {
             let got = simulate(&setup(100, 384), seed, &mut |_| ()).expect("all reservations fit");
-            assert!(got.iter().all(|got| got.failed() <= 1 && got.lost == 0), "{seed}: {got:?}");
+            assert!(got.iter().all(|got| got.failed() == 0), "{seed}: {got:?}");
             assert!(total(&got) > 640, "the disk is used: {got:?}");
         }
     }

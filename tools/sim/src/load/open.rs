@@ -3,8 +3,9 @@
 use fastrand::Rng;
 use units::Nanos;
 
-use super::shape::{Drawn, exponential};
+use super::shape::Drawn;
 use super::{Access, Arrival, Shape, Source};
+use crate::random::Draw as _;
 
 /// When accesses come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,23 +66,23 @@ impl Open {
         const SECOND: f64 = 1e9;
         match self.process {
             Process::Constant { rate } => SECOND / rate,
-            Process::Poisson { rate } => exponential(&mut self.random, SECOND / rate),
+            Process::Poisson { rate } => self.random.exponential(SECOND / rate),
             Process::Burst { rate, count } => {
                 if self.left > 0 {
                     self.left -= 1;
                     return 0.0;
                 }
                 self.left = count.saturating_sub(1);
-                exponential(&mut self.random, SECOND / rate * f64::from(count.max(1)))
+                self.random.exponential(SECOND / rate * f64::from(count.max(1)))
             }
             Process::OnOff { rate, on, off } => {
-                let mut gap = exponential(&mut self.random, SECOND / rate * on / (on + off));
+                let mut gap = self.random.exponential(SECOND / rate * on / (on + off));
                 let mut silent = 0.0;
                 // The distances go on where they were when there is load again.
                 while gap > self.on {
                     gap -= self.on;
-                    silent += self.on + exponential(&mut self.random, off);
-                    self.on = exponential(&mut self.random, on);
+                    silent += self.on + self.random.exponential(off);
+                    self.on = self.random.exponential(on);
                 }
                 self.on -= gap;
                 silent + gap

@@ -4,6 +4,7 @@ use fastrand::Rng;
 use thiserror::Error;
 
 use super::Access;
+use crate::random::Draw as _;
 
 /// Bytes of a logical block: sizes and places are whole numbers of these.
 pub(super) const BLOCK: u64 = 512;
@@ -104,7 +105,7 @@ impl Size {
                 least.saturating_add(random.u32(0..=most.saturating_sub(least) / step) * step)
             }
             Self::Exponential { mean, most } => {
-                let bytes = exponential(random, f64::from(mean)).min(f64::from(most));
+                let bytes = random.exponential(f64::from(mean)).min(f64::from(most));
                 let blocks = (bytes / BLOCK as f64).ceil().max(1.0) * BLOCK as f64;
                 #[expect(
                     clippy::cast_possible_truncation,
@@ -116,12 +117,6 @@ impl Size {
             }
         }
     }
-}
-
-/// Draws an exponentially distributed number of that mean.
-pub(super) fn exponential(random: &mut Rng, mean: f64) -> f64 {
-    // 1 is never drawn, so the logarithm is of more than 0.
-    -mean * (1.0 - random.f64()).ln()
 }
 
 impl Shape {

@@ -16,8 +16,8 @@ const WINDOW: u64 = 10;
 /// The deviation from its part within which a class counts as converged.
 const BAND: f64 = 0.15;
 /// The number of runs whose mean is shown, and that at reduced length.
-const RUNS: u64 = 5;
-const RUNS_QUICK: u64 = 2;
+const RUNS: u64 = 16;
+const RUNS_QUICK: u64 = 8;
 
 /// Computes the part of each class at the end.
 fn parts(law: Law) -> [f64; 3] {
@@ -135,7 +135,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
                 Bound::Near(5.0, 0.1),
             )
             .known(
-                Bound::Between(11.5, 16.5),
+                Bound::Between(9.0, 17.5),
                 "DCTCP takes longer here than in the source, whose flows may start less far apart: its \
                  flows that come in find a full link, and grow by a packet a round trip. The source's \
                  50 round trips are the least.",

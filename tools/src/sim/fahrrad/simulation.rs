@@ -1,13 +1,13 @@
 //! Streams on a disk under a scheduler, in windows of time.
 
 use arbitration::Nanos;
+use fastrand::Rng;
 use sluice_sim::device::Disk;
 
 use super::deadline::Deadline;
 use super::setup::{SchedulerName, Setup};
 use super::stages::Stages;
 use super::workload::{DiskRequest, Stream};
-use crate::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -99,7 +99,7 @@ pub(super) fn simulate(
         SchedulerName::Deadline => Scheduler::Deadline(Deadline::default()),
     };
     let mut disk = Disk::new(setup.disk, seed)?;
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut streams = setup.streams.clone();
     let none = Got { window: setup.window, served: Vec::new(), late: 0, lost: 0 };
     let mut got = vec![none; streams.len()];

@@ -1,5 +1,6 @@
 //! The streams.
 
+use fastrand::Rng;
 use std::ops::Range;
 
 use arbitration::Nanos;
@@ -7,7 +8,7 @@ use arbitration::reservation::{Budget, Locality, Terms};
 use serde::Deserialize;
 
 use super::super::disk::SECTOR;
-use crate::random::Random;
+use crate::random::Draw as _;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -99,7 +100,7 @@ impl Stream {
     pub(super) fn arrive(
         &mut self,
         now: Nanos,
-        random: &mut Random,
+        random: &mut Rng,
         mut take: impl FnMut(DiskRequest),
     ) {
         match self.arrivals {
@@ -136,7 +137,7 @@ impl Stream {
         }
     }
 
-    fn request(&mut self, now: Nanos, random: &mut Random) -> DiskRequest {
+    fn request(&mut self, now: Nanos, random: &mut Rng) -> DiskRequest {
         self.outstanding += 1;
         let due = self.next_due(now);
         let blocks = u64::from(self.blocks);
@@ -175,7 +176,7 @@ mod tests {
         let arrivals = Arrivals::Closed { depth: 5 };
         let mut stream = Stream::new("media".to_owned(), 0, 10, arrivals, place);
         let mut requests = Vec::new();
-        stream.arrive(Nanos::ZERO, &mut Random::new(1), |request| requests.push(request));
+        stream.arrive(Nanos::ZERO, &mut Rng::with_seed(1), |request| requests.push(request));
         let request = |position| DiskRequest { due: u64::MAX, position };
         assert_eq!(requests, [100, 110, 100, 110, 100].map(request));
     }

@@ -1,5 +1,6 @@
 //! The share of the disk that a scenario's streams need to keep their promises.
 
+use fastrand::Rng;
 use std::fmt::Write as _;
 
 use arbitration::Nanos;
@@ -9,7 +10,7 @@ use sluice_sim::report::{Column, Table};
 
 use super::super::disk::SECTOR;
 use super::setup::{Setup, Stream};
-use crate::random::Random;
+use crate::random::Draw as _;
 
 const SECOND: u64 = 1_000_000_000;
 /// Visits to each stream that are measured.
@@ -140,7 +141,7 @@ impl<'a> Needs<'a> {
 /// request of each other stream between two visits.
 fn times(setup: &Setup, number: usize, seed: u64) -> anyhow::Result<Times> {
     let mut disk = Disk::new(setup.disk, seed)?;
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut now = Nanos::ZERO;
     let (mut far, mut near) = ((0_u64, 0_u64), (0_u64, 0_u64));
     for _ in 0..VISITS {
@@ -167,7 +168,7 @@ fn times(setup: &Setup, number: usize, seed: u64) -> anyhow::Result<Times> {
 }
 
 /// Draws the place of a request.
-fn place(stream: &Stream, random: &mut Random) -> u64 {
+fn place(stream: &Stream, random: &mut Rng) -> u64 {
     let blocks = u64::from(stream.blocks).max(1);
     let room = stream.area.end.saturating_sub(stream.area.start) / blocks;
     stream.area.start + random.below(room) * blocks

@@ -2,12 +2,13 @@
 
 use arbitration::Nanos;
 use arbitration::container::{DiskSet, SetRequest};
+use fastrand::Rng;
 use sluice_sim::device::Disk;
 use units::Calendar;
 
 use super::super::disk::SECTOR;
 use super::setup::{Setup, Stream};
-use crate::random::Random;
+use crate::random::Draw as _;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -68,7 +69,7 @@ struct Place {
 struct Run<'a> {
     disk: Disk,
     set: DiskSet,
-    random: Random,
+    random: Rng,
     events: Calendar<Event>,
     /// The start of the request in the disk.
     serving: Option<Nanos>,
@@ -91,7 +92,7 @@ impl<'a> Run<'a> {
         let mut run = Self {
             disk: Disk::new(setup.disk, seed)?,
             set: DiskSet::new(setup.scheduler, first.len(), streams.len()),
-            random: Random::new(!seed),
+            random: Rng::with_seed(!seed),
             events: Calendar::new(),
             serving: None,
             readers: streams

@@ -1,5 +1,6 @@
 //! Scenarios of QTCP on one bottleneck, packet by packet: `model = "packets"`.
 
+use fastrand::Rng;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::bottleneck::{Bottleneck, LINK, Law, WIRE, offer, settings};
 use super::record::Record;
 use super::time::{Time, from_seconds, seconds};
 use super::traffic::Size;
-use crate::random::Random;
+use crate::random::Draw as _;
 use crate::sim::scenario::{first_seed, names, within};
 
 /// Bytes of a block, in which requests are counted.
@@ -257,7 +258,7 @@ impl Scenario {
     fn run(&self, seed: u64, progress: &mut dyn FnMut(f64)) -> Run {
         let rtt = self.bottleneck.rtt;
         let mut network = self.bottleneck.network(Record::new(self.end(), rtt));
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         // Each source has a seed of its own.
         let mut source = seed.wrapping_mul(self.classes.len() as u64);
         let mut classes = Vec::new();

@@ -1,7 +1,8 @@
 //! Sources of requests.
 
 use super::time::{Time, from_seconds};
-use crate::random::Random;
+use crate::random::Draw as _;
+use fastrand::Rng;
 
 /// The size of requests.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ impl Size {
         }
     }
 
-    fn draw(self, random: &mut Random) -> u64 {
+    fn draw(self, random: &mut Rng) -> u64 {
         match self {
             Self::Exponential(mean) => {
                 let bytes = random.exponential(mean);
@@ -55,7 +56,7 @@ pub(crate) struct SourceSetup {
 #[derive(Debug)]
 pub(crate) struct Source {
     setup: SourceSetup,
-    random: Random,
+    random: Rng,
     /// The mean time between two requests in seconds.
     gap: f64,
 }
@@ -63,7 +64,7 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn new(setup: SourceSetup, seed: u64) -> Self {
         let gap = setup.size.mean() / setup.rate.max(f64::MIN_POSITIVE);
-        Self { setup, random: Random::new(seed), gap }
+        Self { setup, random: Rng::with_seed(seed), gap }
     }
 
     /// Draws the time until the next request.

@@ -11,11 +11,12 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
+use fastrand::Rng;
 use units::{Calendar, Nanos, nanos};
 
 use super::error::SettingsError;
 use super::interface::{Device, Kind, Request};
-use crate::random::Random;
+use crate::random::Draw as _;
 
 pub use self::settings::Settings;
 
@@ -66,7 +67,7 @@ pub struct Disk {
     phase: u64,
     /// Time that commands took it, in ns.
     busy: u64,
-    random: Random,
+    random: Rng,
     under_way: Calendar<u64>,
 }
 
@@ -89,7 +90,7 @@ impl Disk {
     }
 
     fn of(settings: Settings, seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let phase = random.below(settings.revolution());
         let (zones, sectors) = zones(&settings);
         Self {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use fastrand::Rng;
 use proptest::prelude::*;
 use units::Class;
 
@@ -32,7 +33,7 @@ fn it_is_as_large_and_as_fast_as_its_maker_says() {
     let mut disk = disk();
     let sectors = disk.sectors();
     assert!(sectors.abs_diff(976_773_168) < 9_767_731, "{sectors} sectors");
-    let mut random = Random::new(7);
+    let mut random = Rng::with_seed(7);
     let time = mean(&mut disk, 20_000, |_| random.below(sectors));
     let (expected, worst) = times(&Settings::default());
     // A data sheet's mean seek is over random cylinders; more sectors are at the edge.
@@ -60,7 +61,7 @@ fn no_command_is_faster_than_the_fastest() {
         let fastest = nanos(settings.fastest(8));
         let mut disk = Disk::new(settings, 2).unwrap();
         let (mut random, mut now, mut place, mut least) =
-            (Random::new(5), Nanos::ZERO, 0, u64::MAX);
+            (Rng::with_seed(5), Nanos::ZERO, 0, u64::MAX);
         for _ in 0..20_000 {
             // Most reads go on where the last one ended, and some of these find all of it in the buffer.
             place =
@@ -77,7 +78,7 @@ fn no_command_is_faster_than_the_fastest() {
 #[test]
 fn no_command_takes_longer_than_the_worst_case() {
     let mut disk = disk();
-    let (mut random, (_, worst)) = (Random::new(3), times(&Settings::default()));
+    let (mut random, (_, worst)) = (Rng::with_seed(3), times(&Settings::default()));
     let mut now = Nanos::ZERO;
     for _ in 0..20_000 {
         let write = random.below(2) == 0;
@@ -90,7 +91,7 @@ fn no_command_takes_longer_than_the_worst_case() {
 #[test]
 fn near_is_quicker_than_far_and_next_is_quickest() {
     let sectors = |bytes: u64| bytes / 512;
-    let mut random = Random::new(5);
+    let mut random = Rng::with_seed(5);
     let mut within = |bytes| random.below(sectors(bytes));
     let near = mean(&mut disk(), 5000, |_| within(128 << 20));
     let far = mean(&mut disk(), 5000, |index| sectors(32 << 30) * (index % 2) + within(128 << 20));
