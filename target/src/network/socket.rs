@@ -36,18 +36,25 @@ pub(crate) struct SocketPath {
     path: poller::SocketPath<KernelSocket>,
     /// The name of the kernel's congestion control.
     base: String,
+    /// Whether the host is this machine: its data crosses no link, and long round trips are those of a busy CPU.
+    is_local: bool,
 }
 
 impl SocketPath {
     /// Makes the way of a socket; the descriptor is the poller's own.
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self { path: poller::SocketPath::new(KernelSocket(socket)), base: String::new() }
+        Self {
+            path: poller::SocketPath::new(KernelSocket(socket)),
+            base: String::new(),
+            is_local: false,
+        }
     }
 
     /// Reads what stays.
     pub(super) fn begin(&mut self) {
         let socket = self.path.socket().0.as_fd();
         self.base = options::congestion(socket).unwrap_or_default();
+        self.is_local = is_local(&self.path.socket().0);
     }
 
     /// Returns the name of the kernel's congestion control.
@@ -57,7 +64,11 @@ impl SocketPath {
 
     /// Makes the observations since the last look.
     pub(super) fn look(&mut self, now: Nanos, pacing: &Pacing) -> Option<Seen> {
-        self.path.look(now, pacing)
+        let mut seen = self.path.look(now, pacing)?;
+        if self.is_local {
+            (seen.out.marked, seen.into.marked) = (0, 0);
+        }
+        Some(seen)
     }
 
     /// Sets the socket's limits, the rate of R2Ts, and which answers are handed over at once.
@@ -73,5 +84,27 @@ impl SocketPath {
     /// Lifts all limits.
     pub(super) fn lift(&mut self, pacing: &Pacing) {
         self.path.lift(pacing);
+    }
+}
+
+/// Says whether the other end of a connection is on this machine.
+fn is_local(socket: &OwnedFd) -> bool {
+    let (peer, here) = (crate::socket::peer(socket).ok(), crate::socket::local_address(socket));
+    peer.zip(here).is_some_and(|(peer, here)| peer.ip().to_canonical() == here.ip().to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_host_on_this_machine_is_local() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            assert!(is_local(&here.into()), "{address}");
+        }
     }
 }
