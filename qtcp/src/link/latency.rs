@@ -23,7 +23,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// The part of a link that is kept empty, and why.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Headroom {
+pub(crate) struct Headroom {
     part: f64,
     seen: Option<Nanos>,
     /// The greatest throughput since something was first kept empty.
@@ -40,7 +40,7 @@ impl Default for Headroom {
 
 impl Headroom {
     /// Takes in a round trip of a class with a latency to keep.
-    pub(super) fn see(&mut self, now: Nanos, latency: Duration, target: Duration) {
+    pub(crate) fn see(&mut self, now: Nanos, latency: Duration, target: Duration) {
         let before = self.seen.replace(now).unwrap_or(now);
         let time = now.since(before).min(Duration::from_millis(20)).as_secs_f64();
         let quality = of_latency(latency.as_secs_f64(), target);
@@ -54,7 +54,7 @@ impl Headroom {
     }
 
     /// Returns the part of the link that the others have.
-    pub(super) fn part(&mut self, now: Nanos) -> f64 {
+    pub(crate) fn part(&mut self, now: Nanos) -> f64 {
         if self.seen.is_some_and(|seen| now.since(seen) > SILENCE) {
             self.part = 1.0;
         }
@@ -65,7 +65,7 @@ impl Headroom {
     /// kept empty. Where this turns out to be too much (half of it still makes a queue), the
     /// present throughput replaces it, once. If that does not help, the queue comes from other
     /// senders, which would take whatever else is left.
-    pub(super) fn known(&mut self, total: Rate, congested: bool) -> Rate {
+    pub(crate) fn known(&mut self, total: Rate, congested: bool) -> Rate {
         let too_much = congested && self.part <= LEAST && !self.replaced;
         self.replaced = (self.replaced || too_much) && self.part < HELPED;
         self.greatest = if too_much { total } else { self.greatest.max(total) };
@@ -74,7 +74,7 @@ impl Headroom {
 
     /// Forgets the capacity. The caller does so when nothing is kept empty: then the throughput
     /// tells the capacity.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (self.greatest, self.replaced) = (Rate::ZERO, false);
     }
 }

@@ -1,0 +1,695 @@
+//! The law by which classes that have more than their shares give way: a level, the throughput for each unit of
+//! share above which no class may be.
+//!
+//! Nothing here is derived from what the link might carry. Classes are compared with each other. Of those that the
+//! network itself holds back (their flows have data waiting, and see marks), the one with the least throughput for
+//! each unit of its share is the *reference*. While there is one, the level goes towards what the reference has;
+//! classes above the level are held to it, and no other class is limited.
+//!
+//! Why this does no harm:
+//!
+//! - A class whose throughput is below the level is never limited. The level is never below what the reference has,
+//!   so that neither the reference nor any class with less for its share is.
+//! - The level goes down only while the reference's own flows see marks. Then the link, wherever it is, is full, and
+//!   what others give up has a taker. Without marks there is no reference: the level rises, ever faster, and is gone
+//!   after a few round trips.
+//! - What classes above the level gave up ([`Ledger`]) has to appear at those below it, in the time that their
+//!   windows need to grow. Until it does, the level stays. If it does not, because another sender has taken it or
+//!   because something else than the link holds the reference back, the level rises until nobody is limited, and
+//!   the next try comes later, after each failure twice as late. So no more than [`STAKE`] of what the held classes
+//!   had is ever lost to a limit that helps nobody, for no longer than one try takes.
+//! - What a class had while it was alone is not counted anywhere: means go back a quarter of a second.
+//!
+//! A level is also what keeps part of a link empty for a class with a latency to keep, and what a given capacity
+//! comes to ([`Level::bound`]): there nobody needs to see marks.
+
+use core::time::Duration;
+
+use units::{Class, PerClass};
+
+use super::ClassGoal;
+use crate::{Nanos, Rate};
+
+/// What a class does on a link at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Activity {
+    /// Bytes per second of all its flows.
+    pub(super) rate: f64,
+    /// The flows that would take more.
+    pub(super) backlogged: u32,
+    /// Whether its flows see marks: within the time in which a full link gives some.
+    pub(super) marked: bool,
+    /// Whether they have seen some within the last few round trips.
+    pub(super) freshly_marked: bool,
+    /// Bytes per second in which the windows of its backlogged flows make them faster in each second: one packet
+    /// for each flow and round trip.
+    pub(super) growth: f64,
+    /// The longest round trip of its flows in seconds.
+    pub(super) trip: f64,
+}
+
+/// What classes do, and what they are to have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) now: Nanos,
+    pub(super) goals: &'a PerClass<ClassGoal>,
+    pub(super) activities: &'a PerClass<Activity>,
+}
+
+impl Seen<'_> {
+    /// Returns the share of a class; 0 where it has none.
+    fn share(&self, class: Class) -> f64 {
+        if let ClassGoal::Share(share) = self.goals[class] { share } else { 0.0 }
+    }
+
+    /// Returns the longest round trip in seconds.
+    fn trip(&self) -> f64 {
+        self.activities.values().map(|one| one.trip).fold(0.0, f64::max)
+    }
+
+    /// Returns the unit of the law's times in seconds.
+    fn unit(&self) -> f64 {
+        (UNIT_TRIPS * self.trip()).clamp(UNITS.0, UNITS.1)
+    }
+}
+
+/// What the level knows of a class.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// The mean rate in bytes per second.
+    mean: f64,
+    /// The time since which the class has had a rate.
+    since: Option<Nanos>,
+    /// Whether it is held to the level.
+    is_held: bool,
+    /// The factor by which its limit differs from the level, so that the class has the level in the mean: kernels
+    /// answer marks below the limit, and timers of pacing are late.
+    trim: f64,
+    /// The mean rate when the ledger was opened.
+    before: f64,
+    /// The time before which the class is no reference, since nothing that others gave up has reached it.
+    excused_until: Nanos,
+    /// The time for which it is excused the next time.
+    excuse: Duration,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            mean: 0.0,
+            since: None,
+            is_held: false,
+            trim: 1.0,
+            before: 0.0,
+            excused_until: Nanos::ZERO,
+            excuse: FIRST_WAIT,
+        }
+    }
+}
+
+/// The level of one direction of a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    /// Bytes per second for each unit of share; `None`: nobody is held.
+    level: Option<f64>,
+    /// The bound that a capacity or a latency sets, in the same unit.
+    bound: Option<f64>,
+    classes: PerClass<Held>,
+    at: Nanos,
+    /// The time since which the ledger is open.
+    opened: Nanos,
+    /// The time since which what was given up has not appeared, and what each class had then.
+    unpaid_since: Option<(Nanos, PerClass<f64>)>,
+    retry_at: Nanos,
+    wait: Duration,
+    /// The classes that want more, and whose means are known.
+    present: PerClass<bool>,
+    /// The class that the others give way to, or did so last.
+    reference: Option<Class>,
+    /// The level when there was a reference the last time.
+    lowest: f64,
+    /// The units for which there has been no reference.
+    calm: f64,
+}
+
+/// The time between two steps of the law.
+const TICK: Duration = Duration::from_millis(2);
+/// The time over which the rates of classes are averaged, in longest round trips: the unit of all times of the law.
+const UNIT_TRIPS: f64 = 500.0;
+/// The range of this time in seconds.
+const UNITS: (f64, f64) = (0.025, 0.25);
+/// The part by which a class has to be above the level before it is held.
+const MARGIN: f64 = 0.05;
+/// The factor by which the level has risen again when it is clear that it has emptied the link.
+const EMPTIED: f64 = 1.2;
+/// The part by which a class has to have more than the reference before anybody is held.
+const CLEARLY: f64 = 0.05;
+/// The part of the level from which on a class counts as one that gives way.
+const BELOW: f64 = 0.9;
+/// The units in which the level goes most of the way down to the reference.
+const DOWN: f64 = 0.6;
+/// The units in which it goes most of the way up to it.
+const UP: f64 = 0.2;
+/// The part by which the rate of a class is above its mean while its windows grow.
+const RISING: f64 = 0.02;
+/// The factor by which the level rises later while they do.
+const SLOWER: f64 = 0.3;
+/// The part of its share by which the reference may be short of it for the level to rise.
+const ALIKE: f64 = 0.01;
+/// The part of the level by which it rises in a unit while all classes are held.
+const RISE: f64 = 0.075;
+/// The least units in which the level becomes e times as high while there is no reference.
+const OPEN: f64 = 0.4;
+/// The part of the rates of held classes that may be given up before any of it has appeared elsewhere.
+const STAKE: f64 = 0.15;
+/// The part of what was given up that has to appear at those that are not held. Other senders on a full link take
+/// some of it too.
+const PAYS: f64 = 0.25;
+/// The least units for which the ledger is open.
+const TERM: f64 = 1.2;
+/// The least units after which what has not appeared is lost.
+const PATIENCE: f64 = 2.8;
+/// The longest such time in seconds, where windows grow slowly.
+const LONGEST_PATIENCE: f64 = 5.0;
+/// The time until the first new try after one that did not pay, and the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(16);
+/// The part of the level below which a class is held no more.
+const RELEASE: f64 = 0.75;
+/// The multiple of what classes have from which on a level holds nobody.
+const LOOSE: f64 = 2.0;
+/// The range of the trim.
+const TRIMS: (f64, f64) = (0.9, 2.5);
+/// The units in which the trim corrects a deviation.
+const TRIM: f64 = 1.2;
+/// The least that classes with a share keep for one with a rate or a latency, as a part of an even division.
+const LEAST: f64 = 0.05;
+
+impl Default for Level {
+    fn default() -> Self {
+        Self {
+            level: None,
+            bound: None,
+            classes: PerClass::default(),
+            at: Nanos::ZERO,
+            opened: Nanos::ZERO,
+            unpaid_since: None,
+            retry_at: Nanos::ZERO,
+            wait: FIRST_WAIT,
+            present: PerClass::default(),
+            reference: None,
+            lowest: 0.0,
+            calm: 0.0,
+        }
+    }
+}
+
+impl Level {
+    /// Returns the class that the others give way to, if any.
+    pub(super) const fn reference(&self) -> Option<Class> {
+        self.reference
+    }
+
+    /// Returns the limit of a class of this goal, if it is held.
+    #[inline]
+    pub(super) fn limit(&self, class: Class, goal: ClassGoal) -> Option<Rate> {
+        let held = &self.classes[class];
+        if !held.is_held {
+            return None;
+        }
+        let rate = match goal {
+            ClassGoal::Share(share) => self.in_force()? * share,
+            ClassGoal::Rate(rate) => rate.bytes(),
+            ClassGoal::Free | ClassGoal::Latency(_) => return None,
+        };
+        Some(Rate::new(rate * held.trim))
+    }
+
+    fn in_force(&self) -> Option<f64> {
+        match (self.level, self.bound) {
+            (Some(level), Some(bound)) => Some(level.min(bound)),
+            (level, bound) => level.or(bound),
+        }
+    }
+
+    /// Says whether the level has to be told again what classes do.
+    #[inline]
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        now.since(self.at) >= TICK
+    }
+
+    /// Says whether a capacity or a latency bounds classes, whatever marks say.
+    #[inline]
+    pub(super) fn is_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// Returns what a class of this goal may have in the mean.
+    #[inline]
+    pub(super) fn part(&self, goal: ClassGoal) -> Option<Rate> {
+        match goal {
+            ClassGoal::Share(share) => Some(Rate::new(self.in_force()? * share)),
+            ClassGoal::Rate(rate) => Some(rate),
+            ClassGoal::Free | ClassGoal::Latency(_) => None,
+        }
+    }
+
+    /// Takes in what classes do. `lambda` is what all may have together, where a capacity or a latency says so.
+    pub(super) fn see(&mut self, seen: &Seen<'_>, lambda: Option<Rate>) {
+        // After a pause nothing is known of what was before.
+        let passed = seen.now.since(self.at).as_secs_f64().min(seen.unit());
+        self.at = seen.now;
+        self.bound = lambda.and_then(|lambda| self.fill(lambda.bytes(), seen));
+        self.average(passed, seen);
+        let present = PerClass::from_fn(|class| {
+            seen.activities[class].backlogged > 0 && self.is_known(class, seen)
+        });
+        if present != self.present {
+            self.present = present;
+            self.open_ledger(seen);
+        }
+        let wanted = self.wanted(seen);
+        if let Some((class, level)) = wanted {
+            (self.reference, self.lowest) = (Some(class), self.level.unwrap_or(level));
+        }
+        let passed = passed / seen.unit();
+        match wanted {
+            Some(wanted) if seen.now >= self.retry_at => {
+                self.calm = 0.0;
+                self.approach(passed, wanted, seen);
+            }
+            None if self.is_content(seen) => {
+                self.calm = 0.0;
+                self.level = self.level.map(|level| level * (1.0 + RISE * passed));
+            }
+            _ => self.open(passed, seen),
+        }
+        self.hold(passed, seen);
+    }
+
+    /// Says whether a class has had a rate for so long that its mean says something.
+    fn is_known(&self, class: Class, seen: &Seen<'_>) -> bool {
+        self.classes[class]
+            .since
+            .is_some_and(|since| seen.now.since(since).as_secs_f64() >= seen.unit())
+    }
+
+    /// Computes the level at which all have `lambda` together: classes below it what they have, held ones the level
+    /// or more. `None`: all have less.
+    fn fill(&self, lambda: f64, seen: &Seen<'_>) -> Option<f64> {
+        let (mut left, mut open) = (lambda, PerClass::<Option<(f64, f64)>>::default());
+        for (class, activity) in seen.activities.iter() {
+            match seen.goals[class] {
+                ClassGoal::Share(share) => {
+                    let wants =
+                        if self.classes[class].is_held { f64::INFINITY } else { activity.rate };
+                    open[class] = Some((share, wants));
+                }
+                ClassGoal::Rate(rate) if activity.backlogged > 0 => left -= rate.bytes(),
+                _ => left -= activity.rate,
+            }
+        }
+        let least = lambda * LEAST;
+        loop {
+            let shares: f64 = open.values().flatten().map(|(share, _)| share).sum();
+            if shares <= 0.0 {
+                return None;
+            }
+            let level = left.max(least) / shares;
+            let mut ended = true;
+            for one in open.values_mut() {
+                if let Some((share, wants)) = *one
+                    && wants < level * share
+                {
+                    (left, ended) = (left - wants, false);
+                    *one = None;
+                }
+            }
+            if ended {
+                return Some(level);
+            }
+        }
+    }
+
+    /// Averages the rates of classes. The mean of a class that has begun is that since it began.
+    fn average(&mut self, passed: f64, seen: &Seen<'_>) {
+        for (class, activity) in seen.activities.iter() {
+            let held = &mut self.classes[class];
+            if activity.rate <= 0.0 && activity.backlogged == 0 {
+                *held = Held {
+                    excused_until: held.excused_until,
+                    excuse: held.excuse,
+                    ..Held::default()
+                };
+                continue;
+            }
+            let since = *held.since.get_or_insert(seen.now);
+            let memory = seen.now.since(since).as_secs_f64().min(seen.unit());
+            let weight = if passed > 0.0 { passed / (passed + memory) } else { 0.0 };
+            held.mean += (activity.rate - held.mean) * weight;
+        }
+    }
+
+    /// Computes the level that the reference asks for: the class, and bytes per second for each unit of share.
+    fn wanted(&self, seen: &Seen<'_>) -> Option<(Class, f64)> {
+        let mut wanted: Option<(Class, f64)> = None;
+        for class in Class::ALL {
+            if !self.is_held_back(class, seen) || !self.is_known(class, seen) {
+                continue;
+            }
+            let held = &self.classes[class];
+            let level = match seen.goals[class] {
+                // What is held back by its own limit is not held back by the network.
+                ClassGoal::Share(share)
+                    if held.is_held
+                        && self.level.is_some_and(|level| held.mean >= level * share) =>
+                {
+                    None
+                }
+                ClassGoal::Share(share) => Some(held.mean / share),
+                ClassGoal::Rate(rate) if held.mean < rate.bytes() * (1.0 - MARGIN) => {
+                    self.beside((class, rate.bytes() - held.mean), seen)
+                }
+                ClassGoal::Rate(_) | ClassGoal::Free | ClassGoal::Latency(_) => None,
+            };
+            if let Some(level) = level
+                && wanted.is_none_or(|(_, least)| level < least)
+            {
+                wanted = Some((class, level));
+            }
+        }
+        let (class, least) = wanted?;
+        if let ClassGoal::Share(_) = seen.goals[class] {
+            let even = self.beside((class, 0.0), seen)?;
+            return Some((class, even.max(least)));
+        }
+        wanted
+    }
+
+    /// Says whether the network holds a class back: it has data waiting, and meets a queue.
+    fn is_held_back(&self, class: Class, seen: &Seen<'_>) -> bool {
+        let Activity { backlogged, marked, .. } = seen.activities[class];
+        backlogged > 0 && marked && seen.now >= self.classes[class].excused_until
+    }
+
+    /// Computes the level at which the classes with a share, but for `of` itself, have so much less together; and
+    /// where it has a share, have as much as it for each unit. `None`: there are no others.
+    fn beside(&self, (of, less): (Class, f64), seen: &Seen<'_>) -> Option<f64> {
+        let (mut rates, mut shares, mut others) = (0.0, 0.0, 0);
+        for (class, held) in self.classes.iter() {
+            let wants = self.is_held_back(class, seen);
+            match seen.goals[class] {
+                ClassGoal::Share(share) if held.is_held || wants => {
+                    rates += held.mean;
+                    shares += share;
+                }
+                ClassGoal::Rate(rate) if held.is_held || (wants && held.mean > rate.bytes()) => {}
+                _ => continue,
+            }
+            others += u32::from(class != of);
+        }
+        (others > 0 && shares > 0.0).then(|| (rates - less).max(rates * LEAST) / shares)
+    }
+
+    /// Moves the level towards what the reference asks for.
+    fn approach(&mut self, passed: f64, (class, wanted): (Class, f64), seen: &Seen<'_>) {
+        let most = self.most(seen);
+        let Some(level) = self.level else {
+            if most > wanted * (1.0 + CLEARLY) {
+                self.level = Some(most);
+                self.open_ledger(seen);
+            }
+            return;
+        };
+        if self.all_are_held(seen) && !self.is_short_by(MARGIN, seen) {
+            // Somebody has to fill the link: what all leave, other senders take, or nobody.
+            self.unpaid_since = None;
+            if !self.is_short_by(ALIKE, seen) {
+                self.level = Some(level * (1.0 + RISE * passed));
+                return;
+            }
+            if wanted < level * (1.0 - ALIKE) {
+                return;
+            }
+        }
+        if level > most * (1.0 + MARGIN) && !self.classes.values().any(|held| held.is_held) {
+            // It holds nobody.
+            self.level = Some(most.max(wanted));
+            self.open_ledger(seen);
+            return;
+        }
+        if wanted >= level {
+            let part = 1.0 - (-passed / UP).exp();
+            self.level = Some(level + (wanted - level) * part);
+            self.unpaid_since = None;
+            return;
+        }
+        let ledger = self.ledger((class, wanted), seen);
+        if !self.settle(class, &ledger, seen) || !seen.activities[class].freshly_marked {
+            return;
+        }
+        let part = 1.0 - (-passed / DOWN).exp();
+        let down = (level - wanted) * part;
+        // No more than what windows can grow into, so that the link stays full.
+        let most = if ledger.shares > 0.0 {
+            2.0 * ledger.growth * passed * seen.unit() / ledger.shares
+        } else {
+            down
+        };
+        self.level = Some(level - down.min(most));
+    }
+
+    /// Says whether the last reference has all that it wants, on a link that is full.
+    fn is_content(&self, seen: &Seen<'_>) -> bool {
+        self.reference.is_some_and(|class| {
+            let Activity { rate, backlogged, marked, .. } = seen.activities[class];
+            rate > 0.0 && backlogged == 0 && marked && seen.now >= self.classes[class].excused_until
+        })
+    }
+
+    /// Says whether the windows of the last reference still grow into what others gave up.
+    fn is_rising(&self, seen: &Seen<'_>) -> bool {
+        self.reference.is_some_and(|class| {
+            let activity = &seen.activities[class];
+            activity.backlogged > 0 && activity.rate > self.classes[class].mean * (1.0 + RISING)
+        })
+    }
+
+    /// Raises the level while nobody needs it, and lifts it where it holds nobody.
+    fn open(&mut self, passed: f64, seen: &Seen<'_>) {
+        self.unpaid_since = None;
+        self.calm += if self.is_rising(seen) { passed * SLOWER } else { passed };
+        let Some(level) = self.level else {
+            self.reference = None;
+            return;
+        };
+        let raised = level * self.raised(passed, seen);
+        self.level = (raised < LOOSE * self.most(seen)).then_some(raised);
+        if let Some(class) = self.reference
+            && raised > self.lowest * EMPTIED
+        {
+            // What was given up has emptied the link, unless the reference has it.
+            let ledger = self.ledger((class, self.lowest * BELOW), seen);
+            let is_short = self.is_short_by(1.0 - BELOW, seen);
+            if is_short
+                && ledger.given > STAKE / 2.0 * ledger.had
+                && !(ledger.pays() && ledger.reaches_reference())
+            {
+                self.excuse(class, seen);
+            }
+            self.reference = None;
+        }
+    }
+
+    /// Computes the factor by which limits rise while nobody needs them: slowly at first, then ever faster.
+    fn raised(&self, passed: f64, seen: &Seen<'_>) -> f64 {
+        let time = OPEN.max(10.0 * seen.trip() / seen.unit());
+        (self.calm * passed / (time * time)).exp()
+    }
+
+    /// Returns the greatest mean of a class for each unit of its share.
+    fn most(&self, seen: &Seen<'_>) -> f64 {
+        let of = |(class, held): (Class, &Held)| {
+            let share = seen.share(class);
+            if share > 0.0 { held.mean / share } else { 0.0 }
+        };
+        self.classes.iter().map(of).fold(0.0, f64::max)
+    }
+
+    fn open_ledger(&mut self, seen: &Seen<'_>) {
+        (self.opened, self.unpaid_since) = (seen.now, None);
+        for (class, activity) in seen.activities.iter() {
+            self.classes[class].before = activity.rate;
+        }
+    }
+
+    /// Adds up what was given up since the ledger was opened, and what has appeared.
+    fn ledger(&self, (reference, wanted): (Class, f64), seen: &Seen<'_>) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (class, held) in self.classes.iter() {
+            let (activity, share) = (&seen.activities[class], seen.share(class));
+            let change = activity.rate - held.before;
+            if class != reference && share > 0.0 && held.mean.max(held.before) > wanted * share {
+                // Its rate is about to follow the level.
+                let soon =
+                    self.level.map_or(activity.rate, |level| activity.rate.min(level * share));
+                ledger.given += held.before - soon;
+                ledger.had += held.before;
+                ledger.shares += share;
+            } else if activity.backlogged > 0 {
+                ledger.appeared += change;
+                ledger.below += held.before;
+                ledger.growth += activity.growth;
+            }
+        }
+        let held = &self.classes[reference];
+        ledger.reference =
+            (held.before, seen.activities[reference].rate.max(held.mean) - held.before);
+        ledger
+    }
+
+    /// Says whether the level may go on down: what was given up has appeared, or it is too early to tell. Where it
+    /// does not pay, holds nobody for a while.
+    fn settle(&mut self, reference: Class, ledger: &Ledger, seen: &Seen<'_>) -> bool {
+        let now = seen.now;
+        if !self.is_short_by(MARGIN, seen) {
+            // What was given up has arrived.
+            self.unpaid_since = None;
+            if now.since(self.opened).as_secs_f64() >= TERM * seen.unit() {
+                self.open_ledger(seen);
+            }
+            return true;
+        }
+        let pays = ledger.pays();
+        let is_clear = ledger.given > STAKE * ledger.had;
+        if pays
+            && now.since(self.opened).as_secs_f64() >= TERM * seen.unit()
+            && ledger.given > 0.0
+            && ledger.reaches_reference()
+        {
+            if ledger.given > STAKE / 2.0 * ledger.had {
+                self.wait = FIRST_WAIT;
+                self.classes[reference].excuse = FIRST_WAIT;
+            }
+            self.open_ledger(seen);
+            return true;
+        }
+        if !is_clear || (pays && ledger.reaches_reference()) {
+            self.unpaid_since = None;
+            // What has not appeared yet is on its way.
+            return !is_clear || ledger.given - ledger.appeared <= STAKE * ledger.had;
+        }
+        let means = PerClass::from_fn(|class| self.classes[class].mean);
+        let (since, had) = *self.unpaid_since.get_or_insert((now, means));
+        let growing = ledger.given / ledger.growth.max(1.0);
+        let patience =
+            (PATIENCE * seen.unit()).max(growing).max(20.0 * seen.trip()).min(LONGEST_PATIENCE);
+        if now.since(since).as_secs_f64() > patience {
+            if means[reference] > had[reference] * (1.0 + MARGIN) {
+                // It is on its way.
+                self.open_ledger(seen);
+            } else if pays {
+                self.excuse(reference, seen);
+            } else {
+                self.retry_at = now + self.wait;
+                self.wait = (self.wait * 2).min(LONGEST_WAIT);
+            }
+            self.unpaid_since = None;
+        }
+        pays && ledger.given - ledger.appeared <= STAKE * ledger.had
+    }
+
+    /// Says whether all classes that want more are held.
+    fn all_are_held(&self, seen: &Seen<'_>) -> bool {
+        seen.activities.iter().all(|(class, activity)| {
+            seen.share(class) <= 0.0 || activity.backlogged == 0 || self.classes[class].is_held
+        })
+    }
+
+    /// Says whether the reference has less than its share, by this part of it.
+    fn is_short_by(&self, part: f64, seen: &Seen<'_>) -> bool {
+        let (Some(class), Some(level)) = (self.reference, self.level) else { return false };
+        let whole = match seen.goals[class] {
+            ClassGoal::Share(share) => level * share,
+            ClassGoal::Rate(rate) => rate.bytes(),
+            ClassGoal::Free | ClassGoal::Latency(_) => return false,
+        };
+        self.classes[class].mean < whole * (1.0 - part)
+    }
+
+    /// Takes a class for no reference for a while, after each time for twice as long.
+    fn excuse(&mut self, class: Class, seen: &Seen<'_>) {
+        let held = &mut self.classes[class];
+        held.excused_until = seen.now + held.excuse;
+        held.excuse = (held.excuse * 2).min(LONGEST_WAIT);
+        self.open_ledger(seen);
+    }
+
+    /// Decides which classes are held, and trims their limits.
+    fn hold(&mut self, passed: f64, seen: &Seen<'_>) {
+        let level = self.in_force();
+        let raised = self.raised(passed, seen);
+        let by_shares =
+            self.calm == 0.0 && self.reference.is_some_and(|class| seen.share(class) > 0.0);
+        // Where the reference nearly has its share, one class has to be left to fill the link.
+        let entry = if self.is_short_by(MARGIN, seen) { 1.0 } else { 1.0 + MARGIN };
+        for class in Class::ALL {
+            let held = &mut self.classes[class];
+            let limit = match (seen.goals[class], level) {
+                (ClassGoal::Share(share), Some(level)) => level * share,
+                // A class with a rate is held to it for one with a share.
+                (ClassGoal::Rate(rate), _) if by_shares || self.bound.is_some() => rate.bytes(),
+                (ClassGoal::Rate(_), _) if held.is_held && self.calm > 0.0 => {
+                    // First those with a share have what they want.
+                    held.trim *= if level.is_some() { 1.0 } else { raised };
+                    held.is_held = held.trim < LOOSE;
+                    continue;
+                }
+                _ => {
+                    (held.is_held, held.trim) = (false, 1.0);
+                    continue;
+                }
+            };
+            let ratio: f64 = held.mean / limit.max(1.0);
+            if !held.is_held && ratio >= entry {
+                (held.is_held, held.trim) = (true, ratio.min(1.0 + MARGIN));
+            } else if held.is_held && (ratio < RELEASE) {
+                held.is_held = false;
+            }
+            if held.is_held {
+                let change = (1.0 - ratio).clamp(-1.0, 1.0) * passed / TRIM;
+                held.trim = (held.trim + change).clamp(TRIMS.0, TRIMS.1);
+            }
+        }
+    }
+}
+
+/// What held classes gave up, and where it went, in bytes per second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ledger {
+    given: f64,
+    /// What the held classes had.
+    had: f64,
+    /// The sum of their shares.
+    shares: f64,
+    /// What those that are not held have more.
+    appeared: f64,
+    /// What they had.
+    below: f64,
+    /// What the reference had, and has more.
+    reference: (f64, f64),
+    growth: f64,
+}
+
+impl Ledger {
+    /// Says whether enough of what was given up has appeared elsewhere.
+    fn pays(&self) -> bool {
+        self.appeared >= PAYS * self.given
+    }
+
+    /// Says whether the reference has its part of what was given up, by what each had.
+    fn reaches_reference(&self) -> bool {
+        let (had, more) = self.reference;
+        self.below <= 0.0 || more >= PAYS * self.given.min(self.appeared) * had / self.below
+    }
+}

@@ -1,0 +1,290 @@
+//! Tests of limits on top of kernels' controllers, on the model of a bottleneck.
+
+use core::time::Duration;
+
+use units::Class;
+
+use super::model::{BASE, Bottleneck, Kernel, per_class};
+use super::{ClassFlowId, ClassGoal, Link, Rules};
+use crate::{Nanos, Observation, Rate};
+
+const KERNELS: [Kernel; 3] = [Kernel::Dctcp, Kernel::Cut(0.5), Kernel::Cut(0.7)];
+const THREE: [ClassGoal; 3] = [ClassGoal::Share(3.0), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
+/// What a flow wants that takes all it gets.
+const ALL: f64 = f64::INFINITY;
+
+/// Makes a link with flows: the class of each, if it is ours, and the bits per second that it wants.
+fn link(
+    mbit: f64,
+    goals: &[ClassGoal],
+    kernel: Kernel,
+    flows: &[(Option<usize>, f64)],
+) -> Bottleneck {
+    let mut bottleneck = Bottleneck::new(mbit, goals, true);
+    for (class, wants) in flows {
+        bottleneck.flow(*class, kernel, *wants);
+    }
+    bottleneck
+}
+
+/// Lets flows settle for some seconds. Returns their rates in the seconds after that, in bit/s.
+fn rates(bottleneck: &mut Bottleneck, settle: f64, seconds: f64) -> Vec<f64> {
+    bottleneck.run(settle);
+    bottleneck.run(seconds);
+    bottleneck.rates(seconds)
+}
+
+/// Makes a link of 200 Mbit/s with a flow of each class that takes all it gets.
+fn three(kernel: Kernel) -> Bottleneck {
+    link(200.0, &THREE, kernel, &[(Some(0), ALL), (Some(1), ALL), (Some(2), ALL)])
+}
+
+/// Returns the largest deviation of flows from 3:2:1, as a part of what each should have.
+fn deviation(rates: &[f64]) -> f64 {
+    let total: f64 = rates.iter().sum();
+    let parts = rates.iter().zip([3.0, 2.0, 1.0]);
+    parts.map(|(rate, part)| (rate / (total * part / 6.0) - 1.0).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn e7_shares_hold_over_any_kernel_and_the_link_stays_full() {
+    for kernel in KERNELS {
+        for mbit in [100.0, 200.0, 1000.0] {
+            let [plain, rates] = [false, true].map(|control| {
+                let mut bottleneck = Bottleneck::new(mbit, &THREE, control);
+                (0..3).for_each(|class| _ = bottleneck.flow(Some(class), kernel, ALL));
+                rates(&mut bottleneck, 1.0, 10.0)
+            });
+            let (total, all): (f64, f64) = (rates.iter().sum(), plain.iter().sum());
+            assert!(plain[0] < 1.5 * plain[2], "without control they are alike: {plain:?}");
+            assert!(total > 0.95 * all, "{kernel:?} {mbit}: {total:.3e} of {all:.3e}");
+            assert!(deviation(&rates) < 0.05, "{kernel:?} {mbit}: {rates:?}");
+        }
+    }
+}
+
+#[test]
+fn e8_a_flow_that_comes_takes_from_its_own_class_and_leaves_to_it() {
+    for kernel in KERNELS {
+        let mut bottleneck = three(kernel);
+        let before = rates(&mut bottleneck, 1.0, 5.0);
+        let second = bottleneck.flow(Some(2), kernel, ALL);
+        let with = rates(&mut bottleneck, 0.5, 5.0);
+        for class in [0, 1] {
+            assert!((with[class] / before[class] - 1.0).abs() < 0.06, "{before:?} {with:?}");
+        }
+        let low = with[2] + with[second];
+        assert!((low / before[2] - 1.0).abs() < 0.1, "{kernel:?} {before:?} {with:?}");
+        assert!((with[2] / with[second] - 1.0).abs() < 0.1, "{kernel:?} {with:?}");
+        bottleneck.flows[second].on = false;
+        bottleneck.flows[0].on = false;
+        let after = rates(&mut bottleneck, 0.5, 5.0);
+        let total = after[1] + after[2];
+        assert!(total > 0.85 * 200e6, "what is free is taken: {kernel:?} {after:?}");
+        assert!((after[1] / total - 2.0 / 3.0).abs() < 0.05, "{kernel:?} {after:?}");
+    }
+}
+
+#[test]
+fn e8_all_give_way_to_a_flow_of_others_and_come_back() {
+    for kernel in KERNELS {
+        let mut bottleneck = three(kernel);
+        bottleneck.run(1.0);
+        let other = bottleneck.flow(None, kernel, ALL);
+        let beside = rates(&mut bottleneck, 3.0, 5.0);
+        assert!(beside[other] > 20e6, "it is not starved: {kernel:?} {beside:?}");
+        assert!(deviation(&beside[..3]) < 0.12, "{kernel:?} {beside:?}");
+        bottleneck.flows[other].on = false;
+        let ours: f64 = rates(&mut bottleneck, 1.0, 5.0)[..3].iter().sum();
+        assert!(ours > 0.88 * 200e6, "they come back: {kernel:?} {ours:.3e}");
+    }
+}
+
+#[test]
+fn e7_a_class_that_wants_little_has_all_it_wants() {
+    for kernel in KERNELS {
+        let flows = [(Some(0), 20e6), (Some(1), ALL), (Some(2), ALL)];
+        let rates = rates(&mut link(200.0, &THREE, kernel, &flows), 1.0, 10.0);
+        assert!(rates[0] > 18e6, "{kernel:?} {rates:?}");
+        assert!((rates[1] / rates[2] - 2.0).abs() < 0.3, "{kernel:?} {rates:?}");
+        assert!(rates.iter().sum::<f64>() > 0.88 * 200e6, "{kernel:?} {rates:?}");
+    }
+}
+
+#[test]
+fn e9_bulk_classes_leave_the_queue_to_a_class_with_a_latency_to_keep() {
+    let target = Duration::from_micros(800);
+    let goals = [ClassGoal::Latency(target), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
+    let [(without, _), (with, bulk)] = [false, true].map(|control| {
+        let mut bottleneck = Bottleneck::new(200.0, &goals, control);
+        for (class, wants) in [(0, 2e6), (1, ALL), (2, ALL)] {
+            bottleneck.flow(Some(class), Kernel::Dctcp, wants);
+        }
+        let rates = rates(&mut bottleneck, 3.0, 10.0);
+        (bottleneck.queued / bottleneck.capacity, [rates[1], rates[2]])
+    });
+    assert!(without > 1.5e-3, "the marking threshold makes a queue: {without}");
+    assert!(with + BASE < 1.1 * target.as_secs_f64(), "{with}");
+    assert!(bulk[0] + bulk[1] > 0.75 * 200e6, "{bulk:?}");
+    assert!((bulk[0] / bulk[1] - 2.0).abs() < 0.2, "{bulk:?}");
+}
+
+#[test]
+fn flows_that_come_and_go_leave_nothing_behind() {
+    let mut link = Link::new(per_class(&THREE), None, Rules::default());
+    let seen = Observation { marked: 100, bytes: 2896, ..Observation::SEEN };
+    for round in 0..100_u64 {
+        let flows = Class::ALL.map(|class| link.add(class));
+        for flow in flows {
+            let standing = link.observe(flow, Nanos(round * 1_000_000), &seen);
+            assert!(standing.rate.bytes() > 2.8e6, "{standing:?}");
+        }
+        flows.into_iter().for_each(|flow| link.remove(flow));
+    }
+    assert!(link.classes.values().all(|class| class.demand.backlogged == 0));
+    assert!(link.total().bytes() < 1.0, "rounding alone: {:?}", link.total());
+    assert!(link.flows.capacity() <= 4);
+}
+
+#[test]
+fn e8_rates_come_first_where_they_take_all_there_is() {
+    for kernel in KERNELS {
+        let goals = [ClassGoal::Rate(Rate::from_bits(180e6)), ClassGoal::Share(1.0)];
+        let flows = [(Some(0), ALL), (Some(1), ALL)];
+        let rates = rates(&mut link(100.0, &goals, kernel, &flows), 1.0, 5.0);
+        assert!(rates[0] > 70e6 && rates[1] > 0.25e6, "{kernel:?} {rates:?}");
+    }
+}
+
+#[test]
+fn e9_bulk_is_not_starved_for_a_latency_that_others_spoil() {
+    for kernel in KERNELS {
+        let goals = [ClassGoal::Latency(Duration::from_micros(250)), ClassGoal::Share(1.0)];
+        let flows = [(Some(0), 2e6), (Some(1), ALL), (None, ALL)];
+        let rates = rates(&mut link(200.0, &goals, kernel, &flows), 5.0, 10.0);
+        assert!(rates[1] > 15e6, "a quarter of its part at the least: {kernel:?} {rates:?}");
+    }
+}
+
+#[test]
+fn e7_shares_hold_among_many_flows_on_short_paths() {
+    for kernel in KERNELS {
+        let flows: Vec<_> = (0..60).map(|flow| (Some(flow / 20), ALL)).collect();
+        let rates = rates(&mut link(1000.0, &THREE, kernel, &flows), 1.0, 3.0);
+        let classes: Vec<f64> = rates.chunks(20).map(|flows| flows.iter().sum()).collect();
+        assert!(deviation(&classes) < 0.05, "{kernel:?}: {classes:?}");
+    }
+}
+
+/// What a flow saw in 5 ms.
+#[derive(Clone, Copy)]
+struct Look {
+    mbit: f64,
+    marked: bool,
+    backlogged: bool,
+}
+
+const FULL: Look = Look { mbit: 50.0, marked: true, backlogged: true };
+
+/// Lets a flow of High, with three parts, and one of Low, with one, see the same for a time. Returns their limits in
+/// Mbit/s after each look.
+fn limits(
+    link: &mut Link,
+    looks: core::ops::Range<u64>,
+    [high, low]: [Look; 2],
+    flows: [ClassFlowId; 2],
+) -> Vec<[Option<f64>; 2]> {
+    let seen = |look: Look| Observation {
+        interval: Duration::from_millis(5),
+        delivered: 20,
+        marked: if look.marked { 5 } else { 0 },
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a test's number"
+        )]
+        bytes: (look.mbit * 625.0) as u64,
+        app_limited: !look.backlogged,
+        ..Observation::SEEN
+    };
+    let looks = looks.map(|look| {
+        let now = Nanos(look * 5_000_000);
+        [(flows[0], high), (flows[1], low)].map(|(flow, look)| {
+            link.observe(flow, now, &seen(look)).limit.map(|limit| limit.bits() / 1e6)
+        })
+    });
+    looks.collect()
+}
+
+fn high_and_low() -> (Link, [ClassFlowId; 2]) {
+    let goals = [ClassGoal::Free, ClassGoal::Share(3.0), ClassGoal::Free, ClassGoal::Share(1.0)];
+    let mut link = Link::new(per_class(&goals), None, Rules::default());
+    let flows = [Class::High, Class::Low].map(|class| link.add(class));
+    (link, flows)
+}
+
+/// Lets Low have what its limit allows, of 100 Mbit/s, and High the rest. Returns Low's limits.
+fn give_way(link: &mut Link, flows: [ClassFlowId; 2]) -> Vec<f64> {
+    let (mut low, mut seen) = (50.0_f64, Vec::new());
+    for look in 0..400 {
+        let high = Look { mbit: 100.0 - low, ..FULL };
+        let [high, limit] =
+            limits(link, look..look + 1, [high, Look { mbit: low, ..FULL }], flows)[0];
+        assert!(high.is_none_or(|high| high > 70.0), "High has less for each part: {high:?}");
+        seen.extend(limit);
+        low = limit.unwrap_or(50.0).min(50.0);
+    }
+    seen
+}
+
+#[test]
+fn e7_who_has_more_for_its_share_comes_down_and_who_has_less_is_never_limited() {
+    let (mut link, flows) = high_and_low();
+    let low = give_way(&mut link, flows);
+    assert!(low[0] > 47.0, "from what it has: {low:?}");
+    assert!(low.windows(2).all(|two| two[1] > two[0] * 0.97), "by small steps: {low:?}");
+    assert!((low[low.len() - 1] / 25.0 - 1.0).abs() < 0.03, "{low:?}");
+    assert!(link.is_backlogged(Class::High));
+}
+
+#[test]
+fn e7_nobody_is_limited_without_marks_or_beside_who_wants_no_more() {
+    for high in [
+        Look { marked: false, ..FULL },
+        Look { backlogged: false, ..FULL },
+        Look { marked: false, backlogged: false, ..FULL },
+    ] {
+        let (mut link, flows) = high_and_low();
+        let seen = limits(&mut link, 0..300, [high, FULL], flows);
+        assert!(seen.iter().all(|limits| *limits == [None; 2]));
+        assert_eq!(link.held_for(Class::Low), None);
+    }
+}
+
+#[test]
+fn e8_limits_are_gone_half_a_second_after_the_last_mark() {
+    let (mut link, flows) = high_and_low();
+    give_way(&mut link, flows);
+    let calm = [75.0, 25.0].map(|mbit| Look { mbit, marked: false, ..FULL });
+    let seen = limits(&mut link, 400..500, calm, flows);
+    assert!(seen[5][1].is_some(), "a full link has such pauses");
+    assert_eq!(seen[99], [None; 2]);
+}
+
+/// High is held back by something else than the network, though it sees marks: what Low gives up reaches nobody.
+#[test]
+fn e8_limits_that_help_nobody_are_lifted() {
+    let (mut link, flows) = high_and_low();
+    let (mut low, mut lost, mut looks) = (90.0, 0.0, 0);
+    for second in 0..20 {
+        for look in 0..200 {
+            let at = second * 200 + look;
+            let slow = Look { mbit: 10.0, ..FULL };
+            let seen = limits(&mut link, at..at + 1, [slow, Look { mbit: low, ..FULL }], flows);
+            low = seen[0][1].unwrap_or(90.0).min(90.0);
+            (lost, looks) = (lost + 90.0 - low, looks + 1);
+        }
+    }
+    let lost = lost / f64::from(looks) / 90.0;
+    assert!(lost < 0.06, "{lost} of what Low might have");
+}
