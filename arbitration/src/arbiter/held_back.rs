@@ -36,7 +36,7 @@ impl HeldBack {
     /// Computes the finish tag of a host's next command of the direction. Its last one had the finish
     /// tag `last`; `share` is the host's part of the limit, in 1/[`USUAL`].
     pub(super) fn finish(&self, last: u64, cost: u32, share: u64) -> u64 {
-        // Without a step, however large the part, one host would go first for ever.
+        // Without a step, a host with a large part would always go first.
         let step = (u64::from(cost) * USUAL / share.max(1)).max(1);
         self.now.max(last).saturating_add(step)
     }

@@ -37,7 +37,7 @@ use rate_limit::{Conditions, RateLimit, Role};
 
 /// A flow on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClassFlowId(usize);
+pub struct ClassFlowId(pub(crate) usize);
 
 /// The measurements of a flow, its target and its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -290,6 +290,8 @@ impl Link {
 const FULL: f64 = 0.97;
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod decision_tests;
 #[cfg(test)]
 mod model;
@@ -297,3 +299,15 @@ mod model;
 mod sharing_tests;
 #[cfg(test)]
 mod tests;
+
+/// The time after which classes have settled beside flows of others, in seconds.
+#[cfg(test)]
+const SETTLES_BESIDE_OTHERS: f64 = 1.0;
+
+#[cfg(test)]
+impl Link {
+    /// Says whether flows of a class would take more than they get.
+    fn is_backlogged(&self, class: Class) -> bool {
+        self.demands[class].backlogged > 0
+    }
+}

@@ -179,27 +179,3 @@ impl Flow {
         limit.max(Rate::over(f64::from(seen.mss), seen.rtt.max(SLOWEST)))
     }
 }
-
-/// The greatest value of the last five to ten seconds, in two windows of five.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RecentMost {
-    since: Nanos,
-    before: f64,
-    now: f64,
-}
-
-impl RecentMost {
-    const WINDOW: Duration = Duration::from_secs(5);
-
-    /// Takes in a value. Returns the greatest one.
-    #[inline]
-    pub(super) fn see(&mut self, now: Nanos, value: f64) -> f64 {
-        let age = now.since(self.since);
-        if age > Self::WINDOW {
-            let before = if age > 2 * Self::WINDOW { 0.0 } else { self.now };
-            (self.since, self.before, self.now) = (now, before, 0.0);
-        }
-        self.now = self.now.max(value);
-        self.now.max(self.before)
-    }
-}

@@ -8,17 +8,16 @@
 //!
 //! Why this does no harm:
 //!
-//! - A class whose throughput is below the level is never limited. The level is never below what the reference has,
-//!   so that neither the reference nor any class with less for its share is.
+//! - A class is held from when its throughput is above the level, and no longer once it is below three quarters of it.
+//!   The level is not lowered below what the reference has.
 //! - The level goes down only while the reference's own flows see marks. Then the link, wherever it is, is full, and
 //!   what others give up has a taker. Without marks there is no reference: the level rises, ever faster, and is gone
-//!   after a few round trips.
+//!   within half a second or some tens of round trips.
 //! - What classes above the level gave up ([`Ledger`]) has to appear at those below it, in the time that their
-//!   windows need to grow. Until it does, the level stays. If it does not, because another sender has taken it or
-//!   because something else than the link holds the reference back, the level rises until nobody is limited, and
-//!   the next try comes later, after each failure twice as late. So no more than [`STAKE`] of what the held classes
-//!   had is ever lost to a limit that helps nobody, for no longer than one try takes.
-//! - What a class had while it was alone is not counted anywhere: means go back a quarter of a second.
+//!   windows need to grow. Until it does, the level goes down by [`STAKE`] at the most. If it does not, because
+//!   another sender has taken it or because something else than the link holds the reference back, the level rises
+//!   until nobody is limited, and the next try comes later, after each failure twice as late.
+//! - What a class had while it was alone is not counted anywhere: means go back a quarter of a second at the most.
 //!
 //! A level is also what keeps part of a link empty for a class with a latency to keep, and what a given capacity
 //! comes to ([`Level::bound`]): there nobody needs to see marks.

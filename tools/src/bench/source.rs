@@ -1,8 +1,9 @@
 //! The order of blocks in an access pattern.
 
+use fastrand::Rng;
+
 use super::job::{Job, Rw};
 use crate::random::Draw as _;
-use fastrand::Rng;
 
 /// The access pattern of one connection, in units of the job's block size.
 #[derive(Clone, Debug)]

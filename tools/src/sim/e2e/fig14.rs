@@ -1,8 +1,8 @@
 //! Fig. 14 (docs/sources.md, E8): flows that come and go, and flows of DCTCP that interfere.
 
-use fastrand::Rng;
 use std::ops::Range;
 
+use fastrand::Rng;
 use qtcp::control::interference::{FLOOR, SIGMA};
 
 use super::fig9::{BY_TARGET, PAST, PRINTED, VARIANTS, Variant};

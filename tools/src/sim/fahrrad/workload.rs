@@ -1,10 +1,10 @@
 //! The streams.
 
-use fastrand::Rng;
 use std::ops::Range;
 
 use arbitration::Nanos;
 use arbitration::reservation::{Budget, Locality, Terms};
+use fastrand::Rng;
 use serde::Deserialize;
 
 use super::super::disk::SECTOR;

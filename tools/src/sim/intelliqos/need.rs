@@ -1,10 +1,10 @@
 //! The share of the disk that a scenario's streams need to keep their promises.
 
-use fastrand::Rng;
 use std::fmt::Write as _;
 
 use arbitration::Nanos;
 use arbitration::container::{Need, Promise, Scheduler};
+use fastrand::Rng;
 use sluice_sim::device::Disk;
 use sluice_sim::report::{Column, Table};
 

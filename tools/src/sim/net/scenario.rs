@@ -1,10 +1,10 @@
 //! Scenarios of QTCP on one bottleneck, packet by packet: `model = "packets"`.
 
-use fastrand::Rng;
 use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use fastrand::Rng;
 use qtcp::Limits;
 use qtcp::control::dctcp::{Growth, Settings};
 use serde::Deserialize;
