@@ -26,8 +26,6 @@ pub mod forecast;
 pub mod lately;
 pub mod link;
 pub mod linux;
-#[cfg(test)]
-pub mod next_link;
 pub mod observation;
 pub mod pacing;
 pub mod poller;

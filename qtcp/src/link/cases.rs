@@ -1,5 +1,5 @@
 //! Cases of hosts on unlike paths: random weights, round trips and numbers of connections, hosts that come and go,
-//! and hosts that want little. Both laws are tried on them.
+//! and hosts that want little.
 
 use fastrand::Rng;
 

@@ -71,12 +71,11 @@ impl<C: Watched> PacedConnection<C> {
         let limits = self.limits;
         let rate = |flows: &PerClass<ClassFlow>| flows.values().map(|one| one.standing.rate).sum();
         let rates = Both { out: rate(&self.flows.out), into: rate(&self.flows.into) };
-        let is_free = |flow: &ClassFlow| flow.id.is_some() && flow.standing.target.is_none();
-        let free = Both {
-            out: self.flows.out.values().any(is_free),
-            into: self.flows.into.values().any(is_free),
-        };
-        let allowed = Allowed { now, limits, rates, free, rtt, lately: &self.lately };
+        let aim = |flows: &PerClass<ClassFlow>| flows.values().map(|one| one.standing.aim()).sum();
+        let aims = Both { out: aim(&self.flows.out), into: aim(&self.flows.into) };
+        let is_free = |flows: &PerClass<ClassFlow>| flows.values().any(|one| one.standing.is_free);
+        let free = Both { out: is_free(&self.flows.out), into: is_free(&self.flows.into) };
+        let allowed = Allowed { now, limits, rates, aims, free, rtt, lately: &self.lately };
         self.of.allow(&allowed);
         let is_limited = limits.out.is_some() || limits.into.is_some();
         let watched = is_limited || self.lately.is_congested(now);

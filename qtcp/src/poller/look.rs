@@ -89,6 +89,8 @@ pub struct Allowed<'a> {
     pub limits: Both<Option<Rate>>,
     /// The rates that it has.
     pub rates: Both<Rate>,
+    /// The rates that it is to have, or has where these are greater.
+    pub aims: Both<Rate>,
     /// Whether classes that are never held back move data.
     pub free: Both<bool>,
     /// The round-trip time.

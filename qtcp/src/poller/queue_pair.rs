@@ -97,12 +97,12 @@ impl QueuePairPath {
     }
 
     /// Sets the rates, and what may be under way at them: a quarter more than what the connection moves
-    /// at its rate, or is allowed to. Of classes that are never held back, all that there is.
+    /// at its rate, or is to move. Of classes that are never held back, all that there is.
     pub fn allow(&self, pacing: &Pacing, allowed: &Allowed<'_>) {
-        let Allowed { limits, rates, free, .. } = *allowed;
+        let Allowed { limits, aims, free, .. } = *allowed;
         let most = |rate: Rate, limit: Option<Rate>| limit.map_or(rate, |limit| rate.max(limit));
-        let out = self.samplers.out.window(most(rates.out, limits.out));
-        let into = self.samplers.into.window(most(rates.into, limits.into));
+        let out = self.samplers.out.window(most(aims.out, limits.out));
+        let into = self.samplers.into.window(most(aims.into, limits.into));
         pacing.set_out_rate(limits.out.map(Rate::whole));
         pacing.set_held(limits.out.is_some());
         pacing.hand_over(if free.out { Answers::All } else { Answers::Window(out) });

@@ -39,13 +39,14 @@ impl<D: Driver> Fetch<'_, D> {
     /// Begins to fetch `bytes` bytes from the host for a command that has just arrived.
     pub(crate) fn begin(&mut self, slot: SlotId, bytes: usize) {
         let class = self.queue.commands.charge(slot).class;
-        match &mut self.traffic {
-            Some(traffic) if traffic.needs_turns() => {
-                traffic.pacer_mut().push_fresh(class, slot, length(bytes));
-                self.queue.commands.change(slot, State::R2tTurn);
-                self.list_for_r2t();
-            }
-            _ => self.wait_for_memory(slot, bytes),
+        if let Some(traffic) = &mut self.traffic
+            && traffic.needs_turns()
+        {
+            traffic.pacer_mut().push_fresh(class, slot, length(bytes));
+            self.queue.commands.change(slot, State::R2tTurn);
+            self.list_for_r2t();
+        } else {
+            self.wait_for_memory(slot, bytes);
         }
     }
 

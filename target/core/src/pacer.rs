@@ -32,6 +32,8 @@ const R2T_MIN: u64 = 16 << 10;
 pub(crate) struct R2tPacer {
     /// Bytes that may be asked for now.
     tokens: Tokens,
+    /// Whether a rate was set when tokens were last counted.
+    limited: bool,
     /// Whether there was something to ask for all the time since tokens were last counted.
     waited: bool,
     /// Commands of which a part has come.
@@ -69,6 +71,7 @@ impl R2tPacer {
     pub(crate) fn new(now: Nanos) -> Self {
         Self {
             tokens: Tokens::new(now),
+            limited: false,
             waited: false,
             begun: PerClass::default(),
             fresh: PerClass::default(),
@@ -89,7 +92,8 @@ impl R2tPacer {
 
     /// Says whether a command of which nothing was asked for has to wait for its turn.
     #[inline]
-    pub(crate) fn is_needed(&self, pacing: &Pacing) -> bool {
+    pub(crate) fn is_needed(&mut self, pacing: &Pacing) -> bool {
+        self.limited &= pacing.r2t_rate().is_some();
         pacing.r2t_rate().is_some() || self.count > 0
     }
 
@@ -101,9 +105,14 @@ impl R2tPacer {
 
     /// Returns the next step; `busy` where the host owes data that it was asked for.
     pub(crate) fn pull(&mut self, now: Nanos, pacing: &Pacing, busy: bool) -> Turn {
+        self.limited &= pacing.r2t_rate().is_some();
         if self.count > 0
             && let Some(rate) = pacing.r2t_rate()
         {
+            if !std::mem::replace(&mut self.limited, true) {
+                // The host had what it could get until now: it waited for no tokens.
+                self.tokens = Tokens::new(now);
+            }
             self.refill(now, rate, pacing.rtt(), busy);
             if let Some(due) = self.tokens.due(now, rate) {
                 self.waited = true;
@@ -304,6 +313,35 @@ mod tests {
             }
         }
         assert!(granted.abs_diff(10 * rate) < rate / 10, "{granted} bytes in ten seconds");
+    }
+
+    /// A host that had what it could get, and owes data, waited for no tokens before its limit began.
+    #[test]
+    fn f5_a_rate_holds_from_when_it_is_set() {
+        const PIECE: u64 = 256 << 10;
+        let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
+        // Twice: the second time after the rate was lifted.
+        for from in [1_000_000_000_u64, 3_000_000_000] {
+            assert!(!pacer.is_needed(&pacing), "no rate is set");
+            pacing.set_r2t_rate(Some(1_000_000_000));
+            let (mut asked, mut now) = (0_u64, from);
+            while now < from + 20_000_000 {
+                pacer.push_fresh(Class::Medium, SlotId(0), 262_144);
+                match pacer.pull(Nanos(now), &pacing, true) {
+                    Turn::R2t(class, _) => {
+                        pacer.charge(&pacing, class, 1, 262_144);
+                        asked += PIECE;
+                    }
+                    Turn::Later(due) => {
+                        pacer.forget(SlotId(0));
+                        now = due.0;
+                    }
+                    Turn::Idle => panic!("a command waits"),
+                }
+            }
+            assert!(asked.abs_diff(20_000_000) <= 2 * PIECE, "{asked} bytes in 20 ms");
+            pacing.set_r2t_rate(None);
+        }
     }
 
     #[test]

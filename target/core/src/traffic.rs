@@ -74,7 +74,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
 
     /// Says whether a command that has arrived waits for its turn to be asked for its data.
     #[inline]
-    pub(crate) fn needs_turns(&self) -> bool {
+    pub(crate) fn needs_turns(&mut self) -> bool {
         self.pacer.is_needed(&self.pacing)
     }
 
@@ -365,6 +365,7 @@ mod tests {
             if owes {
                 traffic.asked(Class::High, 10);
             }
+            assert!(matches!(traffic.next_r2t(Nanos(0)), Turn::R2t(..)), "the rate holds from now");
             let mut asked = 0;
             while let Turn::R2t(class, _) = traffic.next_r2t(Nanos(1_000_000_000)) {
                 traffic.charge_r2t(&OrderSettings::default(), class, 1000);

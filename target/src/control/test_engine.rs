@@ -567,17 +567,19 @@ fn flow(class: Class) -> FlowState {
 }
 
 fn link_state(link: &LinkConfig) -> LinkState {
-    let class =
-        |class: Class| LinkClassState { class: class.name().into(), flows: 2, total: flow(class) };
-    let direction = |estimate: f64| DirectionState {
-        estimate,
-        classes: Class::ALL.into_iter().map(class).collect(),
+    let class = |class: Class| LinkClassState {
+        class: class.name().into(),
+        flows: 2,
+        backlogged: class == Class::High,
+        held_for: (class == Class::High).then(|| Class::Medium.name().into()),
+        total: flow(class),
     };
+    let direction = || DirectionState { classes: Class::ALL.into_iter().map(class).collect() };
     LinkState {
         name: link.name.clone(),
         capacity: link.capacity,
-        out: direction(9.4e9),
-        into: direction(0.0),
+        out: direction(),
+        into: direction(),
     }
 }
 

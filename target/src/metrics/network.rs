@@ -86,9 +86,6 @@ impl Families<'_> {
                 })
             })
             .collect();
-        let estimates = directions.iter().map(|(labels, state)| (labels.clone(), state.estimate));
-        let help = "Estimated rate of a congested link; 0 until it was congested";
-        self.fractions("link_estimate", help, Some(&unit), estimates)?;
         let classes = directions.iter().flat_map(|(labels, state)| {
             state.classes.iter().map(|class| {
                 let mut labels = labels.clone();
@@ -99,6 +96,9 @@ impl Families<'_> {
         let classes: Vec<_> = classes.collect();
         let flows = classes.iter().map(|(labels, class)| (labels.clone(), class.flows.into()));
         self.gauges("link_flows", "Connections that have something to send", None, flows)?;
+        let wants = classes.iter().map(|(labels, class)| (labels.clone(), class.backlogged.into()));
+        let help = "Whether any of them would take more than it gets (1) or none (0)";
+        self.gauges("link_backlogged", help, None, wants)?;
         let totals: Vec<_> =
             classes.iter().map(|(labels, class)| (labels.clone(), &class.total)).collect();
         self.flows(&LINK, &totals)

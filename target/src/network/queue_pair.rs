@@ -140,6 +140,7 @@ mod tests {
                 now,
                 limits: Both { out, into: None },
                 rates: Both::default(),
+                aims: Both::default(),
                 free: Both { out: free, into: false },
                 rtt: Duration::from_millis(1),
                 lately: &lately,

@@ -59,6 +59,8 @@ fn direction(
         LinkClassState {
             class: class.name().to_owned(),
             flows,
+            backlogged: link.is_backlogged(class),
+            held_for: link.held_for(class).map(|class| class.name().to_owned()),
             total: FlowState {
                 rate: standing.rate.bits(),
                 target: target.filter(|_| flows > 0).map(qtcp::Rate::bits),
@@ -70,8 +72,5 @@ fn direction(
             },
         }
     };
-    DirectionState {
-        estimate: link.estimate().bits(),
-        classes: Class::ALL.into_iter().map(class).collect(),
-    }
+    DirectionState { classes: Class::ALL.into_iter().map(class).collect() }
 }

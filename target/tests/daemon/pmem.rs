@@ -34,8 +34,9 @@ struct Known {
 fn write_on(address: SocketAddr, nsid: u32, host: u32, known: &mut Known, count: &AtomicU64) {
     let subsystem = NQN.to_owned();
     let identity = hostile::Identity { subsystem, host: HOST.to_owned(), host_id: [7; 16] };
-    let (_admin, id) = hostile::Queue::controller(address, &identity).unwrap();
-    let (mut queue, _) = hostile::Queue::connect(address, &identity, 1, id).unwrap();
+    // The daemon may be killed before this host has come to write anything.
+    let Ok((_admin, id)) = hostile::Queue::controller(address, &identity) else { return };
+    let Ok((mut queue, _)) = hostile::Queue::connect(address, &identity, 1, id) else { return };
     let first = known.acknowledged.iter().max().unwrap() + 1;
     for write in first.. {
         let lba = (write * 7 % (BLOCKS / HOSTS)) * HOSTS + host;

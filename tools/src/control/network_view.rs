@@ -1,7 +1,7 @@
 //! The network as people read it.
 
 use serde_json::Value;
-use sluice_schema::answer::{ConnectionNetwork, FlowState, LinkRow, Network};
+use sluice_schema::answer::{ConnectionNetwork, FlowState, LinkClassState, LinkRow, Network};
 use sluice_schema::params::Settings;
 
 use super::cells::{or_dash, rest, setting};
@@ -72,13 +72,7 @@ pub(super) fn show(network: &Network, room: Room) -> String {
 }
 
 fn links_table(links: &[LinkRow], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("LINK", Left),
-        ("CAPACITY", Right),
-        ("CARRIES OUT", Right),
-        ("CARRIES IN", Right),
-        ("LISTENERS", Left),
-    ]);
+    let mut table = Table::new(&[("LINK", Left), ("CAPACITY", Right), ("LISTENERS", Left)]);
     for row in links {
         let listeners = match &row.listeners[..] {
             [] => "none".into(),
@@ -86,13 +80,7 @@ fn links_table(links: &[LinkRow], room: Room) -> String {
         };
         table.row_of(
             row.live,
-            vec![
-                setting(&row.settings, "name"),
-                setting(&row.settings, "capacity"),
-                rate_or_dash(Some(row.out.estimate)),
-                rate_or_dash(Some(row.into.estimate)),
-                listeners,
-            ],
+            vec![setting(&row.settings, "name"), setting(&row.settings, "capacity"), listeners],
         );
     }
     table.text("There are no links.", room)
@@ -106,9 +94,11 @@ fn classes(links: &[LinkRow], room: Room) -> String {
         ("CLASS", Left),
         ("AIM", Align::Value),
         ("FLOWS", Right),
-        ("TARGET", Right),
+        ("DEMAND", Left),
         ("RATE", Right),
+        ("TARGET", Right),
         ("LIMIT", Right),
+        ("FOR", Left),
         ("ALPHA", Right),
         ("Q", Right),
         ("PACKETS", Right),
@@ -122,7 +112,9 @@ fn classes(links: &[LinkRow], room: Room) -> String {
                     vec![setting(&link.settings, "name"), direction.into(), row.class.clone()];
                 cells.push(goal(link.settings.get("classes").and_then(|c| c.get(&row.class))));
                 cells.push(row.flows.to_string());
-                cells.extend(flow(&row.total));
+                cells.push(demand(row).into());
+                cells.extend(rates(row));
+                cells.extend(packets(&row.total));
                 table.row(cells);
             }
         }
@@ -130,12 +122,28 @@ fn classes(links: &[LinkRow], room: Room) -> String {
     table.text("No traffic has been measured.", room)
 }
 
-/// Writes target, rate, limit, alpha, Q, packets and marks.
-fn flow(flow: &FlowState) -> [String; 7] {
+/// Writes what a class wants: more than it has, or no more.
+fn demand(class: &LinkClassState) -> &'static str {
+    match (class.flows, class.backlogged) {
+        (0, _) => "-",
+        (_, true) => "more",
+        (_, false) => "enough",
+    }
+}
+
+/// Writes the rate, target and limit of a class, and the class for which it is limited.
+fn rates(class: &LinkClassState) -> [String; 4] {
     [
-        rate_or_dash(flow.target),
-        rate_or_dash(Some(flow.rate)),
-        rate_or_dash(flow.limit),
+        rate_or_dash(Some(class.total.rate)),
+        rate_or_dash(class.total.target),
+        rate_or_dash(class.total.limit),
+        or_dash(class.held_for.as_deref()),
+    ]
+}
+
+/// Writes alpha, Q, packets and marks.
+fn packets(flow: &FlowState) -> [String; 4] {
+    [
         format!("{:.3}", flow.alpha),
         format!("{:.2}", flow.quality),
         flow.delivered.to_string(),
@@ -192,13 +200,11 @@ mod tests {
 
     fn answer() -> Value {
         let flow = |class: &str, limit: Value| {
-            json!({"class": class, "flows": 2, "rate": 4.5e9, "target": limit, "limit": limit,
+            json!({"class": class, "flows": 2, "backlogged": !limit.is_null(), "held_for": "medium", "rate": 4.5e9, "target": limit, "limit": limit,
                    "alpha": 0.125, "quality": 0.96, "delivered": 1000, "marked": 125})
         };
-        let direction = json!({
-            "estimate": 9.4e9,
-            "classes": [flow("urgent", json!(null)), flow("high", json!(4.75e9))],
-        });
+        let classes = [flow("urgent", json!(null)), flow("high", json!(4.75e9))];
+        let direction = json!({ "classes": classes });
         json!({
             "enabled": true, "writes": true, "base": "auto", "base_used": "dctcp",
             "capacity": "10 Gbit/s",
@@ -209,7 +215,7 @@ mod tests {
                 "name": "default", "capacity": "10 Gbit/s",
                 "classes": {"urgent": "free", "high": {"share": 3}},
                 "listeners": ["192.0.2.1:4420"], "out": direction,
-                "in": {"estimate": 0.0, "classes": []},
+                "in": {"classes": []},
             }],
         })
     }
@@ -224,9 +230,9 @@ mod tests {
         assert!(text.contains("advice: turn on ECN"), "{text}");
         let lines = shown::lines(&text);
         for line in [
-            "default 10 Gbit/s 9.4 Gbit/s - 192.0.2.1:4420",
-            "default out urgent free 2 - 4.5 Gbit/s - 0.125 0.96 1000 125",
-            "default out high 3 parts 2 4.75 Gbit/s 4.5 Gbit/s 4.75 Gbit/s 0.125 0.96 1000 125",
+            "default 10 Gbit/s 192.0.2.1:4420",
+            "default out urgent free 2 enough 4.5 Gbit/s - - medium 0.125 0.96 1000 125",
+            "default out high 3 parts 2 more 4.5 Gbit/s 4.75 Gbit/s 4.75 Gbit/s medium 0.125 0.96 1000 125",
         ] {
             assert!(lines.iter().any(|seen| seen == line), "{line}\n{text}");
         }

@@ -62,10 +62,10 @@ fn qos() -> Value {
 }
 
 fn network() -> Value {
-    let class = json!({"class": "medium", "flows": 2, "rate": 4.55e9, "target": 4.75e9,
+    let class = json!({"class": "medium", "flows": 2, "backlogged": true, "held_for": "high", "rate": 4.55e9, "target": 4.75e9,
         "limit": 4.75e9, "alpha": 0.125, "quality": 0.96, "delivered": 1_000_000,
         "marked": 1250});
-    let direction = json!({"estimate": 9.4e9, "classes": [class]});
+    let direction = json!({ "classes": [class] });
     json!({
         "enabled": true, "writes": true, "base": "auto", "base_used": "dctcp",
         "links": [{

@@ -46,9 +46,6 @@ pub struct LinkRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionState {
-    /// The estimated rate of the congested link, in bits of payload per second; 0 until it is
-    /// known.
-    pub estimate: f64,
     /// The classes, the most urgent first.
     pub classes: Vec<LinkClassState>,
 }
@@ -61,6 +58,11 @@ pub struct LinkClassState {
     pub class: String,
     /// Connections that have something to send.
     pub flows: u32,
+    /// Whether any of them would take more than it gets.
+    pub backlogged: bool,
+    /// The class for which this one is held to its limit; `None`: it is not held back, or it is by a
+    /// capacity, by a rate or for a latency.
+    pub held_for: Option<String>,
     /// The sum of all flows: alpha and Q are means; counters include connections that have ended.
     /// As JSON its fields stand beside the class.
     #[serde(flatten)]

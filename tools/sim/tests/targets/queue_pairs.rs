@@ -25,7 +25,7 @@ fn three(sender: Sender, writes: bool) -> Plan {
     plan.topology = dumbbell(3, 10 * GIGABIT, 4200, 10, Switch { pause, ..Switch::default() });
     plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     plan.target.io_memory = 512 << 20;
-    (plan.warmup, plan.duration) = (Duration::from_millis(1000), Duration::from_millis(300));
+    (plan.warmup, plan.duration) = (Duration::from_millis(2000), Duration::from_millis(300));
     for host in 0..3 {
         over_rdma(&mut plan.hosts[host], sender);
         plan.hosts[host].queues = 2;

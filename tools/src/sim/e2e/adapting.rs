@@ -98,12 +98,7 @@ fn deviations(lines: &[Line], phase: Duration) -> (f64, f64) {
 const LIMITS: &str = "The daemon limits rates, and cannot give a flow more than DCTCP has for it beside others: High has \
     no limit then, and what Medium and Low are held to leaves as much to the others as to High.";
 
-/// The reason why the classes have not all back.
-const NOT_BACK: &str = "The daemon holds classes to parts of what it takes the link to carry. Flows of others lower that, \
-    and after they have left it does not rise again while single marks come every few milliseconds, as they do here: \
-    classes have their ratio, and a fifth of the link is not used.";
-
-/// The reason why classes are off their parts at reduced length.
+/// The reason why classes are off their parts, and have not all back, at reduced length.
 const SETTLING: &str =
     "Phases of 240 ms, of which the second half counts, are too short to settle in.";
 
@@ -157,7 +152,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         // DCTCP alone has no targets that the source speaks of: nothing is claimed of it.
         if daemon {
             let [backs, comes, ratio] = fig14::beside(name, rates);
-            let comes = comes.known(Bound::Within(0.82, 0.04), NOT_BACK);
+            let comes = comes.known(Bound::Within(0.93, 0.03), SETTLING);
             claims.extend([backs, comes, ratio.known(Bound::Within(0.2, 0.05), LIMITS)]);
         }
         plots.push((file, Plot::Lines(Chart { title: title_of, x: "ms", lines })));

@@ -17,6 +17,9 @@
 //!   windows need to grow. Until it does, the level goes down by [`STAKE`] at the most. If it does not, because
 //!   another sender has taken it or because something else than the link holds the reference back, the level rises
 //!   until nobody is limited, and the next try comes later, after each failure twice as late.
+//! - A class that has what it wants on average has data waiting now and then. The level goes down only for one that has
+//!   wanted more for nearly all of the last unit of time ([`OFTEN`]); while the reference wants no more, it rises
+//!   ([`GIVE_BACK`]).
 //! - What a class had while it was alone is not counted anywhere: means go back a quarter of a second at the most.
 //!
 //! A level is also what keeps part of a link empty for a class with a latency to keep, and what a given capacity
@@ -26,7 +29,7 @@ use core::time::Duration;
 
 use units::{Class, PerClass};
 
-use super::ClassGoal;
+use super::goal::ClassGoal;
 use crate::{Nanos, Rate};
 
 /// What a class does on a link at present.
@@ -77,6 +80,8 @@ impl Seen<'_> {
 struct Held {
     /// The mean rate in bytes per second.
     mean: f64,
+    /// The part of the time in which it would have taken more.
+    wants: f64,
     /// The time since which the class has had a rate.
     since: Option<Nanos>,
     /// Whether it is held to the level.
@@ -96,6 +101,7 @@ impl Default for Held {
     fn default() -> Self {
         Self {
             mean: 0.0,
+            wants: 0.0,
             since: None,
             is_held: false,
             trim: 1.0,
@@ -113,6 +119,11 @@ pub(super) struct Level {
     level: Option<f64>,
     /// The bound that a capacity or a latency sets, in the same unit.
     bound: Option<f64>,
+    /// The multiple of their rates that classes with a rate may have: more than 1 where a capacity or a latency leaves
+    /// it, and no class with a share wants it.
+    multiple: f64,
+    /// Whether a capacity or a latency bounds classes with a rate.
+    bounds_rates: bool,
     classes: PerClass<Held>,
     at: Nanos,
     /// The time since which the ledger is open.
@@ -147,6 +158,9 @@ const CLEARLY: f64 = 0.05;
 const BELOW: f64 = 0.9;
 /// The units in which the level goes most of the way down to the reference.
 const DOWN: f64 = 0.6;
+/// The part of the time in which the reference has to want more for the level to go down. A class that has what it
+/// wants on average waits now and then too.
+const OFTEN: f64 = 0.95;
 /// The units in which it goes most of the way up to it.
 const UP: f64 = 0.2;
 /// The part by which the rate of a class is above its mean while its windows grow.
@@ -157,6 +171,8 @@ const SLOWER: f64 = 0.3;
 const ALIKE: f64 = 0.01;
 /// The part of the level by which it rises in a unit while all classes are held.
 const RISE: f64 = 0.075;
+/// The part of the level by which it rises in a unit while the reference has all that it wants.
+const GIVE_BACK: f64 = 2.0;
 /// The least units in which the level becomes e times as high while there is no reference.
 const OPEN: f64 = 0.4;
 /// The part of the rates of held classes that may be given up before any of it has appeared elsewhere.
@@ -189,6 +205,8 @@ impl Default for Level {
         Self {
             level: None,
             bound: None,
+            multiple: 1.0,
+            bounds_rates: false,
             classes: PerClass::default(),
             at: Nanos::ZERO,
             opened: Nanos::ZERO,
@@ -218,7 +236,7 @@ impl Level {
         }
         let rate = match goal {
             ClassGoal::Share(share) => self.in_force()? * share,
-            ClassGoal::Rate(rate) => rate.bytes(),
+            ClassGoal::Rate(rate) => rate.bytes() * self.multiple,
             ClassGoal::Free | ClassGoal::Latency(_) => return None,
         };
         Some(Rate::new(rate * held.trim))
@@ -240,7 +258,7 @@ impl Level {
     /// Says whether a capacity or a latency bounds classes, whatever marks say.
     #[inline]
     pub(super) fn is_bound(&self) -> bool {
-        self.bound.is_some()
+        self.bound.is_some() || self.bounds_rates
     }
 
     /// Returns what a class of this goal may have in the mean.
@@ -248,7 +266,7 @@ impl Level {
     pub(super) fn part(&self, goal: ClassGoal) -> Option<Rate> {
         match goal {
             ClassGoal::Share(share) => Some(Rate::new(self.in_force()? * share)),
-            ClassGoal::Rate(rate) => Some(rate),
+            ClassGoal::Rate(rate) => Some(rate.times(self.multiple)),
             ClassGoal::Free | ClassGoal::Latency(_) => None,
         }
     }
@@ -258,7 +276,13 @@ impl Level {
         // After a pause nothing is known of what was before.
         let passed = seen.now.since(self.at).as_secs_f64().min(seen.unit());
         self.at = seen.now;
-        self.bound = lambda.and_then(|lambda| self.fill(lambda.bytes(), seen));
+        let by_share = |goal| if let ClassGoal::Share(share) = goal { Some(share) } else { None };
+        let by_rate =
+            |goal| if let ClassGoal::Rate(rate) = goal { Some(rate.bytes()) } else { None };
+        self.bound = lambda.and_then(|lambda| self.fill(lambda.bytes(), by_share, seen));
+        let of_rates = lambda.filter(|_| self.bound.is_none());
+        let of_rates = of_rates.and_then(|lambda| self.fill(lambda.bytes(), by_rate, seen));
+        (self.multiple, self.bounds_rates) = (of_rates.unwrap_or(1.0).max(1.0), of_rates.is_some());
         self.average(passed, seen);
         let present = PerClass::from_fn(|class| {
             seen.activities[class].backlogged > 0 && self.is_known(class, seen)
@@ -279,7 +303,7 @@ impl Level {
             }
             None if self.is_content(seen) => {
                 self.calm = 0.0;
-                self.level = self.level.map(|level| level * (1.0 + RISE * passed));
+                self.level = self.level.map(|level| level * (1.0 + GIVE_BACK * passed));
             }
             _ => self.open(passed, seen),
         }
@@ -293,19 +317,24 @@ impl Level {
             .is_some_and(|since| seen.now.since(since).as_secs_f64() >= seen.unit())
     }
 
-    /// Computes the level at which all have `lambda` together: classes below it what they have, held ones the level
-    /// or more. `None`: all have less.
-    fn fill(&self, lambda: f64, seen: &Seen<'_>) -> Option<f64> {
+    /// Computes the level at which all have `lambda` together, for the classes whose goals have a `part`: classes below
+    /// it have what they have, held ones the level or more. `None`: all have less.
+    fn fill(
+        &self,
+        lambda: f64,
+        part: impl Fn(ClassGoal) -> Option<f64>,
+        seen: &Seen<'_>,
+    ) -> Option<f64> {
         let (mut left, mut open) = (lambda, PerClass::<Option<(f64, f64)>>::default());
         for (class, activity) in seen.activities.iter() {
-            match seen.goals[class] {
-                ClassGoal::Share(share) => {
+            match (part(seen.goals[class]), seen.goals[class]) {
+                (Some(part), _) => {
                     let wants =
                         if self.classes[class].is_held { f64::INFINITY } else { activity.rate };
-                    open[class] = Some((share, wants));
+                    open[class] = Some((part, wants));
                 }
-                ClassGoal::Rate(rate) if activity.backlogged > 0 => left -= rate.bytes(),
-                _ => left -= activity.rate,
+                (None, ClassGoal::Rate(rate)) if activity.backlogged > 0 => left -= rate.bytes(),
+                (None, _) => left -= activity.rate,
             }
         }
         let least = lambda * LEAST;
@@ -346,6 +375,8 @@ impl Level {
             let memory = seen.now.since(since).as_secs_f64().min(seen.unit());
             let weight = if passed > 0.0 { passed / (passed + memory) } else { 0.0 };
             held.mean += (activity.rate - held.mean) * weight;
+            let wants = if activity.backlogged > 0 { 1.0 } else { 0.0 };
+            held.wants += (wants - held.wants) * weight;
         }
     }
 
@@ -413,8 +444,9 @@ impl Level {
     /// Moves the level towards what the reference asks for.
     fn approach(&mut self, passed: f64, (class, wanted): (Class, f64), seen: &Seen<'_>) {
         let most = self.most(seen);
+        let short = ((self.classes[class].wants - OFTEN) / (1.0 - OFTEN)).max(0.0);
         let Some(level) = self.level else {
-            if most > wanted * (1.0 + CLEARLY) {
+            if short > 0.0 && most > wanted * (1.0 + CLEARLY) {
                 self.level = Some(most);
                 self.open_ledger(seen);
             }
@@ -447,15 +479,8 @@ impl Level {
         if !self.settle(class, &ledger, seen) || !seen.activities[class].freshly_marked {
             return;
         }
-        let part = 1.0 - (-passed / DOWN).exp();
-        let down = (level - wanted) * part;
-        // No more than what windows can grow into, so that the link stays full.
-        let most = if ledger.shares > 0.0 {
-            2.0 * ledger.growth * passed * seen.unit() / ledger.shares
-        } else {
-            down
-        };
-        self.level = Some(level - down.min(most));
+        let part = 1.0 - (-passed * short / DOWN).exp();
+        self.level = Some(level - (level - wanted) * part);
     }
 
     /// Says whether the last reference has all that it wants, on a link that is full.
@@ -534,7 +559,6 @@ impl Level {
                     self.level.map_or(activity.rate, |level| activity.rate.min(level * share));
                 ledger.given += held.before - soon;
                 ledger.had += held.before;
-                ledger.shares += share;
             } else if activity.backlogged > 0 {
                 ledger.appeared += change;
                 ledger.below += held.before;
@@ -637,7 +661,11 @@ impl Level {
             let limit = match (seen.goals[class], level) {
                 (ClassGoal::Share(share), Some(level)) => level * share,
                 // A class with a rate is held to it for one with a share.
-                (ClassGoal::Rate(rate), _) if by_shares || self.bound.is_some() => rate.bytes(),
+                (ClassGoal::Rate(rate), _)
+                    if by_shares || self.bound.is_some() || self.bounds_rates =>
+                {
+                    rate.bytes() * self.multiple
+                }
                 (ClassGoal::Rate(_), _) if held.is_held && self.calm > 0.0 => {
                     // First those with a share have what they want.
                     held.trim *= if level.is_some() { 1.0 } else { raised };
@@ -669,8 +697,6 @@ struct Ledger {
     given: f64,
     /// What the held classes had.
     had: f64,
-    /// The sum of their shares.
-    shares: f64,
     /// What those that are not held have more.
     appeared: f64,
     /// What they had.

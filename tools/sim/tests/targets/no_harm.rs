@@ -1,0 +1,166 @@
+//! The network's stage does no harm: random racks with the stage, and the same without it.
+//!
+//! Each class on a rack wants 0.3 to 0.8 of its share, at random times, or all that it can get.
+//! `PROPTEST_RNG_SEED` makes other racks.
+#![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
+
+use std::fmt::Write as _;
+
+use fastrand::Rng;
+use sluice_sim::model::Measured;
+
+use crate::common::*;
+
+/// The seeds that a violation has to show in the median of.
+const SEEDS: u64 = 5;
+
+/// A rack: its scenario, and what each class wants of the link, in the order of the hosts; `None`: all that it can get.
+#[derive(Debug)]
+struct Rack {
+    text: String,
+    wants: Vec<Option<f64>>,
+}
+
+impl Rack {
+    fn draw(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let mbit = random.u32(200..=1000);
+        let shares: [u32; 3] = std::array::from_fn(|_| random.u32(1..=5));
+        let classes = &["high", "medium", "low"][..random.usize(2..=3)];
+        let all: u32 = shares[..classes.len()].iter().sum();
+        let mut text = format!(
+            "duration = \"1500 ms\"\nwarmup = \"1500 ms\"\n\
+             [topology]\nkind = \"rack\"\nrate = \"{mbit} Mbit/s\"\ndelay = \"{} us\"\n\
+             buffer = \"4 MB\"\nthreshold = {}\n\
+             [network]\nclasses = {{ high = {{ share = {} }}, medium = {{ share = {} }}, low = {{ share = {} }} }}\n\
+             [[namespace]]\ndevice = \"memory\"\nsize = \"1 GiB\"\n",
+            [1, 10, 100][random.usize(0..3)],
+            random.u32(20..=65),
+            shares[0],
+            shares[1],
+            shares[2],
+        );
+        let reads = random.bool();
+        let mut wanted = Vec::new();
+        for (name, share) in classes.iter().copied().zip(shares) {
+            let part = f64::from(share) / f64::from(all);
+            // The first class wants less than its share, so that there is somebody to harm.
+            let wants =
+                (wanted.is_empty() || random.bool()).then(|| part * (0.3 + 0.5 * random.f64()));
+            let load = match wants {
+                Some(wants) => {
+                    let size = 1_u32 << random.u32(2..=6);
+                    let rate = (wants * f64::from(mbit) * 1e3).round();
+                    format!(
+                        "process = \"poisson\"\nrate = \"{rate} kbit/s\"\nsize = \"{size} KiB\""
+                    )
+                }
+                None => "process = \"closed\"\ndepth = 32\nsize = \"64 KiB\"".to_owned(),
+            };
+            let (queues, reads) = (random.u32(1..=4), if reads { "100 %" } else { "0 %" });
+            _ = write!(
+                text,
+                "[[host]]\nname = \"{name}\"\nclass = \"{name}\"\nqueues = {queues}\n\
+                 [[host.load]]\n{load}\nreads = \"{reads}\"\n"
+            );
+            wanted.push(wants);
+        }
+        Self { text, wants: wanted }
+    }
+
+    /// Runs the rack with a seed, with the stage and without it.
+    fn both(&self, seed: u64) -> [Measured; 2] {
+        [true, false].map(|enabled| {
+            let mut plan = planned(&self.text, seed).1;
+            plan.stage.enabled = enabled;
+            run(plan)
+        })
+    }
+
+    /// Computes how much worse the run with the stage is: the least part of its throughput that a class has which
+    /// wants less than its share, the greatest multiple of its 99th percentile, and the part of the total.
+    fn harm(&self, seed: u64) -> Harm {
+        let [with, without] = self.both(seed);
+        let (had, plain) = (bytes(&with), bytes(&without));
+        let mut harm = Harm { throughput: 1.0, latency: 0.0, total: 0.0 };
+        for (host, _) in self.wants.iter().enumerate().filter(|(_, wants)| wants.is_some()) {
+            harm.throughput = harm.throughput.min(had[host] / plain[host]);
+            let [with, without] = [&with, &without].map(|of| {
+                let load = &of.hosts[host].loads[0];
+                let all = if load.read.commands > 0 { &load.read } else { &load.write };
+                all.latency.value_at_quantile(0.99) as f64
+            });
+            harm.latency = harm.latency.max(with / without);
+        }
+        harm.total = had.iter().sum::<f64>() / plain.iter().sum::<f64>();
+        harm
+    }
+}
+
+/// What the stage costs a rack.
+#[derive(Clone, Copy, Debug)]
+struct Harm {
+    throughput: f64,
+    latency: f64,
+    total: f64,
+}
+
+impl Harm {
+    fn is_none(&self) -> bool {
+        self.throughput >= 0.99 && self.latency <= 1.1 && self.total >= 0.97
+    }
+
+    /// Takes the median of each number.
+    fn median(mut of: Vec<Self>) -> Self {
+        let middle = of.len() / 2;
+        let mut median = |key: fn(&Self) -> f64| {
+            of.sort_by(|a, b| key(a).total_cmp(&key(b)));
+            key(&of[middle])
+        };
+        let (throughput, latency) = (median(|of| of.throughput), median(|of| of.latency));
+        Self { throughput, latency, total: median(|of| of.total) }
+    }
+}
+
+/// Says what harms racks: none may be left.
+fn harmed(racks: usize) -> Vec<String> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let mut random = Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));
+    let seeds = std::iter::repeat_with(|| random.u64(0..1_000_000)).take(racks);
+    let harmed = seeds.filter_map(|seed| {
+        let rack = Rack::draw(seed);
+        let first = rack.harm(0);
+        if first.is_none() {
+            return None;
+        }
+        let all = std::iter::once(first).chain((1..SEEDS).map(|seed| rack.harm(seed)));
+        let median = Harm::median(all.collect());
+        (!median.is_none()).then(|| format!("rack {seed}: {median:.3?}\n{}", rack.text))
+    });
+    harmed.collect()
+}
+
+#[test]
+fn e7_a_class_below_its_share_has_what_it_has_without_the_stage() {
+    let harmed = harmed(24);
+    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
+}
+
+/// A database that wants two thirds of its share, and a backup that takes what it gets.
+#[test]
+fn e7_a_database_waits_no_longer_beside_a_backup_than_without_the_stage() {
+    const BACKUP: &str = include_str!("../../../scenarios/backup.toml");
+    let rack =
+        Rack { text: BACKUP.to_owned(), wants: vec![Some(0.32), Some(0.12), Some(0.12), None] };
+    for seed in [1, 3] {
+        let harm = rack.harm(seed);
+        assert!(harm.is_none(), "seed {seed}: {harm:.3?}");
+    }
+}
+
+#[test]
+#[ignore = "make test-long: 500 racks"]
+fn e7_no_class_below_its_share_is_harmed_on_many_racks() {
+    let harmed = harmed(500);
+    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
+}
