@@ -5,7 +5,7 @@ use core::time::Duration;
 use units::Class;
 
 use super::model::per_class;
-use super::{ClassFlowId, ClassGoal, Link, Rules};
+use super::{ClassFlowId, ClassGoal, Link, RecentMost, Rules, Standing};
 use crate::{Nanos, Observation, Rate};
 
 /// What a flow saw in 5 ms.
@@ -48,20 +48,24 @@ fn limits(
     looks.collect()
 }
 
-fn high_and_low() -> (Link, [ClassFlowId; 2]) {
-    let goals = [ClassGoal::Free, ClassGoal::Share(3.0), ClassGoal::Free, ClassGoal::Share(1.0)];
-    let mut link = Link::new(per_class(&goals), None, Rules::default());
+const GOALS: [ClassGoal; 4] =
+    [ClassGoal::Free, ClassGoal::Share(3.0), ClassGoal::Free, ClassGoal::Share(1.0)];
+
+fn high_and_low(capacity: Option<Rate>) -> (Link, [ClassFlowId; 2]) {
+    let mut link = Link::new(per_class(&GOALS), capacity, Rules::default());
     let flows = [Class::High, Class::Low].map(|class| link.add(class));
     (link, flows)
 }
 
-/// Lets Low have what its limit allows, of 100 Mbit/s, and High the rest. Returns Low's limits.
-fn give_way(link: &mut Link, flows: [ClassFlowId; 2]) -> Vec<f64> {
+/// Lets Low have what its limit allows, of 100 Mbit/s, and High the rest; `marked`: both see marks. Returns Low's
+/// limits.
+fn give_way(link: &mut Link, flows: [ClassFlowId; 2], marked: bool) -> Vec<f64> {
     let (mut low, mut seen) = (50.0_f64, Vec::new());
     for look in 0..400 {
-        let high = Look { mbit: 100.0 - low, ..FULL };
-        let [high, limit] =
-            limits(link, look..look + 1, [high, Look { mbit: low, ..FULL }], flows)[0];
+        let looks = [100.0 - low, low].map(|mbit| Look { mbit, marked, ..FULL });
+        let [high, limit] = limits(link, look..look + 1, looks, flows)[0];
+        let for_itself = |class| link.held_for(class) == Some(class);
+        assert!(!for_itself(Class::High) && !for_itself(Class::Low));
         assert!(high.is_none_or(|high| high > 70.0), "High has less for each part: {high:?}");
         seen.extend(limit);
         low = limit.unwrap_or(50.0).min(50.0);
@@ -71,8 +75,8 @@ fn give_way(link: &mut Link, flows: [ClassFlowId; 2]) -> Vec<f64> {
 
 #[test]
 fn e7_who_has_more_for_its_share_comes_down_and_who_has_less_is_never_limited() {
-    let (mut link, flows) = high_and_low();
-    let low = give_way(&mut link, flows);
+    let (mut link, flows) = high_and_low(None);
+    let low = give_way(&mut link, flows, true);
     assert!(low[0] > 47.0, "from what it has: {low:?}");
     assert!(low.windows(2).all(|two| two[1] > two[0] * 0.97), "by small steps: {low:?}");
     assert!((low[low.len() - 1] / 25.0 - 1.0).abs() < 0.03, "{low:?}");
@@ -86,7 +90,7 @@ fn e7_nobody_is_limited_without_marks_or_beside_who_wants_no_more() {
         Look { backlogged: false, ..FULL },
         Look { marked: false, backlogged: false, ..FULL },
     ] {
-        let (mut link, flows) = high_and_low();
+        let (mut link, flows) = high_and_low(None);
         let seen = limits(&mut link, 0..300, [high, FULL], flows);
         assert!(seen.iter().all(|limits| *limits == [None; 2]));
         assert_eq!(link.held_for(Class::Low), None);
@@ -95,8 +99,8 @@ fn e7_nobody_is_limited_without_marks_or_beside_who_wants_no_more() {
 
 #[test]
 fn e8_limits_are_gone_half_a_second_after_the_last_mark() {
-    let (mut link, flows) = high_and_low();
-    give_way(&mut link, flows);
+    let (mut link, flows) = high_and_low(None);
+    give_way(&mut link, flows, true);
     let calm = [75.0, 25.0].map(|mbit| Look { mbit, marked: false, ..FULL });
     let seen = limits(&mut link, 400..500, calm, flows);
     assert!(seen[5][1].is_some(), "a full link has such pauses");
@@ -129,7 +133,7 @@ fn e8_a_capacity_holds_where_all_classes_have_rates() {
 /// High is held back by something else than the network, though it sees marks: what Low gives up reaches nobody.
 #[test]
 fn e8_limits_that_help_nobody_are_lifted() {
-    let (mut link, flows) = high_and_low();
+    let (mut link, flows) = high_and_low(None);
     let (mut low, mut lost, mut looks) = (90.0, 0.0, 0);
     for second in 0..20 {
         for look in 0..200 {
@@ -142,4 +146,97 @@ fn e8_limits_that_help_nobody_are_lifted() {
     }
     let lost = lost / f64::from(looks) / 90.0;
     assert!(lost < 0.06, "{lost} of what Low might have");
+}
+
+#[test]
+fn e7_a_given_capacity_is_shared_without_marks() {
+    let capacity = Some(Rate::from_bits(100e6));
+    let (mut link, flows) = high_and_low(capacity);
+    let room = [50.0, 46.0].map(|mbit| Look { mbit, marked: false, ..FULL });
+    let seen = limits(&mut link, 0..300, room, flows);
+    assert!(seen.iter().all(|limits| *limits == [None; 2]), "there is room");
+    let (mut link, flows) = high_and_low(capacity);
+    let low = give_way(&mut link, flows, false);
+    assert!((low[low.len() - 1] / 25.0 - 1.0).abs() < 0.05, "{low:?}");
+}
+
+#[test]
+fn goals_that_change_count_at_once() {
+    let (mut link, flows) = high_and_low(None);
+    give_way(&mut link, flows, true);
+    let goals = [
+        ClassGoal::Free,
+        ClassGoal::Rate(Rate::from_bits(30e6)),
+        ClassGoal::Free,
+        ClassGoal::Latency(Duration::from_micros(500)),
+    ];
+    link.configure(per_class(&goals), None);
+    let seen = Observation { marked: 5, ..Observation::SEEN };
+    let [high, low] = flows.map(|flow| link.observe(flow, Nanos(2_000_000_000), &seen));
+    assert_eq!(high.target, Some(Rate::from_bits(30e6)));
+    assert!(low.is_free && low.target.is_none() && low.limit.is_none(), "{low:?}");
+    assert!((low.quality - 2.0).abs() < 1e-9, "a round trip of 1 ms: {low:?}");
+}
+
+#[test]
+fn a_flow_that_is_gone_has_nothing_and_holds_nobody() {
+    let (mut link, flows) = high_and_low(None);
+    give_way(&mut link, flows, true);
+    link.remove(flows[0]);
+    let seen = Observation { marked: 5, ..Observation::SEEN };
+    assert_eq!(link.observe(flows[0], Nanos(2_000_000_000), &seen), Standing::default());
+    link.remove(flows[0]);
+    let alone = (400..500).map(|look| link.observe(flows[1], Nanos(look * 5_000_000), &seen).limit);
+    assert_eq!(alone.last(), Some(None));
+}
+
+/// Lets a latency of Urgent be missed for 400 ms, of which `delivered` packets tell in each look, beside Low, which
+/// has 90 of a capacity of 100 Mbit/s. Returns Low's targets in Mbit/s, and the one a second after Urgent's last look.
+fn beside_a_latency(delivered: u32) -> (Vec<f64>, Option<f64>) {
+    let latency = ClassGoal::Latency(Duration::from_micros(500));
+    let goals = [latency, ClassGoal::Free, ClassGoal::Free, ClassGoal::Share(1.0)];
+    let mut link = Link::new(per_class(&goals), Some(Rate::from_bits(100e6)), Rules::default());
+    let [urgent, low] = [Class::Urgent, Class::Low].map(|class| link.add(class));
+    let seen = |bytes| Observation { bytes, interval: Duration::from_secs(1), ..Observation::SEEN };
+    let mbit = |standing: Standing| standing.target.map(|target| target.bits() / 1e6);
+    let mut targets = Vec::new();
+    for look in 0..40 {
+        let now = Nanos(look * 10_000_000);
+        link.observe(urgent, now, &Observation { delivered, ..seen(0) });
+        targets.extend(mbit(link.observe(low, now, &seen(11_250_000))));
+    }
+    (targets, mbit(link.observe(low, Nanos(1_400_000_000), &seen(11_250_000))))
+}
+
+#[test]
+fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
+    let (targets, silent) = beside_a_latency(100);
+    assert!(targets.is_sorted_by(|a, b| a >= b), "{targets:?}");
+    // 2 in a second, down to a half: from 85 on it bounds what Low has.
+    assert!(targets.len() > 25 && (targets[0] - 86.0).abs() < 4.1, "{targets:?}");
+    assert!((targets[targets.len() - 1] - 50.0).abs() < 0.5, "{targets:?}");
+    assert!(silent.is_none_or(|target| target > 89.0), "for a class that is silent: {silent:?}");
+}
+
+#[test]
+fn e9_a_round_trip_time_without_packets_keeps_nothing_empty() {
+    let (targets, _) = beside_a_latency(0);
+    assert!(targets.iter().all(|target| *target > 89.0), "{targets:?}");
+}
+
+#[test]
+fn the_greatest_value_of_the_last_seconds_is_forgotten_after_ten() {
+    let mut most = RecentMost::default();
+    let second = |seconds: u64| Nanos(seconds * 1_000_000_000);
+    for (at, value, greatest) in [
+        (6, 9.0, 9.0),
+        (11, 3.0, 9.0),
+        (12, 2.0, 9.0),
+        (17, 1.0, 9.0),
+        (18, 1.0, 2.0),
+        (29, 0.5, 0.5),
+    ] {
+        let seen: f64 = most.see(second(at), value);
+        assert!((seen - greatest).abs() < 1e-9, "second {at}: {seen}");
+    }
 }

@@ -119,11 +119,8 @@ pub(super) struct Level {
     level: Option<f64>,
     /// The bound that a capacity or a latency sets, in the same unit.
     bound: Option<f64>,
-    /// The multiple of their rates that classes with a rate may have: more than 1 where a capacity or a latency leaves
-    /// it, and no class with a share wants it.
-    multiple: f64,
-    /// Whether a capacity or a latency bounds classes with a rate.
-    bounds_rates: bool,
+    /// The multiple of their rates to which it bounds classes with a rate, where no class with a share wants more.
+    rates_bound: Option<f64>,
     classes: PerClass<Held>,
     at: Nanos,
     /// The time since which the ledger is open.
@@ -158,11 +155,11 @@ const CLEARLY: f64 = 0.05;
 const BELOW: f64 = 0.9;
 /// The units in which the level goes most of the way down to the reference.
 const DOWN: f64 = 0.6;
+/// The units in which it goes most of the way up to it.
+const UP: f64 = 0.2;
 /// The part of the time in which the reference has to want more for the level to go down. A class that has what it
 /// wants on average waits now and then too.
 const OFTEN: f64 = 0.95;
-/// The units in which it goes most of the way up to it.
-const UP: f64 = 0.2;
 /// The part by which the rate of a class is above its mean while its windows grow.
 const RISING: f64 = 0.02;
 /// The factor by which the level rises later while they do.
@@ -205,8 +202,7 @@ impl Default for Level {
         Self {
             level: None,
             bound: None,
-            multiple: 1.0,
-            bounds_rates: false,
+            rates_bound: None,
             classes: PerClass::default(),
             at: Nanos::ZERO,
             opened: Nanos::ZERO,
@@ -236,10 +232,16 @@ impl Level {
         }
         let rate = match goal {
             ClassGoal::Share(share) => self.in_force()? * share,
-            ClassGoal::Rate(rate) => rate.bytes() * self.multiple,
+            ClassGoal::Rate(rate) => rate.bytes() * self.multiple(),
             ClassGoal::Free | ClassGoal::Latency(_) => return None,
         };
         Some(Rate::new(rate * held.trim))
+    }
+
+    /// Returns the multiple of their rates that classes with a rate may have.
+    #[inline]
+    fn multiple(&self) -> f64 {
+        self.rates_bound.map_or(1.0, |multiple| multiple.max(1.0))
     }
 
     fn in_force(&self) -> Option<f64> {
@@ -258,7 +260,7 @@ impl Level {
     /// Says whether a capacity or a latency bounds classes, whatever marks say.
     #[inline]
     pub(super) fn is_bound(&self) -> bool {
-        self.bound.is_some() || self.bounds_rates
+        self.bound.is_some() || self.rates_bound.is_some()
     }
 
     /// Returns what a class of this goal may have in the mean.
@@ -266,7 +268,7 @@ impl Level {
     pub(super) fn part(&self, goal: ClassGoal) -> Option<Rate> {
         match goal {
             ClassGoal::Share(share) => Some(Rate::new(self.in_force()? * share)),
-            ClassGoal::Rate(rate) => Some(rate.times(self.multiple)),
+            ClassGoal::Rate(rate) => Some(rate.times(self.multiple())),
             ClassGoal::Free | ClassGoal::Latency(_) => None,
         }
     }
@@ -280,9 +282,8 @@ impl Level {
         let by_rate =
             |goal| if let ClassGoal::Rate(rate) = goal { Some(rate.bytes()) } else { None };
         self.bound = lambda.and_then(|lambda| self.fill(lambda.bytes(), by_share, seen));
-        let of_rates = lambda.filter(|_| self.bound.is_none());
-        let of_rates = of_rates.and_then(|lambda| self.fill(lambda.bytes(), by_rate, seen));
-        (self.multiple, self.bounds_rates) = (of_rates.unwrap_or(1.0).max(1.0), of_rates.is_some());
+        let for_rates = lambda.filter(|_| self.bound.is_none());
+        self.rates_bound = for_rates.and_then(|lambda| self.fill(lambda.bytes(), by_rate, seen));
         self.average(passed, seen);
         let present = PerClass::from_fn(|class| {
             seen.activities[class].backlogged > 0 && self.is_known(class, seen)
@@ -651,7 +652,8 @@ impl Level {
     /// Decides which classes are held, and trims their limits.
     fn hold(&mut self, passed: f64, seen: &Seen<'_>) {
         let level = self.in_force();
-        let raised = self.raised(passed, seen);
+        let (raised, multiple) = (self.raised(passed, seen), self.multiple());
+        let is_bound = self.is_bound();
         let by_shares =
             self.calm == 0.0 && self.reference.is_some_and(|class| seen.share(class) > 0.0);
         // Where the reference nearly has its share, one class has to be left to fill the link.
@@ -661,11 +663,7 @@ impl Level {
             let limit = match (seen.goals[class], level) {
                 (ClassGoal::Share(share), Some(level)) => level * share,
                 // A class with a rate is held to it for one with a share.
-                (ClassGoal::Rate(rate), _)
-                    if by_shares || self.bound.is_some() || self.bounds_rates =>
-                {
-                    rate.bytes() * self.multiple
-                }
+                (ClassGoal::Rate(rate), _) if by_shares || is_bound => rate.bytes() * multiple,
                 (ClassGoal::Rate(_), _) if held.is_held && self.calm > 0.0 => {
                     // First those with a share have what they want.
                     held.trim *= if level.is_some() { 1.0 } else { raised };

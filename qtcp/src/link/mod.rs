@@ -228,10 +228,11 @@ impl Link {
     /// Returns the class for which a class is held back; `None` where it is not, or is for a capacity or a latency.
     #[must_use]
     pub fn held_for(&self, class: Class) -> Option<Class> {
-        self.level.reference().filter(|_| self.level.limit(class, self.goals[class]).is_some())
+        let reference = self.level.reference().filter(|reference| *reference != class);
+        reference.filter(|_| self.level.limit(class, self.goals[class]).is_some())
     }
 
-    /// Returns what a class is to have at present; `None` where nobody is held back, or the class never is.
+    /// Returns what a class is to have at present; `None` where it has no rate and nobody is held back, or it never is.
     #[must_use]
     pub fn class_target(&self, class: Class) -> Option<Rate> {
         self.level.part(self.goals[class])

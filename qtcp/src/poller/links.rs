@@ -13,7 +13,7 @@ use crate::link::{self, ClassGoal, Rules};
 pub struct LinkSettings {
     /// Name. No two links have the same.
     pub name: String,
-    /// Capacity in bits per second; `None`: as much as was seen to go through.
+    /// Capacity in bits per second; `None`: it is not known, and marks tell when the link is full.
     pub capacity: Option<u64>,
     /// The goal of each class. Rates are of [`payload`].
     pub goals: PerClass<ClassGoal>,
@@ -44,7 +44,7 @@ pub fn payload(bits: u64) -> Rate {
 
 impl Links {
     /// Takes new settings, the default link's first; `writes` says whether hosts' data is paced. A link
-    /// that stays keeps its flows and its estimates.
+    /// that stays keeps its flows, and what is known of them.
     pub fn configure(&mut self, links: &[LinkSettings], writes: bool) {
         let mut before = std::mem::take(&mut self.0);
         for link in links {

@@ -93,8 +93,9 @@ impl R2tPacer {
     /// Says whether a command of which nothing was asked for has to wait for its turn.
     #[inline]
     pub(crate) fn is_needed(&mut self, pacing: &Pacing) -> bool {
-        self.limited &= pacing.r2t_rate().is_some();
-        pacing.r2t_rate().is_some() || self.count > 0
+        let is_limited = pacing.r2t_rate().is_some();
+        self.limited &= is_limited;
+        is_limited || self.count > 0
     }
 
     /// Notes that the reactor's agenda has the connection. Returns whether the agenda had it
@@ -105,9 +106,10 @@ impl R2tPacer {
 
     /// Returns the next step; `busy` where the host owes data that it was asked for.
     pub(crate) fn pull(&mut self, now: Nanos, pacing: &Pacing, busy: bool) -> Turn {
-        self.limited &= pacing.r2t_rate().is_some();
+        let rate = pacing.r2t_rate();
+        self.limited &= rate.is_some();
         if self.count > 0
-            && let Some(rate) = pacing.r2t_rate()
+            && let Some(rate) = rate
         {
             if !std::mem::replace(&mut self.limited, true) {
                 // The host had what it could get until now: it waited for no tokens.

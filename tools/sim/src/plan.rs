@@ -198,7 +198,7 @@ pub struct StagePlan {
 /// The link as the target is configured with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkPlan {
-    /// Bits per second; `None` for `auto`: as much as was seen to go through.
+    /// Bits per second; `None` for `auto`: it is not known.
     pub capacity: Option<u64>,
     /// Goal of each class; rates are in payload.
     pub goals: PerClass<ClassGoal>,

@@ -35,8 +35,8 @@ pub const NETWORK: &[ConfigKey] = &[
         "capacity",
         Values::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"),
         "`\"auto\"`",
-        "The rate of the narrowest part of the path, in each direction. `\"auto\"`: the rate that \
-         was seen under congestion.",
+        "The rate of the narrowest part of the path, in each direction. `\"auto\"`: it is not \
+         known, and marks tell when it is full.",
     )
     .option("RATE", "Rate that the default link carries, such as \"10 Gbit/s\", or auto")
     .shape(Shape::Text),

@@ -33,7 +33,7 @@ pub struct Network {
 pub struct LinkConfig {
     /// `name`; the default link's is [`DEFAULT_LINK`].
     pub name: String,
-    /// `capacity`: bits per second; none (`auto`): as much as was seen to go through.
+    /// `capacity`: bits per second; none (`auto`): it is not known.
     pub capacity: Option<u64>,
     /// `urgent`, `high`, `medium`, `low`: the goal of each class.
     pub goals: PerClass<Goal>,

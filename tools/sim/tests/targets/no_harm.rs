@@ -7,7 +7,6 @@
 use std::fmt::Write as _;
 
 use fastrand::Rng;
-use sluice_sim::model::Measured;
 
 use crate::common::*;
 
@@ -68,19 +67,14 @@ impl Rack {
         Self { text, wants: wanted }
     }
 
-    /// Runs the rack with a seed, with the stage and without it.
-    fn both(&self, seed: u64) -> [Measured; 2] {
-        [true, false].map(|enabled| {
-            let mut plan = planned(&self.text, seed).1;
-            plan.stage.enabled = enabled;
-            run(plan)
-        })
-    }
-
     /// Computes how much worse the run with the stage is: the least part of its throughput that a class has which
     /// wants less than its share, the greatest multiple of its 99th percentile, and the part of the total.
     fn harm(&self, seed: u64) -> Harm {
-        let [with, without] = self.both(seed);
+        let [with, without] = [true, false].map(|enabled| {
+            let mut plan = planned(&self.text, seed).1;
+            plan.stage.enabled = enabled;
+            run(plan)
+        });
         let (had, plain) = (bytes(&with), bytes(&without));
         let mut harm = Harm { throughput: 1.0, latency: 0.0, total: 0.0 };
         for (host, _) in self.wants.iter().enumerate().filter(|(_, wants)| wants.is_some()) {
