@@ -6,6 +6,7 @@ use super::identify::ABORT_LIMIT;
 use super::instance::ControllerKind;
 use super::lifecycle::NOT_ABORTED;
 use super::service::{Attachment, PendingAbort};
+use super::types::TIMER;
 use super::{
     AbortTicket, Action, CloseReason, ConnectionId, ControllerId, DataLength, Reply, Service,
     SmartCounters,
@@ -231,7 +232,7 @@ impl Service {
     /// Answers Keep Alive, which restarts the timer.
     fn keep_alive(&mut self, command: &Command<'_>) -> Reply {
         if let Some(controller) = self.controllers.get_mut(&command.id) {
-            controller.shared.heard.store(false, core::sync::atomic::Ordering::Relaxed);
+            controller.shared.take_heard(TIMER);
             controller.keep_alive.restart(command.now);
         }
         Reply::OK

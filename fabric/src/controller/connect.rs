@@ -317,7 +317,7 @@ impl Service {
         let mut connected = connected(controller, request, QueueKind::Io);
         let (listener, address) = (controller.listener, controller.address);
         let path = || path(self.listeners.get(&listener), request);
-        if self.users.connected(id, path, address, &controller.identified) {
+        if self.users.connected(&controller.shared, path, address, &controller.identified) {
             controller.shared.begin_resending(now);
         }
         // Each queue's content is resent once. Linux connects the queues in ascending order.

@@ -12,6 +12,7 @@ use super::feature_values::Features;
 use super::regions::HeldRegions;
 use super::registers::Properties;
 use super::rights::HostRights;
+use super::types::TIMER;
 use super::{
     Action, ConnectionId, ControllerId, ControllerShared, Identified, ListenerId, NamespaceTable,
     Readiness, ServiceConfig, TransportType,
@@ -180,7 +181,7 @@ impl KeepAlive {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return false;
         }
-        let heard = shared.heard.swap(false, Ordering::Relaxed);
+        let heard = shared.take_heard(TIMER);
         if heard {
             self.restart(now);
         }

@@ -195,6 +195,11 @@ pub enum Action {
     },
 }
 
+/// The keep alive timer asks whether a command has arrived: traffic based keep alive (TBKAS).
+pub(super) const TIMER: u8 = 1;
+/// A later controller of the same host and path asks: [`Users`](super::users::Users).
+pub(super) const SUCCESSOR: u8 = 2;
+
 /// The state of a controller that I/O queues read and write without a lock.
 #[derive(Debug)]
 pub struct ControllerShared {
@@ -207,8 +212,8 @@ pub struct ControllerShared {
     /// Whether I/O commands are executed: CC.EN, CSTS.RDY and not shutting down. If not, they are
     /// answered with Command Sequence Error.
     pub ready: AtomicBool,
-    /// Whether a command has arrived, as I/O queues note it: traffic based keep alive (TBKAS).
-    pub heard: AtomicBool,
+    /// Whether a command has arrived: one bit for each one that asks, [`TIMER`] and [`SUCCESSOR`].
+    heard: AtomicU8,
     /// The version of the controller's namespaces and of its host's rights, which grows with each
     /// change.
     pub table_version: AtomicU64,
@@ -240,7 +245,7 @@ impl ControllerShared {
             host_nqn: host_nqn.to_owned(),
             subsystem_nqn: subsystem_nqn.to_owned(),
             ready: AtomicBool::new(false),
-            heard: AtomicBool::new(false),
+            heard: AtomicU8::new(0),
             table_version: AtomicU64::new(1),
             acre: AtomicBool::new(false),
             knows_ana: AtomicBool::new(false),
@@ -331,10 +336,15 @@ impl ControllerShared {
         }
     }
 
-    /// Tells the keep alive timer that a command arrived. Writes the cache line only where needed.
+    /// Notes that a command arrived. Writes the cache line only where needed.
     pub fn note_traffic(&self) {
-        if !self.heard.load(Ordering::Relaxed) {
-            self.heard.store(true, Ordering::Relaxed);
+        if self.heard.load(Ordering::Relaxed) != TIMER | SUCCESSOR {
+            self.heard.store(TIMER | SUCCESSOR, Ordering::Relaxed);
         }
+    }
+
+    /// Says whether a command has arrived since the one that asks, [`TIMER`] or [`SUCCESSOR`], last did.
+    pub(super) fn take_heard(&self, asks: u8) -> bool {
+        self.heard.fetch_and(!asks, Ordering::Relaxed) & asks != 0
     }
 }

@@ -4,12 +4,17 @@
 //! file systems on its disks stay mounted. Until that time is over, a host that did not shut its
 //! controller down (CC.SHN) is a *lost* host, which still uses what it used. Only a controller that has
 //! had an I/O queue counts: before that its host has authenticated and enabled it, and has used nothing.
+//!
+//! A host may be back before the target notices that its earlier controller is gone (Linux tears it down without a
+//! shutdown when it reconnects). Where the later controller is shut down, the end of the earlier one loses nothing.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use super::ControllerId;
+use super::types::SUCCESSOR;
+use super::{ControllerId, ControllerShared};
 use crate::Nanos;
 
 /// The most lost hosts of one subsystem. Where there are more, the one that was lost first is forgotten:
@@ -72,25 +77,39 @@ struct Absent {
     identified: Option<Identified>,
 }
 
+/// A controller that uses its subsystem.
+#[derive(Debug)]
+struct Present {
+    shared: Arc<ControllerShared>,
+    identified: Identified,
+    /// The controllers of all hosts are numbered as they come.
+    number: u64,
+    /// The number of the last controller of the path before which something was heard of this one; at first its own.
+    heard_before: u64,
+}
+
 /// A host that uses a subsystem through a listener.
 #[derive(Debug)]
 struct User {
     address: Option<IpAddr>,
-    controllers: BTreeMap<ControllerId, Identified>,
+    controllers: BTreeMap<ControllerId, Present>,
     absent: Vec<Absent>,
+    /// The numbers of the last controllers that were shut down while others were there, at most as many as those are.
+    shut_down: BTreeSet<u64>,
     /// The time at which the last controller ended, and whether that was before the target started.
     lost: Option<(Nanos, bool)>,
 }
 
 impl User {
     fn new(address: Option<IpAddr>) -> Self {
-        Self { address, controllers: BTreeMap::new(), absent: Vec::new(), lost: None }
+        let (controllers, absent, shut_down) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { address, controllers, absent, shut_down, lost: None }
     }
 
     /// Returns the identified disks of each controller that is connected, or may come back.
     fn members(&self) -> impl Iterator<Item = Option<&Identified>> {
         let absent = self.absent.iter().map(|absent| absent.identified.as_ref());
-        self.controllers.values().map(Some).chain(absent)
+        self.controllers.values().map(|present| Some(&present.identified)).chain(absent)
     }
 
     /// Adds a controller that ended without a shutdown.
@@ -99,6 +118,25 @@ impl User {
         if self.absent.len() > KEPT_CONTROLLERS_MAX {
             self.absent = vec![Absent { since, identified: None }];
         }
+    }
+
+    /// Notes that a controller was shut down while others are there: perhaps it had succeeded one of them, of which
+    /// the target does not know yet that its host has lost it.
+    fn add_shut_down(&mut self, number: u64) {
+        self.shut_down.insert(number);
+        while self.shut_down.len() > self.controllers.len() {
+            self.shut_down.pop_first();
+        }
+    }
+
+    /// Says whether a controller that has ended without a shutdown had a successor that was shut down: one that came
+    /// later, and since then nothing was heard of this one. Each successor has one predecessor.
+    fn had_successor(&mut self, ended: &Present) -> bool {
+        if ended.shared.take_heard(SUCCESSOR) {
+            return false;
+        }
+        let successor = self.shut_down.range(ended.heard_before..).next().copied();
+        successor.is_some_and(|number| self.shut_down.remove(&number))
     }
 
     /// Notes that a controller has come, which succeeds one of those that are absent. If these differ,
@@ -133,6 +171,8 @@ pub(super) struct Users {
     known: BTreeMap<HostPath, User>,
     /// The path of each controller that uses its subsystem.
     controllers: HashMap<ControllerId, HostPath>,
+    /// How many controllers have come.
+    came: u64,
     /// The earliest time at which a lost host may no longer count.
     next: Option<Nanos>,
     /// The hosts that were kept.
@@ -147,6 +187,7 @@ impl Users {
             reconnect_time,
             known: BTreeMap::new(),
             controllers: HashMap::new(),
+            came: 0,
             next: None,
             saved: BTreeMap::new(),
             unsaved: BTreeSet::new(),
@@ -178,22 +219,31 @@ impl Users {
     /// the host ended without a shutdown.
     pub(super) fn connected(
         &mut self,
-        controller: ControllerId,
+        shared: &Arc<ControllerShared>,
         path: impl FnOnce() -> Option<HostPath>,
         address: Option<IpAddr>,
         identified: &Identified,
     ) -> bool {
-        if self.reconnect_time.is_zero() || self.controllers.contains_key(&controller) {
+        let id = shared.id;
+        if self.reconnect_time.is_zero() || self.controllers.contains_key(&id) {
             return false;
         }
         let Some(path) = path() else { return false };
         let user = self.known.entry(path.clone()).or_insert_with(|| User::new(address));
         let returns = user.lost.is_some() || !user.absent.is_empty();
         user.succeed();
-        user.controllers.insert(controller, identified.clone());
+        self.came += 1;
+        let number = self.came;
+        for other in
+            user.controllers.values_mut().filter(|other| other.shared.take_heard(SUCCESSOR))
+        {
+            other.heard_before = number;
+        }
+        let (shared, identified) = (Arc::clone(shared), identified.clone());
+        user.controllers.insert(id, Present { shared, identified, number, heard_before: number });
         (user.address, user.lost) = (address, None);
         self.unsaved.insert(path.clone());
-        self.controllers.insert(controller, path);
+        self.controllers.insert(id, path);
         returns
     }
 
@@ -202,10 +252,14 @@ impl Users {
     pub(super) fn ended(&mut self, now: Nanos, controller: ControllerId, in_order: bool) {
         let Some(path) = self.controllers.remove(&controller) else { return };
         let Some(user) = self.known.get_mut(&path) else { return };
-        let identified = user.controllers.remove(&controller).unwrap_or_default();
+        let Some(ended) = user.controllers.remove(&controller) else { return };
         self.unsaved.insert(path.clone());
+        if in_order {
+            user.add_shut_down(ended.number);
+        }
+        let in_order = in_order || user.had_successor(&ended);
         if !in_order {
-            user.add_absent(now, identified);
+            user.add_absent(now, ended.identified);
             let until = now + self.reconnect_time;
             self.next = Some(self.next.map_or(until, |next| next.min(until)));
         }
@@ -225,7 +279,7 @@ impl Users {
         let Some(known) = user.and_then(|user| user.controllers.get_mut(&controller)) else {
             return;
         };
-        known.insert(nsid, uuid);
+        known.identified.insert(nsid, uuid);
         self.unsaved.insert(path.clone());
     }
 

@@ -8,7 +8,6 @@ fn a_silent_host_loses_its_controller() {
     let (admin, connected) = bench.admin_queue(1000);
     let io = bench.io_queue(1, connected.controller.0);
     bench.request_event(admin, 5);
-    connected.shared.heard.store(false, core::sync::atomic::Ordering::Relaxed);
     bench.ok(admin, &command(op::KEEP_ALIVE, 1));
     let deadline = bench.tick().unwrap();
     assert_eq!(deadline, bench.now + Duration::from_secs(1));

@@ -76,6 +76,29 @@ fn a_shutdown_counts_though_the_target_ends_the_controller_and_a_reset_is_none()
 }
 
 #[test]
+fn a_controller_whose_successor_was_shut_down_leaves_no_lost_host() {
+    // (whether the earlier one was heard before the later one came, and after; whether the host is lost)
+    for (before, after, is_lost) in
+        [(false, false, false), (true, false, false), (true, true, true)]
+    {
+        let mut bench = bench();
+        let earlier = come(&mut bench, HOST);
+        if before {
+            bench.ok(earlier[0], &identify(1, 0));
+        }
+        let later = come(&mut bench, HOST);
+        if after {
+            bench.ok(earlier[0], &identify(1, 0));
+        }
+        bench.set_cc(later[0], SHUT_DOWN);
+        go(&mut bench, later);
+        assert!(lost(&bench).is_empty(), "the earlier one is there");
+        go(&mut bench, earlier);
+        assert_eq!(!lost(&bench).is_empty(), is_lost, "heard before {before}, after {after}");
+    }
+}
+
+#[test]
 fn a_peer_that_used_nothing_does_not_count() {
     let mut bench = bench();
     let (admin, _) = Connect::admin(OTHER).accepted(&mut bench);
@@ -188,33 +211,59 @@ fn the_host_that_was_lost_first_makes_room_in_its_subsystem_alone() {
     assert!(!named(0) && named(1) && named(LOST_HOSTS_MAX));
 }
 
+/// A controller of the model.
+struct Modelled {
+    connections: [ConnectionId; 2],
+    /// The steps in which it came, and in which something was last heard of it.
+    came: usize,
+    heard: usize,
+}
+
 proptest! {
     /// A host counts exactly while it is connected, and for the time after its last controller ended
-    /// without a shutdown; and what is stored are the hosts that count.
+    /// without a shutdown, neither its own nor that of a successor; and what is stored are the hosts that count.
     #[test]
     fn a_host_counts_as_a_model_says(
-        steps in prop::collection::vec((0usize..3, 0u8..4, 0u64..400), 1..60)
+        steps in prop::collection::vec((0usize..3, 0u8..5, any::<bool>(), 0u64..400), 1..60)
     ) {
         let mut bench = bench();
-        let mut open: [Vec<[ConnectionId; 2]>; 3] = Default::default();
+        let mut all: [Vec<Modelled>; 3] = Default::default();
+        let mut shut_down: [Vec<usize>; 3] = Default::default();
         let mut since: [Option<Nanos>; 3] = [None; 3];
         let mut stored = std::collections::BTreeSet::new();
         let names = [0, 1, 2].map(|number| format!("{STRANGER}{number}"));
-        for (host, step, pause) in steps {
+        for (number, (host, step, is_first, pause)) in steps.into_iter().enumerate() {
             bench.pass(Duration::from_secs(pause));
             bench.tick();
+            let at = if is_first { 0 } else { all[host].len().saturating_sub(1) };
+            let open = &mut all[host];
             match step {
                 0 | 1 => {
-                    open[host].push(come(&mut bench, &names[host]));
+                    let connections = come(&mut bench, &names[host]);
+                    open.push(Modelled { connections, came: number, heard: number });
                     since[host] = None;
                 }
-                step => if let Some(connections) = open[host].pop() {
-                    if step == 2 {
-                        bench.set_cc(connections[0], SHUT_DOWN);
+                _ if open.is_empty() => {}
+                2 => {
+                    open[at].heard = number;
+                    bench.ok(open[at].connections[0], &identify(1, 0));
+                }
+                step => {
+                    let ended = open.remove(at);
+                    let mut in_order = step == 3;
+                    if in_order {
+                        bench.set_cc(ended.connections[0], SHUT_DOWN);
+                        shut_down[host].push(ended.came);
+                        shut_down[host].sort_unstable();
+                        let surplus = shut_down[host].len().saturating_sub(open.len());
+                        shut_down[host].drain(..surplus);
+                    } else if let Some(at) = shut_down[host].iter().position(|came| *came > ended.heard) {
+                        in_order = true;
+                        shut_down[host].remove(at);
                     }
-                    go(&mut bench, connections);
-                    if open[host].is_empty() {
-                        since[host] = (step == 3).then_some(bench.now);
+                    go(&mut bench, ended.connections);
+                    if open.is_empty() {
+                        since[host] = (!in_order).then_some(bench.now);
                     }
                 }
             }
@@ -223,7 +272,7 @@ proptest! {
                 (0..3).filter(counts).map(|host| names[host].clone()).collect();
             prop_assert_eq!(lost(&bench), expected);
             let users: std::collections::BTreeSet<String> = (0..3)
-                .filter(|host| !open[*host].is_empty() || counts(host))
+                .filter(|host| !all[*host].is_empty() || counts(host))
                 .map(|host| names[host].clone())
                 .collect();
             for (path, kept) in save(&mut bench) {
