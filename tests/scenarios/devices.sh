@@ -60,7 +60,11 @@ contains "the log" "$(cat /run/sluiced-$STARTS.log)" \
 expect "a read of a good block" reads "$d2" 99
 echo "-800-807" >$LATE/badblocks
 
-step "the device goes away"
+step "the device goes away under a load"
+fio --eta=never --name=load --filename="$d2" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
+    --runtime=6 --time_based --output=/tmp/load.out >/dev/null 2>&1 &
+load=$!
+sleep 1
 echo 0 >$LATE/power
 eventually 10 is_in_state 2 unavailable || fail "namespace 2: $(state_of 2)"
 namespace_of $T1 2 >/dev/null || fail "the host has lost namespace 2"
@@ -74,6 +78,7 @@ echo 1 >$LATE/power
 # Its errors are remembered for five minutes.
 eventually 10 is_in_state 2 errors || fail "namespace 2: $(state_of 2)"
 wait $waiting || fail "the read: $(cat /tmp/waiting)"
+wait $load || fail "the load: $(cat /tmp/load.out)"
 write_verify back "$d2" --rw=randwrite --bs=4k --size=2m --iodepth=8
 
 step "a file system is full"

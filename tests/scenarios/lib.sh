@@ -293,6 +293,12 @@ nvme_device() {
     echo 1 >$dir/subsystems/$nqn/namespaces/1/enable
     echo loop >$dir/ports/99/addr_trtype
     ln -s $dir/subsystems/$nqn $dir/ports/99/subsystems/
+    nvme_device_connects
+}
+
+# nvme_device_connects: connects this machine to that device. Prints the namespace's name, nvmeXnY.
+nvme_device_connects() {
+    local nqn=nqn.2026-01.io.sluicegate:device
     nvme connect -t loop -n $nqn -q $OTHER_NQN -I $OTHER_ID >/dev/null
     eventually 5 namespace_of $nqn 1
     namespace_of $nqn 1

@@ -63,16 +63,36 @@ step "large transfers are split for the device"
 write_verify large "$d" --rw=write --bs=4m --size=64m --iodepth=4
 write_verify odd "$d" --rw=randwrite --bs=1031680 --size=32m --iodepth=4
 
-step "the device goes away"
-if target_can process; then
-    fio --eta=never --name=gone --filename="$d" --rw=randread --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
-        --runtime=20 --time_based --output=/tmp/gone.out >/dev/null 2>&1 &
+# goes_and_comes NSID RESETS: a host's load on that namespace, whose device is reset so many times, goes, and comes back.
+goes_and_comes() {
+    local disk fio
+    disk=$(disk $T1 "$1")
+    fio --eta=never --name=away --filename="$disk" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
+        --size=32m --verify=crc32c --runtime=6 --time_based --rate=2m --output=/tmp/away.out >/dev/null 2>&1 &
     fio=$!
-    sleep 1
+    for _ in $(seq "$2"); do
+        sleep 0.3
+        nvme reset "/dev/${device%n*}"
+    done
+    contains "the namespace" "$(sluice namespace list --json)" '"ready"'
     nvme disconnect -n nqn.2026-01.io.sluicegate:device >/dev/null
-    wait $fio && fail "fio did not notice that the device went"
+    sleep 1
     expect "the target still answers" sluice connections
+    contains "the namespace" "$(sluice namespace list --json)" '"unavailable"'
     same "state" "$(controller_state $T1)" live
+    nvme_device_connects >/dev/null || fail "the device does not come back"
+    wait $fio || fail "fio: $(cat /tmp/away.out)"
+    refuse "errors at the host" grep -E 'error' <(dmesg | grep nvme1)
+}
+if target_can process; then
+    step "hosts notice neither resets of the device nor that it goes and comes back"
+    goes_and_comes 1 5
+
+    step "nor where it is served as a block device"
+    expect "namespace remove" sluice namespace remove $T1 1 --force
+    expect "namespace add" sluice namespace add $T1 --nsid 2 --backend block --path "/dev/$device" --block-size 512
+    eventually 5 namespace_of $T1 2 || fail "the host does not see the block device"
+    goes_and_comes 2 5
 fi
 disconnect $T1
 pass

@@ -49,9 +49,7 @@ slow_nvme_device() {
     echo 1 >$dir/subsystems/$nqn/namespaces/1/enable
     echo loop >$dir/ports/99/addr_trtype
     ln -s $dir/subsystems/$nqn $dir/ports/99/subsystems/
-    nvme connect -t loop -n $nqn -q $OTHER_NQN -I $OTHER_ID >/dev/null
-    eventually 5 namespace_of $nqn 1
-    namespace_of $nqn 1
+    nvme_device_connects
 }
 
 # attach PORT NVME_CONNECT_ARGUMENTS...: connects to T1 there; prints the controller, nvmeX. Each

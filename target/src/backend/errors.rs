@@ -91,6 +91,13 @@ impl fmt::Display for DeviceError {
     }
 }
 
+/// Says whether a status is about the way to the device (status code type 3): the kernel gives it to commands for a
+/// controller that is not live, and an array to those that come by a path that is not accessible.
+#[must_use]
+pub(super) fn concerns_path(status: Status) -> bool {
+    status.bits() >> 8 & 0x7 == 3
+}
+
 /// Says whether the device, and not the host's command, is the reason for a status: internal
 /// errors, capacity, media and data integrity (except a Compare that found a difference), and the
 /// vendor's own statuses.
@@ -186,7 +193,9 @@ mod tests {
             Status::ABORT_REQUESTED,
         ] {
             assert!(!blames_device(status.dnr()), "{status}");
+            assert!(!concerns_path(status.dnr()), "{status}");
         }
+        assert!(concerns_path(Status::HOST_PATHING_ERROR.dnr()));
     }
 
     #[test]

@@ -182,7 +182,11 @@ impl FileDisk {
             self.health.fail(format!("{}: the device is gone", self.name()));
             return Outcome::Done(0, Status::NAMESPACE_NOT_READY);
         }
-        self.note(job, unit, Answer::Errno(errno));
+        let answer = Answer::Errno(errno);
+        if self.source.is_device && matches!(errno, libc::EIO | libc::ENOLINK | libc::ETIMEDOUT) {
+            return Outcome::Doubtful(answer, status);
+        }
+        self.note(job, unit, answer);
         let status = match errno {
             libc::ENOSPC | libc::EDQUOT | libc::EFBIG => Status::CAPACITY_EXCEEDED.dnr(),
             libc::EROFS | libc::EPERM => Status::WRITE_PROTECTED.dnr(),

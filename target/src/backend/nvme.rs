@@ -18,7 +18,7 @@ use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 
 use super::claim::{Claim, Claimant};
-use super::errors::blames_device;
+use super::errors::{blames_device, concerns_path};
 use super::nvme_uapi::{self, URING_CMD_IO};
 use super::passthrough::Passthrough;
 use super::queued::split;
@@ -70,8 +70,12 @@ impl NvmeDisk {
                 _ => BackendError::io(path, &error),
             },
         )?;
-        let nsid = nvme_uapi::namespace_id(&device).map_err(|e| {
-            fail(&format!("not an NVMe namespace ({e}); give a device like /dev/ng0n1"))
+        let nsid = nvme_uapi::namespace_id(&device).map_err(|e| match e.kind() {
+            ErrorKind::WouldBlock => BackendError::missing(
+                path.display(),
+                "no live controller leads to it at present (see `nvme list-subsys`)",
+            ),
+            _ => fail(&format!("not an NVMe namespace ({e}); give a device like /dev/ng0n1")),
         })?;
         let identify = nvme_uapi::identify(&device, 0, nsid)
             .map_err(|e| fail(&format!("Identify Namespace failed: {e}")))?;
@@ -154,14 +158,17 @@ impl NvmeDisk {
         self.health.note(DeviceError::new(job.command, self.format().blocks(unit.offset), answer));
     }
 
-    /// Says whether an error means that the device has been removed. The kernel also answers EINVAL
-    /// for a device that is gone, so the device file decides then.
-    fn is_gone(&self, errno: i32) -> bool {
-        match errno {
-            libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => true,
-            libc::EINVAL => self.description.path.as_deref().is_some_and(|path| !path.exists()),
-            _ => false,
+    /// Says what EINVAL means. The kernel's answer to a command for a namespace that no live controller leads to is
+    /// EINVAL, as to one that is malformed: while a controller is reset, and while the device is removed, before and
+    /// after its file goes.
+    #[cold]
+    fn refused(&self) -> Outcome {
+        if self.description.path.as_deref().is_some_and(|path| !path.exists()) {
+            self.health.fail(self.gone());
+            return Outcome::Done(0, Status::NAMESPACE_NOT_READY);
         }
+        // A path may have come back since: only who is refused again and again is refused for what it sent.
+        if self.may_refuse() { Outcome::Busy } else { Outcome::NoPath }
     }
 
     fn supports(&self, command: &IoCommand) -> bool {
@@ -385,13 +392,20 @@ impl Queued for NvmeDisk {
             .build()
     }
 
+    fn may_refuse(&self) -> bool {
+        nvme_uapi::namespace_id(&self.device).is_ok()
+    }
+
     fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, extra: u64) -> Outcome {
         match result {
             0 => Outcome::Done(extra, Status::SUCCESS),
-            // An NVMe status, as the device gave it.
+            // An NVMe status, as the device gave it, or the kernel in its name.
             1.. => {
                 let status =
                     u16::try_from(result).map_or(Status::INTERNAL_ERROR, Status::from_bits);
+                if concerns_path(status) {
+                    return Outcome::NoPath;
+                }
                 if blames_device(status) {
                     self.note(job, unit, Answer::Status(status));
                 }
@@ -399,10 +413,11 @@ impl Queued for NvmeDisk {
             }
             _ => match -result {
                 libc::EAGAIN | libc::EINTR | libc::EBUSY => Outcome::Busy,
-                errno if self.is_gone(errno) => {
+                libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => {
                     self.health.fail(self.gone());
                     Outcome::Done(0, Status::NAMESPACE_NOT_READY)
                 }
+                libc::EINVAL => self.refused(),
                 errno @ (libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => {
                     let why = std::io::Error::from_raw_os_error(errno).to_string();
                     if !self.refusal_logged.swap(true, Ordering::Relaxed) {
@@ -415,7 +430,6 @@ impl Queued for NvmeDisk {
                     }
                     Outcome::Done(0, Status::INVALID_OPCODE.dnr())
                 }
-                libc::EINVAL => Outcome::Done(0, Status::INVALID_FIELD.dnr()),
                 errno => {
                     self.note(job, unit, Answer::Errno(errno));
                     Outcome::Done(0, Status::INTERNAL_ERROR)

@@ -8,6 +8,8 @@ use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
 use sluice_core::device::Data;
 
+use super::Answer;
+
 /// The largest scratch buffer of a command without data (Verify), in bytes.
 pub const SCRATCH_MAX: usize = 256 << 10;
 
@@ -56,6 +58,13 @@ pub enum Outcome {
     Partial(u32),
     /// The device is busy: submit the unit again, a little later.
     Busy,
+    /// No path leads to the device at present (its controller is reset, or it is being removed): submit the unit
+    /// again, a little later; a device that stays so is gone.
+    NoPath,
+    /// The device gave an error that it may have because it is being removed: the same completion is to be looked at
+    /// once more, a little later, and counts if it says so again: the device's answer, for its
+    /// [errors](super::Health), and the status for the host.
+    Doubtful(Answer, Status),
     /// The backend has learned that this kind of command needs another way: plan the command again.
     Replan,
 }
@@ -97,6 +106,12 @@ pub trait Queued: fmt::Debug {
 
     /// Returns the ring entry of a unit with its memory.
     fn entry(&self, job: &Job<'_>, unit: &Unit, memory: Place) -> squeue::Entry128;
+
+    /// Says whether the kernel may have answered EINVAL because of what it was asked, and not because of the state of
+    /// the device.
+    fn may_refuse(&self) -> bool {
+        true
+    }
 
     /// Says what a completion means: `result` as in the ring's completion, `extra` its first extra
     /// quadword.

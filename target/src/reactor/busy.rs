@@ -1,5 +1,6 @@
 //! Units that their device was too busy for (EAGAIN, EBUSY): they are submitted again, after longer
-//! and longer waits, and given up after a while. Time is an argument.
+//! and longer waits, and given up after a while. And units with an error that is looked at again before it counts.
+//! Time is an argument.
 
 use std::time::Duration;
 
@@ -12,6 +13,10 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// The time after which a unit is given up that its device was too busy for each time: less than
 /// the 30 s after which a Linux host resets its controller.
 const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// The time after which an error is looked at again: where it came of a device that was being removed, the kernel says
+/// by then that the device is gone. (An NVMe device that goes away under a load gives EIO for 0.2 s.)
+const DOUBT: Duration = Duration::from_millis(500);
 
 /// The tries of one unit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +35,7 @@ impl Tries {
     }
 }
 
-/// The units of a reactor that wait for devices that were busy, those that are due first in front.
+/// The units of a reactor that wait for devices, those that are due first in front.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     waiting: Calendar<u32>,
@@ -41,6 +46,11 @@ impl Busy {
     pub(super) fn take(&mut self, unit: u32, tries: &mut Tries, now: Nanos) -> bool {
         let due = tries.again(now);
         due.map(|due| self.waiting.insert(due, unit)).is_some()
+    }
+
+    /// Takes a unit with an error that is looked at again.
+    pub(super) fn doubt(&mut self, unit: u32, now: Nanos) {
+        self.waiting.insert(now + DOUBT, unit);
     }
 
     /// Returns the time of the next try; `None`: nothing waits.
@@ -74,6 +84,17 @@ mod tests {
         assert_eq!(waits[..3], [1, 2, 4].map(|n| Duration::from_micros(n * 100)));
         assert_eq!(waits.last(), Some(&LONGEST));
         assert!((GIVE_UP..GIVE_UP + LONGEST).contains(&now.since(start)));
+    }
+
+    #[test]
+    fn an_error_is_looked_at_again_when_the_kernel_knows_whether_the_device_is_there() {
+        let mut busy = Busy::default();
+        busy.doubt(3, Nanos(7));
+        assert_eq!(busy.next(), Some(Nanos(7) + DOUBT));
+        assert_eq!(
+            (busy.pop_due(Nanos(6) + DOUBT), busy.pop_due(Nanos(7) + DOUBT)),
+            (None, Some(3))
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
+use io_uring::{opcode, squeue};
 use slab::Slab;
 use sluice_core::{Key, Memory as _, Use};
 
@@ -50,6 +51,8 @@ struct Flying {
     tries: Tries,
     /// Whether its memory went to the ring as part of a registered buffer.
     registered: bool,
+    /// The completion that is to be looked at again.
+    doubted: Option<(i32, u64)>,
 }
 
 /// The jobs of one reactor.
@@ -57,7 +60,7 @@ struct Flying {
 pub(super) struct Jobs {
     running: Slab<Running>,
     flying: Slab<Flying>,
-    /// Units that the device was too busy for, to be submitted again.
+    /// Units that wait for their device, to be submitted again.
     busy: Busy,
     units: Vec<Unit>,
 }
@@ -110,8 +113,8 @@ impl Jobs {
         // The vector is taken and put back, so that its capacity stays.
         let units = std::mem::take(&mut self.units);
         for &unit in &units {
-            let (tries, registered) = (Tries::default(), false);
-            let unit = self.flying.insert(Flying { job: index, unit, tries, registered });
+            let (tries, registered, doubted) = (Tries::default(), false, None);
+            let unit = self.flying.insert(Flying { job: index, unit, tries, registered, doubted });
             self.submit(u32::try_from(unit).unwrap_or(u32::MAX), ring);
         }
         self.units = units;
@@ -136,7 +139,8 @@ impl Jobs {
         let running = running?;
         let device = Arc::clone(&running.job.device);
         let queued = queued(&device)?;
-        if flying.registered && refuses_registered(result) {
+        let (result, extra) = flying.doubted.unwrap_or((result, extra));
+        if flying.registered && refuses_registered(result) && queued.may_refuse() {
             // Passthrough before Linux 6.12, for one, takes no part of a larger buffer.
             if queued.registered().is_some_and(|may| may.swap(false, Ordering::Relaxed)) {
                 let path = device.backend.description().path.as_deref().map(Path::display);
@@ -148,17 +152,41 @@ impl Jobs {
             return None;
         }
         match queued.finish(&view(&running.job), &flying.unit, result, extra) {
-            Outcome::Busy => {
+            outcome @ (Outcome::Busy | Outcome::NoPath) => {
                 let tries = self.flying.get_mut(unit as usize).map(|flying| &mut flying.tries);
                 if tries.is_some_and(|tries| self.busy.take(unit, tries, now)) {
                     return None;
                 }
                 let backend = &device.backend;
-                let lba = backend.description().format.blocks(flying.unit.offset);
-                let error = DeviceError::new(&running.job.command, lba, Answer::Errno(-result));
-                backend.health().note(error);
-                // The host may send the command again, and its device may have room then.
-                (running.status, running.failed_at) = (Status::COMMAND_INTERRUPTED, 0);
+                let status = if outcome == Outcome::NoPath {
+                    let path = backend.description().path.as_deref().unwrap_or(Path::new("?"));
+                    let path = path.display();
+                    backend
+                        .health()
+                        .fail(format!("{path}: no path has led to the device for 10 s"));
+                    Status::NAMESPACE_NOT_READY
+                } else {
+                    let lba = backend.description().format.blocks(flying.unit.offset);
+                    let error = DeviceError::new(&running.job.command, lba, Answer::Errno(-result));
+                    backend.health().note(error);
+                    // The host may send the command again, and its device may have room then.
+                    Status::COMMAND_INTERRUPTED
+                };
+                (running.status, running.failed_at) = (status, 0);
+            }
+            Outcome::Doubtful(..) if flying.doubted.is_none() => {
+                if let Some(flying) = self.flying.get_mut(unit as usize) {
+                    flying.doubted = Some((result, extra));
+                }
+                self.busy.doubt(unit, now);
+                return None;
+            }
+            Outcome::Doubtful(answer, status) => {
+                let lba = device.backend.description().format.blocks(flying.unit.offset);
+                device.backend.health().note(DeviceError::new(&running.job.command, lba, answer));
+                if flying.unit.offset < running.failed_at {
+                    (running.status, running.failed_at) = (status, flying.unit.offset);
+                }
             }
             Outcome::Partial(bytes) => {
                 if let Some(flying) = self.flying.get_mut(unit as usize) {
@@ -194,7 +222,8 @@ impl Jobs {
         Some((key, Started::Ended(running.end())))
     }
 
-    /// Submits again the units that found their device busy and whose time has come.
+    /// Submits again the units that wait for a device and whose time has come; of an error that is looked at again, an
+    /// entry that does nothing, so that it comes back.
     pub(super) fn retry_busy(&mut self, now: Nanos, ring: &mut Ring) {
         while let Some(unit) = self.busy.pop_due(now) {
             self.submit(unit, ring);
@@ -219,6 +248,14 @@ impl Jobs {
         debug_assert!(known.is_some(), "a unit that is submitted, and its job, are known");
         let Some((running, flying)) = known else { return };
         let Some(queued) = queued(&running.job.device) else { return };
+        if flying.doubted.is_some() {
+            let nothing = opcode::Nop::new().build();
+            // SAFETY: the entry refers to no memory.
+            unsafe {
+                ring.push(squeue::Entry128::from(nothing).user_data(Tag::Unit(unit).encode()))
+            };
+            return;
+        }
         let memory = running.place(queued, &flying.unit, ring);
         flying.registered = memory.registered.is_some();
         let entry = queued.entry(&view(&running.job), &flying.unit, memory);
