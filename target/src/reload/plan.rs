@@ -24,7 +24,7 @@ pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     for new in to.subsystems.iter().filter(|new| !before.contains_key(new.nqn.as_str())) {
         steps.add(Change::AddSubsystem(new.clone(), Why::Itself));
     }
-    if from.qos != to.qos {
+    if !from.qos.differing(&to.qos).is_empty() {
         let (from, to) = (Box::new(from.qos.clone()), Box::new(to.qos.clone()));
         steps.qos = Some(Change::Qos { from, to });
     }

@@ -177,6 +177,7 @@ fn config() -> impl Strategy<Value = Config> {
         let mut gold = Session { name: "gold".into(), ..Session::default() };
         gold.limits.total.iops = iops.and_then(Rate::per_second);
         config.qos.sessions.extend(iops.map(|_| gold));
+        config.qos.sessions.push(Session { name: "silver".into(), ..Session::default() });
         let session = iops.map(|_| "gold".to_owned());
         let policy =
             policy.then(|| Policy { session, class: Some(Class::High), ..Policy::default() });
@@ -266,6 +267,7 @@ fn reversed(config: &Config) -> Config {
     config.listeners.reverse();
     config.network.links.reverse();
     config.pmem.regions.reverse();
+    config.qos.sessions.reverse();
     config.subsystems.reverse();
     for subsystem in &mut config.subsystems {
         subsystem.hosts.reverse();

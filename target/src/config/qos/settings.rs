@@ -23,16 +23,26 @@ pub struct QosConfig {
 }
 
 impl QosConfig {
-    /// Returns the titles of the tables in which another one differs.
+    /// Returns the titles of the tables in which another one differs. The order of sessions, profiles and policies
+    /// means nothing.
     pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
+        let name = |session: &Session| session.name.clone();
         let tables = [
             ("[qos]", self.general != other.general),
-            ("[[session]]", self.sessions != other.sessions),
-            ("[[profile]]", self.profiles != other.profiles),
-            ("[[policy]]", self.policies != other.policies),
+            ("[[session]]", differ(&self.sessions, &other.sessions, name)),
+            ("[[profile]]", differ(&self.profiles, &other.profiles, |p| p.name.clone())),
+            ("[[policy]]", differ(&self.policies, &other.policies, Policy::scope)),
         ];
         tables.iter().filter(|(_, differs)| *differs).map(|(title, _)| *title).collect()
     }
+}
+
+/// Says whether two lists differ in more than their order.
+fn differ<T: PartialEq, K: Ord>(one: &[T], other: &[T], key: impl Fn(&T) -> K) -> bool {
+    let (mut one, mut other): (Vec<&T>, Vec<&T>) = (one.iter().collect(), other.iter().collect());
+    one.sort_by_key(|entry| key(entry));
+    other.sort_by_key(|entry| key(entry));
+    one != other
 }
 
 /// The tables as they are read, before the subsystems are known.
