@@ -130,11 +130,13 @@ in_target() { nsenter --net=/run/netns/target "$@"; }
 
 # eventually SECONDS COMMAND...: waits until the command succeeds.
 eventually() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + $1)) pause=0.1 tries=0
     shift
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -le $end ] || return 1
-        sleep 0.1
+        sleep $pause
+        # A process takes much of such a machine: who waits for long asks less often.
+        [ $((tries += 1)) -lt 10 ] || pause=0.4
     done
 }
 

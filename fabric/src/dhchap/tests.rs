@@ -199,7 +199,7 @@ fn the_primes_are_safe_ones_that_begin_and_end_with_ones() {
 }
 
 #[test]
-#[ignore = "takes minutes without optimization"]
+#[ignore = "make test-long: takes minutes"]
 fn all_primes_are_safe_ones() {
     assert!(is_safe_prime(&P4096) && is_safe_prime(&P6144) && is_safe_prime(&P8192));
 }

@@ -7,6 +7,17 @@ use sluice_sim::scenario::Outcome;
 /// One host over RDMA, two over TCP: High, Medium and Low, which write.
 const MIXED: &str = include_str!("../../../scenarios/transports.toml");
 
+/// Returns the scenario with these times for the ones that it has.
+fn with_times(warmup: &str, duration: &str) -> String {
+    let set = |text: String, key: &str, value: &str| {
+        let (before, after) =
+            text.split_once(&format!("\n{key} = \"")).expect("the scenario has the key");
+        let (_, after) = after.split_once('"').expect("a string ends");
+        format!("{before}\n{key} = \"{value}\"{after}")
+    };
+    set(set(MIXED.to_owned(), "warmup", warmup), "duration", duration)
+}
+
 /// Runs a scenario with a seed. Returns what was measured, and the report of it.
 fn measure(text: &str, seed: u64) -> (Measured, String) {
     let (scenario, plan) = planned(text, seed);
@@ -25,7 +36,7 @@ fn e11_classes_share_a_link_over_both_transports() {
 
 #[test]
 fn e11_without_the_stage_the_host_over_rdma_has_next_to_nothing() {
-    let text = MIXED.replace("[network]", "[network]\nenabled = false").replace("800 ms", "100 ms");
+    let text = with_times("100 ms", "300 ms").replace("[network]", "[network]\nenabled = false");
     let of = parts(&bytes(&measure(&text, 1).0));
     // DCTCP leaves DCQCN next to nothing, whatever its class.
     assert!(of[0] < 0.1, "{of:.3?}");
@@ -33,7 +44,7 @@ fn e11_without_the_stage_the_host_over_rdma_has_next_to_nothing() {
 
 #[test]
 fn a_run_over_both_transports_is_the_same_each_time() {
-    let short = MIXED.replace("\"800 ms\"", "\"50 ms\"").replace("\"300 ms\"", "\"20 ms\"");
+    let short = with_times("50 ms", "20 ms");
     let (_, first) = measure(&short, 7);
     assert_eq!(measure(&short, 7).1, first);
     assert_ne!(measure(&short.replace("\"rdma\"", "\"tcp\""), 7).1, first, "the transport counts");
