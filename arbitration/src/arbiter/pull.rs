@@ -68,7 +68,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Takes the next command of any device. The device that the last command went to is asked
-    /// first.
+    /// first, unless a limit or credits concern the command: the others may wait for these too.
     #[inline]
     fn next_command(&mut self, now: Nanos) -> Option<Dispatched<T>> {
         loop {
@@ -76,8 +76,11 @@ impl<T: Copy> Arbiter<T> {
             let mut asked = 0;
             while let Some(device) = self.devices.current() {
                 let command = self.dispatch(now, device);
-                if command.is_some() {
-                    return command;
+                if let Some(command) = command {
+                    if self.is_bounded(&command) {
+                        self.devices.advance();
+                    }
+                    return Some(command);
                 }
                 self.devices.advance();
                 asked += 1;
@@ -91,6 +94,12 @@ impl<T: Copy> Arbiter<T> {
                 return None;
             }
         }
+    }
+
+    /// Says whether a limit or credits concern a command.
+    #[inline]
+    fn is_bounded(&self, command: &Dispatched<T>) -> bool {
+        self.sessions.kept(command.grant.session).is_some_and(|local| !local.free)
     }
 
     /// Takes out the reactors that have something to do again since the last call: those that sleep

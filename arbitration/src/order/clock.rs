@@ -209,15 +209,18 @@ impl ClassClock {
     }
 
     /// Takes note that a reactor's first command of a class waits. A class that had nothing waiting
-    /// anywhere begins level with the others, or with the device where none waits: turns that it did
-    /// not use are gone.
+    /// anywhere begins level with the device, or with the slowest that waits where that is behind:
+    /// turns that it did not use are gone. It does not begin level with others that are ahead of the
+    /// device by their last command: where a limit lets one command go at a time, all classes begin
+    /// anew for each, and the first to begin would have all.
     pub fn begins(&self, class: Class) {
         let waiting = self.waiting.fetch_add(1 << (16 * class.number()), SeqCst);
         if Self::waits(waiting, class) {
             return;
         }
-        let level = self.floor(waiting).unwrap_or_else(|| self.device_time.load(Relaxed));
-        advance(self.time(class), level);
+        let device = self.device_time.load(Relaxed);
+        let behind = self.floor(waiting).filter(|floor| ahead(*floor, device) < 0);
+        advance(self.time(class), behind.unwrap_or(device));
     }
 
     /// Takes note that a reactor has no command of a class waiting any more, or none that may go.

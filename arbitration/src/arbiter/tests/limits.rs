@@ -83,6 +83,78 @@ fn d1_a_limit_is_reached_beside_a_flood_of_the_same_class() {
     }
 }
 
+#[test]
+fn e5_classes_below_one_limit_share_it_by_weight() {
+    // (rate, higher class, parts of both)
+    for rate in [50, 1000, 9000] {
+        for (higher, expected) in
+            [(Class::High, 0.75), (Class::Medium, 2.0 / 3.0), (Class::Urgent, 0.8)]
+        {
+            let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("pool", None) }];
+            let of = |class| Source { session: "pool", host: 3, ..source(0, class, 32) };
+            let list = vec![of(higher), of(Class::Low)];
+            let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
+            // What Urgent has saved goes first.
+            world.run(5_000_000_000);
+            let before = world.done.clone();
+            world.run(20_000_000_000);
+            let got = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
+            let part = got[0] / (got[0] + got[1]);
+            assert!((part - expected).abs() < 0.02, "{higher:?} at {rate}: {part}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn d1_devices_share_a_limit_that_commands_at_both_wait_for() {
+    for late in [0, 300_000] {
+        let mut sessions = Sessions::new(&ROOT);
+        let limited = SessionSpec { iops: Rate::per_second(1000), ..spec("a", None) };
+        sessions.apply(Nanos(0), &ROOT, &[limited]).unwrap();
+        let order = OrderSettings::default();
+        let mut arbiter: Arbiter<usize> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
+        let flows = [0, 1].map(|device| {
+            let device = DeviceId(device);
+            arbiter.add_device(device, Arc::new(Device::new(DeviceRules::default(), 1)));
+            arbiter.flow(device, sessions.named("a").unwrap(), HostId(1)).unwrap()
+        });
+        let mut now = Nanos(1_000_000_000);
+        let send = |arbiter: &mut Arbiter<usize>, now, device: usize| {
+            let submission = Submission::of_host(device, false, 4096);
+            arbiter.enqueue(now, flows[device], Class::Low, submission).unwrap();
+        };
+        (0..32).for_each(|_| [0, 1].iter().for_each(|device| send(&mut arbiter, now, *device)));
+        let mut done = [0_u32; 2];
+        while now < Nanos(3_000_000_000) {
+            match arbiter.pull(now) {
+                Pull::Command(Dispatched { item, grant, .. }) => {
+                    arbiter.complete(now, grant, true);
+                    done[item] += 1;
+                    send(&mut arbiter, now, item);
+                }
+                Pull::Later(when) => now = when.after(late),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(done[0].abs_diff(done[1]) <= 2, "{done:?}");
+        assert!((1998..=2003).contains(&(done[0] + done[1])), "{done:?}");
+    }
+}
+
+#[test]
+fn d1_a_limit_loses_nothing_where_the_turn_at_the_device_comes_late() {
+    for (service_ns, window, rate) in [(8_000_000, 1, 50), (8_000_000, 4, 50), (1_000_000, 4, 300)]
+    {
+        let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
+        let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
+        let list = vec![capped, source(0, Class::High, 256)];
+        let mut world = World::new(1, fixed(window), OrderSettings::default(), &specs, list);
+        (world.service_ns, world.channels) = (service_ns, vec![Nanos(0)]);
+        world.run(20_000_000_000);
+        assert_close("the limit", world.done[0] as f64 / 20.0, rate as f64, 0.02);
+    }
+}
+
 /// Commands in the set that is ordered by place hold credits. They give them back to the sessions
 /// that they took them from, whatever plan has come meanwhile.
 #[test]

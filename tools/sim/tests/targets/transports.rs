@@ -10,9 +10,9 @@ const MIXED: &str = include_str!("../../../scenarios/transports.toml");
 /// Returns the scenario with these times for the ones that it has.
 fn with_times(warmup: &str, duration: &str) -> String {
     let set = |text: String, key: &str, value: &str| {
-        let (before, after) =
-            text.split_once(&format!("\n{key} = \"")).expect("the scenario has the key");
-        let (_, after) = after.split_once('"').expect("a string ends");
+        let parts = text.split_once(&format!("\n{key} = \""));
+        let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once('"')?.1)));
+        let Some((before, after)) = parts else { panic!("the scenario has no {key}") };
         format!("{before}\n{key} = \"{value}\"{after}")
     };
     set(set(MIXED.to_owned(), "warmup", warmup), "duration", duration)
