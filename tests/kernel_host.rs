@@ -94,6 +94,11 @@ fn an_nvme_device_shows_through() -> Result<()> {
 }
 
 #[test]
+fn a_command_waits_for_a_drive_without_a_path_unless_its_host_has_gone() -> Result<()> {
+    scenario("no-path", &[])
+}
+
+#[test]
 fn a_device_sees_no_class_that_a_host_gave() -> Result<()> {
     scenario("class-bits", &[])
 }

@@ -97,6 +97,9 @@ impl Backings {
             (None, _) => self.random_uuid(nqn, nsid, occasion)?,
         };
         if let Some(path) = &description.path {
+            if let Some(seen) = seen.as_ref().filter(|seen| seen.uuid == uuid) {
+                backend::compare_blocks(path, seen.block_size, description.format.data_bytes())?;
+            }
             let now = Seen {
                 size: description.format.bytes(backend.health().blocks()),
                 block_size: description.format.data_bytes(),

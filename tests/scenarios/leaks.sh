@@ -8,7 +8,6 @@ namespace memory 64 4096
 target_start
 rss() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' /proc/"$DAEMON"/status; }
 descriptors() { find /proc/"$DAEMON"/fd -mindepth 1 | wc -l; }
-no_controllers() { [ "$(target_controllers)" = 0 ]; }
 once() {
     connect $T1 "$@"
     expect "read" dd if="$(disk $T1 1)" of=/dev/null bs=64k count=4 iflag=direct

@@ -140,6 +140,8 @@ eventually() {
     done
 }
 
+no_controllers() { [ "$(target_controllers)" = 0 ]; }
+
 # expect WHAT COMMAND...: fails with WHAT and the command's output where the command fails.
 expect() {
     local what=$1 out
@@ -285,25 +287,33 @@ store() {
     STORES=$((STORES + 1))
 }
 
-# nvme_device SIZE_MIB BLOCK_SIZE: makes an NVMe namespace with the kernel's own driver: the kernel's
+DEVICE_NQN=nqn.2026-01.io.sluicegate:device
+
+# nvme_device SIZE_MIB BLOCK_SIZE [tcp]: makes an NVMe namespace with the kernel's own driver: the kernel's
 # target on a ram disk, connected inside the machine. Prints its name, nvmeXnY.
 nvme_device() {
-    local dir=/sys/kernel/config/nvmet nqn=nqn.2026-01.io.sluicegate:device
+    local dir=/sys/kernel/config/nvmet nqn=$DEVICE_NQN
     mkdir $dir/subsystems/$nqn $dir/subsystems/$nqn/namespaces/1 $dir/ports/99
     echo 1 >$dir/subsystems/$nqn/attr_allow_any_host
     ram_disk nvmedev "$1" "$2" >$dir/subsystems/$nqn/namespaces/1/device_path
     echo 1 >$dir/subsystems/$nqn/namespaces/1/enable
-    echo loop >$dir/ports/99/addr_trtype
+    echo "${3:-loop}" >$dir/ports/99/addr_trtype
+    if [ "${3:-}" = tcp ]; then
+        echo ipv4 >$dir/ports/99/addr_adrfam
+        echo 127.0.0.1 >$dir/ports/99/addr_traddr
+        echo 4499 >$dir/ports/99/addr_trsvcid
+    fi
     ln -s $dir/subsystems/$nqn $dir/ports/99/subsystems/
-    nvme_device_connects
+    nvme_device_connects "${3:-loop}"
 }
 
-# nvme_device_connects: connects this machine to that device. Prints the namespace's name, nvmeXnY.
+# nvme_device_connects [TRANSPORT]: connects this machine to that device. Prints the namespace's name, nvmeXnY.
 nvme_device_connects() {
-    local nqn=nqn.2026-01.io.sluicegate:device
-    nvme connect -t loop -n $nqn -q $OTHER_NQN -I $OTHER_ID >/dev/null
-    eventually 5 namespace_of $nqn 1
-    namespace_of $nqn 1
+    local way=(-t "${1:-loop}")
+    [ "${1:-}" != tcp ] || way+=(-a 127.0.0.1 -s 4499 --reconnect-delay=1)
+    nvme connect "${way[@]}" -n $DEVICE_NQN -q $OTHER_NQN -I $OTHER_ID >/dev/null
+    eventually 5 namespace_of $DEVICE_NQN 1
+    namespace_of $DEVICE_NQN 1
 }
 
 # shellcheck source-path=SCRIPTDIR

@@ -21,7 +21,6 @@ sleep 2
 
 step "the network goes down"
 network_down
-no_controllers() { [ "$(target_controllers)" = 0 ]; }
 eventually 12 no_controllers || fail "the target still has $(target_controllers) controllers"
 if target_can metrics; then
     after=$(metric sluicegate_keep_alive_expired_total)

@@ -32,7 +32,7 @@ pub(super) enum Obstacle {
     /// Direct I/O moves larger blocks only.
     #[error(
         "direct I/O needs whole sectors of {sector} bytes there, and block_size is {block_size}: \
-         the page cache is used, and smaller writes read a sector first; block_size = 4096 avoids both"
+         the page cache is used, and smaller writes read a sector first; a new namespace with block_size = 4096 avoids both"
     )]
     Sector { sector: u32, block_size: u32 },
     /// Direct I/O needs memory that is aligned to more than a page.
@@ -41,7 +41,7 @@ pub(super) enum Obstacle {
     /// The file system has no direct I/O for the file.
     #[error("there is no direct I/O there: the page cache is used")]
     Unsupported,
-    /// A read failed.
+    /// A read was refused.
     #[error("direct I/O does not work there ({0}): the page cache is used")]
     Refused(io::Error),
 }
@@ -71,44 +71,59 @@ impl DirectIo {
         }
     }
 
-    /// Decides whether blocks of `block_size` bytes can go around the page cache. `attempt` reads one
-    /// of them so. It would not suffice: a read of a hole succeeds at any alignment.
+    /// Decides whether blocks of `block_size` bytes can go around the page cache; returns the reason why they cannot.
+    /// `attempt` reads one of them so. It would not suffice: a read of a hole succeeds at any alignment.
     ///
     /// # Errors
-    /// The reason why they cannot.
+    /// The read failed for a reason that says nothing of direct I/O, as of a device that is not ready yet.
     pub(super) fn decide(
         self,
         block_size: u32,
         attempt: impl FnOnce() -> io::Result<()>,
-    ) -> Result<(), Obstacle> {
+    ) -> io::Result<Option<Obstacle>> {
         let (memory, sector) = match self {
-            Self::Unsupported => return Err(Obstacle::Unsupported),
+            Self::Unsupported => return Ok(Some(Obstacle::Unsupported)),
             Self::Aligned { memory, offset } => (memory, offset),
             Self::Unknown { sector } => (1, sector.unwrap_or(1)),
         };
         if !block_size.is_multiple_of(sector) {
-            return Err(Obstacle::Sector { sector, block_size });
+            return Ok(Some(Obstacle::Sector { sector, block_size }));
         }
         if !BUFFER_ALIGNMENT.is_multiple_of(memory) {
-            return Err(Obstacle::Memory(memory));
+            return Ok(Some(Obstacle::Memory(memory)));
         }
-        attempt().map_err(Obstacle::Refused)
+        match attempt() {
+            Ok(()) => Ok(None),
+            Err(error) if is_bad_block(&error) => Ok(None),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINVAL | libc::EOPNOTSUPP) => Ok(Some(Obstacle::Refused(error))),
+                _ => Err(error),
+            },
+        }
     }
 }
 
-/// Turns O_DIRECT on where blocks of `block_size` bytes can be read and written with it.
+/// Says whether an error is that of a block on the medium, which hosts may never read.
+fn is_bad_block(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENODATA | libc::EILSEQ))
+}
+
+/// Turns O_DIRECT on where blocks of `block_size` bytes can be read and written with it. Returns the reason
+/// why they cannot, with O_DIRECT off.
 ///
 /// # Errors
-/// The reason why they cannot; O_DIRECT is off.
-pub(super) fn turn_on(file: &File, block_size: u32) -> Result<(), Obstacle> {
+/// The first block cannot be read at present.
+pub(super) fn turn_on(file: &File, block_size: u32) -> io::Result<Option<Obstacle>> {
     DirectIo::ask(file).decide(block_size, || {
         let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
         fcntl(file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT))?;
         let page = Mapping::anonymous(4096)?;
         // SAFETY: nobody else has this mapping.
         let bytes = unsafe { page.slice_mut(0, block_size as usize) };
-        file.read_at(bytes, 0).map(drop).inspect_err(|_| {
-            let _ = fcntl(file, FcntlArg::F_SETFL(flags));
+        file.read_at(bytes, 0).map(drop).inspect_err(|error| {
+            if !is_bad_block(error) {
+                let _ = fcntl(file, FcntlArg::F_SETFL(flags));
+            }
         })
     })
 }
@@ -121,38 +136,46 @@ mod tests {
     fn blocks_smaller_than_a_sector_go_through_the_page_cache() {
         let told = |offset| DirectIo::Aligned { memory: 512, offset };
         let decide =
-            |told: DirectIo, block| told.decide(block, || Ok(())).map_err(|e| e.to_string());
-        assert_eq!(decide(told(512), 512), Ok(()));
-        assert_eq!(decide(told(512), 4096), Ok(()));
-        assert_eq!(decide(told(4096), 4096), Ok(()));
+            |told: DirectIo, block| told.decide(block, || Ok(())).unwrap().map(|o| o.to_string());
+        assert_eq!(decide(told(512), 512), None);
+        assert_eq!(decide(told(512), 4096), None);
+        assert_eq!(decide(told(4096), 4096), None);
         for told in [told(4096), DirectIo::Unknown { sector: Some(4096) }] {
-            let why = decide(told, 512).unwrap_err();
+            let why = decide(told, 512).unwrap();
             assert!(
                 why.contains("sectors of 4096 bytes") && why.contains("block_size = 4096"),
                 "{why}"
             );
         }
-        assert!(decide(told(16384), 4096).is_err());
-        assert!(decide(DirectIo::Unsupported, 4096).is_err());
-        assert!(decide(DirectIo::Aligned { memory: 8192, offset: 512 }, 512).is_err());
+        assert!(decide(told(16384), 4096).is_some());
+        assert!(decide(DirectIo::Unsupported, 4096).is_some());
+        assert!(decide(DirectIo::Aligned { memory: 8192, offset: 512 }, 512).is_some());
     }
 
     #[test]
     fn a_file_is_tried_where_all_else_allows_it() {
-        let refused = || Err(io::Error::from_raw_os_error(libc::EINVAL));
+        let fails = |errno| move || Err(io::Error::from_raw_os_error(errno));
         for told in
             [DirectIo::Unknown { sector: None }, DirectIo::Aligned { memory: 4, offset: 512 }]
         {
-            assert!(matches!(told.decide(512, refused), Err(Obstacle::Refused(_))));
+            assert!(matches!(
+                told.decide(512, fails(libc::EINVAL)),
+                Ok(Some(Obstacle::Refused(_)))
+            ));
+            assert!(
+                told.decide(512, fails(libc::EIO)).is_err(),
+                "not ready yet: not by the page cache"
+            );
+            assert!(matches!(told.decide(512, fails(libc::ENODATA)), Ok(None)), "a bad block");
         }
         let not_reached = || panic!("the answer is known");
-        assert!(DirectIo::Unsupported.decide(512, not_reached).is_err());
+        assert!(matches!(DirectIo::Unsupported.decide(512, not_reached), Ok(Some(_))));
     }
 
     #[test]
     fn a_file_without_direct_io_is_read_without_it() {
         let file = File::open("/proc/self/status").unwrap();
-        assert!(turn_on(&file, 512).is_err());
+        assert!(turn_on(&file, 512).unwrap().is_some());
         let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL).unwrap());
         assert!(!flags.contains(OFlag::O_DIRECT));
     }

@@ -16,7 +16,7 @@ use io_uring::{opcode, squeue};
 use nix::fcntl::{FallocateFlags, fallocate};
 use sluice_core::ZEROES;
 
-use super::queued::split;
+use super::queued::{split, synchronizes};
 use super::source::{FileOptions, Source};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
@@ -48,6 +48,8 @@ pub(super) struct FileDisk {
     zero_with: AtomicU8,
     /// Whether the file system refused to punch holes.
     no_holes: AtomicBool,
+    /// Whether it goes through the page cache.
+    cached: bool,
 }
 
 impl FileDisk {
@@ -70,12 +72,12 @@ impl FileDisk {
         if blocks == 0 {
             return Err(fail(&format!("its {size} bytes hold no whole block; give a size")));
         }
-        let (is_direct, notice) =
-            match options.direct.then(|| direct::turn_on(&source.file, block_size)) {
-                Some(Err(obstacle)) => (false, Some(obstacle.to_string())),
-                Some(Ok(())) => (true, None),
-                None => (false, None),
-            };
+        let obstacle = match options.direct.then(|| direct::turn_on(&source.file, block_size)) {
+            Some(tried) => tried.map_err(|error| BackendError::io(path, &error))?,
+            None => None,
+        };
+        let is_direct = options.direct && obstacle.is_none();
+        let notice = obstacle.map(|obstacle| obstacle.to_string());
         if let Some(notice) = &notice {
             tracing::warn!(path = %path.display(), "{notice}");
         }
@@ -114,6 +116,7 @@ impl FileDisk {
             registered: AtomicBool::new(is_direct),
             zero_with: AtomicU8::new(ZERO_RANGE),
             no_holes: AtomicBool::new(!can_punch),
+            cached: !is_direct,
         })
     }
 
@@ -178,13 +181,26 @@ impl FileDisk {
     /// Says what a negative result means for the host.
     #[cold]
     fn failure(&self, job: &Job<'_>, unit: &Unit, errno: i32, status: Status) -> Outcome {
+        let loses = self.cached && synchronizes(job.command);
+        if loses {
+            self.health.lose_cached();
+        }
+        // A host that sent a Flush again would be told that all is on the medium.
+        let is_final = loses || matches!(job.command, IoCommand::Flush);
+        let status = if is_final { status.dnr() } else { status };
         if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) || self.is_gone() {
             self.health.fail(format!("{}: the device is gone", self.name()));
-            return Outcome::Done(0, Status::NAMESPACE_NOT_READY);
+            return Outcome::Done(0, if loses { status } else { Status::NAMESPACE_NOT_READY });
         }
         let answer = Answer::Errno(errno);
-        if self.source.is_device && matches!(errno, libc::EIO | libc::ENOLINK | libc::ETIMEDOUT) {
-            return Outcome::Doubtful(answer, status);
+        match errno {
+            libc::ENOLINK | libc::ETIMEDOUT if self.source.is_device && !is_final => {
+                return Outcome::NoPath;
+            }
+            libc::EIO | libc::ENOLINK | libc::ETIMEDOUT if self.source.is_device => {
+                return Outcome::Doubtful(answer, status);
+            }
+            _ => {}
         }
         self.note(job, unit, answer);
         let status = match errno {
@@ -352,6 +368,9 @@ impl Backend for FileDisk {
 
 impl Queued for FileDisk {
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
+        if self.cached && synchronizes(job.command) {
+            self.health.check_cached()?;
+        }
         let bytes = |range: &LbaRange| range.bytes(self.format());
         match job.command {
             IoCommand::Read { range, .. } | IoCommand::Write { range, .. } => {

@@ -83,11 +83,11 @@ fn zeroes_are_holes_where_the_host_allows_it_and_written_where_nothing_else_work
 
 #[test]
 fn a_full_file_system_is_told_as_such_and_not_to_be_tried_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let disk = disk(&folder);
     let write = IoCommand::Write { range: RANGE, fua: false };
     let zeroes = IoCommand::WriteZeroes { range: RANGE, deallocate: false, fua: false };
     for errno in [libc::ENOSPC, libc::EDQUOT, libc::EFBIG] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = disk(&folder);
         for command in [write, zeroes, IoCommand::Flush] {
             let (_, done) = plan(&disk, command, -errno);
             assert_eq!(done, Some(Outcome::Done(0, Status::CAPACITY_EXCEEDED.dnr())));
@@ -116,4 +116,25 @@ fn a_sparse_file_says_how_many_blocks_it_takes() {
     assert!(used.get() >= before + 16, "{before}, then {}", used.get());
     assert_eq!(disk.source.size, MIB, "trying to punch a hole changes no size");
     assert_eq!(disk.source.file.metadata().unwrap().len(), MIB);
+}
+
+/// The kernel reports once that it could not write what was cached, whoever asks, and drops it.
+#[test]
+fn a_flush_that_failed_fails_for_all_hosts_where_writes_are_cached() {
+    let write = |fua| IoCommand::Write { range: RANGE, fua };
+    for command in [IoCommand::Flush, write(true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = disk(&folder);
+        let lost = Some(Outcome::Done(0, Status::WRITE_FAULT.dnr()));
+        assert_eq!(plan(&disk, command, -libc::EIO).1, lost);
+        let sqe = Sqe::default();
+        for (later, expected) in [
+            (IoCommand::Flush, Err(Status::WRITE_FAULT.dnr())),
+            (write(true), Err(Status::WRITE_FAULT.dnr())),
+            (write(false), Ok(Memory::Data)),
+        ] {
+            let job = Job { command: &later, sqe: &sqe, data: &[] };
+            assert_eq!(disk.plan(&job, &mut Vec::new()), expected, "{later:?} after {command:?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fabric::nvm::{BlockFormat, IoLimits};
+use fabric::nvme::Status;
 
 use super::errors::{DeviceError, WakeUp};
 use crate::sync::lock;
@@ -17,6 +18,8 @@ pub struct Health {
     errors: AtomicU64,
     last: Mutex<Option<DeviceError>>,
     wake_up: OnceLock<Arc<WakeUp>>,
+    /// Whether writes that were acknowledged are lost: those that were cached when a synchronization failed.
+    lost: AtomicBool,
 }
 
 impl Health {
@@ -65,6 +68,23 @@ impl Health {
         *lock(&self.last) = Some(error);
         self.errors.fetch_add(1, Ordering::Release);
         self.wake_keeper();
+    }
+
+    /// Notes that a synchronization of cached writes failed. The kernel says so once for all hosts, and drops what it
+    /// could not write: whoever synchronizes after that has to hear of it too.
+    pub(super) fn lose_cached(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// Checks that no cached write is lost.
+    ///
+    /// # Errors
+    /// The status of a command that would say that all earlier writes are on the medium. Do Not Retry is set.
+    pub(super) fn check_cached(&self) -> Result<(), Status> {
+        match self.lost.load(Ordering::Acquire) {
+            true => Err(Status::WRITE_FAULT.dnr()),
+            false => Ok(()),
+        }
     }
 
     /// Returns the number of commands that the device answered with an error, and the last of these

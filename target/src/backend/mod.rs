@@ -60,5 +60,6 @@ pub use opening::{OnSignature, Opening};
 pub use probe::{Probed, probe};
 pub use queued::{Job, Memory, Outcome, Place, Queued, SCRATCH_MAX, Unit};
 pub use region::{OpenRegion, open_region};
+pub(crate) use seen::compare_blocks;
 pub use sluice_core::device::{Data, Immediate, Timed};
 pub use sluice_core::{ZEROES, zeroes};

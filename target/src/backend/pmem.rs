@@ -17,6 +17,7 @@ use pmem::region::{AfterPowerCut, Kind, Region};
 use sluice_core::device::{Data, Immediate};
 
 use super::pmem_open::{self, Opened, PmemOptions};
+use super::queued::synchronizes;
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
     Memory, Opening, Outcome, Place, Queued, Style, Unit, look, origin,
@@ -138,16 +139,6 @@ impl PmemDisk {
     }
 }
 
-/// Says whether a command ends with an `fdatasync` where stores are cached.
-fn synchronizes(command: &IoCommand) -> bool {
-    matches!(
-        command,
-        IoCommand::Flush
-            | IoCommand::Write { fua: true, .. }
-            | IoCommand::WriteZeroes { fua: true, .. }
-    )
-}
-
 impl Backend for PmemDisk {
     fn description(&self) -> &Description {
         &self.description
@@ -238,6 +229,7 @@ impl Queued for PmemDisk {
 
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
         if synchronizes(job.command) {
+            self.health.check_cached()?;
             units.push(Unit { offset: 0, length: 0, at: 0 });
         }
         Ok(Memory::None)
@@ -255,7 +247,8 @@ impl Queued for PmemDisk {
             _ if matches!(-result, libc::EAGAIN | libc::EINTR | libc::EBUSY) => Outcome::Busy,
             _ => {
                 self.health.note(DeviceError::new(job.command, 0, Answer::Errno(-result)));
-                Outcome::Done(0, Status::WRITE_FAULT)
+                self.health.lose_cached();
+                Outcome::Done(0, Status::WRITE_FAULT.dnr())
             }
         }
     }

@@ -138,9 +138,12 @@ fn the_kind_decides_about_the_cache_and_the_way_of_a_flush() {
         let job = Job { command: &command, sqe: &sqe, data: &[] };
         disk.plan(&job, &mut units).unwrap();
         assert_eq!(units.len(), usize::from(waits), "{command:?}");
-        let fault = disk.finish(&job, &Unit { offset: 0, length: 0, at: 0 }, -libc::EIO, 0);
-        assert_eq!(fault, Outcome::Done(0, Status::WRITE_FAULT));
     }
+    // Synchronized again, the file system would say nothing of what is lost.
+    let flush = Job { command: &IoCommand::Flush, sqe: &fabric::nvme::Sqe::default(), data: &[] };
+    let fault = disk.finish(&flush, &Unit { offset: 0, length: 0, at: 0 }, -libc::EIO, 0);
+    assert_eq!(fault, Outcome::Done(0, Status::WRITE_FAULT.dnr()));
+    assert_eq!(disk.plan(&flush, &mut Vec::new()).unwrap_err(), Status::WRITE_FAULT.dnr());
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
     let in_memory = Place::in_folder(folder);
     let disk = in_memory.open(options()).unwrap();

@@ -10,6 +10,16 @@ use sluice_core::device::Data;
 
 use super::Answer;
 
+/// Says whether a command ends with what was written being on the medium: an `fdatasync` where writes are cached.
+pub(super) fn synchronizes(command: &IoCommand) -> bool {
+    matches!(
+        command,
+        IoCommand::Flush
+            | IoCommand::Write { fua: true, .. }
+            | IoCommand::WriteZeroes { fua: true, .. }
+    )
+}
+
 /// The largest scratch buffer of a command without data (Verify), in bytes.
 pub const SCRATCH_MAX: usize = 256 << 10;
 

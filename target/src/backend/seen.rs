@@ -59,6 +59,21 @@ pub(super) fn compare(
     Ok(())
 }
 
+/// Refuses blocks of another size than hosts know the disk with: they address it by block.
+///
+/// # Errors
+/// The sizes differ.
+pub(crate) fn compare_blocks(path: &Path, was: u32, is: u32) -> Result<(), BackendError> {
+    if was == is {
+        return Ok(());
+    }
+    let why = format!(
+        "its blocks had {was} bytes when it was open last, and hosts address it by these: give \
+         block_size = {was}; for blocks of {is} bytes, {NEW_DISK}"
+    );
+    Err(BackendError::changed(path.display(), why))
+}
+
 /// Makes the error of a file or device that does not exist, with the remedy.
 pub(super) fn missing(path: &Path, seen: Option<&Seen>, size: Option<u64>) -> BackendError {
     let folder = access::advice(libc::ENOENT, path, &access::Facts::of(path));
@@ -169,5 +184,15 @@ mod tests {
         assert!(gone.contains("it had 64 MiB (is its file system mounted?)"), "{gone}");
         assert!(!gone.contains("create"), "{gone}");
         assert!(text(Path::new("/dev/sdzz"), None, Some(1)).contains("no such device"));
+    }
+
+    #[test]
+    fn blocks_of_another_size_are_refused_with_both_sizes() {
+        let path = Path::new("/srv/disk");
+        assert!(compare_blocks(path, 4096, 4096).is_ok());
+        let error = compare_blocks(path, 512, 4096).unwrap_err();
+        assert_eq!(error.cause, Cause::Changed);
+        let text = error.to_string();
+        assert!(text.contains("give block_size = 512; for blocks of 4096 bytes, remove"), "{text}");
     }
 }

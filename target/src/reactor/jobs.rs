@@ -2,6 +2,7 @@
 //! entry in the ring. A job owns its buffers until its last unit has come back, whatever becomes
 //! of the connection meanwhile.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,6 +54,8 @@ struct Flying {
     registered: bool,
     /// The completion that is to be looked at again.
     doubted: Option<(i32, u64)>,
+    /// Whether it is not submitted again: its connection ends.
+    given_up: bool,
 }
 
 /// The jobs of one reactor.
@@ -63,9 +66,22 @@ pub(super) struct Jobs {
     /// Units that wait for their device, to be submitted again.
     busy: Busy,
     units: Vec<Unit>,
+    /// The connections that end and have not ended.
+    ending: HashSet<Key>,
 }
 
 impl Jobs {
+    /// Notes that a connection ends. What waits of it for its device is not submitted any more: the host may have
+    /// sent the command again on another connection, and have written something else since.
+    pub(super) fn end_connection(&mut self, key: Key) {
+        self.ending.insert(key);
+    }
+
+    /// Notes that a connection has ended.
+    pub(super) fn connection_ended(&mut self, key: Key) {
+        self.ending.remove(&key);
+    }
+
     /// Starts a job.
     pub(super) fn start(&mut self, mut job: Job, ring: &mut Ring, pool: &Pool) -> Started {
         let device = Arc::clone(&job.device);
@@ -113,8 +129,10 @@ impl Jobs {
         // The vector is taken and put back, so that its capacity stays.
         let units = std::mem::take(&mut self.units);
         for &unit in &units {
-            let (tries, registered, doubted) = (Tries::default(), false, None);
-            let unit = self.flying.insert(Flying { job: index, unit, tries, registered, doubted });
+            let (tries, registered) = (Tries::default(), false);
+            let (doubted, given_up) = (None, false);
+            let unit = Flying { job: index, unit, tries, registered, doubted, given_up };
+            let unit = self.flying.insert(unit);
             self.submit(u32::try_from(unit).unwrap_or(u32::MAX), ring);
         }
         self.units = units;
@@ -151,7 +169,15 @@ impl Jobs {
             self.submit(unit, ring);
             return None;
         }
-        match queued.finish(&view(&running.job), &flying.unit, result, extra) {
+        let ends = self.ending.contains(&running.job.connection());
+        let outcome = match flying.given_up {
+            true => Outcome::Done(0, Status::ABORT_REQUESTED),
+            false => queued.finish(&view(&running.job), &flying.unit, result, extra),
+        };
+        match outcome {
+            Outcome::Busy | Outcome::NoPath if ends => {
+                (running.status, running.failed_at) = (Status::ABORT_REQUESTED, 0);
+            }
             outcome @ (Outcome::Busy | Outcome::NoPath) => {
                 let tries = self.flying.get_mut(unit as usize).map(|flying| &mut flying.tries);
                 if tries.is_some_and(|tries| self.busy.take(unit, tries, now)) {
@@ -248,7 +274,8 @@ impl Jobs {
         debug_assert!(known.is_some(), "a unit that is submitted, and its job, are known");
         let Some((running, flying)) = known else { return };
         let Some(queued) = queued(&running.job.device) else { return };
-        if flying.doubted.is_some() {
+        flying.given_up = self.ending.contains(&running.job.connection());
+        if flying.doubted.is_some() || flying.given_up {
             let nothing = opcode::Nop::new().build();
             // SAFETY: the entry refers to no memory.
             unsafe {

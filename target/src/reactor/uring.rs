@@ -507,6 +507,7 @@ impl Driver for Uring {
                 }
             }
             Notice::Ending(reason) => {
+                self.jobs.end_connection(key);
                 let peer = self.peer(key).map(tracing::field::display);
                 tracing::debug!(peer, reason, "a connection is ended");
                 if self.pairs.has_failed(key)
@@ -523,6 +524,7 @@ impl Driver for Uring {
 
     /// Takes a connection out of everything that is shared.
     fn ended(&mut self, key: Key, End { id, reason }: End<'_>) {
+        self.jobs.connection_ended(key);
         let (shared, now) = (&self.shared, self.shared.clock.now());
         let link = self.links.get_mut(key.index as usize).and_then(Option::take);
         match link.map(|link| link.socket) {
