@@ -113,6 +113,19 @@ impl Backings {
         Ok(Opened { backend, uuid })
     }
 
+    /// Keeps what was seen of a namespace that was removed and is there again, though it cannot be opened.
+    pub(crate) fn keep_seen(&self, nqn: &str, nsid: u32, uuid: Uuid) {
+        let seen = self.identities.seen(nqn, nsid, uuid);
+        self.pending().extend(seen.map(|seen| ((nqn.to_owned(), nsid), seen)));
+        self.keep_or_warn();
+    }
+
+    /// Returns the UUID under which hosts know a namespace with this file or device; `None` where none was there
+    /// before the change that is under way.
+    pub(crate) fn identity(&self, nqn: &str, nsid: u32, namespace: &Namespace) -> Option<Uuid> {
+        self.identities.uuid(nqn, nsid, &data(namespace))
+    }
+
     /// Returns the UUID that a namespace has, or will have, whatever its file or device is; `None`
     /// where this depends on the file or device.
     ///

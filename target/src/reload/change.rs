@@ -153,10 +153,10 @@ impl Change {
     }
 }
 
-/// Marks a namespace's file or device as one that was served until now: the hosts' data on it is no
-/// reason to refuse it, and a missing file is not created.
+/// Marks a namespace's file or device as one that was there before: a missing file is not created. What
+/// was seen of it is known until the change is complete, so that another device in its place is refused,
+/// and the hosts' data is no reason to refuse it.
 pub(super) fn known(namespace: &mut Namespace) {
-    namespace.force = true;
     namespace.backend.set_create(false);
 }
 

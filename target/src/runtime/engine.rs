@@ -52,6 +52,7 @@ impl Engine for Runtime {
 
     fn forget_identity(&self, nqn: &str, nsid: Option<u32>, keep: bool) {
         let backings = &self.namespaces.backings;
+        self.namespaces.settle(|(of, id)| of == nqn && nsid.is_none_or(|nsid| nsid == *id));
         match nsid {
             Some(nsid) => backings.identities().forget_namespace(nqn, nsid, keep),
             None => backings.identities().forget_subsystem(nqn, keep),
@@ -61,6 +62,7 @@ impl Engine for Runtime {
 
     fn forget_other_identities(&self, config: &Config) {
         let backings = &self.namespaces.backings;
+        self.namespaces.settle(|_| true);
         backings.identities().forget_others(config);
         backings.keep_or_warn();
     }

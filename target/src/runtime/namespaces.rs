@@ -1,6 +1,7 @@
 //! Namespaces that come, go and change: each with its device, its settings in the stages, and its
 //! image for hosts.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -20,6 +21,7 @@ use crate::devices::Stats;
 use crate::engine::{EngineError, FileSystem, NamespaceState};
 use crate::file_systems::{self, SparseFile};
 use crate::shared::Shared;
+use crate::store::Place;
 use crate::sync::lock;
 
 /// All namespaces, with their files and devices.
@@ -32,6 +34,8 @@ pub(super) struct Namespaces {
     pub(super) wake_up: Arc<WakeUp>,
     /// The file systems that files of namespaces are on, as they were at the last look.
     file_systems: Mutex<Vec<FileSystem>>,
+    /// The places of namespaces that were removed by the change that is under way, and cannot be opened.
+    unsettled: Mutex<BTreeSet<Place>>,
 }
 
 impl Namespaces {
@@ -40,8 +44,8 @@ impl Namespaces {
     /// # Errors
     /// No file descriptor is left.
     pub(super) fn new(shared: Arc<Shared>, backings: Backings) -> std::io::Result<Self> {
-        let (table, file_systems) = (Table::default(), Mutex::default());
-        Ok(Self { shared, backings, table, wake_up: WakeUp::new()?, file_systems })
+        let (table, file_systems, unsettled) = Default::default();
+        Ok(Self { shared, backings, table, wake_up: WakeUp::new()?, file_systems, unsettled })
     }
 
     /// Adds a namespace of the configuration, whether its device is there or not.
@@ -57,15 +61,30 @@ impl Namespaces {
 
     /// Adds a namespace on request. It is not added where its identity and the state of its device
     /// cannot be kept: the next start could not tell it from a new one. Returns the UUID.
+    ///
+    /// A namespace that was not available before the change that this is part of may stay so, and so may one that
+    /// is put back: its hosts keep the disk.
     pub(super) fn add(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError> {
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
         if self.shared.with_service(|service| service.namespace(nqn, nsid).is_some()) {
             let message = format!("namespace {nsid} of {nqn} exists already");
             return Err(EngineError::Exists(message));
         }
-        let opened = self.open(nqn, nsid, namespace, Occasion::Added)?;
+        let place = (nqn.to_owned(), nsid);
+        let opened = match self.open(nqn, nsid, namespace, Occasion::Added) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let first = lock(&self.unsettled).insert(place);
+                let identity = self.backings.identity(nqn, nsid, namespace).filter(|_| !first);
+                let Some(uuid) = identity else { return Err(error) };
+                self.backings.keep_seen(nqn, nsid, uuid);
+                self.install_absent((nqn, nsid), namespace, error.to_string())?;
+                return Ok(uuid);
+            }
+        };
         let uuid = opened.uuid;
         self.install((nqn, nsid), namespace, opened)?;
+        lock(&self.unsettled).remove(&place);
         if let Err(error) = self.backings.keep() {
             self.remove(nqn, nsid)?;
             self.backings.identities().discard(nqn, nsid);
@@ -175,6 +194,7 @@ impl Namespaces {
         let now = self.shared.clock.now();
         let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
         let backend = removed?.backend;
+        self.note_unsettled(|(of, id)| of == nqn && *id == nsid);
         self.table.forget(nqn, nsid);
         self.shared.qos.remove_namespace(now, nqn, nsid);
         self.shared.refresh();
@@ -186,9 +206,21 @@ impl Namespaces {
     /// Removes what is left of the namespaces of a removed subsystem: their entries, `devices` and
     /// claims.
     pub(super) fn remove_all_of(&self, nqn: &str, devices: &[BackendId]) {
+        self.note_unsettled(|(of, _)| of == nqn);
         self.table.forget_all_of(nqn);
         self.retire(devices);
         self.backings.forget(|(other, _)| other == nqn);
+    }
+
+    /// Notes the namespaces that are removed without having been available.
+    fn note_unsettled(&self, is_removed: impl Fn(&Place) -> bool) {
+        let absent = self.table.places(|place, known| is_removed(place) && known.open.is_none());
+        lock(&self.unsettled).extend(absent);
+    }
+
+    /// Notes that changes are complete: a namespace that is added at one of these places now is a new one.
+    pub(super) fn settle(&self, is_complete: impl Fn(&Place) -> bool) {
+        lock(&self.unsettled).retain(|place| !is_complete(place));
     }
 
     /// Waits until no reactor has the devices, and closes them on this thread: a reactor would

@@ -146,6 +146,48 @@ fn without_a_state_file_the_file_itself_tells_who_it_is() {
 }
 
 #[test]
+fn a_namespace_that_is_added_again_is_compared_with_what_was_seen_and_never_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    write(&path);
+    let state = folder.path().join("state");
+    let store = || Arc::new(DiskStore::open(&state).unwrap().0);
+    let config = disks(&path, "");
+    let changed = disks(&path, "read_only = true\n");
+    let [old, new] = [&config, &changed].map(|config| &config.subsystems[0].namespaces[0]);
+    run(&config, store(), |runtime| {
+        let first = names(runtime);
+        let state =
+            || runtime.subsystems()[0].namespaces.iter().find(|n| n.nsid == 1).unwrap().state;
+        // A reload with another setting, while the file has been cut; and its undoing.
+        runtime.remove_namespace(NQN, 1).unwrap();
+        std::fs::write(&path, vec![0; 1 << 19]).unwrap();
+        let error = runtime.add_namespace(NQN, new).unwrap_err().to_string();
+        assert!(error.contains("had at least 1 MiB"), "{error}");
+        runtime.add_namespace(NQN, old).unwrap();
+        assert_eq!((names(runtime), state()), (first.clone(), Availability::Unavailable));
+        // A reload while it is not available.
+        runtime.remove_namespace(NQN, 1).unwrap();
+        runtime.add_namespace(NQN, new).unwrap();
+        assert_eq!((names(runtime), state()), (first.clone(), Availability::Unavailable));
+        runtime.forget_other_identities(&changed);
+        assert!(
+            runtime.namespaces.backings.seen(NQN, 1).is_some(),
+            "a missing file is not made again"
+        );
+        write(&path);
+        runtime.retry_namespaces(None, None);
+        assert_eq!((names(runtime), state()), (first, Availability::Ready));
+        // A removal, and what the operator adds after it.
+        runtime.remove_namespace(NQN, 1).unwrap();
+        runtime.forget_identity(NQN, Some(1), false);
+        std::fs::remove_file(&path).unwrap();
+        runtime.add_namespace(NQN, old).unwrap_err();
+        runtime.add_namespace(NQN, old).unwrap_err();
+    });
+}
+
+#[test]
 fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, other) = (folder.path().join("disk"), folder.path().join("other"));

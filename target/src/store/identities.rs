@@ -68,6 +68,8 @@ struct State {
     removed: BTreeSet<String>,
     /// The states of namespaces whose removal is not complete.
     last_seen: BTreeMap<Place, Seen>,
+    /// The places of removed namespaces that have an identity again, which is not stored yet.
+    taken: BTreeSet<Place>,
     /// The removed namespaces that a revert brings back.
     removed_namespaces: BTreeMap<Place, Removed>,
     /// The serial numbers of removed subsystems that a revert brings back, by their NQNs.
@@ -205,12 +207,15 @@ impl Identities {
     }
 
     /// Returns the last state of the file or device of a removed namespace with this UUID; `None`
-    /// unless a revert is under way.
+    /// unless its removal is not complete (it is part of a change that adds the namespace again, or is
+    /// undone), or a revert is under way.
     #[must_use]
     pub fn seen(&self, nqn: &str, nsid: u32, uuid: Uuid) -> Option<Seen> {
         let state = self.state();
-        let removed = state.restorable(&(nqn.to_owned(), nsid))?;
-        removed.seen.clone().filter(|seen| seen.uuid == uuid)
+        let place = (nqn.to_owned(), nsid);
+        let removed = || state.restorable(&place).and_then(|removed| removed.seen.as_ref());
+        let is_its = |seen: &&Seen| seen.uuid == uuid;
+        state.last_seen.get(&place).filter(is_its).or_else(|| removed().filter(is_its)).cloned()
     }
 
     /// Says whether the path of a removed namespace, which a revert brings back with this UUID, leads
@@ -231,6 +236,9 @@ impl Identities {
         let place = (nqn.to_owned(), nsid);
         let replaces = self.replaces(nqn, nsid, uuid);
         let mut state = self.state();
+        if state.namespaces.get(&place) == Some(&None) {
+            state.taken.insert(place.clone());
+        }
         let before = state.namespaces.get(&place).cloned().flatten();
         let same = before.as_ref().filter(|before| before.data == data && before.uuid == uuid);
         let origin = origin.or_else(|| same.and_then(|before| before.origin.clone()));
@@ -272,12 +280,13 @@ impl Identities {
         if !changes.is_empty() {
             self.store.apply(&changes)?;
             state.pending.clear();
+            state.taken.clear();
         }
         Ok(())
     }
 
     /// Drops the UUID that was noted for a namespace that is not served after all, as if it had
-    /// never been there.
+    /// never been there. Where another namespace was there before, its NSID stays known.
     pub fn discard(&self, nqn: &str, nsid: u32) {
         let place = (nqn.to_owned(), nsid);
         let key = self.key_of(&place);
@@ -286,6 +295,7 @@ impl Identities {
             let at = state.replaced.iter().rposition(|(of, _)| *of == place);
             match at.map(|at| state.replaced.remove(at).1) {
                 Some(before) => drop(state.namespaces.insert(place, Some(before))),
+                None if state.taken.remove(&place) => drop(state.namespaces.insert(place, None)),
                 None => drop(state.namespaces.remove(&place)),
             }
         }
@@ -412,12 +422,20 @@ impl Identities {
     }
 
     /// Puts aside what is known of a removed namespace, with `keep`. Other data at the same place that
-    /// was put aside before stays: it is that of the configuration file.
+    /// was put aside before stays: it is that of the configuration file, and replaces this one if a
+    /// revert brings it back.
     fn put_aside(&self, state: &mut State, place: Place, known: Known, keep: bool) {
         let seen = state.last_seen.remove(&place).filter(|seen| seen.uuid == known.uuid);
-        let before = state.removed_namespaces.get(&place);
-        let is_other = before.is_some_and(|before| before.known.data != known.data);
-        if !keep || is_other || !known.outlives_removal() {
+        if let Some(before) = state.removed_namespaces.get_mut(&place)
+            && before.known.data != known.data
+        {
+            before.known.replaces = true;
+            if let Ok(text) = serde_json::to_string(before) {
+                state.pending.insert(self.removed_key_of(&place), Some(text));
+            }
+            return;
+        }
+        if !keep || !known.outlives_removal() {
             return;
         }
         let removed = Removed { known, seen };

@@ -94,6 +94,30 @@ fn a_namespace_that_could_not_be_kept_was_never_there() {
 }
 
 #[test]
+fn nsid_of_a_removed_namespace_stays_known_where_the_next_one_could_not_be_kept() {
+    let identities = Identities::default();
+    serve(&identities, DATA, true);
+    identities.forget_namespace(NQN, 1, false);
+    identities.keep().unwrap();
+    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1), None);
+    identities.discard(NQN, 1);
+    assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([1]));
+    assert!(identities.replaces(NQN, 1, Uuid::from_u128(2)), "hosts may know the first disk");
+}
+
+#[test]
+fn a_disk_that_a_revert_brings_back_replaces_the_one_that_had_its_nsid_meanwhile() {
+    let identities = Identities::default();
+    let (first, _) = serve(&identities, DATA, true);
+    identities.forget_namespace(NQN, 1, true);
+    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1), None);
+    identities.forget_namespace(NQN, 1, true);
+    identities.restore_removed();
+    assert_eq!(identities.uuid(NQN, 1, DATA), Some(first));
+    assert!(identities.replaces(NQN, 1, first));
+}
+
+#[test]
 fn nsids_of_removed_namespaces_stay_known_as_long_as_their_subsystem() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
