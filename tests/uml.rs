@@ -149,6 +149,14 @@ fn made_by(script: &str, arguments: &[&str]) -> Result<PathBuf> {
     Ok(path.trim().into())
 }
 
+/// Returns the command of a script of `tests/lab/` that boots a machine. It ends with this thread: it has a process group
+/// of its own, and would take a processor for as long as its scenario runs.
+fn boots(script: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(crate::root().join("tests/lab").join(script));
+    command
+}
+
 /// The settings of a boot.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -200,7 +208,7 @@ impl Machine {
         } else {
             let init = folder.join(format!("{name}.init"));
             let init = self.write_init(&init, &figures, script, arguments)?;
-            let mut command = Command::new(crate::root().join("tests/lab/run-uml"));
+            let mut command = boots("run-uml");
             command.args([&self.kernel, &init]).env("UML_TIME", self.time.name());
             command
         };
@@ -226,7 +234,7 @@ impl Machine {
 
     /// Boots a system with systemd, where the scenario is a unit.
     fn service(&self, script: &str, arguments: &[&str]) -> Result<Command> {
-        let mut command = Command::new(crate::root().join("tests/lab/run-service"));
+        let mut command = boots("run-service");
         command.args([&self.kernel, &system()?, &self.binaries]);
         command.arg(script).args(arguments).arg("--");
         Ok(command)

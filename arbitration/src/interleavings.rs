@@ -147,6 +147,7 @@ fn a_class_that_begins_at_two_reactors_begins_with_the_others() {
         let pace = Pace::new(&OrderSettings::default());
         clock.begins(Class::High);
         clock.charge(&pace, Class::High, 1 << 20);
+        clock.charge(&pace, Class::High, 256);
         let other = {
             let clock = Arc::clone(&clock);
             thread::spawn(move || {

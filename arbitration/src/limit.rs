@@ -166,19 +166,14 @@ impl Limiter {
     /// Charges a command that passed a [`check`](Self::check), by `amount`. The limit goes into
     /// debt: a large command passes as early as a small one would, and the wait comes after it.
     ///
-    /// The command has waited since `arrived`. The limit loses nothing by the time in which it let the command
-    /// go and others had their turns before it, up to what the command costs.
-    ///
     /// Between the check and the charge other threads may have charged one command each.
     #[inline]
-    pub fn charge(&self, now: Nanos, arrived: Nanos, amount: u64) {
+    pub fn charge(&self, now: Nanos, amount: u64) {
         let interval = self.interval.load(Relaxed);
         if interval == 0 {
             return;
         }
-        let cost = cost(interval, amount);
-        let waited = ticks(now).saturating_sub(ticks(arrived)).min(cost);
-        let floor = self.floor(now, interval).saturating_sub(waited);
+        let (floor, cost) = (self.floor(now, interval), cost(interval, amount));
         self.update(|paid| paid.max(floor).saturating_add(cost));
     }
 
@@ -214,8 +209,8 @@ impl Limiter {
     }
 
     /// Notes that a command which was sent back has come again.
-    pub fn came_again(&self, now: Nanos, amount: u64) {
-        self.sent_back.remove(now, amount);
+    pub fn came_again(&self, amount: u64) {
+        self.sent_back.remove(amount);
     }
 
     /// Returns the time in ns that passes at this rate until a command may pass which comes behind

@@ -9,8 +9,6 @@ use crate::sync::{AtomicU64, try_update};
 
 use units::Nanos;
 
-use crate::overload::WAIT_MAX;
-
 /// Commands that were sent back. All amounts are in the unit of the limit's rate.
 ///
 /// Threads may pass present times that differ a little. Amounts may be off by a command where
@@ -19,7 +17,7 @@ use crate::overload::WAIT_MAX;
 pub(super) struct SentBack {
     /// Commands that have not come again.
     out: AtomicU64,
-    /// The most that was out at once since nothing was: the most unused time that is kept.
+    /// Commands that were sent back since nothing was out: the most unused time that is kept.
     kept: AtomicU64,
     /// Time by which all have come again, in ns; 0: none was sent back.
     until: AtomicU64,
@@ -29,22 +27,18 @@ impl SentBack {
     /// Adds a command that will have come again by `until`.
     pub(super) fn add(&self, now: Nanos, amount: u64, until: Nanos) {
         self.forget_old(now);
-        let before = self.out.load(Relaxed);
-        _ = try_update(&self.out, Relaxed, |out| Some(out.saturating_add(amount)));
-        if before == 0 {
-            self.kept.store(0, Relaxed);
-        }
-        self.kept.fetch_max(before.saturating_add(amount), Relaxed);
+        let grown = |held: &AtomicU64| {
+            _ = try_update(held, Relaxed, |held| Some(held.saturating_add(amount)));
+        };
+        grown(&self.out);
+        grown(&self.kept);
         self.until.fetch_max(until.0.max(1), Relaxed);
     }
 
-    /// Removes a command that has come again. Once all have, the unused time is kept until they have gone: a command
-    /// waits in the target for [`WAIT_MAX`] at most.
-    pub(super) fn remove(&self, now: Nanos, amount: u64) {
+    /// Removes a command that has come again.
+    pub(super) fn remove(&self, amount: u64) {
         let less = |out: u64| Some(out.saturating_sub(amount));
-        if try_update(&self.out, Relaxed, less).is_ok_and(|out| out <= amount) {
-            self.until.fetch_min(now.after(WAIT_MAX).0, Relaxed);
-        }
+        _ = try_update(&self.out, Relaxed, less);
     }
 
     /// Returns the amount of the commands that are to come again.

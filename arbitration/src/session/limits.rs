@@ -80,14 +80,14 @@ impl Session {
         later(own.iops.check(now), own.bandwidth.check(now))
     }
 
-    /// Charges a command that has waited since `arrived` to the session's own limits.
+    /// Charges a command to the session's own limits.
     #[inline]
-    pub(crate) fn charge_limits(&self, now: Nanos, arrived: Nanos, write: bool, bytes: u64) {
-        self.iops.charge(now, arrived, 1);
-        self.bandwidth.charge(now, arrived, bytes);
+    pub(crate) fn charge_limits(&self, now: Nanos, write: bool, bytes: u64) {
+        self.iops.charge(now, 1);
+        self.bandwidth.charge(now, bytes);
         if let Some(own) = self.directions.limiters(write) {
-            own.iops.charge(now, arrived, 1);
-            own.bandwidth.charge(now, arrived, bytes);
+            own.iops.charge(now, 1);
+            own.bandwidth.charge(now, bytes);
         }
     }
 
@@ -121,9 +121,9 @@ impl Session {
     }
 
     /// Notes that a command which was sent back has come again.
-    pub fn came_again(&self, now: Nanos, write: bool, bytes: u64) {
+    pub fn came_again(&self, write: bool, bytes: u64) {
         for (limit, amount) in self.line_limiters(write, bytes) {
-            limit.came_again(now, amount);
+            limit.came_again(amount);
         }
     }
 

@@ -91,7 +91,7 @@ impl Session {
                     return None;
                 }
                 for (limit, amount) in limits() {
-                    limit.charge(now, now, amount);
+                    limit.charge(now, amount);
                 }
                 limits().map(|(limit, _)| limit.paid_at()).max()
             })

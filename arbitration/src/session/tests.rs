@@ -202,9 +202,8 @@ fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
 
 /// Returns how many commands of a direction pass a session's limits at a time.
 fn passes(session: &Session, now: Nanos, write: bool, bytes: u64) -> usize {
-    let next = || {
-        check(session, now, write).is_ok().then(|| session.charge_limits(now, now, write, bytes))
-    };
+    let next =
+        || check(session, now, write).is_ok().then(|| session.charge_limits(now, write, bytes));
     std::iter::from_fn(next).take(100_000).count()
 }
 
@@ -233,7 +232,7 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
     session.give_back_limits(false, 1);
     assert_eq!(passes(&session, later, false, 1), 1, "what was given back may pass again");
     for _ in 0..100 {
-        session.charge_limits(later, later, true, 0);
+        session.charge_limits(later, true, 0);
     }
     let when = check(&session, later, false).unwrap_err();
     assert!(when.ns_since(later) > 8_000_000, "reads wait for the limit of both: {when:?}");
@@ -271,7 +270,7 @@ fn waits_for_retries_and_the_queues_of_hosts_follow_the_limits_of_their_directio
     assert_eq!(session.wait_behind_sent_back(now, false), 2 * second, "20 reads at 10/s");
     assert_eq!(session.wait_behind_sent_back(now, true), second / 5, "20 commands at 100/s");
     for _ in 0..20 {
-        session.came_again(now, false, 4096);
+        session.came_again(false, 4096);
     }
     assert_eq!(session.wait_behind_sent_back(now, false), 0);
 }

@@ -498,7 +498,7 @@ impl Arrival {
     ) -> Option<Status> {
         let session = io.stages.arbiter.session_of(charge.flow?)?;
         if self.admission.comes_again(io.now, sqe) {
-            session.came_again(io.now, write, u64::from(bytes));
+            session.came_again(write, u64::from(bytes));
             return None;
         }
         let is_full = session.backlog.is_full() && self.admission.was_patient(io.now);

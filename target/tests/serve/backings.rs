@@ -171,6 +171,7 @@ fn a_namespace_that_is_removed_is_forgotten_and_a_resize_is_remembered() {
     runtime.resize_namespace(NQN, 1, Some(2 * MIB)).unwrap();
     assert_eq!(seen(&store).unwrap().size, 2 * MIB);
     runtime.remove_namespace(NQN, 1).unwrap();
+    runtime.forget_identity(NQN, Some(1), false);
     assert_eq!(seen(&store), None);
     std::fs::remove_file(&path).unwrap();
     add(&runtime, &disk(1, path.clone(), true)).unwrap();

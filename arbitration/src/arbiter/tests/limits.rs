@@ -141,20 +141,6 @@ fn d1_devices_share_a_limit_that_commands_at_both_wait_for() {
     }
 }
 
-#[test]
-fn d1_a_limit_loses_nothing_where_the_turn_at_the_device_comes_late() {
-    for (service_ns, window, rate) in [(8_000_000, 1, 50), (8_000_000, 4, 50), (1_000_000, 4, 300)]
-    {
-        let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
-        let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
-        let list = vec![capped, source(0, Class::High, 256)];
-        let mut world = World::new(1, fixed(window), OrderSettings::default(), &specs, list);
-        (world.service_ns, world.channels) = (service_ns, vec![Nanos(0)]);
-        world.run(20_000_000_000);
-        assert_close("the limit", world.done[0] as f64 / 20.0, rate as f64, 0.02);
-    }
-}
-
 /// Commands in the set that is ordered by place hold credits. They give them back to the sessions
 /// that they took them from, whatever plan has come meanwhile.
 #[test]

@@ -1,4 +1,5 @@
 //! Scenarios with hosts over both transports.
+#![expect(clippy::panic, reason = "tests fail where something is not there")]
 
 use crate::common::*;
 use sluice_sim::model::Measured;
