@@ -138,7 +138,7 @@ impl Backings {
         namespace: &Namespace,
         occasion: Occasion,
     ) -> Result<Option<Uuid>, EngineError> {
-        let known = namespace.uuid.or_else(|| self.identities.uuid(nqn, nsid, &data(namespace)));
+        let known = namespace.uuid.or_else(|| self.identity(nqn, nsid, namespace));
         if known.is_some() || !self.identities.durable() {
             return Ok(known);
         }

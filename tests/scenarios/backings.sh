@@ -201,14 +201,12 @@ refused "namespace 1 of $T1 has it already" 2 block "/dev/$device"
 
 step "another device in the same place"
 target_stop || fail "SIGTERM: status $?"
-nqn=nqn.2026-01.io.sluicegate:device dir=/sys/kernel/config/nvmet/subsystems/nqn.2026-01.io.sluicegate:device
-nvme disconnect -n $nqn >/dev/null
+dir=/sys/kernel/config/nvmet/subsystems/$DEVICE_NQN
+nvme disconnect -n $DEVICE_NQN >/dev/null
 echo 0 >$dir/namespaces/1/enable
 echo 5b0f4d9c-0000-4000-8000-0000000000aa >$dir/namespaces/1/device_uuid
 echo 1 >$dir/namespaces/1/enable
-nvme connect -t loop -n $nqn -q $OTHER_NQN -I $OTHER_ID >/dev/null
-eventually 5 namespace_of $nqn 1
-same "the device's name" "$(namespace_of $nqn 1)" "$device"
+same "the device's name" "$(nvme_device_connects)" "$device"
 target_start
 contains "the log" "$(log)" 'another device than before: its wwid is uuid.5b0f4d9c-0000-4000-8000-0000000000aa, and was'
 

@@ -135,7 +135,7 @@ eventually() {
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -le $end ] || return 1
         sleep $pause
-        # A process takes much of such a machine: who waits for long asks less often.
+        # A process costs 10 to 80 ms of CPU here, so that long waits poll less often.
         [ $((tries += 1)) -lt 10 ] || pause=0.4
     done
 }
@@ -291,20 +291,24 @@ DEVICE_NQN=nqn.2026-01.io.sluicegate:device
 
 # nvme_device SIZE_MIB BLOCK_SIZE [tcp]: makes an NVMe namespace with the kernel's own driver: the kernel's
 # target on a ram disk, connected inside the machine. Prints its name, nvmeXnY.
-nvme_device() {
+nvme_device() { export_device "$(ram_disk nvmedev "$1" "$2")" "${3:-loop}"; }
+
+# export_device PATH TRANSPORT: exports that block device by the kernel's target, and connects this machine to it.
+# Prints the namespace's name, nvmeXnY.
+export_device() {
     local dir=/sys/kernel/config/nvmet nqn=$DEVICE_NQN
     mkdir $dir/subsystems/$nqn $dir/subsystems/$nqn/namespaces/1 $dir/ports/99
     echo 1 >$dir/subsystems/$nqn/attr_allow_any_host
-    ram_disk nvmedev "$1" "$2" >$dir/subsystems/$nqn/namespaces/1/device_path
+    echo "$1" >$dir/subsystems/$nqn/namespaces/1/device_path
     echo 1 >$dir/subsystems/$nqn/namespaces/1/enable
-    echo "${3:-loop}" >$dir/ports/99/addr_trtype
-    if [ "${3:-}" = tcp ]; then
+    echo "$2" >$dir/ports/99/addr_trtype
+    if [ "$2" = tcp ]; then
         echo ipv4 >$dir/ports/99/addr_adrfam
         echo 127.0.0.1 >$dir/ports/99/addr_traddr
         echo 4499 >$dir/ports/99/addr_trsvcid
     fi
     ln -s $dir/subsystems/$nqn $dir/ports/99/subsystems/
-    nvme_device_connects "${3:-loop}"
+    nvme_device_connects "$2"
 }
 
 # nvme_device_connects [TRANSPORT]: connects this machine to that device. Prints the namespace's name, nvmeXnY.

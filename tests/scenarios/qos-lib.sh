@@ -34,7 +34,7 @@ slow_disk() {
 # slow_nvme_device MILLISECONDS DEPTH: makes a device as nvme_device does, but each command takes that
 # long, and the device takes that many commands at the same time.
 slow_nvme_device() {
-    local dir=/sys/kernel/config/nvmet disk=/sys/kernel/config/nullb/slow nqn=nqn.2026-01.io.sluicegate:device
+    local disk=/sys/kernel/config/nullb/slow
     mkdir $disk
     echo 1024 >$disk/size
     echo 4096 >$disk/blocksize
@@ -43,13 +43,7 @@ slow_nvme_device() {
     echo 2 >$disk/irqmode # completes by a timer
     echo $(($1 * 1000000)) >$disk/completion_nsec
     echo 1 >$disk/power
-    mkdir $dir/subsystems/$nqn $dir/subsystems/$nqn/namespaces/1 $dir/ports/99
-    echo 1 >$dir/subsystems/$nqn/attr_allow_any_host
-    echo /dev/slow >$dir/subsystems/$nqn/namespaces/1/device_path
-    echo 1 >$dir/subsystems/$nqn/namespaces/1/enable
-    echo loop >$dir/ports/99/addr_trtype
-    ln -s $dir/subsystems/$nqn $dir/ports/99/subsystems/
-    nvme_device_connects
+    export_device /dev/slow loop
 }
 
 # attach PORT NVME_CONNECT_ARGUMENTS...: connects to T1 there; prints the controller, nvmeX. Each

@@ -68,7 +68,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Takes the next command of any device. The device that the last command went to is asked
-    /// first, unless a limit or credits concern the command: the others may wait for these too.
+    /// first, unless that command needed a limit or credits: other devices may wait for these too.
     #[inline]
     fn next_command(&mut self, now: Nanos) -> Option<Dispatched<T>> {
         loop {
@@ -77,7 +77,7 @@ impl<T: Copy> Arbiter<T> {
             while let Some(device) = self.devices.current() {
                 let command = self.dispatch(now, device);
                 if let Some(command) = command {
-                    if self.is_bounded(&command) {
+                    if self.devices.active() > 1 && self.is_bounded(&command) {
                         self.devices.advance();
                     }
                     return Some(command);

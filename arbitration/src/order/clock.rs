@@ -208,11 +208,11 @@ impl ClassClock {
         least
     }
 
-    /// Takes note that a reactor's first command of a class waits. A class that had nothing waiting
-    /// anywhere begins level with the device, or with the slowest that waits where that is behind:
-    /// turns that it did not use are gone. It does not begin level with others that are ahead of the
-    /// device by their last command: where a limit lets one command go at a time, all classes begin
-    /// anew for each, and the first to begin would have all.
+    /// Takes note that a reactor's first command of a class waits. A class without waiting commands at
+    /// any reactor starts at the device's virtual time, or at the least virtual time of the waiting
+    /// classes if that is less: it saves up no unused turns. It does not start at the finish tags of
+    /// the other classes: a limit that passes one command at a time ends all backlogs after each
+    /// command, and the class that began first would get every turn.
     pub fn begins(&self, class: Class) {
         let waiting = self.waiting.fetch_add(1 << (16 * class.number()), SeqCst);
         if Self::waits(waiting, class) {

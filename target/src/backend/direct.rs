@@ -5,10 +5,11 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use super::sysfs;
+use super::{BackendError, sysfs};
 use crate::mapping::Mapping;
 
 /// The alignment of all I/O buffers in bytes.
@@ -103,18 +104,22 @@ impl DirectIo {
     }
 }
 
-/// Says whether an error is that of a block on the medium, which hosts may never read.
+/// Says whether the medium cannot read a block. Hosts may never read that block.
 fn is_bad_block(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENODATA | libc::EILSEQ))
 }
 
-/// Turns O_DIRECT on where blocks of `block_size` bytes can be read and written with it. Returns the reason
-/// why they cannot, with O_DIRECT off.
+/// Turns O_DIRECT on where blocks of `block_size` bytes can be read and written with it. Otherwise O_DIRECT stays
+/// off, and the reason is returned.
 ///
 /// # Errors
-/// The first block cannot be read at present.
-pub(super) fn turn_on(file: &File, block_size: u32) -> io::Result<Option<Obstacle>> {
-    DirectIo::ask(file).decide(block_size, || {
+/// The first block cannot be read at present. The error names `path`.
+pub(super) fn turn_on(
+    file: &File,
+    path: &Path,
+    block_size: u32,
+) -> Result<Option<Obstacle>, BackendError> {
+    let decided = DirectIo::ask(file).decide(block_size, || {
         let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
         fcntl(file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT))?;
         let page = Mapping::anonymous(4096)?;
@@ -125,7 +130,8 @@ pub(super) fn turn_on(file: &File, block_size: u32) -> io::Result<Option<Obstacl
                 let _ = fcntl(file, FcntlArg::F_SETFL(flags));
             }
         })
-    })
+    });
+    decided.map_err(|error| BackendError::io(path, &error))
 }
 
 #[cfg(test)]
@@ -175,7 +181,7 @@ mod tests {
     #[test]
     fn a_file_without_direct_io_is_read_without_it() {
         let file = File::open("/proc/self/status").unwrap();
-        assert!(turn_on(&file, 512).unwrap().is_some());
+        assert!(turn_on(&file, Path::new("/dev/null"), 512).unwrap().is_some());
         let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL).unwrap());
         assert!(!flags.contains(OFlag::O_DIRECT));
     }

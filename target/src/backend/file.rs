@@ -72,9 +72,9 @@ impl FileDisk {
         if blocks == 0 {
             return Err(fail(&format!("its {size} bytes hold no whole block; give a size")));
         }
-        let obstacle = match options.direct.then(|| direct::turn_on(&source.file, block_size)) {
-            Some(tried) => tried.map_err(|error| BackendError::io(path, &error))?,
-            None => None,
+        let obstacle = match options.direct {
+            true => direct::turn_on(&source.file, path, block_size)?,
+            false => None,
         };
         let is_direct = options.direct && obstacle.is_none();
         let notice = obstacle.map(|obstacle| obstacle.to_string());
@@ -185,7 +185,7 @@ impl FileDisk {
         if loses {
             self.health.lose_cached();
         }
-        // A host that sent a Flush again would be told that all is on the medium.
+        // A retried Flush could succeed although earlier writes are lost.
         let is_final = loses || matches!(job.command, IoCommand::Flush);
         let status = if is_final { status.dnr() } else { status };
         if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) || self.is_gone() {

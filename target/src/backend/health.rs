@@ -70,16 +70,16 @@ impl Health {
         self.wake_keeper();
     }
 
-    /// Notes that a synchronization of cached writes failed. The kernel says so once for all hosts, and drops what it
-    /// could not write: whoever synchronizes after that has to hear of it too.
+    /// Notes that a synchronization of cached writes failed. The kernel reports the failure once, to one host, and drops
+    /// the writes. Later synchronizations of all hosts have to fail too.
     pub(super) fn lose_cached(&self) {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Checks that no cached write is lost.
+    /// Checks that no cached write is lost. A command that promises that earlier writes are on the medium calls this.
     ///
     /// # Errors
-    /// The status of a command that would say that all earlier writes are on the medium. Do Not Retry is set.
+    /// The status of that command, with Do Not Retry.
     pub(super) fn check_cached(&self) -> Result<(), Status> {
         match self.lost.load(Ordering::Acquire) {
             true => Err(Status::WRITE_FAULT.dnr()),

@@ -158,16 +158,16 @@ impl NvmeDisk {
         self.health.note(DeviceError::new(job.command, self.format().blocks(unit.offset), answer));
     }
 
-    /// Says what EINVAL means. The kernel's answer to a command for a namespace that no live controller leads to is
-    /// EINVAL, as to one that is malformed: while a controller is reset, and while the device is removed, before and
-    /// after its file goes.
+    /// Classifies EINVAL. The kernel returns it for a malformed command, and for any command while no live controller
+    /// leads to the namespace: during a controller reset, and during the removal of the device, before and after its
+    /// file disappears.
     #[cold]
     fn refused(&self) -> Outcome {
         if self.description.path.as_deref().is_some_and(|path| !path.exists()) {
             self.health.fail(self.gone());
             return Outcome::Done(0, Status::NAMESPACE_NOT_READY);
         }
-        // A path may have come back since: only who is refused again and again is refused for what it sent.
+        // A path may have returned since the kernel's answer, so that one EINVAL does not prove a malformed command.
         if self.may_refuse() { Outcome::Busy } else { Outcome::NoPath }
     }
 

@@ -145,9 +145,9 @@ fn fits(
     }
     let block_size = disk::block_size(file, is_device, wanted.block_size)
         .map_err(|why| BackendError::new(path.display(), why))?;
-    let obstacle = match wanted.direct.then(|| direct::turn_on(file, block_size)) {
-        Some(tried) => tried.map_err(|error| BackendError::io(path, &error))?,
-        None => None,
+    let obstacle = match wanted.direct {
+        true => direct::turn_on(file, path, block_size)?,
+        false => None,
     };
     Ok(obstacle.map(|obstacle| obstacle.to_string()))
 }

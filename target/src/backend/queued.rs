@@ -71,8 +71,8 @@ pub enum Outcome {
     /// No path leads to the device at present (its controller is reset, or it is being removed): submit the unit
     /// again, a little later; a device that stays so is gone.
     NoPath,
-    /// The device gave an error that it may have because it is being removed: the same completion is to be looked at
-    /// once more, a little later, and counts if it says so again: the device's answer, for its
+    /// The error may be an effect of the device's removal: classify the same completion once more, a little later. If
+    /// the error is still [`Self::Doubtful`] then, it is final. Has the device's answer, for its
     /// [errors](super::Health), and the status for the host.
     Doubtful(Answer, Status),
     /// The backend has learned that this kind of command needs another way: plan the command again.
@@ -117,8 +117,7 @@ pub trait Queued: fmt::Debug {
     /// Returns the ring entry of a unit with its memory.
     fn entry(&self, job: &Job<'_>, unit: &Unit, memory: Place) -> squeue::Entry128;
 
-    /// Says whether the kernel may have answered EINVAL because of what it was asked, and not because of the state of
-    /// the device.
+    /// Says whether EINVAL may mean that the command was malformed. If not, the device had no path.
     fn may_refuse(&self) -> bool {
         true
     }

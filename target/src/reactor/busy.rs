@@ -1,6 +1,6 @@
 //! Units that their device was too busy for (EAGAIN, EBUSY): they are submitted again, after longer
-//! and longer waits, and given up after a while. And units with an error that is looked at again before it counts.
-//! Time is an argument.
+//! and longer waits, and given up after a while. Errors that may be effects of a device's removal wait here
+//! too, to be classified once more. Time is an argument.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// the 30 s after which a Linux host resets its controller.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
-/// The time after which an error is looked at again: where it came of a device that was being removed, the kernel says
-/// by then that the device is gone. (An NVMe device that goes away under a load gives EIO for 0.2 s.)
+/// The delay before an error is classified once more. By then the kernel reports a removed device as gone: an NVMe device
+/// that is removed under load returned EIO for 0.2 s before that.
 const DOUBT: Duration = Duration::from_millis(500);
 
 /// The tries of one unit.
@@ -48,7 +48,7 @@ impl Busy {
         due.map(|due| self.waiting.insert(due, unit)).is_some()
     }
 
-    /// Takes a unit with an error that is looked at again.
+    /// Takes a unit whose error is to be classified once more.
     pub(super) fn doubt(&mut self, unit: u32, now: Nanos) {
         self.waiting.insert(now + DOUBT, unit);
     }

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
-use io_uring::{opcode, squeue};
 use slab::Slab;
 use sluice_core::{Key, Memory as _, Use};
 
@@ -52,10 +51,17 @@ struct Flying {
     tries: Tries,
     /// Whether its memory went to the ring as part of a registered buffer.
     registered: bool,
-    /// The completion that is to be looked at again.
-    doubted: Option<(i32, u64)>,
-    /// Whether it is not submitted again: its connection ends.
-    given_up: bool,
+    /// Replaces the next completion, which is of an entry that does nothing.
+    instead: Option<Instead>,
+}
+
+/// The meaning of the completion of an entry that does nothing.
+#[derive(Clone, Copy, Debug)]
+enum Instead {
+    /// An earlier completion, which is classified once more: its result and first extra quadword.
+    Doubted(i32, u64),
+    /// The end of a unit that is not submitted again, since its connection ends.
+    Abandoned,
 }
 
 /// The jobs of one reactor.
@@ -71,8 +77,8 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Notes that a connection ends. What waits of it for its device is not submitted any more: the host may have
-    /// sent the command again on another connection, and have written something else since.
+    /// Notes that a connection ends. Its units that wait for their devices are not submitted any more: the host may
+    /// have resent their commands on another connection, and have overwritten the blocks since.
     pub(super) fn end_connection(&mut self, key: Key) {
         self.ending.insert(key);
     }
@@ -129,10 +135,8 @@ impl Jobs {
         // The vector is taken and put back, so that its capacity stays.
         let units = std::mem::take(&mut self.units);
         for &unit in &units {
-            let (tries, registered) = (Tries::default(), false);
-            let (doubted, given_up) = (None, false);
-            let unit = Flying { job: index, unit, tries, registered, doubted, given_up };
-            let unit = self.flying.insert(unit);
+            let (tries, registered, instead) = (Tries::default(), false, None);
+            let unit = self.flying.insert(Flying { job: index, unit, tries, registered, instead });
             self.submit(u32::try_from(unit).unwrap_or(u32::MAX), ring);
         }
         self.units = units;
@@ -157,7 +161,10 @@ impl Jobs {
         let running = running?;
         let device = Arc::clone(&running.job.device);
         let queued = queued(&device)?;
-        let (result, extra) = flying.doubted.unwrap_or((result, extra));
+        let (result, extra) = match flying.instead {
+            Some(Instead::Doubted(result, extra)) => (result, extra),
+            _ => (result, extra),
+        };
         if flying.registered && refuses_registered(result) && queued.may_refuse() {
             // Passthrough before Linux 6.12, for one, takes no part of a larger buffer.
             if queued.registered().is_some_and(|may| may.swap(false, Ordering::Relaxed)) {
@@ -169,16 +176,26 @@ impl Jobs {
             self.submit(unit, ring);
             return None;
         }
-        let ends = self.ending.contains(&running.job.connection());
-        let outcome = match flying.given_up {
-            true => Outcome::Done(0, Status::ABORT_REQUESTED),
-            false => queued.finish(&view(&running.job), &flying.unit, result, extra),
+        let outcome = match flying.instead {
+            Some(Instead::Abandoned) => Outcome::Done(0, Status::ABORT_REQUESTED),
+            _ => queued.finish(&view(&running.job), &flying.unit, result, extra),
+        };
+        let error = |answer| {
+            let lba = device.backend.description().format.blocks(flying.unit.offset);
+            DeviceError::new(&running.job.command, lba, answer)
+        };
+        let outcome = match outcome {
+            Outcome::Busy | Outcome::NoPath if self.ending.contains(&running.job.connection()) => {
+                Outcome::Done(0, Status::ABORT_REQUESTED)
+            }
+            Outcome::Doubtful(answer, status) if flying.instead.is_some() => {
+                device.backend.health().note(error(answer));
+                Outcome::Done(0, status)
+            }
+            outcome => outcome,
         };
         match outcome {
-            Outcome::Busy | Outcome::NoPath if ends => {
-                (running.status, running.failed_at) = (Status::ABORT_REQUESTED, 0);
-            }
-            outcome @ (Outcome::Busy | Outcome::NoPath) => {
+            Outcome::Busy | Outcome::NoPath => {
                 let tries = self.flying.get_mut(unit as usize).map(|flying| &mut flying.tries);
                 if tries.is_some_and(|tries| self.busy.take(unit, tries, now)) {
                     return None;
@@ -192,27 +209,18 @@ impl Jobs {
                         .fail(format!("{path}: no path has led to the device for 10 s"));
                     Status::NAMESPACE_NOT_READY
                 } else {
-                    let lba = backend.description().format.blocks(flying.unit.offset);
-                    let error = DeviceError::new(&running.job.command, lba, Answer::Errno(-result));
-                    backend.health().note(error);
+                    backend.health().note(error(Answer::Errno(-result)));
                     // The host may send the command again, and its device may have room then.
                     Status::COMMAND_INTERRUPTED
                 };
                 (running.status, running.failed_at) = (status, 0);
             }
-            Outcome::Doubtful(..) if flying.doubted.is_none() => {
+            Outcome::Doubtful(..) => {
                 if let Some(flying) = self.flying.get_mut(unit as usize) {
-                    flying.doubted = Some((result, extra));
+                    flying.instead = Some(Instead::Doubted(result, extra));
                 }
                 self.busy.doubt(unit, now);
                 return None;
-            }
-            Outcome::Doubtful(answer, status) => {
-                let lba = device.backend.description().format.blocks(flying.unit.offset);
-                device.backend.health().note(DeviceError::new(&running.job.command, lba, answer));
-                if flying.unit.offset < running.failed_at {
-                    (running.status, running.failed_at) = (status, flying.unit.offset);
-                }
             }
             Outcome::Partial(bytes) => {
                 if let Some(flying) = self.flying.get_mut(unit as usize) {
@@ -248,8 +256,8 @@ impl Jobs {
         Some((key, Started::Ended(running.end())))
     }
 
-    /// Submits again the units that wait for a device and whose time has come; of an error that is looked at again, an
-    /// entry that does nothing, so that it comes back.
+    /// Submits again the units that wait for a device and are due. For an error that is classified once more, this is an
+    /// entry that does nothing.
     pub(super) fn retry_busy(&mut self, now: Nanos, ring: &mut Ring) {
         while let Some(unit) = self.busy.pop_due(now) {
             self.submit(unit, ring);
@@ -274,13 +282,11 @@ impl Jobs {
         debug_assert!(known.is_some(), "a unit that is submitted, and its job, are known");
         let Some((running, flying)) = known else { return };
         let Some(queued) = queued(&running.job.device) else { return };
-        flying.given_up = self.ending.contains(&running.job.connection());
-        if flying.doubted.is_some() || flying.given_up {
-            let nothing = opcode::Nop::new().build();
-            // SAFETY: the entry refers to no memory.
-            unsafe {
-                ring.push(squeue::Entry128::from(nothing).user_data(Tag::Unit(unit).encode()))
-            };
+        if self.ending.contains(&running.job.connection()) {
+            flying.instead = Some(Instead::Abandoned);
+        }
+        if flying.instead.is_some() {
+            ring.complete_nothing(Tag::Unit(unit).encode());
             return;
         }
         let memory = running.place(queued, &flying.unit, ring);

@@ -194,6 +194,13 @@ impl Ring {
         unsafe { self.push(entry.into()) };
     }
 
+    /// Completes with result 0 in the next turn, without doing anything.
+    pub fn complete_nothing(&mut self, user_data: u64) {
+        let entry = opcode::Nop::new().build();
+        // SAFETY: the entry refers to no memory.
+        unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
     /// Notes that a socket is closed.
     pub fn closed(&mut self) {
         self.closing = self.closing.saturating_sub(1);

@@ -1,9 +1,11 @@
 //! Tests of a device that goes away while its namespace is served, and comes back, and of the identities
 //! of namespaces.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
 
 use crate::config::tests::parse;
 use crate::config::{Config, derived_uuid};
@@ -93,6 +95,20 @@ fn write(file: &Path) {
     std::fs::write(file, vec![0; 1 << 20]).unwrap();
 }
 
+/// Makes a file, and the configuration that serves it.
+fn one_disk() -> (TempDir, PathBuf, Config) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    write(&path);
+    let config = disks(&path, "");
+    (folder, path, config)
+}
+
+/// Opens the state file of a folder.
+fn stored(folder: &TempDir) -> Arc<DiskStore> {
+    Arc::new(DiskStore::open(&folder.path().join("state")).unwrap().0)
+}
+
 /// Runs a target over a store, without one of an earlier run.
 fn run<R>(config: &Config, store: Arc<dyn Store>, act: impl FnOnce(&Runtime) -> R) -> R {
     let (remembered, _) = Remembered::open(&store).unwrap();
@@ -147,12 +163,8 @@ fn without_a_state_file_the_file_itself_tells_who_it_is() {
 
 #[test]
 fn a_namespace_that_is_added_again_is_compared_with_what_was_seen_and_never_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("disk");
-    write(&path);
-    let state = folder.path().join("state");
-    let store = || Arc::new(DiskStore::open(&state).unwrap().0);
-    let config = disks(&path, "");
+    let (folder, path, config) = one_disk();
+    let store = || stored(&folder);
     let changed = disks(&path, "read_only = true\n");
     let [old, new] = [&config, &changed].map(|config| &config.subsystems[0].namespaces[0]);
     run(&config, store(), |runtime| {
@@ -189,13 +201,10 @@ fn a_namespace_that_is_added_again_is_compared_with_what_was_seen_and_never_lost
 
 #[test]
 fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, other) = (folder.path().join("disk"), folder.path().join("other"));
-    write(&path);
+    let (folder, path, config) = one_disk();
+    let store = || stored(&folder);
+    let other = folder.path().join("other");
     write(&other);
-    let state = folder.path().join("state");
-    let store = || Arc::new(DiskStore::open(&state).unwrap().0);
-    let config = disks(&path, "");
     let first = run(&config, store(), names);
     // A file that came back from a backup is another one.
     std::fs::remove_file(&path).unwrap();
@@ -229,12 +238,8 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
 
 #[test]
 fn a_revert_brings_back_the_disks_that_hosts_know() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("disk");
-    write(&path);
-    let state = folder.path().join("state");
-    let store = || Arc::new(DiskStore::open(&state).unwrap().0);
-    let config = disks(&path, "");
+    let (folder, path, config) = one_disk();
+    let store = || stored(&folder);
     let mut without = config.clone();
     without.subsystems[0].namespaces.clear();
     let namespaces = &config.subsystems[0].namespaces;
