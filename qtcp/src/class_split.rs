@@ -92,6 +92,8 @@ pub struct ClassSplit<'a> {
     /// Whether the kernel and the network hold nothing back, so that a class has more to move only
     /// if some of it waits in the target.
     pub idle: bool,
+    /// Whether the host is on the target's own machine.
+    pub local: bool,
 }
 
 impl ClassSplit<'_> {
@@ -129,7 +131,10 @@ impl ClassSplit<'_> {
             flow.marked += u64::from(seen.marked);
             direction.count(class, &seen);
             let Some(link) = direction.paced() else { continue };
-            let id = *flow.id.get_or_insert_with(|| link.add(class));
+            let id = *flow.id.get_or_insert_with(|| match self.local {
+                true => link.add_local(class),
+                false => link.add(class),
+            });
             flow.standing = link.observe(id, now, &seen);
             let room = self.room(flow.standing.rate);
             limited |= flow.standing.limit.is_some();
@@ -219,7 +224,7 @@ mod tests {
             other.medium.publish(look * (high + low), 0);
             let all = seen(high + low, Duration::from_millis(2));
             let now = Nanos(look * 5_000_000);
-            let split = ClassSplit { all: &all, idle: false };
+            let split = ClassSplit { all: &all, idle: false, local: false };
             limits.0 = split.observe(now, &mut link, &mixed, &mut flows);
             limits.1 = split.observe(now, &mut link, &other, &mut others);
         }
@@ -267,7 +272,7 @@ mod tests {
             self.traffic.low.publish(self.traffic.low.read().0 + low, waiting.1);
             let all = seen(high + low, Duration::from_millis(20));
             let now = Nanos(self.looks * 5_000_000);
-            let split = ClassSplit { all: &all, idle: true };
+            let split = ClassSplit { all: &all, idle: true, local: false };
             split.observe(now, &mut self.link, &self.traffic, &mut self.flows)
         }
     }
@@ -313,7 +318,8 @@ mod tests {
             for look in looks {
                 let all = seen(MOVED, Duration::from_millis(2));
                 let now = Nanos(look * 5_000_000);
-                ClassSplit { all: &all, idle }.observe(now, &mut link, &traffic, &mut flows);
+                ClassSplit { all: &all, idle, local: false }
+                    .observe(now, &mut link, &traffic, &mut flows);
             }
             assert_eq!(link.link.is_backlogged(Class::High), wants, "all is sent: {idle}");
         }

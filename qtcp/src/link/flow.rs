@@ -49,6 +49,8 @@ const LEAST_SMOOTHING: Duration = Duration::from_millis(8);
 const LONGEST_MEMORY: Duration = Duration::from_millis(500);
 /// The time after which a flow without marks has another way than those that see some.
 const APART: Duration = Duration::from_secs(1);
+/// The time after which what such a flow has no longer counts for its class.
+const ELSEWHERE: Duration = Duration::from_secs(10);
 /// The time in which a flow may send at least one packet, whatever its limit; or a round trip.
 const SLOWEST: Duration = Duration::from_millis(40);
 /// The part of its limit from which on a flow that pauses is held back by the limit, and wants more.
@@ -108,16 +110,34 @@ pub(super) struct Flow {
     /// The part of the time in which it had data to send.
     waits: Average,
     marked_at: Option<Nanos>,
+    /// The time from which on the flow may have met a queue: that of its last mark, or of its begin.
+    queued_at: Option<Nanos>,
+    /// Whether it is not taken for one that meets a queue before its first mark.
+    is_local: bool,
     pub(super) limit: Option<Rate>,
     /// The flow's part of its class's demand.
     pub(super) counted: Demand,
+    /// Whether it counts for what its class has on a link that is full: data to a host on this machine, or behind
+    /// another port, meets no queue and takes nothing from anybody.
+    pub(super) is_queued: bool,
 }
 
 impl Flow {
-    pub(super) fn new(class: Class) -> Self {
+    /// Makes a flow. `is_local`: it is not taken for one that meets the link's queue before its first mark.
+    pub(super) fn new(class: Class, is_local: bool) -> Self {
         let (rate, waits, counted) = Default::default();
-        let alpha = Average::default().starting(0.0);
-        Self { class, alpha, rate, waits, marked_at: None, limit: None, counted }
+        Self {
+            class,
+            alpha: Average::default().starting(0.0),
+            rate,
+            waits,
+            marked_at: None,
+            queued_at: None,
+            is_local,
+            limit: None,
+            counted,
+            is_queued: false,
+        }
     }
 
     /// Returns the smoothed rate (Eq. 1).
@@ -149,10 +169,13 @@ impl Flow {
             self.alpha.add_by(seen.mark_fraction(), G_RFC_8257 * trips.max(0.05));
         }
         if seen.marked > 0 {
-            self.marked_at = Some(now);
+            (self.marked_at, self.queued_at) = (Some(now), Some(now));
+        } else if !self.is_local {
+            self.queued_at.get_or_insert(now);
         }
         self.waits.add_by(if seen.app_limited { 0.0 } else { 1.0 }, weight);
         self.counted = self.demand(seen);
+        self.is_queued = self.queued_at.is_some_and(|at| now.since(at) < ELSEWHERE);
     }
 
     fn demand(&self, seen: &Observation) -> Demand {

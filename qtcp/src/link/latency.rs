@@ -3,9 +3,12 @@
 //! A flow that sends little and waits for each answer has no throughput to give up: its packets
 //! wait in the queue that other flows have made. While its quality factor is above 1, the
 //! throughput that the others share is lowered, until the queue is gone; then it is raised again,
-//! step by step.
+//! step by step. Where this does not make the latency clearly shorter, the others have all of the link again, and the
+//! next try comes later, after each failure twice as late.
 
 use core::time::Duration;
+
+use units::{Class, PerClass, weight_of};
 
 use crate::control::quality::of_latency;
 use crate::{Nanos, Rate};
@@ -21,29 +24,63 @@ const HELPED: f64 = 0.75;
 /// The time after which nothing is kept empty for a class that was not seen.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The part of a link that is kept empty, and why.
+/// The time over which round trips are averaged to tell whether what is kept empty helps.
+const MEMORY: Duration = Duration::from_millis(100);
+/// The time over which it is forgotten how long round trips once were, so that what is kept empty has to show again
+/// that it helps.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+/// The time for which the least part has to have been left before it counts as no help.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The part of what the latency is too long by that has to be gone then.
+const PAYS: f64 = 0.25;
+/// The time until the first new try after one that did not help, and the longest.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(64);
+
+/// What one class with a latency to keep asks of the others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Headroom {
+struct Need {
+    /// The part of the link that the others have.
     part: f64,
     seen: Option<Nanos>,
-    /// The greatest throughput since something was first kept empty.
-    greatest: Rate,
-    /// Whether the greatest throughput was replaced by a lower one that has not helped yet.
-    replaced: bool,
+    /// The mean quality factor lately, and the greatest one since the others had all of the link.
+    quality: f64,
+    worst: f64,
+    /// The time since which the others have the least part.
+    least_since: Option<Nanos>,
+    /// The time until which nothing is kept empty, since it has not helped.
+    waits_until: Nanos,
+    /// The time for which nothing is kept empty the next time.
+    wait: Duration,
 }
 
-impl Default for Headroom {
+impl Default for Need {
     fn default() -> Self {
-        Self { part: 1.0, seen: None, greatest: Rate::ZERO, replaced: false }
+        Self {
+            part: 1.0,
+            seen: None,
+            quality: 0.0,
+            worst: 0.0,
+            least_since: None,
+            waits_until: Nanos::ZERO,
+            wait: FIRST_WAIT,
+        }
     }
 }
 
-impl Headroom {
-    /// Takes in a round trip of a class with a latency to keep.
-    pub(crate) fn see(&mut self, now: Nanos, latency: Duration, target: Duration) {
-        let before = self.seen.replace(now).unwrap_or(now);
-        let time = now.since(before).min(Duration::from_millis(20)).as_secs_f64();
-        let quality = of_latency(latency.as_secs_f64(), target);
+impl Need {
+    fn see(&mut self, now: Nanos, quality: f64) {
+        let passed = self.seen.replace(now).map_or(Duration::ZERO, |before| now.since(before));
+        self.quality += (quality - self.quality) * weight_of(passed, MEMORY);
+        if self.part >= 1.0 {
+            self.worst = 0.0;
+        }
+        self.worst += (self.quality - self.worst) * weight_of(passed, FORGOTTEN);
+        self.worst = self.worst.max(self.quality);
+        if now < self.waits_until {
+            return;
+        }
+        let time = passed.min(Duration::from_millis(20)).as_secs_f64();
         let change = if quality > 1.0 {
             -DOWN * (quality - 1.0).min(1.0)
         } else {
@@ -51,30 +88,70 @@ impl Headroom {
             UP * ((0.9 - quality) / 0.9).max(0.0)
         };
         self.part = (self.part + change * time).clamp(LEAST, 1.0);
+        if self.part >= HELPED {
+            self.least_since = None;
+        } else if self.part <= LEAST {
+            self.least_since.get_or_insert(now);
+        }
+        if self.least_since.is_some_and(|since| now.since(since) >= PATIENCE) {
+            if self.helps() {
+                self.wait = FIRST_WAIT;
+            } else {
+                (self.part, self.least_since) = (1.0, None);
+                self.waits_until = now + self.wait;
+                self.wait = (self.wait * 2).min(LONGEST_WAIT);
+            }
+        }
+    }
+
+    /// Says whether the latency is kept, or is clearly shorter than it was: not where it is the network's own, or the
+    /// queue is that of other senders.
+    fn helps(&self) -> bool {
+        self.quality <= 1.0 || self.worst - self.quality >= PAYS * (self.worst - 1.0)
+    }
+}
+
+/// The part of a link that is kept empty, and why.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Headroom {
+    needs: PerClass<Need>,
+    /// The greatest throughput since something was first kept empty.
+    greatest: Rate,
+    /// Whether the greatest throughput was replaced by a lower one that has not helped yet.
+    replaced: bool,
+}
+
+impl Headroom {
+    /// Takes in a round trip of a class with a latency to keep.
+    pub(super) fn see(&mut self, now: Nanos, class: Class, latency: Duration, target: Duration) {
+        self.needs[class].see(now, of_latency(latency.as_secs_f64(), target));
     }
 
     /// Returns the part of the link that the others have.
-    pub(crate) fn part(&mut self, now: Nanos) -> f64 {
-        if self.seen.is_some_and(|seen| now.since(seen) > SILENCE) {
-            self.part = 1.0;
-        }
-        self.part
+    pub(super) fn part(&mut self, now: Nanos) -> f64 {
+        let parts = self.needs.values_mut().map(|need| {
+            if need.seen.is_some_and(|seen| now.since(seen) > SILENCE) {
+                (need.part, need.least_since) = (1.0, None);
+            }
+            need.part
+        });
+        parts.fold(1.0, f64::min)
     }
 
-    /// Returns the capacity, as far as it is known: the greatest throughput since a part was first
-    /// kept empty. Where this turns out to be too much (half of it still makes a queue), the
+    /// Returns the capacity, as far as it is known, while the others have this `part` of it: the greatest throughput
+    /// since a part was first kept empty. Where this turns out to be too much (half of it still makes a queue), the
     /// present throughput replaces it, once. If that does not help, the queue comes from other
     /// senders, which would take whatever else is left.
-    pub(crate) fn known(&mut self, total: Rate, congested: bool) -> Rate {
-        let too_much = congested && self.part <= LEAST && !self.replaced;
-        self.replaced = (self.replaced || too_much) && self.part < HELPED;
+    pub(super) fn known(&mut self, part: f64, total: Rate, congested: bool) -> Rate {
+        let too_much = congested && part <= LEAST && !self.replaced;
+        self.replaced = (self.replaced || too_much) && part < HELPED;
         self.greatest = if too_much { total } else { self.greatest.max(total) };
         self.greatest
     }
 
     /// Forgets the capacity. The caller does so when nothing is kept empty: then the throughput
     /// tells the capacity.
-    pub(crate) fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         (self.greatest, self.replaced) = (Rate::ZERO, false);
     }
 }
@@ -91,7 +168,7 @@ mod tests {
         let mut part = 0.0;
         for look in 0..looks {
             let now = Nanos((from + look * 10) * MS);
-            headroom.see(now, Duration::from_micros(latency_us), TARGET);
+            headroom.see(now, Class::High, Duration::from_micros(latency_us), TARGET);
             part = headroom.part(now);
         }
         part
@@ -122,11 +199,57 @@ mod tests {
         assert!(near(after(&mut headroom, 340, 200, 0), 1.0), "never more than all");
     }
 
+    /// A latency that the network itself has, or that the queue of other senders makes, stays as it is whatever the
+    /// others give up.
+    #[test]
+    fn e9_nothing_is_kept_empty_for_long_where_that_does_not_help() {
+        for noise in [0, 100, 500] {
+            let (mut headroom, mut random) = (Headroom::default(), fastrand::Rng::with_seed(noise));
+            let (mut kept, looks) = (0.0, 12_000);
+            for look in 0..looks {
+                kept += 1.0 - after(&mut headroom, look * 10, 1, 2000 + random.u64(0..=noise));
+            }
+            let kept = kept / looks as f64;
+            assert!((0.01..0.05).contains(&kept), "{kept} of the link in two minutes");
+        }
+    }
+
+    #[test]
+    fn e9_what_makes_a_latency_clearly_shorter_is_kept_empty_though_it_is_too_long_still() {
+        let (mut headroom, mut latency) = (Headroom::default(), 5000);
+        for look in 0..1000 {
+            let part = after(&mut headroom, look * 10, 1, latency);
+            latency = if part < 0.6 { 3000 } else { 5000 };
+        }
+        assert!(near(headroom.part(Nanos(10_000 * MS)), LEAST));
+    }
+
+    #[test]
+    fn e9_what_once_made_a_latency_long_is_not_taken_for_help_for_good() {
+        let mut headroom = Headroom::default();
+        after(&mut headroom, 0, 30, 20_000);
+        let parts = (30..40_000).map(|look| after(&mut headroom, look * 10, 1, 2000));
+        let parts: Vec<_> = parts.collect();
+        assert!(near(parts[1000], LEAST), "it may have helped");
+        assert!(parts[30_000..].iter().sum::<f64>() / 9970.0 > 0.9);
+    }
+
+    #[test]
+    fn e9_a_class_that_keeps_its_latency_takes_nothing_from_one_that_does_not() {
+        let mut headroom = Headroom::default();
+        for look in 0..30 {
+            let now = Nanos(look * 10 * MS);
+            headroom.see(now, Class::Urgent, 2 * TARGET, TARGET);
+            headroom.see(now, Class::High, TARGET / 10, TARGET);
+        }
+        assert!(near(headroom.part(Nanos(300 * MS)), LEAST));
+    }
+
     #[test]
     fn a_long_pause_counts_as_20_ms() {
         let mut headroom = Headroom::default();
-        headroom.see(Nanos(0), 2 * TARGET, TARGET);
-        headroom.see(Nanos(900 * MS), 2 * TARGET, TARGET);
+        headroom.see(Nanos(0), Class::High, 2 * TARGET, TARGET);
+        headroom.see(Nanos(900 * MS), Class::High, 2 * TARGET, TARGET);
         assert!(near(headroom.part(Nanos(900 * MS)), 0.96));
     }
 
@@ -142,31 +265,21 @@ mod tests {
     fn the_capacity_is_the_greatest_throughput_until_that_turns_out_to_be_too_much() {
         let rate = |mbit: f64| Rate::from_bits(mbit * 1e6);
         let mut headroom = Headroom::default();
-        assert_eq!(headroom.known(rate(90.0), true), rate(90.0));
-        assert_eq!(headroom.known(rate(100.0), true), rate(100.0));
-        assert_eq!(headroom.known(rate(50.0), true), rate(100.0), "others have what is missing");
-        after(&mut headroom, 0, 30, 2000);
-        assert_eq!(headroom.known(rate(60.0), false), rate(100.0), "half of it makes no queue");
-        assert_eq!(headroom.known(rate(60.0), true), rate(60.0), "half of it still makes a queue");
-        assert_eq!(headroom.known(rate(40.0), true), rate(60.0), "once");
-        // The headroom has helped: more than three quarters are left to others.
-        after(&mut headroom, 300, 200, 0);
-        assert_eq!(headroom.known(rate(40.0), true), rate(60.0));
-        after(&mut headroom, 2300, 30, 2000);
-        assert_eq!(headroom.known(rate(40.0), true), rate(40.0), "it may be measured once more");
-        headroom.forget();
-        assert_eq!(headroom.known(rate(30.0), false), rate(30.0));
-    }
-
-    #[test]
-    fn from_three_quarters_on_a_lower_throughput_has_helped() {
-        let rate = |mbit: f64| Rate::from_bits(mbit * 1e6);
-        for (part, known) in [(0.74, 60.0), (HELPED, 40.0)] {
-            let replaced = Headroom { part, seen: None, greatest: rate(60.0), replaced: true };
-            let mut headroom = replaced;
-            assert_eq!(headroom.known(rate(40.0), true), rate(60.0));
-            headroom.part = LEAST;
-            assert_eq!(headroom.known(rate(40.0), true), rate(known), "{part}");
+        for (part, total, congested, known, why) in [
+            (0.9, 90.0, true, 90.0, ""),
+            (0.7, 100.0, true, 100.0, ""),
+            (0.6, 50.0, true, 100.0, "others have what is missing"),
+            (LEAST, 60.0, false, 100.0, "half of it makes no queue"),
+            (LEAST, 60.0, true, 60.0, "half of it still makes a queue"),
+            (LEAST, 40.0, true, 60.0, "once"),
+            (0.74, 40.0, true, 60.0, "that it has helped is not clear yet"),
+            (LEAST, 40.0, true, 60.0, "so it is not measured once more"),
+            (HELPED, 40.0, true, 60.0, "it has helped"),
+            (LEAST, 40.0, true, 40.0, "it may be measured once more"),
+        ] {
+            assert_eq!(headroom.known(part, rate(total), congested), rate(known), "{part} {why}");
         }
+        headroom.forget();
+        assert_eq!(headroom.known(LEAST, rate(30.0), false), rate(30.0));
     }
 }

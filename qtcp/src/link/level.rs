@@ -14,9 +14,9 @@
 //!   what others give up has a taker. Without marks there is no reference: the level rises, ever faster, and is gone
 //!   within half a second or some tens of round trips.
 //! - What classes above the level gave up ([`Ledger`]) has to appear at those below it, in the time that their
-//!   windows need to grow. Until it does, the level goes down by [`STAKE`] at the most. If it does not, because
-//!   another sender has taken it or because something else than the link holds the reference back, the level rises
-//!   until nobody is limited, and the next try comes later, after each failure twice as late.
+//!   windows need to grow. Until it does, the level goes down by [`STAKE`] at the most, whoever comes or goes meanwhile.
+//!   If it does not, because another sender has taken it or because something else than the link holds the reference
+//!   back, nobody gives way to that class for a while, after each failure for twice as long.
 //! - A class that has what it wants on average has data waiting now and then. The level goes down only for one that has
 //!   wanted more for nearly all of the last unit of time ([`OFTEN`]); while the reference wants no more, it rises
 //!   ([`GIVE_BACK`]).
@@ -127,8 +127,6 @@ pub(super) struct Level {
     opened: Nanos,
     /// The time since which what was given up has not appeared, and what each class had then.
     unpaid_since: Option<(Nanos, PerClass<f64>)>,
-    retry_at: Nanos,
-    wait: Duration,
     /// The classes that want more, and whose means are known.
     present: PerClass<bool>,
     /// The class that the others give way to, or did so last.
@@ -183,7 +181,7 @@ const TERM: f64 = 1.2;
 const PATIENCE: f64 = 2.8;
 /// The longest such time in seconds, where windows grow slowly.
 const LONGEST_PATIENCE: f64 = 5.0;
-/// The time until the first new try after one that did not pay, and the longest.
+/// The time for which a class is no reference after a try that did not pay: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(16);
 /// The part of the level below which a class is held no more.
@@ -194,6 +192,8 @@ const LOOSE: f64 = 2.0;
 const TRIMS: (f64, f64) = (0.9, 2.5);
 /// The units in which the trim corrects a deviation.
 const TRIM: f64 = 1.2;
+/// The factor by which a class may become faster at once that has less than its rate, where a capacity is given.
+const GROWTH: f64 = 1.5;
 /// The least that classes with a share keep for one with a rate or a latency, as a part of an even division.
 const LEAST: f64 = 0.05;
 
@@ -207,8 +207,6 @@ impl Default for Level {
             at: Nanos::ZERO,
             opened: Nanos::ZERO,
             unpaid_since: None,
-            retry_at: Nanos::ZERO,
-            wait: FIRST_WAIT,
             present: PerClass::default(),
             reference: None,
             lowest: 0.0,
@@ -288,7 +286,8 @@ impl Level {
         let present = PerClass::from_fn(|class| {
             seen.activities[class].backlogged > 0 && self.is_known(class, seen)
         });
-        if present != self.present {
+        // Who comes or goes changes what all have; but what was given up and has not appeared is not forgotten.
+        if present != self.present && self.unpaid_since.is_none() && self.is_old(seen) {
             self.present = present;
             self.open_ledger(seen);
         }
@@ -297,18 +296,19 @@ impl Level {
             (self.reference, self.lowest) = (Some(class), self.level.unwrap_or(level));
         }
         let passed = passed / seen.unit();
-        match wanted {
-            Some(wanted) if seen.now >= self.retry_at => {
+        let raised = match wanted {
+            Some(wanted) => {
                 self.calm = 0.0;
                 self.approach(passed, wanted, seen);
+                None
             }
             None if self.is_content(seen) => {
                 self.calm = 0.0;
-                self.level = self.level.map(|level| level * (1.0 + GIVE_BACK * passed));
+                Some(self.lift(1.0 + GIVE_BACK * passed, seen))
             }
-            _ => self.open(passed, seen),
-        }
-        self.hold(passed, seen);
+            None => Some(self.open(passed, seen)),
+        };
+        self.hold(passed, raised, seen);
     }
 
     /// Says whether a class has had a rate for so long that its mean says something.
@@ -319,7 +319,7 @@ impl Level {
     }
 
     /// Computes the level at which all have `lambda` together, for the classes whose goals have a `part`: classes below
-    /// it have what they have, held ones the level or more. `None`: all have less.
+    /// it have what they have, held ones that want more the level. `None`: all have less.
     fn fill(
         &self,
         lambda: f64,
@@ -330,11 +330,14 @@ impl Level {
         for (class, activity) in seen.activities.iter() {
             match (part(seen.goals[class]), seen.goals[class]) {
                 (Some(part), _) => {
-                    let wants =
-                        if self.classes[class].is_held { f64::INFINITY } else { activity.rate };
-                    open[class] = Some((part, wants));
+                    let wants_more = self.classes[class].is_held && activity.backlogged > 0;
+                    open[class] =
+                        Some((part, if wants_more { f64::INFINITY } else { activity.rate }));
                 }
-                (None, ClassGoal::Rate(rate)) if activity.backlogged > 0 => left -= rate.bytes(),
+                (None, ClassGoal::Rate(rate)) if activity.backlogged > 0 => {
+                    // Room to come to its rate, not all of it: it may be slow itself.
+                    left -= rate.bytes().min(activity.rate * GROWTH + lambda * LEAST);
+                }
                 (None, _) => left -= activity.rate,
             }
         }
@@ -500,18 +503,26 @@ impl Level {
         })
     }
 
-    /// Raises the level while nobody needs it, and lifts it where it holds nobody.
-    fn open(&mut self, passed: f64, seen: &Seen<'_>) {
+    /// Raises the level by a factor, and takes it away where it holds nobody. Returns the factor.
+    fn lift(&mut self, raised: f64, seen: &Seen<'_>) -> f64 {
+        let most = LOOSE * self.most(seen);
+        self.level = self.level.map(|level| level * raised).filter(|level| *level < most);
+        raised
+    }
+
+    /// Raises the level while nobody needs it: slowly at first, then ever faster. Returns the factor.
+    fn open(&mut self, passed: f64, seen: &Seen<'_>) -> f64 {
         self.unpaid_since = None;
         self.calm += if self.is_rising(seen) { passed * SLOWER } else { passed };
+        let time = OPEN.max(10.0 * seen.trip() / seen.unit());
+        let raised = (self.calm * passed / (time * time)).exp();
         let Some(level) = self.level else {
             self.reference = None;
-            return;
+            return raised;
         };
-        let raised = level * self.raised(passed, seen);
-        self.level = (raised < LOOSE * self.most(seen)).then_some(raised);
+        self.lift(raised, seen);
         if let Some(class) = self.reference
-            && raised > self.lowest * EMPTIED
+            && level * raised > self.lowest * EMPTIED
         {
             // What was given up has emptied the link, unless the reference has it.
             let ledger = self.ledger((class, self.lowest * BELOW), seen);
@@ -524,12 +535,7 @@ impl Level {
             }
             self.reference = None;
         }
-    }
-
-    /// Computes the factor by which limits rise while nobody needs them: slowly at first, then ever faster.
-    fn raised(&self, passed: f64, seen: &Seen<'_>) -> f64 {
-        let time = OPEN.max(10.0 * seen.trip() / seen.unit());
-        (self.calm * passed / (time * time)).exp()
+        raised
     }
 
     /// Returns the greatest mean of a class for each unit of its share.
@@ -546,6 +552,11 @@ impl Level {
         for (class, activity) in seen.activities.iter() {
             self.classes[class].before = activity.rate;
         }
+    }
+
+    /// Says whether the ledger has been open for so long that it may tell something.
+    fn is_old(&self, seen: &Seen<'_>) -> bool {
+        seen.now.since(self.opened).as_secs_f64() >= TERM * seen.unit()
     }
 
     /// Adds up what was given up since the ledger was opened, and what has appeared.
@@ -579,20 +590,15 @@ impl Level {
         if !self.is_short_by(MARGIN, seen) {
             // What was given up has arrived.
             self.unpaid_since = None;
-            if now.since(self.opened).as_secs_f64() >= TERM * seen.unit() {
+            if self.is_old(seen) {
                 self.open_ledger(seen);
             }
             return true;
         }
         let pays = ledger.pays();
         let is_clear = ledger.given > STAKE * ledger.had;
-        if pays
-            && now.since(self.opened).as_secs_f64() >= TERM * seen.unit()
-            && ledger.given > 0.0
-            && ledger.reaches_reference()
-        {
+        if pays && self.is_old(seen) && ledger.given > 0.0 && ledger.reaches_reference() {
             if ledger.given > STAKE / 2.0 * ledger.had {
-                self.wait = FIRST_WAIT;
                 self.classes[reference].excuse = FIRST_WAIT;
             }
             self.open_ledger(seen);
@@ -612,11 +618,8 @@ impl Level {
             if means[reference] > had[reference] * (1.0 + MARGIN) {
                 // It is on its way.
                 self.open_ledger(seen);
-            } else if pays {
-                self.excuse(reference, seen);
             } else {
-                self.retry_at = now + self.wait;
-                self.wait = (self.wait * 2).min(LONGEST_WAIT);
+                self.excuse(reference, seen);
             }
             self.unpaid_since = None;
         }
@@ -649,22 +652,20 @@ impl Level {
         self.open_ledger(seen);
     }
 
-    /// Decides which classes are held, and trims their limits.
-    fn hold(&mut self, passed: f64, seen: &Seen<'_>) {
-        let level = self.in_force();
-        let (raised, multiple) = (self.raised(passed, seen), self.multiple());
-        let is_bound = self.is_bound();
+    /// Decides which classes are held, and trims their limits. `raised`: nobody needs limits, which rise by this factor.
+    fn hold(&mut self, passed: f64, raised: Option<f64>, seen: &Seen<'_>) {
+        let (level, multiple, is_bound) = (self.in_force(), self.multiple(), self.is_bound());
         let by_shares =
-            self.calm == 0.0 && self.reference.is_some_and(|class| seen.share(class) > 0.0);
+            raised.is_none() && self.reference.is_some_and(|class| seen.share(class) > 0.0);
         // Where the reference nearly has its share, one class has to be left to fill the link.
         let entry = if self.is_short_by(MARGIN, seen) { 1.0 } else { 1.0 + MARGIN };
         for class in Class::ALL {
             let held = &mut self.classes[class];
-            let limit = match (seen.goals[class], level) {
-                (ClassGoal::Share(share), Some(level)) => level * share,
+            let limit = match (seen.goals[class], level, raised) {
+                (ClassGoal::Share(share), Some(level), _) => level * share,
                 // A class with a rate is held to it for one with a share.
-                (ClassGoal::Rate(rate), _) if by_shares || is_bound => rate.bytes() * multiple,
-                (ClassGoal::Rate(_), _) if held.is_held && self.calm > 0.0 => {
+                (ClassGoal::Rate(rate), ..) if by_shares || is_bound => rate.bytes() * multiple,
+                (ClassGoal::Rate(_), _, Some(raised)) if held.is_held => {
                     // First those with a share have what they want.
                     held.trim *= if level.is_some() { 1.0 } else { raised };
                     held.is_held = held.trim < LOOSE;

@@ -63,6 +63,8 @@ impl Standing {
 #[derive(Clone, Copy, Debug, Default)]
 struct ClassState {
     demand: Demand,
+    /// Of those flows alone that meet a queue.
+    queued: Demand,
     /// The time of its last observation with marks.
     marked_at: Option<Nanos>,
     /// The longest time without marks between two of the last ones.
@@ -70,6 +72,22 @@ struct ClassState {
     /// The longest round trip lately, in seconds: it is forgotten over [`TRIP_MEMORY`].
     trip: f64,
     trip_at: Nanos,
+}
+
+impl ClassState {
+    /// Takes off what a flow counts for.
+    fn take(&mut self, flow: &Flow) {
+        self.demand.take(&flow.counted);
+        if flow.is_queued {
+            self.queued.take(&flow.counted);
+        }
+    }
+
+    /// Returns the demand that counts on a link that has a capacity, or none.
+    #[inline]
+    const fn on(&self, capacity: Option<Rate>) -> &Demand {
+        if capacity.is_some() { &self.demand } else { &self.queued }
+    }
 }
 
 /// The time over which long round trips are forgotten.
@@ -125,13 +143,19 @@ impl Link {
 
     /// Adds a flow of a class.
     pub fn add(&mut self, class: Class) -> ClassFlowId {
-        ClassFlowId(self.flows.insert(Flow::new(class)))
+        ClassFlowId(self.flows.insert(Flow::new(class, false)))
+    }
+
+    /// Adds a flow of a class to a host on this machine: before it sees a mark it counts only where the link has a
+    /// given capacity.
+    pub fn add_local(&mut self, class: Class) -> ClassFlowId {
+        ClassFlowId(self.flows.insert(Flow::new(class, true)))
     }
 
     /// Removes a flow. Its identifier may name another one from then on.
     pub fn remove(&mut self, id: ClassFlowId) {
         if let Some(flow) = self.flows.try_remove(id.0) {
-            self.classes[flow.class].demand.take(&flow.counted);
+            self.classes[flow.class].take(&flow);
         }
     }
 
@@ -144,13 +168,13 @@ impl Link {
         if let ClassGoal::Latency(target) = goal
             && seen.delivered > 0
         {
-            self.headroom.see(now, seen.rtt, target);
+            self.headroom.see(now, class, seen.rtt, target);
         }
         if self.level.is_due(now) {
             self.judge(now);
         }
         let limit = self.level.limit(class, goal);
-        let demand = &self.classes[class].demand;
+        let demand = self.classes[class].on(self.capacity);
         let Some(flow) = self.flows.get_mut(id.0) else { return Standing::default() };
         let is_bound = self.is_full || self.level.is_bound();
         let target = self.level.part(goal).map(|part| demand.part_of_each(part));
@@ -172,9 +196,12 @@ impl Link {
     fn count(&mut self, id: ClassFlowId, now: Nanos, seen: &Observation) -> Option<Class> {
         let flow = self.flows.get_mut(id.0)?;
         let class = &mut self.classes[flow.class];
-        class.demand.take(&flow.counted);
+        class.take(flow);
         flow.see(&self.rules, now, seen);
         class.demand.put(&flow.counted);
+        if flow.is_queued {
+            class.queued.put(&flow.counted);
+        }
         let forgotten = weight_of(now.since(class.trip_at), TRIP_MEMORY);
         class.trip = seen.rtt.as_secs_f64().max(class.trip * (1.0 - forgotten));
         class.trip_at = now;
@@ -190,16 +217,16 @@ impl Link {
         let is_full = self.capacity.is_some_and(|capacity| self.total() >= capacity.times(FULL));
         self.is_full = is_full;
         let activities = PerClass::from_fn(|class| {
-            let ClassState { demand, marked_at, gap, trip, .. } = &self.classes[class];
-            let trip = *trip;
+            let ClassState { marked_at, gap, trip, .. } = self.classes[class];
+            let demand = self.classes[class].on(self.capacity);
             let since = marked_at.map(|at| now.since(at));
             Activity {
                 rate: demand.rate.bytes(),
                 backlogged: demand.backlogged,
                 marked: is_full
-                    || since.is_some_and(|since| since <= self.rules.memory_on(trip).max(*gap * 2)),
+                    || since.is_some_and(|since| since <= self.rules.memory_on(trip).max(gap * 2)),
                 freshly_marked: is_full
-                    || since.is_some_and(|since| since <= self.rules.fresh_on(trip).max(*gap)),
+                    || since.is_some_and(|since| since <= self.rules.fresh_on(trip).max(gap)),
                 growth: demand.growth.max(0.0),
                 trip,
             }
@@ -209,7 +236,7 @@ impl Link {
             Some(capacity) => Some(capacity.times(part)),
             None if part < 1.0 => {
                 let congested = activities.values().any(|one| one.marked);
-                Some(self.headroom.known(self.total(), congested).times(part))
+                Some(self.headroom.known(part, self.total(), congested).times(part))
             }
             None => {
                 self.headroom.forget();

@@ -8,7 +8,7 @@ use super::links::Links;
 use super::look::{Allowed, Both, Direction, Seen, Watched};
 use crate::class_split::{ClassFlow, ClassSplit, REST, moves};
 use crate::lately::Lately;
-use crate::{Nanos, Observation, Rate};
+use crate::{Nanos, Rate};
 
 /// The shortest time between two looks at a connection.
 const SHORTEST: Duration = Duration::from_micros(200);
@@ -58,7 +58,7 @@ impl<C: Watched> PacedConnection<C> {
             self.moved_at = now;
         }
         let load = links.load(self.link);
-        let Some(Seen { out, into, rtt, idle }) = self.of.look(now, &load) else {
+        let Some(Seen { out, into, rtt, idle, local }) = self.of.look(now, &load) else {
             return RESTING;
         };
         if out.interval.is_zero() {
@@ -66,8 +66,10 @@ impl<C: Watched> PacedConnection<C> {
         }
         self.of.pacing().set_rtt(rtt);
         self.lately.see(now, out.marked > 0 || into.marked > 0, writes);
-        self.limits.out = self.observe(now, Direction::Out, (&out, idle), links);
-        self.limits.into = self.observe(now, Direction::Into, (&into, true), links);
+        self.limits.out =
+            self.observe(now, Direction::Out, ClassSplit { all: &out, idle, local }, links);
+        self.limits.into =
+            self.observe(now, Direction::Into, ClassSplit { all: &into, idle: true, local }, links);
         let limits = self.limits;
         let rate = |flows: &PerClass<ClassFlow>| flows.values().map(|one| one.standing.rate).sum();
         let rates = Both { out: rate(&self.flows.out), into: rate(&self.flows.into) };
@@ -82,13 +84,13 @@ impl<C: Watched> PacedConnection<C> {
         if watched { rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
     }
 
-    /// Lets each class observe its part of what was `seen` in one direction. Returns the limit of all
+    /// Lets each class observe its part of what was seen in one direction. Returns the limit of all
     /// of them together.
     fn observe(
         &mut self,
         now: Nanos,
         direction: Direction,
-        (all, idle): (&Observation, bool),
+        split: ClassSplit<'_>,
         links: &mut Links,
     ) -> Option<Rate> {
         let pacing = self.of.pacing();
@@ -97,7 +99,7 @@ impl<C: Watched> PacedConnection<C> {
             Direction::Into => (&pacing.into, &mut self.flows.into),
         };
         let link = links.direction(self.link, direction)?;
-        ClassSplit { all, idle }.observe(now, link, traffic, flows)
+        split.observe(now, link, traffic, flows)
     }
 
     /// Returns the flows of the connection's classes in one direction.

@@ -59,7 +59,7 @@ impl<S: Socket> SocketPath<S> {
             self.infer_marks(&info, &mut sample);
         }
         let idle = sample.out.app_limited && !pacing.is_sending();
-        Some(Seen { out: sample.out, into: sample.into, rtt: info.rtt, idle })
+        Some(Seen { out: sample.out, into: sample.into, rtt: info.rtt, idle, local: false })
     }
 
     /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On

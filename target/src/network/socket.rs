@@ -65,6 +65,7 @@ impl SocketPath {
     /// Makes the observations since the last look.
     pub(super) fn look(&mut self, now: Nanos, pacing: &Pacing) -> Option<Seen> {
         let mut seen = self.path.look(now, pacing)?;
+        seen.local = self.is_local;
         if self.is_local {
             (seen.out.marked, seen.into.marked) = (0, 0);
         }
