@@ -301,7 +301,7 @@ impl Sampler {
     }
 }
 
-/// What may be under way at the least, and of a flow of which nothing is known.
+/// What may be under way at the least.
 pub const LEAST_WINDOW: u64 = 16 << 10;
 
 /// Computes the time that bytes take at a rate; none at a rate of zero.

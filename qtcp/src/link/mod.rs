@@ -265,6 +265,13 @@ impl Link {
         self.level.part(self.goals[class])
     }
 
+    /// Says whether no class has seen marks for as long as a full link is taken to have none.
+    #[must_use]
+    pub fn is_calm(&self, now: Nanos) -> bool {
+        let marks = self.classes.values().filter_map(|class| class.marked_at);
+        marks.max().is_none_or(|at| now.since(at) > LONGEST_GAP)
+    }
+
     /// Returns the least that the link is known to carry: its given capacity, or the greatest throughput
     /// of all flows of the last seconds.
     #[must_use]

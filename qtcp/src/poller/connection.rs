@@ -51,7 +51,7 @@ impl<C: Watched> PacedConnection<C> {
             if now.since(self.moved_at) > REST {
                 self.leave(links);
                 self.lift_limits();
-                self.expect_traffic();
+                self.expect_traffic(now, links);
                 return RESTING;
             }
         } else {
@@ -125,8 +125,8 @@ impl<C: Watched> PacedConnection<C> {
     }
 
     /// Lets little be handed over at once until it is known what the connection moves.
-    pub(super) fn expect_traffic(&mut self) {
-        self.of.rest();
+    pub(super) fn expect_traffic(&mut self, now: Nanos, links: &Links) {
+        self.of.rest(&links.start(now, self.link));
     }
 
     /// Lifts the connection's limits.

@@ -1,12 +1,14 @@
 //! The links of a target, each in both directions.
 
+use core::time::Duration;
+
 use units::PerClass;
 
 use super::look::{Both, Direction};
-use crate::Rate;
 use crate::class_split::LinkDirection;
-use crate::completions::LinkLoad;
+use crate::completions::{LEAST_WINDOW, LinkLoad};
 use crate::link::{self, ClassGoal, Rules};
+use crate::{Nanos, Rate};
 
 /// The settings of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +36,12 @@ pub struct Links(Vec<ConfiguredLink>);
 /// The part of a link's capacity that is payload: full Ethernet frames of IPv4 and TCP with time
 /// stamps (1448 of 1514 bytes), less what small packets take.
 const PAYLOAD: f64 = 0.95;
+
+/// The time in which a link without marks is to carry what a queue pair begins with.
+const START: Duration = Duration::from_millis(10);
+/// The range of these bytes.
+const LEAST_START: u64 = 256 << 10;
+const MOST_START: u64 = 4 << 20;
 
 /// Returns the rate of data that goes through a link that carries `bits` per second.
 #[must_use]
@@ -95,6 +103,22 @@ impl Links {
         Both { out: load(out, into), into: load(into, out) }
     }
 
+    /// Returns how many bytes may be under way of a queue pair of which nothing is known yet: on a link without marks,
+    /// what the link is known to carry in [`START`] beside what it does carry.
+    #[must_use]
+    pub fn start(&self, now: Nanos, index: usize) -> Both<u64> {
+        let of = |this: &LinkDirection| match this.link.is_calm(now) {
+            true => {
+                let free = this.link.fastest() - this.link.total();
+                free.bytes_in(START).clamp(LEAST_START, MOST_START)
+            }
+            false => LEAST_WINDOW,
+        };
+        let directions = self.0.get(index).map(|link| &link.directions);
+        let least = Both { out: LEAST_WINDOW, into: LEAST_WINDOW };
+        directions.map_or(least, |both| Both { out: of(&both.out), into: of(&both.into) })
+    }
+
     /// Returns all links, the default one first.
     pub fn iter(&self) -> impl Iterator<Item = &ConfiguredLink> {
         self.0.iter()
@@ -114,5 +138,46 @@ impl ConfiguredLink {
     #[must_use]
     pub const fn direction(&self, direction: Direction) -> &LinkDirection {
         self.directions.of(direction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::{Class, PerClass};
+
+    use super::*;
+    use crate::Observation;
+
+    const MS: u64 = 1_000_000;
+
+    /// Lets a flow move this many bytes in each of 200 looks of 5 ms. Returns the time of the last one.
+    fn move_bytes(links: &mut Links, from: Nanos, bytes: u64, marked: u32) -> Nanos {
+        let link = &mut links.direction(0, Direction::Out).unwrap().link;
+        let (flow, interval) = (link.add(Class::High), Duration::from_millis(5));
+        let end = (1..=200).fold(from, |at, _| {
+            let now = at + interval;
+            link.observe(flow, now, &Observation { interval, bytes, marked, ..Observation::SEEN });
+            now
+        });
+        link.remove(flow);
+        end
+    }
+
+    #[test]
+    fn e2_a_queue_pair_begins_with_what_a_link_without_marks_has_room_for() {
+        let (name, goals) = (String::new(), PerClass::default());
+        let mut links = Links::default();
+        links.configure(&[LinkSettings { name, capacity: None, goals }], true);
+        let start = |links: &Links, now| links.start(now, 0).out;
+        assert_eq!(start(&links, Nanos(0)), 256 << 10, "nothing is known");
+        // 200 MB/s: 2 MB in 10 ms.
+        let now = move_bytes(&mut links, Nanos(0), 1_000_000, 0);
+        assert!((start(&links, now) as f64 / 2e6 - 1.0).abs() < 0.01, "{}", start(&links, now));
+        let now = move_bytes(&mut links, now, 50_000_000, 0);
+        assert_eq!(start(&links, now), 4 << 20);
+        let now = move_bytes(&mut links, now, 1_000_000, 5);
+        assert_eq!(start(&links, now), LEAST_WINDOW, "the link is full");
+        assert_eq!(links.start(now, 0).into, 256 << 10, "of the other direction nothing is known");
+        assert_eq!(start(&links, Nanos(now.0 + 301 * MS)), 4 << 20, "it was");
     }
 }

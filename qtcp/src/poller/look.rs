@@ -23,9 +23,10 @@ pub trait Watched: fmt::Debug {
     fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<Seen>;
     /// Sets limits.
     fn allow(&mut self, allowed: &Allowed<'_>);
-    /// Lets little be handed over at once until it is known what the connection moves. The first look
-    /// after a rest measures nothing: the bytes before it have no rate.
-    fn rest(&mut self);
+    /// Lets little be handed over at once until it is known what the connection moves: `start` bytes where the
+    /// target itself bounds what is under way. The first look after a rest measures nothing: the bytes before it have
+    /// no rate.
+    fn rest(&mut self, start: &Both<u64>);
     /// Lifts all limits.
     fn lift(&mut self);
 }

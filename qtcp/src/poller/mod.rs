@@ -119,7 +119,7 @@ impl<C: Watched> Poller<C> {
         let id = connection.id();
         let mut connection = PacedConnection::new(now, connection, self.generation, link);
         if self.enabled {
-            connection.expect_traffic();
+            connection.expect_traffic(now, &self.links);
         }
         let index = self.connections.insert(connection);
         if self.enabled {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::look::{Allowed, Both, Seen};
-use crate::completions::{Completions, LEAST_WINDOW, LinkLoad, Meter, Posted, Sampler};
+use crate::completions::{Completions, LinkLoad, Meter, Posted, Sampler};
 use crate::pacing::{Answers, Pacing};
 use crate::{Nanos, Observation, Rate};
 
@@ -110,12 +110,12 @@ impl QueuePairPath {
         pacing.set_asked((!free.into).then_some(into));
     }
 
-    /// Lets little be under way until it is known what the connection moves.
-    pub fn rest(&mut self, pacing: &Pacing) {
+    /// Lets this many bytes be under way until it is known what the connection moves.
+    pub fn rest(&mut self, pacing: &Pacing, start: &Both<u64>) {
         self.samplers.out.rest();
         self.samplers.into.rest();
-        pacing.hand_over(Answers::Window(LEAST_WINDOW));
-        pacing.set_asked(Some(LEAST_WINDOW));
+        pacing.hand_over(Answers::Window(start.out));
+        pacing.set_asked(Some(start.into));
     }
 
     /// Lifts all limits.

@@ -74,10 +74,10 @@ impl Watched for NewConnection {
         }
     }
 
-    fn rest(&mut self) {
+    fn rest(&mut self, start: &Both<u64>) {
         match &mut self.path {
             Path::Socket(path) => path.rest(&self.pacing),
-            Path::QueuePair(path) => path.rest(&self.pacing),
+            Path::QueuePair(path) => path.rest(&self.pacing, start),
         }
     }
 

@@ -75,8 +75,8 @@ impl QueuePairPath {
     }
 
     /// Lets little be under way until it is known what the connection moves.
-    pub(super) fn rest(&mut self, pacing: &Pacing) {
-        self.path.rest(pacing);
+    pub(super) fn rest(&mut self, pacing: &Pacing, start: &Both<u64>) {
+        self.path.rest(pacing, start);
     }
 
     /// Lifts all limits.

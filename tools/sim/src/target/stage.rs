@@ -92,10 +92,10 @@ impl Watched for SimulatedConnection {
         }
     }
 
-    fn rest(&mut self) {
+    fn rest(&mut self, start: &Both<u64>) {
         match &mut self.path {
             Path::Socket(path) => path.rest(&self.pacing),
-            Path::QueuePair(path, _) => path.rest(&self.pacing),
+            Path::QueuePair(path, _) => path.rest(&self.pacing, start),
         }
     }
 
