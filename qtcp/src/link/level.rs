@@ -158,6 +158,9 @@ const UP: f64 = 0.2;
 /// The part of the time in which the reference has to want more for the level to go down. A class that has what it
 /// wants on average waits now and then too.
 const OFTEN: f64 = 0.95;
+/// The part of the time in which a class has to want more to count as one that does, where a capacity is given: what
+/// waits for a device's queue pairs is not always in the target.
+const SELDOM: f64 = 0.1;
 /// The part by which the rate of a class is above its mean while its windows grow.
 const RISING: f64 = 0.02;
 /// The factor by which the level rises later while they do.
@@ -330,7 +333,8 @@ impl Level {
         for (class, activity) in seen.activities.iter() {
             match (part(seen.goals[class]), seen.goals[class]) {
                 (Some(part), _) => {
-                    let wants_more = self.classes[class].is_held && activity.backlogged > 0;
+                    let held = &self.classes[class];
+                    let wants_more = held.is_held && held.wants > SELDOM;
                     open[class] =
                         Some((part, if wants_more { f64::INFINITY } else { activity.rate }));
                 }
@@ -565,7 +569,11 @@ impl Level {
         for (class, held) in self.classes.iter() {
             let (activity, share) = (&seen.activities[class], seen.share(class));
             let change = activity.rate - held.before;
-            if class != reference && share > 0.0 && held.mean.max(held.before) > wanted * share {
+            if class != reference
+                && share > 0.0
+                && activity.backlogged > 0
+                && held.mean.max(held.before) > wanted * share
+            {
                 // Its rate is about to follow the level.
                 let soon =
                     self.level.map_or(activity.rate, |level| activity.rate.min(level * share));

@@ -104,7 +104,7 @@ impl Links {
     }
 
     /// Returns how many bytes may be under way of a queue pair of which nothing is known yet: on a link without marks,
-    /// what the link is known to carry in [`START`] beside what it does carry.
+    /// what the link is known to carry in 10 ms beside what it does carry.
     #[must_use]
     pub fn start(&self, now: Nanos, index: usize) -> Both<u64> {
         let of = |this: &LinkDirection| match this.link.is_calm(now) {

@@ -359,6 +359,7 @@ pub(super) struct Host {
     #[serde(default)]
     pub(super) transport: TransportName,
     pub(super) count: Option<u32>,
+    pub(super) rate: Option<Bits>,
     pub(super) class: Option<ClassName>,
     pub(super) session: Option<String>,
     pub(super) queues: Option<u16>,

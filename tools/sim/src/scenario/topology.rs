@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::{ScenarioError, value};
-use super::file::{File, TopologyKind};
+use super::file::{File, TopologyKind, TransportName};
 use super::value::Bits;
 use crate::network::{FatTree, Link, Marking, NodeId, Packets, Pause, Switch, Topology};
 
@@ -47,6 +47,20 @@ pub(super) fn topology(
     if of.pause.is_none() && of.resume.is_some() {
         return Err(value("topology.resume", "given", "only pauses end there: give `pause`, too"));
     }
+    for host in file.hosts.iter().filter(|host| host.rate.is_some()) {
+        let key = format!("host {}.rate", host.name);
+        if of.kind == TopologyKind::FatTree {
+            return Err(value(key, "given", "all cables of a fat tree are alike: leave it out"));
+        }
+        if host.transport == TransportName::Rdma {
+            let must = "adapters of hosts over RDMA have `topology.rate`: leave it out";
+            return Err(value(key, "given", must));
+        }
+    }
+    let rates = file.hosts.iter().flat_map(|host| {
+        let rate = host.rate.unwrap_or(of.rate);
+        (0..host.count.unwrap_or(1)).map(move |_| rate)
+    });
     let mut nodes: Vec<NodeId>;
     let target;
     let topology = match of.kind {
@@ -55,7 +69,10 @@ pub(super) fn topology(
             nodes = (0..hosts).map(|_| topology.host()).collect();
             target = topology.host();
             let middle = topology.switch(switch);
-            nodes.iter().for_each(|node| topology.link(*node, middle, link(of.rate)));
+            nodes
+                .iter()
+                .zip(rates)
+                .for_each(|(node, rate)| topology.link(*node, middle, link(rate)));
             topology.link(target, middle, link(target_rate));
             topology
         }
@@ -64,7 +81,10 @@ pub(super) fn topology(
             nodes = (0..hosts).map(|_| topology.host()).collect();
             target = topology.host();
             let ends = [topology.switch(switch), topology.switch(switch)];
-            nodes.iter().for_each(|node| topology.link(*node, ends[0], link(of.rate)));
+            nodes
+                .iter()
+                .zip(rates)
+                .for_each(|(node, rate)| topology.link(*node, ends[0], link(rate)));
             topology.link(target, ends[1], link(target_rate));
             topology.link(ends[0], ends[1], link(of.between.unwrap_or(of.rate)));
             topology

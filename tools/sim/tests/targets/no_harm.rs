@@ -158,3 +158,43 @@ fn e7_no_class_below_its_share_is_harmed_on_many_racks() {
     let harmed = harmed(500);
     assert!(harmed.is_empty(), "{}", harmed.join("\n"));
 }
+
+/// High's host has a slow port of its own, where its data is marked, and Urgent comes and goes: what Low has of the rest
+/// of the target's link is of no use to High.
+#[test]
+fn e8_a_class_behind_a_slow_port_takes_nothing_from_others_beside_one_that_comes_and_goes() {
+    let host = |name: &str, keys: &str, load: &str| {
+        format!("[[host]]\nname = \"{name}\"\nclass = \"{name}\"\n{keys}\n[[host.load]]\n{load}\n")
+    };
+    let closed = "process = \"closed\"\ndepth = 32\nsize = \"64 KiB\"";
+    let flickers = |rate: u32| {
+        format!(
+            "process = \"on-off\"\nrate = \"{rate} Mbit/s\"\nsize = \"16 KiB\"\n\
+             on = \"100 ms\"\noff = \"100 ms\""
+        )
+    };
+    let text = |rate| {
+        format!(
+            "duration = \"12 s\"\nwarmup = \"1 s\"\n\
+             [topology]\nkind = \"rack\"\nrate = \"1 Gbit/s\"\ntarget_rate = \"10 Gbit/s\"\n\
+             delay = \"10 us\"\nthreshold = 40\n[network]\nclasses = {{ urgent = {{ share = 1 }}, high = {{ share = 3 }}, low = {{ share = 1 }} }}\n\
+             [[namespace]]\ndevice = \"memory\"\nsize = \"1 GiB\"\n{}{}{}",
+            host("high", "rate = \"100 Mbit/s\"", closed),
+            host("low", "queues = 2", closed),
+            host("urgent", "", &flickers(rate)),
+        )
+    };
+    // Urgent has what it wants, or wants more than its port carries.
+    for (rate, seed) in [(300, 0), (700, 1)] {
+        let [with, without] = [true, false].map(|enabled| {
+            let mut plan = planned(&text(rate), seed).1;
+            plan.stage.enabled = enabled;
+            bytes(&run(plan))
+        });
+        let parts: Vec<_> = with.iter().zip(&without).map(|(with, plain)| with / plain).collect();
+        assert!(
+            parts[0] > 0.98 && parts[1] > 0.88,
+            "of what they had without the stage: {parts:?}"
+        );
+    }
+}
