@@ -156,17 +156,16 @@ impl Backings {
         uuid.map_err(|error| EngineError::System(format!("no random UUID can be made: {error}")))
     }
 
-    /// Notes the UUID of a namespace that hosts are shown, and the origin of its data (`None` where it
-    /// is not known). [`Backings::keep`] stores both.
+    /// Notes the UUID of a namespace that hosts are shown, whether it replaces another disk, and the origin of its data
+    /// (`None` where it is not known). [`Backings::keep`] stores all of this.
     pub(crate) fn identify(
         &self,
-        nqn: &str,
-        nsid: u32,
+        place: (&str, u32),
         namespace: &Namespace,
-        uuid: Uuid,
+        identity: (Uuid, bool),
         origin: Option<String>,
     ) {
-        self.identities.set_uuid(nqn, nsid, &data(namespace), uuid, origin);
+        self.identities.set_uuid(place, &data(namespace), identity, origin);
     }
 
     /// Returns the identities, which [`Backings::keep`] stores.

@@ -303,6 +303,13 @@ impl Users {
         user.members().next().is_some() && user.members().all(other)
     }
 
+    /// Says whether a controller of a host of a subsystem has, or may have, identified the disk under an NSID.
+    pub(super) fn is_identified(&self, subsystem: &str, nsid: u32, uuid: &[u8; 16]) -> bool {
+        let has = |member: Option<&Identified>| member.is_none_or(|m| m.get(&nsid) == Some(uuid));
+        let mut of_subsystem = self.known.iter().filter(|(path, _)| path.subsystem == subsystem);
+        of_subsystem.any(|(_, user)| user.members().any(has))
+    }
+
     /// Notes that a host is lost. Forgets another one of its subsystem where there are too many.
     fn lose(&mut self, path: HostPath, lost: (Nanos, bool)) {
         let HostPath { subsystem, .. } = &path;

@@ -91,6 +91,15 @@ impl Controller {
 }
 
 impl Service {
+    /// Says whether a host may have identified a namespace with this UUID under an NSID of a subsystem: one that is
+    /// connected, or one that may come back.
+    #[must_use]
+    pub fn is_identified(&self, nqn: &str, nsid: u32, uuid: [u8; 16]) -> bool {
+        let is_known = |c: &Controller| c.identified.get(&nsid) == Some(&uuid);
+        let mut of_subsystem = self.controllers.values().filter(|c| c.subsystem() == nqn);
+        of_subsystem.any(is_known) || self.users.is_identified(nqn, nsid, &uuid)
+    }
+
     /// Notes that a controller's host has read a namespace's identifiers, and finds out whether it knows another disk
     /// by the NSID. A host leaves a namespace that is not ready alone, and is told when it is ready.
     pub(super) fn note_compared(&mut self, id: ControllerId, nsid: u32) {

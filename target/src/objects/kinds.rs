@@ -112,11 +112,14 @@ kinds! {
     HostPath "host_path";
     /// The identity of a namespace or subsystem of one machine that a live change removed.
     Removed "removed_identity";
+    /// The NSIDs of a subsystem of one machine that was removed.
+    Retired "retired_nsids";
 }
 
 impl Kind {
     /// The kinds of what one machine observed. They are no live changes.
-    pub const REMEMBERED: [Self; 4] = [Self::Seen, Self::Identity, Self::HostPath, Self::Removed];
+    pub const REMEMBERED: [Self; 5] =
+        [Self::Seen, Self::Identity, Self::HostPath, Self::Removed, Self::Retired];
 
     /// Says whether objects of this kind are live changes of the configuration.
     #[must_use]

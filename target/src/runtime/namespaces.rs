@@ -136,7 +136,8 @@ impl Namespaces {
         self.shared.qos.add_namespace(now, (nqn, nsid), id, &device, qos);
         self.shared.refresh();
         let mut open = shown::open(nsid, namespace, uuid, id, &*device.backend);
-        open.replaces = self.backings.identities().replaces(nqn, nsid, uuid);
+        let replaces = self.replaces(nqn, nsid, uuid);
+        open.replaces = replaces;
         let added = self.shared.with_service(|service| {
             if reopened {
                 return service.replace_namespace(now, nqn, open).map(drop);
@@ -150,7 +151,7 @@ impl Namespaces {
             return Err(error.into());
         }
         let origin = device.backend.origin();
-        self.backings.identify(nqn, nsid, namespace, uuid, origin);
+        self.backings.identify((nqn, nsid), namespace, (uuid, replaces), origin);
         if reopened {
             self.table.with(&place, |known| known.open = Some(id));
         } else {
@@ -169,10 +170,11 @@ impl Namespaces {
         let now = self.shared.clock.now();
         let uuid = self.backings.uuid(nqn, nsid, namespace, Occasion::Configured)?;
         let mut absent = shown::absent(nsid, namespace, uuid, self.backings.seen(nqn, nsid), now);
-        absent.replaces = self.backings.identities().replaces(nqn, nsid, uuid.unwrap_or_default());
+        let replaces = self.replaces(nqn, nsid, uuid.unwrap_or_default());
+        absent.replaces = replaces;
         self.shared.with_service(|service| service.add_namespace(now, nqn, absent).map(drop))?;
         if let Some(uuid) = uuid {
-            self.backings.identify(nqn, nsid, namespace, uuid, None);
+            self.backings.identify((nqn, nsid), namespace, (uuid, replaces), None);
         }
         tracing::error!(
             subsystem = nqn,
@@ -183,6 +185,15 @@ impl Namespaces {
         let known = Known::absent(namespace.clone(), self.fresh_stats(), now, why);
         self.table.insert((nqn.to_owned(), nsid), known);
         Ok(())
+    }
+
+    /// Says whether a namespace is another disk than hosts may know by its NSID.
+    fn replaces(&self, nqn: &str, nsid: u32, uuid: Uuid) -> bool {
+        let is_identified = |other: Uuid| {
+            let other = other.into_bytes();
+            self.shared.with_service(|service| service.is_identified(nqn, nsid, other))
+        };
+        self.backings.identities().replaces(nqn, nsid, uuid, is_identified)
     }
 
     fn fresh_stats(&self) -> Stats {

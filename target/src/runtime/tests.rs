@@ -218,9 +218,13 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
         runtime.remove_namespace(NQN, 1).unwrap();
         let uuid = runtime.add_namespace(NQN, &moved.subsystems[0].namespaces[0]).unwrap();
         assert_ne!(uuid.to_string(), first[0], "another path");
+        let replaces =
+            || runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().replaces);
+        assert!(replaces());
         runtime.remove_namespace(NQN, 1).unwrap();
         runtime.add_namespace(NQN, &config.subsystems[0].namespaces[0]).unwrap();
         assert_eq!(names(runtime), first);
+        assert!(!replaces(), "no host has identified the other disk");
         runtime.forget_other_identities(&config);
         // A removal.
         runtime.remove_namespace(NQN, 1).unwrap();

@@ -7,6 +7,9 @@
 //!
 //! The identity of a removed object that the configuration file still has is put aside, since a revert of
 //! the live change brings the same disk back.
+//!
+//! The NSIDs of a removed subsystem stay known, across restarts too: a host that is away may still have a file system
+//! on a disk under one of them, and comes back to another disk if a subsystem with the same NQN is added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,6 +51,26 @@ struct Removed {
     seen: Option<Seen>,
 }
 
+/// A subsystem that was removed: the NSIDs that hosts may know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Retired {
+    /// Subsystems are numbered in the order of their removal.
+    number: u64,
+    /// For each NSID the UUID of the only disk that had it; `None`: there were several, or the UUID is not known.
+    nsids: BTreeMap<u32, Option<Uuid>>,
+}
+
+impl Retired {
+    /// Returns the number of entries that count towards [`RETIRED_MAX`].
+    fn size(&self) -> usize {
+        1 + self.nsids.len()
+    }
+}
+
+/// The most removed subsystems and NSIDs of them that stay known. Where there are more, the subsystems that were removed
+/// first are forgotten, except for those that are there again, and the last one.
+const RETIRED_MAX: usize = 16384;
+
 /// The identities of all namespaces and subsystems.
 #[derive(Debug)]
 pub struct Identities {
@@ -64,8 +87,8 @@ struct State {
     /// The earlier identities of places that have other data now, until the change is complete. A
     /// change that fails is undone, and the data is back.
     replaced: Vec<(Place, Known)>,
-    /// The subsystems that were removed since the start.
-    removed: BTreeSet<String>,
+    /// The subsystems that were removed, by their NQNs. One that is there again stays among them.
+    retired: BTreeMap<String, Retired>,
     /// The states of namespaces whose removal is not complete.
     last_seen: BTreeMap<Place, Seen>,
     /// The places of removed namespaces that have an identity again, which is not stored yet.
@@ -102,6 +125,9 @@ impl State {
             }
             (Kind::Identity, Some(place)) => {
                 self.namespaces.insert(place, serde_json::from_str(value)?);
+            }
+            (Kind::Retired, None) => {
+                self.retired.insert(rest.to_owned(), serde_json::from_str(value)?);
             }
             (Kind::Removed, None) => {
                 self.removed_serials.insert(rest.to_owned(), serde_json::from_str(value)?);
@@ -186,24 +212,45 @@ impl Identities {
             return Ok(serial.clone());
         }
         let inherited = at_start && !self.store.has_identities();
-        match inherited || !self.store.durable() && !state.removed.contains(nqn) {
+        match inherited || !self.store.durable() && !state.retired.contains_key(nqn) {
             true => Ok(derived_serial(nqn)),
             false => fresh_uuid().map(serial_of),
         }
     }
 
-    /// Says whether a namespace with this UUID is another disk than hosts may know by its NSID.
+    /// Says whether a namespace with this UUID is another disk than hosts may know by its NSID. A disk that is back
+    /// because a change is undone is not, unless `is_identified` says that a host has identified one of those that had
+    /// the NSID meanwhile.
     #[must_use]
-    pub fn replaces(&self, nqn: &str, nsid: u32, uuid: Uuid) -> bool {
+    pub fn replaces(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        uuid: Uuid,
+        is_identified: impl Fn(Uuid) -> bool,
+    ) -> bool {
         let place = (nqn.to_owned(), nsid);
         let state = self.state();
         let removed = state.restorable(&place).filter(|removed| removed.known.uuid == uuid);
-        match (state.namespaces.get(&place), removed) {
-            (Some(Some(known)), _) => known.replaces || known.uuid != uuid,
-            (_, Some(removed)) => removed.known.replaces,
-            (Some(None), None) => true,
-            (None, None) => state.removed.contains(nqn),
-        }
+        let meanwhile: Vec<Uuid> = match (state.namespaces.get(&place), removed) {
+            (Some(Some(known)), _) if known.uuid == uuid => return known.replaces,
+            (Some(Some(known)), _) => {
+                let here = state.replaced.iter().filter(|(of, _)| *of == place);
+                let mut later = here.map(|(_, known)| known).skip_while(|known| known.uuid != uuid);
+                if later.next().is_none_or(|before| before.replaces) {
+                    return true;
+                }
+                later.chain([known]).map(|known| known.uuid).collect()
+            }
+            (_, Some(removed)) => return removed.known.replaces,
+            (Some(None), None) => return true,
+            (None, None) => {
+                let known = state.retired.get(nqn).and_then(|retired| retired.nsids.get(&nsid));
+                return known.is_some_and(|only| *only != Some(uuid));
+            }
+        };
+        drop(state);
+        meanwhile.into_iter().any(|other| other != uuid && is_identified(other))
     }
 
     /// Returns the last state of the file or device of a removed namespace with this UUID; `None`
@@ -230,11 +277,16 @@ impl Identities {
         known.uuid == uuid && differs
     }
 
-    /// Notes the UUID of a namespace that is served now, and the origin of its data (`None` where it is
-    /// not known). [`Identities::keep`] stores both.
-    pub fn set_uuid(&self, nqn: &str, nsid: u32, data: &str, uuid: Uuid, origin: Option<String>) {
+    /// Notes the UUID of a namespace that is served now, whether it [replaces](Self::replaces) another disk, and the
+    /// origin of its data (`None` where it is not known). [`Identities::keep`] stores all of this.
+    pub fn set_uuid(
+        &self,
+        (nqn, nsid): (&str, u32),
+        data: &str,
+        (uuid, replaces): (Uuid, bool),
+        origin: Option<String>,
+    ) {
         let place = (nqn.to_owned(), nsid);
-        let replaces = self.replaces(nqn, nsid, uuid);
         let mut state = self.state();
         if state.namespaces.get(&place) == Some(&None) {
             state.taken.insert(place.clone());
@@ -315,8 +367,8 @@ impl Identities {
         self.retire(&mut state, place, keep);
     }
 
-    /// Forgets a subsystem that was removed, and its namespaces. With `keep`, a revert brings their
-    /// identities back.
+    /// Forgets a subsystem that was removed, and its namespaces, but for the NSIDs that they had. With `keep`, a revert
+    /// brings their identities back.
     pub fn forget_subsystem(&self, nqn: &str, keep: bool) {
         let mut state = self.state();
         state.replaced.retain(|((of, _), _)| of != nqn);
@@ -405,9 +457,13 @@ impl Identities {
     fn drop_subsystem(&self, state: &mut State, nqn: &str, keep: bool) {
         let all = (nqn.to_owned(), 0)..=(nqn.to_owned(), u32::MAX);
         let places: Vec<Place> = state.namespaces.range(all).map(|(p, _)| p.clone()).collect();
+        let mut retired = state.retired.remove(nqn).unwrap_or_default();
         for place in places {
             state.pending.insert(self.key_of(&place), None);
-            if let Some(known) = state.namespaces.remove(&place).flatten() {
+            let known = state.namespaces.remove(&place).flatten();
+            let only = known.as_ref().filter(|known| !known.replaces).map(|known| known.uuid);
+            retired.nsids.insert(place.1, only);
+            if let Some(known) = known {
                 self.put_aside(state, place, known, keep);
             }
         }
@@ -418,7 +474,26 @@ impl Identities {
                 state.removed_serials.insert(nqn.to_owned(), serial);
             }
         }
-        state.removed.insert(nqn.to_owned());
+        self.retire_subsystem(state, nqn, retired);
+    }
+
+    /// Notes the NSIDs of a subsystem that was removed. Forgets those of others where there are too many.
+    fn retire_subsystem(&self, state: &mut State, nqn: &str, retired: Retired) {
+        let last = state.retired.values().map(|other| other.number).max();
+        let retired = Retired { number: last.map_or(0, |last| last.saturating_add(1)), ..retired };
+        let Ok(text) = serde_json::to_string(&retired) else { return };
+        state.pending.insert(self.retired_key(nqn), Some(text));
+        state.retired.insert(nqn.to_owned(), retired);
+        let mut size: usize = state.retired.values().map(Retired::size).sum();
+        while size > RETIRED_MAX {
+            let others = state.retired.iter().filter(|(other, _)| {
+                other.as_str() != nqn && !state.serials.contains_key(other.as_str())
+            });
+            let first = others.min_by_key(|(_, other)| other.number).map(|(nqn, _)| nqn.clone());
+            let Some(first) = first else { return };
+            size -= state.retired.remove(&first).map_or(0, |other| other.size());
+            state.pending.insert(self.retired_key(&first), None);
+        }
     }
 
     /// Puts aside what is known of a removed namespace, with `keep`. Other data at the same place that
@@ -455,6 +530,10 @@ impl Identities {
 
     fn key(&self, rest: &str) -> Key {
         Key { kind: Kind::Identity, id: format!("{} {rest}", self.store.machine()) }
+    }
+
+    fn retired_key(&self, nqn: &str) -> Key {
+        Key { kind: Kind::Retired, id: format!("{} {nqn}", self.store.machine()) }
     }
 
     fn removed_key_of(&self, (nqn, nsid): &Place) -> Key {

@@ -18,12 +18,22 @@ fn open(path: &Path) -> Identities {
     identities
 }
 
+/// Says whether a disk replaces another one, of which no host has identified any.
+fn replaces(identities: &Identities, nsid: u32, uuid: Uuid) -> bool {
+    identities.replaces(NQN, nsid, uuid, |_| false)
+}
+
+fn set_uuid(identities: &Identities, nsid: u32, data: &str, uuid: Uuid, origin: Option<String>) {
+    let replaces = replaces(identities, nsid, uuid);
+    identities.set_uuid((NQN, nsid), data, (uuid, replaces), origin);
+}
+
 /// Makes the identities of a namespace and its subsystem, as a daemon does that starts with them.
 fn serve(identities: &Identities, data: &str, at_start: bool) -> (Uuid, String) {
     let known = identities.uuid(NQN, 1, data);
     let uuid = known.unwrap_or_else(|| identities.new_uuid(NQN, 1, at_start).unwrap());
     let serial = identities.serial(NQN, at_start).unwrap();
-    identities.set_uuid(NQN, 1, data, uuid, None);
+    set_uuid(identities, 1, data, uuid, None);
     identities.set_serial(NQN, &serial);
     identities.keep().unwrap();
     (uuid, serial)
@@ -46,10 +56,10 @@ fn an_identity_outlives_a_restart_and_no_removal() {
     assert_eq!(serve(&identities, DATA, true), first);
     identities.forget_others(&config("/srv/a"));
     assert_eq!(identities.uuid(NQN, 1, DATA), Some(first.0), "it is still there");
-    assert!(!identities.replaces(NQN, 1, first.0));
+    assert!(!replaces(&identities, 1, first.0));
     identities.forget_namespace(NQN, 1, false);
     let second = serve(&identities, DATA, false);
-    assert!(identities.replaces(NQN, 1, second.0), "hosts may know the first by this NSID");
+    assert!(replaces(&identities, 1, second.0), "hosts may know the first by this NSID");
     assert!(second.0 != first.0 && second.1 == first.1, "another disk in the same subsystem");
     identities.forget_subsystem(NQN, false);
     let third = serve(&identities, DATA, false);
@@ -57,7 +67,7 @@ fn an_identity_outlives_a_restart_and_no_removal() {
     drop(identities);
     // A removal that the daemon did not live to complete.
     let identities = open(&path);
-    assert!(identities.replaces(NQN, 1, third.0), "nor does a restart change what hosts know");
+    assert!(replaces(&identities, 1, third.0), "nor does a restart change what hosts know");
     identities.forget_others(&Config::default());
     let fourth = serve(&identities, DATA, true);
     assert!(fourth.0 != third.0 && fourth.1 != third.1);
@@ -84,10 +94,10 @@ fn other_data_in_the_same_place_has_another_identity_until_the_change_is_undone(
 fn a_namespace_that_could_not_be_kept_was_never_there() {
     let identities = Identities::default();
     let (uuid, _) = serve(&identities, DATA, true);
-    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1), None);
+    set_uuid(&identities, 1, "file /srv/b", Uuid::from_u128(1), None);
     identities.discard(NQN, 1);
     assert_eq!(identities.uuid(NQN, 1, DATA), Some(uuid));
-    identities.set_uuid(NQN, 2, DATA, Uuid::from_u128(2), None);
+    set_uuid(&identities, 2, DATA, Uuid::from_u128(2), None);
     identities.discard(NQN, 2);
     assert_eq!(identities.uuid(NQN, 2, DATA), None);
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::new());
@@ -99,10 +109,10 @@ fn nsid_of_a_removed_namespace_stays_known_where_the_next_one_could_not_be_kept(
     serve(&identities, DATA, true);
     identities.forget_namespace(NQN, 1, false);
     identities.keep().unwrap();
-    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1), None);
+    set_uuid(&identities, 1, "file /srv/b", Uuid::from_u128(1), None);
     identities.discard(NQN, 1);
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([1]));
-    assert!(identities.replaces(NQN, 1, Uuid::from_u128(2)), "hosts may know the first disk");
+    assert!(replaces(&identities, 1, Uuid::from_u128(2)), "hosts may know the first disk");
 }
 
 #[test]
@@ -110,20 +120,20 @@ fn a_disk_that_a_revert_brings_back_replaces_the_one_that_had_its_nsid_meanwhile
     let identities = Identities::default();
     let (first, _) = serve(&identities, DATA, true);
     identities.forget_namespace(NQN, 1, true);
-    identities.set_uuid(NQN, 1, "file /srv/b", Uuid::from_u128(1), None);
+    set_uuid(&identities, 1, "file /srv/b", Uuid::from_u128(1), None);
     identities.forget_namespace(NQN, 1, true);
     identities.restore_removed();
     assert_eq!(identities.uuid(NQN, 1, DATA), Some(first));
-    assert!(identities.replaces(NQN, 1, first));
+    assert!(replaces(&identities, 1, first));
 }
 
 #[test]
-fn nsids_of_removed_namespaces_stay_known_as_long_as_their_subsystem() {
+fn nsids_of_removed_namespaces_are_not_given_again_while_their_subsystem_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
     let identities = open(&path);
     serve(&identities, DATA, true);
-    identities.set_uuid(NQN, 7, DATA, Uuid::from_u128(7), None);
+    set_uuid(&identities, 7, DATA, Uuid::from_u128(7), None);
     identities.forget_namespace(NQN, 7, false);
     identities.keep().unwrap();
     drop(identities);
@@ -190,7 +200,7 @@ fn only_a_revert_brings_a_removed_identity_back() {
     assert_eq!(identities.uuid(NQN, 1, DATA), None, "an operator may add another disk");
     identities.restore_removed();
     assert_eq!(serve(&identities, DATA, false), first);
-    assert!(!identities.replaces(NQN, 1, first.0), "hosts know this disk by its NSID");
+    assert!(!replaces(&identities, 1, first.0), "hosts know this disk by its NSID");
     identities.forget_others(&config("/srv/a"));
     identities.forget_namespace(NQN, 1, true);
     // The file names another path by now.
@@ -203,13 +213,102 @@ fn only_a_revert_brings_a_removed_identity_back() {
 fn other_data_at_the_path_of_a_removed_namespace_is_noticed() {
     let identities = Identities::default();
     let (uuid, origin) = (Uuid::from_u128(1), || Some("inode 7".to_owned()));
-    identities.set_uuid(NQN, 1, DATA, uuid, origin());
+    set_uuid(&identities, 1, DATA, uuid, origin());
     // A namespace that is not available keeps the origin of its data.
-    identities.set_uuid(NQN, 1, DATA, uuid, None);
+    set_uuid(&identities, 1, DATA, uuid, None);
     identities.forget_namespace(NQN, 1, true);
     assert!(!identities.is_other_data(NQN, 1, uuid, Some("inode 8")), "no revert is under way");
     identities.restore_removed();
     assert!(identities.is_other_data(NQN, 1, uuid, Some("inode 8")));
     assert!(!identities.is_other_data(NQN, 1, uuid, origin().as_deref()));
     assert!(!identities.is_other_data(NQN, 1, uuid, None));
+}
+
+#[test]
+fn nsids_of_a_removed_subsystem_stay_known_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let identities = open(&path);
+    let (first, _) = serve(&identities, DATA, true);
+    set_uuid(&identities, 2, "memory", Uuid::from_u128(2), None);
+    identities.forget_namespace(NQN, 2, false);
+    identities.forget_subsystem(NQN, false);
+    identities.keep().unwrap();
+    drop(identities);
+    let identities = open(&path);
+    let (second, _) = serve(&identities, "file /srv/b", false);
+    assert!(replaces(&identities, 1, second), "a host may have the first disk");
+    assert!(replaces(&identities, 2, Uuid::from_u128(2)), "several disks may have had it");
+    assert!(!replaces(&identities, 3, second), "no host knows a disk by this NSID");
+    assert_eq!(identities.removed_nsids(NQN), BTreeSet::new(), "it can be given again");
+    // The same once more, without a removal that was complete.
+    drop(identities);
+    let identities = open(&path);
+    identities.forget_others(&Config::default());
+    identities.keep().unwrap();
+    drop(identities);
+    let identities = open(&path);
+    for uuid in [first, second] {
+        assert!(replaces(&identities, 1, uuid), "two disks had it");
+    }
+}
+
+#[test]
+fn disk_with_the_uuid_that_a_removed_subsystem_had_replaces_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let uuid = Uuid::from_u128(1);
+    for _ in 0..2 {
+        let identities = open(&path);
+        assert!(!replaces(&identities, 1, uuid), "the configuration says that it is the same disk");
+        set_uuid(&identities, 1, DATA, uuid, None);
+        identities.forget_subsystem(NQN, false);
+        identities.keep().unwrap();
+    }
+    assert!(replaces(&open(&path), 1, Uuid::from_u128(2)));
+}
+
+#[test]
+fn the_subsystems_that_were_removed_first_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let identities = open(&path);
+    let name = |n: u32| format!("nqn.2026-01.io.x:t{n}");
+    let each = u32::try_from(RETIRED_MAX / 4).unwrap();
+    let fill = |n: u32| {
+        for nsid in 1..each {
+            identities.set_uuid((&name(n), nsid), DATA, (Uuid::from_u128(1), false), None);
+        }
+        identities.set_serial(&name(n), "S");
+    };
+    for n in [0, 1, 2, 3] {
+        fill(n);
+        identities.forget_subsystem(&name(n), false);
+    }
+    // One that is there again is not forgotten.
+    identities.set_serial(&name(0), "S");
+    fill(4);
+    identities.forget_subsystem(&name(4), false);
+    identities.keep().unwrap();
+    drop(identities);
+    let identities = open(&path);
+    let known = |n| identities.replaces(&name(n), 1, Uuid::from_u128(2), |_| false);
+    assert_eq!([0, 1, 2, 3, 4].map(known), [true, false, true, true, true]);
+}
+
+#[test]
+fn a_disk_that_is_back_because_a_change_is_undone_replaces_none_unless_a_host_took_another() {
+    for taken in [false, true] {
+        let identities = Identities::default();
+        let (first, _) = serve(&identities, DATA, true);
+        let (second, _) = serve(&identities, "file /srv/b", false);
+        assert!(replaces(&identities, 1, second));
+        let replaces = identities.replaces(NQN, 1, first, |uuid| taken && uuid == second);
+        assert_eq!(replaces, taken);
+        identities.set_uuid((NQN, 1), DATA, (first, replaces), None);
+        assert_eq!(identities.replaces(NQN, 1, first, |_| false), taken, "it stays so");
+        assert!(identities.replaces(NQN, 1, second, |_| false), "the other disk does again");
+        identities.forget_others(&config("/srv/a"));
+        assert!(identities.replaces(NQN, 1, second, |_| false), "nor when that is over");
+    }
 }

@@ -322,3 +322,21 @@ fn too_many_controllers_of_a_host_are_not_told_apart() {
     restart(&mut bench, 2);
     assert_eq!(of(&bench).identified, Some(vec![Identified::new()]));
 }
+
+#[test]
+fn disk_counts_as_identified_while_a_host_that_took_it_may_come_back() {
+    let mut bench = bench();
+    let is_identified = |bench: &Bench, uuid: u8| bench.service.is_identified(OTHER, 1, [uuid; 16]);
+    let here = come(&mut bench);
+    put(&mut bench, 2);
+    assert!(!is_identified(&bench, 2), "it is withheld from the host");
+    identify_disk(&mut bench, &here);
+    assert!(is_identified(&bench, 2) && !is_identified(&bench, 3));
+    assert!(!bench.service.is_identified(SUBSYSTEM, 1, [2; 16]), "another subsystem");
+    lose(&mut bench, &here);
+    assert!(is_identified(&bench, 2), "the host may come back");
+    let here = come(&mut bench);
+    bench.set_cc(here.admin, SHUT_DOWN);
+    lose(&mut bench, &here);
+    assert!(!is_identified(&bench, 2));
+}
