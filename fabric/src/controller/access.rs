@@ -1,6 +1,7 @@
 //! The hosts that may connect to a subsystem: by their NQNs, which are believed, and by the
 //! addresses that they come from; with what they may do.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -32,6 +33,22 @@ impl Sources {
     #[must_use]
     pub fn admit(&self, address: Option<IpAddr>) -> bool {
         self.is_any() || address.is_some_and(|address| self.prefix(address).is_some())
+    }
+
+    /// Returns the addresses that are among both; `None`: there are none.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Option<Self> {
+        match (self.is_any(), other.is_any()) {
+            (true, _) => return Some(other.clone()),
+            (_, true) => return Some(self.clone()),
+            _ => {}
+        }
+        // Of two networks that overlap, one contains the other.
+        let inside = |a: &Self, b: &Self| -> Vec<IpNet> {
+            a.0.iter().filter(|a| b.0.iter().any(|b| b.contains(*a))).copied().collect()
+        };
+        let both = inside(self, other).into_iter().chain(inside(other, self));
+        Some(both.collect::<Self>()).filter(|common| !common.is_any())
     }
 
     /// Returns the prefix length of the smallest network that `address` is in.
@@ -103,6 +120,18 @@ impl AllowedHost {
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.sources.is_any() && self.rights.are_all()
+    }
+
+    /// Returns this host with what it may do by both entries. Where no address is in both, it may come from the addresses
+    /// of this one, and sees no namespaces.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        let mut rights = self.rights.common(&other.rights);
+        let sources = self.sources.common(&other.sources).unwrap_or_else(|| {
+            rights.namespaces = Some(BTreeSet::new());
+            self.sources.clone()
+        });
+        Self { nqn: self.nqn.clone(), sources, rights }
     }
 }
 
@@ -224,6 +253,19 @@ mod tests {
             prop_assert_eq!(sources.admit(Some(address)), expected.is_some());
             let again: Sources = sources.networks().iter().copied().collect();
             prop_assert_eq!(again, sources);
+        }
+
+        #[test]
+        fn common_addresses_are_admitted_by_both(
+            (address, [a, b]) in address().prop_flat_map(|address| {
+                let networks = || proptest::collection::vec(network(address), 0..4);
+                (Just(address), [networks(), networks()])
+            }),
+        ) {
+            let [a, b]: [Sources; 2] = [a, b].map(|networks| networks.into_iter().collect());
+            let both = a.admit(Some(address)) && b.admit(Some(address));
+            let common = a.common(&b);
+            prop_assert_eq!(common.is_some_and(|common| common.admit(Some(address))), both);
         }
 
         #[test]

@@ -23,6 +23,20 @@ impl HostRights {
         *self == Self::default()
     }
 
+    /// Returns the rights that are among both.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        let namespaces = match (&self.namespaces, &other.namespaces) {
+            (Some(a), Some(b)) => Some(a & b),
+            (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+        };
+        Self {
+            namespaces,
+            read_only: self.read_only || other.read_only,
+            max_class: self.max_class.into_iter().chain(other.max_class).min(),
+        }
+    }
+
     /// Says whether the host may see a namespace.
     #[must_use]
     pub fn show(&self, nsid: u32) -> bool {

@@ -26,7 +26,7 @@ fn live_changes_stay_until_their_entry_in_the_file_changes() {
     let answer = rig.ask("reload");
     assert_eq!(
         answer["changes"],
-        json!(["listener 127.0.0.1:4421 is added", "listener 127.0.0.1:4420 is removed"])
+        json!(["listener 127.0.0.1:4420 is removed", "listener 127.0.0.1:4421 is added"])
     );
     let subsystem = &rig.check_agreement().subsystems[0];
     assert_eq!(subsystem.hosts, [host(0), host(1)].map(AllowedHost::from));

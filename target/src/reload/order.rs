@@ -1,7 +1,9 @@
-//! The order of changes. Additions come before removals, so that a change that fails leaves
-//! everything in place. An addition that waits for an address, a name or a file comes right after
-//! the removal that frees it. Namespaces in memory are removed last, since their content cannot be
-//! brought back.
+//! The order of changes. Access narrows first and widens last: a host that is shut out sees nothing that is added, and
+//! a host that is let in nothing that is removed. Undone in the reverse order, the same holds.
+//!
+//! Between the two, additions come before removals, so that a change that fails leaves everything in place. An addition
+//! that waits for a name or a file comes right after the removal that frees it. Namespaces in memory are removed after
+//! all changes that can fail, since their content cannot be brought back.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,17 +12,21 @@ use uuid::Uuid;
 
 use super::change::Change;
 use super::regions::RegionSteps;
-use crate::config::{Backend, Endpoint, Namespace, Subsystem};
+use crate::config::{Backend, Namespace, Subsystem};
 
 /// The changes of a plan, by their effect.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// The changes that add permissions or change objects that stay.
+    /// The changes after which hosts have less access: of permissions, and the removals of listeners.
+    narrowing: Vec<Change>,
+    /// The changes of objects that stay.
     mild: Vec<Change>,
     /// The additions of subsystems, namespaces and listeners.
     additions: Vec<Change>,
-    /// The changes that take something away.
+    /// The removals of subsystems and namespaces, and of parts of namespaces.
     removals: Vec<Change>,
+    /// The changes of permissions after which hosts have more access. The target does not refuse them.
+    widening: Vec<Change>,
     pub(super) qos: Option<Change>,
     pub(super) network_before: Option<Change>,
     pub(super) network_after: Option<Change>,
@@ -28,6 +34,14 @@ pub(super) struct Steps {
 }
 
 impl Steps {
+    pub(super) fn narrow(&mut self, change: Change) {
+        self.narrowing.push(change);
+    }
+
+    pub(super) fn widen(&mut self, change: Change) {
+        self.widening.push(change);
+    }
+
     pub(super) fn mild(&mut self, change: Change) {
         self.mild.push(change);
     }
@@ -55,12 +69,17 @@ enum Place<'a> {
 
 /// Puts changes in their order.
 pub(super) fn in_order(steps: Steps) -> Vec<Change> {
-    let Steps { mild, mut additions, mut removals, qos, network_before, network_after, regions } =
-        steps;
-    // Memory comes last; else removals go from listeners to subsystems, and additions from
-    // subsystems to listeners.
-    removals.sort_by_key(|change| (keeps_memory(change), rank(change, true)));
-    additions.sort_by_key(|change| (keeps_memory(change), rank(change, false)));
+    let Steps { narrowing, mild, mut additions, mut removals, widening, regions, .. } = steps;
+    let (qos, network_before, network_after) =
+        (steps.qos, steps.network_before, steps.network_after);
+    // Memory comes last; else removals go from namespaces to subsystems, and additions the other way round. Hosts may
+    // come by a new listener once what they see is there.
+    let listeners = additions.extract_if(.., |change| matches!(change, Change::AddListener(..)));
+    let listeners: Vec<Change> = listeners.collect();
+    let is_whole =
+        |change: &Change| matches!(change, Change::AddSubsystem(..) | Change::RemoveSubsystem(..));
+    removals.sort_by_key(|change| (keeps_memory(change), is_whole(change)));
+    additions.sort_by_key(|change| (keeps_memory(change), !is_whole(change)));
     let mut owners: BTreeMap<Place<'_>, Vec<usize>> = BTreeMap::new();
     for (index, change) in removals.iter().enumerate() {
         for place in places(change) {
@@ -74,13 +93,6 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
             .flatten()
             .copied()
             .collect();
-        if let Some(endpoint) = endpoint(change) {
-            let collides = |other: &Change| {
-                self::endpoint(other).is_some_and(|other| endpoint.collides_with(other))
-            };
-            let listeners = removals.iter().enumerate().filter(|(_, other)| collides(other));
-            all.extend(listeners.map(|(index, _)| index));
-        }
         all.sort_unstable();
         all.dedup();
         all
@@ -141,15 +153,18 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
     let names_last = last.iter().any(is_new_place);
     let (first, second) = if names_last { (None, qos) } else { (qos, None) };
     let mut order: Vec<Change> = network_before.into_iter().collect();
+    order.extend(narrowing);
     order.extend(regions_first);
     order.extend(free);
     order.extend(mild);
     order.extend(waiting);
+    order.extend(listeners);
     order.extend(regions_second);
     order.extend(first);
     order.extend(last);
     order.extend(second);
     order.extend(rest);
+    order.extend(widening);
     order.extend(network_after);
     order.extend(regions_last);
     order
@@ -159,17 +174,6 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
 fn is_new_place(change: &Change) -> bool {
     use super::change::Why::Itself;
     matches!(change, Change::AddSubsystem(_, Itself) | Change::AddNamespace(_, _, Itself))
-}
-
-/// Ranks a change: additions of subsystems, then of namespaces, then of listeners; removals the
-/// other way round.
-fn rank(change: &Change, removal: bool) -> u8 {
-    let rank = match change {
-        Change::AddSubsystem(..) | Change::RemoveSubsystem(..) => 0,
-        Change::AddNamespace(..) | Change::RemoveNamespace(..) | Change::Resize { .. } => 1,
-        _ => 2,
-    };
-    if removal { 2 - rank } else { rank }
 }
 
 /// Says whether a change may lose the content of a namespace that exists in memory alone.
@@ -185,15 +189,6 @@ fn keeps_memory(change: &Change) -> bool {
         // The blocks that a resize cuts off are gone on every backend.
         Change::Resize { .. } => true,
         _ => false,
-    }
-}
-
-fn endpoint(change: &Change) -> Option<Endpoint> {
-    match change {
-        Change::AddListener(listener, _) | Change::RemoveListener(listener, _) => {
-            Some(listener.endpoint())
-        }
-        _ => None,
     }
 }
 

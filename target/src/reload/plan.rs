@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::{Change, Why, known};
 use super::order::{Steps, in_order};
 use super::regions::RegionSteps;
-use crate::config::{Backend, Config, Listener, Namespace, Network, Subsystem};
+use crate::config::{AllowedHost, Backend, Config, Listener, Namespace, Network, Subsystem};
 
 /// Returns the changes that lead from `from`, which runs, to `to`, in their order. Both have all
 /// identifiers, given or derived. `[target]` and `[pmem]` are not compared, since only a restart
@@ -48,7 +48,7 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
     let after = by(to, Listener::endpoint);
     for (endpoint, old) in &before {
         let Some(new) = after.get(endpoint) else {
-            steps.remove(Change::RemoveListener((*old).clone(), Why::Itself));
+            steps.narrow(Change::RemoveListener((*old).clone(), Why::Itself));
             continue;
         };
         let names = |listener: &Listener| {
@@ -62,7 +62,7 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
             ("require_authentication", old.require_authentication != new.require_authentication),
         ]);
         if !keys.is_empty() {
-            steps.remove(Change::RemoveListener((*old).clone(), Why::Settings(keys.clone())));
+            steps.narrow(Change::RemoveListener((*old).clone(), Why::Settings(keys.clone())));
             steps.add(Change::AddListener((*new).clone(), Why::Settings(keys)));
             continue;
         }
@@ -96,16 +96,7 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
         return;
     }
     let nqn = &new.nqn;
-    hosts(old, new, steps);
-    match (old.allow_any_host, new.allow_any_host) {
-        (false, true) => steps.mild(Change::AnyHost(nqn.clone(), true)),
-        (true, false) => steps.remove(Change::AnyHost(nqn.clone(), false)),
-        _ => {}
-    }
-    if old.require_authentication != new.require_authentication {
-        let required = new.require_authentication;
-        steps.mild(Change::RequireAuthentication(nqn.clone(), required));
-    }
+    access(old, new, steps);
     let before = by(&old.namespaces, |namespace| namespace.nsid);
     let after = by(&new.namespaces, |namespace| namespace.nsid);
     for (nsid, old) in &before {
@@ -121,24 +112,44 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     }
 }
 
-/// Plans the changes of the hosts that may connect.
-fn hosts(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
+/// Plans the changes of the hosts that may connect, and of what they may do. A host that may connect before and after
+/// them may connect all the time: where any host may, the entry of one only takes from what it may do.
+fn access(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     let nqn = &new.nqn;
     let before = by(&old.hosts, |host| host.nqn.as_str());
     let after = by(&new.hosts, |host| host.nqn.as_str());
-    for (name, host) in &after {
-        let add = Change::AddHost(nqn.clone(), (*host).clone());
-        match before.get(name) {
-            Some(old) if old == host => {}
-            Some(old) => {
-                let (from, to) = ((*old).clone(), (*host).clone());
-                steps.remove(Change::SetHost { nqn: nqn.clone(), from, to });
+    for (name, to) in &after {
+        let Some(from) = before.get(name) else {
+            let add = Change::AddHost(nqn.clone(), (*to).clone());
+            if old.allow_any_host {
+                steps.narrow(add)
+            } else {
+                steps.widen(add)
             }
-            None => steps.mild(add),
-        }
+            continue;
+        };
+        let common = from.common(to);
+        let set = |from: &AllowedHost, to: &AllowedHost| {
+            let (from, to) = (from.clone(), to.clone());
+            (from != to).then_some(Change::SetHost { nqn: nqn.clone(), from, to })
+        };
+        set(from, &common).into_iter().for_each(|change| steps.narrow(change));
+        set(&common, to).into_iter().for_each(|change| steps.widen(change));
+    }
+    match (old.allow_any_host, new.allow_any_host) {
+        (false, true) => steps.widen(Change::AnyHost(nqn.clone(), true)),
+        (true, false) => steps.narrow(Change::AnyHost(nqn.clone(), false)),
+        _ => {}
     }
     for (_, host) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
-        steps.remove(Change::RemoveHost(nqn.clone(), (*host).clone()));
+        let remove = Change::RemoveHost(nqn.clone(), (*host).clone());
+        if new.allow_any_host { steps.widen(remove) } else { steps.narrow(remove) }
+    }
+    let require = |required| Change::RequireAuthentication(nqn.clone(), required);
+    match (old.require_authentication, new.require_authentication) {
+        (false, true) => steps.narrow(require(true)),
+        (true, false) => steps.widen(require(false)),
+        _ => {}
     }
 }
 

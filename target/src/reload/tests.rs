@@ -1,5 +1,7 @@
 //! Tests of plans: that a plan leads to its goal, in an order that can be undone.
 
+use std::collections::BTreeSet;
+
 use arbitration::Class;
 use arbitration::limit::Rate;
 use ipnet::IpNet;
@@ -326,8 +328,117 @@ fn waits(changes: &[Change], addition: &Change) -> bool {
     removals.flat_map(ids).any(|id| wanted.contains(&id))
 }
 
+/// The access of a host to a subsystem: the NSIDs that it may see, and what it may do there.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    nsids: BTreeSet<u32>,
+    writes: bool,
+    highest: Class,
+    without_proof: bool,
+}
+
+impl Seen {
+    /// Returns the access of a host that comes from an address; `None` where it sees nothing.
+    fn of(config: &Config, nqn: &str, host: &str, address: &str) -> Option<Self> {
+        let subsystem = config.subsystems.iter().find(|subsystem| subsystem.nqn == nqn)?;
+        let listed = subsystem.hosts.iter().find(|known| known.nqn == host);
+        let rights = match listed {
+            Some(known) if !known.sources.admit(address.parse().ok()) => return None,
+            Some(known) => known.rights.clone(),
+            None if subsystem.allow_any_host => HostRights::default(),
+            None => return None,
+        };
+        let nsids: BTreeSet<u32> = (1..4).filter(|&nsid| rights.show(nsid)).collect();
+        (!nsids.is_empty()).then_some(Self {
+            nsids,
+            writes: !rights.read_only,
+            highest: rights.highest_class(),
+            without_proof: !subsystem.require_authentication,
+        })
+    }
+
+    fn is_within(&self, other: &Self) -> bool {
+        self.nsids.is_subset(&other.nsids)
+            && self.writes <= other.writes
+            && self.highest <= other.highest
+            && self.without_proof <= other.without_proof
+    }
+}
+
+/// Checks the access of all hosts between two changes: `has_added` and `will_remove` say whether something that not both
+/// configurations have is there.
+fn has_access_of_both(
+    (from, now, to): (&Config, &Config, &Config),
+    (has_added, will_remove): (bool, bool),
+) -> Result<(), TestCaseError> {
+    let stays = |nqn: &str| {
+        let serial = |config: &Config| {
+            let found = config.subsystems.iter().find(|subsystem| subsystem.nqn == nqn);
+            found.map(|subsystem| subsystem.serial.clone())
+        };
+        serial(from).is_some() && serial(from) == serial(to)
+    };
+    for nqn in now.subsystems.iter().map(|subsystem| &subsystem.nqn).filter(|nqn| stays(nqn)) {
+        for host in ["h0", "h1", "h2", "h3"].map(|host| format!("nqn.2026-01.io.x:{host}")) {
+            for address in ["10.0.0.1", "10.64.0.1", "10.160.0.1", "192.0.2.1"] {
+                let seen = |config| Seen::of(config, nqn, &host, address);
+                let (before, present, after) = (seen(from), seen(now), seen(to));
+                let within = |of: &Option<Seen>| match (&present, of) {
+                    (None, _) => true,
+                    (Some(present), Some(of)) => present.is_within(of),
+                    (Some(_), None) => false,
+                };
+                let shown = format!("{before:?} {present:?} {after:?}: {host} at {nqn}");
+                prop_assert!(!has_added || within(&after), "sees what is added: {}", shown);
+                prop_assert!(!will_remove || within(&before), "sees what is removed: {}", shown);
+                // A host that may connect before and after the changes is never shut out.
+                let admits = |config| Seen::of(&all_namespaces(config), nqn, &host, address);
+                let shut_out = admits(from).is_some() && admits(to).is_some();
+                prop_assert!(!shut_out || admits(now).is_some(), "is shut out: {}", shown);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the same with hosts that see all namespaces.
+fn all_namespaces(config: &Config) -> Config {
+    let mut config = config.clone();
+    for host in config.subsystems.iter_mut().flat_map(|subsystem| &mut subsystem.hosts) {
+        host.rights.namespaces = None;
+    }
+    config
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    /// Checks it between all changes of a plan, and so for its undoing, which has the same states.
+    #[test]
+    fn access_narrows_before_anything_is_added_and_widens_after_all_is_removed(
+        from in config(), to in config(),
+    ) {
+        let changes = plan(&from, &to);
+        let adds = |change: &Change| matches!(
+            change,
+            Change::AddSubsystem(..) | Change::AddNamespace(..) | Change::AddListener(..)
+        );
+        let removes = |change: &Change| matches!(
+            change,
+            Change::RemoveSubsystem(..) | Change::RemoveNamespace(..) | Change::RemoveListener(..)
+        );
+        let engine = TestEngine::new(from.clone());
+        for (at, change) in changes.iter().enumerate() {
+            let there = (changes[..at].iter().any(adds), changes[at..].iter().any(removes));
+            let now = engine.config.lock().unwrap().clone();
+            has_access_of_both((&from, &now, &to), there)?;
+            change.make(&engine).unwrap();
+        }
+        // Nor does anything come by a listener that goes.
+        let first = changes.iter().position(adds).unwrap_or(changes.len());
+        let is_listener = |change: &Change| matches!(change, Change::RemoveListener(..));
+        prop_assert!(!changes[first..].iter().any(is_listener), "{:#?}", changes);
+    }
 
     /// Checks that each step is possible at its place: at no time do two objects have one address
     /// or identifier or write to one file, and no listener names a link that does not exist.
@@ -358,7 +469,7 @@ proptest! {
     }
 
     /// Checks that changes which can fail come before the removal of memory, which nothing brings
-    /// back.
+    /// back. Permissions are never refused.
     #[test]
     fn what_is_in_memory_goes_after_everything_that_can_fail(from in config(), to in config()) {
         let changes = plan(&from, &to);
@@ -367,8 +478,7 @@ proptest! {
             // An object that takes the place of one in memory can be added only after that one is
             // gone.
             let harmless = match later {
-                Change::AddListener(..) | Change::AddHost(..) | Change::AnyHost(_, true) => false,
-                Change::RequireAuthentication(..) => false,
+                Change::AddListener(..) => false,
                 Change::ListenerLink { .. } | Change::ListenerClass { .. } => false,
                 Change::NamespaceClass { .. } => false,
                 Change::Regions { to, .. } => {
