@@ -122,6 +122,8 @@ impl Status {
     const DNR: u16 = 1 << 14;
     /// More, bit 13: the error log has an entry for this completion.
     const MORE: u16 = 1 << 13;
+    /// Command Retry Delay, bits 12:11.
+    const CRD: u16 = 0b11 << 11;
 
     /// Makes a status of SC 7:0, SCT 10:8, CRD 12:11, M 13 and DNR 14; bit 15 is dropped.
     #[must_use]
@@ -150,7 +152,14 @@ impl Status {
     /// Returns the same status with Command Retry Delay `crd` (1..=3 select CRDT1..3, 0 none).
     #[must_use]
     pub const fn with_retry_delay(self, crd: u8) -> Self {
-        Self((self.0 & !0x1800) | ((crd as u16 & 0b11) << 11))
+        Self((self.0 & !Self::CRD) | ((crd as u16 & 0b11) << 11))
+    }
+
+    /// Returns the same status without CRD and M, which refer to the CRDT values and the error log of the controller
+    /// that returned it. Another controller relays the status so.
+    #[must_use]
+    pub const fn relayed(self) -> Self {
+        Self(self.0 & !(Self::CRD | Self::MORE))
     }
 
     /// Returns Command Retry Delay: 1..=3 select CRDT1..3, 0 none.

@@ -221,6 +221,12 @@ fn names(namespace: &[u8; 4096], controller: &[u8; 4096]) -> Names {
     all.into_iter().filter_map(|(word, value)| Some((word, value?))).collect()
 }
 
+/// Returns the status of a completion with a positive result, for the host: the drive's CRDT values and error log are not
+/// those of the target's controllers.
+fn relayed(result: i32) -> Status {
+    u16::try_from(result).map_or(Status::INTERNAL_ERROR, |bits| Status::from_bits(bits).relayed())
+}
+
 fn byte(data: &[u8], at: usize) -> u8 {
     data.get(at).copied().unwrap_or(0)
 }
@@ -401,8 +407,7 @@ impl Queued for NvmeDisk {
             0 => Outcome::Done(extra, Status::SUCCESS),
             // An NVMe status, as the device gave it, or the kernel in its name.
             1.. => {
-                let status =
-                    u16::try_from(result).map_or(Status::INTERNAL_ERROR, Status::from_bits);
+                let status = relayed(result);
                 if concerns_path(status) {
                     return Outcome::NoPath;
                 }
@@ -436,5 +441,24 @@ impl Queued for NvmeDisk {
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_of_a_drive_reaches_hosts_without_its_retry_delay_and_more_bit() {
+        let interrupted = Status::COMMAND_INTERRUPTED;
+        let drive = interrupted.with_retry_delay(3).more();
+        assert_eq!(relayed(drive.bits().into()), interrupted);
+        let fault = Status::WRITE_FAULT.dnr();
+        assert_eq!(
+            relayed(fault.more().bits().into()),
+            fault,
+            "Do Not Retry holds for the host too"
+        );
+        assert_eq!(relayed(i32::MAX), Status::INTERNAL_ERROR);
     }
 }
