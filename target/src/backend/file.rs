@@ -16,7 +16,7 @@ use io_uring::{opcode, squeue};
 use nix::fcntl::{FallocateFlags, fallocate};
 use sluice_core::ZEROES;
 
-use super::queued::{split, synchronizes};
+use super::queued::{is_transient, split, synchronizes};
 use super::source::{FileOptions, Source};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
@@ -178,10 +178,23 @@ impl FileDisk {
         self.source.is_device && self.present_size().is_ok_and(|size| size == 0)
     }
 
+    /// Says whether a command ends with an `fdatasync` of cached writes. Its error may be that of an earlier write-back,
+    /// which the kernel reports once: a second `fdatasync` could succeed although writes are lost.
+    fn reports_write_back(&self, command: &IoCommand) -> bool {
+        self.cached && synchronizes(command)
+    }
+
+    /// Says whether a command may succeed if it is submitted again a little later. EBUSY and ENOMEM may be the errors of
+    /// an earlier write-back; EAGAIN and EINTR are not.
+    fn is_transient(&self, command: &IoCommand, errno: i32) -> bool {
+        let is_of_write_back = matches!(errno, libc::EBUSY | libc::ENOMEM);
+        is_transient(errno) && !(is_of_write_back && self.reports_write_back(command))
+    }
+
     /// Says what a negative result means for the host.
     #[cold]
     fn failure(&self, job: &Job<'_>, unit: &Unit, errno: i32, status: Status) -> Outcome {
-        let loses = self.cached && synchronizes(job.command);
+        let loses = self.reports_write_back(job.command);
         if loses {
             self.health.lose_cached();
         }
@@ -368,7 +381,7 @@ impl Backend for FileDisk {
 
 impl Queued for FileDisk {
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
-        if self.cached && synchronizes(job.command) {
+        if self.reports_write_back(job.command) {
             self.health.check_cached()?;
         }
         let bytes = |range: &LbaRange| range.bytes(self.format());
@@ -451,7 +464,7 @@ impl Queued for FileDisk {
     }
 
     fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, _extra: u64) -> Outcome {
-        if matches!(result.checked_neg(), Some(libc::EAGAIN | libc::EINTR | libc::EBUSY)) {
+        if result.checked_neg().is_some_and(|errno| self.is_transient(job.command, errno)) {
             return Outcome::Busy;
         }
         match job.command {

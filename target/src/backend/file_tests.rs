@@ -138,3 +138,29 @@ fn a_flush_that_failed_fails_for_all_hosts_where_writes_are_cached() {
         }
     }
 }
+
+#[test]
+fn command_without_memory_of_the_kernel_is_tried_again() {
+    let write = |fua| IoCommand::Write { range: RANGE, fua };
+    let read = IoCommand::Read { range: RANGE, fua: false };
+    let zeroes = IoCommand::WriteZeroes { range: RANGE, deallocate: true, fua: false };
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk(&folder);
+    for command in [read, write(false), zeroes, IoCommand::Deallocate { range: RANGE }] {
+        for errno in [libc::EAGAIN, libc::EINTR, libc::EBUSY, libc::ENOMEM] {
+            let (_, done) = plan(&disk, command, -errno);
+            assert!(done.is_none_or(|done| done == Outcome::Busy), "{errno} of {command:?}");
+        }
+    }
+    assert_eq!(disk.health.errors().0, 0);
+    // The error may be the only report of an earlier write-back that failed.
+    for command in [IoCommand::Flush, write(true)] {
+        for errno in [libc::EBUSY, libc::ENOMEM] {
+            let folder = tempfile::tempdir().unwrap();
+            let disk = self::disk(&folder);
+            let lost = Some(Outcome::Done(0, Status::WRITE_FAULT.dnr()));
+            assert_eq!(plan(&disk, command, -errno).1, lost, "{errno} of {command:?}");
+        }
+        assert_eq!(plan(&disk, command, -libc::EINTR).1, Some(Outcome::Busy));
+    }
+}

@@ -21,7 +21,7 @@ use super::claim::{Claim, Claimant};
 use super::errors::{blames_device, concerns_path};
 use super::nvme_uapi::{self, URING_CMD_IO};
 use super::passthrough::Passthrough;
-use super::queued::split;
+use super::queued::{is_transient, split};
 use super::seen::{self, Present};
 use super::sysfs::{self, Names};
 use super::{
@@ -417,7 +417,7 @@ impl Queued for NvmeDisk {
                 Outcome::Done(extra, status)
             }
             _ => match -result {
-                libc::EAGAIN | libc::EINTR | libc::EBUSY => Outcome::Busy,
+                errno if is_transient(errno) => Outcome::Busy,
                 libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => {
                     self.health.fail(self.gone());
                     Outcome::Done(0, Status::NAMESPACE_NOT_READY)

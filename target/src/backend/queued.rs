@@ -20,6 +20,12 @@ pub(super) fn synchronizes(command: &IoCommand) -> bool {
     )
 }
 
+/// Says whether an error of the kernel tells of a moment in which it had no resources (among them ENOMEM), and nothing
+/// about the device: the same command may succeed a little later.
+pub(super) fn is_transient(errno: i32) -> bool {
+    matches!(errno, libc::EAGAIN | libc::EINTR | libc::EBUSY | libc::ENOMEM)
+}
+
 /// The largest scratch buffer of a command without data (Verify), in bytes.
 pub const SCRATCH_MAX: usize = 256 << 10;
 
