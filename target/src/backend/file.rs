@@ -133,6 +133,20 @@ impl FileDisk {
         (&self.source.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(self.name(), e))
     }
 
+    /// Makes the length that a file has now outlive a power failure.
+    fn sync_length(&self) -> Result<(), BackendError> {
+        if self.source.is_device {
+            return Ok(());
+        }
+        let path = self.description.path.as_deref().unwrap_or(Path::new("?"));
+        source::sync_length(path, &self.source.file).inspect_err(|_| {
+            // The error may be that of an earlier write-back, which the kernel reports once.
+            if self.cached {
+                self.health.lose_cached();
+            }
+        })
+    }
+
     /// Plans Write Zeroes. Where the host allows it, a hole is punched. Zeroes are written where no
     /// better way is left, or where they must be on media (fallocate knows no FUA).
     fn plan_zeroes(
@@ -362,6 +376,7 @@ impl Backend for FileDisk {
         let name = self.name();
         let size = self.present_size()?;
         let Some(blocks) = blocks else {
+            self.sync_length()?;
             self.health.set_blocks(self.format().blocks(size));
             return Ok(self.format().blocks(size));
         };
@@ -373,6 +388,7 @@ impl Backend for FileDisk {
             }
             let path = self.description.path.as_deref().unwrap_or(Path::new("?"));
             source::grow(path, &self.source.file, bytes)?;
+            self.sync_length()?;
         }
         self.health.set_blocks(blocks);
         Ok(blocks)

@@ -114,6 +114,7 @@ impl Source {
         seen::compare(opening.seen, &Present { path, size, names: &[] }, configured)?;
         if let Some(wanted) = configured.filter(|&wanted| claimant.writes && wanted > size) {
             grow(path, &file, wanted)?;
+            sync_length(path, &file)?;
             size = wanted;
         }
         Ok(Self { file, is_device: false, size, device: None, _claim: claim })
@@ -133,13 +134,8 @@ impl Source {
         opening.claims.may_make(path)?;
         let file = files::make(path).map_err(fail)?;
         // The file's entry in the folder outlives a power failure, as its data will.
-        let lasting = |source: Self| -> Result<Self, Error> {
-            source.file.sync_all()?;
-            files::sync_folder(path)?;
-            Ok(source)
-        };
         let made = Self::regular(claimant, file, opening, Some(size))
-            .and_then(|source| lasting(source).map_err(fail));
+            .and_then(|source| files::sync_folder(path).map(|()| source).map_err(fail));
         match &made {
             Ok(_) => tracing::info!(path = %path.display(), size, "a file was created"),
             Err(_) => drop(std::fs::remove_file(path)),
@@ -158,5 +154,13 @@ pub(super) fn grow(path: &Path, file: &File, size: u64) -> Result<(), BackendErr
     file_size::check(path, file, size)?;
     file.set_len(size).map_err(|error| {
         BackendError::new(path.display(), format!("cannot grow it to {size} bytes: {error}"))
+    })
+}
+
+/// Makes the new length of a file that has grown outlive a power failure. Hosts are told of it after that: the next start
+/// would refuse a file that is shorter than hosts know.
+pub(super) fn sync_length(path: &Path, file: &File) -> Result<(), BackendError> {
+    file.sync_all().map_err(|error| {
+        BackendError::new(path.display(), format!("its new length cannot be kept: {error}"))
     })
 }
