@@ -1,6 +1,6 @@
 #!/bin/bash
 # A device that is missing when the target starts, appears, has errors, goes away and comes back,
-# and a file whose file system is full, while a host uses another namespace all the time.
+# and files whose file system is full or fails, while a host uses another namespace all the time.
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
@@ -97,6 +97,42 @@ is_in_state 4 unavailable || fail "namespace 4: $(state_of 4)"
 truncate -s 16M /tmp/loop.img
 expect "the loop device" losetup --direct-io=off /dev/loop0 /tmp/loop.img
 eventually 5 is_in_state 4 ready || fail "namespace 4: $(state_of 4)"
+
+step "a file has a bad block"
+power=/sys/kernel/config/nullb/fs/power
+mkdir /tmp/own
+expect "the file system's device" ram_disk fs 64 4096
+mkfs.ext4 -q -F -m 0 /dev/fs
+mount /dev/fs /tmp/own
+fallocate -l 16M /tmp/own/disk
+sync
+expect "namespace add" sluice namespace add $T1 --nsid 5 --backend file --path /tmp/own/disk
+d5=$(disk $T1 5)
+write_verify own "$d5" --rw=write --bs=64k --size=4m
+block=$(filefrag -b4096 -v /tmp/own/disk | awk '$1 == "0:" { print $4 + 0 }')
+echo "+$((block * 8))-$((block * 8 + 7))" >/sys/kernel/config/nullb/fs/badblocks
+refuse "a read of the bad block" reads "$d5" 0
+eventually 10 is_in_state 5 errors || fail "namespace 5: $(state_of 5)"
+contains "reason" "$(sluice namespace list --json)" 'EIO \(5\) on read at LBA 0'
+echo "-$((block * 8))-$((block * 8 + 7))" >/sys/kernel/config/nullb/fs/badblocks
+expect "a read of the block" reads "$d5" 0
+
+step "the file system of a file fails"
+echo 0 >$power
+reads "$d5" 5 >/tmp/waiting 2>&1 &
+waiting=$!
+eventually 10 is_in_state 5 unavailable || fail "namespace 5: $(state_of 5)"
+contains "reason" "$(sluice namespace list --json)" 'own/disk: (the device of its file system is gone|Input/output error)'
+sleep 2
+is_in_state 5 unavailable || fail "it was opened on a file system that has failed"
+
+step "the file system is repaired"
+expect "umount" umount /tmp/own # the daemon has closed the file
+echo 1 >$power
+mount /dev/fs /tmp/own
+eventually 10 is_in_state 5 errors || fail "namespace 5: $(state_of 5)" # which are remembered
+wait $waiting || fail "the read: $(cat /tmp/waiting)"
+fio_run own --filename="$d5" --rw=write --bs=64k --size=4m --verify=crc32c --verify_only=1
 
 step "the other namespace was served all the time"
 kill -0 $fio || fail "fio gave up: $(tail -5 /tmp/other.out)"

@@ -6,7 +6,9 @@ use std::io::{Error, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use fabric::controller::UsedBlocks;
 use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
@@ -18,11 +20,13 @@ use sluice_core::ZEROES;
 
 use super::queued::{is_transient, split, synchronizes};
 use super::source::{FileOptions, Source};
+use super::sysfs::Presence;
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
     Memory, Opening, Outcome, Place, Queued, Style, Unit, direct, look, origin, preferred, source,
     sysfs,
 };
+use crate::sync::lock;
 
 /// Largest read or write submitted as one entry, in bytes.
 const UNIT_MAX: u64 = super::SCRATCH_MAX as u64;
@@ -50,7 +54,14 @@ pub(super) struct FileDisk {
     no_holes: AtomicBool,
     /// Whether it goes through the page cache.
     cached: bool,
+    /// Whether the namespace only reads.
+    read_only: bool,
+    /// What the kernel last said of the device, and when: with many errors it is not asked for each.
+    presence: Mutex<Option<(Instant, Presence)>>,
 }
+
+/// The time for which the kernel's word on a device counts.
+const PRESENCE_FOR: Duration = Duration::from_millis(100);
 
 impl FileDisk {
     /// Opens a file or device, as [`Source::open`].
@@ -77,6 +88,10 @@ impl FileDisk {
             false => None,
         };
         let is_direct = options.direct && obstacle.is_none();
+        if !is_direct {
+            // Direct I/O has read a block.
+            source.check_readable(path)?;
+        }
         let notice = obstacle.map(|obstacle| obstacle.to_string());
         if let Some(notice) = &notice {
             tracing::warn!(path = %path.display(), "{notice}");
@@ -117,6 +132,8 @@ impl FileDisk {
             zero_with: AtomicU8::new(ZERO_RANGE),
             no_holes: AtomicBool::new(!can_punch),
             cached: !is_direct,
+            read_only: options.read_only,
+            presence: Mutex::default(),
         })
     }
 
@@ -186,10 +203,26 @@ impl FileDisk {
         }
     }
 
-    /// Says whether the device has been removed. Commands to a device that was removed fail with
-    /// any error (reads end at once, writes find no space), but its size is 0 then.
-    fn is_gone(&self) -> bool {
-        self.source.is_device && self.present_size().is_ok_and(|size| size == 0)
+    /// Returns what the kernel knows of the device. Commands to a device that was removed fail with any error (reads end
+    /// at once, writes find no space).
+    #[cold]
+    fn presence(&self) -> Presence {
+        if !self.source.is_device {
+            return Presence::Here;
+        }
+        if self.present_size().is_ok_and(|size| size == 0) {
+            return Presence::Gone;
+        }
+        let (now, mut known) = (Instant::now(), lock(&self.presence));
+        match *known {
+            Some((at, presence)) if now.duration_since(at) < PRESENCE_FOR => presence,
+            _ => {
+                let number = self.source.file.metadata().map_or(0, |found| found.rdev());
+                let presence = sysfs::presence(number);
+                *known = Some((now, presence));
+                presence
+            }
+        }
     }
 
     /// Says whether a command ends with an `fdatasync` of cached writes. Its error may be that of an earlier write-back,
@@ -215,16 +248,34 @@ impl FileDisk {
         // A retried Flush could succeed although earlier writes are lost.
         let is_final = loses || matches!(job.command, IoCommand::Flush);
         let status = if is_final { status.dnr() } else { status };
-        if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) || self.is_gone() {
-            self.health.fail(format!("{}: the device is gone", self.name()));
-            return Outcome::Done(0, if loses { status } else { Status::NAMESPACE_NOT_READY });
-        }
         let answer = Answer::Errno(errno);
+        let gone = |why: &str| {
+            self.health.fail(format!("{}: {why}", self.name()));
+            Outcome::Done(0, if loses { status } else { Status::NAMESPACE_NOT_READY })
+        };
         match errno {
+            libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM => return gone("the device is gone"),
+            _ if self.presence() == Presence::Gone => return gone("the device is gone"),
             libc::ENOLINK | libc::ETIMEDOUT if self.source.is_device && !is_final => {
                 return Outcome::NoPath;
             }
+            libc::EIO if self.presence() == Presence::NoPath && !is_final => {
+                return Outcome::NoPath;
+            }
             libc::EIO | libc::ENOLINK | libc::ETIMEDOUT if self.source.is_device => {
+                return Outcome::Doubtful(answer, status);
+            }
+            // The file was opened for writing; no command reaches the open file any more.
+            libc::EROFS | libc::ESTALE | libc::ENOTCONN if !self.source.is_device => {
+                let why = Error::from_raw_os_error(errno);
+                return gone(&format!("its file system has failed: {why}"));
+            }
+            libc::EIO | libc::ETIMEDOUT | libc::EUCLEAN if !self.source.is_device => {
+                // A bad block, or the whole file system: the keeper finds out.
+                if let Some(why) = self.health.fault() {
+                    return gone(&why);
+                }
+                self.health.suspect();
                 return Outcome::Doubtful(answer, status);
             }
             _ => {}
@@ -247,7 +298,7 @@ impl FileDisk {
     /// shorter than its namespace, or a device that is gone.
     #[cold]
     fn ended_early(&self, job: &Job<'_>, unit: &Unit) -> Outcome {
-        if self.is_gone() {
+        if self.presence() == Presence::Gone {
             return self.failure(job, unit, libc::ENXIO, Status::INTERNAL_ERROR);
         }
         self.note(job, unit, Answer::EndOfFile);
@@ -359,13 +410,19 @@ impl Backend for FileDisk {
     fn look(&self) -> Option<Finding> {
         let path = self.description.path.as_deref()?;
         if self.source.is_device {
+            if self.presence() == Presence::Gone {
+                return Some(Finding::Gone(format!("{}: the device is gone", path.display())));
+            }
             let size = self.present_size().ok()?;
             return look::at_device(path, size, self.format().bytes(self.health.blocks()));
         }
         if let Some(used) = &self.description.used {
             used.set(used_blocks(&self.source.file, self.format()));
         }
-        look::at_file(path, &self.source.file, self.format().bytes(self.health.blocks()))
+        let served = self.format().bytes(self.health.blocks());
+        let (file, is_suspect) = (&self.source.file, self.health.take_suspect());
+        look::at_file_system(path, file, (!self.read_only, is_suspect))
+            .or_else(|| look::at_file(path, file, served))
     }
 
     fn present_blocks(&self) -> Result<u64, BackendError> {

@@ -125,8 +125,8 @@ fn a_flush_that_failed_fails_for_all_hosts_where_writes_are_cached() {
     for command in [IoCommand::Flush, write(true)] {
         let folder = tempfile::tempdir().unwrap();
         let disk = disk(&folder);
-        let lost = Some(Outcome::Done(0, Status::WRITE_FAULT.dnr()));
-        assert_eq!(plan(&disk, command, -libc::EIO).1, lost);
+        let lost = Outcome::Doubtful(Answer::Errno(libc::EIO), Status::WRITE_FAULT.dnr());
+        assert_eq!(plan(&disk, command, -libc::EIO).1, Some(lost));
         let sqe = Sqe::default();
         for (later, expected) in [
             (IoCommand::Flush, Err(Status::WRITE_FAULT.dnr())),
@@ -162,5 +162,39 @@ fn command_without_memory_of_the_kernel_is_tried_again() {
             assert_eq!(plan(&disk, command, -errno).1, lost, "{errno} of {command:?}");
         }
         assert_eq!(plan(&disk, command, -libc::EINTR).1, Some(Outcome::Busy));
+    }
+}
+
+#[test]
+fn error_of_a_file_is_final_unless_its_file_system_is_found_to_have_failed() {
+    let read = IoCommand::Read { range: RANGE, fua: false };
+    for errno in [libc::EIO, libc::ETIMEDOUT, libc::EUCLEAN] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = disk(&folder);
+        let bad = Outcome::Doubtful(Answer::Errno(errno), Status::UNRECOVERED_READ_ERROR);
+        assert_eq!(plan(&disk, read, -errno).1, Some(bad));
+        assert!(disk.health.is_suspect(), "the keeper is to look");
+        assert_eq!(disk.look(), None, "it is a bad block");
+        assert!(!disk.health.is_suspect());
+        assert_eq!(plan(&disk, read, -errno).1, Some(bad));
+        disk.health.fail("its file system has failed".to_owned());
+        let gone = Outcome::Done(0, Status::NAMESPACE_NOT_READY);
+        assert_eq!(plan(&disk, read, -errno).1, Some(gone));
+        assert_eq!(disk.health.errors().0, 0, "no error of a device");
+    }
+}
+
+#[test]
+fn file_whose_file_system_is_read_only_or_stale_is_gone() {
+    let write = IoCommand::Write { range: RANGE, fua: false };
+    for errno in [libc::EROFS, libc::ESTALE, libc::ENOTCONN] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = disk(&folder);
+        let gone = Outcome::Done(0, Status::NAMESPACE_NOT_READY);
+        assert_eq!(plan(&disk, write, -errno).1, Some(gone));
+        let why = disk.health.fault().unwrap();
+        assert!(why.contains("its file system has failed"), "{why}");
+        let lost = Outcome::Done(0, Status::WRITE_FAULT.dnr());
+        assert_eq!(plan(&disk, IoCommand::Flush, -errno).1, Some(lost), "cached writes are lost");
     }
 }

@@ -20,6 +20,8 @@ pub struct Health {
     wake_up: OnceLock<Arc<WakeUp>>,
     /// Whether writes that were acknowledged are lost: those that were cached when a synchronization failed.
     lost: AtomicBool,
+    /// Whether errors were seen that may be those of the whole file system, at which the keeper has not looked yet.
+    suspect: AtomicBool,
 }
 
 impl Health {
@@ -85,6 +87,22 @@ impl Health {
             true => Err(Status::WRITE_FAULT.dnr()),
             false => Ok(()),
         }
+    }
+
+    /// Has the keeper look at the file or device soon: an error may be that of the whole file system.
+    pub(super) fn suspect(&self) {
+        self.suspect.store(true, Ordering::Release);
+        self.wake_keeper();
+    }
+
+    /// Says whether the keeper was asked to look.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    /// Says whether the keeper was asked to look since the last call.
+    pub(super) fn take_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire) && self.suspect.swap(false, Ordering::AcqRel)
     }
 
     /// Returns the number of commands that the device answered with an error, and the last of these

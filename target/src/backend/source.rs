@@ -2,13 +2,14 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::claim::{Claim, Claimant};
 use super::seen::{self, Present};
-use super::{BackendError, Opening, file_size, signature, sysfs};
+use super::sysfs::Presence;
+use super::{BackendError, Opening, file_size, look, signature, sysfs};
 use crate::{access, files};
 
 /// Settings of a file namespace, as configured.
@@ -86,6 +87,11 @@ impl Source {
         let path = claimant.path;
         let fail = |error: Error| BackendError::io(path, &error);
         let number = found.rdev();
+        if sysfs::presence(number) == Presence::NoPath {
+            // Reading would wait, or fail.
+            let why = "no path leads to the device at present";
+            return Err(BackendError::missing(path.display(), why));
+        }
         let claim = opening.claims.block(claimant, path, number)?;
         let mut file = claim.open(claimant.writes).map_err(fail)?;
         let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
@@ -95,6 +101,21 @@ impl Source {
             signature::check(path, &file, opening)?;
         }
         Ok(Self { file, is_device: true, size, device: seen::kept(&names), _claim: claim })
+    }
+
+    /// Checks that a block can be read. A file or device may be there while nothing can be read from it: no path leads to
+    /// the device, or its file system has failed. Of several blocks one is enough, since the first may be bad.
+    pub(super) fn check_readable(&self, path: &Path) -> Result<(), BackendError> {
+        let mut block = [0; 512];
+        let last = self.size.saturating_sub(1);
+        let mut failed = None;
+        for place in [0, last / 2, last] {
+            match self.file.read_at(&mut block, place / 512 * 512) {
+                Ok(_) => return Ok(()),
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(BackendError::io(path, &error)))
     }
 
     /// Says whether the disk below has a head that moves; `None` where the kernel does not know.
@@ -109,6 +130,9 @@ impl Source {
         configured: Option<u64>,
     ) -> Result<Self, BackendError> {
         let path = claimant.path;
+        if let Some(why) = look::why_failed(&file, claimant.writes) {
+            return Err(BackendError::missing(path.display(), why));
+        }
         let claim = opening.claims.file(claimant, &file)?;
         let mut size = file.metadata().map_err(|error| BackendError::io(path, &error))?.len();
         seen::compare(opening.seen, &Present { path, size, names: &[] }, configured)?;

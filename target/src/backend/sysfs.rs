@@ -50,6 +50,56 @@ fn disk_of(partition: &Path) -> Option<PathBuf> {
     folder.join("partition").exists().then(|| folder.parent().map(Path::to_owned))?
 }
 
+/// What the kernel knows of a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Presence {
+    /// The device is there, as far as the kernel tells.
+    Here,
+    /// The device is there, and no path leads to it at present.
+    NoPath,
+    /// The device was removed.
+    Gone,
+}
+
+/// The states of SCSI devices and NVMe controllers (`device/state`) in which no command reaches the device.
+const WITHOUT_PATH: [&str; 7] = [
+    "blocked",
+    "created-blocked",
+    "offline",
+    "transport-offline",
+    "new",
+    "resetting",
+    "connecting",
+];
+/// The longest chain of devices upon devices that is looked at.
+const DEVICES_DEEP: u8 = 8;
+
+/// Says whether a block device, or the disk that a partition is on, is there. A device made of others (device mapper,
+/// MD) is as the best of these.
+pub(super) fn presence(number: u64) -> Presence {
+    let mut folders = std::fs::read_dir("/sys/dev/block").into_iter().flatten();
+    // File systems without a device have numbers of their own, and in a container /sys may be empty.
+    match libc::major(number) != 0 && folders.next().is_some() {
+        true => presence_of(&block(number), DEVICES_DEEP),
+        false => Presence::Here,
+    }
+}
+
+/// The same by the device's folder.
+fn presence_of(folder: &Path, deep: u8) -> Presence {
+    let Ok(folder) = folder.canonicalize() else { return Presence::Gone };
+    let disk = disk_of(&folder).unwrap_or(folder);
+    if read(&disk.join("size")).as_deref() == Some("0") {
+        return Presence::Gone;
+    }
+    if read(&disk.join("device/state")).is_some_and(|state| WITHOUT_PATH.contains(&&*state)) {
+        return Presence::NoPath;
+    }
+    let below = std::fs::read_dir(disk.join("slaves")).into_iter().flatten().flatten();
+    let below = below.take_while(|_| deep > 0).map(|entry| presence_of(&entry.path(), deep - 1));
+    below.min().unwrap_or(Presence::Here)
+}
+
 /// Says whether the disk has a head that moves which a file lies on or a block device is part of;
 /// `None` where the kernel does not know.
 pub(super) fn seeks(file: &File) -> Option<bool> {
@@ -211,6 +261,49 @@ mod tests {
         symlink("../../devices/sda", at("dev/block/8:0")).unwrap();
         symlink("../../devices/sda/sda1", at("dev/block/8:1")).unwrap();
         sys
+    }
+
+    #[test]
+    fn a_device_is_gone_with_its_disk_and_with_all_that_it_is_made_of() {
+        let sys = disk(None);
+        let at = |path: &str| sys.path().join(path);
+        let presence = |name: &str| presence_of(&at(name), DEVICES_DEEP);
+        write(at("devices/sda/size"), "2048\n").unwrap();
+        write(at("devices/sda/sda1/size"), "1024\n").unwrap();
+        for (name, below) in [("dm-0", "sda/sda1"), ("dm-1", "dm-0"), ("dm-2", "sdb")] {
+            create_dir_all(at("devices").join(name).join("slaves")).unwrap();
+            let link = at("devices").join(name).join("slaves/a");
+            symlink(at("devices").join(below), link).unwrap();
+        }
+        let all = || ["dev/block/8:0", "dev/block/8:1", "devices/dm-1"].map(presence);
+        assert_eq!(all(), [Presence::Here; 3]);
+        create_dir_all(at("devices/sda/device")).unwrap();
+        for (state, expected) in [
+            ("running", Presence::Here),
+            ("live", Presence::Here),
+            ("transport-offline", Presence::NoPath),
+            ("connecting", Presence::NoPath),
+        ] {
+            write(at("devices/sda/device/state"), format!("{state}\n")).unwrap();
+            assert_eq!(all(), [expected; 3], "{state}");
+        }
+        // A partition keeps its size where its disk has none any more.
+        write(at("devices/sda/size"), "0\n").unwrap();
+        assert_eq!(all(), [Presence::Gone; 3]);
+        assert_eq!(presence("devices/dm-2"), Presence::Gone, "the link leads nowhere");
+        assert_eq!(presence("dev/block/8:2"), Presence::Gone);
+        // One of two is enough.
+        create_dir_all(at("devices/sdc")).unwrap();
+        symlink(at("devices/sdc"), at("devices/dm-2/slaves/b")).unwrap();
+        assert_eq!(presence("devices/dm-2"), Presence::Here);
+    }
+
+    #[test]
+    fn what_is_no_device_is_always_there() {
+        let number = |path: &str| std::fs::metadata(path).unwrap().dev();
+        for path in ["/proc/self/status", "/", "/dev"] {
+            assert_eq!(presence(number(path)), Presence::Here, "{path}");
+        }
     }
 
     #[test]

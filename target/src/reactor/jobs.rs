@@ -196,9 +196,12 @@ impl Jobs {
         };
         match outcome {
             Outcome::Busy | Outcome::NoPath => {
-                let tries = self.flying.get_mut(unit as usize).map(|flying| &mut flying.tries);
-                if tries.is_some_and(|tries| self.busy.take(unit, tries, now)) {
-                    return None;
+                if let Some(flying) = self.flying.get_mut(unit as usize) {
+                    // An error that was classified once more is that of a device without a path.
+                    flying.instead = None;
+                    if self.busy.take(unit, &mut flying.tries, now) {
+                        return None;
+                    }
                 }
                 let backend = &device.backend;
                 let status = if outcome == Outcome::NoPath {

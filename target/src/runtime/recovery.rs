@@ -72,13 +72,18 @@ impl Recovery {
         };
         let health = device.backend.health();
         let (errors, last) = health.errors();
-        let looked = look || errors > 0;
+        let looked = look || errors > 0 || health.is_suspect();
         let found = if looked { device.backend.look() } else { None };
-        let (damage, gone) = match found {
-            Some(Finding::Gone(why)) => (None, Some(why)),
-            Some(Finding::Damaged(words)) => (Some(words), health.fault()),
-            None => (None, health.fault()),
+        let damage = match found {
+            Some(Finding::Gone(why)) => {
+                // Commands whose errors are classified once more learn of it.
+                health.fail(why);
+                None
+            }
+            Some(Finding::Damaged(words)) => Some(words),
+            None => None,
         };
+        let gone = health.fault();
         let now = self.now();
         let notes = table.with(place, |known| {
             let last = || last.map(|error| error.to_string()).unwrap_or_default();
