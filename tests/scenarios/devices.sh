@@ -25,6 +25,8 @@ mount -t tmpfs -o size=16m tmpfs /tmp/full
 truncate -s 64M /tmp/full/disk.img
 namespace file /tmp/full/disk.img 4096
 namespace block /dev/loop0 4096 # which is there, without a file yet
+namespace block /dev/cached 4096
+printf 'nsid = 6\ndirect = false\n' >>$CONFIG
 target_start
 
 step "the device is missing"
@@ -133,6 +135,19 @@ mount /dev/fs /tmp/own
 eventually 10 is_in_state 5 errors || fail "namespace 5: $(state_of 5)" # which are remembered
 wait $waiting || fail "the read: $(cat /tmp/waiting)"
 fio_run own --filename="$d5" --rw=write --bs=64k --size=4m --verify=crc32c --verify_only=1
+
+step "cached writes are lost with a device"
+expect "the device" ram_disk cached 64 4096
+d6=$(disk $T1 6)
+eventually 5 size_is "$d6" $((64 << 20)) || fail "size $(blockdev --getsize64 "$d6")"
+expect "a Flush" dd if=/dev/zero of="$d6" bs=4096 count=1 oflag=direct conv=fsync
+expect "a write" dd if=/dev/zero of="$d6" bs=4096 count=1 oflag=direct conv=notrunc
+echo 0 >/sys/kernel/config/nullb/cached/power
+eventually 10 is_in_state 6 unavailable || fail "namespace 6: $(state_of 6)"
+echo 1 >/sys/kernel/config/nullb/cached/power
+eventually 10 is_in_state 6 ready || fail "namespace 6: $(state_of 6)"
+refuse "the first Flush" dd if=/dev/zero of="$d6" bs=4096 count=1 oflag=direct conv=fsync
+expect "the next Flush" dd if=/dev/zero of="$d6" bs=4096 count=1 oflag=direct conv=fsync
 
 step "the other namespace was served all the time"
 kill -0 $fio || fail "fio gave up: $(tail -5 /tmp/other.out)"

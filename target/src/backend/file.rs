@@ -18,7 +18,7 @@ use io_uring::{opcode, squeue};
 use nix::fcntl::{FallocateFlags, fallocate};
 use sluice_core::ZEROES;
 
-use super::queued::{is_transient, split, synchronizes};
+use super::queued::{is_transient, modifies, split, synchronizes};
 use super::source::{FileOptions, Source};
 use super::sysfs::Presence;
 use super::{
@@ -454,7 +454,7 @@ impl Backend for FileDisk {
 
 impl Queued for FileDisk {
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
-        if self.reports_write_back(job.command) {
+        if synchronizes(job.command) {
             self.health.check_cached()?;
         }
         let bytes = |range: &LbaRange| range.bytes(self.format());
@@ -476,7 +476,8 @@ impl Queued for FileDisk {
                 Ok(Memory::Scratch(u32::try_from(largest).unwrap_or(u32::MAX)))
             }
             IoCommand::Flush => {
-                units.push(Unit { offset: 0, length: 0, at: 0 });
+                // The offset of a Flush is the number of the synchronization.
+                units.push(Unit { offset: self.health.cached().begin_sync(), length: 0, at: 0 });
                 Ok(Memory::None)
             }
             IoCommand::WriteZeroes { range, deallocate, fua } => {
@@ -537,6 +538,14 @@ impl Queued for FileDisk {
     }
 
     fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, _extra: u64) -> Outcome {
+        match job.command {
+            IoCommand::Flush if result >= 0 => self.health.cached().end_sync(unit.offset),
+            command if self.cached && modifies(command) && !synchronizes(command) => {
+                // One that failed may have written something.
+                self.health.cached().note_write();
+            }
+            _ => {}
+        }
         if result.checked_neg().is_some_and(|errno| self.is_transient(job.command, errno)) {
             return Outcome::Busy;
         }

@@ -198,3 +198,25 @@ fn file_whose_file_system_is_read_only_or_stale_is_gone() {
         assert_eq!(plan(&disk, IoCommand::Flush, -errno).1, Some(lost), "cached writes are lost");
     }
 }
+
+#[test]
+fn cached_writes_are_pending_until_a_flush_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk(&folder);
+    let pending = || disk.health.cached().are_pending();
+    let write = |fua| IoCommand::Write { range: RANGE, fua };
+    let zeroes = IoCommand::WriteZeroes { range: RANGE, deallocate: false, fua: false };
+    plan(&disk, write(true), 65536);
+    plan(&disk, IoCommand::Read { range: RANGE, fua: false }, 65536);
+    assert!(!pending(), "what was written is on the medium");
+    for command in [write(false), zeroes] {
+        plan(&disk, command, 0);
+        assert!(pending(), "{command:?}");
+        plan(&disk, write(true), 65536);
+        assert!(pending(), "of other blocks");
+        plan(&disk, IoCommand::Flush, -libc::EINTR);
+        assert!(pending());
+        plan(&disk, IoCommand::Flush, 0);
+        assert!(!pending());
+    }
+}

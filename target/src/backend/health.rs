@@ -20,8 +20,48 @@ pub struct Health {
     wake_up: OnceLock<Arc<WakeUp>>,
     /// Whether writes that were acknowledged are lost: those that were cached when a synchronization failed.
     lost: AtomicBool,
+    /// Whether writes are lost that were cached when the namespace's earlier device went away.
+    lost_before: AtomicBool,
+    cached: Arc<CachedWrites>,
     /// Whether errors were seen that may be those of the whole file system, at which the keeper has not looked yet.
     suspect: AtomicBool,
+}
+
+/// The writes of an open backend that were acknowledged and may be in a volatile cache of the machine alone.
+#[derive(Debug, Default)]
+pub struct CachedWrites {
+    /// Counts synchronizations as they start.
+    started: AtomicU64,
+    /// One more than `started` when the last write was acknowledged.
+    written: AtomicU64,
+    /// The greatest value of `written` that a synchronization has covered.
+    covered: AtomicU64,
+}
+
+impl CachedWrites {
+    /// Notes that a write is acknowledged.
+    pub(crate) fn note_write(&self) {
+        let now = self.started.load(Ordering::Acquire).saturating_add(1);
+        if self.written.load(Ordering::Relaxed) < now {
+            self.written.fetch_max(now, Ordering::AcqRel);
+        }
+    }
+
+    /// Notes that a synchronization starts. Returns its number, for [`Self::end_sync`].
+    pub(super) fn begin_sync(&self) -> u64 {
+        self.started.fetch_add(1, Ordering::AcqRel).saturating_add(1)
+    }
+
+    /// Notes that a synchronization has succeeded: the writes before its start are on the medium.
+    pub(super) fn end_sync(&self, number: u64) {
+        self.covered.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Says whether a write is not on the medium, as far as is known.
+    #[must_use]
+    pub fn are_pending(&self) -> bool {
+        self.written.load(Ordering::Acquire) > self.covered.load(Ordering::Acquire)
+    }
 }
 
 impl Health {
@@ -78,15 +118,28 @@ impl Health {
         self.lost.store(true, Ordering::Release);
     }
 
+    /// Notes that cached writes are lost with the namespace's earlier device. The next synchronization fails, and only
+    /// that one: those after it are of writes to this device.
+    pub(crate) fn lose_cached_before(&self) {
+        // Until one succeeds, for the case that this device goes away too.
+        self.cached.note_write();
+        self.lost_before.store(true, Ordering::Release);
+    }
+
+    /// Returns the cached writes, of which something can be learned after the backend is closed.
+    pub(crate) fn cached(&self) -> &Arc<CachedWrites> {
+        &self.cached
+    }
+
     /// Checks that no cached write is lost. A command that promises that earlier writes are on the medium calls this.
     ///
     /// # Errors
     /// The status of that command, with Do Not Retry.
     pub(super) fn check_cached(&self) -> Result<(), Status> {
-        match self.lost.load(Ordering::Acquire) {
-            true => Err(Status::WRITE_FAULT.dnr()),
-            false => Ok(()),
-        }
+        let lost = self.lost.load(Ordering::Acquire)
+            || self.lost_before.load(Ordering::Acquire)
+                && self.lost_before.swap(false, Ordering::AcqRel);
+        if lost { Err(Status::WRITE_FAULT.dnr()) } else { Ok(()) }
     }
 
     /// Has the keeper look at the file or device soon: an error may be that of the whole file system.
@@ -125,5 +178,45 @@ impl Health {
         if let Some(wake_up) = self.wake_up.get() {
             wake_up.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_pending_until_a_synchronization_that_started_after_them_succeeds() {
+        let cached = CachedWrites::default();
+        assert!(!cached.are_pending());
+        cached.note_write();
+        let first = cached.begin_sync();
+        assert!(cached.are_pending(), "it has not ended");
+        cached.note_write();
+        let second = cached.begin_sync();
+        cached.end_sync(first);
+        assert!(cached.are_pending(), "the second write came after it started");
+        cached.end_sync(second);
+        assert!(!cached.are_pending());
+        // The first one ends late.
+        cached.end_sync(first);
+        assert!(!cached.are_pending());
+        // One that fails does not end.
+        cached.note_write();
+        cached.begin_sync();
+        assert!(cached.are_pending());
+    }
+
+    #[test]
+    fn one_synchronization_fails_after_a_loss_with_an_earlier_device() {
+        let health = Health::default();
+        health.lose_cached_before();
+        assert_eq!(health.check_cached(), Err(Status::WRITE_FAULT.dnr()));
+        assert_eq!(health.check_cached(), Ok(()));
+        health.lose_cached();
+        assert_eq!(
+            [health.check_cached(), health.check_cached()],
+            [Err(Status::WRITE_FAULT.dnr()); 2]
+        );
     }
 }

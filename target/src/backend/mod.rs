@@ -53,7 +53,7 @@ pub use claim::{Claims, OwnFile};
 pub use description::{Abilities, Description};
 pub use error::{BackendError, Cause};
 pub use errors::{Answer, DeviceError, WakeUp};
-pub use health::Health;
+pub use health::{CachedWrites, Health};
 pub use interface::{Backend, Finding, Style};
 pub use open::open;
 pub use opening::{OnSignature, Opening};

@@ -20,6 +20,17 @@ pub(super) fn synchronizes(command: &IoCommand) -> bool {
     )
 }
 
+/// Says whether a command changes what blocks hold.
+pub(super) fn modifies(command: &IoCommand) -> bool {
+    matches!(
+        command,
+        IoCommand::Write { .. }
+            | IoCommand::WriteZeroes { .. }
+            | IoCommand::DatasetManagement { deallocate: true, .. }
+            | IoCommand::Deallocate { .. }
+    )
+}
+
 /// Says whether an error of the kernel tells of a moment in which it had no resources (among them ENOMEM), and nothing
 /// about the device: the same command may succeed a little later.
 pub(super) fn is_transient(errno: i32) -> bool {

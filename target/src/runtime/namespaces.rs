@@ -122,9 +122,18 @@ impl Namespaces {
     ) -> Result<(), EngineError> {
         let place = (nqn.to_owned(), nsid);
         backend.health().report_to(&self.wake_up);
-        let again = self.table.with(&place, |known| Arc::clone(&known.stats));
+        let again =
+            self.table.with(&place, |known| (Arc::clone(&known.stats), known.cached.clone()));
         let reopened = again.is_some();
-        let stats = again.unwrap_or_else(|| self.fresh_stats());
+        let (stats, cached) = again.unwrap_or_else(|| (self.fresh_stats(), None));
+        if cached.is_some_and(|cached| cached.are_pending()) {
+            tracing::error!(
+                subsystem = nqn,
+                nsid,
+                "writes that were cached when the device went away may be lost: the next Flush fails"
+            );
+            backend.health().lose_cached_before();
+        }
         let rules = {
             let general = &self.shared.qos.snapshot().general;
             settings::device_rules(namespace, general, backend.description().seeks)
@@ -153,7 +162,7 @@ impl Namespaces {
         let origin = device.backend.origin();
         self.backings.identify((nqn, nsid), namespace, (uuid, replaces), origin);
         if reopened {
-            self.table.with(&place, |known| known.open = Some(id));
+            self.table.with(&place, |known| (known.open, known.cached) = (Some(id), None));
         } else {
             self.table.insert(place, Known::serving(namespace.clone(), id, stats));
         }

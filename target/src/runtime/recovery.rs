@@ -113,6 +113,7 @@ impl Recovery {
                 known.open = None;
                 known.left = Arc::downgrade(&device);
                 known.errors_before += device.backend.health().errors().0;
+                known.cached = Some(Arc::clone(device.backend.health().cached()));
                 known.watch.gone(now, why.clone());
                 known.tried = None;
             }

@@ -11,6 +11,7 @@ use fabric::controller::BackendId;
 use sluice_core::stats::IoSnapshot;
 
 use crate::availability::Watch;
+use crate::backend::CachedWrites;
 use crate::config::{Backend, Namespace};
 use crate::devices::{OpenDevice, Stats};
 use crate::store::Place;
@@ -29,6 +30,8 @@ pub(super) struct Known {
     pub(super) open: Option<BackendId>,
     /// The earlier device, while commands are still in it.
     pub(super) left: Weak<OpenDevice>,
+    /// The cached writes of the earlier device, until the namespace is open again.
+    pub(super) cached: Option<Arc<CachedWrites>>,
     /// The statistics of all devices that the namespace has had.
     pub(super) stats: Stats,
     /// The errors of earlier devices.
@@ -52,14 +55,15 @@ impl Known {
     /// Makes a namespace that serves.
     pub(super) fn serving(config: Namespace, device: BackendId, stats: Stats) -> Self {
         let (open, left, watch) = (Some(device), Weak::new(), Watch::open());
-        Self { config, open, left, stats, errors_before: 0, watch, tried: None }
+        let (cached, tried) = (None, None);
+        Self { config, open, left, cached, stats, errors_before: 0, watch, tried }
     }
 
     /// Makes a namespace whose device could not be opened.
     pub(super) fn absent(config: Namespace, stats: Stats, now: Nanos, why: String) -> Self {
         let (left, watch) = (Weak::new(), Watch::closed(now, why));
         let tried = config.backend.path().and_then(fingerprint);
-        Self { config, open: None, left, stats, errors_before: 0, watch, tried }
+        Self { config, open: None, left, cached: None, stats, errors_before: 0, watch, tried }
     }
 }
 

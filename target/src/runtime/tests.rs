@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fabric::nvm::IoCommand;
+use fabric::nvme::{Sqe, Status};
 use tempfile::TempDir;
 
+use crate::backend::{Job, Style};
 use crate::config::tests::parse;
 use crate::config::{Config, derived_uuid};
 use crate::engine::{Availability, Engine, NamespaceState};
@@ -77,6 +80,41 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
     assert_eq!(rule.class, Some(arbitration::Class::High));
     runtime.shutdown(true);
     runtime.wait();
+}
+
+/// Returns the answer of a namespace's open file to a Flush before the Flush reaches the file.
+fn flush(runtime: &Runtime) -> Result<(), Status> {
+    let id = runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().backend);
+    let device = runtime.shared.devices.get(id).unwrap();
+    let Style::Queued(queued) = device.backend.style() else { panic!("a file has a queue") };
+    let (command, sqe) = (IoCommand::Flush, Sqe::default());
+    let job = Job { command: &command, sqe: &sqe, data: &[] };
+    queued.plan(&job, &mut Vec::new()).map(drop)
+}
+
+#[test]
+fn the_first_flush_fails_after_cached_writes_were_lost_with_a_device() {
+    let (_folder, _, config) = one_disk();
+    run(&config, Arc::new(MemoryStore::default()), |runtime| {
+        let goes_and_comes_back = |writes: bool| {
+            let id =
+                runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().backend);
+            let device = runtime.shared.devices.get(id).unwrap();
+            device.backend.health().fail("the device is gone".to_owned());
+            await_state(runtime, Availability::Unavailable);
+            if writes {
+                // A command that was in the device when it went away.
+                device.backend.health().cached().note_write();
+            }
+            drop(device);
+            await_state(runtime, Availability::Ready);
+        };
+        goes_and_comes_back(false);
+        assert_eq!(flush(runtime), Ok(()));
+        goes_and_comes_back(true);
+        assert_eq!(flush(runtime), Err(Status::WRITE_FAULT.dnr()));
+        assert_eq!(flush(runtime), Ok(()), "once for each loss");
+    });
 }
 
 /// A namespace on a file and one in memory.
