@@ -1,6 +1,6 @@
 //! The running target: its parts, its start and its end.
 //!
-//! - `threads`: the threads; `keeper`: the one that opens namespaces' devices.
+//! - `threads`: the threads; `keeper`: the one that opens namespaces' devices, with `helpers` for what may not answer.
 //! - `engine`: the methods for the control plane.
 //! - `listeners`, `subsystems`, `namespaces`: the objects that come and go; `table`: the state of
 //!   each namespace; `shown`: its image for hosts; `recovery`: devices that go away and come back.
@@ -30,6 +30,7 @@ use recovery::Recovery;
 use threads::Threads;
 
 mod engine;
+mod helpers;
 mod hurt;
 mod keeper;
 mod listeners;

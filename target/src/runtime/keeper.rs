@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The least time from one wake-up that is cleared to the next: a device whose every command fails
 /// does not keep the thread busy.
 const CLEAR_EVERY: Duration = Duration::from_millis(100);
-/// The longest wait for the end of the thread, which a device that does not answer may hold.
+/// The longest wait for devices that do not answer.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Starts the thread.
@@ -41,14 +41,15 @@ pub(super) fn start(
         .spawn(move || keep(&recovery, uevents.ok().as_ref(), &stopping))
 }
 
-/// Waits for the end of the thread, unless a device that does not answer holds it.
+/// Waits for the end of the thread, and of its work at devices, unless one does not answer.
 pub(super) fn join(recovery: &Recovery, thread: JoinHandle<()>) {
     recovery.namespaces.wake_up.wake();
     let start = std::time::Instant::now();
-    while !thread.is_finished() && start.elapsed() < END_WITHIN {
+    let is_over = || thread.is_finished() && !recovery.waits();
+    while !is_over() && start.elapsed() < END_WITHIN {
         std::thread::sleep(Duration::from_millis(1));
     }
-    if thread.is_finished() {
+    if is_over() {
         let _ = thread.join();
     } else {
         tracing::warn!(
@@ -57,7 +58,7 @@ pub(super) fn join(recovery: &Recovery, thread: JoinHandle<()>) {
     }
 }
 
-fn keep(recovery: &Recovery, uevents: Option<&Uevents>, stopping: &AtomicBool) {
+fn keep(recovery: &Arc<Recovery>, uevents: Option<&Uevents>, stopping: &AtomicBool) {
     let namespaces = &recovery.namespaces;
     let (clock, wake_up) = (&namespaces.shared.clock, &namespaces.wake_up);
     let (mut look_at, mut clear_at) = (clock.now() + LOOK_EVERY, Nanos(0));

@@ -1,11 +1,13 @@
 //! Devices that go away while their namespaces are served, and come back.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, Readiness};
 
+use super::helpers::Helpers;
 use super::namespaces::Namespaces;
 use super::table::{Known, fingerprint};
 use crate::availability::Note;
@@ -15,51 +17,105 @@ use crate::devices::OpenDevice;
 use crate::store::Place;
 use crate::sync::lock;
 
+/// The time after which a device or file system does not answer: the others are looked at meanwhile.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
 /// The recovery of devices: closes those that are gone, and opens them again.
 #[derive(Debug)]
 pub(super) struct Recovery {
     pub(super) namespaces: Arc<Namespaces>,
-    /// The lock of tries: two threads cannot open one file at once.
-    trying: Mutex<()>,
+    helpers: Helpers<(Step, Place)>,
+}
+
+/// What a helper does for a namespace. Two threads do not open one file at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// Looks at the open file or device, and closes it if it is gone.
+    Check,
+    /// Looks whether something has changed at the path.
+    Compare,
+    Open,
+    /// Looks at the file systems of all files.
+    Survey,
 }
 
 impl Recovery {
     /// Makes the recovery of these namespaces.
     pub(super) fn new(namespaces: Arc<Namespaces>) -> Self {
-        Self { namespaces, trying: Mutex::default() }
+        let helpers = Helpers::new(ANSWERS_WITHIN, Arc::clone(&namespaces.wake_up));
+        Self { namespaces, helpers }
     }
 
     fn now(&self) -> Nanos {
         self.namespaces.shared.clock.now()
     }
 
+    /// Says whether a device has not answered yet.
+    pub(super) fn waits(&self) -> bool {
+        self.helpers.are_busy()
+    }
+
     /// Does all work that is due for the namespaces; with `look`, looks at their files too. Returns
     /// the time of the next work.
-    pub(super) fn tend(&self, look: bool) -> Option<Nanos> {
+    pub(super) fn tend(self: &Arc<Self>, look: bool) -> Option<Nanos> {
         let table = &self.namespaces.table;
         for place in table.places(|_, known| known.open.is_some()) {
-            self.check_open(&place, look);
+            if look || !self.is_quiet(&place) {
+                self.help(Step::Check, &place, move |own, place| own.check_open(place, look));
+            } else {
+                self.check_open(&place, look);
+            }
         }
         if look {
-            table.nudge_changed(self.now());
-            self.namespaces.survey(false);
+            for place in table.places(|_, known| known.open.is_none()) {
+                self.help(Step::Compare, &place, |recovery, place| {
+                    recovery.namespaces.table.nudge_changed(place, recovery.now());
+                });
+            }
+            self.help(Step::Survey, &Place::default(), |recovery, _| {
+                recovery.namespaces.survey(false);
+            });
         }
         let now = self.now();
         for place in table.places(|_, known| known.watch.is_due(now)) {
-            self.try_open(&place);
+            if !self.help(Step::Open, &place, Self::try_open) {
+                self.note_refused(&place, "its device or file system does not answer".to_owned());
+            }
         }
         table.next()
     }
 
+    /// Has a helper do a step, and returns whether it has ended.
+    fn help(
+        self: &Arc<Self>,
+        step: Step,
+        place: &Place,
+        act: impl FnOnce(&Self, &Place) + Send + 'static,
+    ) -> bool {
+        let (own, place) = (Arc::clone(self), place.clone());
+        self.helpers.run(&(step, place.clone()), move || act(&own, &place))
+    }
+
     /// Tries namespaces that are not available now, without waiting for their time.
-    pub(super) fn retry(&self, nqn: Option<&str>, nsid: Option<u32>) {
+    pub(super) fn retry(self: &Arc<Self>, nqn: Option<&str>, nsid: Option<u32>) {
         let meant = |place: &Place, known: &Known| {
             let named = nqn.is_none_or(|nqn| place.0 == nqn) && nsid.is_none_or(|n| place.1 == n);
             named && !known.watch.is_open()
         };
         for place in self.namespaces.table.places(meant) {
-            self.try_open(&place);
+            let (own, key) = (Arc::clone(self), (Step::Open, place.clone()));
+            self.helpers.run_after(&key, move || own.try_open(&place));
         }
+    }
+
+    /// Says whether nothing was heard of an open device that would make the keeper look at it.
+    fn is_quiet(&self, place: &Place) -> bool {
+        let Namespaces { shared, table, .. } = &*self.namespaces;
+        let open = table.with(place, |known| known.open).flatten();
+        open.and_then(|id| shared.devices.get(id)).is_none_or(|device| {
+            let health = device.backend.health();
+            health.errors().0 == 0 && !health.is_suspect() && health.fault().is_none()
+        })
     }
 
     /// Checks whether an open device is gone, and takes its errors.
@@ -104,7 +160,7 @@ impl Recovery {
     /// Closes a device that is gone: its namespace stays, and hosts are told to retry.
     fn close(&self, place: &Place, id: BackendId, device: Arc<OpenDevice>, why: String) {
         let Namespaces { shared, table, .. } = &*self.namespaces;
-        let _one = lock(&shared.change);
+        let one = lock(&shared.change);
         let (nqn, nsid) = (&place.0, place.1);
         let now = self.now();
         let ours = table.with(place, |known| {
@@ -143,13 +199,15 @@ impl Recovery {
         }
         shared.qos.remove_namespace(now, nqn, nsid);
         shared.refresh();
-        shared.remove_devices(&[id]);
+        let removed = shared.remove_devices(&[id]);
+        // Closing what does not answer takes long, and other changes are made meanwhile.
+        drop(one);
+        drop((removed, device));
     }
 
     /// Tries to open a namespace's file or device.
     fn try_open(&self, place: &Place) {
         let Namespaces { shared, table, backings, .. } = &*self.namespaces;
-        let _one_try = lock(&self.trying);
         let (nqn, nsid) = (place.0.as_str(), place.1);
         let config = table.with(place, |known| {
             if known.watch.is_open() {
@@ -182,18 +240,21 @@ impl Recovery {
                 let seconds = absent.unwrap_or_default().as_secs();
                 tracing::info!(subsystem = nqn, nsid, seconds, "the namespace is available again");
             }
-            Err(error) => {
-                let why = error.to_string();
-                let again = |known: &mut Known| known.watch.refused(now, why.clone());
-                if table.with(place, again) == Some(true) {
-                    tracing::error!(
-                        subsystem = nqn,
-                        nsid,
-                        reason = why,
-                        "the namespace is still not available"
-                    );
-                }
-            }
+            Err(error) => self.note_refused(place, error.to_string()),
+        }
+    }
+
+    /// Notes that a try to open a namespace has failed, and why.
+    fn note_refused(&self, place: &Place, why: String) {
+        let now = self.now();
+        let again = |known: &mut Known| known.watch.refused(now, why.clone());
+        if self.namespaces.table.with(place, again) == Some(true) {
+            tracing::error!(
+                subsystem = place.0,
+                nsid = place.1,
+                reason = why,
+                "the namespace is still not available"
+            );
         }
     }
 }

@@ -117,20 +117,17 @@ impl Table {
         }
     }
 
-    /// Makes namespaces due now that are not available and at whose paths something has changed.
-    pub(super) fn nudge_changed(&self, now: Nanos) {
-        let closed: Vec<_> = lock(&self.0)
-            .iter()
-            .filter(|(_, known)| !known.watch.is_open())
-            .filter_map(|(place, known)| {
-                Some((place.clone(), known.config.backend.path()?.to_owned(), known.tried))
-            })
-            .collect();
+    /// Makes a namespace due now that is not available, if something has changed at its path.
+    pub(super) fn nudge_changed(&self, place: &Place, now: Nanos) {
+        let closed = self.with(place, |known| {
+            let path = known.config.backend.path().filter(|_| !known.watch.is_open())?;
+            Some((path.to_owned(), known.tried))
+        });
         // The lock is free while this looks at the file system.
-        for (place, path, tried) in closed {
-            if fingerprint(&path) != tried {
-                self.with(&place, |known| known.watch.nudge(now));
-            }
+        if let Some((path, tried)) = closed.flatten()
+            && fingerprint(&path) != tried
+        {
+            self.with(place, |known| known.watch.nudge(now));
         }
     }
 

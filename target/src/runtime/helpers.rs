@@ -1,0 +1,195 @@
+//! Threads for work that may not end: a path may lead to a device or a file system that does not answer. Such work is left
+//! alone after a while, so that it holds up nothing else.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::Builder;
+use std::time::Duration;
+
+use crate::backend::WakeUp;
+use crate::sync::lock;
+use crate::threads::AbortOnPanic;
+
+/// The most work at a time, with that which was left alone.
+const WORK_MAX: usize = 128;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads. Work has a key, and no two of one key are done at a time.
+#[derive(Debug)]
+pub(super) struct Helpers<K> {
+    running: Arc<Running<K>>,
+    /// A thread that waits for work, so that a thread is started only where the last one was left alone.
+    idle: Mutex<Option<Helper>>,
+    /// The longest wait for work, less where other work has not ended.
+    patience: Duration,
+    /// Wakes the keeper when work that was left alone has ended.
+    wake_up: Arc<WakeUp>,
+}
+
+/// The keys of the work that has not ended.
+#[derive(Debug)]
+struct Running<K> {
+    keys: Mutex<BTreeSet<K>>,
+    ended: Condvar,
+}
+
+/// A thread. It ends when its channels do.
+#[derive(Debug)]
+struct Helper {
+    work: Sender<Work>,
+    done: Receiver<()>,
+}
+
+impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
+    /// Makes helpers that leave work alone after `patience`.
+    pub(super) fn new(patience: Duration, wake_up: Arc<WakeUp>) -> Self {
+        let running = Running { keys: Mutex::default(), ended: Condvar::new() };
+        Self { running: Arc::new(running), idle: Mutex::default(), patience, wake_up }
+    }
+
+    /// Does work, and returns whether it has ended. It was left alone otherwise, or not begun: work of the same key is left
+    /// alone, or as much as there may be.
+    pub(super) fn run(&self, key: &K, work: impl FnOnce() + Send + 'static) -> bool {
+        let patience = {
+            let mut keys = lock(&self.running.keys);
+            if keys.len() >= WORK_MAX || !keys.insert(key.clone()) {
+                return false;
+            }
+            // Many paths may lead to one file system that does not answer.
+            self.patience / u32::try_from(keys.len()).unwrap_or(u32::MAX)
+        };
+        let (running, own) = (Arc::clone(&self.running), key.clone());
+        let work = Box::new(move || {
+            work();
+            running.end(&own);
+        });
+        let idle = lock(&self.idle).take();
+        let helper = idle.map_or_else(|| Helper::start(&self.wake_up), Ok);
+        let given = helper.and_then(|helper| match helper.work.send(work) {
+            Ok(()) => Ok(helper),
+            Err(_) => Err(std::io::ErrorKind::BrokenPipe.into()),
+        });
+        let helper = match given {
+            Ok(helper) => helper,
+            Err(error) => {
+                tracing::warn!(%error, "no thread can be started to look at a device");
+                self.running.end(key);
+                return false;
+            }
+        };
+        let is_done = helper.done.recv_timeout(patience).is_ok();
+        if is_done {
+            *lock(&self.idle) = Some(helper);
+        }
+        is_done
+    }
+
+    /// Does the same once earlier work of the same key has ended, if it does so in time.
+    pub(super) fn run_after(&self, key: &K, work: impl FnOnce() + Send + 'static) -> bool {
+        let keys = lock(&self.running.keys);
+        let waited =
+            self.running.ended.wait_timeout_while(keys, self.patience, |keys| keys.contains(key));
+        drop(waited);
+        self.run(key, work)
+    }
+
+    /// Says whether work has not ended.
+    pub(super) fn are_busy(&self) -> bool {
+        !lock(&self.running.keys).is_empty()
+    }
+}
+
+impl<K: Ord> Running<K> {
+    fn end(&self, key: &K) {
+        lock(&self.keys).remove(key);
+        self.ended.notify_all();
+    }
+}
+
+impl Helper {
+    fn start(wake_up: &Arc<WakeUp>) -> std::io::Result<Self> {
+        let (work, works) = channel::<Work>();
+        let (ended, done) = channel();
+        let wake_up = Arc::clone(wake_up);
+        Builder::new().name("namespace".to_owned()).spawn(move || {
+            let _abort = AbortOnPanic;
+            for work in works {
+                work();
+                if ended.send(()).is_err() {
+                    // The work was left alone.
+                    wake_up.wake();
+                }
+            }
+        })?;
+        Ok(Self { work, done })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread::current;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn helpers(patience: Duration) -> Helpers<u8> {
+        Helpers::new(patience, WakeUp::new().unwrap())
+    }
+
+    #[test]
+    fn work_that_ends_is_done_by_one_thread() {
+        let helpers = helpers(LONG);
+        let (tell, told) = channel();
+        for _ in 0..2 {
+            let tell = tell.clone();
+            assert!(helpers.run(&1, move || tell.send(current().id()).unwrap()));
+        }
+        let threads = [told.recv().unwrap(), told.recv().unwrap()];
+        assert!(threads[0] == threads[1] && threads[0] != current().id());
+        assert!(!helpers.are_busy());
+    }
+
+    #[test]
+    fn work_that_does_not_end_holds_up_its_own_key_alone() {
+        let helpers = helpers(SHORT);
+        let (end, ended) = channel::<()>();
+        assert!(!helpers.run(&1, move || ended.recv().unwrap_or_default()));
+        assert!(!helpers.run(&1, || ()), "the same device does not answer");
+        let patient = Helpers { patience: LONG, ..helpers };
+        assert!(patient.run(&2, || ()));
+        assert!(patient.are_busy());
+        end.send(()).unwrap();
+        assert!(patient.run_after(&1, || ()), "it has ended");
+        let start = std::time::Instant::now();
+        while patient.wake_up.descriptor().read().is_err() {
+            assert!(start.elapsed() < LONG, "the keeper looks again");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!patient.are_busy());
+    }
+
+    #[test]
+    fn threads_that_were_left_alone_are_bounded() {
+        let helpers = helpers(Duration::ZERO);
+        let ends: Vec<_> = (0..u8::try_from(WORK_MAX).unwrap())
+            .map(|key| {
+                let (end, ended) = channel::<()>();
+                assert!(!helpers.run(&key, move || ended.recv().unwrap_or_default()));
+                end
+            })
+            .collect();
+        let patient = Helpers { patience: LONG, ..helpers };
+        assert!(!patient.run(&200, || panic!("there is no thread for it")));
+        drop(ends);
+        for key in 0..u8::try_from(WORK_MAX).unwrap() {
+            assert!(patient.run_after(&key, || ()));
+        }
+        assert!(!patient.are_busy());
+    }
+}
