@@ -233,7 +233,7 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
         println!(
             "flood {flood:.0}, capped {capped:.0} of 500, promised {promised:.0} of 1500; in all {all:.0}"
         );
-        // Beside a flood a limit loses 2.8 %, for a reason that is not known.
+        // A turn at the device that comes later than by a command's time at the limit is lost to it.
         ensure!((475.0..=505.0).contains(&capped), "{capped:.0} IOPS at a limit of 500");
         // The host of the lowest class has a quarter of the device beside one of the highest.
         ensure!(promised >= 0.99 * 1500.0, "{promised:.0} IOPS of 1500 that are reserved");

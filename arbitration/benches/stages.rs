@@ -23,7 +23,7 @@ fn limits(criterion: &mut Criterion) {
             bench.iter(|| {
                 now += 5000;
                 let passes = limiter.check(Nanos(now)).is_ok();
-                limiter.charge(Nanos(now), black_box(4096));
+                limiter.charge(Nanos(now), Nanos(now), black_box(4096));
                 passes
             });
         });

@@ -12,6 +12,12 @@
 //! command of each thread; a user who always has work and asks at least every 1 ms gets at least
 //! the rate times (the span less 1 ms), less one command. Without a burst that is 10 % over 10 ms
 //! and 0.1 % over a second.
+//!
+//! A command that the limit lets pass may have to wait for its turn at a busy device. The limit then
+//! counts from when the command could have gone, and so the depth is at least the cost of the largest
+//! command that waited. Counted from when the command goes, each wait would be lost to its user: at
+//! 50/s beside commands of 8 ms, a sixth of the rate. Nothing can have both: commands never closer
+//! than the rate's interval, and the full rate, where each goes a little late.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
@@ -166,14 +172,19 @@ impl Limiter {
     /// Charges a command that passed a [`check`](Self::check), by `amount`. The limit goes into
     /// debt: a large command passes as early as a small one would, and the wait comes after it.
     ///
+    /// The command has waited since `since`. The time in which the limit let it pass and others had
+    /// their turns before it is not lost, as far as the depth is then no more than the command costs.
+    ///
     /// Between the check and the charge other threads may have charged one command each.
     #[inline]
-    pub fn charge(&self, now: Nanos, amount: u64) {
+    pub fn charge(&self, now: Nanos, since: Nanos, amount: u64) {
         let interval = self.interval.load(Relaxed);
         if interval == 0 {
             return;
         }
-        let (floor, cost) = (self.floor(now, interval), cost(interval, amount));
+        let cost = cost(interval, amount);
+        let late = ticks(now).saturating_sub(cost.saturating_sub(self.depth()));
+        let floor = self.floor(now, interval).min(late.max(ticks(since)));
         self.update(|paid| paid.max(floor).saturating_add(cost));
     }
 

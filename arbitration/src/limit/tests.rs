@@ -58,7 +58,7 @@ fn backlogged(limiter: &Limiter, gaps: &[u64], amounts: &[u64], split: bool, end
         let time = Nanos(now);
         while if split { limiter.check(time) } else { limiter.take(time, amount) }.is_ok() {
             if split {
-                limiter.charge(time, amount);
+                limiter.charge(time, time, amount);
             }
             passed.push((now, amount));
             amount = amounts.next().unwrap();
@@ -121,7 +121,7 @@ proptest! {
             for _ in 0..asks {
                 while limiter.check(Nanos(now)).is_ok() {
                     let amount = amounts.next().unwrap();
-                    limiter.charge(Nanos(now), amount);
+                    limiter.charge(Nanos(now), Nanos(now), amount);
                     passed.push((now, amount));
                 }
                 now += 1_000_000;
@@ -141,6 +141,45 @@ proptest! {
             let most = most(&passed, span) as f64;
             prop_assert!(most <= bound, "{most} of {bound} in {span} ns");
         }
+    }
+
+    /// A user always has work, and its turns at the device come late. Delays that are shorter than a
+    /// command's time at the limit cost it nothing, and no span has more than the rate, the burst (or the
+    /// largest command where that is more) and the last command.
+    #[test]
+    fn late_turns_cost_nothing_and_no_span_has_more_than_one_command_for_them(
+        (rate, amounts) in load(),
+        burst in prop_oneof![Just(0), 0..SECOND / 10],
+        delays in prop::collection::vec(0_u64..1000, 1..50),
+        most_late in prop_oneof![Just(900_u64), Just(2000)],
+    ) {
+        let limiter = Limiter::default();
+        limiter.set_with_burst(Nanos::ZERO, Rate::per_second(rate), Nanos(burst));
+        let smallest = u128::from(*amounts.iter().min().unwrap());
+        let largest = *amounts.iter().max().unwrap() as f64;
+        let latest = smallest * u128::from(SECOND * most_late) / u128::from(rate) / 1000;
+        let latest = u64::try_from(latest).unwrap();
+        let (mut delays, mut amounts) = (delays.iter().cycle(), amounts.iter().copied().cycle());
+        let (mut passed, mut now, mut since) = (Vec::new(), 0, 0);
+        while now < 3 * SECOND && passed.len() < 30_000 {
+            if let Err(Nanos(when)) = limiter.check(Nanos(now)) {
+                now = when + latest * delays.next().unwrap() / 1000;
+                continue;
+            }
+            let amount = amounts.next().unwrap();
+            limiter.charge(Nanos(now), Nanos(since), amount);
+            passed.push((now, amount));
+            since = now;
+        }
+        let depth = (rate as f64 * burst.max(TOLERANCE.0) as f64 / 1e9).max(largest);
+        for span in [SECOND / 100, SECOND / 10, SECOND, 2 * SECOND] {
+            let bound = rate as f64 * span as f64 / 1e9 * 1.001 + depth + largest + 1.0;
+            let most = most(&passed, span) as f64;
+            prop_assert!(most <= bound, "{most} of {bound} in {span} ns");
+        }
+        let got: u64 = passed.iter().map(|(_, amount)| amount).sum();
+        let due = rate as f64 * now as f64 / 1e9;
+        prop_assert!(most_late > 1000 || got as f64 >= due * 0.999 - 2.0 * largest, "{got} of {due}");
     }
 
     #[test]
@@ -168,7 +207,7 @@ proptest! {
         for (call, now, value) in calls {
             match call {
                 0 => limiter.set(Nanos(now), Rate::per_second(value >> (now % 64))),
-                1 => limiter.charge(Nanos(now), value),
+                1 => limiter.charge(Nanos(now), Nanos(value), value),
                 2 => drop(limiter.take(Nanos(now), value)),
                 3 => limiter.give_back(value),
                 _ => drop(limiter.check(Nanos(now))),
@@ -182,9 +221,9 @@ proptest! {
     fn what_is_given_back_can_be_taken_again(rate in 1_000_u64..1 << 40, amount in 1_u64..1 << 20) {
         let (given, kept) = (limiter(rate), limiter(rate));
         for limiter in [&given, &kept] {
-            limiter.charge(Nanos(SECOND), rate);
+            limiter.charge(Nanos(SECOND), Nanos(SECOND), rate);
         }
-        given.charge(Nanos(SECOND), amount);
+        given.charge(Nanos(SECOND), Nanos(SECOND), amount);
         given.give_back(amount);
         prop_assert_eq!(given.check(Nanos(SECOND)), kept.check(Nanos(SECOND)));
     }
@@ -239,7 +278,7 @@ fn one_of_two(
             .is_ok()
         {
             if split {
-                limiter.charge(Nanos(now), amount);
+                limiter.charge(Nanos(now), Nanos(now), amount);
             }
             passed.push((now, amount));
         }
@@ -250,11 +289,11 @@ fn one_of_two(
 fn a_new_rate_counts_at_once_and_old_debts_do_not_outlive_a_second() {
     let limiter = limiter(1_000_000);
     let now = Nanos(SECOND);
-    limiter.charge(now, 500_000);
+    limiter.charge(now, now, 500_000);
     limiter.set(now, Rate::per_second(1_000_000_000));
     let later = limiter.check(Nanos(now.0 + 500_000));
     assert_eq!(later, Ok(()), "half a second's worth is half a millisecond's now");
-    limiter.charge(now, 500_000_000);
+    limiter.charge(now, now, 500_000_000);
     limiter.set(now, Rate::per_second(1));
     let later = limiter.check(now).expect_err("in debt");
     assert!(later <= Nanos(2 * SECOND), "{later:?}");
@@ -267,7 +306,7 @@ fn a_new_rate_counts_at_once_and_old_debts_do_not_outlive_a_second() {
 #[test]
 fn setting_the_same_rate_again_forgives_nothing() {
     let limiter = limiter(1);
-    limiter.charge(Nanos::ZERO, 10);
+    limiter.charge(Nanos::ZERO, Nanos::ZERO, 10);
     let before = limiter.check(Nanos::ZERO);
     limiter.set(Nanos::ZERO, Rate::per_second(1));
     assert_eq!(limiter.check(Nanos::ZERO), before);

@@ -80,14 +80,14 @@ impl Session {
         later(own.iops.check(now), own.bandwidth.check(now))
     }
 
-    /// Charges a command to the session's own limits.
+    /// Charges a command that has waited since `since` to the session's own limits.
     #[inline]
-    pub(crate) fn charge_limits(&self, now: Nanos, write: bool, bytes: u64) {
-        self.iops.charge(now, 1);
-        self.bandwidth.charge(now, bytes);
+    pub(crate) fn charge_limits(&self, now: Nanos, since: Nanos, write: bool, bytes: u64) {
+        self.iops.charge(now, since, 1);
+        self.bandwidth.charge(now, since, bytes);
         if let Some(own) = self.directions.limiters(write) {
-            own.iops.charge(now, 1);
-            own.bandwidth.charge(now, bytes);
+            own.iops.charge(now, since, 1);
+            own.bandwidth.charge(now, since, bytes);
         }
     }
 

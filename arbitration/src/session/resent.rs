@@ -91,7 +91,7 @@ impl Session {
                     return None;
                 }
                 for (limit, amount) in limits() {
-                    limit.charge(now, amount);
+                    limit.charge(now, now, amount);
                 }
                 limits().map(|(limit, _)| limit.paid_at()).max()
             })

@@ -202,8 +202,9 @@ fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
 
 /// Returns how many commands of a direction pass a session's limits at a time.
 fn passes(session: &Session, now: Nanos, write: bool, bytes: u64) -> usize {
-    let next =
-        || check(session, now, write).is_ok().then(|| session.charge_limits(now, write, bytes));
+    let next = || {
+        check(session, now, write).is_ok().then(|| session.charge_limits(now, now, write, bytes))
+    };
     std::iter::from_fn(next).take(100_000).count()
 }
 
@@ -232,7 +233,7 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
     session.give_back_limits(false, 1);
     assert_eq!(passes(&session, later, false, 1), 1, "what was given back may pass again");
     for _ in 0..100 {
-        session.charge_limits(later, true, 0);
+        session.charge_limits(later, later, true, 0);
     }
     let when = check(&session, later, false).unwrap_err();
     assert!(when.ns_since(later) > 8_000_000, "reads wait for the limit of both: {when:?}");

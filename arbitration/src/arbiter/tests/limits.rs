@@ -141,6 +141,21 @@ fn d1_devices_share_a_limit_that_commands_at_both_wait_for() {
     }
 }
 
+#[test]
+fn d1_a_limit_loses_nothing_where_the_turn_at_the_device_comes_late() {
+    // (time of a command in ms, window, limit of a session beside a flood of its class)
+    for (service, window, rate) in [(8, 1, 50), (8, 4, 50), (1, 4, 300), (1, 1, 300)] {
+        let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
+        let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
+        let list = vec![capped, source(0, Class::High, 256)];
+        let mut world = World::new(1, fixed(window), OrderSettings::default(), &specs, list);
+        (world.service_ns, world.channels) = (service * 1_000_000, vec![Nanos(0)]);
+        world.run(20_000_000_000);
+        let case = format!("{rate}/s beside commands of {service} ms, window {window}");
+        assert_close(&case, world.done[0] as f64 / 20.0, rate as f64, 0.02);
+    }
+}
+
 /// Commands in the set that is ordered by place hold credits. They give them back to the sessions
 /// that they took them from, whatever plan has come meanwhile.
 #[test]

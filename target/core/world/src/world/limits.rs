@@ -17,6 +17,8 @@ struct Bucket {
     at: Nanos,
     /// Largest amount that went at that time.
     largest: u64,
+    /// Largest amount that went since the bucket was empty.
+    late: u64,
 }
 
 /// Number of units of the level in a command or byte, and of ns in a second.
@@ -24,7 +26,8 @@ const NANO: u128 = 1_000_000_000;
 
 impl Bucket {
     /// Counts what goes at a time. Returns false where more went than the limit lets pass: its
-    /// rate, its burst at once, and the command that comes last.
+    /// rate, at once its burst or the largest command that may have waited for its turn, and the
+    /// command that comes last.
     fn passes(&mut self, at: Nanos, amount: u64) -> bool {
         if at < self.at {
             // The command has waited for memory of its device since its turn. The time that paid
@@ -40,10 +43,15 @@ impl Bucket {
         let (rate, largest) = (u128::from(self.rate), u128::from(self.largest));
         self.level = self.level.saturating_sub(u128::from(at.ns_since(self.at)) * rate);
         self.at = at;
+        if self.level == 0 {
+            self.late = 0;
+        }
+        self.late = self.late.max(amount);
         self.level += u128::from(amount) * NANO;
         // Calculation with whole ticks adds a rounding error.
         let rounded = largest * NANO / 1000 + NANO;
-        self.level <= u128::from(self.burst.0.max(TOLERANCE.0)) * rate + largest * NANO + rounded
+        let burst = u128::from(self.burst.0.max(TOLERANCE.0)) * rate;
+        self.level <= burst.max(u128::from(self.late) * NANO) + largest * NANO + rounded
     }
 }
 
@@ -93,7 +101,7 @@ impl Limits {
             let rate = rate?.get();
             // After a change the old rate's excess is not held against the new one.
             let same = before.filter(|bucket| (bucket.rate, bucket.burst) == (rate, burst));
-            Some(same.unwrap_or(Bucket { rate, burst, level: 0, at: now, largest: 0 }))
+            Some(same.unwrap_or(Bucket { rate, burst, level: 0, at: now, largest: 0, late: 0 }))
         };
         let limit = |rates: Rates, before: Option<Limit>| Limit {
             iops: bucket(rates.iops, before.and_then(|before| before.iops)),
@@ -145,7 +153,7 @@ mod tests {
     #[test]
     fn a_bucket_notices_what_is_beyond_its_rate() {
         let burst = Nanos(4_000_000);
-        let mut bucket = Bucket { rate: 1000, burst, level: 0, at: Nanos(0), largest: 0 };
+        let mut bucket = Bucket { rate: 1000, burst, level: 0, at: Nanos(0), largest: 0, late: 0 };
         for command in 0..5 {
             assert!(bucket.passes(Nanos(0), 1), "4 ms of the rate, and one: command {command}");
         }
@@ -153,5 +161,11 @@ mod tests {
         assert!(bucket.passes(Nanos(2_000_000), 1));
         bucket.passes(Nanos(2_000_000), 1);
         assert!(!bucket.passes(Nanos(2_000_000), 1));
+        // At 100/s a burst of 1 ms is less than one command, which may have waited.
+        let burst = Nanos(0);
+        let mut bucket = Bucket { rate: 100, burst, level: 0, at: Nanos(0), largest: 0, late: 0 };
+        // The third is within the rounding error.
+        assert!((0..3).all(|_| bucket.passes(Nanos(0), 1)));
+        assert!(!bucket.passes(Nanos(5_000_000), 1), "two at once, and then 10 ms apart");
     }
 }
