@@ -90,7 +90,7 @@ fn backlogs(criterion: &mut Criterion) {
         bench.iter(|| {
             block += 8;
             let key = command_key(2, 1, block, 8);
-            refused.note(Nanos(now), key) && refused.take(Nanos(now), key)
+            refused.note(Nanos(now), key, ()) && refused.take(Nanos(now), key).is_some()
         });
     });
 }

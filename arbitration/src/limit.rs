@@ -211,17 +211,27 @@ impl Limiter {
     }
 
     /// Notes that a host was told to send a command of this amount again, and will have done so by
-    /// `until`. The time that the limit is unused until then is kept for such commands: a host that
-    /// waits as it was told loses nothing of its rate.
+    /// `until`. The time that the limit is unused until then is made up for: a host that waits as it
+    /// was told loses nothing of its rate.
     pub fn send_back(&self, now: Nanos, amount: u64, until: Nanos) {
         if self.is_limited() {
             self.sent_back.add(now, amount, until);
         }
     }
 
+    /// Notes that hosts may send what was sent back as late as `until`.
+    pub fn postpone_retries(&self, until: Nanos) {
+        self.sent_back.postpone(until);
+    }
+
     /// Notes that a command which was sent back has come again.
-    pub fn came_again(&self, amount: u64) {
-        self.sent_back.remove(amount);
+    pub fn came_again(&self, now: Nanos, amount: u64) {
+        self.sent_back.remove(now, amount, Nanos(self.paid.load(Relaxed) / TICKS_PER_NS));
+    }
+
+    /// Notes that the host of a command which was sent back has gone.
+    pub fn lose_sent_back(&self, amount: u64) {
+        self.sent_back.lose(amount);
     }
 
     /// Returns the time in ns that passes at this rate until a command may pass which comes behind
@@ -242,8 +252,7 @@ impl Limiter {
     /// commands are sent back.
     #[inline]
     fn floor(&self, now: Nanos, interval: u64) -> u64 {
-        let kept = self.sent_back.kept(now);
-        ticks(now).saturating_sub(if kept == 0 { 0 } else { cost(interval, kept) })
+        ticks(self.sent_back.earliest(now, |amount| cost(interval, amount) / TICKS_PER_NS))
     }
 
     /// Checks and charges in one atomic step.

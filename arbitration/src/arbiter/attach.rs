@@ -162,7 +162,7 @@ impl<T: Copy> Arbiter<T> {
 
     /// Finds the session that a flow is charged to.
     #[must_use]
-    pub fn session_of(&self, flow: HostFlowId) -> Option<&Session> {
+    pub fn session_of(&self, flow: HostFlowId) -> Option<&Arc<Session>> {
         Some(&self.sessions.kept(self.flows.find(flow)?.session)?.session)
     }
 }

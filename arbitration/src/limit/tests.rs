@@ -6,7 +6,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-use crate::overload::RetryDelays;
+use crate::overload::{RetryDelays, WAIT_MAX};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -351,7 +351,7 @@ fn closed_loop(depth: u64, end: u64) -> (u32, u64) {
         if second >= timer {
             timer = u64::MAX;
             for times in retries.drain(..) {
-                limit.came_again(1);
+                limit.came_again(now, 1);
                 here.push_back((second, times));
             }
         }
@@ -379,10 +379,10 @@ fn closed_loop(depth: u64, end: u64) -> (u32, u64) {
             }
         }
         for times in sent_back {
-            limit.send_back(now, 1, now.after(160 * SECOND));
-            let crd = usize::from(delays.choose(limit.wait_behind_sent_back(now)));
-            let delays = delays.hundreds_of_ms().map(|delay| u64::from(delay) / 10);
-            let delay = delays[crd.saturating_sub(1)];
+            limit.send_back(now, 1, now.after(delays.ns(1) + WAIT_MAX));
+            let crd = delays.choose(limit.wait_behind_sent_back(now)).max(1);
+            limit.postpone_retries(now.after(delays.ns(crd) + WAIT_MAX));
+            let delay = delays.ns(crd) / SECOND;
             (timer, most) = (second + delay, most.max(times + 1));
             retries.push_back(times + 1);
         }
@@ -407,6 +407,80 @@ fn hosts_that_give_up_leave_nothing_of_their_commands() {
     assert_eq!(limit.wait_behind_sent_back(Nanos(41 * SECOND)), 0);
     let burst = (0..100).filter(|_| limit.take(Nanos(41 * SECOND), 1).is_ok()).count();
     assert_eq!(burst, 1, "the time that nobody used is not made up for");
+}
+
+#[test]
+fn d1_a_command_that_waited_for_its_turn_lets_one_more_follow_and_no_second_one() {
+    let limit = limiter(100);
+    let now = Nanos(SECOND);
+    limit.charge(now, now, 1);
+    // The limit lets the next one pass 9 ms later, and it goes after half a second.
+    let late = now.after(SECOND / 2);
+    for expected in [Ok(()), Err(late.after(10_000_000)), Err(late.after(20_000_000))] {
+        limit.charge(late, now, 1);
+        assert_eq!(limit.check(late), expected);
+    }
+}
+
+/// Returns how many commands of 1 pass at once.
+fn at_once(limit: &Limiter, now: Nanos) -> usize {
+    std::iter::from_fn(|| limit.take(now, 1).ok()).count()
+}
+
+#[test]
+fn d1_commands_that_were_sent_back_leave_no_credit_once_all_have_come_again() {
+    let limit = limiter(100);
+    let mut now = Nanos(SECOND);
+    // For ten minutes 20 commands a second are sent back, and come again after five seconds.
+    for second in 0..600_u64 {
+        now = Nanos((second + 1) * SECOND);
+        for _ in 0..20 {
+            limit.send_back(now, 1, now.after(15 * SECOND));
+            if second >= 5 {
+                limit.came_again(now, 1);
+            }
+        }
+        at_once(&limit, now);
+    }
+    // The other hundred come, after four seconds without a command.
+    now = now.after(4 * SECOND);
+    (0..100).for_each(|_| limit.came_again(now, 1));
+    now = now.after(5 * SECOND);
+    assert!(at_once(&limit, now).abs_diff(100) <= 2, "as many as were out at once");
+    (0..20).for_each(|_| limit.send_back(now, 1, now.after(15 * SECOND)));
+    now = now.after(2 * SECOND);
+    (0..20).for_each(|_| limit.came_again(now, 1));
+    assert!(at_once(&limit, now.after(11 * SECOND)) <= 2, "they have gone by now");
+}
+
+#[test]
+fn d1_a_limit_is_made_up_for_the_time_that_its_hosts_were_told_to_stay_away() {
+    let limit = limiter(10);
+    let now = Nanos(SECOND);
+    let send_back = |now: Nanos, count| {
+        (0..count).for_each(|_| limit.send_back(now, 1, now.after(15 * SECOND)));
+    };
+    send_back(now, 200);
+    let now = now.after(14 * SECOND);
+    assert!(at_once(&limit, now).abs_diff(140) <= 2, "as they come again");
+    (0..200).for_each(|_| limit.came_again(now, 1));
+    assert!(at_once(&limit, now.after(9 * SECOND)) <= 2, "no time since then is made up for");
+    let now = now.after(9 * SECOND);
+    send_back(now, 300);
+    limit.postpone_retries(now.after(100 * SECOND));
+    assert!(at_once(&limit, now.after(99 * SECOND)).abs_diff(300) <= 2, "what was out at once");
+    assert!(at_once(&limit, now.after(200 * SECOND)) <= 2, "they have not come");
+}
+
+#[test]
+fn d1_commands_that_were_sent_back_to_a_host_that_has_gone_leave_no_credit() {
+    let limit = limiter(10);
+    let now = Nanos(SECOND);
+    (0..100).for_each(|_| limit.send_back(now, 1, now.after(160 * SECOND)));
+    (0..99).for_each(|_| limit.lose_sent_back(1));
+    assert_eq!(limit.wait_behind_sent_back(now.after(SECOND)), 0, "one, and ten a second");
+    limit.lose_sent_back(1);
+    assert!(at_once(&limit, now.after(100 * SECOND)) <= 2);
 }
 
 #[test]

@@ -42,8 +42,20 @@ impl RetryDelays {
     /// Returns the longest of the delays in ns.
     #[must_use]
     pub const fn longest(self) -> u64 {
-        let [.., third] = self.0;
-        third as u64 * UNIT
+        self.ns(3)
+    }
+
+    /// Returns the delay of a CRD field in ns: 0 for 0.
+    #[must_use]
+    pub const fn ns(self, crd: u8) -> u64 {
+        let [first, second, third] = self.0;
+        let delay = match crd {
+            0 => 0,
+            1 => first,
+            2 => second,
+            _ => third,
+        };
+        delay as u64 * UNIT
     }
 
     /// Returns CRDT1 to CRDT3, in units of 100 ms.
@@ -96,59 +108,59 @@ const fn mixed(word: u64) -> u64 {
 }
 
 /// A refused command.
-#[derive(Clone, Copy, Debug, Default)]
-struct Refused {
+#[derive(Clone, Debug, Default)]
+struct Refused<T> {
     key: u64,
     /// Time until which the refusal is remembered, in ns; 0: there is none.
     until: u64,
+    with: T,
 }
 
-/// The commands of one connection that were refused, so that none is refused twice.
+/// The commands of one connection that were refused, so that none is refused twice. `T` is what the
+/// caller remembers of each.
 ///
 /// The table has a fixed size: a command for which it has no place must not be refused.
 #[derive(Debug)]
-pub struct RefusedOnce {
-    rows: Box<[[Refused; WAYS]]>,
+pub struct RefusedOnce<T> {
+    rows: Box<[[Refused<T>; WAYS]]>,
     /// Number of refusals in the table.
     held: usize,
 }
 
-impl RefusedOnce {
+impl<T: Default> RefusedOnce<T> {
     /// Makes room for this many refusals, rounded up to a multiple of eight; for fewer where more
     /// than eight of them happen to share a row. Allocates once.
     #[must_use]
     pub fn new(commands: usize) -> Self {
         let rows = commands.div_ceil(WAYS).max(1);
-        Self { rows: vec![[Refused::default(); WAYS]; rows].into(), held: 0 }
+        Self { rows: (0..rows).map(|_| Default::default()).collect(), held: 0 }
     }
 
     /// Remembers for ten minutes that a command is refused. Returns false where there is no room: the
     /// command must not be refused.
     #[must_use]
-    pub fn note(&mut self, now: Nanos, key: u64) -> bool {
+    pub fn note(&mut self, now: Nanos, key: u64, with: T) -> bool {
         let until = now.after(KEPT).0;
         let Some(free) = self.row(key).iter_mut().find(|held| held.until <= now.0) else {
             return false;
         };
         let was_free = free.until == 0;
-        *free = Refused { key, until };
+        *free = Refused { key, until, with };
         self.held += usize::from(was_free);
         true
     }
 
-    /// Says whether this command was refused before, and must be let in now. Forgets that refusal:
-    /// for each refusal, one command with the same key is let in.
-    pub fn take(&mut self, now: Nanos, key: u64) -> bool {
+    /// Returns what is remembered of a command that was refused before, and must be let in now; `None`
+    /// where it was not. Forgets that refusal: for each refusal, one command with the same key is let in.
+    pub fn take(&mut self, now: Nanos, key: u64) -> Option<T> {
         if self.held == 0 {
-            return false;
+            return None;
         }
-        let like = |held: &&mut Refused| held.key == key && held.until > now.0;
-        let Some(held) = self.row(key).iter_mut().filter(like).min_by_key(|held| held.until) else {
-            return false;
-        };
-        *held = Refused::default();
+        let like = |held: &&mut Refused<T>| held.key == key && held.until > now.0;
+        let held = self.row(key).iter_mut().filter(like).min_by_key(|held| held.until)?;
+        let with = std::mem::take(held).with;
         self.held -= 1;
-        true
+        Some(with)
     }
 
     /// Says whether any refusal is in the table; one may be too old to count.
@@ -158,8 +170,14 @@ impl RefusedOnce {
         self.held == 0
     }
 
+    /// Lists what is remembered of all commands that have not been let in again.
+    pub fn into_all(self) -> impl Iterator<Item = T> {
+        let held = self.rows.into_iter().flatten().filter(|held| held.until != 0);
+        held.map(|held| held.with)
+    }
+
     /// Finds the row where a key may be.
-    fn row(&mut self, key: u64) -> &mut [Refused] {
+    fn row(&mut self, key: u64) -> &mut [Refused<T>] {
         let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX).max(1);
         let row = usize::try_from(mixed(key) % rows).unwrap_or(0);
         self.rows.get_mut(row).map_or(&mut [], |row| row.as_mut_slice())

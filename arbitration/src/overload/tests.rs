@@ -111,13 +111,13 @@ proptest! {
             now = now.after(later);
             let times = refused.entry(key).or_default();
             if note {
-                if table.note(now, key) {
+                if table.note(now, key, ()) {
                     times.push(now.0);
                     held += 1;
                 }
             } else {
                 let known = times.iter().position(|time| time + 600 * SECOND > now.0);
-                prop_assert_eq!(table.take(now, key), known.is_some());
+                prop_assert_eq!(table.take(now, key).is_some(), known.is_some());
                 if let Some(known) = known {
                     times.remove(known);
                     held -= 1;
@@ -201,12 +201,15 @@ fn the_hint_is_never_below_what_commands_waited() {
 #[test]
 fn a_table_that_is_full_refuses_nobody_until_there_is_room() {
     let mut table = RefusedOnce::new(8);
-    assert!((0..8).all(|key| table.note(Nanos::ZERO, key)));
-    assert!(!table.note(Nanos::ZERO, 8));
-    assert!(table.take(Nanos(SECOND), 3) && !table.take(Nanos(SECOND), 3));
-    assert!(table.note(Nanos(SECOND), 8));
-    assert!(!table.take(Nanos(601 * SECOND), 0), "too long ago");
-    assert!((10..18).all(|key| table.note(Nanos(602 * SECOND), key)));
+    assert!((0..8).all(|key| table.note(Nanos::ZERO, key, key)));
+    assert!(!table.note(Nanos::ZERO, 8, 8));
+    assert_eq!([(); 2].map(|()| table.take(Nanos(SECOND), 3)), [Some(3), None]);
+    assert!(table.note(Nanos(SECOND), 8, 8));
+    assert_eq!(table.take(Nanos(601 * SECOND), 0), None, "too long ago");
+    assert!((10..18).all(|key| table.note(Nanos(602 * SECOND), key, key)));
+    let mut all: Vec<u64> = table.into_all().collect();
+    all.sort_unstable();
+    assert_eq!(all, [10, 11, 12, 13, 14, 15, 16, 17]);
 }
 
 #[test]

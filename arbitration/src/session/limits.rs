@@ -120,10 +120,25 @@ impl Session {
         }
     }
 
+    /// Notes that hosts may send all that was sent back as late as `until`: Linux has one timer for the
+    /// retries of a namespace, which the latest delay sets.
+    pub fn postpone_retries(&self, until: Nanos) {
+        for (limit, _) in [false, true].into_iter().flat_map(|write| self.line_limiters(write, 0)) {
+            limit.postpone_retries(until);
+        }
+    }
+
     /// Notes that a command which was sent back has come again.
-    pub fn came_again(&self, write: bool, bytes: u64) {
+    pub fn came_again(&self, now: Nanos, write: bool, bytes: u64) {
         for (limit, amount) in self.line_limiters(write, bytes) {
-            limit.came_again(amount);
+            limit.came_again(now, amount);
+        }
+    }
+
+    /// Notes that the host of a command which was sent back has gone.
+    pub fn lose_sent_back(&self, write: bool, bytes: u64) {
+        for (limit, amount) in self.line_limiters(write, bytes) {
+            limit.lose_sent_back(amount);
         }
     }
 

@@ -271,7 +271,7 @@ fn waits_for_retries_and_the_queues_of_hosts_follow_the_limits_of_their_directio
     assert_eq!(session.wait_behind_sent_back(now, false), 2 * second, "20 reads at 10/s");
     assert_eq!(session.wait_behind_sent_back(now, true), second / 5, "20 commands at 100/s");
     for _ in 0..20 {
-        session.came_again(false, 4096);
+        session.came_again(now, false, 4096);
     }
     assert_eq!(session.wait_behind_sent_back(now, false), 0);
 }

@@ -3,6 +3,8 @@
 //! that goes on, and a host understands Command Retry Delay, its commands are told when to
 //! retry. So are commands that have waited for [`WAIT_MAX`].
 
+use std::sync::Arc;
+
 use arbitration::overload::{RefusedOnce, RetryDelays, WAIT_MAX, command_key};
 use arbitration::session::Session;
 use fabric::Nanos;
@@ -30,13 +32,21 @@ pub(crate) enum Fullness {
     Over,
 }
 
+/// A command that waited for too long and was sent back, for which its session's limits are made up.
+#[derive(Debug)]
+pub(crate) struct SentBack {
+    pub(crate) session: Arc<Session>,
+    pub(crate) write: bool,
+    pub(crate) bytes: u64,
+}
+
 /// What one connection has seen of a full target.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     /// Time at which the host was first held back.
     held_since: Option<Nanos>,
     /// Commands that were told to retry later.
-    refused: Option<RefusedOnce>,
+    refused: Option<RefusedOnce<Option<SentBack>>>,
 }
 
 impl Admission {
@@ -62,13 +72,31 @@ impl Admission {
 
     /// Says whether a command was sent back before, and forgets that it was.
     pub(crate) fn comes_again(&mut self, now: Nanos, sqe: &Sqe) -> bool {
-        self.refused.as_mut().is_some_and(|refused| refused.take(now, key(sqe)))
+        let taken = self.refused.as_mut().and_then(|refused| refused.take(now, key(sqe)));
+        if let Some(Some(SentBack { session, write, bytes })) = &taken {
+            session.came_again(now, *write, *bytes);
+        }
+        taken.is_some()
     }
 
-    /// Notes that a command is sent back. Returns false where there is no room to remember it.
-    pub(crate) fn note_sent_back(&mut self, now: Nanos, sqe: &Sqe) -> bool {
+    /// Notes that a command is sent back; `limited` is `None` where no limit is made up for it. Returns
+    /// false where there is no room to remember it.
+    pub(crate) fn note_sent_back(
+        &mut self,
+        now: Nanos,
+        sqe: &Sqe,
+        limited: Option<SentBack>,
+    ) -> bool {
         let refused = self.refused.get_or_insert_with(|| RefusedOnce::new(REFUSED_MAX));
-        refused.note(now, key(sqe))
+        refused.note(now, key(sqe), limited)
+    }
+
+    /// Forgets the commands that were sent back: the connection ends, and none comes again over it.
+    pub(crate) fn leave(&mut self) {
+        let all = self.refused.take().into_iter().flat_map(RefusedOnce::into_all);
+        for SentBack { session, write, bytes } in all.flatten() {
+            session.lose_sent_back(write, bytes);
+        }
     }
 
     /// Says whether the host was held back for as long as it is before its commands are refused.
@@ -89,9 +117,10 @@ pub(crate) fn wait_max(unread: u64) -> u64 {
     WAIT_MAX.saturating_sub(unread).max(WAIT_MIN_NS)
 }
 
-/// Returns the time by which hosts have sent a command again that is sent back now.
-pub(crate) fn comes_again_by(now: Nanos, delays: RetryDelays) -> Nanos {
-    now.after(delays.longest().saturating_add(WAIT_MAX))
+/// Returns the time by which hosts have sent a command again that is sent back now with this delay
+/// (CRD).
+pub(crate) fn comes_again_by(now: Nanos, delays: RetryDelays, delay: u8) -> Nanos {
+    now.after(delays.ns(delay).saturating_add(WAIT_MAX))
 }
 
 /// Returns what a command is known by when it is sent again.
@@ -122,7 +151,9 @@ mod tests {
         assert!(!admission.holds_back(Nanos(101 * MS), Fullness::Full, true), "it may send again");
         assert!(admission.was_patient(Nanos(101 * MS)));
         assert!(!admission.comes_again(Nanos(101 * MS), &read(1)));
-        assert!(admission.note_sent_back(Nanos(101 * MS), &read(1)) && admission.has_sent_back());
+        assert!(
+            admission.note_sent_back(Nanos(101 * MS), &read(1), None) && admission.has_sent_back()
+        );
         assert!(!admission.comes_again(Nanos(102 * MS), &read(2)));
         assert!(admission.comes_again(Nanos(102 * MS), &read(1)));
         assert!(!admission.comes_again(Nanos(102 * MS), &read(1)), "it was sent back once");

@@ -18,7 +18,7 @@ use fabric::nvm::{BlockFormat, IoCommand, IoLimits, Transfer};
 use fabric::nvme::{Sqe, Status};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
-use crate::admission::{Admission, Fullness, comes_again_by, retry_delay};
+use crate::admission::{Admission, Fullness, SentBack, comes_again_by, retry_delay};
 use crate::charge::Charge;
 use crate::commands::{Command, State};
 use crate::context::{Context, Settings};
@@ -468,6 +468,7 @@ impl Arrival {
     /// Gives up the queues in which the host's commands wait.
     pub(crate) fn leave<D: Driver>(&mut self, io: &mut Context<D>) {
         self.flows.clear(&mut io.stages);
+        self.admission.leave();
     }
 
     /// Says whether the host must not be read from: as many commands of its sessions wait as may
@@ -498,7 +499,6 @@ impl Arrival {
     ) -> Option<Status> {
         let session = io.stages.arbiter.session_of(charge.flow?)?;
         if self.admission.comes_again(io.now, sqe) {
-            session.came_again(write, u64::from(bytes));
             return None;
         }
         let is_full = session.backlog.is_full() && self.admission.was_patient(io.now);
@@ -507,12 +507,14 @@ impl Arrival {
             return None;
         }
         if is_late {
-            let is_known = self.admission.note_sent_back(io.now, sqe);
+            let limited =
+                Some(SentBack { session: Arc::clone(session), write, bytes: bytes.into() });
+            let is_known = self.admission.note_sent_back(io.now, sqe, limited);
             return is_known.then(|| send_back(io, session, charge.class, (write, bytes)));
         }
         let delay = retry_delay(io.now, session, write, io.settings.retry_delays);
         // One that would come again at once may as well wait here.
-        if delay == 0 || !self.admission.note_sent_back(io.now, sqe) {
+        if delay == 0 || !self.admission.note_sent_back(io.now, sqe, None) {
             return None;
         }
         // A full queue keeps the limits busy: there is no time to make up for.
@@ -530,7 +532,11 @@ impl Arrival {
         (write, bytes): (bool, u32),
     ) -> Status {
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
-        let known = self.admission.note_sent_back(io.now, sqe);
+        let limited = session.map(|session| {
+            let (session, bytes) = (Arc::clone(session), bytes.into());
+            SentBack { session, write, bytes }
+        });
+        let known = self.admission.note_sent_back(io.now, sqe, limited);
         match session {
             Some(session) if known => send_back(io, session, charge.class, (write, bytes)),
             Some(session) => {
@@ -546,7 +552,7 @@ impl Arrival {
     /// is the network's.
     #[cold]
     pub(crate) fn send_back_answered(&mut self, now: Nanos, sqe: &Sqe) -> Status {
-        self.admission.note_sent_back(now, sqe);
+        self.admission.note_sent_back(now, sqe, None);
         Status::COMMAND_INTERRUPTED.with_retry_delay(2)
     }
 
@@ -558,6 +564,7 @@ impl Arrival {
 
 /// Counts a command that is refused, and returns its status.
 fn refuse<D: Driver>(io: &Context<D>, session: &Session, class: Class, delay: u8) -> Status {
+    session.postpone_retries(comes_again_by(io.now, io.settings.retry_delays, delay));
     if let Some(stats) = io.driver.class_stats(class) {
         stats.refuse();
     }
@@ -581,7 +588,8 @@ fn send_back<D: Driver>(
     (write, bytes): (bool, u32),
 ) -> Status {
     let delays = io.settings.retry_delays;
-    session.send_back(io.now, write, u64::from(bytes), comes_again_by(io.now, delays));
+    let until = comes_again_by(io.now, delays, 1);
+    session.send_back(io.now, write, u64::from(bytes), until);
     // Never at once: Linux would send all commands of the namespace that wait for a retry.
     refuse(io, session, class, retry_delay(io.now, session, write, delays).max(1))
 }

@@ -123,8 +123,12 @@ impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
                 host.next += 1;
                 host.submit(rig, step, host.next, 0);
             }
-            rig.pass(STEP * MS);
-            while rig.end_oldest() {}
+            let end = rig.now.after(STEP * MS);
+            while rig.now < end {
+                let next = rig.core.idle_until().unwrap_or(end).min(end);
+                rig.pass(next.ns_since(rig.now).max(1));
+                while rig.end_oldest() {}
+            }
             let until = rig.core.idle_until();
             assert!(until.is_some_and(|until| until > rig.now), "it sleeps until {until:?}");
             for (cid, number, since, retries) in std::mem::take(&mut host.here) {
@@ -150,7 +154,7 @@ impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
 
 #[test]
 fn d1_a_limit_of_any_rate_makes_no_linux_host_time_out() {
-    for (rate, depth) in [(1, 8), (1, 20), (1, 100), (4, 60), (4, 120), (20, 120)] {
+    for (rate, depth) in [(1, 8), (1, 20), (1, 100), (4, 60), (4, 120), (10, 120), (20, 120)] {
         let mut rig = patient(iops(rate));
         let read_of = |number: u64| (read(DRIVE, number % 1000, 1), None, 512);
         let host = LinuxHost::run(&mut rig, read_of, depth, 400);
@@ -162,6 +166,29 @@ fn d1_a_limit_of_any_rate_makes_no_linux_host_time_out() {
         assert!(host.done + 41 * rate + due / 50 >= due, "{case}: {} of {due}", host.done);
         assert_eq!(rig.core.inventory().commands, host.here.len());
     }
+}
+
+#[test]
+fn d1_commands_that_were_sent_back_to_a_host_that_has_gone_leave_nothing_for_others() {
+    let mut rig = patient(iops(1));
+    for number in 0..60 {
+        rig.queue(1, read(DRIVE, number, 1), None, 512);
+    }
+    rig.pass_often(14, 1000 * MS);
+    let sent_back = rig.peers[1].answers.len();
+    assert!(sent_back > 30, "{sent_back} answers");
+    rig.pass_often(20, 1000 * MS);
+    rig.cut(1, "lost");
+    while rig.end_oldest() {}
+    let other = rig.add_host();
+    rig.pass_often(2, 1000 * MS);
+    for number in 0..20 {
+        rig.queue(other, read(DRIVE, number, 1), None, 512);
+    }
+    rig.run();
+    while rig.end_oldest() {}
+    let passed = rig.peers[other].answers.len();
+    assert!(passed <= 2, "{passed} at 1/s");
 }
 
 #[test]
