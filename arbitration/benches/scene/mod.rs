@@ -119,10 +119,11 @@ impl Scene {
     /// no commands queued.
     #[inline(never)]
     pub(crate) fn passes(&mut self, times: u64) {
+        let read = Submission::of_host((), false, 4096);
         for _ in 0..times {
             self.now += 100;
             let flow = self.flows[self.now as usize / 100 % self.flows.len()];
-            let grant = self.arbiter.pass(Nanos(self.now), flow, false, 4096).unwrap();
+            let grant = self.arbiter.pass(Nanos(self.now), flow, &read).unwrap();
             self.arbiter.complete(Nanos(self.now + 50), grant, true);
         }
     }

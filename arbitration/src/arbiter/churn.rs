@@ -326,14 +326,14 @@ impl Life {
             return;
         };
         self.sent += 1;
-        match self.arbiter.pass(self.now, flow, false, 4096) {
+        let submission = Submission::of_host(self.sent, which.is_multiple_of(2), 4096);
+        match self.arbiter.pass(self.now, flow, &submission) {
             Some(grant) => {
                 self.served += 1;
                 self.grants.push(grant);
             }
             None => {
                 let class = Class::ALL[which as usize % 4];
-                let submission = Submission::of_host(self.sent, which.is_multiple_of(2), 4096);
                 self.arbiter.enqueue(self.now, flow, class, submission).unwrap();
             }
         }
@@ -365,7 +365,8 @@ impl Life {
             self.grants.push(command.grant);
         }
         for flow in &self.stale {
-            assert!(self.arbiter.pass(self.now, *flow, false, 512).is_none());
+            let submission = Submission::of_host((), false, 512);
+            assert!(self.arbiter.pass(self.now, *flow, &submission).is_none());
             assert!(self.arbiter.session_of(*flow).is_none());
         }
         self.arbiter.check();

@@ -15,7 +15,13 @@ impl<T: Copy> Arbiter<T> {
     /// Lets a command go on at once, if nothing waits and nothing has to be charged: returns its
     /// grant. `None`: the caller [enqueues](Self::enqueue) the command.
     #[inline]
-    pub fn pass(&mut self, now: Nanos, flow: HostFlowId, write: bool, bytes: u32) -> Option<Grant> {
+    pub fn pass<R>(
+        &mut self,
+        now: Nanos,
+        flow: HostFlowId,
+        submission: &Submission<R>,
+    ) -> Option<Grant> {
+        let &Submission { write, bytes, has_data, operations, .. } = submission;
         let flow = self.flows.find(flow)?;
         if !flow.plain {
             return None;
@@ -30,7 +36,7 @@ impl<T: Copy> Arbiter<T> {
             return None;
         }
         self.sessions.count(session);
-        let work = Work { session, write, bytes, has_data: true, operations: 1 };
+        let work = Work { session, write, bytes, has_data, operations };
         Some(queue.grant(now, device, work, Holds { price, set: None, charged: None }))
     }
 

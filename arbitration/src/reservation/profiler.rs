@@ -128,6 +128,15 @@ impl Profiler {
         share
     }
 
+    /// Computes a command's share of the device's time in ns, as [`record`](Self::record) does, and
+    /// learns nothing: for a command that moves no data, such as a Flush, whose time says nothing about
+    /// reads and writes.
+    #[must_use]
+    pub fn share(&self, now: Nanos, dispatched: Nanos, in_device: u32) -> u64 {
+        let parallelism = self.parallelism.load(Ordering::Relaxed);
+        now.ns_since(dispatched) / u64::from(in_device.max(parallelism).max(1))
+    }
+
     /// Checks only whether a command took longer than any before. For commands that are not
     /// [recorded](Self::record): this takes a fraction of the time.
     #[inline]

@@ -208,7 +208,7 @@ impl Bench {
         let submission =
             Submission { lba, blocks: 8, ..Submission::of_host((n, lba, self.now), false, 4096) };
         let (arbiter, flow) = (&mut self.arbiters[at], source.flows[at]);
-        match arbiter.pass(self.now, flow, false, 4096) {
+        match arbiter.pass(self.now, flow, &submission) {
             Some(grant) => {
                 self.held.push(InDisk { source: n, lba, sent: self.now, reactor: at, grant });
             }

@@ -86,7 +86,7 @@ impl Dispatch {
             resent: *resent,
             ..submission((queue.key, slot), command, device.format())
         };
-        if let Some(grant) = arbiter.pass(io.now, flow, submission.write, submission.bytes) {
+        if let Some(grant) = arbiter.pass(io.now, flow, &submission) {
             return self.start_or_wait(queue, io, slot, buffer, source, Some(grant));
         }
         // A command that waited for memory wants its device since its arrival.

@@ -123,7 +123,7 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     let flows = world.flows.clone();
     let submission = |n| Submission::of_host(n, false, 512);
     let arbiter = &mut world.arbiters[0];
-    let first = arbiter.pass(Nanos(1), flows[2], false, 512).unwrap();
+    let first = arbiter.pass(Nanos(1), flows[2], &submission(0)).unwrap();
     for n in 0..5 {
         arbiter.enqueue(Nanos(1), flows[0], Class::Low, submission(n)).unwrap();
     }
@@ -144,11 +144,11 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     let fresh = arbiter.flow(DEVICE, b, HostId(2)).unwrap();
     for flow in flows {
         assert!(arbiter.enqueue(Nanos(3), flow, Class::Low, submission(7)).is_none());
-        assert!(arbiter.pass(Nanos(3), flow, false, 512).is_none());
+        assert!(arbiter.pass(Nanos(3), flow, &submission(0)).is_none());
         assert!(arbiter.session_of(flow).is_none() && !arbiter.is_plain(flow));
         arbiter.release(flow);
     }
-    let grant = arbiter.pass(Nanos(4), fresh, false, 512).expect("others' flows are untouched");
+    let grant = arbiter.pass(Nanos(4), fresh, &submission(0)).expect("others' flows are untouched");
     arbiter.complete(Nanos(5), grant, true);
     arbiter.release(fresh);
     assert!(arbiter.retire_device(Nanos(9), DEVICE, 0, &mut back));

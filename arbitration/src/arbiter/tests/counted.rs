@@ -122,6 +122,44 @@ fn device_time_is_shared_by_size_and_direction() {
     }
 }
 
+/// A Flush takes long and Write Zeroes is done at once: neither tells what a read or a write costs.
+#[test]
+fn commands_that_move_no_data_change_no_profile() {
+    let mut sessions = Sessions::new(&ROOT);
+    sessions.apply(Nanos(0), &ROOT, &[]).unwrap();
+    let order = order(Unit::Time);
+    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
+    let rules = DeviceRules { window: fixed(4), ..DeviceRules::default() };
+    let device = Arc::new(Device::new(rules, 1));
+    arbiter.add_device(DEVICE, Arc::clone(&device));
+    let root = Arc::clone(sessions.named("root").unwrap());
+    let flow = arbiter.flow(DEVICE, &root, HostId(1)).unwrap();
+    let mut now = Nanos(1 << 31);
+    let mut run = |submission: Submission<u64>, count, ns| {
+        for passes in (0..count).map(|number| number % 2 == 0) {
+            let grant = if passes {
+                arbiter.pass(now, flow, &submission).unwrap()
+            } else {
+                arbiter.enqueue(now, flow, Class::Low, submission).unwrap();
+                arbiter.dispatch(now, DEVICE).unwrap().grant
+            };
+            now = now.after(ns);
+            arbiter.complete(now, grant, true);
+        }
+    };
+    let moving = |write, bytes| Submission::of_host(0, write, bytes);
+    run(moving(false, 4096), 200, 100_000);
+    run(moving(true, 4096), 200, 200_000);
+    let before = device.profile().unwrap();
+    let still = |write, bytes| Submission { has_data: false, ..moving(write, bytes) };
+    run(still(false, 0), 1000, 10_000_000);
+    run(moving(false, 0), 1000, 10_000_000);
+    run(still(true, 1 << 20), 1000, 5000);
+    run(still(true, 4096), 1000, 5000);
+    run(moving(false, 4096), 200, 100_000);
+    assert_eq!(device.profile().unwrap(), before);
+}
+
 #[test]
 fn bytes_count_where_a_device_has_no_profile() {
     let list = two(1, true, [4096, 131_072]);

@@ -139,11 +139,11 @@ impl World {
         let id = self.commands.len() as u64;
         self.commands.push((index, self.now));
         let arbiter = &mut self.arbiters[source.reactor];
-        if let Some(grant) = arbiter.pass(self.now, self.flows[index], source.write, source.bytes) {
+        let submission = Submission::of_host(id, source.write, source.bytes);
+        if let Some(grant) = arbiter.pass(self.now, self.flows[index], &submission) {
             self.start(id, source.reactor, grant);
             return;
         }
-        let submission = Submission::of_host(id, source.write, source.bytes);
         arbiter.enqueue(self.now, self.flows[index], source.class, submission).unwrap();
     }
 

@@ -148,11 +148,11 @@ impl Lab {
         let id = self.commands.len() as u64;
         let Host { class, reactor, bytes, write, .. } = self.hosts[n];
         let (arbiter, flow) = (&mut self.arbiters[reactor], self.flows[n]);
-        let grant = arbiter.pass(self.now, flow, write, bytes);
+        let submission = Submission::of_host(id, write, bytes);
+        let grant = arbiter.pass(self.now, flow, &submission);
         if grant.is_some() {
             self.queue.push_back(id);
         } else {
-            let submission = Submission::of_host(id, write, bytes);
             arbiter.enqueue(self.now, flow, class, submission).unwrap();
         }
         self.commands.push((n, grant));
