@@ -9,7 +9,7 @@ use units::Nanos;
 
 use super::held_back::HeldBack;
 use super::ids::EntryId;
-use super::own_order::ByDirection;
+use super::own_order::{ByDirection, LimitTag};
 use crate::order::{Hierarchy, NodeId, Place};
 use crate::reservation::Reserved;
 use crate::session::{HostId, Reservation, Session, SessionId};
@@ -201,13 +201,28 @@ impl DeviceSessions {
             record.held.of_mut(write).hold(leaf, finish);
             self.held += 1;
         }
+        self.count_held(session, leaf, write, true);
         self.note_blocks(session)
+    }
+
+    /// Counts a host among those that a session's limit on a direction holds back, or no longer: in the
+    /// host's session, and in those above it up to the limit's.
+    fn count_held(&mut self, limit: SessionId, leaf: NodeId, write: bool, is_held: bool) {
+        let (mut at, mut child) = (self.order.session_of(leaf), None);
+        while let Some(session) = at {
+            let place = self.place(session);
+            let (parent, weight) = (place.parent, place.weight());
+            let Some(record) = self.order.of_owner(limit) else { return };
+            child = record.held.of_mut(write).count((session, weight), child, is_held);
+            at = parent.filter(|_| session != limit && child.is_some());
+        }
     }
 
     /// Removes and returns the host that a session's limit on a direction lets go on next.
     pub(super) fn release(&mut self, session: SessionId, write: bool) -> Option<NodeId> {
         let leaf = self.order.of_owner(session)?.held.of_mut(write).release()?;
         self.held -= 1;
+        self.count_held(session, leaf, write, false);
         Some(leaf)
     }
 
@@ -215,13 +230,14 @@ impl DeviceSessions {
     /// of the host's last command of the direction.
     pub(super) fn charge_direction(
         &self,
-        (session, finish): (SessionId, &mut u64),
+        LimitTag { session, finish }: &mut LimitTag,
         leaf: NodeId,
         write: bool,
         cost: u32,
     ) {
-        let share = self.order.share_below(leaf, session);
-        *finish = self.record(session).held.of(write).finish(*finish, cost, share);
+        let held = self.record(*session).held.of(write);
+        let share = self.order.share_below(leaf, *session, |session| held.sharers(session));
+        *finish = held.finish(*finish, cost, share);
     }
 
     /// Counts the hosts that a session's limit on a direction holds back.
@@ -231,8 +247,10 @@ impl DeviceSessions {
 
     /// Forgets a host that a session's limit on a direction may hold back.
     pub(super) fn forget_held(&mut self, session: SessionId, leaf: NodeId, write: bool) {
-        if let Some(record) = self.order.of_owner(session) {
-            self.held -= usize::from(record.held.of_mut(write).forget(leaf));
+        let Some(record) = self.order.of_owner(session) else { return };
+        if record.held.of_mut(write).forget(leaf) {
+            self.held -= 1;
+            self.count_held(session, leaf, write, false);
         }
     }
 

@@ -182,10 +182,7 @@ impl<T: Copy> Arbiter<T> {
         }
         let charge = self.charge(now, device, &head);
         self.dequeue(now, device, next, &head, ends);
-        let queue = self.devices.kept_mut(device)?;
-        if let Some((by, _)) = queue.own.limited_mut(next.leaf, head.work.write) {
-            self.release_held(now, device, by);
-        }
+        self.release_behind(now, device, next, head.work.write);
         let command = self.send(now, device, &head, (price, set, charge));
         debug_assert!(command.is_some(), "output marks wait at devices with an elevator only");
         Some(command.map_or(Tried::Blocked, Tried::Dispatched))
@@ -312,6 +309,22 @@ impl<T: Copy> Arbiter<T> {
             queue.wake_others();
         }
         self.set_timer(now, device, session, when);
+        // Another limit may have let it go on: that one's next host goes in its place.
+        self.release_behind(now, device, next, write);
+    }
+
+    /// Lets the next hosts go on, behind one that went on or is held back anew, whom the same limits on a
+    /// direction hold back.
+    #[inline]
+    fn release_behind(&mut self, now: Nanos, device: DeviceId, next: &Next, write: bool) {
+        let mut limits = 0;
+        while let Some(queue) = self.devices.kept_mut(device)
+            && let Some(tag) = queue.own.tags_mut(next.leaf, write).get(limits)
+        {
+            let session = tag.session;
+            self.release_held(now, device, session);
+            limits += 1;
+        }
     }
 
     /// Lets the next host go on that a session's limit on a direction holds back, where that has credit

@@ -7,7 +7,18 @@
 
 use std::collections::BTreeSet;
 
-use crate::order::{NodeId, USUAL};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::order::{NodeId, Sharers, USUAL};
+use crate::session::SessionId;
+
+/// What a limit holds back below one session.
+#[derive(Clone, Copy, Debug, Default)]
+struct Below {
+    sharers: Sharers,
+    /// The session's weight, with which it counts in the session above.
+    weight: u64,
+}
 
 /// The hosts that one limit on a direction holds back.
 #[derive(Debug, Default)]
@@ -16,10 +27,44 @@ pub(super) struct HeldBack {
     now: u64,
     /// The hosts, by their start tags.
     waiting: BTreeSet<(u64, NodeId)>,
+    /// The sessions that such hosts are below.
+    below: FxHashMap<SessionId, Below>,
 }
 
 impl HeldBack {
-    pub(super) const NONE: Self = Self { now: 0, waiting: BTreeSet::new() };
+    pub(super) const NONE: Self =
+        Self { now: 0, waiting: BTreeSet::new(), below: FxHashMap::with_hasher(FxBuildHasher) };
+
+    /// Counts one of a session's hosts, or a session below it by the weight `child`, among those with
+    /// hosts that are held back, or no longer. Returns the session's own weight if it has such hosts now
+    /// and had none, or the other way round.
+    pub(super) fn count(
+        &mut self,
+        (session, weight): (SessionId, u64),
+        child: Option<u64>,
+        is_held: bool,
+    ) -> Option<u64> {
+        let below = self.below.entry(session).or_default();
+        let before = below.sharers.is_empty();
+        if before {
+            below.weight = weight;
+        }
+        let (of, amount) = match child {
+            None => (&mut below.sharers.hosts, 1),
+            Some(weight) => (&mut below.sharers.weights, weight),
+        };
+        *of = if is_held { of.saturating_add(amount) } else { of.saturating_sub(amount) };
+        let (is_empty, weight) = (below.sharers.is_empty(), below.weight);
+        if is_empty {
+            self.below.remove(&session);
+        }
+        (before != is_empty).then_some(weight)
+    }
+
+    /// Returns what is held back below a session.
+    pub(super) fn sharers(&self, session: SessionId) -> Sharers {
+        self.below.get(&session).map(|below| below.sharers).unwrap_or_default()
+    }
 
     /// Holds a host back whose last command of the direction has this finish tag.
     pub(super) fn hold(&mut self, leaf: NodeId, finish: u64) {

@@ -43,18 +43,35 @@ impl<D> ByDirection<D> {
     }
 }
 
+/// The place of a host's direction in the order of one limit that has held it back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LimitTag {
+    /// The session whose limit it is.
+    pub(super) session: SessionId,
+    /// Finish tag of the last command of the direction (see `held_back.rs`).
+    pub(super) finish: u64,
+}
+
 /// What a host's own order knows of the limits on a direction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Limited {
     /// The session whose limit has held the direction back last.
     pub(super) by: Option<SessionId>,
     is_held: bool,
-    /// Finish tag of the last command of the direction (see `held_back.rs`).
-    finish: u64,
+    /// The limits that have ever held the direction back. The host keeps its place in the order of each,
+    /// whichever holds it back now.
+    tags: Vec<LimitTag>,
 }
 
 /// What the limits of each direction hold back.
-type Held = ByDirection<Limited>;
+pub(super) type Held = ByDirection<Limited>;
+
+impl Held {
+    /// Says which directions are held back: reads, and writes.
+    fn are_held(&self) -> [bool; 2] {
+        [self.reads.is_held, self.writes.is_held]
+    }
+}
 
 /// A command, and its number in the order of the host's commands.
 type Numbered = (u64, EntryId);
@@ -69,9 +86,9 @@ impl Waiting {
     }
 
     /// Finds the first command that is not held back.
-    fn first(&self, held: &Held) -> Option<EntryId> {
-        let first = |write| self.0.of(write).front().filter(|_| !held.of(write).is_held);
-        let firsts = [first(false), first(true)];
+    fn first(&self, [reads, writes]: [bool; 2]) -> Option<EntryId> {
+        let first = |write, is_held: bool| self.0.of(write).front().filter(|_| !is_held);
+        let firsts = [first(false, reads), first(true, writes)];
         firsts.into_iter().flatten().min_by_key(|(number, _)| *number).map(|(_, id)| *id)
     }
 
@@ -284,7 +301,7 @@ impl OwnOrder {
     /// Changes what a queue has waiting; it has turns while something of it is not held back.
     fn change(&mut self, class: Class, own_queue: usize, change: impl FnOnce(&mut Waiting)) {
         let Some(of) = self.own_queues.get_mut(own_queue) else { return };
-        let had_turns = of.waiting[class].first(&self.held).is_some();
+        let had_turns = of.waiting[class].first(self.held.are_held()).is_some();
         change(&mut of.waiting[class]);
         self.settle_turns(class, own_queue, had_turns);
     }
@@ -297,7 +314,7 @@ impl OwnOrder {
         else {
             return;
         };
-        let has_turns = waiting[class].first(&self.held).is_some();
+        let has_turns = waiting[class].first(self.held.are_held()).is_some();
         let Some(of) = self.controllers.get_mut(controller) else { return };
         let turns = &mut of.turns[class];
         if has_turns && !had_turns {
@@ -315,19 +332,18 @@ impl OwnOrder {
 
     /// Holds back what goes in one direction, because of a session's limit, or lets it go on.
     fn set_held(&mut self, write: bool, by: SessionId, is_held: bool) {
-        let before = self.held;
+        let before = self.held.are_held();
         let of = self.held.of_mut(write);
-        if of.by != Some(by) {
-            // The tags of one limit mean nothing to another.
-            of.finish = 0;
-        }
         (of.by, of.is_held) = (Some(by), is_held);
+        if is_held && of.tags.iter().all(|tag| tag.session != by) {
+            of.tags.push(LimitTag { session: by, finish: 0 });
+        }
         let queues = self.own_queues.iter().flat_map(|(own_queue, of)| {
             of.waiting.iter().map(move |(class, waiting)| (class, own_queue, waiting))
         });
         let queues: Vec<(Class, usize, bool)> = queues
             .filter(|(.., waiting)| !waiting.is_empty())
-            .map(|(class, own_queue, waiting)| (class, own_queue, waiting.first(&before).is_some()))
+            .map(|(class, own_queue, waiting)| (class, own_queue, waiting.first(before).is_some()))
             .collect();
         for (class, own_queue, had_turns) in queues {
             self.settle_turns(class, own_queue, had_turns);
@@ -343,7 +359,7 @@ impl OwnOrder {
     fn first(&self, class: Class) -> Option<EntryId> {
         let turns = &self.controllers.get(*self.ring[class].front()?)?.turns[class];
         let own_queue = *turns.rings[turns.next()?].front()?;
-        self.own_queues.get(own_queue)?.waiting[class].first(&self.held)
+        self.own_queues.get(own_queue)?.waiting[class].first(self.held.are_held())
     }
 
     /// Charges the turns of the command that goes, which [`Self::first`] has found in this queue.
@@ -443,16 +459,10 @@ impl OwnOrders {
         }
     }
 
-    /// Finds the session whose limit has held back a direction of a host last, and the finish tag of
-    /// the host's last command of the direction; `None`: no limit has ever held it back.
+    /// Lists the limits that have ever held back a direction of a host, with its place in the order of each.
     #[inline]
-    pub(super) fn limited_mut(
-        &mut self,
-        leaf: NodeId,
-        write: bool,
-    ) -> Option<(SessionId, &mut u64)> {
-        let limited = self.of_mut(leaf)?.held.of_mut(write);
-        Some((limited.by?, &mut limited.finish))
+    pub(super) fn tags_mut(&mut self, leaf: NodeId, write: bool) -> &mut [LimitTag] {
+        self.of_mut(leaf).map_or(&mut [], |own| &mut own.held.of_mut(write).tags)
     }
 
     /// Says whether all that a host with an own order has waiting is held back; `None` where it has no
@@ -562,9 +572,9 @@ impl OwnOrders {
     #[cfg(test)]
     pub(super) fn held(&self) -> Vec<(NodeId, bool, SessionId)> {
         let leaves = (0..).map(|number| NodeId::of(Index::nth(number))).zip(&self.by_leaf);
-        let orders = leaves.filter_map(|(leaf, own)| Some((leaf, own.as_ref()?.held)));
-        let both =
-            orders.flat_map(|(leaf, held)| [(leaf, false, held.reads), (leaf, true, held.writes)]);
+        let orders = leaves.filter_map(|(leaf, own)| Some((leaf, &own.as_ref()?.held)));
+        let both = orders
+            .flat_map(|(leaf, held)| [(leaf, false, &held.reads), (leaf, true, &held.writes)]);
         both.filter(|(.., of)| of.is_held)
             .filter_map(|(leaf, write, of)| Some((leaf, write, of.by?)))
             .collect()

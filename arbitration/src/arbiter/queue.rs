@@ -254,7 +254,8 @@ impl DeviceQueue {
     pub(super) fn hold(&mut self, session: SessionId, leaf: NodeId, write: bool) -> bool {
         self.own.set_held(leaf, write, session, true);
         self.sync_leaf(leaf);
-        let finish = self.own.limited_mut(leaf, write).map_or(0, |(_, finish)| *finish);
+        let tag = self.own.tags_mut(leaf, write).iter().find(|tag| tag.session == session);
+        let finish = tag.map_or(0, |tag| tag.finish);
         self.sessions.hold(session, leaf, write, finish)
     }
 
@@ -496,8 +497,8 @@ impl DeviceQueue {
         }
         let cost = pace.cost_at(&self.device.times, kind);
         let Next { class, leaf, below, .. } = *next;
-        if let Some(limited) = self.own.limited_mut(leaf, kind.write) {
-            self.sessions.charge_direction(limited, leaf, kind.write, cost);
+        for tag in self.own.tags_mut(leaf, kind.write) {
+            self.sessions.charge_direction(tag, leaf, kind.write, cost);
         }
         if self.device.fairness.is_alone() {
             self.tree(class).charge(leaf, below, cost);

@@ -54,9 +54,14 @@ impl<O> Place<O> {
         }
     }
 
+    /// Returns the session's weight.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight.as_ref().map_or(WEIGHT, |weight| weight.load(Relaxed)).into()
+    }
+
     /// Says whether the session's weight is another than that of sessions without a setting.
     fn has_weight(&self) -> bool {
-        self.weight.as_ref().is_some_and(|weight| weight.load(Relaxed) != WEIGHT)
+        self.weight() != u64::from(WEIGHT)
     }
 
     /// Finds the node that all of the session is below.
@@ -72,7 +77,22 @@ impl<O> Place<O> {
 }
 
 /// The part of a session of usual weight, of which hosts have parts.
-pub(crate) const USUAL: u64 = 1 << 12;
+pub(crate) const USUAL: u64 = 1 << 20;
+
+/// Those below a session who want a part of what is shared.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sharers {
+    /// Number of the session's own hosts.
+    pub(crate) hosts: u64,
+    /// Sum of the weights of the sessions below it.
+    pub(crate) weights: u64,
+}
+
+impl Sharers {
+    pub(crate) const fn is_empty(self) -> bool {
+        self.hosts == 0 && self.weights == 0
+    }
+}
 
 /// Makes what the owner keeps of a session, from what it keeps of the one above it.
 pub(crate) type MakePlace<'a, O> = &'a mut dyn FnMut(SessionId, Option<&O>) -> O;
@@ -223,27 +243,39 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Computes the part of a host of what is shared below the session `above`, in 1/[`USUAL`] of the
-    /// part of a session of usual weight. Hosts of one session have equal parts of the session's. Of a
-    /// session further below, the others there count as of usual weight.
-    pub(crate) fn share_below(&self, leaf: NodeId, above: SessionId) -> u64 {
+    /// Finds the session of a host's node.
+    pub(crate) fn session_of(&self, leaf: NodeId) -> Option<SessionId> {
         let host = self.hosts.get(leaf.number() as usize).copied().flatten();
-        let Some((mut session, _)) = host else { return USUAL };
-        let flows = self.place(session).map_or(1, |place| place.flows);
-        let mut share = USUAL / u64::from(flows.max(1));
+        host.map(|(session, _)| session)
+    }
+
+    /// Computes the part of a host of what is shared below the session `above`, in 1/[`USUAL`] of the
+    /// part of a session of usual weight. `others` finds who else wants a part below a session. Hosts of
+    /// one session have equal parts, and together as much as a session of usual weight has beside them.
+    pub(crate) fn share_below(
+        &self,
+        leaf: NodeId,
+        above: SessionId,
+        others: impl Fn(SessionId) -> Sharers,
+    ) -> u64 {
+        let usual = u64::from(WEIGHT);
+        let Some(mut session) = self.session_of(leaf) else { return USUAL };
+        let mut here = others(session);
+        let mut share = USUAL / here.hosts.saturating_add(1);
+        // The weight of the host's side, and of all that share with it.
+        let (mut weight, mut all) = (usual, here.weights.saturating_add(usual));
         while session != above
             && let Some(place) = self.place(session)
+            && let Some(parent) = place.parent
         {
-            let weight = place.weight.as_ref().map_or(WEIGHT, |weight| weight.load(Relaxed));
-            share = share.saturating_mul(u64::from(weight)) / u64::from(WEIGHT);
-            let Some(parent) = place.parent else { break };
-            if parent != above {
-                let children = self.place(parent).map_or(1, |place| place.children);
-                share /= u64::from(children.max(1));
-            }
-            session = parent;
+            share = share.saturating_mul(weight) / all.max(1);
+            let is_counted = !here.is_empty();
+            (session, weight, here) = (parent, place.weight(), others(parent));
+            let hosts = if here.hosts > 0 { usual } else { 0 };
+            let own = if is_counted { 0 } else { weight };
+            all = here.weights.saturating_add(hosts).saturating_add(own);
         }
-        share.max(1)
+        (share.saturating_mul(weight) / usual).max(1)
     }
 
     /// Finds the node that is above a session's own nodes.

@@ -14,7 +14,7 @@ pub use clock::{ClassClock, Pace};
 pub(crate) use clock::{CommandKind, bit};
 pub use fairness::Fairness;
 pub(crate) use fairness::WHOLE;
-pub(crate) use hierarchy::{Hierarchy, Place, USUAL};
+pub(crate) use hierarchy::{Hierarchy, Place, Sharers, USUAL};
 pub(crate) use spread::{Spread, SpreadKey, Spreads};
 pub(crate) use tags::DeviceTags;
 pub(crate) use time::DeviceTimes;

@@ -364,6 +364,70 @@ fn d1_the_limit_of_a_direction_is_shared_by_weight() {
     assert_close("reads", reads, 10.0 * 39_000.0, 0.02);
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Two sessions below one limit on a direction have equal parts of it: also where one has a limit of
+    /// its own on that direction that leaves it its part, and whatever idle hosts and sessions, and hosts
+    /// that use the other direction alone, each of them has.
+    #[test]
+    fn d1_sessions_below_a_limit_of_a_direction_have_equal_parts(
+        write: bool,
+        rate in 100u64..4000,
+        own in prop::option::of(100u64..300),
+        hosts in [1usize..4, 1usize..4],
+        idle in [0usize..8, 0usize..8],
+        others in [0usize..3, 0usize..3],
+        depth in 2usize..20,
+    ) {
+        let direction = |rate| {
+            let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
+            if write { [Rates::default(), rates] } else { [rates, Rates::default()] }
+        };
+        let limited = |name, parent, rate| {
+            let [reads, writes] = direction(rate);
+            SessionSpec { reads, writes, ..spec(name, parent) }
+        };
+        let specs = [
+            limited("pool", None, rate),
+            limited("one", Some("pool"), own.map_or(0, |percent| (rate * percent / 200).max(1))),
+            spec("two", Some("pool")),
+            spec("idle", Some("one")),
+            spec("more", Some("pool")),
+        ];
+        let mut sources = Vec::new();
+        let mut add = |session, write, depth| {
+            let host = sources.len() as u64;
+            sources.push(Source { session, host, write, ..source(0, Class::High, depth) });
+        };
+        for (session, of) in ["one", "two"].into_iter().zip(0..) {
+            (0..hosts[of]).for_each(|_| add(session, write, depth));
+            (0..idle[of]).for_each(|_| add(session, write, 0));
+            (0..others[of]).for_each(|_| add(session, !write, 2));
+        }
+        (0..idle[0]).for_each(|_| add("idle", write, 0));
+        (0..idle[1]).for_each(|_| add("more", write, 0));
+        let asks = |source: &Source, session| {
+            (source.session, source.write) == (session, write) && source.depth > 0
+        };
+        let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, sources);
+        world.run(1_000_000_000);
+        let before = world.done.clone();
+        world.run(10_000_000_000);
+        for session in ["one", "two"] {
+            let of = world.sources.iter().zip(world.done.iter().zip(&before));
+            let of = of.filter(|(source, _)| asks(source, session));
+            let each: Vec<u64> = of.map(|(_, (done, before))| done - before).collect();
+            let got = each.iter().sum::<u64>() as f64 / 10.0;
+            let due = rate as f64 / 2.0;
+            prop_assert!((got / due - 1.0).abs() <= 0.03, "{session}: {got} of {due}");
+            let part = got * 10.0 / each.len() as f64;
+            let is_near = |got: &u64| (*got as f64 / part - 1.0).abs() <= 0.05;
+            prop_assert!(each.iter().all(is_near), "hosts of {session}: {each:?}");
+        }
+    }
+}
+
 /// Commands that a limit on their direction holds back go on when the limit goes, and wait longer
 /// under a tighter one.
 #[test]
