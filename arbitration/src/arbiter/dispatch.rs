@@ -369,7 +369,7 @@ impl<T: Copy> Arbiter<T> {
 
     /// Charges limits and the reservation for a command that goes.
     pub(super) fn charge(&mut self, now: Nanos, device: DeviceId, head: &Head) -> Option<Charge> {
-        let entered = self.entries.at(head.id).entered;
+        let &Entry { arrived, entered, .. } = self.entries.at(head.id);
         if !head.free {
             for limited in &self.sessions.kept(head.work.session)?.limits {
                 limited.charge_limits(now, entered, head.work.write, head.work.limited_bytes());
@@ -379,8 +379,8 @@ impl<T: Copy> Arbiter<T> {
         let reserved = sessions.reservation_over(head.work.session)?;
         let Work { write, bytes, .. } = head.work;
         Some(match reserved.has_budget(now) {
-            true => reserved.charge_waited(now, entered, write, bytes),
-            false => reserved.pass(now, entered, write, bytes),
+            true => reserved.charge_waited(now, arrived, write, bytes),
+            false => reserved.pass(now, arrived, write, bytes),
         })
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Entry<T> {
     pub(super) has_data: bool,
     /// Whether the command has left its flow's queue for the elevator.
     pub(super) in_elevator: bool,
+    /// When the command came to the target. It may have had to wait for something else first.
+    pub(super) arrived: Nanos,
     pub(super) entered: Nanos,
     /// The caller's name for the command. `None`: an output mark (docs/sources.md, I1: outputs end
     /// containers), which waits for its turn and goes nowhere.
@@ -33,7 +35,8 @@ impl<T> Entry<T> {
     /// Makes an entry that is in no queue yet.
     #[inline]
     pub(super) fn new(
-        (now, flow, class): (Nanos, HostFlowIndex, Class),
+        (now, arrived): (Nanos, Nanos),
+        (flow, class): (HostFlowIndex, Class),
         write: bool,
         (bytes, operations): (u32, u32),
         item: Option<T>,
@@ -48,6 +51,7 @@ impl<T> Entry<T> {
             write,
             has_data: true,
             in_elevator: false,
+            arrived,
             entered: now,
             item,
         }
@@ -89,8 +93,13 @@ pub(super) struct Entries<T> {
 
 impl<T: Copy> Entries<T> {
     pub(super) fn with_capacity(entries: usize) -> Self {
-        let unused =
-            Entry::new((Nanos::ZERO, HostFlowIndex::NONE, Class::Low), false, (0, 0), None);
+        let unused = Entry::new(
+            (Nanos::ZERO, Nanos::ZERO),
+            (HostFlowIndex::NONE, Class::Low),
+            false,
+            (0, 0),
+            None,
+        );
         Self { table: Table::with_capacity(entries, unused), located: Vec::new() }
     }
 

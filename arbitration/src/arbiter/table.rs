@@ -31,6 +31,8 @@ pub(super) struct Tagged<K> {
     tag: u32,
 }
 
+const _: () = assert!(size_of::<Place<super::entries::Entry<[u32; 3]>>>() == 64);
+
 impl<T> Place<T> {
     const fn is_used(&self) -> bool {
         self.tag & 1 == 1

@@ -114,6 +114,37 @@ fn f3_command_is_settled_with_the_reservation_that_was_charged() {
     assert_eq!(periods, [1, 0], "the group had one command, in the first period");
 }
 
+/// A reservation's latency counts from a command's arrival: a command that waited for memory before its
+/// turn is late by that time, too.
+#[test]
+fn f1_a_latency_counts_from_the_arrival_of_a_command_that_waited_before_its_turn() {
+    let specs = [spec("a", None)];
+    let list = vec![Source { session: "a", ..source(0, Class::Low, 0) }];
+    let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
+    let measured = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
+    let rules = DeviceRules { profile: measured, ..DeviceRules::default() };
+    let profile = Device::new(rules, 1).profile().unwrap();
+    let (second, ms) = (1_000_000_000, 1_000_000);
+    let terms = Terms::of(Budget::Operations(100), Nanos(second));
+    let terms = Terms { latency: Some(Nanos(40 * ms)), ..terms };
+    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+    let reserved = Arc::new(Reserved::new(world.now, &admitted));
+    let session = Arc::clone(world.sessions.named("a").unwrap());
+    world.device.reserve(vec![Reservation { session, reserved: Arc::clone(&reserved) }]);
+    let (arbiter, flow) = (&mut world.arbiters[0], world.flows[0]);
+    arbiter.touch_device(DEVICE);
+    arbiter.settle(world.now, usize::MAX);
+    for (waited, late) in [(37, 0), (39, 1)] {
+        let arrived = world.now.after((1 + late) * second);
+        let entered = arrived.after(waited * ms);
+        let submission = Submission::of_host(late, false, 4096);
+        arbiter.enqueue_since(entered, arrived, flow, Class::Low, submission).unwrap();
+        let grant = arbiter.dispatch(entered, DEVICE).unwrap().grant;
+        arbiter.complete(entered.after(2 * ms), grant, true);
+        assert_eq!(reserved.late(), (1 + late, late));
+    }
+}
+
 #[test]
 fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     let specs = [spec("a", None), spec("b", None)];
