@@ -211,6 +211,13 @@ impl<T: Copy> Arbiter<T> {
                 reserved.cancel(now, charge);
             }
         }
+        let session = flow.session;
+        if let Some(local) = self.sessions.kept(session) {
+            let bytes = if entry.has_data { u64::from(entry.bytes) } else { 0 };
+            for limited in &local.limits {
+                limited.give_back_limits(entry.write, bytes);
+            }
+        }
         if let Some(set) = set {
             self.give_credits(set, Cost::system(entry.operations, u64::from(entry.bytes)));
         }

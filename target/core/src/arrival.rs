@@ -287,7 +287,9 @@ impl Arrival {
         self.resent_left = self.resent_left.saturating_sub(1);
         let host = host_id(&self.controller.host_nqn);
         let reconnect = Reconnect { host, controller: self.controller.id.0, since };
-        let (bytes, _) = bytes_at_device(command, format);
+        // As in its own turn, a command that moves no data does not count for its length.
+        let (bytes, has_data) = bytes_at_device(command, format);
+        let bytes = if has_data { bytes } else { 0 };
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
         self.has_acre()
             && session.is_some_and(|s| {

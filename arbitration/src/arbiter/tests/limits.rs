@@ -156,6 +156,23 @@ fn d1_a_limit_loses_nothing_where_the_turn_at_the_device_comes_late() {
     }
 }
 
+/// Makes an arbiter of one device that orders commands by place, and holds this many at once.
+fn by_place(window: u32) -> Arbiter<u64> {
+    let rules = DeviceRules {
+        window: fixed(window),
+        containers: Some(crate::device::ContainerRules {
+            scheduler: crate::container::Scheduler::Containers,
+            capacity: 64,
+            deadline_ns: 20_000_000,
+        }),
+        ..DeviceRules::default()
+    };
+    let order = OrderSettings::default();
+    let mut arbiter = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
+    arbiter.add_device(DEVICE, Arc::new(Device::new(rules, 1)));
+    arbiter
+}
+
 /// Commands in the set that is ordered by place hold credits. They give them back to the sessions
 /// that they took them from, whatever plan has come meanwhile.
 #[test]
@@ -168,20 +185,7 @@ fn credits_of_a_set_come_back_after_a_new_plan() {
         queue: u32::MAX,
     };
     sessions.apply(Nanos(0), &root, &[capped("a"), capped("b")]).unwrap();
-    let rules = DeviceRules {
-        window: WindowRule::Fixed(1),
-        containers: Some(crate::device::ContainerRules {
-            scheduler: crate::container::Scheduler::Containers,
-            capacity: 64,
-            deadline_ns: 20_000_000,
-        }),
-        ..DeviceRules::default()
-    };
-    let device = Arc::new(Device::new(rules, 1));
-    let order = OrderSettings::default();
-    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
-    arbiter.add_device(DEVICE, device);
-    let now = Nanos(1_000_000_000);
+    let (mut arbiter, now) = (by_place(1), Nanos(1_000_000_000));
     for (host, name) in (0..).zip(["a", "b"]) {
         let flow = arbiter.flow(DEVICE, sessions.named(name).unwrap(), HostId(host)).unwrap();
         for item in 0..10 {
@@ -206,6 +210,35 @@ fn credits_of_a_set_come_back_after_a_new_plan() {
         let session = sessions.named(name).unwrap();
         assert_eq!(session.credits.used().operations, 0, "credits of {name} in use");
     }
+}
+
+/// A command that is cancelled in the set that is ordered by place never reaches its device: the limits
+/// that let it into the set have their charges back.
+#[test]
+fn d1_a_cancelled_command_of_a_set_gives_back_what_limits_were_charged() {
+    let rates = |amount| Rates { iops: Rate::per_second(1), bandwidth: Rate::per_second(amount) };
+    let limited = SessionSpec {
+        iops: Rate::per_second(1),
+        bandwidth: Rate::per_second(4096),
+        writes: rates(4096),
+        ..spec("a", None)
+    };
+    let mut sessions = Sessions::new(&ROOT);
+    sessions.apply(Nanos(0), &ROOT, &[limited]).unwrap();
+    let session = sessions.named("a").unwrap();
+    let (mut arbiter, now) = (by_place(1), Nanos(1_000_000_000));
+    let flow = arbiter.flow(DEVICE, session, HostId(1)).unwrap();
+    let write = |item| Submission::of_host(item, true, 4096);
+    let other = arbiter.flow(DEVICE, sessions.named("root").unwrap(), HostId(2)).unwrap();
+    arbiter.enqueue(now, other, Class::Urgent, write(0)).unwrap();
+    let first = arbiter.dispatch(now, DEVICE).unwrap();
+    let waiting = arbiter.enqueue(now, flow, Class::Low, write(1)).unwrap();
+    assert!(arbiter.dispatch(now, DEVICE).is_none(), "the window is full");
+    assert_eq!(session.iops.check(now), Err(Nanos(1_999_000_000)), "the command is in the set");
+    assert_eq!(arbiter.cancel(now, waiting), Some(1));
+    assert_eq!(session.check_limits(now), Ok(()));
+    assert_eq!(session.check_direction(now, true), Ok(()));
+    arbiter.complete(now, first.grant, true);
 }
 
 /// Resent commands bypass a session that its limit blocks, also behind other commands of the same host.

@@ -3,9 +3,9 @@
 use arbitration::limit::Rate;
 use arbitration::session::SessionSpec;
 use fabric::host::commands::{self, CC_ENABLE, CC_SHUTDOWN};
-use fabric::nvme::Status;
+use fabric::nvme::{Status, opcode};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, kind, read, retry_delay, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io as io_command, kind, read, retry_delay, write};
 
 /// A rig whose commands are charged to a session below one with one command a second, in which this
 /// many may wait; and the queues of its host, which honours Command Retry Delays.
@@ -79,6 +79,28 @@ fn d1_resent_commands_bypass_the_limit_and_later_ones_wait_for_the_debt() {
     rig.pass(10_000 * MS);
     let paid = rig.submit(io, read(DRIVE, 0, 1), None, 512);
     assert!(rig.end_oldest() && rig.answer(io, paid) == Some(Status::SUCCESS), "it is repaid");
+}
+
+#[test]
+fn d1_resent_write_zeroes_leave_no_debt_for_their_length() {
+    let (mut rig, here) = limited(1000);
+    let bytes = SessionSpec {
+        name: "low".to_owned(),
+        parent: Some("top".to_owned()),
+        bandwidth: Rate::per_second(4096),
+        ..SessionSpec::default()
+    };
+    rig.sessions.put(rig.now, &bytes).unwrap();
+    let (admin, io) = reconnect(&mut rig, here);
+    let zeroes = io_command(opcode::io::WRITE_ZEROES, DRIVE, 0, 256);
+    let again = rig.submit(io, zeroes, None, 0);
+    while rig.end_oldest() {}
+    assert_eq!(rig.answer(io, again), Some(Status::SUCCESS));
+    assert!(rig.call(admin, commands::identify(1, 0), None, 4096).0.is_success());
+    rig.pass(2_000 * MS);
+    let late = rig.submit(io, read(DRIVE, 0, 1), None, 512);
+    while rig.end_oldest() {}
+    assert_eq!(rig.answer(io, late), Some(Status::SUCCESS), "128 KiB would take 32 s");
 }
 
 #[test]
