@@ -28,10 +28,12 @@ mod directions;
 mod sent_back;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub(crate) use directions::Directions;
 pub use directions::Rates;
 use sent_back::SentBack;
+pub(crate) use turns::Turns;
 
 /// Time by which an idle user may be ahead of its rate where no longer burst is set: 1 ms of the
 /// rate, the time by which a reactor may be late.
@@ -167,6 +169,11 @@ impl Limiter {
             return Ok(());
         }
         may_pass(self.paid.load(Relaxed), ticks(now), self.depth())
+    }
+
+    /// Returns the time since which the limit lets the next command pass; 0 without a limit.
+    pub(crate) fn open_since(&self) -> Nanos {
+        Nanos(self.paid_at().0.saturating_sub(self.depth() / TICKS_PER_NS))
     }
 
     /// Charges a command that passed a [`check`](Self::check), by `amount`. The limit goes into
@@ -314,6 +321,16 @@ fn may_pass(paid: u64, now: u64, depth: u64) -> Result<(), Nanos> {
         return Ok(());
     }
     Err(Nanos((paid - depth).div_ceil(TICKS_PER_NS)))
+}
+
+/// Returns the later of two times at which a command may pass.
+#[inline]
+pub(crate) fn later(one: Result<(), Nanos>, other: Result<(), Nanos>) -> Result<(), Nanos> {
+    match (one, other) {
+        (Err(one), Err(other)) => Err(one.max(other)),
+        (Err(when), Ok(())) | (Ok(()), Err(when)) => Err(when),
+        (Ok(()), Ok(())) => Ok(()),
+    }
 }
 
 /// Returns the time that `amount` takes at this interval, in ticks, rounded to the nearest.

@@ -16,7 +16,7 @@ use thiserror::Error;
 use units::Nanos;
 
 use crate::credit::{Caps, Credits};
-use crate::limit::{Directions, Limiter, Rate, Rates};
+use crate::limit::{Directions, Limiter, Rate, Rates, Turns};
 use crate::overload::Backlog;
 use crate::reactors::Reactors;
 use crate::reservation::Reserved;
@@ -151,6 +151,8 @@ pub struct Session {
     pub iops: Limiter,
     /// Bytes per second.
     pub bandwidth: Limiter,
+    /// Reactors that wait for these two.
+    turns: Turns,
     /// Limits per direction.
     directions: Directions,
     /// Commands that wait.
@@ -180,6 +182,7 @@ impl Session {
             credits: Arc::new(Credits::new(Caps::NONE)),
             iops: Limiter::new(None),
             bandwidth: Limiter::new(None),
+            turns: Turns::default(),
             directions: Directions::default(),
             backlog: Backlog::common(Arc::clone(queue), sharing),
             waiters: AtomicU64::new(0),

@@ -244,10 +244,10 @@ impl<T: Copy> Arbiter<T> {
         }
         let Some(local) = self.sessions.kept(head.work.session) else { return Ok(None) };
         for limited in &local.limits {
-            if let Err(when) = limited.check_limits(now) {
+            if let Err(when) = limited.admit(now, self.reactor) {
                 return Err(Blocker::Rate(limited.id(), when));
             }
-            if let Err(when) = limited.check_direction(now, head.work.write) {
+            if let Err(when) = limited.admit_direction(now, self.reactor, head.work.write) {
                 return Err(Blocker::Direction(limited.id(), when));
             }
         }
@@ -339,7 +339,7 @@ impl<T: Copy> Arbiter<T> {
             if queue.sessions.held_by(session, write) == 0 {
                 continue;
             }
-            let when = match limited.check_direction(now, write) {
+            let when = match limited.admit_direction(now, self.reactor, write) {
                 Ok(()) => {
                     queue.release(now, session, write);
                     now.after(A_WHILE)
@@ -373,6 +373,7 @@ impl<T: Copy> Arbiter<T> {
         if !head.free {
             for limited in &self.sessions.kept(head.work.session)?.limits {
                 limited.charge_limits(now, entered, head.work.write, head.work.limited_bytes());
+                limited.count_turn(now, self.reactor, head.work.write);
             }
         }
         let sessions = &self.devices.kept(device)?.sessions;

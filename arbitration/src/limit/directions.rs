@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use units::Nanos;
 
-use super::{Limiter, Rate};
+use super::{Limiter, Rate, Turns, later};
 
 /// The rates of one direction: reads, or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,12 +30,28 @@ pub(crate) struct Direction {
     pub(crate) iops: Limiter,
     /// Bytes per second.
     pub(crate) bandwidth: Limiter,
+    /// Reactors that wait for them.
+    pub(crate) turns: Turns,
 }
 
 impl Direction {
     fn set(&self, now: Nanos, rates: Rates, burst: Nanos) {
         self.iops.set_with_burst(now, rates.iops, burst);
         self.bandwidth.set_with_burst(now, rates.bandwidth, burst);
+    }
+
+    /// Says whether one more command may pass now.
+    ///
+    /// # Errors
+    /// The time at which it may, if nothing else is charged until then.
+    #[inline]
+    pub(crate) fn check(&self, now: Nanos) -> Result<(), Nanos> {
+        later(self.iops.check(now), self.bandwidth.check(now))
+    }
+
+    /// Returns the time since which the limits let the next command pass.
+    pub(crate) fn open_since(&self) -> Nanos {
+        self.iops.open_since().max(self.bandwidth.open_since())
     }
 
     fn rates(&self) -> Rates {

@@ -484,6 +484,32 @@ fn d1_commands_that_were_sent_back_to_a_host_that_has_gone_leave_no_credit() {
 }
 
 #[test]
+fn d1_a_reactor_leaves_a_used_up_limit_to_another_that_waits_but_not_for_long() {
+    let (turns, now) = (Turns::default(), Nanos(SECOND));
+    let check = |now, reactor| turns.check(now, reactor, || Nanos(SECOND));
+    turns.took(5, || true);
+    assert_eq!(check(now, 5), Ok(()), "nobody waits");
+    [1, 5, 63].into_iter().for_each(|reactor| turns.wait(reactor));
+    for (reactor, next) in [(5, 63), (63, 1), (1, 5)] {
+        turns.took(reactor, || false);
+        assert_eq!(check(now, reactor), Ok(()), "the limit lets more pass");
+        turns.took(reactor, || true);
+        let until = now.after(500_000);
+        assert_eq!(check(now, reactor), Err(until));
+        assert_eq!(check(now.after(499_999), reactor), Err(until));
+        assert_eq!(check(now, next), Ok(()));
+    }
+    let now = now.after(500_000);
+    assert_eq!(check(now, 1), Ok(()), "reactor 5 has not come");
+    turns.took(1, || true);
+    assert_eq!(check(now, 1), Ok(()), "reactor 63 had two as well");
+    turns.took(1, || true);
+    assert!(check(now, 1).is_err() && check(now, 63).is_ok());
+    (0..2).for_each(|_| turns.took(63, || true));
+    assert_eq!(check(now, 1), Ok(()), "reactor 5 does not wait any more");
+}
+
+#[test]
 fn what_moves_no_data_pays_with_the_time_that_it_took() {
     let limit = limiter(1000);
     limit.charge_time(Nanos(SECOND), SECOND / 2, 2000);

@@ -6,7 +6,7 @@ use std::iter::successors;
 use units::Nanos;
 
 use super::{Session, SessionSpec};
-use crate::limit::{Limiter, Rate, Rates};
+use crate::limit::{Limiter, Rate, Rates, later};
 
 /// The rates of a session's limits, and the credit that they save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,9 +75,48 @@ impl Session {
     /// # Errors
     /// The time at which it may, if nothing else is charged until then.
     #[inline]
+    #[cfg(test)]
     pub(crate) fn check_direction(&self, now: Nanos, write: bool) -> Result<(), Nanos> {
+        self.directions.limiters(write).map_or(Ok(()), |own| own.check(now))
+    }
+
+    /// Says whether a reactor may let a command pass that the session's own limits on all of them let
+    /// pass, which it otherwise waits for.
+    ///
+    /// # Errors
+    /// The time at which it may.
+    #[inline]
+    pub(crate) fn admit(&self, now: Nanos, reactor: u32) -> Result<(), Nanos> {
+        let open = || self.iops.open_since().max(self.bandwidth.open_since());
+        let admitted = self.check_limits(now).and_then(|()| self.turns.check(now, reactor, open));
+        admitted.inspect_err(|_| self.turns.wait(reactor))
+    }
+
+    /// Says whether a reactor may let a command of a direction pass that the session's own limits on that
+    /// direction let pass, which it otherwise waits for.
+    ///
+    /// # Errors
+    /// The time at which it may.
+    #[inline]
+    pub(crate) fn admit_direction(
+        &self,
+        now: Nanos,
+        reactor: u32,
+        write: bool,
+    ) -> Result<(), Nanos> {
         let Some(own) = self.directions.limiters(write) else { return Ok(()) };
-        later(own.iops.check(now), own.bandwidth.check(now))
+        let open = || own.open_since();
+        let admitted = own.check(now).and_then(|()| own.turns.check(now, reactor, open));
+        admitted.inspect_err(|_| own.turns.wait(reactor))
+    }
+
+    /// Counts a command of a direction that has passed in a reactor's turn at the session's own limits.
+    #[inline]
+    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32, write: bool) {
+        self.turns.took(reactor, || self.check_limits(now).is_err());
+        if let Some(own) = self.directions.limiters(write) {
+            own.turns.took(reactor, || own.check(now).is_err());
+        }
     }
 
     /// Charges a command that has waited since `since` to the session's own limits.
@@ -178,15 +217,5 @@ impl Session {
             let total = [(&session.iops, 1), (&session.bandwidth, bytes)];
             total.into_iter().chain(own.into_iter().flatten())
         })
-    }
-}
-
-/// Returns the later of two times at which a command may pass.
-#[inline]
-fn later(one: Result<(), Nanos>, other: Result<(), Nanos>) -> Result<(), Nanos> {
-    match (one, other) {
-        (Err(one), Err(other)) => Err(one.max(other)),
-        (Err(when), Ok(())) | (Ok(()), Err(when)) => Err(when),
-        (Ok(()), Ok(())) => Ok(()),
     }
 }

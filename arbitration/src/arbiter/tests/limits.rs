@@ -106,6 +106,38 @@ fn e5_classes_below_one_limit_share_it_by_weight() {
 }
 
 #[test]
+fn d1_reactors_share_a_limit_that_commands_in_each_wait_for() {
+    for (rate, reactors) in [(50, 2), (1000, 3), (9000, 2), (30_000, 2)] {
+        for writes in [false, true] {
+            let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
+            let pool = spec("pool", None);
+            let specs = [if writes {
+                SessionSpec { writes: rates, ..pool }
+            } else {
+                SessionSpec { iops: rates.iops, ..pool }
+            }];
+            let of = |reactor| Source {
+                session: "pool",
+                host: reactor as u64,
+                write: true,
+                ..source(reactor, Class::Low, 64)
+            };
+            let list = (0..reactors).map(of).collect();
+            let order = OrderSettings::default();
+            let mut world = World::new(reactors, fixed(8), order, &specs, list);
+            world.run(1_000_000_000);
+            let before = world.done.clone();
+            world.run(4_000_000_000);
+            let due = 4.0 * rate as f64 / reactors as f64;
+            for (done, before) in world.done.iter().zip(before) {
+                let case = format!("one of {reactors} reactors at {rate}/s, writes: {writes}");
+                assert_close(&case, (done - before) as f64, due, 0.02);
+            }
+        }
+    }
+}
+
+#[test]
 fn d1_devices_share_a_limit_that_commands_at_both_wait_for() {
     for late in [0, 300_000] {
         let mut sessions = Sessions::new(&ROOT);
