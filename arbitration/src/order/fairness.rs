@@ -133,6 +133,14 @@ impl OfClass {
         self.times.get(reactor as usize).map_or(0, |time| time.load(Relaxed))
     }
 
+    /// Sets a reactor's virtual time to the start tag of what it has waiting first.
+    #[inline]
+    pub(super) fn looks_at(&self, reactor: u32, start: u64) {
+        if let Some(own) = self.times.get(reactor as usize) {
+            own.store(start, Relaxed);
+        }
+    }
+
     /// Advances a reactor's virtual time to the start tag of the command that it takes.
     #[inline]
     pub(super) fn starts(&self, reactor: u32, start: u64) {

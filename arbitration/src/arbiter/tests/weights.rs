@@ -41,11 +41,13 @@ fn sessions_of_one_class_share_by_weight_with_one_reactor_and_with_several() {
     let specs = [weighted("a", None, 300), spec("b", None)];
     // Reactors and sessions of the sources, and their shares.
     type Given = (usize, &'static [(usize, &'static str, u64, f64)]);
-    let worlds: [Given; 5] = [
+    let worlds: [Given; 6] = [
         (1, &[(0, "a", 1, 0.75), (0, "b", 2, 0.25)]),
         (2, &[(0, "a", 1, 0.75), (1, "b", 2, 0.25)]),
         // The hosts of a session share its part, wherever they are.
         (2, &[(0, "a", 1, 0.375), (1, "a", 2, 0.375), (1, "b", 3, 0.125), (1, "b", 4, 0.125)]),
+        // The reactor of the other session is the first to look, or the last.
+        (2, &[(0, "a", 1, 0.375), (0, "b", 2, 0.25), (1, "a", 3, 0.375)]),
         (3, &[(0, "a", 1, 0.25), (1, "a", 2, 0.25), (2, "a", 3, 0.25), (2, "b", 4, 0.25)]),
         // A host in the root is beside the sessions, with the weight that they have by themselves.
         (2, &[(0, "a", 1, 0.6), (1, "b", 2, 0.2), (0, "root", 3, 0.2)]),

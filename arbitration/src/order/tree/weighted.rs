@@ -109,6 +109,11 @@ impl ByWeight {
     pub(super) fn may(&self, node: NodeId, next: NodeId) -> bool {
         self.sharing == Sharing::One
             || self.tags(node).is_none_or(|tags| {
+                // A reactor is as far as the least start tag of what waits there: not as far as what it took instead
+                // of a node that it held back.
+                if let Some(next) = self.tags(next) {
+                    tags.below.looks_at(self.reactor, next.finish.load(Relaxed));
+                }
                 let lead = || (LEAD / self.weight(next)).cast_signed();
                 tags.below.leads_at_most(self.reactor, lead)
             })
