@@ -3,7 +3,7 @@
 use units::{Class, Nanos};
 
 use super::ids::{CreditSetId, EntryId, HostFlowIndex};
-use super::table::Table;
+use super::table::{Place, Table};
 use crate::index::{Name, grown};
 use crate::order::Ends;
 use crate::reservation::Charge;
@@ -30,6 +30,9 @@ pub(super) struct Entry<T> {
     /// containers), which waits for its turn and goes nowhere.
     pub(super) item: Option<T>,
 }
+
+/// A place of the table is one cache line, with a caller's name of three words.
+const _: () = assert!(Place::<Entry<[u32; 3]>>::SIZE == 64);
 
 impl<T> Entry<T> {
     /// Makes an entry that is in no queue yet.

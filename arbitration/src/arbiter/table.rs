@@ -16,7 +16,7 @@ pub(super) struct Table<K, T> {
 /// A place, in a cache line of its own if it fits.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Place<T> {
+pub(super) struct Place<T> {
     value: T,
     /// Counts how often the place was taken and given up: odd while it is in use.
     tag: u32,
@@ -31,9 +31,10 @@ pub(super) struct Tagged<K> {
     tag: u32,
 }
 
-const _: () = assert!(size_of::<Place<super::entries::Entry<[u32; 3]>>>() == 64);
-
 impl<T> Place<T> {
+    /// Bytes of a place.
+    pub(super) const SIZE: usize = size_of::<Self>();
+
     const fn is_used(&self) -> bool {
         self.tag & 1 == 1
     }
