@@ -36,11 +36,13 @@ impl Drop for Daemon {
 /// # Errors
 /// The system has no free port.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
-    // A port is held until all are chosen: the kernel would give a released one again.
+    // On a loopback address that no other process uses, and no socket gets that asks for none. A port is held until all
+    // are chosen: the kernel would give a released one again.
+    let [_, _, high, low] = std::process::id().to_be_bytes();
     let mut held = Vec::with_capacity(N);
     let mut addresses = [SocketAddr::from(([0; 4], 0)); N];
     for address in &mut addresses {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let listener = TcpListener::bind(SocketAddr::from(([127, 64 | high >> 2, low, 1], 0)))?;
         *address = listener.local_addr()?;
         held.push(listener);
     }

@@ -91,7 +91,10 @@ impl SocketPath {
 /// Says whether the other end of a connection is on this machine.
 fn is_local(socket: &OwnedFd) -> bool {
     let (peer, here) = (crate::socket::peer(socket).ok(), crate::socket::local_address(socket));
-    peer.zip(here).is_some_and(|(peer, here)| peer.ip().to_canonical() == here.ip().to_canonical())
+    peer.zip(here).is_some_and(|(peer, here)| {
+        let [peer, here] = [peer, here].map(|end| end.ip().to_canonical());
+        peer.is_loopback() || peer == here
+    })
 }
 
 #[cfg(test)]
@@ -102,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_host_on_this_machine_is_local() {
-        for address in ["127.0.0.1:0", "[::1]:0"] {
+        // A host has 127.0.0.1 towards all other addresses of the loopback network.
+        for address in ["127.0.0.1:0", "127.1.2.3:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             assert!(is_local(&here.into()), "{address}");

@@ -26,6 +26,7 @@ mod workloads;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use client::{HOST, NQN, abort, connected, deallocate, io, on, pattern};
@@ -125,9 +126,13 @@ fn serve_again(
     (serve_at(address, target, qos, namespaces, &store), address)
 }
 
-/// Returns an address that nobody listens on.
+/// Returns an address that nobody listens on: on a loopback address that no other test uses, of this process or another
+/// one.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let ip = [127, 64 | high >> 2, low, NEXT.fetch_add(1, Relaxed)];
+    TcpListener::bind(SocketAddr::from((ip, 0))).unwrap().local_addr().unwrap()
 }
 
 fn listener(address: SocketAddr) -> Listener {
