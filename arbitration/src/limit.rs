@@ -30,10 +30,9 @@ mod sent_back;
 mod tests;
 mod turns;
 
-pub(crate) use directions::Directions;
 pub use directions::Rates;
+pub(crate) use directions::{Directions, Limiters};
 use sent_back::SentBack;
-pub(crate) use turns::Turns;
 
 /// Time by which an idle user may be ahead of its rate where no longer burst is set: 1 ms of the
 /// rate, the time by which a reactor may be late.
@@ -226,7 +225,7 @@ impl Limiter {
         }
     }
 
-    /// Notes that hosts may send what was sent back as late as `until`.
+    /// Notes that hosts may wait until `until` before they resend the commands that were sent back.
     pub fn postpone_retries(&self, until: Nanos) {
         self.sent_back.postpone(until);
     }
@@ -321,16 +320,6 @@ fn may_pass(paid: u64, now: u64, depth: u64) -> Result<(), Nanos> {
         return Ok(());
     }
     Err(Nanos((paid - depth).div_ceil(TICKS_PER_NS)))
-}
-
-/// Returns the later of two times at which a command may pass.
-#[inline]
-pub(crate) fn later(one: Result<(), Nanos>, other: Result<(), Nanos>) -> Result<(), Nanos> {
-    match (one, other) {
-        (Err(one), Err(other)) => Err(one.max(other)),
-        (Err(when), Ok(())) | (Ok(()), Err(when)) => Err(when),
-        (Ok(()), Ok(())) => Ok(()),
-    }
 }
 
 /// Returns the time that `amount` takes at this interval, in ticks, rounded to the nearest.

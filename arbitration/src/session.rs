@@ -16,7 +16,7 @@ use thiserror::Error;
 use units::Nanos;
 
 use crate::credit::{Caps, Credits};
-use crate::limit::{Directions, Limiter, Rate, Rates, Turns};
+use crate::limit::{Directions, Limiters, Rate, Rates};
 use crate::overload::Backlog;
 use crate::reactors::Reactors;
 use crate::reservation::Reserved;
@@ -147,12 +147,8 @@ pub struct Session {
     parent: Option<Arc<Self>>,
     /// Credits: the caps, and what is in use.
     pub credits: Arc<Credits>,
-    /// Commands per second.
-    pub iops: Limiter,
-    /// Bytes per second.
-    pub bandwidth: Limiter,
-    /// Reactors that wait for these two.
-    turns: Turns,
+    /// Limits on all commands.
+    pub(crate) all: Limiters,
     /// Limits per direction.
     directions: Directions,
     /// Commands that wait.
@@ -180,9 +176,7 @@ impl Session {
             name,
             parent,
             credits: Arc::new(Credits::new(Caps::NONE)),
-            iops: Limiter::new(None),
-            bandwidth: Limiter::new(None),
-            turns: Turns::default(),
+            all: Limiters::default(),
             directions: Directions::default(),
             backlog: Backlog::common(Arc::clone(queue), sharing),
             waiters: AtomicU64::new(0),

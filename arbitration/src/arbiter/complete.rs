@@ -52,7 +52,7 @@ impl<T: Copy> Arbiter<T> {
             let mut share = 0;
             if served {
                 let held = shared.window.held_like(price);
-                // The time of a Flush or of Write Zeroes is not that of a write.
+                // A Flush or Write Zeroes tells nothing about the time of a write.
                 if !has_data || bytes == 0 {
                     share = shared.profiler.share(now, at, held);
                 } else if queue.samples.takes(now) || charged.is_some() {

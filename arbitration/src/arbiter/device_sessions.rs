@@ -205,8 +205,8 @@ impl DeviceSessions {
         self.note_blocks(session)
     }
 
-    /// Counts a host among those that a session's limit on a direction holds back, or no longer: in the
-    /// host's session, and in those above it up to the limit's.
+    /// Adds a host to those that a session's limit on a direction holds back, or takes it out again: in the host's
+    /// session, and in those above it up to the limit's.
     fn count_held(&mut self, limit: SessionId, leaf: NodeId, write: bool, is_held: bool) {
         let (mut at, mut child) = (self.order.session_of(leaf), None);
         while let Some(session) = at {

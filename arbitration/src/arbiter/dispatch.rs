@@ -313,8 +313,8 @@ impl<T: Copy> Arbiter<T> {
         self.release_behind(now, device, next, write);
     }
 
-    /// Lets the next hosts go on, behind one that went on or is held back anew, whom the same limits on a
-    /// direction hold back.
+    /// Releases the next host of each limit on a direction that has ever held this host back: the host has sent a command,
+    /// or is held back again.
     #[inline]
     fn release_behind(&mut self, now: Nanos, device: DeviceId, next: &Next, write: bool) {
         let mut limits = 0;

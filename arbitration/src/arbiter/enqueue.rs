@@ -135,9 +135,8 @@ impl<T: Copy> Arbiter<T> {
         let queue = devices.kept_mut(flow.device)?;
         let leaf = flow.node;
         let Submission { write, bytes, has_data, operations, lba, blocks, .. } = *submission;
-        let mut entry =
-            Entry::new((now, arrived), (flow_id, class), write, (bytes, operations), item);
-        entry.has_data = has_data;
+        let mut entry = Entry::new((now, flow_id, class), write, (bytes, operations), item);
+        (entry.has_data, entry.arrived) = (has_data, arrived);
         flow.waiting += 1;
         *waiting += 1;
         let ends = entries.append(queue.queue_of(class, leaf), entry);

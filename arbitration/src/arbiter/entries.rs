@@ -38,8 +38,7 @@ impl<T> Entry<T> {
     /// Makes an entry that is in no queue yet.
     #[inline]
     pub(super) fn new(
-        (now, arrived): (Nanos, Nanos),
-        (flow, class): (HostFlowIndex, Class),
+        (now, flow, class): (Nanos, HostFlowIndex, Class),
         write: bool,
         (bytes, operations): (u32, u32),
         item: Option<T>,
@@ -54,7 +53,7 @@ impl<T> Entry<T> {
             write,
             has_data: true,
             in_elevator: false,
-            arrived,
+            arrived: now,
             entered: now,
             item,
         }
@@ -96,13 +95,8 @@ pub(super) struct Entries<T> {
 
 impl<T: Copy> Entries<T> {
     pub(super) fn with_capacity(entries: usize) -> Self {
-        let unused = Entry::new(
-            (Nanos::ZERO, Nanos::ZERO),
-            (HostFlowIndex::NONE, Class::Low),
-            false,
-            (0, 0),
-            None,
-        );
+        let unused =
+            Entry::new((Nanos::ZERO, HostFlowIndex::NONE, Class::Low), false, (0, 0), None);
         Self { table: Table::with_capacity(entries, unused), located: Vec::new() }
     }
 

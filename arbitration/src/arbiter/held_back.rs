@@ -61,7 +61,7 @@ impl HeldBack {
         (before != is_empty).then_some(weight)
     }
 
-    /// Returns what is held back below a session.
+    /// Returns who is held back below a session.
     pub(super) fn sharers(&self, session: SessionId) -> Sharers {
         self.below.get(&session).map(|below| below.sharers).unwrap_or_default()
     }

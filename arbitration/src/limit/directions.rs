@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use units::Nanos;
 
-use super::{Limiter, Rate, Turns, later};
+use super::turns::Turns;
+use super::{Limiter, Rate};
 
 /// The rates of one direction: reads, or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,19 +24,20 @@ impl Rates {
     }
 }
 
-/// The limiters of one direction.
+/// The limiters of all commands of a session, or of one direction.
 #[derive(Debug, Default)]
-pub(crate) struct Direction {
+pub(crate) struct Limiters {
     /// Commands per second.
     pub(crate) iops: Limiter,
     /// Bytes per second.
     pub(crate) bandwidth: Limiter,
     /// Reactors that wait for them.
-    pub(crate) turns: Turns,
+    turns: Turns,
 }
 
-impl Direction {
-    fn set(&self, now: Nanos, rates: Rates, burst: Nanos) {
+impl Limiters {
+    /// Sets the rates.
+    pub(crate) fn set(&self, now: Nanos, rates: Rates, burst: Nanos) {
         self.iops.set_with_burst(now, rates.iops, burst);
         self.bandwidth.set_with_burst(now, rates.bandwidth, burst);
     }
@@ -49,12 +51,39 @@ impl Direction {
         later(self.iops.check(now), self.bandwidth.check(now))
     }
 
-    /// Returns the time since which the limits let the next command pass.
-    pub(crate) fn open_since(&self) -> Nanos {
-        self.iops.open_since().max(self.bandwidth.open_since())
+    /// Says whether a reactor may let a command pass. A reactor that may not waits for the limits from then on.
+    ///
+    /// # Errors
+    /// The time at which it may.
+    #[inline]
+    pub(crate) fn admit(&self, now: Nanos, reactor: u32) -> Result<(), Nanos> {
+        let open = || self.iops.open_since().max(self.bandwidth.open_since());
+        let admitted = self.check(now).and_then(|()| self.turns.check(now, reactor, open));
+        admitted.inspect_err(|_| self.turns.wait(reactor))
     }
 
-    fn rates(&self) -> Rates {
+    /// Counts a command that has passed in a reactor's turn.
+    #[inline]
+    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32) {
+        self.turns.took(reactor, || self.check(now).is_err());
+    }
+
+    /// Charges a command that has waited since `since`.
+    #[inline]
+    pub(crate) fn charge(&self, now: Nanos, since: Nanos, bytes: u64) {
+        self.iops.charge(now, since, 1);
+        self.bandwidth.charge(now, since, bytes);
+    }
+
+    /// Takes back what a command was charged.
+    #[inline]
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.iops.give_back(1);
+        self.bandwidth.give_back(bytes);
+    }
+
+    /// Returns the rates.
+    pub(crate) fn rates(&self) -> Rates {
         Rates { iops: self.iops.rate(), bandwidth: self.bandwidth.rate() }
     }
 }
@@ -63,20 +92,20 @@ impl Direction {
 /// sessions never are.
 #[derive(Debug, Default)]
 pub(crate) struct Directions {
-    made: OnceLock<Box<[Direction; 2]>>,
+    made: OnceLock<Box<[Limiters; 2]>>,
 }
 
 impl Directions {
     /// Returns the limiters of a direction; `None`: none were ever set.
     #[inline]
-    pub(crate) fn limiters(&self, write: bool) -> Option<&Direction> {
+    pub(crate) fn limiters(&self, write: bool) -> Option<&Limiters> {
         let [reads, writes] = &**self.made.get()?;
         Some(if write { writes } else { reads })
     }
 
     /// Returns the rates of a direction.
     pub(crate) fn rates(&self, write: bool) -> Rates {
-        self.limiters(write).map(Direction::rates).unwrap_or_default()
+        self.limiters(write).map(Limiters::rates).unwrap_or_default()
     }
 
     /// Sets the rates of reads and of writes.
@@ -87,5 +116,15 @@ impl Directions {
         let [of_reads, of_writes] = &**self.made.get_or_init(Box::default);
         of_reads.set(now, reads, burst);
         of_writes.set(now, writes, burst);
+    }
+}
+
+/// Returns the later of two times at which a command may pass.
+#[inline]
+fn later(one: Result<(), Nanos>, other: Result<(), Nanos>) -> Result<(), Nanos> {
+    match (one, other) {
+        (Err(one), Err(other)) => Err(one.max(other)),
+        (Err(when), Ok(())) | (Ok(()), Err(when)) => Err(when),
+        (Ok(()), Ok(())) => Ok(()),
     }
 }

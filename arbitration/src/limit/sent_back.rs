@@ -5,9 +5,9 @@
 //! fails a command after five retries.
 //!
 //! The limit is made up for the time for which it was unused while commands were out, as far as these
-//! take at its rate: a host is told to stay away for no longer than it would have waited. Nothing is
-//! made up for once the hosts that were told have gone or should have come, and what is left 10 s after
-//! all have come again is forgotten.
+//! take at its rate: a host is told to stay away for no longer than it would have waited. Nothing is made up for
+//! after these hosts have gone, or after the time by which they should have resent. Ten seconds after all commands
+//! have come again, the rest is forgotten.
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU64, try_update};

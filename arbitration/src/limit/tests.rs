@@ -5,6 +5,7 @@ use std::thread;
 
 use proptest::prelude::*;
 
+use super::turns::Turns;
 use super::*;
 use crate::overload::{RetryDelays, WAIT_MAX};
 

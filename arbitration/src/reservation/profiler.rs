@@ -115,7 +115,7 @@ impl Profiler {
             self.begin_beat(beat);
         }
         let parallelism = self.parallelism.load(Ordering::Relaxed).max(1);
-        let share = time / u64::from(depth.max(parallelism));
+        let share = self.share(now, dispatched, in_device);
         let kind = if write { &self.writes } else { &self.reads };
         let mixed = self.mix.count(write, bytes >= LARGE) && depth > 1;
         if bytes <= SMALL {

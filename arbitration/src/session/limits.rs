@@ -1,12 +1,12 @@
 //! The limits of a session: buckets for all its commands, for its reads and for its writes. A
 //! command waits for the fullest of the buckets that concern it, and is charged to all of them.
 
-use std::iter::successors;
+use std::iter::{once, successors};
 
 use units::Nanos;
 
 use super::{Session, SessionSpec};
-use crate::limit::{Limiter, Rate, Rates, later};
+use crate::limit::{Limiter, Limiters, Rate, Rates};
 
 /// The rates of a session's limits, and the credit that they save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,12 +33,11 @@ impl Session {
     /// Returns the session's limits, without those of the sessions above it.
     #[must_use]
     pub fn limits(&self) -> SessionLimits {
-        let (iops, bandwidth) = (self.iops.rate(), self.bandwidth.rate());
         SessionLimits {
-            total: Rates { iops, bandwidth },
+            total: self.all.rates(),
             reads: self.directions.rates(false),
             writes: self.directions.rates(true),
-            burst: self.iops.burst(),
+            burst: self.all.iops.burst(),
         }
     }
 
@@ -46,54 +45,33 @@ impl Session {
     #[must_use]
     pub fn is_limited(&self) -> bool {
         let is_direction = |write| self.directions.rates(write).is_limited();
-        self.iops.is_limited()
-            || self.bandwidth.is_limited()
-            || is_direction(false)
-            || is_direction(true)
+        self.all.rates().is_limited() || is_direction(false) || is_direction(true)
     }
 
     /// Changes the limits. Debts and saved credit stay, as far as the new limits hold them.
     pub(super) fn set_limits(&self, now: Nanos, limits: &SessionLimits) {
         let SessionLimits { total, reads, writes, burst } = *limits;
-        self.iops.set_with_burst(now, total.iops, burst);
-        self.bandwidth.set_with_burst(now, total.bandwidth, burst);
+        self.all.set(now, total, burst);
         self.directions.set(now, [reads, writes], burst);
     }
 
-    /// Says whether one more command of any kind may pass the session's own limits on all of them now.
-    ///
-    /// # Errors
-    /// The time at which it may, if nothing else is charged until then.
+    /// Lists the session's own limiters that concern commands of a direction.
     #[inline]
-    pub(crate) fn check_limits(&self, now: Nanos) -> Result<(), Nanos> {
-        later(self.iops.check(now), self.bandwidth.check(now))
+    fn limiters(&self, write: bool) -> impl Iterator<Item = &Limiters> {
+        once(&self.all).chain(self.directions.limiters(write))
     }
 
-    /// Says whether one more command of a direction may pass the session's own limits on that
-    /// direction now.
-    ///
-    /// # Errors
-    /// The time at which it may, if nothing else is charged until then.
-    #[inline]
-    #[cfg(test)]
-    pub(crate) fn check_direction(&self, now: Nanos, write: bool) -> Result<(), Nanos> {
-        self.directions.limiters(write).map_or(Ok(()), |own| own.check(now))
-    }
-
-    /// Says whether a reactor may let a command pass that the session's own limits on all of them let
-    /// pass, which it otherwise waits for.
+    /// Says whether a reactor may let a command pass, as far as the session's own limits on all commands are concerned.
+    /// A reactor that may not waits for them from then on.
     ///
     /// # Errors
     /// The time at which it may.
     #[inline]
     pub(crate) fn admit(&self, now: Nanos, reactor: u32) -> Result<(), Nanos> {
-        let open = || self.iops.open_since().max(self.bandwidth.open_since());
-        let admitted = self.check_limits(now).and_then(|()| self.turns.check(now, reactor, open));
-        admitted.inspect_err(|_| self.turns.wait(reactor))
+        self.all.admit(now, reactor)
     }
 
-    /// Says whether a reactor may let a command of a direction pass that the session's own limits on that
-    /// direction let pass, which it otherwise waits for.
+    /// Says the same of the session's own limits on a direction.
     ///
     /// # Errors
     /// The time at which it may.
@@ -104,51 +82,32 @@ impl Session {
         reactor: u32,
         write: bool,
     ) -> Result<(), Nanos> {
-        let Some(own) = self.directions.limiters(write) else { return Ok(()) };
-        let open = || own.open_since();
-        let admitted = own.check(now).and_then(|()| own.turns.check(now, reactor, open));
-        admitted.inspect_err(|_| own.turns.wait(reactor))
-    }
-
-    /// Counts a command of a direction that has passed in a reactor's turn at the session's own limits.
-    #[inline]
-    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32, write: bool) {
-        self.turns.took(reactor, || self.check_limits(now).is_err());
-        if let Some(own) = self.directions.limiters(write) {
-            own.turns.took(reactor, || own.check(now).is_err());
-        }
+        self.directions.limiters(write).map_or(Ok(()), |own| own.admit(now, reactor))
     }
 
     /// Charges a command that has waited since `since` to the session's own limits.
     #[inline]
     pub(crate) fn charge_limits(&self, now: Nanos, since: Nanos, write: bool, bytes: u64) {
-        self.iops.charge(now, since, 1);
-        self.bandwidth.charge(now, since, bytes);
-        if let Some(own) = self.directions.limiters(write) {
-            own.iops.charge(now, since, 1);
-            own.bandwidth.charge(now, since, bytes);
-        }
+        self.limiters(write).for_each(|own| own.charge(now, since, bytes));
+    }
+
+    /// Counts a command that has passed in a reactor's turn at the session's own limits.
+    #[inline]
+    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32, write: bool) {
+        self.limiters(write).for_each(|own| own.count_turn(now, reactor));
     }
 
     /// Charges the limits on bytes for the time that a command occupied its device, which is never
     /// more than `most` bytes.
     #[inline]
     pub(crate) fn charge_time(&self, now: Nanos, write: bool, nanos: u64, most: u64) {
-        self.bandwidth.charge_time(now, nanos, most);
-        if let Some(own) = self.directions.limiters(write) {
-            own.bandwidth.charge_time(now, nanos, most);
-        }
+        self.limiters(write).for_each(|own| own.bandwidth.charge_time(now, nanos, most));
     }
 
     /// Takes back what a command was charged.
     #[inline]
     pub(crate) fn give_back_limits(&self, write: bool, bytes: u64) {
-        self.iops.give_back(1);
-        self.bandwidth.give_back(bytes);
-        if let Some(own) = self.directions.limiters(write) {
-            own.iops.give_back(1);
-            own.bandwidth.give_back(bytes);
-        }
+        self.limiters(write).for_each(|own| own.give_back(bytes));
     }
 
     /// Notes that a host was told to send a command again, and will have done so by `until`: in the
@@ -159,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Notes that hosts may send all that was sent back as late as `until`: Linux has one timer for the
+    /// Notes that hosts may wait until `until` before they resend the commands that were sent back: Linux has one timer for the
     /// retries of a namespace, which the latest delay sets.
     pub fn postpone_retries(&self, until: Nanos) {
         for (limit, _) in [false, true].into_iter().flat_map(|write| self.line_limiters(write, 0)) {
@@ -211,11 +170,7 @@ impl Session {
         bytes: u64,
     ) -> impl Iterator<Item = (&Limiter, u64)> {
         let line = successors(Some(self), |session| session.parent.as_deref());
-        line.flat_map(move |session| {
-            let own = session.directions.limiters(write);
-            let own = own.map(|own| [(&own.iops, 1), (&own.bandwidth, bytes)]);
-            let total = [(&session.iops, 1), (&session.bandwidth, bytes)];
-            total.into_iter().chain(own.into_iter().flatten())
-        })
+        let own = line.flat_map(move |session| session.limiters(write));
+        own.flat_map(move |own| [(&own.iops, 1), (&own.bandwidth, bytes)])
     }
 }

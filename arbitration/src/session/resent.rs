@@ -142,9 +142,9 @@ mod tests {
             assert!(low.charge_resent(Nanos(SECOND), reconnect(1, SECOND), true, MIB));
         }
         for (session, seconds) in [(low, 64), (top, 128)] {
-            let paid = session.bandwidth.check(Nanos(2 * SECOND)).unwrap_err();
+            let paid = session.all.bandwidth.check(Nanos(2 * SECOND)).unwrap_err();
             assert_eq!(paid.0.div_ceil(SECOND), 1 + seconds, "{}", session.name());
-            assert!(session.bandwidth.check(paid).is_ok());
+            assert!(session.all.bandwidth.check(paid).is_ok());
         }
         let free = sessions.named("free").unwrap();
         assert!(
@@ -213,7 +213,7 @@ mod tests {
                             passed.push((now, bytes));
                         }
                     }
-                    _ if low.bandwidth.take(Nanos(now), bytes).is_ok() => passed.push((now, bytes)),
+                    _ if low.all.bandwidth.take(Nanos(now), bytes).is_ok() => passed.push((now, bytes)),
                     _ => {}
                 }
             }
@@ -227,7 +227,7 @@ mod tests {
                 }
             }
             let end = now + more * SECOND / MIB;
-            prop_assert!(low.bandwidth.check(Nanos(end)).is_ok(), "the debt is too long");
+            prop_assert!(low.all.bandwidth.check(Nanos(end)).is_ok(), "the debt is too long");
             prop_assert!(low.charge_resent(Nanos(end), reconnect(0, end), true, 1), "a repaid debt is kept");
         }
     }

@@ -196,7 +196,10 @@ fn d1_the_lowest_limit_says_how_many_commands_pass_in_a_time() {
 
 /// Says whether a command of a direction may pass a session's limits now, or when.
 fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
-    let limits = [session.check_limits(now), session.check_direction(now, write)];
+    let limits = [
+        session.all.check(now),
+        session.directions.limiters(write).map_or(Ok(()), |own| own.check(now)),
+    ];
     limits.into_iter().filter_map(Result::err).max().map_or(Ok(()), Err)
 }
 

@@ -307,7 +307,9 @@ impl Level {
             }
             None if self.is_content(seen) => {
                 self.calm = 0.0;
-                Some(self.lift(1.0 + GIVE_BACK * passed, seen))
+                let raised = 1.0 + GIVE_BACK * passed;
+                self.lift(raised, seen);
+                Some(raised)
             }
             None => Some(self.open(passed, seen)),
         };
@@ -507,11 +509,10 @@ impl Level {
         })
     }
 
-    /// Raises the level by a factor, and takes it away where it holds nobody. Returns the factor.
-    fn lift(&mut self, raised: f64, seen: &Seen<'_>) -> f64 {
+    /// Raises the level by a factor, and takes it away where it holds nobody.
+    fn lift(&mut self, raised: f64, seen: &Seen<'_>) {
         let most = LOOSE * self.most(seen);
         self.level = self.level.map(|level| level * raised).filter(|level| *level < most);
-        raised
     }
 
     /// Raises the level while nobody needs it: slowly at first, then ever faster. Returns the factor.

@@ -49,6 +49,12 @@ pub(crate) struct Admission {
     refused: Option<RefusedOnce<Option<SentBack>>>,
 }
 
+impl SentBack {
+    pub(crate) fn of(session: &Arc<Session>, write: bool, bytes: u32) -> Self {
+        Self { session: Arc::clone(session), write, bytes: bytes.into() }
+    }
+}
+
 impl Admission {
     /// Says whether the host must not be read from. `has_acre` says that the host understands
     /// Command Retry Delay (Host Behavior Support, ACRE).

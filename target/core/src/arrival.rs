@@ -509,8 +509,7 @@ impl Arrival {
             return None;
         }
         if is_late {
-            let limited =
-                Some(SentBack { session: Arc::clone(session), write, bytes: bytes.into() });
+            let limited = Some(SentBack::of(session, write, bytes));
             let is_known = self.admission.note_sent_back(io.now, sqe, limited);
             return is_known.then(|| send_back(io, session, charge.class, (write, bytes)));
         }
@@ -534,10 +533,7 @@ impl Arrival {
         (write, bytes): (bool, u32),
     ) -> Status {
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
-        let limited = session.map(|session| {
-            let (session, bytes) = (Arc::clone(session), bytes.into());
-            SentBack { session, write, bytes }
-        });
+        let limited = session.map(|session| SentBack::of(session, write, bytes));
         let known = self.admission.note_sent_back(io.now, sqe, limited);
         match session {
             Some(session) if known => send_back(io, session, charge.class, (write, bytes)),

@@ -253,13 +253,14 @@ impl FileDisk {
             self.health.fail(format!("{}: {why}", self.name()));
             Outcome::Done(0, if loses { status } else { Status::NAMESPACE_NOT_READY })
         };
+        let presence = self.presence();
         match errno {
             libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM => return gone("the device is gone"),
-            _ if self.presence() == Presence::Gone => return gone("the device is gone"),
+            _ if presence == Presence::Gone => return gone("the device is gone"),
             libc::ENOLINK | libc::ETIMEDOUT if self.source.is_device && !is_final => {
                 return Outcome::NoPath;
             }
-            libc::EIO if self.presence() == Presence::NoPath && !is_final => {
+            libc::EIO if presence == Presence::NoPath && !is_final => {
                 return Outcome::NoPath;
             }
             libc::EIO | libc::ENOLINK | libc::ETIMEDOUT if self.source.is_device => {

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,19 +12,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::client::NQN;
+use crate::client::{NQN, free_address};
 
 /// The longest time that a test waits.
 const PATIENCE: Duration = Duration::from_secs(100);
-
-/// Returns an address that stays free while a daemon ends and starts again: on a loopback address
-/// that no other test uses, of this process or another one.
-pub(crate) fn free_address() -> SocketAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let [_, _, high, low] = std::process::id().to_be_bytes();
-    let ip = [127, 64 | high >> 2, low, NEXT.fetch_add(1, Relaxed)];
-    TcpListener::bind(SocketAddr::from((ip, 0))).unwrap().local_addr().unwrap()
-}
 
 /// A folder with a configuration, and a free address.
 pub(crate) struct Setup {

@@ -9,8 +9,8 @@ use fabric::nvme::opcode;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::client::{HOST, NQN, connected, io, on, pattern};
-use crate::daemon::{Daemon, Setup, free_address};
+use crate::client::{HOST, NQN, connected, free_address, io, on, pattern};
+use crate::daemon::{Daemon, Setup};
 
 const SECOND: &str = "[[subsystem.namespace]]\nnsid = 2\nbackend = \"memory\"\nsize = \"1 MiB\"\n";
 

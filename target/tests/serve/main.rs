@@ -23,13 +23,12 @@ mod sources;
 mod turns;
 mod workloads;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use client::{HOST, NQN, abort, connected, deallocate, io, on, pattern};
+use client::{HOST, NQN, abort, connected, deallocate, free_address, io, on, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
 use sluiced::config::{
     Backend, Config, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig, Transport,
@@ -124,15 +123,6 @@ fn serve_again(
 ) -> (Running, SocketAddr) {
     let address = free_address();
     (serve_at(address, target, qos, namespaces, &store), address)
-}
-
-/// Returns an address that nobody listens on: on a loopback address that no other test uses, of this process or another
-/// one.
-fn free_address() -> SocketAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let [_, _, high, low] = std::process::id().to_be_bytes();
-    let ip = [127, 64 | high >> 2, low, NEXT.fetch_add(1, Relaxed)];
-    TcpListener::bind(SocketAddr::from((ip, 0))).unwrap().local_addr().unwrap()
 }
 
 fn listener(address: SocketAddr) -> Listener {

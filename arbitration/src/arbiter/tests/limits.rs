@@ -266,10 +266,10 @@ fn d1_a_cancelled_command_of_a_set_gives_back_what_limits_were_charged() {
     let first = arbiter.dispatch(now, DEVICE).unwrap();
     let waiting = arbiter.enqueue(now, flow, Class::Low, write(1)).unwrap();
     assert!(arbiter.dispatch(now, DEVICE).is_none(), "the window is full");
-    assert_eq!(session.iops.check(now), Err(Nanos(1_999_000_000)), "the command is in the set");
+    assert_eq!(session.all.iops.check(now), Err(Nanos(1_999_000_000)), "the command is in the set");
     assert_eq!(arbiter.cancel(now, waiting), Some(1));
-    assert_eq!(session.check_limits(now), Ok(()));
-    assert_eq!(session.check_direction(now, true), Ok(()));
+    assert_eq!(session.all.check(now), Ok(()));
+    assert_eq!(session.admit_direction(now, 0, true), Ok(()));
     arbiter.complete(now, first.grant, true);
 }
 

@@ -105,7 +105,8 @@ impl ByWeight {
         grown(&mut self.heaps, node.0.at(), BinaryHeap::new)
     }
 
-    /// Says whether this reactor may take a command below a node, of the node `next` there.
+    /// Says whether this reactor may take a command below a node, of the node `next` there, which has the least start
+    /// tag. Notes that tag as the reactor's virtual time.
     pub(super) fn may(&self, node: NodeId, next: NodeId) -> bool {
         self.sharing == Sharing::One
             || self.tags(node).is_none_or(|tags| {
