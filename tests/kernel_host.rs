@@ -14,6 +14,11 @@ fn a_host_connects_identifies_and_resets() -> Result<()> {
 }
 
 #[test]
+fn a_host_has_as_many_queues_as_it_asks_for() -> Result<()> {
+    scenario("queues", &[])
+}
+
+#[test]
 fn a_host_proves_itself_by_a_secret() -> Result<()> {
     scenario("dhchap", &["few"])
 }

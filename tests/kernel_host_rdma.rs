@@ -15,6 +15,12 @@ fn a_host_connects_identifies_and_resets() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: this over TCP is in `make test`"]
+fn a_host_has_as_many_queues_as_it_asks_for() -> Result<()> {
+    scenario("queues", &[])
+}
+
+#[test]
 #[ignore = "make test-long: none of it depends on the transport"]
 fn a_host_does_what_it_may_and_no_more() -> Result<()> {
     scenario("host-access", &[])

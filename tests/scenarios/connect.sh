@@ -1,5 +1,6 @@
 #!/bin/bash
 # The administrator's commands against a connected controller.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420
@@ -18,22 +19,6 @@ for digests in "${digests[@]}"; do
     write_verify digest "$d" --rw=randrw --bssplit=4k/50:64k/30:512k/20 --size=8m --iodepth=8
     disconnect $T1
 done
-
-step "1, 2 and 4 I/O queues"
-for queues in 1 2 4; do
-    connect $T1 -i $queues
-    d=$(disk $T1 1)
-    have=$(cat /sys/class/nvme/"$(controller $T1)"/queue_count)
-    # The kernel uses no more queues than CPUs; the admin queue counts as one.
-    cpus=$(nproc)
-    same "queue count" "$have" $(((queues < cpus ? queues : cpus) + 1))
-    write_verify queues "$d" --rw=randwrite --bs=4k --size=4m --iodepth=16 --numjobs=2 --offset_increment=4m
-    disconnect $T1
-done
-connect $T1 -i 2 --nr-poll-queues=1 --nr-write-queues=1
-d=$(disk $T1 1)
-write_verify poll "$d" --rw=randwrite --bs=4k --size=2m --iodepth=4
-disconnect $T1
 
 step "list, id-ctrl, id-ns"
 connect $T1

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Connecting and disconnecting leaves the target's memory and descriptors where they were.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Namespaces come, grow and go while a host is connected: it sees it by itself.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

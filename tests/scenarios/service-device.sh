@@ -1,6 +1,7 @@
 #!/bin/bash
 # A device that is missing at the start is served by itself once udev has it, to hosts that are
 # connected already; until then the service says what is missing, and serves the rest.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 configure <<END

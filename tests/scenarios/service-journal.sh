@@ -1,5 +1,6 @@
 #!/bin/bash
 # The journal has whole lines of the daemon for people, and fields for programs.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 configure <<END

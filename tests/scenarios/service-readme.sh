@@ -1,5 +1,6 @@
 #!/bin/bash
 # The commands of README.md work as they are written, from the installed files to the host's disk.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 

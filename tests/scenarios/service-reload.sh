@@ -1,6 +1,7 @@
 #!/bin/bash
 # The configuration is read again while hosts go on; a wrong one changes nothing and says why; and
 # signals that mean nothing to the daemon harm nobody.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 configure </dev/null

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Whatever ends the daemon, it comes back and hosts with it, unless it was asked to end.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 configure <<END

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Files of namespaces on a file system of their own: the sandbox lets the daemon there by a drop-in,
 # and where the file system is not mounted no empty disk takes the place of the one that was served.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 mkfs.ext4 -q -F -m 0 /dev/ram0

@@ -355,7 +355,7 @@ fn run_directions(case: Directions, is_above: bool, seconds: u64) -> (Vec<[u64; 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// What goes in one direction passes what waits for a limit on the other one, whoever shares the
     /// limit: that direction gets its limit, the other all that is left of the device.
@@ -430,7 +430,7 @@ fn d1_the_limit_of_a_direction_is_shared_by_weight() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Two sessions below one limit on a direction have equal parts of it: also where one has a limit of
     /// its own on that direction that leaves it its part, and whatever idle hosts and sessions, and hosts

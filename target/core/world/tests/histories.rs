@@ -212,9 +212,9 @@ fn who_reserves_of_a_disk_gets_what_was_reserved() {
 
 #[test]
 fn hosts_that_hold_what_they_can_keep_nothing_from_another() {
-    beside(&[Hostility::KeepsAnswers], 0..seeds() / 3);
-    beside(&[Hostility::OwesData], 0..seeds() / 3);
-    beside(&[Hostility::KeepsAnswers, Hostility::OwesData], 0..seeds() / 3);
+    beside(&[Hostility::KeepsAnswers], 0..seeds() / 8);
+    beside(&[Hostility::OwesData], 0..seeds() / 8);
+    beside(&[Hostility::KeepsAnswers, Hostility::OwesData], 0..seeds() / 8);
 }
 
 #[test]
