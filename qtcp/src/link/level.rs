@@ -14,9 +14,10 @@
 //!   what others give up has a taker. Without marks there is no reference: the level rises, ever faster, and is gone
 //!   within half a second or some tens of round trips.
 //! - What classes above the level gave up ([`Ledger`]) has to appear at those below it, in the time that their
-//!   windows need to grow. Until it does, the level goes down by [`STAKE`] at the most, whoever comes or goes meanwhile.
-//!   If it does not, because another sender has taken it or because something else than the link holds the reference
-//!   back, nobody gives way to that class for a while, after each failure for twice as long.
+//!   windows need to grow. Until it does, the level goes down by [`STAKE`] at the most, whoever comes or goes meanwhile:
+//!   each class has a ledger of what was given up for it. If it does not appear, because another sender has taken it or
+//!   because something else than the link holds the reference back, nobody gives way to that class for a while, after
+//!   each failure for twice as long, and after three of them by [`LEAST_STAKE`] at the most.
 //! - A class that has what it wants on average has data waiting now and then. The level goes down only for one that has
 //!   wanted more for nearly all of the last unit of time ([`OFTEN`]); while the reference wants no more, it rises
 //!   ([`GIVE_BACK`]).
@@ -89,12 +90,30 @@ struct Held {
     /// The factor by which its limit differs from the level, so that the class has the level in the mean: kernels
     /// answer marks below the limit, and timers of pacing are late.
     trim: f64,
-    /// The mean rate when the ledger was opened.
-    before: f64,
+    /// What others gave up for it.
+    tried: Try,
     /// The time before which the class is no reference, since nothing that others gave up has reached it.
     excused_until: Nanos,
     /// The time for which it is excused the next time.
     excuse: Duration,
+}
+
+impl Held {
+    /// Returns the part of the rates of held classes that may be given up for it before any of it has appeared.
+    fn stake(&self) -> f64 {
+        if self.excuse > FIRST_WAIT * 4 { LEAST_STAKE } else { STAKE }
+    }
+}
+
+/// What others give up for a class, from when its ledger was opened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Try {
+    /// The time since which the ledger is open.
+    opened: Nanos,
+    /// The rates of all classes then, in bytes per second.
+    before: PerClass<f64>,
+    /// The time since which what was given up has not appeared, and the mean rate that the class had then.
+    unpaid_since: Option<(Nanos, f64)>,
 }
 
 impl Default for Held {
@@ -105,7 +124,7 @@ impl Default for Held {
             since: None,
             is_held: false,
             trim: 1.0,
-            before: 0.0,
+            tried: Try::default(),
             excused_until: Nanos::ZERO,
             excuse: FIRST_WAIT,
         }
@@ -123,12 +142,10 @@ pub(super) struct Level {
     rates_bound: Option<f64>,
     classes: PerClass<Held>,
     at: Nanos,
-    /// The time since which the ledger is open.
-    opened: Nanos,
-    /// The time since which what was given up has not appeared, and what each class had then.
-    unpaid_since: Option<(Nanos, PerClass<f64>)>,
     /// The classes that want more, and whose means are known.
     present: PerClass<bool>,
+    /// Those that there were when the ledger of each was opened.
+    counted: PerClass<PerClass<bool>>,
     /// The class that the others give way to, or did so last.
     reference: Option<Class>,
     /// The level when there was a reference the last time.
@@ -173,8 +190,10 @@ const RISE: f64 = 0.075;
 const GIVE_BACK: f64 = 2.0;
 /// The least units in which the level becomes e times as high while there is no reference.
 const OPEN: f64 = 0.4;
-/// The part of the rates of held classes that may be given up before any of it has appeared elsewhere.
+/// The part of the rates of held classes that may be given up before any of it has appeared elsewhere, and the part
+/// after three tries in a row that did not pay.
 const STAKE: f64 = 0.15;
+const LEAST_STAKE: f64 = 0.03;
 /// The part of what was given up that has to appear at those that are not held. Other senders on a full link take
 /// some of it too.
 const PAYS: f64 = 0.25;
@@ -208,9 +227,8 @@ impl Default for Level {
             rates_bound: None,
             classes: PerClass::default(),
             at: Nanos::ZERO,
-            opened: Nanos::ZERO,
-            unpaid_since: None,
             present: PerClass::default(),
+            counted: PerClass::default(),
             reference: None,
             lowest: 0.0,
             calm: 0.0,
@@ -290,10 +308,16 @@ impl Level {
             seen.activities[class].backlogged > 0 && self.is_known(class, seen)
         });
         // Who comes or goes changes what all have; but what was given up and has not appeared is not forgotten.
-        if present != self.present && self.unpaid_since.is_none() && self.is_old(seen) {
-            self.present = present;
-            self.open_ledger(seen);
+        for class in Class::ALL {
+            let has_come = present[class] && !self.present[class];
+            let is_free = self.classes[class].tried.unpaid_since.is_none();
+            // What a class has as it comes is not what others gave up.
+            if has_come || (present != self.counted[class] && is_free && self.is_old(class, seen)) {
+                self.open_ledger(class, seen);
+                self.counted[class] = present;
+            }
         }
+        self.present = present;
         let wanted = self.wanted(seen);
         if let Some((class, level)) = wanted {
             (self.reference, self.lowest) = (Some(class), self.level.unwrap_or(level));
@@ -458,13 +482,13 @@ impl Level {
         let Some(level) = self.level else {
             if short > 0.0 && most > wanted * (1.0 + CLEARLY) {
                 self.level = Some(most);
-                self.open_ledger(seen);
+                self.open_ledgers(seen);
             }
             return;
         };
         if self.all_are_held(seen) && !self.is_short_by(MARGIN, seen) {
             // Somebody has to fill the link: what all leave, other senders take, or nobody.
-            self.unpaid_since = None;
+            self.classes[class].tried.unpaid_since = None;
             if !self.is_short_by(ALIKE, seen) {
                 self.level = Some(level * (1.0 + RISE * passed));
                 return;
@@ -476,13 +500,13 @@ impl Level {
         if level > most * (1.0 + MARGIN) && !self.classes.values().any(|held| held.is_held) {
             // It holds nobody.
             self.level = Some(most.max(wanted));
-            self.open_ledger(seen);
+            self.open_ledgers(seen);
             return;
         }
         if wanted >= level {
             let part = 1.0 - (-passed / UP).exp();
             self.level = Some(level + (wanted - level) * part);
-            self.unpaid_since = None;
+            self.classes[class].tried.unpaid_since = None;
             return;
         }
         let ledger = self.ledger((class, wanted), seen);
@@ -517,7 +541,7 @@ impl Level {
 
     /// Raises the level while nobody needs it: slowly at first, then ever faster. Returns the factor.
     fn open(&mut self, passed: f64, seen: &Seen<'_>) -> f64 {
-        self.unpaid_since = None;
+        self.classes.values_mut().for_each(|held| held.tried.unpaid_since = None);
         self.calm += if self.is_rising(seen) { passed * SLOWER } else { passed };
         let time = OPEN.max(10.0 * seen.trip() / seen.unit());
         let raised = (self.calm * passed / (time * time)).exp();
@@ -533,7 +557,7 @@ impl Level {
             let ledger = self.ledger((class, self.lowest * BELOW), seen);
             let is_short = self.is_short_by(1.0 - BELOW, seen);
             if is_short
-                && ledger.given > STAKE / 2.0 * ledger.had
+                && ledger.given > self.classes[class].stake() / 2.0 * ledger.had
                 && !(ledger.pays() && ledger.reaches_reference())
             {
                 self.excuse(class, seen);
@@ -552,43 +576,48 @@ impl Level {
         self.classes.iter().map(of).fold(0.0, f64::max)
     }
 
-    fn open_ledger(&mut self, seen: &Seen<'_>) {
-        (self.opened, self.unpaid_since) = (seen.now, None);
-        for (class, activity) in seen.activities.iter() {
-            self.classes[class].before = activity.rate;
-        }
+    /// Opens a class's ledger.
+    fn open_ledger(&mut self, class: Class, seen: &Seen<'_>) {
+        let before = PerClass::from_fn(|class| seen.activities[class].rate);
+        self.classes[class].tried = Try { opened: seen.now, before, unpaid_since: None };
     }
 
-    /// Says whether the ledger has been open for so long that it may tell something.
-    fn is_old(&self, seen: &Seen<'_>) -> bool {
-        seen.now.since(self.opened).as_secs_f64() >= TERM * seen.unit()
+    /// Opens all ledgers, since nobody gives up anything.
+    fn open_ledgers(&mut self, seen: &Seen<'_>) {
+        Class::ALL.into_iter().for_each(|class| self.open_ledger(class, seen));
+    }
+
+    /// Says whether a class's ledger has been open for so long that it may tell something.
+    fn is_old(&self, class: Class, seen: &Seen<'_>) -> bool {
+        seen.now.since(self.classes[class].tried.opened).as_secs_f64() >= TERM * seen.unit()
     }
 
     /// Adds up what was given up since the ledger was opened, and what has appeared.
     fn ledger(&self, (reference, wanted): (Class, f64), seen: &Seen<'_>) -> Ledger {
         let mut ledger = Ledger::default();
+        let before = &self.classes[reference].tried.before;
         for (class, held) in self.classes.iter() {
             let (activity, share) = (&seen.activities[class], seen.share(class));
-            let change = activity.rate - held.before;
+            let change = activity.rate - before[class];
             if class != reference
                 && share > 0.0
                 && activity.backlogged > 0
-                && held.mean.max(held.before) > wanted * share
+                && held.mean.max(before[class]) > wanted * share
             {
                 // Its rate is about to follow the level.
                 let soon =
                     self.level.map_or(activity.rate, |level| activity.rate.min(level * share));
-                ledger.given += held.before - soon;
-                ledger.had += held.before;
+                ledger.given += before[class] - soon;
+                ledger.had += before[class];
             } else if activity.backlogged > 0 {
                 ledger.appeared += change;
-                ledger.below += held.before;
+                ledger.below += before[class];
                 ledger.growth += activity.growth;
             }
         }
         let held = &self.classes[reference];
-        ledger.reference =
-            (held.before, seen.activities[reference].rate.max(held.mean) - held.before);
+        let had = before[reference];
+        ledger.reference = (had, seen.activities[reference].rate.max(held.mean) - had);
         ledger
     }
 
@@ -598,41 +627,41 @@ impl Level {
         let now = seen.now;
         if !self.is_short_by(MARGIN, seen) {
             // What was given up has arrived.
-            self.unpaid_since = None;
-            if self.is_old(seen) {
-                self.open_ledger(seen);
+            self.classes[reference].tried.unpaid_since = None;
+            if self.is_old(reference, seen) {
+                self.open_ledger(reference, seen);
             }
             return true;
         }
-        let pays = ledger.pays();
-        let is_clear = ledger.given > STAKE * ledger.had;
-        if pays && self.is_old(seen) && ledger.given > 0.0 && ledger.reaches_reference() {
-            if ledger.given > STAKE / 2.0 * ledger.had {
+        let pays = ledger.pays() && ledger.reaches_reference();
+        let stake = self.classes[reference].stake();
+        let is_clear = ledger.given > stake * ledger.had;
+        if pays && self.is_old(reference, seen) && ledger.given > 0.0 {
+            if ledger.given > stake / 2.0 * ledger.had {
                 self.classes[reference].excuse = FIRST_WAIT;
             }
-            self.open_ledger(seen);
+            self.open_ledger(reference, seen);
             return true;
         }
-        if !is_clear || (pays && ledger.reaches_reference()) {
-            self.unpaid_since = None;
-            // What has not appeared yet is on its way.
-            return !is_clear || ledger.given - ledger.appeared <= STAKE * ledger.had;
+        let is_on_its_way = ledger.given - ledger.appeared <= stake * ledger.had;
+        if !is_clear || pays {
+            self.classes[reference].tried.unpaid_since = None;
+            return !is_clear || is_on_its_way;
         }
-        let means = PerClass::from_fn(|class| self.classes[class].mean);
-        let (since, had) = *self.unpaid_since.get_or_insert((now, means));
+        let mean = self.classes[reference].mean;
+        let (since, had) = *self.classes[reference].tried.unpaid_since.get_or_insert((now, mean));
         let growing = ledger.given / ledger.growth.max(1.0);
         let patience =
             (PATIENCE * seen.unit()).max(growing).max(20.0 * seen.trip()).min(LONGEST_PATIENCE);
         if now.since(since).as_secs_f64() > patience {
-            if means[reference] > had[reference] * (1.0 + MARGIN) {
+            if mean > had * (1.0 + MARGIN) {
                 // It is on its way.
-                self.open_ledger(seen);
+                self.open_ledger(reference, seen);
             } else {
                 self.excuse(reference, seen);
             }
-            self.unpaid_since = None;
         }
-        pays && ledger.given - ledger.appeared <= STAKE * ledger.had
+        ledger.pays() && is_on_its_way
     }
 
     /// Says whether all classes that want more are held.
@@ -658,7 +687,7 @@ impl Level {
         let held = &mut self.classes[class];
         held.excused_until = seen.now + held.excuse;
         held.excuse = (held.excuse * 2).min(LONGEST_WAIT);
-        self.open_ledger(seen);
+        self.open_ledger(class, seen);
     }
 
     /// Decides which classes are held, and trims their limits. `raised`: nobody needs limits, which rise by this factor.

@@ -63,14 +63,14 @@ fn e7_shares_hold_on_unlike_paths_while_hosts_come_and_go() {
 #[test]
 fn e7_shares_hold_on_unlike_paths_with_cubic_but_for_few() {
     let found = run((0..60).collect(), |seed, found| come_and_go(Kernel::Cut(0.7), seed, found));
-    shares_hold(found, Held { off: 0.12, most: 0.6, throughput: 0.9 });
+    shares_hold(found, Held { off: 0.13, most: 0.6, throughput: 0.9 });
 }
 
 #[test]
 fn e7_shares_hold_in_both_directions_at_once_while_hosts_come_and_go() {
     let kept = [26, 27, 51, 63, 75, 113, 132, 157, 194, 287];
     let found = run(seeds(kept, 10), |seed, found| come_and_go_both_ways(seed, found));
-    shares_hold(found, Held { off: 0.3, most: 1.5, throughput: 0.95 });
+    shares_hold(found, Held { off: 0.32, most: 1.5, throughput: 0.95 });
 }
 
 #[test]
