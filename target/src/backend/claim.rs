@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -49,9 +49,25 @@ pub struct OwnFile {
 #[derive(Debug, Default)]
 pub struct Claims {
     own: Vec<OwnFile>,
-    held: Mutex<Vec<Weak<Claim>>>,
+    held: Mutex<Held>,
+    /// Told when a claim is no longer being made.
+    made: Condvar,
     /// The locations of files that namespaces would create, each with its namespace.
     planned: Mutex<Vec<(Location, String)>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    claims: Vec<Weak<Claim>>,
+    /// The identities of claims that are being made. Opening and locking may wait for a device or a server that does
+    /// not answer, so the table is not locked meanwhile: only claims on the same file or device wait.
+    being_made: Vec<Identity>,
+}
+
+/// A claim that is being made. Others on the same file or device wait until it is dropped.
+struct BeingMade<'a> {
+    claims: &'a Claims,
+    identities: Vec<Identity>,
 }
 
 /// The location of a file that does not exist yet: its folder's canonical path, and its name.
@@ -79,7 +95,7 @@ impl Claims {
     /// Makes a table without claims; `own` are the daemon's own files.
     #[must_use]
     pub fn new(own: Vec<OwnFile>) -> Self {
-        Self { own, held: Mutex::default(), planned: Mutex::default() }
+        Self { own, ..Self::default() }
     }
 
     /// Refuses to create one of the daemon's own files for a namespace.
@@ -129,15 +145,15 @@ impl Claims {
         if let Some(own) = self.own.iter().find(|own| Identity::at(&own.path) == Some(identity)) {
             return Err(own_file(claimant.path, own));
         }
-        let mut held = self.held();
-        self.held_here(&held, claimant, &[identity])?;
+        let being_made = self.begin(vec![identity]);
+        being_made.shared(claimant)?;
         if let Some(user) = holders::kernel_user_of_file(identity) {
             let why = format!("{user}: end that use first, or give another file");
             return Err(BackendError::in_use(claimant.path.display(), why));
         }
         lock(claimant, file, identity)?;
         let descriptors = vec![file.try_clone().map_err(fail)?];
-        Ok(keep(&mut held, claimant, vec![identity], descriptors))
+        Ok(being_made.keep(claimant, descriptors))
     }
 
     /// Claims a block device by opening it exclusively. Namespaces of this daemon that only read
@@ -153,15 +169,15 @@ impl Claims {
     ) -> Result<Arc<Claim>, BackendError> {
         let fail = |error: io::Error| BackendError::io(claimant.path, &error);
         let mut identities = vec![Identity::Block(number)];
-        let mut held = self.held();
         let below = sysfs::loop_file(number).and_then(|path| {
             let mut options = OpenOptions::new();
             let file = options.read(true).write(claimant.writes).open(path).ok()?;
             Some((Identity::of(&file.metadata().ok()?)?, file))
         });
         identities.extend(below.iter().map(|(identity, _)| *identity));
-        if let Some(claim) = self.held_here(&held, claimant, &identities)?
-            && claim.identities == identities
+        let being_made = self.begin(identities);
+        if let Some(claim) = being_made.shared(claimant)?
+            && claim.identities == being_made.identities
         {
             return Ok(claim);
         }
@@ -181,7 +197,7 @@ impl Claims {
             lock(claimant, &file, identity)?;
             descriptors.push(file);
         }
-        Ok(keep(&mut held, claimant, identities, descriptors))
+        Ok(being_made.keep(claimant, descriptors))
     }
 
     /// Claims an open device of persistent memory by a lock, which lasts as long as the claim. The
@@ -196,12 +212,12 @@ impl Claims {
         number: u64,
     ) -> Result<Arc<Claim>, BackendError> {
         let identity = Identity::Character(number);
-        let mut held = self.held();
-        self.held_here(&held, claimant, &[identity])?;
+        let being_made = self.begin(vec![identity]);
+        being_made.shared(claimant)?;
         lock(claimant, device, identity)?;
         let descriptor =
             device.try_clone().map_err(|error| BackendError::io(claimant.path, &error))?;
-        Ok(keep(&mut held, claimant, vec![identity], vec![descriptor]))
+        Ok(being_made.keep(claimant, vec![descriptor]))
     }
 
     /// Claims a character device of a namespace without a block device. The claim holds against
@@ -214,27 +230,36 @@ impl Claims {
         claimant: Claimant<'_>,
         number: u64,
     ) -> Result<Arc<Claim>, BackendError> {
-        let identities = vec![Identity::Character(number)];
-        let mut held = self.held();
-        self.held_here(&held, claimant, &identities)?;
-        Ok(keep(&mut held, claimant, identities, Vec::new()))
+        let being_made = self.begin(vec![Identity::Character(number)]);
+        being_made.shared(claimant)?;
+        Ok(being_made.keep(claimant, Vec::new()))
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Claim>>> {
+    /// Begins a claim, once no other claim on the same file or device is being made.
+    fn begin(&self, identities: Vec<Identity>) -> BeingMade<'_> {
+        let is_other = |held: &mut Held| held.being_made.iter().any(|one| identities.contains(one));
+        let waited = self.made.wait_while(self.held(), is_other);
+        let mut held = waited.unwrap_or_else(PoisonError::into_inner);
+        held.being_made.extend(&identities);
+        drop(held);
+        BeingMade { claims: self, identities }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
         sync::lock(&self.held)
     }
+}
 
+impl BeingMade<'_> {
     /// Refuses a file or device that a namespace of this daemon has, unless both namespaces only
     /// read: then the claim is returned, which they may share.
-    fn held_here(
-        &self,
-        held: &[Weak<Claim>],
-        claimant: Claimant<'_>,
-        identities: &[Identity],
-    ) -> Result<Option<Arc<Claim>>, BackendError> {
+    fn shared(&self, claimant: Claimant<'_>) -> Result<Option<Arc<Claim>>, BackendError> {
+        // The last owner of a claim unlocks and closes its files, which may take long: these are dropped without the lock.
+        let claims: Vec<Arc<Claim>> =
+            self.claims.held().claims.iter().filter_map(Weak::upgrade).collect();
         let mut shared = None;
-        for claim in held.iter().filter_map(Weak::upgrade) {
-            if !claim.identities.iter().any(|identity| identities.contains(identity)) {
+        for claim in claims {
+            if !claim.identities.iter().any(|identity| self.identities.contains(identity)) {
                 continue;
             }
             if claim.writes || claimant.writes {
@@ -244,24 +269,28 @@ impl Claims {
         }
         Ok(shared)
     }
+
+    /// Adds the claim to those of this daemon, and forgets those that have ended.
+    fn keep(self, claimant: Claimant<'_>, descriptors: Vec<File>) -> Arc<Claim> {
+        let claim = Arc::new(Claim {
+            identities: self.identities.clone(),
+            writes: claimant.writes,
+            holder: claimant.namespace.to_owned(),
+            held: descriptors,
+        });
+        let mut held = self.claims.held();
+        held.claims.retain(|claim| claim.strong_count() > 0);
+        held.claims.push(Arc::downgrade(&claim));
+        drop(held);
+        claim
+    }
 }
 
-/// Adds a claim to those of this daemon, and forgets those that have ended.
-fn keep(
-    held: &mut Vec<Weak<Claim>>,
-    claimant: Claimant<'_>,
-    identities: Vec<Identity>,
-    descriptors: Vec<File>,
-) -> Arc<Claim> {
-    held.retain(|claim| claim.strong_count() > 0);
-    let claim = Arc::new(Claim {
-        identities,
-        writes: claimant.writes,
-        holder: claimant.namespace.to_owned(),
-        held: descriptors,
-    });
-    held.push(Arc::downgrade(&claim));
-    claim
+impl Drop for BeingMade<'_> {
+    fn drop(&mut self) {
+        self.claims.held().being_made.retain(|one| !self.identities.contains(one));
+        self.claims.made.notify_all();
+    }
 }
 
 fn taken(claimant: Claimant<'_>, holder: &str) -> BackendError {
@@ -359,5 +388,44 @@ mod tests {
         assert!(Claims::default().file(claimant, &open()).is_err(), "the claim holds");
         drop(claim);
         assert!(Claims::default().file(claimant, &open()).is_ok(), "the claim has ended");
+    }
+
+    #[test]
+    fn device_that_does_not_answer_delays_claims_on_itself_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hangs, path) = (folder.path().join("fifo"), folder.path().join("disk"));
+        nix::unistd::mkfifo(&hangs, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let file = File::create(&path).unwrap();
+        let claims = Claims::default();
+        let claimant = |path, namespace| Claimant { namespace, path, writes: true };
+        let (tell, told) = std::sync::mpsc::channel();
+        let long = std::time::Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            for name in ["t1/1", "t1/2"] {
+                let (tell, claims, hangs) = (tell.clone(), &claims, &hangs);
+                scope.spawn(move || {
+                    // Opening waits for a writer, and finds no block device then.
+                    let error = claims.block(claimant(hangs, name), hangs, 4711).unwrap_err();
+                    tell.send(error.to_string()).unwrap();
+                });
+            }
+            while claims.held().being_made.is_empty() {
+                std::thread::yield_now();
+            }
+            let (tell, claims, path, file) = (tell.clone(), &claims, &path, &file);
+            scope.spawn(move || {
+                let claim = claims.file(claimant(path, "t1/3"), file).map(drop);
+                tell.send(format!("{claim:?}")).unwrap();
+            });
+            let first = told.recv_timeout(long);
+            // Both threads end.
+            let writer = OpenOptions::new().read(true).write(true).open(&hangs).unwrap();
+            assert_eq!(first.unwrap(), "Ok(())", "another file");
+            for _ in 0..2 {
+                let error = told.recv_timeout(long).unwrap();
+                assert!(error.contains("has just been replaced"), "{error}");
+            }
+            drop(writer);
+        });
     }
 }
