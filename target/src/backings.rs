@@ -29,6 +29,8 @@ pub(crate) struct Opened {
     pub(crate) backend: Arc<dyn Backend>,
     /// The UUID of its data.
     pub(crate) uuid: Uuid,
+    /// What tells its data from that of other files and devices.
+    pub(crate) origin: Option<String>,
 }
 
 /// The files and devices behind namespaces.
@@ -91,7 +93,7 @@ impl Backings {
             (Some(uuid), _) => uuid,
             // Without a state file, what the data itself tells is the same after a restart.
             (None, Some(path)) if !self.identities.durable() => {
-                let origin = origin.unwrap_or_else(|| path.display().to_string());
+                let origin = origin.clone().unwrap_or_else(|| path.display().to_string());
                 uuid_of_data(nqn, nsid, &origin)
             }
             (None, _) => self.random_uuid(nqn, nsid, occasion)?,
@@ -110,7 +112,7 @@ impl Backings {
             };
             self.pending().push(((nqn.to_owned(), nsid), now));
         }
-        Ok(Opened { backend, uuid })
+        Ok(Opened { backend, uuid, origin })
     }
 
     /// Keeps what was seen of a namespace that was removed and is there again, though it cannot be opened.

@@ -4,14 +4,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arbitration::device::{self as qos, DeviceRules};
 use arbitration::settings::WindowRule;
 use fabric::controller::BackendId;
 use fabric::nvm::BlockFormat;
 
-use crate::backend::{Backend, Style};
+use crate::backend::{Backend, Style, WakeUp};
 use crate::sync::lock;
 use sluice_core::device::place;
 use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
@@ -27,6 +27,55 @@ pub struct OpenDevice {
     pub queued: bool,
     /// The device's statistics, a part for each reactor, which that reactor alone writes.
     pub stats: Stats,
+    presence: Arc<Presence>,
+    unused: Arc<Unused>,
+}
+
+impl OpenDevice {
+    /// Returns what is there until the device is closed, which may be long after its last user is gone.
+    pub(crate) fn presence(&self) -> Weak<Presence> {
+        Arc::downgrade(&self.presence)
+    }
+}
+
+impl Drop for OpenDevice {
+    /// Leaves the backend to a thread that may wait: the last user may be a reactor, and closing a block device writes
+    /// back its page cache.
+    fn drop(&mut self) {
+        let closing =
+            Closing { backend: Arc::clone(&self.backend), presence: Arc::clone(&self.presence) };
+        lock(&self.unused.all).push(closing);
+        if let Some(wake_up) = self.unused.wake_up.get() {
+            wake_up.wake();
+        }
+    }
+}
+
+/// What is there until a device is closed.
+#[derive(Debug)]
+pub(crate) struct Presence(BackendId);
+
+/// The backends of devices that nobody uses any more, to be closed.
+#[derive(Debug, Default)]
+struct Unused {
+    all: Mutex<Vec<Closing>>,
+    /// Wakes the thread that closes them.
+    wake_up: OnceLock<Arc<WakeUp>>,
+}
+
+/// A backend that is to be closed: drop this on a thread that may wait.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    // Dropped in this order.
+    backend: Arc<dyn Backend>,
+    presence: Arc<Presence>,
+}
+
+impl Closing {
+    /// Returns the identifier that the device had.
+    pub(crate) fn id(&self) -> BackendId {
+        self.presence.0
+    }
 }
 
 /// Statistics of a namespace's device, a part for each reactor. A namespace's next device takes
@@ -76,6 +125,7 @@ fn id(place: u32, serial: u64) -> BackendId {
 #[derive(Debug, Default)]
 pub struct Devices {
     table: Mutex<Table>,
+    unused: Arc<Unused>,
 }
 
 #[derive(Debug, Default)]
@@ -131,12 +181,13 @@ impl Devices {
         // A device that carries commands out at once holds none.
         let window = if queued { rules.window } else { WindowRule::Off };
         let qos = Arc::new(qos::Device::new(DeviceRules { window, ..rules }, reactors));
-        let device = Arc::new(OpenDevice { backend, qos, queued, stats });
         let mut table = lock(&self.table);
         let place = table.take_place();
         // 2^32 - 1 is never reached: it would be part of BackendId::NONE.
         table.serial = (table.serial + 1) % u64::from(u32::MAX);
         let serial = table.serial;
+        let (presence, unused) = (Arc::new(Presence(id(place, serial))), Arc::clone(&self.unused));
+        let device = Arc::new(OpenDevice { backend, qos, queued, stats, presence, unused });
         match table.places.get_mut(place as usize) {
             Some(taken) => *taken = Some((serial, Arc::clone(&device))),
             None => debug_assert!(false, "the place was taken from the table"),
@@ -152,6 +203,24 @@ impl Devices {
         let (_, device) = table.places.get_mut(place(id) as usize).and_then(Option::take)?;
         table.leaving.push_back((place(id), Arc::downgrade(&device)));
         Some(device)
+    }
+
+    /// Takes the wake-up of the thread that closes devices. Without one they are closed with this table.
+    pub(crate) fn report_to(&self, wake_up: &Arc<WakeUp>) {
+        // The table has one such thread.
+        let _ = self.unused.wake_up.set(Arc::clone(wake_up));
+    }
+
+    /// Takes the backends that nobody uses any more, and are to be closed.
+    pub(crate) fn take_unused(&self) -> Vec<Closing> {
+        let mut all = lock(&self.unused.all);
+        // The last user of the others is about to let go of them, and must not close them.
+        all.extract_if(.., |closing| Arc::strong_count(&closing.backend) == 1).collect()
+    }
+
+    /// Says whether backends are to be closed.
+    pub(crate) fn has_unused(&self) -> bool {
+        !lock(&self.unused.all).is_empty()
     }
 
     /// Returns the device of an identifier.
@@ -222,6 +291,25 @@ mod tests {
         }
         assert!(devices.get(kept).is_some());
         assert_eq!(devices.all().len(), 1);
+        assert!(devices.has_unused(), "the last user closes nothing");
         assert!(devices.get(BackendId::NONE).is_none());
+    }
+
+    #[test]
+    fn last_user_leaves_the_backend_to_the_thread_that_closes_devices() {
+        let devices = Devices::default();
+        let wake_up = WakeUp::new().unwrap();
+        devices.report_to(&wake_up);
+        let (id, in_use) = add(&devices);
+        let (presence, backend) = (in_use.presence(), Arc::downgrade(&in_use.backend));
+        drop(devices.remove(id));
+        assert!(devices.take_unused().is_empty() && wake_up.descriptor().read().is_err());
+        drop(in_use);
+        assert_eq!((presence.strong_count(), backend.strong_count()), (1, 1), "it is open");
+        assert_eq!(wake_up.descriptor().read().unwrap(), 1);
+        let unused = devices.take_unused();
+        assert!(unused[0].id() == id && !devices.has_unused());
+        drop(unused);
+        assert_eq!((presence.strong_count(), backend.strong_count()), (0, 0));
     }
 }

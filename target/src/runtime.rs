@@ -109,7 +109,7 @@ impl Runtime {
             }
         }
         self.namespaces.survey(true);
-        self.shared.pmem.begin(&self.namespaces.backings, &config.pmem.regions);
+        self.shared.pmem.begin(&self.namespaces, &config.pmem.regions);
         // The identities and states are kept before the first host comes.
         let backings = &self.namespaces.backings;
         backings.keep_or_warn();

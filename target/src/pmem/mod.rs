@@ -28,4 +28,4 @@ mod sync;
 mod tests;
 
 pub(crate) use serve::run;
-pub(crate) use shared::PmemShared;
+pub(crate) use shared::{PmemShared, RegionFiles};

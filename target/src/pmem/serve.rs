@@ -19,9 +19,8 @@ use pmem_verbs::private_data::{Reject, Request, Rights, Secret};
 
 use super::grants::{GrantId, tokens};
 use super::memory::ClientMemory;
-use super::shared::{Found, Order, PmemShared, secret};
+use super::shared::{Found, Order, PmemShared, RegionFiles, secret};
 use super::sync::Syncer;
-use crate::backings::Backings;
 use crate::config::Pmem;
 use crate::shared::Shared;
 
@@ -37,7 +36,7 @@ const SILENCE: u32 = 20;
 const HISTORY: usize = 5;
 
 /// Serves regions until `over` holds: the body of the thread.
-pub(crate) fn run(shared: &Shared, backings: &Backings, over: impl Fn() -> bool) {
+pub(crate) fn run(shared: &Shared, files: &impl RegionFiles, over: impl Fn() -> bool) {
     let pmem = &shared.pmem;
     let Some(address) = pmem.settings().address else { return };
     let mut syncer = match Syncer::start(Arc::clone(pmem), pmem.settings().clients) {
@@ -51,7 +50,7 @@ pub(crate) fn run(shared: &Shared, backings: &Backings, over: impl Fn() -> bool)
     while !over() {
         if tried.is_none_or(|tried| tried.elapsed() >= RETRY) {
             tried = Some(Instant::now());
-            pmem.retry(backings);
+            pmem.retry(files);
             if node.is_none() {
                 node = listen(pmem, address);
             }

@@ -18,6 +18,40 @@ use crate::config::{Pmem, PmemConfig, RegionConfig};
 use crate::engine::{EngineError, PmemState, RegionClient, RegionFacts, RegionState};
 use crate::sync::lock;
 
+/// How regions are opened.
+pub(crate) trait RegionFiles {
+    /// Returns what is known of files and devices.
+    fn backings(&self) -> &Backings;
+
+    /// Opens a region, or gives the one that is open (`from`) another size. `is_change` says that an operator asks for it.
+    ///
+    /// # Errors
+    /// The region cannot be opened, or cannot have its size.
+    fn open_or_resize(
+        &self,
+        region: &RegionConfig,
+        from: Option<&OpenRegion>,
+        is_change: bool,
+    ) -> Result<OpenRegion, EngineError>;
+}
+
+impl RegionFiles for Backings {
+    fn backings(&self) -> &Backings {
+        self
+    }
+
+    fn open_or_resize(
+        &self,
+        region: &RegionConfig,
+        from: Option<&OpenRegion>,
+        _: bool,
+    ) -> Result<OpenRegion, EngineError> {
+        let Some(open) = from else { return Ok(self.open_region(region)?) };
+        let place = region.path.clone().unwrap_or_else(|| region.name.clone().into());
+        Ok(open.resized(&place, region.size)?)
+    }
+}
+
 /// The state that threads share.
 #[derive(Debug)]
 pub(crate) struct PmemShared {
@@ -119,9 +153,9 @@ impl PmemShared {
 
     /// Takes the regions of the configuration at the start. One that cannot be opened is tried again by
     /// [`Self::retry`].
-    pub(crate) fn begin(&self, backings: &Backings, regions: &[RegionConfig]) {
+    pub(crate) fn begin(&self, files: &impl RegionFiles, regions: &[RegionConfig]) {
         let open = |config: &RegionConfig| {
-            let open = backings.open_region(config).map_err(|error| error.to_string());
+            let open = files.open_or_resize(config, None, false).map_err(|error| error.to_string());
             if let Err(error) = &open {
                 tracing::error!(region = config.name, %error, "a region is not served");
             }
@@ -129,7 +163,7 @@ impl PmemShared {
         };
         let regions: Vec<Served> = regions.iter().filter_map(open).collect();
         lock(&self.state).regions = regions;
-        self.note_seen(backings);
+        self.note_seen(files.backings());
     }
 
     /// Keeps what was seen of the regions' files and devices.
@@ -140,20 +174,20 @@ impl PmemShared {
     }
 
     /// Tries again to open regions that are not open.
-    pub(super) fn retry(&self, backings: &Backings) {
+    pub(super) fn retry(&self, files: &impl RegionFiles) {
         let state = lock(&self.state);
         let closed = state.regions.iter().filter(|region| region.open.is_err());
         let closed: Vec<RegionConfig> = closed.map(|region| region.config.clone()).collect();
         drop(state);
         for config in closed {
-            let Ok(open) = backings.open_region(&config) else { continue };
+            let Ok(open) = files.open_or_resize(&config, None, false) else { continue };
             let mut state = lock(&self.state);
             let known = state.regions.iter_mut().find(|region| region.config == config);
             if let Some(region) = known.filter(|region| region.open.is_err()) {
                 region.open = Ok(open);
                 tracing::info!(region = config.name, "the region is served");
                 drop(state);
-                self.note_seen(backings);
+                self.note_seen(files.backings());
             }
         }
     }
@@ -166,7 +200,7 @@ impl PmemShared {
     /// A region cannot be opened or cannot have its size; then nothing has changed.
     pub(crate) fn set(
         &self,
-        backings: &Backings,
+        files: &impl RegionFiles,
         regions: &[RegionConfig],
     ) -> Result<(), EngineError> {
         let before = lock(&self.state).regions.clone();
@@ -178,10 +212,9 @@ impl PmemShared {
             let open = match before.iter().find(is_it) {
                 Some(known) if known.config.size == config.size => known.open.clone(),
                 Some(Served { open: Ok(open), .. }) => {
-                    let place = config.path.clone().unwrap_or_else(|| name.to_string().into());
-                    Ok(open.resized(&place, config.size)?)
+                    Ok(files.open_or_resize(config, Some(open), true)?)
                 }
-                _ => Ok(backings.open_region(config)?),
+                _ => Ok(files.open_or_resize(config, None, true)?),
             };
             after.push(Served { config: config.clone(), name, open });
         }
@@ -189,7 +222,7 @@ impl PmemShared {
         let gone = state.grants.take_back(|grant| !may_stay(grant, &before, &after));
         state.regions = after;
         drop(state);
-        self.note_seen(backings);
+        self.note_seen(files.backings());
         let gone: Vec<Order> = gone.into_iter().map(Order::Revoke).collect();
         if !gone.is_empty() {
             self.order(gone);

@@ -1,4 +1,5 @@
-//! The methods for the control plane: each change is made under the lock of changes.
+//! The methods for the control plane. The lock of changes keeps them and the keeper apart; it is not held while a file or
+//! device is opened, looked at or closed, which may wait for one that does not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -23,28 +24,24 @@ use crate::sync::lock;
 
 impl Engine for Runtime {
     fn add_subsystem(&self, subsystem: &Subsystem) -> Result<String, EngineError> {
-        let _one = lock(&self.shared.change);
         let added = subsystems::add(&self.namespaces, subsystem);
         self.namespaces.survey(true);
         added
     }
 
     fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError> {
-        let _one = lock(&self.shared.change);
         let removed = subsystems::remove(&self.namespaces, nqn);
         self.namespaces.survey(true);
         removed
     }
 
     fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError> {
-        let _one = lock(&self.shared.change);
         let added = self.namespaces.add(nqn, namespace);
         self.namespaces.survey(true);
         added
     }
 
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
-        let _one = lock(&self.shared.change);
         let removed = self.namespaces.remove(nqn, nsid);
         self.namespaces.survey(true);
         removed
@@ -85,7 +82,6 @@ impl Engine for Runtime {
         nsid: u32,
         size: Option<u64>,
     ) -> Result<u64, EngineError> {
-        let _one = lock(&self.shared.change);
         let resized = self.namespaces.resize(nqn, nsid, size);
         self.namespaces.survey(true);
         resized
@@ -96,7 +92,8 @@ impl Engine for Runtime {
     }
 
     fn hosts_hurt(&self, loss: &Loss<'_>) -> HurtHosts {
-        hurt::hosts(&self.shared, &self.listeners, &|| self.pmem(), loss)
+        let present_blocks = |id| self.namespaces.present_blocks(id);
+        hurt::hosts((&self.shared, &self.listeners), (&|| self.pmem(), &present_blocks), loss)
     }
 
     fn lost_hosts(&self) -> Vec<(String, LostHost)> {
@@ -231,8 +228,7 @@ impl Engine for Runtime {
     }
 
     fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError> {
-        let _one = lock(&self.shared.change);
-        self.shared.pmem.set(&self.namespaces.backings, regions)
+        self.shared.pmem.set(&self.namespaces, regions)
     }
 
     fn pmem_config(&self) -> PmemConfig {

@@ -1,7 +1,7 @@
 //! Threads for work that may not end: a path may lead to a device or a file system that does not answer. Such work is left
 //! alone after a while, so that it holds up nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -29,10 +29,10 @@ pub(super) struct Helpers<K> {
     wake_up: Arc<WakeUp>,
 }
 
-/// The keys of the work that has not ended.
+/// The keys of the work that has not ended, and whether it was left alone.
 #[derive(Debug)]
 struct Running<K> {
-    keys: Mutex<BTreeSet<K>>,
+    keys: Mutex<BTreeMap<K, bool>>,
     ended: Condvar,
 }
 
@@ -53,13 +53,38 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
     /// Does work, and returns whether it has ended. It was left alone otherwise, or not begun: work of the same key is left
     /// alone, or as much as there may be.
     pub(super) fn run(&self, key: &K, work: impl FnOnce() + Send + 'static) -> bool {
+        // Many paths may lead to one file system that does not answer.
+        let share = |keys| self.patience / u32::try_from(keys).unwrap_or(u32::MAX);
+        self.run_within(key, share, work)
+    }
+
+    /// Does the same and returns the result, `None` where it did not end `within` this time.
+    pub(super) fn ask<R: Send + 'static>(
+        &self,
+        key: &K,
+        within: Duration,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Option<R> {
+        let (tell, told) = channel();
+        // Nobody may be there any more to take the result: it is dropped on the helper's thread then.
+        let is_done = self.run_within(key, |_| within, move || drop(tell.send(work())));
+        told.try_recv().ok().filter(|_| is_done)
+    }
+
+    /// Does work within a time that depends on the number of keys.
+    fn run_within(
+        &self,
+        key: &K,
+        within: impl FnOnce(usize) -> Duration,
+        work: impl FnOnce() + Send + 'static,
+    ) -> bool {
         let patience = {
             let mut keys = lock(&self.running.keys);
-            if keys.len() >= WORK_MAX || !keys.insert(key.clone()) {
+            if keys.len() >= WORK_MAX || keys.contains_key(key) {
                 return false;
             }
-            // Many paths may lead to one file system that does not answer.
-            self.patience / u32::try_from(keys.len()).unwrap_or(u32::MAX)
+            keys.insert(key.clone(), false);
+            within(keys.len())
         };
         let (running, own) = (Arc::clone(&self.running), key.clone());
         let work = Box::new(move || {
@@ -83,6 +108,8 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
         let is_done = helper.done.recv_timeout(patience).is_ok();
         if is_done {
             *lock(&self.idle) = Some(helper);
+        } else if let Some(is_left_alone) = lock(&self.running.keys).get_mut(key) {
+            *is_left_alone = true;
         }
         is_done
     }
@@ -90,10 +117,23 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
     /// Does the same once earlier work of the same key has ended, if it does so in time.
     pub(super) fn run_after(&self, key: &K, work: impl FnOnce() + Send + 'static) -> bool {
         let keys = lock(&self.running.keys);
-        let waited =
-            self.running.ended.wait_timeout_while(keys, self.patience, |keys| keys.contains(key));
+        let waited = self
+            .running
+            .ended
+            .wait_timeout_while(keys, self.patience, |keys| keys.contains_key(key));
         drop(waited);
         self.run(key, work)
+    }
+
+    /// Says whether work of a key was left alone and has not ended.
+    pub(super) fn has_left_alone(&self, key: &K) -> bool {
+        lock(&self.running.keys).get(key) == Some(&true)
+    }
+
+    /// Says whether work of a key has not ended.
+    #[cfg(test)]
+    pub(super) fn is_running(&self, key: &K) -> bool {
+        lock(&self.running.keys).contains_key(key)
     }
 
     /// Says whether work has not ended.
@@ -161,6 +201,7 @@ mod tests {
         let (end, ended) = channel::<()>();
         assert!(!helpers.run(&1, move || ended.recv().unwrap_or_default()));
         assert!(!helpers.run(&1, || ()), "the same device does not answer");
+        assert!(helpers.has_left_alone(&1) && !helpers.has_left_alone(&2));
         let patient = Helpers { patience: LONG, ..helpers };
         assert!(patient.run(&2, || ()));
         assert!(patient.are_busy());
@@ -172,6 +213,27 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(!patient.are_busy());
+    }
+
+    #[test]
+    fn result_that_comes_too_late_is_dropped() {
+        let helpers = helpers(LONG);
+        assert_eq!(helpers.ask(&1, LONG, || 7), Some(7));
+        let (end, ended) = channel::<()>();
+        let result = std::sync::Arc::new(());
+        let late = Arc::clone(&result);
+        let work = move || {
+            let _ = ended.recv();
+            late
+        };
+        assert_eq!(helpers.ask(&1, SHORT, work), None);
+        end.send(()).unwrap();
+        assert!(helpers.run_after(&1, || ()));
+        let start = std::time::Instant::now();
+        while Arc::strong_count(&result) > 1 {
+            assert!(start.elapsed() < LONG, "it is dropped");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

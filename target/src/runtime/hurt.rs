@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabric::Nanos;
-use fabric::controller::{ControllerSummary, LostHost, Service};
+use fabric::controller::{BackendId, ControllerSummary, LostHost, Service};
 use sluice_schema::answer;
 
 use super::listeners::Listeners;
@@ -11,20 +11,22 @@ use crate::config::RegionConfig;
 use crate::engine::{HurtHosts, Loss, PmemState, RegionClient};
 use crate::shared::Shared;
 
-/// Returns the hosts that would lose something. `pmem` tells the state of regions and their clients.
+/// Returns the hosts that would lose something. `pmem` tells the state of regions and their clients, `present_blocks` the
+/// size that a device has now.
 ///
 /// A region's clients count while they are connected: their rights to it end with their controllers.
 pub(super) fn hosts(
-    shared: &Shared,
-    listeners: &Listeners,
-    pmem: &dyn Fn() -> PmemState,
+    (shared, listeners): (&Shared, &Listeners),
+    (pmem, present_blocks): (&dyn Fn() -> PmemState, &dyn Fn(BackendId) -> Option<u64>),
     loss: &Loss<'_>,
 ) -> HurtHosts {
     match *loss {
         Loss::Region(region, to) => {
             HurtHosts { connected: clients(&pmem(), region, to), lost: Vec::new() }
         }
-        Loss::Size(nqn, nsid, size) if !shrinks(shared, nqn, nsid, size) => HurtHosts::default(),
+        Loss::Size(nqn, nsid, size) if !shrinks(shared, (nqn, nsid), size, present_blocks) => {
+            HurtHosts::default()
+        }
         Loss::Size(nqn, nsid, _) | Loss::Namespace(nqn, nsid) => users(
             shared,
             |service, c| c.subsystem == nqn && sees(service, c, nsid),
@@ -121,7 +123,12 @@ fn sees(service: &Service, controller: &ControllerSummary<'_>, nsid: u32) -> boo
 }
 
 /// Says whether a namespace would become smaller.
-fn shrinks(shared: &Shared, nqn: &str, nsid: u32, size: Option<u64>) -> bool {
+fn shrinks(
+    shared: &Shared,
+    (nqn, nsid): (&str, u32),
+    size: Option<u64>,
+    present_blocks: &dyn Fn(BackendId) -> Option<u64>,
+) -> bool {
     let known = shared.with_service(|service| {
         let found = service.namespace(nqn, nsid)?;
         Some((found.geometry, found.backend))
@@ -129,11 +136,7 @@ fn shrinks(shared: &Shared, nqn: &str, nsid: u32, size: Option<u64>) -> bool {
     let Some((geometry, backend)) = known else { return false };
     let wanted = match size {
         Some(size) => size,
-        None => {
-            let device = shared.devices.get(backend);
-            let blocks = device.and_then(|device| device.backend.present_blocks().ok());
-            blocks.map_or(u64::MAX, |blocks| geometry.format.bytes(blocks))
-        }
+        None => present_blocks(backend).map_or(u64::MAX, |blocks| geometry.format.bytes(blocks)),
     };
     wanted < geometry.bytes()
 }

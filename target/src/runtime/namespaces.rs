@@ -2,9 +2,9 @@
 //! image for hosts.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use arbitration::Class;
@@ -12,17 +12,51 @@ use fabric::controller::{BackendId, Namespace as FabricNamespace, NamespaceFeatu
 use sluice_core::stats::PerReactor;
 use uuid::Uuid;
 
-use super::table::{Known, Table};
+use super::helpers::Helpers;
+use super::table::{Fingerprint, Known, Table, fingerprint};
 use super::{settings, shown};
-use crate::backend::{BackendError, WakeUp};
+use crate::backend::{BackendError, OpenRegion, WakeUp};
 use crate::backings::{Backings, Occasion, Opened};
-use crate::config::{self, Namespace};
-use crate::devices::Stats;
+use crate::config::{self, Namespace, RegionConfig};
+use crate::devices::{Presence, Stats};
 use crate::engine::{EngineError, FileSystem, NamespaceState};
 use crate::file_systems::{self, SparseFile};
+use crate::pmem::RegionFiles;
 use crate::shared::Shared;
 use crate::store::Place;
 use crate::sync::lock;
+
+/// The time after which a device or file system does not answer: the others are looked at meanwhile.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// The same for what an operator asks for, which may take longer: a file grows, or a page cache is written back.
+const CHANGES_WITHIN: Duration = Duration::from_secs(30);
+
+/// Work that may wait for a device or file system. No two threads do the same at once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Task {
+    /// Looks at an open file or device, and closes it if it is gone.
+    Check(Place),
+    /// Looks whether something has changed at the path.
+    Compare(Place),
+    /// Opens the file or device of a namespace of the configuration.
+    Open(Place),
+    /// Opens a region of the configuration.
+    OpenRegion(String),
+    /// Does what an operator asks for at a path.
+    Change(PathBuf),
+    /// Looks at the file systems of all files.
+    Survey,
+    /// Closes a device.
+    Close(BackendId),
+}
+
+/// A try to open a namespace.
+#[derive(Debug)]
+pub(super) struct Try {
+    /// The fingerprint of what is at the path; `None` where nothing is, or it does not answer.
+    tried: Option<Fingerprint>,
+    opened: Result<Opened, EngineError>,
+}
 
 /// All namespaces, with their files and devices.
 #[derive(Debug)]
@@ -32,6 +66,8 @@ pub(super) struct Namespaces {
     pub(super) table: Table,
     /// The keeper's wake-up, for errors of devices.
     pub(super) wake_up: Arc<WakeUp>,
+    /// Threads for work at files and devices. The lock of changes is not held meanwhile.
+    pub(super) helpers: Helpers<Task>,
     /// The file systems that files of namespaces are on, as they were at the last look.
     file_systems: Mutex<Vec<FileSystem>>,
     /// The places of namespaces that were removed by the change that is under way, and cannot be opened.
@@ -45,16 +81,25 @@ impl Namespaces {
     /// No file descriptor is left.
     pub(super) fn new(shared: Arc<Shared>, backings: Backings) -> std::io::Result<Self> {
         let (table, file_systems, unsettled) = Default::default();
-        Ok(Self { shared, backings, table, wake_up: WakeUp::new()?, file_systems, unsettled })
+        let wake_up = WakeUp::new()?;
+        shared.devices.report_to(&wake_up);
+        let helpers = Helpers::new(ANSWERS_WITHIN, Arc::clone(&wake_up));
+        Ok(Self { shared, backings, table, wake_up, helpers, file_systems, unsettled })
     }
 
     /// Adds a namespace of the configuration, whether its device is there or not.
-    pub(super) fn add_configured(&self, nqn: &str, namespace: &Namespace) -> anyhow::Result<()> {
+    pub(super) fn add_configured(
+        self: &Arc<Self>,
+        nqn: &str,
+        namespace: &Namespace,
+    ) -> anyhow::Result<()> {
         use anyhow::Context;
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
-        match self.open(nqn, nsid, namespace, Occasion::Configured) {
+        let how = (Occasion::Configured, Task::Open((nqn.to_owned(), nsid)), ANSWERS_WITHIN);
+        let Try { tried, opened } = self.try_within((nqn, nsid), namespace, how);
+        match opened {
             Ok(opened) => self.install((nqn, nsid), namespace, opened),
-            Err(error) => self.install_absent((nqn, nsid), namespace, error.to_string()),
+            Err(error) => self.install_absent((nqn, nsid), namespace, (error.to_string(), tried)),
         }
         .with_context(|| format!("namespace {nsid} of {nqn}"))
     }
@@ -64,26 +109,45 @@ impl Namespaces {
     ///
     /// A namespace that was not available before the change that this is part of may stay so, and so may one that
     /// is put back: its hosts keep the disk.
-    pub(super) fn add(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError> {
+    pub(super) fn add(
+        self: &Arc<Self>,
+        nqn: &str,
+        namespace: &Namespace,
+    ) -> Result<Uuid, EngineError> {
+        self.add_within(nqn, namespace, CHANGES_WITHIN)
+    }
+
+    /// Does the same where the file or device answers within this time.
+    pub(super) fn add_within(
+        self: &Arc<Self>,
+        nqn: &str,
+        namespace: &Namespace,
+        within: Duration,
+    ) -> Result<Uuid, EngineError> {
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
         if self.shared.with_service(|service| service.namespace(nqn, nsid).is_some()) {
             let message = format!("namespace {nsid} of {nqn} exists already");
             return Err(EngineError::Exists(message));
         }
         let place = (nqn.to_owned(), nsid);
-        let opened = match self.open(nqn, nsid, namespace, Occasion::Added) {
+        let path = namespace.backend.path().map(Path::to_owned).unwrap_or_default();
+        let how = (Occasion::Added, Task::Change(path), within);
+        let Try { tried, opened } = self.try_within((nqn, nsid), namespace, how);
+        let one = lock(&self.shared.change);
+        let opened = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 let first = lock(&self.unsettled).insert(place);
                 let identity = self.backings.identity(nqn, nsid, namespace).filter(|_| !first);
                 let Some(uuid) = identity else { return Err(error) };
                 self.backings.keep_seen(nqn, nsid, uuid);
-                self.install_absent((nqn, nsid), namespace, error.to_string())?;
+                self.install_absent((nqn, nsid), namespace, (error.to_string(), tried))?;
                 return Ok(uuid);
             }
         };
         let uuid = opened.uuid;
         self.install((nqn, nsid), namespace, opened)?;
+        drop(one);
         lock(&self.unsettled).remove(&place);
         if let Err(error) = self.backings.keep() {
             self.remove(nqn, nsid)?;
@@ -93,7 +157,37 @@ impl Namespaces {
         Ok(uuid)
     }
 
-    /// Opens a namespace's file or device.
+    /// Tries to open a namespace's file or device within a time.
+    fn try_within(
+        self: &Arc<Self>,
+        (nqn, nsid): (&str, u32),
+        namespace: &Namespace,
+        (occasion, task, within): (Occasion, Task, Duration),
+    ) -> Try {
+        let Some(path) = namespace.backend.path() else {
+            return Try { tried: None, opened: self.open(nqn, nsid, namespace, occasion) };
+        };
+        let (own, nqn, namespace) = (Arc::clone(self), nqn.to_owned(), namespace.clone());
+        let at = path.to_owned();
+        let done = self.helpers.ask(&task, within, move || Try {
+            tried: fingerprint(&at),
+            opened: own.open(&nqn, nsid, &namespace, occasion),
+        });
+        done.unwrap_or_else(|| Try { tried: None, opened: Err(does_not_answer(path)) })
+    }
+
+    /// Does what an operator asks for at a file or device.
+    fn ask<R: Send + 'static>(
+        &self,
+        path: Option<&Path>,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        let Some(path) = path else { return Ok(work()) };
+        let done = self.helpers.ask(&Task::Change(path.to_owned()), CHANGES_WITHIN, work);
+        done.ok_or_else(|| does_not_answer(path))
+    }
+
+    /// Opens a namespace's file or device. This may wait for a device or server that does not answer.
     pub(super) fn open(
         &self,
         nqn: &str,
@@ -113,12 +207,12 @@ impl Namespaces {
         self.backings.open(nqn, nsid, namespace, occasion)
     }
 
-    /// Puts a namespace that is open in place: hosts see it from here on.
+    /// Puts a namespace that is open in place: hosts see it from here on. The caller has the lock of changes.
     pub(super) fn install(
         &self,
         (nqn, nsid): (&str, u32),
         namespace: &Namespace,
-        Opened { backend, uuid }: Opened,
+        Opened { backend, uuid, origin }: Opened,
     ) -> Result<(), EngineError> {
         let place = (nqn.to_owned(), nsid);
         backend.health().report_to(&self.wake_up);
@@ -159,7 +253,6 @@ impl Namespaces {
             self.backings.discard(nqn, nsid);
             return Err(error.into());
         }
-        let origin = device.backend.origin();
         self.backings.identify((nqn, nsid), namespace, (uuid, replaces), origin);
         if reopened {
             self.table.with(&place, |known| (known.open, known.cached) = (Some(id), None));
@@ -174,7 +267,7 @@ impl Namespaces {
         &self,
         (nqn, nsid): (&str, u32),
         namespace: &Namespace,
-        why: String,
+        (why, tried): (String, Option<Fingerprint>),
     ) -> Result<(), EngineError> {
         let now = self.shared.clock.now();
         let uuid = self.backings.uuid(nqn, nsid, namespace, Occasion::Configured)?;
@@ -191,7 +284,7 @@ impl Namespaces {
             reason = why,
             "the namespace is not available: hosts are told to retry until its device opens"
         );
-        let known = Known::absent(namespace.clone(), self.fresh_stats(), now, why);
+        let known = Known::absent(namespace.clone(), self.fresh_stats(), now, (why, tried));
         self.table.insert((nqn.to_owned(), nsid), known);
         Ok(())
     }
@@ -211,6 +304,7 @@ impl Namespaces {
 
     /// Removes a namespace.
     pub(super) fn remove(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
+        let one = lock(&self.shared.change);
         let now = self.shared.clock.now();
         let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
         let backend = removed?.backend;
@@ -218,16 +312,20 @@ impl Namespaces {
         self.table.forget(nqn, nsid);
         self.shared.qos.remove_namespace(now, nqn, nsid);
         self.shared.refresh();
+        drop(one);
         self.retire(&[backend]);
         self.backings.forget(|place| place == &(nqn.to_owned(), nsid));
         Ok(())
     }
 
-    /// Removes what is left of the namespaces of a removed subsystem: their entries, `devices` and
-    /// claims.
-    pub(super) fn remove_all_of(&self, nqn: &str, devices: &[BackendId]) {
+    /// Removes the entries of all namespaces of a removed subsystem.
+    pub(super) fn remove_entries_of(&self, nqn: &str) {
         self.note_unsettled(|(of, _)| of == nqn);
         self.table.forget_all_of(nqn);
+    }
+
+    /// Closes the `devices` of a removed subsystem, and forgets what was seen of them.
+    pub(super) fn retire_all_of(&self, nqn: &str, devices: &[BackendId]) {
         self.retire(devices);
         self.backings.forget(|(other, _)| other == nqn);
     }
@@ -243,18 +341,30 @@ impl Namespaces {
         lock(&self.unsettled).retain(|place| !is_complete(place));
     }
 
-    /// Waits until no reactor has the devices, and closes them on this thread: a reactor would
-    /// stand still while the memory of a large namespace is freed.
+    /// Waits until no reactor has the devices and they are closed, so that they can be used otherwise. The wait is bounded:
+    /// commands may be in a device, and one that does not answer does not close.
     fn retire(&self, backends: &[BackendId]) {
         const LONGEST: Duration = Duration::from_secs(5);
-        const NAP: Duration = Duration::from_millis(2);
-        let mut nap = Duration::from_micros(20);
+        let devices = self.shared.remove_devices(backends);
+        let open: Vec<Weak<Presence>> = devices.iter().map(|device| device.presence()).collect();
         let start = Instant::now();
-        for device in self.shared.remove_devices(backends) {
-            while Arc::strong_count(&device) > 1 && start.elapsed() < LONGEST {
-                std::thread::sleep(nap);
-                nap = (nap * 2).min(NAP);
-            }
+        for device in devices {
+            nap_while(|| Arc::strong_count(&device) > 1 && start.elapsed() < LONGEST);
+        }
+        self.close_unused();
+        let is_open = || open.iter().any(|presence| presence.strong_count() > 0);
+        nap_while(|| is_open() && start.elapsed() < CHANGES_WITHIN);
+        if is_open() {
+            tracing::warn!(
+                "a removed namespace's device is still being closed: until then it cannot be used otherwise"
+            );
+        }
+    }
+
+    /// Closes the devices that nobody uses any more.
+    pub(super) fn close_unused(&self) {
+        for closing in self.shared.devices.take_unused() {
+            self.helpers.run(&Task::Close(closing.id()), move || drop(closing));
         }
     }
 
@@ -287,23 +397,44 @@ impl Namespaces {
                 format.data_bytes()
             )));
         }
-        // A namespace shrinks before its device does, and grows after it.
-        let now = self.shared.clock.now();
+        // A namespace shrinks before its device does, and grows after it. Meanwhile the keeper may close the device.
+        let place = (nqn.to_owned(), nsid);
         let resize = |blocks| {
-            self.shared.with_service(|service| service.resize_namespace(now, nqn, nsid, blocks))
+            if self.table.with(&place, |known| known.open) != Some(Some(id)) {
+                return Err(EngineError::Invalid(format!(
+                    "the device of namespace {nsid} of {nqn} went away meanwhile"
+                )));
+            }
+            let now = self.shared.clock.now();
+            self.shared.with_service(|service| service.resize_namespace(now, nqn, nsid, blocks))?;
+            Ok(())
         };
         let wanted = size.map(|size| format.blocks(size));
         if let Some(blocks) = wanted.filter(|&blocks| blocks < device.backend.health().blocks()) {
+            let _one = lock(&self.shared.change);
             resize(blocks)?;
         }
         let invalid = |error: BackendError| EngineError::Invalid(error.to_string());
-        let blocks = device.backend.resize(wanted).map_err(invalid)?;
+        let path = device.backend.description().path.clone();
+        let own = Arc::clone(&device);
+        let resized = self.ask(path.as_deref(), move || own.backend.resize(wanted))?;
+        let blocks = resized.map_err(invalid)?;
+        let one = lock(&self.shared.change);
         resize(blocks)?;
+        let now = self.shared.clock.now();
         self.shared.qos.resize_namespace(now, nqn, nsid, format.bytes(blocks));
         self.shared.refresh();
-        self.backings.resized(nqn, nsid, format.bytes(blocks));
         self.table.reconfigure(nqn, nsid, |known| known.backend.set_size(size));
+        drop(one);
+        self.backings.resized(nqn, nsid, format.bytes(blocks));
         Ok(format.bytes(blocks))
+    }
+
+    /// Returns the number of blocks that a device has now; `None` where it does not answer.
+    pub(super) fn present_blocks(&self, id: BackendId) -> Option<u64> {
+        let device = self.shared.devices.get(id)?;
+        let path = device.backend.description().path.clone();
+        self.ask(path.as_deref(), move || device.backend.present_blocks()).ok()?.ok()
     }
 
     /// Sets a namespace's class. A namespace that is not available has the class once it is.
@@ -334,8 +465,15 @@ impl Namespaces {
 
     /// Looks at the file systems that files of namespaces are on, and warns of those that are
     /// overcommitted; `is_change` says that an operator has changed namespaces.
-    pub(super) fn survey(&self, is_change: bool) {
-        // Looking may block, and the answers to requests must not.
+    pub(super) fn survey(self: &Arc<Self>, is_change: bool) {
+        // One look that does not end must not delay each change.
+        if !self.helpers.has_left_alone(&Task::Survey) {
+            let own = Arc::clone(self);
+            self.helpers.run_after(&Task::Survey, move || own.look_at_file_systems(is_change));
+        }
+    }
+
+    fn look_at_file_systems(&self, is_change: bool) {
         let files = self.table.written();
         let files = files.iter().filter_map(|backend| SparseFile::of(backend, false));
         let now = file_systems::sum(files);
@@ -361,7 +499,11 @@ impl Namespaces {
         let notice = device.and_then(|device| device.backend.description().notice.clone());
         let path = backend.path().unwrap_or(Path::new("?")).display();
         let notice = notice.map(|notice| format!("{path}: {notice}"));
-        let own = SparseFile::of(&backend, read_only).map(|file| file_systems::sum([file]));
+        let path = backend.path().map(Path::to_owned);
+        let own = self.ask(path.as_deref(), move || {
+            SparseFile::of(&backend, read_only).map(|file| file_systems::sum([file]))
+        });
+        let own = own.ok().flatten();
         let mounts: Vec<String> = own.into_iter().flatten().map(|of| of.mount).collect();
         let all = self.file_systems();
         let shared = all.iter().filter(|of| mounts.contains(&of.mount));
@@ -406,6 +548,45 @@ impl Namespaces {
             reason,
             errors,
         }
+    }
+}
+
+impl RegionFiles for Arc<Namespaces> {
+    fn backings(&self) -> &Backings {
+        &self.backings
+    }
+
+    fn open_or_resize(
+        &self,
+        region: &RegionConfig,
+        from: Option<&OpenRegion>,
+        is_change: bool,
+    ) -> Result<OpenRegion, EngineError> {
+        let Some(path) = &region.path else {
+            return RegionFiles::open_or_resize(&self.backings, region, from, is_change);
+        };
+        let (own, config, from) = (Self::clone(self), region.clone(), from.cloned());
+        let (task, within) = match is_change {
+            true => (Task::Change(path.clone()), CHANGES_WITHIN),
+            false => (Task::OpenRegion(region.name.clone()), ANSWERS_WITHIN),
+        };
+        let open =
+            move || RegionFiles::open_or_resize(&own.backings, &config, from.as_ref(), is_change);
+        self.helpers.ask(&task, within, open).unwrap_or_else(|| Err(does_not_answer(path)))
+    }
+}
+
+fn does_not_answer(path: &Path) -> EngineError {
+    EngineError::System(format!("{}: its device or file system does not answer", path.display()))
+}
+
+/// Sleeps while a condition holds, ever longer up to 2 ms at a time.
+fn nap_while(condition: impl Fn() -> bool) {
+    const NAP: Duration = Duration::from_millis(2);
+    let mut nap = Duration::from_micros(20);
+    while condition() {
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(NAP);
     }
 }
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, Readiness};
 
-use super::helpers::Helpers;
-use super::namespaces::Namespaces;
+use super::namespaces::{Namespaces, Task};
 use super::table::{Known, fingerprint};
 use crate::availability::Note;
 use crate::backend::Finding;
@@ -17,33 +16,19 @@ use crate::devices::OpenDevice;
 use crate::store::Place;
 use crate::sync::lock;
 
-/// The time after which a device or file system does not answer: the others are looked at meanwhile.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// The time after which the keeper looks again at a device whose last user is about to let go of it.
+const SOON: Duration = Duration::from_millis(10);
 
 /// The recovery of devices: closes those that are gone, and opens them again.
 #[derive(Debug)]
 pub(super) struct Recovery {
     pub(super) namespaces: Arc<Namespaces>,
-    helpers: Helpers<(Step, Place)>,
-}
-
-/// What a helper does for a namespace. Two threads do not open one file at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    /// Looks at the open file or device, and closes it if it is gone.
-    Check,
-    /// Looks whether something has changed at the path.
-    Compare,
-    Open,
-    /// Looks at the file systems of all files.
-    Survey,
 }
 
 impl Recovery {
     /// Makes the recovery of these namespaces.
     pub(super) fn new(namespaces: Arc<Namespaces>) -> Self {
-        let helpers = Helpers::new(ANSWERS_WITHIN, Arc::clone(&namespaces.wake_up));
-        Self { namespaces, helpers }
+        Self { namespaces }
     }
 
     fn now(&self) -> Nanos {
@@ -52,48 +37,48 @@ impl Recovery {
 
     /// Says whether a device has not answered yet.
     pub(super) fn waits(&self) -> bool {
-        self.helpers.are_busy()
+        self.namespaces.helpers.are_busy()
     }
 
     /// Does all work that is due for the namespaces; with `look`, looks at their files too. Returns
     /// the time of the next work.
     pub(super) fn tend(self: &Arc<Self>, look: bool) -> Option<Nanos> {
         let table = &self.namespaces.table;
+        self.namespaces.close_unused();
         for place in table.places(|_, known| known.open.is_some()) {
             if look || !self.is_quiet(&place) {
-                self.help(Step::Check, &place, move |own, place| own.check_open(place, look));
+                self.help(Task::Check, &place, move |own, place| own.check_open(place, look));
             } else {
                 self.check_open(&place, look);
             }
         }
         if look {
             for place in table.places(|_, known| known.open.is_none()) {
-                self.help(Step::Compare, &place, |recovery, place| {
+                self.help(Task::Compare, &place, |recovery, place| {
                     recovery.namespaces.table.nudge_changed(place, recovery.now());
                 });
             }
-            self.help(Step::Survey, &Place::default(), |recovery, _| {
-                recovery.namespaces.survey(false);
-            });
+            self.namespaces.survey(false);
         }
         let now = self.now();
         for place in table.places(|_, known| known.watch.is_due(now)) {
-            if !self.help(Step::Open, &place, Self::try_open) {
+            if !self.help(Task::Open, &place, Self::try_open) {
                 self.note_refused(&place, "its device or file system does not answer".to_owned());
             }
         }
-        table.next()
+        let soon = self.namespaces.shared.devices.has_unused().then(|| self.now() + SOON);
+        table.next().into_iter().chain(soon).min()
     }
 
-    /// Has a helper do a step, and returns whether it has ended.
+    /// Has a helper do a task, and returns whether it has ended.
     fn help(
         self: &Arc<Self>,
-        step: Step,
+        task: fn(Place) -> Task,
         place: &Place,
         act: impl FnOnce(&Self, &Place) + Send + 'static,
     ) -> bool {
         let (own, place) = (Arc::clone(self), place.clone());
-        self.helpers.run(&(step, place.clone()), move || act(&own, &place))
+        self.namespaces.helpers.run(&task(place.clone()), move || act(&own, &place))
     }
 
     /// Tries namespaces that are not available now, without waiting for their time.
@@ -103,8 +88,8 @@ impl Recovery {
             named && !known.watch.is_open()
         };
         for place in self.namespaces.table.places(meant) {
-            let (own, key) = (Arc::clone(self), (Step::Open, place.clone()));
-            self.helpers.run_after(&key, move || own.try_open(&place));
+            let (own, key) = (Arc::clone(self), Task::Open(place.clone()));
+            self.namespaces.helpers.run_after(&key, move || own.try_open(&place));
         }
     }
 
@@ -167,7 +152,7 @@ impl Recovery {
             let ours = known.open == Some(id);
             if ours {
                 known.open = None;
-                known.left = Arc::downgrade(&device);
+                known.left = device.presence();
                 known.errors_before += device.backend.health().errors().0;
                 known.cached = Some(Arc::clone(device.backend.health().cached()));
                 known.watch.gone(now, why.clone());
@@ -203,6 +188,7 @@ impl Recovery {
         // Closing what does not answer takes long, and other changes are made meanwhile.
         drop(one);
         drop((removed, device));
+        self.namespaces.close_unused();
     }
 
     /// Tries to open a namespace's file or device.
@@ -213,15 +199,17 @@ impl Recovery {
             if known.watch.is_open() {
                 return None;
             }
-            // The file is claimed until the last command has left the earlier device.
+            // The file is claimed until the last command has left the earlier device, and it is closed.
             if known.left.strong_count() > 0 {
                 known.watch.postpone(self.now());
                 return None;
             }
-            known.tried = known.config.backend.path().and_then(fingerprint);
             Some(known.config.clone())
         });
         let Some(config) = config.flatten() else { return };
+        // The table is not locked while this looks at the path.
+        let tried = config.backend.path().and_then(fingerprint);
+        table.with(place, |known| known.tried = tried);
         let opened = self.namespaces.open(nqn, nsid, &config, Occasion::Configured);
         let _one = lock(&shared.change);
         // The namespace may have been removed meanwhile, or configured otherwise.

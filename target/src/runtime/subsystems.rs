@@ -8,6 +8,7 @@ use super::namespaces::Namespaces;
 use crate::backings::Occasion;
 use crate::config::{AllowedHost, Subsystem, limited_hosts};
 use crate::engine::{EngineError, SubsystemState};
+use crate::sync::lock;
 
 /// The model number of a subsystem that has none of its own.
 const MODEL: &str = "Sluicegate";
@@ -38,14 +39,16 @@ pub(super) fn add_bare(
         require_authentication: subsystem.require_authentication,
     };
     let now = on.shared.clock.now();
+    let one = lock(&on.shared.change);
     on.shared.with_service(|service| service.add_subsystem(now, spec))?;
     on.shared.qos.add_subsystem(now, nqn);
+    drop(one);
     identities.set_serial(nqn, &serial);
     Ok(serial)
 }
 
 /// Adds a subsystem with all its namespaces, or nothing. Returns its serial number.
-pub(super) fn add(on: &Namespaces, subsystem: &Subsystem) -> Result<String, EngineError> {
+pub(super) fn add(on: &Arc<Namespaces>, subsystem: &Subsystem) -> Result<String, EngineError> {
     let serial = add_bare(on, subsystem, Occasion::Added)?;
     let kept = on.backings.keep().map_err(|error| EngineError::System(error.to_string()));
     let mut namespaces = subsystem.namespaces.iter();
@@ -62,6 +65,7 @@ pub(super) fn add(on: &Namespaces, subsystem: &Subsystem) -> Result<String, Engi
 /// Removes a subsystem with its namespaces.
 pub(super) fn remove(on: &Namespaces, nqn: &str) -> Result<(), EngineError> {
     let shared = &on.shared;
+    let one = lock(&shared.change);
     let now = shared.clock.now();
     let devices: Vec<BackendId> = shared.with_service(|service| {
         service
@@ -72,7 +76,9 @@ pub(super) fn remove(on: &Namespaces, nqn: &str) -> Result<(), EngineError> {
     shared.with_service(|service| service.remove_subsystem(now, nqn))?;
     shared.qos.remove_subsystem(now, nqn);
     shared.refresh();
-    on.remove_all_of(nqn, &devices);
+    on.remove_entries_of(nqn);
+    drop(one);
+    on.retire_all_of(nqn, &devices);
     Ok(())
 }
 

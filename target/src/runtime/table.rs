@@ -13,7 +13,7 @@ use sluice_core::stats::IoSnapshot;
 use crate::availability::Watch;
 use crate::backend::CachedWrites;
 use crate::config::{Backend, Namespace};
-use crate::devices::{OpenDevice, Stats};
+use crate::devices::{Presence, Stats};
 use crate::store::Place;
 use crate::sync::lock;
 
@@ -28,8 +28,8 @@ pub(super) struct Known {
     pub(super) config: Namespace,
     /// The present device.
     pub(super) open: Option<BackendId>,
-    /// The earlier device, while commands are still in it.
-    pub(super) left: Weak<OpenDevice>,
+    /// The earlier device, until it is closed: commands may still be in it.
+    pub(super) left: Weak<Presence>,
     /// The cached writes of the earlier device, until the namespace is open again.
     pub(super) cached: Option<Arc<CachedWrites>>,
     /// The statistics of all devices that the namespace has had.
@@ -59,10 +59,14 @@ impl Known {
         Self { config, open, left, cached, stats, errors_before: 0, watch, tried }
     }
 
-    /// Makes a namespace whose device could not be opened.
-    pub(super) fn absent(config: Namespace, stats: Stats, now: Nanos, why: String) -> Self {
+    /// Makes a namespace whose device could not be opened. `tried` is the fingerprint at its path then.
+    pub(super) fn absent(
+        config: Namespace,
+        stats: Stats,
+        now: Nanos,
+        (why, tried): (String, Option<Fingerprint>),
+    ) -> Self {
         let (left, watch) = (Weak::new(), Watch::closed(now, why));
-        let tried = config.backend.path().and_then(fingerprint);
         Self { config, open: None, left, cached: None, stats, errors_before: 0, watch, tried }
     }
 }

@@ -167,6 +167,82 @@ fn names(runtime: &Runtime) -> [String; 3] {
     [uuid(1), uuid(2), subsystem.serial.clone()]
 }
 
+/// Returns a namespace whose path does not answer: opening a FIFO for reading waits for a writer.
+fn hanging(nsid: u32, fifo: &Path) -> String {
+    format!(
+        "[[subsystem.namespace]]\nnsid = {nsid}\nbackend = \"nvme\"\ndevice = \"{}\"\nread_only = true\n",
+        fifo.display()
+    )
+}
+
+#[test]
+fn path_that_does_not_answer_delays_no_other_change() {
+    let (folder, path, config) = one_disk();
+    let fifo = folder.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let with = disks(&path, &hanging(3, &fifo));
+    run(&config, Arc::new(MemoryStore::default()), |runtime| {
+        let find = |nsid: u32| {
+            let mut all = with.subsystems[0].namespaces.iter();
+            all.find(|namespace| namespace.nsid == Some(nsid)).unwrap()
+        };
+        let task = super::namespaces::Task::Change(fifo.clone());
+        let error = std::thread::scope(|scope| {
+            let add = |within| runtime.namespaces.add_within(NQN, find(3), within);
+            let adding = scope.spawn(move || add(Duration::from_secs(60)));
+            while !runtime.namespaces.helpers.is_running(&task) {
+                std::thread::yield_now();
+            }
+            runtime.remove_namespace(NQN, 1).unwrap();
+            runtime.add_namespace(NQN, find(1)).unwrap();
+            runtime.resize_namespace(NQN, 1, Some(2 << 20)).unwrap();
+            let again = add(Duration::from_secs(60)).unwrap_err().to_string();
+            assert!(again.contains("does not answer"), "{again}");
+            let waits = !adding.is_finished();
+            std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+            assert!(waits, "the others did not wait for it");
+            adding.join().unwrap().unwrap_err().to_string()
+        });
+        assert!(error.contains("not an NVMe namespace"), "{error}");
+        assert_eq!(runtime.subsystems()[0].namespaces.len(), 2);
+    });
+}
+
+#[test]
+fn daemon_starts_although_a_path_does_not_answer() {
+    let (folder, path, _) = one_disk();
+    let fifo = folder.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let config = disks(&path, &hanging(3, &fifo));
+    let ends = std::sync::Mutex::new(None);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            run(&config, Arc::new(MemoryStore::default()), |runtime| {
+                let all = runtime.subsystems()[0].namespaces.clone();
+                tell.send(all).unwrap();
+                drop(ends.lock());
+                // The keeper opens what answers again.
+                let start = Instant::now();
+                let why = || runtime.subsystems()[0].namespaces[2].reason.clone().unwrap();
+                while !why().contains("not an NVMe namespace") {
+                    assert!(start.elapsed() < Duration::from_secs(60), "{}", why());
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+        });
+        let mut held = ends.lock().unwrap();
+        let all = told.recv_timeout(Duration::from_secs(60));
+        // Threads at the path go on, now and later.
+        *held = Some(std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap());
+        drop(held);
+        let all = all.unwrap();
+        let states: Vec<_> = all.iter().map(|namespace| namespace.state).collect();
+        assert_eq!(states, [Availability::Ready, Availability::Ready, Availability::Unavailable]);
+        assert!(all[2].reason.as_ref().unwrap().contains("does not answer"), "{:?}", all[2]);
+    });
+}
+
 #[test]
 fn without_a_state_file_the_file_itself_tells_who_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -101,7 +101,7 @@ impl Threads {
         let (on, with) = (Arc::clone(shared), Arc::clone(namespaces));
         let stopping = Arc::clone(&self.stopping);
         let body = move || {
-            crate::pmem::run(&on, &with.backings, || stopping.load(Ordering::Relaxed));
+            crate::pmem::run(&on, &with, || stopping.load(Ordering::Relaxed));
         };
         let thread = Builder::new().name("pmem".to_owned()).spawn(body);
         lock(&self.running).helpers.push(thread.context("cannot start the thread of regions")?);
