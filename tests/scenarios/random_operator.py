@@ -530,7 +530,10 @@ class Operator:
         config = tomllib.loads(text)
         disks = {(subsystem["nqn"], disk["nsid"]): (disk["uuid"], disk.get("path"), disk.get("hosts"))
                  for subsystem in config["subsystem"] for disk in subsystem.get("namespace", [])}
-        limits = {one["name"]: (one.get("bandwidth"), one.get("iops")) for one in config.get("session", [])}
+        # An earlier build shows the limits of removed disks, which a later one drops.
+        is_here = lambda name: "/" not in name or tuple(name.rsplit("/", 1)) in {(nqn, str(nsid)) for nqn, nsid in disks}
+        limits = {one["name"]: (one.get("bandwidth"), one.get("iops"))
+                  for one in config.get("session", []) if is_here(one["name"])}
         return text, disks, limits
 
     def check_running(self, before, what):
