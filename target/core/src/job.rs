@@ -46,6 +46,26 @@ pub struct Job<V, B> {
 }
 
 impl<V, B> Job<V, B> {
+    /// Makes a job that is charged to nobody.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn uncharged(connection: Key, device: Arc<V>, command: IoCommand, buffer: B) -> Self {
+        Self {
+            origin: (connection, SlotId(0)),
+            device,
+            command,
+            sqe: Sqe::default(),
+            buffer: Some(buffer),
+            held: None,
+            arrived: Nanos(0),
+            charge: Charge::default(),
+            grant: None,
+            memory: None,
+            lease: None,
+            started: Nanos(0),
+        }
+    }
+
     /// Returns the connection that the command came from.
     #[must_use]
     pub fn connection(&self) -> Key {

@@ -1,5 +1,7 @@
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 
 use fabric::nvme::Sqe;
 
@@ -36,6 +38,52 @@ fn plan(disk: &FileDisk, command: IoCommand, result: i32) -> (Vec<u32>, Option<O
     disk.plan(&job, &mut units).unwrap();
     let done = units.first().map(|unit| disk.finish(&job, unit, result, 0));
     (units.iter().map(|unit| unit.at).collect(), done)
+}
+
+#[test]
+fn length_of_a_file_that_grows_is_synchronized_before_its_blocks_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Rc::new(disk(&folder));
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let resize = |blocks, fails: bool| {
+        let (seen, of) = (Rc::clone(&seen), Rc::clone(&disk));
+        let observer = move |file: &File| {
+            seen.borrow_mut().push((file.metadata()?.len(), of.health().blocks() * 4096));
+            if fails { Err(Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+        };
+        let resized = source::while_synchronizing(observer, || disk.resize(blocks));
+        (resized.is_ok(), disk.health().blocks() * 4096)
+    };
+    assert_eq!(resize(Some(512), false), (true, 2 * MIB));
+    assert_eq!(seen.take(), [(2 * MIB, MIB)]);
+    // A file that an operator has grown.
+    disk.source.file.set_len(3 * MIB).unwrap();
+    assert_eq!(resize(None, false), (true, 3 * MIB));
+    assert_eq!(seen.take(), [(3 * MIB, 2 * MIB)]);
+    assert_eq!(resize(Some(1024), true), (false, 3 * MIB), "the length may not be on the medium");
+    assert_eq!(seen.take(), [(4 * MIB, 3 * MIB)]);
+    drop(disk);
+    // A file that grows as it is opened, or is made.
+    for name in ["disk", "new"] {
+        let path = folder.path().join(name);
+        let open = |size, fails: bool| {
+            let seen = Rc::clone(&seen);
+            let observer = move |file: &File| {
+                seen.borrow_mut().push((file.metadata()?.len(), 0));
+                if fails { Err(Error::from_raw_os_error(libc::EIO)) } else { Ok(()) }
+            };
+            let block_size = Some(4096);
+            let (direct, create, read_only) = (false, true, false);
+            let options = FileOptions { size: Some(size), block_size, direct, create, read_only };
+            let (claims, signature) = (Claims::default(), OnSignature::Refuse);
+            let opening = Opening { claims: &claims, namespace: "n", seen: None, signature };
+            source::while_synchronizing(observer, || FileDisk::open(&path, options, &opening))
+                .is_ok()
+        };
+        assert!(!open(5 * MIB, true), "{name}");
+        assert!(open(6 * MIB, false), "{name}");
+        assert_eq!(seen.take(), [(5 * MIB, 0), (6 * MIB, 0)], "{name}");
+    }
 }
 
 #[test]

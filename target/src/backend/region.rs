@@ -11,7 +11,7 @@ use pmem::medium::Medium as _;
 use pmem::region::{Access, AfterPowerCut, Region};
 
 use super::pmem_open::{self, Held};
-use super::source::FileOptions;
+use super::source::{self, FileOptions};
 use super::{BackendError, Opening};
 use crate::config::{RegionConfig, format_size};
 
@@ -75,7 +75,8 @@ impl OpenRegion {
         if let Some(size) = size
             && file.metadata().is_ok_and(|found| found.is_file())
         {
-            file.set_len(size).map_err(|error| BackendError::io(name, &error))?;
+            source::grow(name, file, size)?;
+            source::sync_length(name, file)?;
         }
         Self::map(name, file, size, self._held.clone())
     }
@@ -110,7 +111,9 @@ pub fn open_region(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::path::PathBuf;
+    use std::rc::Rc;
 
     use super::*;
     use crate::backend::{Claims, OnSignature};
@@ -153,13 +156,21 @@ mod tests {
         let twice = open(&claims, &region(Some(path.clone()), None)).unwrap_err();
         assert!(twice.to_string().contains("region r"), "{twice}");
         made.memory.store(0, 5);
-        let grown = made.resized(&path, Some(16384)).unwrap();
+        let fails = |_: &File| Err(std::io::Error::from_raw_os_error(libc::EIO));
+        let resize = || made.resized(&path, Some(16384));
+        source::while_synchronizing(fails, resize).unwrap_err();
+        let length = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&length);
+        let observer = move |file: &File| file.metadata().map(|found| seen.set(found.len()));
+        let grown = source::while_synchronizing(observer, || made.resized(&path, Some(20480)));
+        let grown = grown.unwrap();
+        assert_eq!(length.get(), 20480, "the length is on the medium");
         drop(made);
-        assert_eq!((grown.memory.load(0), grown.bytes), (5, 16384));
+        assert_eq!((grown.memory.load(0), grown.bytes), (5, 20480));
         open(&claims, &region(Some(path.clone()), None)).unwrap_err();
         drop(grown);
         let again = open(&claims, &region(Some(path.clone()), None)).unwrap();
-        assert_eq!((again.memory.load(0), again.bytes), (5, 16384));
+        assert_eq!((again.memory.load(0), again.bytes), (5, 20480));
         let less = open(&claims, &region(Some(folder.path().to_owned()), None)).unwrap_err();
         assert!(less.to_string().contains("device of persistent memory"), "{less}");
     }

@@ -184,7 +184,45 @@ pub(super) fn grow(path: &Path, file: &File, size: u64) -> Result<(), BackendErr
 /// Makes the new length of a file that has grown outlive a power failure. Hosts are told of it after that: the next start
 /// would refuse a file that is shorter than hosts know.
 pub(super) fn sync_length(path: &Path, file: &File) -> Result<(), BackendError> {
-    file.sync_all().map_err(|error| {
+    sync(file).map_err(|error| {
         BackendError::new(path.display(), format!("its new length cannot be kept: {error}"))
     })
+}
+
+#[cfg(not(test))]
+fn sync(file: &File) -> Result<(), Error> {
+    file.sync_all()
+}
+
+#[cfg(test)]
+pub(super) use observed::{sync, while_synchronizing};
+
+/// Synchronization that a test observes.
+#[cfg(test)]
+mod observed {
+    use std::cell::RefCell;
+
+    use super::{Error, File};
+
+    type Observer = Box<dyn FnMut(&File) -> Result<(), Error>>;
+
+    thread_local! {
+        static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
+    }
+
+    /// Shows this thread's observer each file that is synchronized during `act`; its error is that of the file.
+    pub(in crate::backend) fn while_synchronizing<R>(
+        observer: impl FnMut(&File) -> Result<(), Error> + 'static,
+        act: impl FnOnce() -> R,
+    ) -> R {
+        OBSERVER.set(Some(Box::new(observer)));
+        let result = act();
+        OBSERVER.set(None);
+        result
+    }
+
+    pub(in crate::backend) fn sync(file: &File) -> Result<(), Error> {
+        OBSERVER.with_borrow_mut(|observer| observer.as_mut().map_or(Ok(()), |see| see(file)))?;
+        file.sync_all()
+    }
 }

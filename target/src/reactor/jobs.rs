@@ -361,3 +361,7 @@ impl Running {
         Ended { job, result, status }
     }
 }
+
+#[cfg(test)]
+#[path = "jobs_tests.rs"]
+mod tests;
