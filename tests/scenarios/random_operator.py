@@ -138,6 +138,10 @@ class Operator:
             own = [number for number, table in enumerate(tables) if line in table]
             self.check(len(own) == 1, f"the file has {disk} {len(own)} times: {self.text}")
             tables[own[0]] = tables[own[0]].replace(line, f'path = "{disk.path}.other"\n') if moved else ""
+        if without:
+            # A limit of a disk that the file does not have is refused as an error of the file.
+            limit = f'[[session]]\nname = "{without.nqn}/{without.nsid}"\n'
+            tables = [table for table in tables if not table.startswith(limit)]
         return "".join([*tables, extra, "\n"])
 
     def write(self, text):
