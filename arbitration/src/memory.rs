@@ -558,7 +558,7 @@ impl<T> MemoryGate<T> {
     fn pull_in_turn(&mut self) -> Option<(T, MemoryGrant)> {
         while let Some((class, urgent)) = self.next_class() {
             let tree = &mut self.order.trees[class];
-            let leaf = tree.select(NodeId::ROOT, self.pace.quantum)?;
+            let leaf = tree.select(NodeId::ROOT, self.pace.quantum(false))?;
             let id = tree.queue(leaf)?.first;
             let entry = self.entry(id)?;
             let (bytes, pages, flow_id) = (entry.bytes, pages_of(entry.bytes), entry.flow);

@@ -229,7 +229,7 @@ impl DeviceSessions {
     /// Charges a host's part of a session's limit on a direction for a command: moves the finish tag
     /// of the host's last command of the direction.
     pub(super) fn charge_direction(
-        &self,
+        &mut self,
         LimitTag { session, finish }: &mut LimitTag,
         leaf: NodeId,
         write: bool,
@@ -237,7 +237,8 @@ impl DeviceSessions {
     ) {
         let held = self.record(*session).held.of(write);
         let share = self.order.share_below(leaf, *session, |session| held.sharers(session));
-        *finish = held.finish(*finish, cost, share);
+        let Some(record) = self.order.of_owner(*session) else { return };
+        *finish = record.held.of_mut(write).finish(*finish, cost, share);
     }
 
     /// Counts the hosts that a session's limit on a direction holds back.

@@ -355,6 +355,7 @@ impl<T: Copy> Arbiter<T> {
     /// Sets the timer of a session at a device, unless an earlier one runs.
     fn set_timer(&mut self, now: Nanos, device: DeviceId, session: SessionId, when: Nanos) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
+        queue.shorten_turns(when);
         // A moment that has passed already would not be waited for.
         let when = when.max(now.after(1));
         let set = queue.sessions.set_timer(session, when);

@@ -3,7 +3,8 @@
 //! The trees cannot have that order: a host that is held back in one direction keeps its turns there
 //! for the other one. Here the host with the least start tag goes on first. A command's start tag is
 //! the finish tag of the one before it in its host's direction, at least the start tag of the host that
-//! went on last; its finish tag is later by its cost over its host's part of the limit.
+//! went on last, or of the last command where no host was held back; its finish tag is later by its
+//! cost over its host's part of the limit.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ struct Below {
 /// The hosts that one limit on a direction holds back.
 #[derive(Debug, Default)]
 pub(super) struct HeldBack {
-    /// Start tag of the host that went on last.
+    /// Start tag of the host that went on last, or of the last command while no host was held back.
     now: u64,
     /// The hosts, by their start tags.
     waiting: BTreeSet<(u64, NodeId)>,
@@ -78,12 +79,17 @@ impl HeldBack {
         Some(leaf)
     }
 
-    /// Computes the finish tag of a host's next command of the direction. Its last one had the finish
-    /// tag `last`; `share` is the host's part of the limit, in 1/[`USUAL`].
-    pub(super) fn finish(&self, last: u64, cost: u32, share: u64) -> u64 {
+    /// Computes the finish tag of a host's command of the direction, which goes now. The one before it
+    /// had the finish tag `last`; `share` is the host's part of the limit, in 1/[`USUAL`].
+    pub(super) fn finish(&mut self, last: u64, cost: u32, share: u64) -> u64 {
         // Without a step, a host with a large part would always go first.
         let step = (u64::from(cost) * USUAL / share.max(1)).max(1);
-        self.now.max(last).saturating_add(step)
+        let start = self.now.max(last);
+        if self.waiting.is_empty() {
+            // What a host uses while no other one waits leaves no debt.
+            self.now = start;
+        }
+        start.saturating_add(step)
     }
 
     /// Forgets a host. Returns whether it was held back.

@@ -82,6 +82,8 @@ pub(super) struct DeviceQueue {
     /// Whether the device counts this reactor among those in which a session has a weight.
     told_weights: bool,
     burst: ClassBurst,
+    /// Time until which sessions and hosts have turns of one command: a limit holds a session back.
+    short_turns_until: Nanos,
     /// Commands that are ordered by LBA and deadline; `None`: the device does not order so.
     pub(super) elevator: Option<Elevator>,
     pub(super) samples: Samples,
@@ -116,6 +118,7 @@ impl DeviceQueue {
             told_due: false,
             told_weights: false,
             burst: ClassBurst::default(),
+            short_turns_until: Nanos::ZERO,
             elevator,
             samples: Samples::default(),
             woken,
@@ -216,6 +219,14 @@ impl DeviceQueue {
         self.sync_all();
     }
 
+    /// Makes turns one command long while a session's limit holds commands back until `when`, and for
+    /// a second after that. A session that has to wait for longer turns of others, each time its own
+    /// limit lets a command pass, does not reach that limit near its fair share.
+    pub(super) fn shorten_turns(&mut self, when: Nanos) {
+        const A_WHILE: u64 = 1_000_000_000;
+        self.short_turns_until = self.short_turns_until.max(when.after(A_WHILE));
+    }
+
     /// Blocks a session. Returns whether the session has to note that it is blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
         let noting = self.sessions.block(session);
@@ -313,6 +324,7 @@ impl DeviceQueue {
     /// reservations that are due.
     #[inline]
     pub(super) fn next_with(&mut self, now: Nanos, pace: &Pace, urgent: bool) -> Option<Next> {
+        let quantum = pace.quantum(now < self.short_turns_until);
         // A class in which other reactors go first does not count.
         let mut has = self.working;
         if self.is_by_weight() {
@@ -334,7 +346,7 @@ impl DeviceQueue {
             false => clock.urgent_is_first(),
         };
         if urgent && is_first {
-            let next = self.next_of(Class::Urgent, NodeId::ROOT, Precedence::Urgent, pace);
+            let next = self.next_of(Class::Urgent, NodeId::ROOT, Precedence::Urgent, quantum);
             if next.is_some() {
                 return next;
             }
@@ -343,7 +355,7 @@ impl DeviceQueue {
         if self.sessions.has_due()
             && let Some(due) = self.sessions.next_due(now)
         {
-            return self.next_of(due.class, due.top, Precedence::Reserved, pace);
+            return self.next_of(due.class, due.top, Precedence::Reserved, quantum);
         }
         self.tell_due(false);
         if self.leaves_room() {
@@ -351,7 +363,7 @@ impl DeviceQueue {
         }
         loop {
             let class = self.burst.pick(&self.device.clock, pace, has)?;
-            let next = self.next_of(class, NodeId::ROOT, Precedence::Weight, pace);
+            let next = self.next_of(class, NodeId::ROOT, Precedence::Weight, quantum);
             if next.is_some() || !self.is_by_weight() {
                 return next;
             }
@@ -478,9 +490,9 @@ impl DeviceQueue {
         class: Class,
         below: NodeId,
         precedence: Precedence,
-        pace: &Pace,
+        quantum: i32,
     ) -> Option<Next> {
-        let leaf = self.tree(class).select(below, pace.quantum);
+        let leaf = self.tree(class).select(below, quantum);
         if self.is_by_weight() {
             self.tell_yielded(class);
         }

@@ -12,7 +12,8 @@ use crate::session::{Session, SessionId};
 #[derive(Debug)]
 pub(super) struct LocalSession {
     pub(super) session: Arc<Session>,
-    /// The session and those above it whose rates are limited.
+    /// The session and those above it whose rates are limited, the highest first. While the limit above
+    /// holds all of them back, none leaves its turn because of a limit of its own.
     pub(super) limits: Vec<Arc<Session>>,
     /// The credit set that the session's commands take from now; `None`: none are bounded.
     pub(super) set: Option<CreditSetId>,
@@ -174,7 +175,8 @@ impl LocalSessions {
     pub(super) fn derive(&mut self, session: SessionId) {
         let Some(local) = self.kept(session) else { return };
         let line = || local.session.line();
-        let limits: Vec<_> = line().filter(|session| session.is_limited()).cloned().collect();
+        let mut limits: Vec<_> = line().filter(|session| session.is_limited()).cloned().collect();
+        limits.reverse();
         let chain: Vec<_> = line().filter(|session| session.is_capped()).cloned().collect();
         let old = local.set;
         let free = limits.is_empty() && chain.is_empty();

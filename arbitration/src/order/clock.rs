@@ -74,7 +74,7 @@ pub struct Pace {
     earned: u64,
     burst_lengths: PerClass<u16>,
     /// Cost of a turn in a ring of hosts or sessions.
-    pub(crate) quantum: i32,
+    quantum: i32,
     unit: Unit,
 }
 
@@ -103,6 +103,12 @@ impl Pace {
             quantum: i32::from(settings.burst.clamp(1, 64).cast_signed()) * COST.cast_signed(),
             unit: settings.unit,
         }
+    }
+
+    /// Returns the cost of a turn in a ring of hosts or sessions: that of a burst, or of one command.
+    #[inline]
+    pub(crate) fn quantum(&self, is_short: bool) -> i32 {
+        if is_short { COST.cast_signed() } else { self.quantum }
     }
 
     /// Computes what a command of this many bytes costs where it takes no device time.
