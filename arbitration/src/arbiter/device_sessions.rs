@@ -241,6 +241,12 @@ impl DeviceSessions {
         *finish = record.held.of_mut(write).finish(*finish, cost, share);
     }
 
+    /// Returns the weight of all that a session's limit on a direction holds back, a host among them.
+    pub(super) fn weight_held(&self, session: SessionId, leaf: NodeId, write: bool) -> u64 {
+        let held = self.record(session).held.of(write);
+        self.order.weight_below(leaf, session, |session| held.sharers(session))
+    }
+
     /// Counts the hosts that a session's limit on a direction holds back.
     pub(super) fn held_by(&self, session: SessionId, write: bool) -> usize {
         self.record(session).held.of(write).len()

@@ -371,14 +371,17 @@ impl<T: Copy> Arbiter<T> {
     /// Charges limits and the reservation for a command that goes.
     pub(super) fn charge(&mut self, now: Nanos, device: DeviceId, head: &Head) -> Option<Charge> {
         let &Entry { arrived, entered, .. } = self.entries.at(head.id);
+        let queue = self.devices.kept(device)?;
         if !head.free {
+            let place = (head.class, self.flows.at(head.flow).node);
             for limited in &self.sessions.kept(head.work.session)?.limits {
                 limited.charge_limits(now, entered, head.work.write, head.work.limited_bytes());
-                limited.count_turn(now, self.reactor, head.work.write);
+                limited.count_turn(now, self.reactor, head.work.write, |of_direction| {
+                    queue.turn_step(&self.pace, limited.id(), place, head.work.kind(), of_direction)
+                });
             }
         }
-        let sessions = &self.devices.kept(device)?.sessions;
-        let reserved = sessions.reservation_over(head.work.session)?;
+        let reserved = queue.sessions.reservation_over(head.work.session)?;
         let Work { write, bytes, .. } = head.work;
         Some(match reserved.has_budget(now) {
             true => reserved.charge_waited(now, arrived, write, bytes),

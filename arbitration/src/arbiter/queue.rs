@@ -51,6 +51,12 @@ pub(super) enum Precedence {
     Weight,
 }
 
+/// Computes the virtual time of a reactor at a limit for a command, by the weight of all that it has
+/// waiting there.
+fn step_among(cost: u32, weight: u64) -> u64 {
+    (u64::from(cost) << 16) / weight.max(1)
+}
+
 /// The queue of one device.
 #[derive(Debug)]
 pub(super) struct DeviceQueue {
@@ -536,6 +542,30 @@ impl DeviceQueue {
                 self.device.clock.charge(pace, next.class, cost);
             }
         }
+    }
+
+    /// Computes the virtual time of a host's command at a session's limit, beside other reactors: at a
+    /// limit on all commands by the weights of the classes that wait here, at one on a direction by those
+    /// of the sessions.
+    #[cold]
+    pub(super) fn turn_step(
+        &self,
+        pace: &Pace,
+        session: SessionId,
+        (class, leaf): (Class, NodeId),
+        kind: CommandKind,
+        of_direction: bool,
+    ) -> u64 {
+        let cost = pace.cost_at(&self.device.times, kind);
+        if of_direction {
+            return step_among(cost, self.sessions.weight_held(session, leaf, kind.write));
+        }
+        let top = self.sessions.place(session).top();
+        let waits = |other: &Class| {
+            *other == class
+                || top.is_some_and(|top| self.sessions.order.trees[*other].node_has_work(top))
+        };
+        step_among(cost, pace.weight_of(Class::ALL.into_iter().filter(waits)))
     }
 
     /// Tells the device's clock which classes wait here.

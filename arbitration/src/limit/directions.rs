@@ -62,10 +62,10 @@ impl Limiters {
         admitted.inspect_err(|_| self.turns.wait(reactor))
     }
 
-    /// Counts a command that has passed in a reactor's turn.
+    /// Counts a command that has passed in a reactor's turn, with its cost over the reactor's weight.
     #[inline]
-    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32) {
-        self.turns.took(reactor, || self.check(now).is_err());
+    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32, step: impl FnOnce() -> u64) {
+        self.turns.took(reactor, || self.check(now).is_err(), step);
     }
 
     /// Charges a command that has waited since `since`.

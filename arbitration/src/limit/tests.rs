@@ -488,26 +488,52 @@ fn d1_commands_that_were_sent_back_to_a_host_that_has_gone_leave_no_credit() {
 fn d1_a_reactor_leaves_a_used_up_limit_to_another_that_waits_but_not_for_long() {
     let (turns, now) = (Turns::default(), Nanos(SECOND));
     let check = |now, reactor| turns.check(now, reactor, || Nanos(SECOND));
-    turns.took(5, || true);
+    let took = |reactor, is_used_up| turns.took(reactor, || is_used_up, || 10);
+    took(5, true);
     assert_eq!(check(now, 5), Ok(()), "nobody waits");
     [1, 5, 63].into_iter().for_each(|reactor| turns.wait(reactor));
-    for (reactor, next) in [(5, 63), (63, 1), (1, 5)] {
-        turns.took(reactor, || false);
+    for (reactor, next) in [(5, 1), (1, 63), (63, 1)] {
+        took(reactor, false);
         assert_eq!(check(now, reactor), Ok(()), "the limit lets more pass");
-        turns.took(reactor, || true);
+        took(reactor, true);
         let until = now.after(500_000);
         assert_eq!(check(now, reactor), Err(until));
         assert_eq!(check(now.after(499_999), reactor), Err(until));
         assert_eq!(check(now, next), Ok(()));
     }
     let now = now.after(500_000);
-    assert_eq!(check(now, 1), Ok(()), "reactor 5 has not come");
-    turns.took(1, || true);
-    assert_eq!(check(now, 1), Ok(()), "reactor 63 had two as well");
-    turns.took(1, || true);
-    assert!(check(now, 1).is_err() && check(now, 63).is_ok());
-    (0..2).for_each(|_| turns.took(63, || true));
-    assert_eq!(check(now, 1), Ok(()), "reactor 5 does not wait any more");
+    assert_eq!(check(now, 5), Ok(()), "reactor 1 has not come");
+    took(5, true);
+    assert!(check(now, 5).is_err() && check(now, 63).is_ok(), "reactor 5 is ahead");
+}
+
+/// Reactors have a limit by the costs over weights of their commands, and neither owe nor keep what they
+/// used or left while they did not wait.
+#[test]
+fn d1_reactors_share_a_limit_by_the_costs_of_their_commands() {
+    let (turns, mut now) = (Turns::default(), Nanos(SECOND));
+    let mut share = |reactors: [(u32, u64); 2], commands: usize| {
+        let mut done = [0_usize; 2];
+        for _ in 0..commands {
+            reactors.iter().for_each(|(reactor, _)| turns.wait(*reactor));
+            let open = now;
+            let at = loop {
+                // A turn of a reactor that has gone ends after half a millisecond.
+                now = now.after(100_000);
+                let may = |(reactor, _): &(u32, u64)| turns.check(now, *reactor, || open).is_ok();
+                if let Some(at) = reactors.iter().position(may) {
+                    break at;
+                }
+            };
+            turns.took(reactors[at].0, || true, || reactors[at].1);
+            done[at] += 1;
+        }
+        done
+    };
+    let done = share([(3, 100), (7, 300)], 400);
+    assert!(done[0].abs_diff(300) <= 2 && done[1].abs_diff(100) <= 2, "{done:?}");
+    let done = share([(3, 1000), (8, 1)], 1001);
+    assert!(done[0].abs_diff(1) <= 1, "reactor 8 begins level with the others: {done:?}");
 }
 
 #[test]

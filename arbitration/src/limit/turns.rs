@@ -2,21 +2,27 @@
 //!
 //! All of them look again when the limit lets the next command pass. The one that looks first would
 //! have that command every time: one that polls before one that sleeps, or that of the lower number.
-//! So a reactor leaves the next commands to another that waits, for half a millisecond. The limit loses
-//! nothing by that, because it saves credit for a millisecond at least.
+//! So each reactor has a virtual time at the limit, which grows by cost / weight with every command.
+//! While several wait, the reactor of the least time has the next command, and the others leave it to
+//! that one, for half a millisecond. The limit loses nothing by that, because it saves credit for a
+//! millisecond at least.
 
+use std::sync::OnceLock;
+
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, AtomicU64};
 
 use units::Nanos;
 
 use super::TOLERANCE;
+use crate::device::REACTORS_MAX;
+use crate::order::{advance, ahead};
 
 /// Time in ns for which a reactor leaves what a limit lets pass to another.
 const PATIENCE: u64 = TOLERANCE.0 / 2;
 
-/// The most commands that a reactor has in a turn because another had as many.
-const RUN_MAX: u32 = 64;
+/// The virtual times of the reactors, by number.
+type Times = [AtomicU64; REACTORS_MAX];
 
 /// The reactors that wait for the limits of one session on all its commands, or on one direction.
 /// Reactors that change this at once may let one of them have two turns in a row.
@@ -28,9 +34,8 @@ pub(crate) struct Turns {
     next: AtomicU64,
     /// Time since which the others leave the turn to that reactor, in ns; 0: none wanted it.
     left: AtomicU64,
-    /// Commands of the present turn, and of the one before it.
-    run: AtomicU32,
-    run_before: AtomicU32,
+    /// Made when several reactors first wait: most limits are waited for by one.
+    times: OnceLock<Box<Times>>,
 }
 
 const fn bit(reactor: u32) -> u64 {
@@ -69,38 +74,77 @@ impl Turns {
     }
 
     /// Notes that a command of a reactor waits for the limits.
+    #[inline]
     pub(crate) fn wait(&self, reactor: u32) {
         if self.waiting.load(Relaxed) & bit(reactor) == 0 {
-            self.waiting.fetch_or(bit(reactor), Relaxed);
+            self.begin(reactor);
         }
     }
 
-    /// Counts a reactor's command that has passed. Ends its turn if others wait, the limits are used up, and
-    /// the reactor had as many commands as the one before it.
+    /// Adds a reactor to those that wait, level with the least of them: what it did not use is gone.
+    #[cold]
+    fn begin(&self, reactor: u32) {
+        let others = self.waiting.fetch_or(bit(reactor), Relaxed) & !bit(reactor);
+        if let Some(first) = self.first(others) {
+            advance(self.time(reactor), self.time(first).load(Relaxed));
+        }
+    }
+
+    /// Finds the virtual time of a reactor.
+    #[expect(clippy::indexing_slicing, reason = "a number modulo their count is that of a time")]
+    fn time(&self, reactor: u32) -> &AtomicU64 {
+        let times =
+            self.times.get_or_init(|| Box::new([const { AtomicU64::new(0) }; REACTORS_MAX]));
+        &times[reactor as usize % REACTORS_MAX]
+    }
+
+    /// Finds the reactor of the least virtual time among some.
+    fn first(&self, mut reactors: u64) -> Option<u32> {
+        let mut first: Option<(u64, u32)> = None;
+        while reactors != 0 {
+            let reactor = reactors.trailing_zeros();
+            let time = self.time(reactor).load(Relaxed);
+            if first.is_none_or(|(least, _)| ahead(time, least) < 0) {
+                first = Some((time, reactor));
+            }
+            reactors &= reactors - 1;
+        }
+        first.map(|(_, reactor)| reactor)
+    }
+
+    /// Counts a reactor's command that has passed, with its cost over its weight. Gives the turn to the
+    /// reactor of the least virtual time if others wait and the limits are used up.
     #[inline]
-    pub(crate) fn took(&self, reactor: u32, are_used_up: impl FnOnce() -> bool) {
+    pub(crate) fn took(
+        &self,
+        reactor: u32,
+        are_used_up: impl FnOnce() -> bool,
+        step: impl FnOnce() -> u64,
+    ) {
         let others = self.waiting.load(Relaxed) & !bit(reactor);
         if others != 0 || self.next.load(Relaxed) != 0 {
-            self.count(reactor, others, are_used_up);
+            self.count(reactor, others, are_used_up, step);
         }
     }
 
     #[cold]
-    fn count(&self, reactor: u32, others: u64, are_used_up: impl FnOnce() -> bool) {
-        let next = self.next.load(Relaxed);
-        let goes_on = next == 0 || next == bit(reactor);
-        let run = if goes_on { self.run.load(Relaxed).saturating_add(1) } else { 1 };
-        let ends = others == 0 || are_used_up() && run >= self.run_before.load(Relaxed);
-        self.run.store(if ends { 0 } else { run }, Relaxed);
-        if ends {
-            self.run_before.store(run.min(RUN_MAX), Relaxed);
-            // Reactors of higher numbers first, then from the lowest on.
-            let higher = others & !(bit(reactor) | (bit(reactor) - 1));
-            let from = if higher == 0 { others } else { higher };
-            self.next.store(from & from.wrapping_neg(), Relaxed);
+    fn count(
+        &self,
+        reactor: u32,
+        others: u64,
+        are_used_up: impl FnOnce() -> bool,
+        step: impl FnOnce() -> u64,
+    ) {
+        self.time(reactor).fetch_add(step(), Relaxed);
+        let next = if others == 0 {
+            0
+        } else if are_used_up() {
+            self.first(others | bit(reactor)).map_or(0, bit)
+        } else {
+            bit(reactor)
+        };
+        if self.next.swap(next, Relaxed) != next {
             self.left.store(0, Relaxed);
-        } else if !goes_on {
-            self.next.store(bit(reactor), Relaxed);
         }
     }
 }

@@ -105,6 +105,12 @@ impl Pace {
         }
     }
 
+    /// Returns the sum of the weights of some classes.
+    pub(crate) fn weight_of(&self, classes: impl Iterator<Item = Class>) -> u64 {
+        let one = u64::from(STEP) << PACE_DIGITS;
+        classes.map(|class| one / self.steps[class].max(1)).sum()
+    }
+
     /// Returns the cost of a turn in a ring of hosts or sessions: that of a burst, or of one command.
     #[inline]
     pub(crate) fn quantum(&self, is_short: bool) -> i32 {
@@ -154,7 +160,7 @@ impl Pace {
 }
 
 /// Computes how far `a` is ahead of `b`, two virtual times, which may wrap around.
-pub(super) const fn ahead(a: u64, b: u64) -> i64 {
+pub(crate) const fn ahead(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
 
@@ -307,7 +313,7 @@ impl ClassClock {
 
 /// Raises a virtual time to `level`, where it is behind.
 #[inline]
-pub(super) fn advance(time: &AtomicU64, level: u64) {
+pub(crate) fn advance(time: &AtomicU64, level: u64) {
     let mut seen = time.load(Relaxed);
     while ahead(level, seen) > 0 {
         match time.compare_exchange_weak(seen, level, Relaxed, Relaxed) {

@@ -278,6 +278,26 @@ impl<O, I: Copy> Hierarchy<O, I> {
         (share.saturating_mul(weight) / usual).max(1)
     }
 
+    /// Computes the weight of all that want a part below the session `above`, a host among them. `others`
+    /// finds who else wants a part below a session.
+    pub(crate) fn weight_below(
+        &self,
+        leaf: NodeId,
+        above: SessionId,
+        others: impl Fn(SessionId) -> Sharers,
+    ) -> u64 {
+        let (mut at, mut branch) = (self.session_of(leaf), None);
+        while let Some(session) = at.filter(|session| *session != above) {
+            branch = Some(session);
+            at = self.place(session).and_then(|place| place.parent);
+        }
+        let here = others(above);
+        let hosts = if here.hosts > 0 || branch.is_none() { WEIGHT.into() } else { 0 };
+        let uncounted = branch.filter(|session| others(*session).is_empty());
+        let own = uncounted.and_then(|session| self.place(session)).map_or(0, Place::weight);
+        here.weights.saturating_add(hosts).saturating_add(own).max(1)
+    }
+
     /// Finds the node that is above a session's own nodes.
     fn group_above(&self, session: SessionId) -> NodeId {
         let parent = self.place(session).and_then(|place| place.parent);

@@ -11,7 +11,7 @@ mod tree;
 
 pub(crate) use burst::ClassBurst;
 pub use clock::{ClassClock, Pace};
-pub(crate) use clock::{CommandKind, bit};
+pub(crate) use clock::{CommandKind, advance, ahead, bit};
 pub use fairness::Fairness;
 pub(crate) use fairness::WHOLE;
 pub(crate) use hierarchy::{Hierarchy, Place, Sharers, USUAL};

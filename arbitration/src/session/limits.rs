@@ -91,10 +91,20 @@ impl Session {
         self.limiters(write).for_each(|own| own.charge(now, since, bytes));
     }
 
-    /// Counts a command that has passed in a reactor's turn at the session's own limits.
+    /// Counts a command that has passed in a reactor's turn at the session's own limits. `step` computes
+    /// its cost over the reactor's weight, at those on all commands (`false`) or on its direction.
     #[inline]
-    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32, write: bool) {
-        self.limiters(write).for_each(|own| own.count_turn(now, reactor));
+    pub(crate) fn count_turn(
+        &self,
+        now: Nanos,
+        reactor: u32,
+        write: bool,
+        step: impl Fn(bool) -> u64,
+    ) {
+        self.all.count_turn(now, reactor, || step(false));
+        if let Some(own) = self.directions.limiters(write) {
+            own.count_turn(now, reactor, || step(true));
+        }
     }
 
     /// Charges the limits on bytes for the time that a command occupied its device, which is never

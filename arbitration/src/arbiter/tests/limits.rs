@@ -137,6 +137,84 @@ fn d1_reactors_share_a_limit_that_commands_in_each_wait_for() {
     }
 }
 
+/// Classes on different reactors have their parts of a limit on all commands, and sessions on different
+/// reactors those of any limit.
+#[test]
+fn d1_reactors_share_a_limit_by_weight() {
+    use Class::{High, Low, Medium};
+    for (rate, weights, classes, is_direction, expected) in [
+        (100, [300, 100], [Low, Low], true, 3.0),
+        (9000, [100, 1000], [Low, Low], true, 0.1),
+        (1000, [300, 100], [Low, Low], false, 3.0),
+        (100, [100, 100], [High, Low], false, 3.0),
+        (9000, [100, 100], [Low, Medium], false, 0.5),
+    ] {
+        let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
+        let pool = match is_direction {
+            true => SessionSpec { writes: rates, ..spec("pool", None) },
+            false => SessionSpec { iops: rates.iops, ..spec("pool", None) },
+        };
+        let below = |name, weight| SessionSpec { weight: Some(weight), ..spec(name, Some("pool")) };
+        let specs = [pool, below("one", weights[0]), below("two", weights[1])];
+        let of = |reactor, session| Source {
+            session,
+            write: true,
+            ..source(reactor, classes[reactor], 64)
+        };
+        let order = OrderSettings::default();
+        let list = vec![of(0, "one"), of(1, "two")];
+        let mut world = World::new(2, fixed(8), order, &specs, list);
+        world.run(1_000_000_000);
+        let before = world.done.clone();
+        world.run(10_000_000_000);
+        let [one, two] = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
+        let case = format!("{weights:?} and {classes:?} at {rate}/s, writes: {is_direction}");
+        assert_close(&case, one / two, expected, 0.02);
+        assert_close(&format!("{case}: both"), (one + two) / 10.0, rate as f64, 0.02);
+    }
+}
+
+/// A session with the number of one that has gone begins afresh at the limits above it, whatever that one
+/// owed there.
+#[test]
+fn d1_a_session_owes_nothing_of_one_that_had_its_number_before() {
+    let writes = |rate| Rates { iops: Rate::per_second(rate), bandwidth: None };
+    let specs =
+        [SessionSpec { writes: writes(100), ..spec("pool", None) }, spec("other", Some("pool"))];
+    let writer = |session, host| Source { session, host, write: true, ..source(0, Class::High, 8) };
+    let list = vec![writer("other", 1)];
+    let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
+    let mut ids = Vec::new();
+    for host in 2..6_u32 {
+        let named = [specs[0].clone(), specs[1].clone(), spec("new", Some("pool"))];
+        world.apply(&ROOT, &named);
+        let session = Arc::clone(world.sessions.named("new").unwrap());
+        ids.push(session.id());
+        let flow = world.arbiters[0].flow(DEVICE, &session, HostId(host.into())).unwrap();
+        drop(session);
+        world.flows.push(flow);
+        world.sources.push(writer("new", host.into()));
+        world.done.push(0);
+        world.bytes_done.push(0);
+        world.longest_wait.push(0);
+        world.waits.push(Vec::new());
+        world.next_due.push(world.now);
+        let index = world.sources.len() - 1;
+        world.run(2_000_000_000);
+        assert_close("half of the limit", world.done[index] as f64, 100.0, 0.05);
+        // It ends alone, with all that the limit lets pass.
+        world.sources[0].depth = 0;
+        world.run(3_000_000_000);
+        world.sources[index].depth = 0;
+        world.run(1_000_000_000);
+        world.arbiters[0].release(flow);
+        world.apply(&ROOT, &specs);
+        world.arbiters[0].settle(world.now, usize::MAX);
+        world.resume(0, 8);
+    }
+    assert!(ids[1..].iter().any(|id| *id == ids[0]), "no number was used again: {ids:?}");
+}
+
 #[test]
 fn d1_devices_share_a_limit_that_commands_at_both_wait_for() {
     for late in [0, 300_000] {
