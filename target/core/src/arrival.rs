@@ -547,11 +547,20 @@ impl Arrival {
 
     /// Returns the status that sends a command back to its host whose answer has waited for as long as
     /// the target makes commands wait. The host retries after CRDT2: the rate at which its answers leave
-    /// is the network's.
+    /// is the network's. That delay postpones the retries of commands that limits have sent back.
     #[cold]
-    pub(crate) fn send_back_answered(&mut self, now: Nanos, sqe: &Sqe) -> Status {
-        self.admission.note_sent_back(now, sqe, None);
-        Status::COMMAND_INTERRUPTED.with_retry_delay(2)
+    pub(crate) fn send_back_answered<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        sqe: &Sqe,
+    ) -> Status {
+        const DELAY: u8 = 2;
+        self.admission.note_sent_back(io.now, sqe, None);
+        let flow = self.charge_answer(io, sqe).and_then(|charge| charge.flow);
+        if let Some(session) = flow.and_then(|flow| io.stages.arbiter.session_of(flow)) {
+            session.postpone_retries(comes_again_by(io.now, io.settings.retry_delays, DELAY));
+        }
+        Status::COMMAND_INTERRUPTED.with_retry_delay(DELAY)
     }
 
     /// Says whether the host understands Command Retry Delay (Host Behavior Support, ACRE).

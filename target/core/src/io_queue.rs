@@ -539,7 +539,7 @@ impl<D: Driver> IoQueue<D> {
         }
         for slot in self.network.take_overdue_replies(io.now, WAIT_MAX) {
             let sqe = *queue.transport.sqe_of(slot);
-            let status = self.arrival.send_back_answered(io.now, &sqe);
+            let status = self.arrival.send_back_answered(io, &sqe);
             queue.transport.complete(slot, 0, status);
             queue.send_soon(&mut io.agenda);
         }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{Class, PerClass};
+use arbitration::session::SessionSpec;
+use arbitration::{Class, PerClass, limit};
 use fabric::nvme::Status;
 use fabric::tcp::HostParams;
 use qtcp::Rate;
 use qtcp::pacing::{Answers, Pacing};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, kind, of_class, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, kind, of_class, read, retry_delay, write};
 
 /// A rig with the network's stage, and what that says of the I/O queue.
 fn rig() -> (Rig, Arc<Pacing>) {
@@ -337,4 +338,51 @@ fn answers_that_wait_too_long_for_the_rate_of_their_connection_are_sent_back() {
     rig.pass_often(80, 250 * MS);
     assert_eq!(rig.answer(1, cids[0]), Some(Status::SUCCESS));
     assert_eq!(rig.core.buffers().0, 0);
+}
+
+/// Linux has one timer for the retries of a namespace. An answer that is sent back postpones the retries
+/// of commands that a limit has sent back, which keep their turns.
+#[test]
+fn d1_commands_sent_back_by_a_limit_keep_their_turns_while_answers_postpone_their_retries() {
+    let (mut rig, pacing) = rig();
+    let limited = SessionSpec {
+        name: "own".to_owned(),
+        iops: limit::Rate::per_second(1),
+        ..SessionSpec::default()
+    };
+    rig.sessions.put(rig.now, &limited).unwrap();
+    rig.charge_to("own");
+    rig.honour_delays(0);
+    pace_answers(&pacing, Some(1000));
+    let answers = rig.submit_reads(4);
+    let reads: Vec<u16> =
+        (0..24).map(|lba| rig.submit(1, read(DRIVE, lba, 1), None, 512)).collect();
+    let pass = |rig: &mut Rig, seconds: u64| {
+        for _ in 0..seconds * 10 {
+            rig.pass(100 * MS);
+            while rig.end_oldest() {}
+        }
+    };
+    pass(&mut rig, 15);
+    let delay = |rig: &Rig, cid: u16| {
+        let status = rig.answer(1, cid).filter(|_| is_sent_back(rig, cid));
+        status.map(|status| u64::from(retry_delay(status)))
+    };
+    let is_longer = |cid: &u16| delay(&rig, *cid) == Some(2);
+    assert!(answers.iter().any(is_longer), "no answer postpones the retries");
+    let by_limit = (0..24).zip(&reads).filter(|(_, cid)| delay(&rig, **cid) == Some(1));
+    let sent_back: Vec<u64> = by_limit.map(|(lba, _)| lba).collect();
+    assert!(sent_back.len() >= 8, "{sent_back:?}");
+    // The timer of the last answer, 30 s, runs out.
+    pace_answers(&pacing, None);
+    pass(&mut rig, 29);
+    let again: Vec<u16> =
+        sent_back.iter().map(|lba| rig.submit(1, read(DRIVE, *lba, 1), None, 512)).collect();
+    pass(&mut rig, 1);
+    let done = again.iter().filter(|cid| rig.answer(1, **cid) == Some(Status::SUCCESS)).count();
+    assert!(
+        done + 1 >= again.len(),
+        "{done} of {} have the time that they stayed away",
+        again.len()
+    );
 }
