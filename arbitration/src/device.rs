@@ -256,6 +256,13 @@ impl Device {
         if self.sleepers.load(SeqCst) & !own == 0 {
             return Reactors::NONE;
         }
+        self.wake_beside_after_store(reactor)
+    }
+
+    /// Does the same after a relaxed store for which the others sleep. A load might come before that store; this change
+    /// comes after it.
+    pub(crate) fn wake_beside_after_store(&self, reactor: u32) -> Reactors {
+        let own = 1 << (reactor & 63);
         Reactors::of_bits(self.sleepers.fetch_and(own, SeqCst)).without(reactor)
     }
 }

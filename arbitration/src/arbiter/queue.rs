@@ -426,7 +426,7 @@ impl DeviceQueue {
     /// Wakes reactors that may go on because of what this one holds back, or has no more.
     fn tell_yielded(&mut self, class: Class) {
         if self.tree(class).take_yielded() {
-            self.wake(self.device.wake_beside(self.reactor));
+            self.wake(self.device.wake_beside_after_store(self.reactor));
         }
     }
 
@@ -466,7 +466,7 @@ impl DeviceQueue {
     #[inline]
     pub(super) fn note_stop(&mut self) {
         if std::mem::take(&mut self.took) && self.device.window.has_room() {
-            self.wake(self.device.wake_beside(self.reactor));
+            self.wake(self.device.wake_beside_after_store(self.reactor));
         }
     }
 

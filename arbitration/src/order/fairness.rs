@@ -133,12 +133,17 @@ impl OfClass {
         self.times.get(reactor as usize).map_or(0, |time| time.load(Relaxed))
     }
 
-    /// Sets a reactor's virtual time to the start tag of what it has waiting first.
+    /// Sets a reactor's virtual time to the start tag of what it has waiting first. Returns whether this is another
+    /// time than before: others that waited for this reactor may go on.
     #[inline]
-    pub(super) fn looks_at(&self, reactor: u32, start: u64) {
-        if let Some(own) = self.times.get(reactor as usize) {
-            own.store(start, Relaxed);
-        }
+    pub(super) fn looks_at(&self, reactor: u32, start: u64) -> bool {
+        self.times.get(reactor as usize).is_some_and(|own| {
+            let moved = own.load(Relaxed) != start;
+            if moved {
+                own.store(start, Relaxed);
+            }
+            moved
+        })
     }
 
     /// Advances a reactor's virtual time to the start tag of the command that it takes.

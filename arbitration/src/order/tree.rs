@@ -459,7 +459,7 @@ impl<I: Copy> Tree<I> {
                 return this.queue.is_some().then_some(node);
             }
             let next = self.least(node)?;
-            if yields && self.by_weight.as_ref().is_some_and(|order| !order.may(node, next)) {
+            if yields && self.by_weight.as_mut().is_some_and(|order| !order.may(node, next)) {
                 if node == NodeId::ROOT {
                     return None;
                 }
@@ -490,7 +490,7 @@ impl<I: Copy> Tree<I> {
             let waits = !this.linked && !this.leaf && this.cursor.is_some();
             if waits && !all {
                 let next = self.least(node);
-                let order = self.by_weight.as_ref();
+                let order = self.by_weight.as_mut();
                 if order.zip(next).is_some_and(|(order, next)| !order.may(node, next)) {
                     continue;
                 }

@@ -90,8 +90,17 @@ fn react(
     }
 }
 
+/// Worlds run side by side, so that threads are kept waiting for a CPU at any point.
 #[test]
 fn reactors_on_threads_lose_no_command_and_no_wake_up() {
+    std::thread::scope(|threads| {
+        for _ in 0..12 {
+            threads.spawn(run_on_threads);
+        }
+    });
+}
+
+fn run_on_threads() {
     const COMMANDS: u64 = 20_000;
     let specs = [
         SessionSpec { operations: Some(20), ..spec("a", None) },

@@ -106,17 +106,20 @@ impl ByWeight {
     }
 
     /// Says whether this reactor may take a command below a node, of the node `next` there, which has the least start
-    /// tag. Notes that tag as the reactor's virtual time.
-    pub(super) fn may(&self, node: NodeId, next: NodeId) -> bool {
-        self.sharing == Sharing::One
-            || self.tags(node).is_none_or(|tags| {
-                // A reactor is as far as the least start tag of what waits there: not as far as what it took instead
-                // of a node that it held back.
-                if let Some(next) = self.tags(next) {
-                    tags.below.looks_at(self.reactor, next.finish.load(Relaxed));
-                }
-                let lead = || (LEAD / self.weight(next)).cast_signed();
-                tags.below.leads_at_most(self.reactor, lead)
-            })
+    /// tag. Notes that tag as the reactor's virtual time; a reactor that may take nothing has others told of a new one.
+    pub(super) fn may(&mut self, node: NodeId, next: NodeId) -> bool {
+        if self.sharing == Sharing::One {
+            return true;
+        }
+        let Some(tags) = self.tags(node) else { return true };
+        // A reactor is as far as the least start tag of what waits there: not as far as what it took instead of a node
+        // that it held back.
+        let moved = self
+            .tags(next)
+            .is_some_and(|next| tags.below.looks_at(self.reactor, next.finish.load(Relaxed)));
+        let lead = || (LEAD / self.weight(next)).cast_signed();
+        let may = tags.below.leads_at_most(self.reactor, lead);
+        self.yielded |= moved && !may;
+        may
     }
 }
