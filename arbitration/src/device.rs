@@ -14,8 +14,7 @@ use crate::settings::WindowRule;
 use crate::sharing::Sharing;
 use crate::window::Window;
 
-/// Reactors that one device may have.
-pub const REACTORS_MAX: usize = 64;
+pub use crate::sharing::REACTORS_MAX;
 
 /// Divisor of the commands that the device carries out in the shortest period of a reservation: the
 /// part that Urgent may save up.

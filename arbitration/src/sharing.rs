@@ -2,6 +2,9 @@
 
 use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, try_update};
 
+/// Reactors that one device may have.
+pub const REACTORS_MAX: usize = 64;
+
 /// The threads that change a counter. Every thread may read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {

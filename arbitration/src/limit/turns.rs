@@ -15,8 +15,8 @@ use crate::sync::Ordering::Relaxed;
 use units::Nanos;
 
 use super::TOLERANCE;
-use crate::device::REACTORS_MAX;
 use crate::order::{advance, ahead};
+use crate::sharing::REACTORS_MAX;
 
 /// Time in ns for which a reactor leaves what a limit lets pass to another.
 const PATIENCE: u64 = TOLERANCE.0 / 2;
