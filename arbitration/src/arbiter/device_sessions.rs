@@ -10,7 +10,7 @@ use units::Nanos;
 use super::held_back::HeldBack;
 use super::ids::EntryId;
 use super::own_order::{ByDirection, LimitTag};
-use crate::order::{Hierarchy, NodeId, Place};
+use crate::order::{Hierarchy, NodeId, Place, Portion};
 use crate::reservation::Reserved;
 use crate::session::{HostId, Reservation, Session, SessionId};
 
@@ -205,8 +205,8 @@ impl DeviceSessions {
         self.note_blocks(session)
     }
 
-    /// Adds a host to those that a session's limit on a direction holds back, or takes it out again: in the host's
-    /// session, and in those above it up to the limit's.
+    /// Counts a host that a session's limit on a direction holds back (`is_held`), or uncounts it: in the host's session,
+    /// and in the sessions above it up to the limit's.
     fn count_held(&mut self, limit: SessionId, leaf: NodeId, write: bool, is_held: bool) {
         let (mut at, mut child) = (self.order.session_of(leaf), None);
         while let Some(session) = at {
@@ -235,16 +235,15 @@ impl DeviceSessions {
         write: bool,
         cost: u32,
     ) {
-        let held = self.record(*session).held.of(write);
-        let share = self.order.share_below(leaf, *session, |session| held.sharers(session));
+        let Portion { share, .. } = self.portion_held(*session, leaf, write);
         let Some(record) = self.order.of_owner(*session) else { return };
         *finish = record.held.of_mut(write).finish(*finish, cost, share);
     }
 
-    /// Returns the weight of all that a session's limit on a direction holds back, a host among them.
-    pub(super) fn weight_held(&self, session: SessionId, leaf: NodeId, write: bool) -> u64 {
+    /// Computes a host's part of a session's limit on a direction, which it shares with the hosts that the limit holds back.
+    pub(super) fn portion_held(&self, session: SessionId, leaf: NodeId, write: bool) -> Portion {
         let held = self.record(session).held.of(write);
-        self.order.weight_below(leaf, session, |session| held.sharers(session))
+        self.order.portion_below(leaf, session, |session| held.sharers(session))
     }
 
     /// Counts the hosts that a session's limit on a direction holds back.

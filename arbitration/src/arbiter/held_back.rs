@@ -3,7 +3,8 @@
 //! The trees cannot have that order: a host that is held back in one direction keeps its turns there
 //! for the other one. Here the host with the least start tag goes on first. A command's start tag is
 //! the finish tag of the one before it in its host's direction, at least the start tag of the host that
-//! went on last, or of the last command where no host was held back; its finish tag is later by its cost over its host's part of the limit.
+//! went on last, or of the last command where no host was held back. Its finish tag is later by its cost
+//! over its host's part of the limit.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +66,7 @@ impl HeldBack {
         (before != is_empty).then_some(weight)
     }
 
-    /// Returns who is held back below a session.
+    /// Returns the number and weight of the hosts and sessions that are held back below a session.
     pub(super) fn sharers(&self, session: SessionId) -> Sharers {
         self.below.get(&session).map(|below| below.sharers).unwrap_or_default()
     }

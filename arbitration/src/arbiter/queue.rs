@@ -558,7 +558,8 @@ impl DeviceQueue {
     ) -> u64 {
         let cost = pace.cost_at(&self.device.times, kind);
         if of_direction {
-            return step_among(cost, self.sessions.weight_held(session, leaf, kind.write));
+            let portion = self.sessions.portion_held(session, leaf, kind.write);
+            return step_among(cost, portion.of_weight);
         }
         let top = self.sessions.place(session).top();
         let waits = |other: &Class| {

@@ -15,7 +15,7 @@ use crate::sync::Ordering::Relaxed;
 use units::Nanos;
 
 use super::TOLERANCE;
-use crate::order::{advance, ahead};
+use crate::order::{advance, first_of};
 use crate::sharing::REACTORS_MAX;
 
 /// Time in ns for which a reactor leaves what a limit lets pass to another.
@@ -81,35 +81,29 @@ impl Turns {
         }
     }
 
-    /// Adds a reactor to those that wait, level with the least of them: what it did not use is gone.
+    /// Adds a reactor to those that wait. It starts level with the least of them: a reactor saves nothing up while it does
+    /// not wait.
     #[cold]
     fn begin(&self, reactor: u32) {
         let others = self.waiting.fetch_or(bit(reactor), Relaxed) & !bit(reactor);
-        if let Some(first) = self.first(others) {
-            advance(self.time(reactor), self.time(first).load(Relaxed));
+        if others != 0
+            && let Some((_, least)) = first_of(self.times(), others)
+        {
+            advance(self.time(reactor), least);
         }
+    }
+
+    fn times(&self) -> &Times {
+        self.times.get_or_init(|| Box::new([const { AtomicU64::new(0) }; REACTORS_MAX]))
     }
 
     /// Finds the virtual time of a reactor.
-    #[expect(clippy::indexing_slicing, reason = "a number modulo their count is that of a time")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the index is below the length: it is taken modulo that"
+    )]
     fn time(&self, reactor: u32) -> &AtomicU64 {
-        let times =
-            self.times.get_or_init(|| Box::new([const { AtomicU64::new(0) }; REACTORS_MAX]));
-        &times[reactor as usize % REACTORS_MAX]
-    }
-
-    /// Finds the reactor of the least virtual time among some.
-    fn first(&self, mut reactors: u64) -> Option<u32> {
-        let mut first: Option<(u64, u32)> = None;
-        while reactors != 0 {
-            let reactor = reactors.trailing_zeros();
-            let time = self.time(reactor).load(Relaxed);
-            if first.is_none_or(|(least, _)| ahead(time, least) < 0) {
-                first = Some((time, reactor));
-            }
-            reactors &= reactors - 1;
-        }
-        first.map(|(_, reactor)| reactor)
+        &self.times()[reactor as usize % REACTORS_MAX]
     }
 
     /// Counts a reactor's command that has passed, with its cost over its weight. Gives the turn to the
@@ -139,7 +133,7 @@ impl Turns {
         let next = if others == 0 {
             0
         } else if are_used_up() {
-            self.first(others | bit(reactor)).map_or(0, bit)
+            first_of(self.times(), others | bit(reactor)).map_or(0, |(first, _)| bit(first))
         } else {
             bit(reactor)
         };

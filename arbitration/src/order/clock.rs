@@ -111,7 +111,8 @@ impl Pace {
         classes.map(|class| one / self.steps[class].max(1)).sum()
     }
 
-    /// Returns the cost of a turn in a ring of hosts or sessions: that of a burst, or of one command.
+    /// Returns the cost of a turn in a ring of hosts or sessions: the cost of one command where turns are short, or else
+    /// of a burst.
     #[inline]
     pub(crate) fn quantum(&self, is_short: bool) -> i32 {
         if is_short { COST.cast_signed() } else { self.quantum }
@@ -160,7 +161,7 @@ impl Pace {
 }
 
 /// Computes how far `a` is ahead of `b`, two virtual times, which may wrap around.
-pub(crate) const fn ahead(a: u64, b: u64) -> i64 {
+pub(super) const fn ahead(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
 
@@ -309,6 +310,22 @@ impl ClassClock {
         };
         advance(&self.device_time, start);
     }
+}
+
+/// Finds the reactor of the least virtual time among some (one bit each), and that time. `times` are those of all
+/// reactors, by number.
+#[inline]
+pub(crate) fn first_of(times: &[AtomicU64], mut reactors: u64) -> Option<(u32, u64)> {
+    let mut first: Option<(u32, u64)> = None;
+    while reactors != 0 {
+        let reactor = reactors.trailing_zeros();
+        let time = times.get(reactor as usize)?.load(Relaxed);
+        if first.is_none_or(|(_, least)| ahead(time, least) < 0) {
+            first = Some((reactor, time));
+        }
+        reactors &= reactors - 1;
+    }
+    first
 }
 
 /// Raises a virtual time to `level`, where it is behind.

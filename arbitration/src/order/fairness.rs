@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 
-use super::clock::{STEP, advance, ahead};
+use super::clock::{STEP, advance, ahead, first_of};
 use super::time::COST;
 
 /// Greatest lead of a reactor over others, in virtual time: 16 commands of ordinary size of a lone
@@ -104,7 +104,8 @@ impl OfClass {
     /// Takes note that a reactor begins to wait.
     pub(super) fn begins(&self, reactor: u32) {
         let others = self.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
-        let level = self.least(others).unwrap_or_else(|| self.latest.load(Relaxed));
+        let first = first_of(&self.times, others);
+        let level = first.map_or_else(|| self.latest.load(Relaxed), |(_, time)| time);
         if let Some(own) = self.times.get(reactor as usize) {
             advance(own, level);
         }
@@ -124,7 +125,7 @@ impl OfClass {
             return true;
         }
         let (own, lead) = (self.time(reactor), lead());
-        self.least(others).is_none_or(|least| ahead(own, least) <= lead)
+        first_of(&self.times, others).is_none_or(|(_, least)| ahead(own, least) <= lead)
     }
 
     /// Returns a reactor's virtual time.
@@ -153,16 +154,5 @@ impl OfClass {
             advance(own, start);
         }
         advance(&self.latest, start);
-    }
-
-    /// Returns the least virtual time of some reactors.
-    fn least(&self, mut reactors: u64) -> Option<u64> {
-        let mut least: Option<u64> = None;
-        while reactors != 0 {
-            let time = self.times.get(reactors.trailing_zeros() as usize)?.load(Relaxed);
-            least = Some(least.map_or(time, |l| if ahead(time, l) < 0 { time } else { l }));
-            reactors &= reactors - 1;
-        }
-        least
     }
 }

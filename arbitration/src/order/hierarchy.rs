@@ -94,6 +94,15 @@ impl Sharers {
     }
 }
 
+/// A host's part of what is shared below a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portion {
+    /// In 1/[`USUAL`] of the part of a session of usual weight.
+    pub(crate) share: u64,
+    /// The sum of the weights of all that share it, the host among them.
+    pub(crate) of_weight: u64,
+}
+
 /// Makes what the owner keeps of a session, from what it keeps of the one above it.
 pub(crate) type MakePlace<'a, O> = &'a mut dyn FnMut(SessionId, Option<&O>) -> O;
 
@@ -249,17 +258,19 @@ impl<O, I: Copy> Hierarchy<O, I> {
         host.map(|(session, _)| session)
     }
 
-    /// Computes the part of a host of what is shared below the session `above`, in 1/[`USUAL`] of the
-    /// part of a session of usual weight. `others` finds who else wants a part below a session. Hosts of
-    /// one session have equal parts, and together as much as a session of usual weight has beside them.
-    pub(crate) fn share_below(
+    /// Computes the part of a host of what is shared below the session `above`. `others` finds who else wants a part
+    /// below a session. Hosts of one session have equal parts, and together as much as a session of usual weight has
+    /// beside them.
+    pub(crate) fn portion_below(
         &self,
         leaf: NodeId,
         above: SessionId,
         others: impl Fn(SessionId) -> Sharers,
-    ) -> u64 {
+    ) -> Portion {
         let usual = u64::from(WEIGHT);
-        let Some(mut session) = self.session_of(leaf) else { return USUAL };
+        let Some(mut session) = self.session_of(leaf) else {
+            return Portion { share: USUAL, of_weight: usual };
+        };
         let mut here = others(session);
         let mut share = USUAL / here.hosts.saturating_add(1);
         // The weight of the host's side, and of all that share with it.
@@ -275,27 +286,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
             let own = if is_counted { 0 } else { weight };
             all = here.weights.saturating_add(hosts).saturating_add(own);
         }
-        (share.saturating_mul(weight) / usual).max(1)
-    }
-
-    /// Computes the weight of all that want a part below the session `above`, a host among them. `others`
-    /// finds who else wants a part below a session.
-    pub(crate) fn weight_below(
-        &self,
-        leaf: NodeId,
-        above: SessionId,
-        others: impl Fn(SessionId) -> Sharers,
-    ) -> u64 {
-        let (mut at, mut branch) = (self.session_of(leaf), None);
-        while let Some(session) = at.filter(|session| *session != above) {
-            branch = Some(session);
-            at = self.place(session).and_then(|place| place.parent);
-        }
-        let here = others(above);
-        let hosts = if here.hosts > 0 || branch.is_none() { WEIGHT.into() } else { 0 };
-        let uncounted = branch.filter(|session| others(*session).is_empty());
-        let own = uncounted.and_then(|session| self.place(session)).map_or(0, Place::weight);
-        here.weights.saturating_add(hosts).saturating_add(own).max(1)
+        Portion { share: (share.saturating_mul(weight) / usual).max(1), of_weight: all }
     }
 
     /// Finds the node that is above a session's own nodes.

@@ -11,10 +11,10 @@ mod tree;
 
 pub(crate) use burst::ClassBurst;
 pub use clock::{ClassClock, Pace};
-pub(crate) use clock::{CommandKind, advance, ahead, bit};
+pub(crate) use clock::{CommandKind, advance, bit, first_of};
 pub use fairness::Fairness;
 pub(crate) use fairness::WHOLE;
-pub(crate) use hierarchy::{Hierarchy, Place, Sharers, USUAL};
+pub(crate) use hierarchy::{Hierarchy, Place, Portion, Sharers, USUAL};
 pub(crate) use spread::{Spread, SpreadKey, Spreads};
 pub(crate) use tags::DeviceTags;
 pub(crate) use time::DeviceTimes;

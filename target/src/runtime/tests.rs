@@ -167,10 +167,11 @@ fn names(runtime: &Runtime) -> [String; 3] {
     [uuid(1), uuid(2), subsystem.serial.clone()]
 }
 
-/// Returns a namespace whose path does not answer: opening a FIFO for reading waits for a writer.
-fn hanging(nsid: u32, fifo: &Path) -> String {
+/// Makes a path that does not answer, and returns namespace 3 at it: opening a FIFO for reading waits for a writer.
+fn hanging(fifo: &Path) -> String {
+    nix::unistd::mkfifo(fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
     format!(
-        "[[subsystem.namespace]]\nnsid = {nsid}\nbackend = \"nvme\"\ndevice = \"{}\"\nread_only = true\n",
+        "[[subsystem.namespace]]\nnsid = 3\nbackend = \"nvme\"\ndevice = \"{}\"\nread_only = true\n",
         fifo.display()
     )
 }
@@ -179,8 +180,7 @@ fn hanging(nsid: u32, fifo: &Path) -> String {
 fn path_that_does_not_answer_delays_no_other_change() {
     let (folder, path, config) = one_disk();
     let fifo = folder.path().join("fifo");
-    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let with = disks(&path, &hanging(3, &fifo));
+    let with = disks(&path, &hanging(&fifo));
     run(&config, Arc::new(MemoryStore::default()), |runtime| {
         let find = |nsid: u32| {
             let mut all = with.subsystems[0].namespaces.iter();
@@ -212,8 +212,7 @@ fn path_that_does_not_answer_delays_no_other_change() {
 fn daemon_starts_although_a_path_does_not_answer() {
     let (folder, path, _) = one_disk();
     let fifo = folder.path().join("fifo");
-    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let config = disks(&path, &hanging(3, &fifo));
+    let config = disks(&path, &hanging(&fifo));
     let ends = std::sync::Mutex::new(None);
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
