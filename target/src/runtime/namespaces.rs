@@ -519,17 +519,22 @@ impl Namespaces {
         all.iter().map(|namespace| self.state(nqn, namespace)).collect()
     }
 
-    fn state(&self, nqn: &str, namespace: &FabricNamespace) -> NamespaceState {
+    fn state(&self, nqn: &str, namespace: &Arc<FabricNamespace>) -> NamespaceState {
         let now = self.shared.clock.now();
-        let device = self.shared.devices.get(namespace.backend);
-        let description = device.as_ref().map(|device| device.backend.description());
         let known = self.table.with(&(nqn.to_owned(), namespace.nsid), |known| {
             let backend = &known.config.backend;
             let path = backend.path().map(std::path::Path::to_owned);
-            (backend.kind(), path, known.watch.state(now), known.watch.errors())
+            (backend.kind(), path, known.watch.state(now), known.watch.errors(), known.open)
         });
         // A namespace that has just been removed is shown as far as hosts see it.
-        let (kind, path, (state, reason), errors) = known.unwrap_or_default();
+        let (kind, path, (state, reason), errors, open) = known.unwrap_or_default();
+        // One that was opened since `namespace` was read is shown with what it has now.
+        let reopened = open.filter(|open| *open != namespace.backend).and_then(|_| {
+            self.shared.with_service(|service| service.namespace(nqn, namespace.nsid).cloned())
+        });
+        let namespace = reopened.as_ref().unwrap_or(namespace);
+        let device = self.shared.devices.get(namespace.backend);
+        let description = device.as_ref().map(|device| device.backend.description());
         let path = description.map_or(path, |open| open.path.clone());
         let block_size =
             if namespace.has_geometry() { namespace.geometry.format.data_bytes() } else { 0 };

@@ -82,6 +82,19 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
     runtime.wait();
 }
 
+#[test]
+fn a_namespace_that_opens_while_its_state_is_read_is_shown_with_its_size() {
+    let (_folder, path, config) = one_disk();
+    std::fs::rename(&path, path.with_extension("away")).unwrap();
+    run(&config, Arc::new(MemoryStore::default()), |runtime| {
+        let known = || runtime.shared.with_service(|service| service.namespace(NQN, 1).cloned());
+        let absent = known().unwrap();
+        std::fs::rename(path.with_extension("away"), &path).unwrap();
+        let there = await_state(runtime, Availability::Ready);
+        assert_eq!(runtime.namespaces.states(NQN, &[absent])[0].size, there.size);
+    });
+}
+
 /// Returns the answer of a namespace's open file to a Flush before the Flush reaches the file.
 fn flush(runtime: &Runtime) -> Result<(), Status> {
     let id = runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().backend);
