@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """A peer that has a key, shakes hands as it should, and then sends what it likes.
 
-usage: tls-records.py ADDRESS PORT HOSTNQN SUBNQN KEY CASE
+usage: tls-records.py ADDRESS PORT HOSTNQN SUBNQN KEY CASE...
 
 openssl makes the handshake through a socket of this program, which takes over when it is done: the
-kernel (kTLS) writes the records. Prints what became of the connection: "closed", "answered", or
-"verified" where what was written was read again. KEY is in the interchange format; its hash decides the
-cipher suite. Times are in seconds.
+kernel (kTLS) writes the records. Prints what became of each case's connection: "closed", "answered", or
+"verified" where what was written was read again. Cases are a second apart, since the target logs one line a second
+about an address. KEY is in the interchange format; its hash decides the cipher suite. Times are in seconds.
 """
 
 import base64
@@ -341,10 +341,12 @@ CASES = {
     "no-tls": lambda peer: peer.raw(b"GET / HTTP/1.0\r\n\r\n"),
 }
 
-address, port, host, subsystem, key, case = sys.argv[1:]
-if case == "changing-keys":
-    print(changing_keys())
-    sys.exit()
-peer = Peer((address, int(port)), (host, subsystem), key)
-CASES[case](peer)
-print(peer.outcome())
+address, port, host, subsystem, key = sys.argv[1:6]
+for number, case in enumerate(sys.argv[6:]):
+    time.sleep(1 if number else 0)
+    if case == "changing-keys":
+        print(case, changing_keys(), flush=True)
+        continue
+    peer = Peer((address, int(port)), (host, subsystem), key)
+    CASES[case](peer)
+    print(case, peer.outcome(), flush=True)

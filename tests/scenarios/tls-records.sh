@@ -16,40 +16,47 @@ aes_128=$(sluice host key generate --tls) aes_256=$(sluice host key generate --t
 target_start
 
 logged() { grep -q "$1" /run/sluiced-$STARTS.log; }
-# sends CASE OUTCOME [LINE]: a peer with $key sends it, and the log has a line about it.
-key=$aes_128
+# sends KEY, with lines "CASE OUTCOME [LINE]" as its input: a peer with the key sends these cases, and the log has
+# those lines about them.
 sends() {
-    local outcome
-    step "$1"
-    outcome=$(python3 /run/scenarios/tls-records.py $TARGET_IP 4421 $OTHER_NQN $T1 "$key" "$1" 2>&1) || true
-    same "what became of it" "$outcome" "$2"
-    [ -z "${3:-}" ] || eventually 5 logged "a connection over TLS is ended.*$3" || fail "no line about it"
-    sleep 1 # an address has one line of the log a second
+    local case outcome line cases=() expected=() lines=() seen
+    while read -r case outcome line; do
+        cases+=("$case") expected+=("$case $outcome")
+        [ -z "$line" ] || lines+=("$line")
+    done
+    step "${cases[*]}"
+    seen=$(python3 /run/scenarios/tls-records.py $TARGET_IP 4421 $OTHER_NQN $T1 "$1" "${cases[@]}" 2>&1) || true
+    same "what became of them" "$seen" "$(printf '%s\n' "${expected[@]}")"
+    for line in "${lines[@]}"; do
+        eventually 5 logged "a connection over TLS is ended.*$line" || fail "no line '$line'"
+    done
 }
 
 eventually 5 logged "the TLS key of host $OTHER_NQN proves nothing in subsystem $T1" || fail "no warning"
 connect $T1 -i 1
 fio --eta=never --name=other --filename="$(disk $T1 1)" --rw=randrw --bs=16k --iodepth=4 --rate=2m --ioengine=libaio \
-    --direct=1 --offset=1m --verify=crc32c --time_based --runtime=34 --output=/tmp/other.out &
+    --direct=1 --offset=1m --verify=crc32c --time_based --runtime=24 --output=/tmp/other.out &
 fio=$!
-sends data answered
-sends empty answered
-sends key-update answered
-sends changing-keys verified
-key=$aes_256 sends changing-keys verified
-sends wrong-key-update closed "of type 22"
-sends wrong-key closed "changed on its way"
-sends endless closed "changes its key without end"
-sends ticket closed "of type 22"
-sends alert closed "alert 80"
-sends close closed
-sends short-alert closed "of type 21"
-sends unknown closed "of type 99"
-sends no-type closed "changed on its way"
-sends bad-tag closed "changed on its way"
-sends too-long closed "impossible length"
-sends no-tls closed "is no record\|impossible length"
-sends data answered
+sends "$aes_256" <<<"changing-keys verified"
+sends "$aes_128" <<'END'
+data answered
+empty answered
+key-update answered
+changing-keys verified
+wrong-key-update closed of type 22
+wrong-key closed changed on its way
+endless closed changes its key without end
+ticket closed of type 22
+alert closed alert 80
+close closed
+short-alert closed of type 21
+unknown closed of type 99
+no-type closed changed on its way
+bad-tag closed changed on its way
+too-long closed impossible length
+no-tls closed is no record\|impossible length
+data answered
+END
 step "others"
 wait $fio || fail "fio: $(cat /tmp/other.out)"
 same "lines about connections over TLS" "$(grep -c 'a connection over TLS is ended' /run/sluiced-1.log)" 11

@@ -230,6 +230,7 @@ fn unique() -> [u8; 16] {
 /// Returns the place of the first byte that is not zero. Holes of files are skipped.
 fn first_byte(file: &File) -> io::Result<Option<u64>> {
     const STEP: usize = 1 << 20;
+    const ZEROES: [u8; 4096] = [0; 4096];
     let found = file.metadata()?;
     if !found.is_file() {
         let region = Region::open(file.try_clone()?, Access::Read).map_err(io::Error::other)?;
@@ -251,9 +252,12 @@ fn first_byte(file: &File) -> io::Result<Option<u64>> {
         if read == 0 {
             return Ok(None);
         }
-        let place = buffer.iter().take(read).position(|byte| *byte != 0);
-        if let Some(place) = place {
-            return Ok(Some(at + place as u64));
+        let bytes = buffer.iter().take(read);
+        // Blocks are compared whole, which takes a fraction of the time that single bytes take.
+        let blocks = buffer.chunks(ZEROES.len()).take_while(|block| ZEROES.starts_with(block));
+        let zeroes = blocks.map(<[u8]>::len).sum();
+        if let Some(place) = bytes.skip(zeroes).position(|byte| *byte != 0) {
+            return Ok(Some(at + (zeroes + place) as u64));
         }
         at += read as u64;
     }

@@ -194,7 +194,10 @@ impl Ram {
     pub fn grow(&self, blocks: u64) {
         let bytes = usize::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK);
         let mut held = self.bytes.borrow_mut();
-        if held.len() < bytes {
+        if held.is_empty() {
+            // Unlike those of a vector that grows, these zeroes cost nothing before they are touched.
+            *held = vec![0; bytes];
+        } else if held.len() < bytes {
             held.resize(bytes, 0);
         }
     }

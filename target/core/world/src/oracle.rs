@@ -82,7 +82,7 @@ impl Oracle {
         write
     }
 
-    /// Acknowledges a write; `oldest` is the step at which the oldest command began that is not
+    /// Acknowledges a write; `oldest` returns the step at which the oldest command began that is not
     /// answered yet.
     pub(crate) fn acknowledge(
         &mut self,
@@ -90,7 +90,7 @@ impl Oracle {
         lba: u64,
         blocks: u32,
         write: u64,
-        oldest: u64,
+        oldest: impl Fn() -> u64,
     ) {
         let done = self.step();
         for lba in lba..lba + u64::from(blocks) {
@@ -99,7 +99,7 @@ impl Oracle {
                 written.done = Some(done);
             }
             if block.0.len() > 16 {
-                let seen = block.seen(oldest);
+                let seen = block.seen(oldest());
                 block.0.retain(seen);
             }
         }
@@ -157,13 +157,13 @@ mod tests {
     fn a_read_may_see_what_was_written_meanwhile_and_nothing_older() {
         let mut oracle = Oracle::default();
         let first = oracle.begin(1, 0, 1, 7);
-        oracle.acknowledge(1, 0, 1, first, 0);
+        oracle.acknowledge(1, 0, 1, first, || 0);
         let early = oracle.step();
         let second = oracle.begin(1, 0, 1, 8);
         assert!(oracle.check(1, 0, early, &holds(7)).is_ok());
         assert!(oracle.check(1, 0, early, &holds(8)).is_ok());
         assert!(oracle.check(1, 0, early, &holds(0)).is_err(), "before the first write");
-        oracle.acknowledge(1, 0, 1, second, 0);
+        oracle.acknowledge(1, 0, 1, second, || 0);
         let late = oracle.step();
         assert!(oracle.check(1, 0, early, &holds(7)).is_ok(), "it began before");
         assert!(oracle.check(1, 0, late, &holds(7)).is_err());

@@ -187,7 +187,7 @@ impl World {
             Purpose::Write { nsid, lba, blocks, write } => {
                 self.io_answered((host, qid), failed, outstanding.since);
                 if !failed {
-                    let oldest = self.oldest();
+                    let oldest = || oldest(&self.hosts);
                     self.oracle.acknowledge(nsid, lba, blocks, write, oldest);
                 }
             }
@@ -206,13 +206,6 @@ impl World {
         let think = self.scenario.think_ns;
         let think = if think > 0 { self.rng.u64(0..think) } else { 0 };
         self.after(think, Event::Host(host));
-    }
-
-    /// Returns the step at which the oldest command began that is not answered.
-    pub(super) fn oldest(&self) -> u64 {
-        let queues = self.hosts.iter().flat_map(|host| host.queues.iter().flatten());
-        let steps = queues.flat_map(|queue| queue.outstanding.iter().flatten()).map(|o| o.since);
-        steps.min().unwrap_or(u64::MAX)
     }
 
     /// Ends all connections of a host that has lost one.
@@ -326,4 +319,11 @@ fn are_complete(hosts: &[Host], scenario: &Scenario) -> bool {
         let live = host.queues.iter().skip(1).flatten().filter(|queue| queue.live);
         live.count() == usize::from(scenario.queues_of(index))
     })
+}
+
+/// Returns the step at which the oldest command began that is not answered.
+fn oldest(hosts: &[Host]) -> u64 {
+    let queues = hosts.iter().flat_map(|host| host.queues.iter().flatten());
+    let steps = queues.flat_map(|queue| queue.outstanding.iter().flatten()).map(|o| o.since);
+    steps.min().unwrap_or(u64::MAX)
 }
