@@ -92,9 +92,15 @@ pub struct ClassSplit<'a> {
     /// Whether the kernel and the network hold nothing back, so that a class has more to move only
     /// if some of it waits in the target.
     pub idle: bool,
+    /// Whether what waits is data that the host was asked for. Some of it is on its way, and the class has more to
+    /// move only if the host has clearly more than that: one that writes a block at a time always owes one.
+    pub asked: bool,
     /// Whether the host is on the target's own machine.
     pub local: bool,
 }
+
+/// The round trips of data that a host may owe, and has sent: one, and some room.
+const UNDER_WAY: f64 = 1.25;
 
 impl ClassSplit<'_> {
     /// Lets each class that the connection carries observe its part. Returns the limit of all
@@ -125,7 +131,8 @@ impl ClassSplit<'_> {
                 flow.part = part(moved[class], all);
             }
             let part = flow.part;
-            let idle = waiting == 0 && (self.idle || part <= 0.0);
+            let waits = if self.asked { self.is_kept(waiting, part, flow) } else { waiting > 0 };
+            let idle = !waits && (self.idle || part <= 0.0);
             let seen = self.seen(part, idle);
             flow.delivered += u64::from(seen.delivered);
             flow.marked += u64::from(seen.marked);
@@ -145,6 +152,15 @@ impl ClassSplit<'_> {
                 };
         }
         limited.then_some(together)
+    }
+
+    /// Says whether the host keeps some of the data that it owes, since it may not send all of it.
+    fn is_kept(&self, owed: u64, part: f64, flow: &ClassFlow) -> bool {
+        let lately = self.all.rate().unwrap_or(Rate::ZERO).times(part);
+        let rate = flow.standing.rate.max(lately).bytes();
+        #[expect(clippy::cast_precision_loss, reason = "a number of bytes in memory")]
+        let owed = owed as f64;
+        owed > UNDER_WAY * rate * self.all.rtt.as_secs_f64()
     }
 
     /// Computes the rate that a class may reach until the next look, from its present one: a
@@ -224,7 +240,7 @@ mod tests {
             other.medium.publish(look * (high + low), 0);
             let all = seen(high + low, Duration::from_millis(2));
             let now = Nanos(look * 5_000_000);
-            let split = ClassSplit { all: &all, idle: false, local: false };
+            let split = ClassSplit { all: &all, idle: false, asked: false, local: false };
             limits.0 = split.observe(now, &mut link, &mixed, &mut flows);
             limits.1 = split.observe(now, &mut link, &other, &mut others);
         }
@@ -272,8 +288,18 @@ mod tests {
             self.traffic.low.publish(self.traffic.low.read().0 + low, waiting.1);
             let all = seen(high + low, Duration::from_millis(20));
             let now = Nanos(self.looks * 5_000_000);
-            let split = ClassSplit { all: &all, idle: true, local: false };
+            let split = ClassSplit { all: &all, idle: true, asked: false, local: false };
             split.observe(now, &mut self.link, &self.traffic, &mut self.flows)
+        }
+
+        /// Looks 5 ms later, after High has moved so many bytes of those that its host was asked for, and owes more.
+        fn look_asked(&mut self, moved: u64, owed: u64) {
+            self.looks += 1;
+            self.traffic.high.publish(self.looks * moved, owed);
+            let all = seen(moved, Duration::from_millis(1));
+            let split = ClassSplit { all: &all, idle: true, asked: true, local: false };
+            let now = Nanos(self.looks * 5_000_000);
+            split.observe(now, &mut self.link, &self.traffic, &mut self.flows);
         }
     }
 
@@ -318,10 +344,25 @@ mod tests {
             for look in looks {
                 let all = seen(MOVED, Duration::from_millis(2));
                 let now = Nanos(look * 5_000_000);
-                ClassSplit { all: &all, idle, local: false }
+                ClassSplit { all: &all, idle, asked: false, local: false }
                     .observe(now, &mut link, &traffic, &mut flows);
             }
             assert_eq!(link.link.is_backlogged(Class::High), wants, "all is sent: {idle}");
+        }
+    }
+
+    /// A host that writes a block at a time owes one at each look, and is limited by nothing but its own depth.
+    #[test]
+    fn e7_class_whose_data_is_on_its_way_wants_no_more() {
+        for (owed, wants) in [(MOVED / 5, false), (2 * MOVED, true)] {
+            let mut connection = Connection::new();
+            let shares = PerClass::from_fn(|_| ClassGoal::Share(1.0));
+            connection.link = LinkDirection::new(Link::new(shares, None, Rules::default()));
+            for _ in 0..100 {
+                connection.look_asked(MOVED, owed);
+            }
+            // It moves 12 kB in a round trip of 1 ms.
+            assert_eq!(connection.link.link.is_backlogged(Class::High), wants, "owes {owed}");
         }
     }
 

@@ -58,7 +58,7 @@ impl<C: Watched> PacedConnection<C> {
             self.moved_at = now;
         }
         let load = links.load(self.link);
-        let Some(Seen { out, into, rtt, idle, local }) = self.of.look(now, &load) else {
+        let Some(Seen { out, into, rtt, idle, asked, local }) = self.of.look(now, &load) else {
             return RESTING;
         };
         if out.interval.is_zero() {
@@ -66,10 +66,10 @@ impl<C: Watched> PacedConnection<C> {
         }
         self.of.pacing().set_rtt(rtt);
         self.lately.see(now, out.marked > 0 || into.marked > 0, writes);
-        self.limits.out =
-            self.observe(now, Direction::Out, ClassSplit { all: &out, idle, local }, links);
-        self.limits.into =
-            self.observe(now, Direction::Into, ClassSplit { all: &into, idle: true, local }, links);
+        let sent = ClassSplit { all: &out, idle, asked: false, local };
+        self.limits.out = self.observe(now, Direction::Out, sent, links);
+        let received = ClassSplit { all: &into, idle: true, asked, local };
+        self.limits.into = self.observe(now, Direction::Into, received, links);
         let limits = self.limits;
         let rate = |flows: &PerClass<ClassFlow>| flows.values().map(|one| one.standing.rate).sum();
         let rates = Both { out: rate(&self.flows.out), into: rate(&self.flows.into) };

@@ -43,6 +43,8 @@ pub struct Seen {
     /// Whether nothing behind the target holds data back: a class has more to send only if some of it
     /// waits in the target.
     pub idle: bool,
+    /// Whether hosts send what they were asked for: over RDMA the target fetches it itself.
+    pub asked: bool,
     /// Whether the host is on the target's own machine, so that its data crosses no link.
     pub local: bool,
 }

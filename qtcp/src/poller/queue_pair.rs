@@ -93,7 +93,7 @@ impl QueuePairPath {
             count_marks(&mut out, &mut before.out, counts.out);
             count_marks(&mut into, &mut before.into, counts.into);
         }
-        Seen { out, into, rtt: out.rtt.max(into.rtt), idle: true, local: false }
+        Seen { out, into, rtt: out.rtt.max(into.rtt), idle: true, asked: false, local: false }
     }
 
     /// Sets the rates, and what may be under way at them: a quarter more than what the connection moves

@@ -59,7 +59,8 @@ impl<S: Socket> SocketPath<S> {
             self.infer_marks(&info, &mut sample);
         }
         let idle = sample.out.app_limited && !pacing.is_sending();
-        Some(Seen { out: sample.out, into: sample.into, rtt: info.rtt, idle, local: false })
+        let Sample { out, into, .. } = sample;
+        Some(Seen { out, into, rtt: info.rtt, idle, asked: true, local: false })
     }
 
     /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On

@@ -116,12 +116,15 @@ impl Harm {
     }
 }
 
+/// Racks that were harmed once.
+const KEPT: [u64; 1] = [614_323];
+
 /// Says what harms racks: none may be left.
 fn harmed(racks: usize) -> Vec<String> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let mut random = Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));
     let seeds = std::iter::repeat_with(|| random.u64(0..1_000_000)).take(racks);
-    let harmed = seeds.filter_map(|seed| {
+    let harmed = KEPT.into_iter().chain(seeds).filter_map(|seed| {
         let rack = Rack::draw(seed);
         let first = rack.harm(0);
         if first.is_none() {
