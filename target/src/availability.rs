@@ -193,13 +193,13 @@ impl Watch {
     /// Returns the state, and the reason for it.
     pub(crate) fn state(&self, now: Nanos) -> (Availability, Option<String>) {
         if let Some(closed) = &self.closed {
-            let reason = format!("{} (for {})", closed.why, time(now.since(closed.since)));
+            let reason = format!("{} (for {})", closed.why, written_time(now.since(closed.since)));
             return (Availability::Unavailable, Some(reason));
         }
         let last = self.errors.last.as_ref().map(|(at, last)| {
             let count = self.errors.total - self.errors.forgiven;
             let noun = if count == 1 { "error" } else { "errors" };
-            format!("{count} {noun}, last: {last}, {} ago", time(now.since(*at)))
+            format!("{count} {noun}, last: {last}, {} ago", written_time(now.since(*at)))
         });
         match (self.damage.clone(), last) {
             (None, None) => (Availability::Ready, None),
@@ -210,7 +210,7 @@ impl Watch {
 }
 
 /// Writes a time in the largest unit that keeps it exact enough for a person.
-fn time(time: Duration) -> String {
+pub(crate) fn written_time(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),

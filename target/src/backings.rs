@@ -11,7 +11,7 @@ use crate::backend::{
 };
 use crate::config::{Config, Namespace, RegionConfig, TargetConfig, uuid_of_data};
 use crate::engine::EngineError;
-use crate::store::{Identities, Place, Seen, SeenNamespaces, StoreError};
+use crate::store::{Identities, Place, Seen, SeenNamespaces, StoreError, Unstored};
 use crate::sync::lock;
 
 /// The reason for which a namespace is opened.
@@ -39,8 +39,9 @@ pub(crate) struct Backings {
     claims: Claims,
     seen: SeenNamespaces,
     identities: Identities,
-    /// The states that were seen and are not in the store yet.
+    /// The states of this change, which [`Backings::keep`] notes.
     pending: Mutex<Vec<(Place, Seen)>>,
+    unstored: Unstored,
 }
 
 impl Backings {
@@ -51,7 +52,7 @@ impl Backings {
         let state = target.state.clone();
         let state = state.map(|path| OwnFile { path, what: "the state file" });
         let claims = Claims::new(state.into_iter().chain([control]).collect());
-        Self { claims, seen, identities, pending: Mutex::default() }
+        Self { claims, seen, identities, pending: Mutex::default(), unstored: Unstored::default() }
     }
 
     /// Opens a namespace's backend. The state of its file or device is stored by
@@ -115,11 +116,11 @@ impl Backings {
         Ok(Opened { backend, uuid, origin })
     }
 
-    /// Keeps what was seen of a namespace that was removed and is there again, though it cannot be opened.
-    pub(crate) fn keep_seen(&self, nqn: &str, nsid: u32, uuid: Uuid) {
+    /// Notes what was seen of a namespace that was removed and is there again, though it cannot be opened.
+    /// [`Backings::keep`] stores it.
+    pub(crate) fn note_again(&self, nqn: &str, nsid: u32, uuid: Uuid) {
         let seen = self.identities.seen(nqn, nsid, uuid);
-        self.pending().extend(seen.map(|seen| ((nqn.to_owned(), nsid), seen)));
-        self.keep_or_warn();
+        self.seen.note(seen.map(|seen| ((nqn.to_owned(), nsid), seen)));
     }
 
     /// Returns the UUID under which hosts know a namespace with this file or device; `None` where none was there
@@ -203,32 +204,61 @@ impl Backings {
                 let (block_size, device, uuid) = (1, None, Uuid::nil());
                 let kind = "region".to_owned();
                 let now = Seen { size, block_size, kind, path, device, uuid };
-                self.pending().push((place.clone(), now));
+                self.seen.note([(place.clone(), now)]);
             }
             known.insert(place);
         }
-        self.forget(|place| is_region(place) && !known.contains(place));
+        self.seen.forget(|place| is_region(place) && !known.contains(place));
         self.keep_or_warn();
     }
 
-    /// Stores the identities and states that were noted since the last call, each in one write.
+    /// Stores the identities and states that are new, each in one write.
     ///
     /// # Errors
-    /// The state file cannot be written: the next start knows only those before.
+    /// The state file cannot be written: the next start knows only those before, unless [`Backings::keep_again`]
+    /// stores them.
     pub(crate) fn keep(&self) -> Result<(), StoreError> {
-        // First, since the states name the identities.
-        let kept = self.identities.keep();
-        let pending = std::mem::take(&mut *self.pending());
-        self.seen.note(pending).and(kept)
+        self.seen.note(std::mem::take(&mut *self.pending()));
+        self.store()
     }
 
     /// Stores the same states, and logs where that fails.
     pub(crate) fn keep_or_warn(&self) {
-        if let Err(error) = self.keep() {
+        self.seen.note(std::mem::take(&mut *self.pending()));
+        self.store_or_warn();
+    }
+
+    /// Says whether something is not stored.
+    pub(crate) fn has_unstored(&self) -> bool {
+        self.identities.has_unstored() || self.seen.has_unstored()
+    }
+
+    /// Stores what could not be stored before, if that is possible now.
+    pub(crate) fn keep_again(&self) {
+        // A failure was logged when it came first.
+        let _ = self.store();
+    }
+
+    /// Describes what is not stored, since when and why, for the operator; `None` where all is stored.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.unstored.problem(STORED)
+    }
+
+    fn store(&self) -> Result<(), StoreError> {
+        // First, since the states name the identities.
+        let identities = self.identities.keep();
+        let stored = self.seen.keep().and(identities);
+        if self.unstored.note(&stored) && stored.is_ok() {
+            tracing::info!("{STORED} are stored now");
+        }
+        stored
+    }
+
+    fn store_or_warn(&self) {
+        if let Err(error) = self.store() {
             tracing::warn!(
                 %error,
-                "identities and the state of files and devices are not stored: the next start \
-                 does not know them"
+                "{STORED} are not stored: a restart would lose them; this is tried again every 5 s"
             );
         }
     }
@@ -236,6 +266,12 @@ impl Backings {
     /// Drops the state that was seen of a namespace that is not served after all.
     pub(crate) fn discard(&self, nqn: &str, nsid: u32) {
         self.pending().retain(|((subsystem, id), _)| subsystem != nqn || *id != nsid);
+    }
+
+    /// Drops the identity and the state of a namespace that is not added after all, since they could not be stored.
+    pub(crate) fn take_back(&self, nqn: &str, nsid: u32) {
+        self.seen.forget(|(subsystem, id)| subsystem == nqn && *id == nsid);
+        self.identities.discard(nqn, nsid);
     }
 
     /// Returns the state of a namespace when it was open last.
@@ -246,30 +282,27 @@ impl Backings {
     /// Stores the size in bytes that an operator gave a namespace.
     pub(crate) fn resized(&self, nqn: &str, nsid: u32, size: u64) {
         let Some(seen) = self.seen(nqn, nsid) else { return };
-        let resized = vec![((nqn.to_owned(), nsid), Seen { size, ..seen })];
-        if let Err(error) = self.seen.note(resized) {
-            tracing::warn!(subsystem = nqn, nsid, %error, "the new size is not kept");
-        }
+        self.seen.note([((nqn.to_owned(), nsid), Seen { size, ..seen })]);
+        self.store_or_warn();
     }
 
     /// Forgets namespaces that were removed: a new one in the same place counts as never seen.
     pub(crate) fn forget(&self, gone: impl Fn(&Place) -> bool) {
+        self.forget_namespaces(gone);
+        self.store_or_warn();
+    }
+
+    fn forget_namespaces(&self, gone: impl Fn(&Place) -> bool) {
         self.pending().retain(|(place, _)| !gone(place));
-        for (place, seen) in self.seen.matching(|place| !is_region(place) && gone(place)) {
+        for (place, seen) in self.seen.forget(|place| !is_region(place) && gone(place)) {
             self.identities.note_removed(place, seen);
-        }
-        if let Err(error) = self.seen.forget(gone) {
-            tracing::warn!(
-                %error,
-                "the state of a removed namespace's file or device stays in the state file"
-            );
         }
     }
 
     /// Forgets all namespaces and subsystems that are not in a configuration.
     pub(crate) fn forget_others(&self, config: &Config) {
         let known = data_by_place(config);
-        self.forget(|place| !is_region(place) && !known.contains_key(place));
+        self.forget_namespaces(|place| !known.contains_key(place));
         self.identities.forget_others(config);
         self.keep_or_warn();
     }
@@ -296,6 +329,9 @@ impl Backings {
         lock(&self.pending)
     }
 }
+
+/// What this module stores, in words.
+const STORED: &str = "identities of namespaces and states of files and devices";
 
 /// Describes the file or device of a namespace, as the configuration names it.
 fn data(namespace: &Namespace) -> String {

@@ -134,6 +134,8 @@ pub trait Engine: Send + Sync {
     fn subsystems(&self) -> Vec<SubsystemState>;
     /// Returns the file systems that files of namespaces are on, as of a few seconds ago.
     fn file_systems(&self) -> Vec<FileSystem>;
+    /// Returns what could not be stored, in words: a restart would lose it.
+    fn unstored(&self) -> Vec<String>;
     /// Returns what the operator should know of a namespace's file or device, in words.
     fn namespace_warnings(&self, nqn: &str, nsid: u32) -> Vec<String>;
     /// Returns the present connections.

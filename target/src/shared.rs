@@ -24,7 +24,7 @@ use crate::rdma::RdmaShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
 use crate::socket;
-use crate::store::HostPaths;
+use crate::store::{HostPaths, Unstored};
 use crate::sync::lock;
 use crate::tls::TlsShared;
 use crate::workloads::Workloads;
@@ -67,6 +67,8 @@ pub struct Shared {
     touched: DeferredFree<Touched>,
     /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
+    /// Whether the hosts that use subsystems could not be stored.
+    unstored_hosts: Unstored,
     /// The bound on lines of the log that peers cause.
     peers: Mutex<LineBound<IpAddr>>,
     service: SharedService,
@@ -109,6 +111,7 @@ impl Shared {
             change: Mutex::default(),
             touched: DeferredFree::default(),
             hosts: Mutex::default(),
+            unstored_hosts: Unstored::default(),
             peers: Mutex::default(),
             service: SharedService::new(service),
         })
@@ -164,7 +167,7 @@ impl Shared {
         const RETRY: Duration = Duration::from_secs(10);
         /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);
-        let (mut next, mut failed) = (Nanos(0), false);
+        let mut next = Nanos(0);
         loop {
             // What the last connections left behind is stored before the end.
             let last = over();
@@ -176,22 +179,27 @@ impl Shared {
             let changes = self.service.unsaved_hosts(if last { Duration::ZERO } else { LONGEST });
             if !changes.is_empty() {
                 let written = hosts.write(&changes);
+                let is_news = self.unstored_hosts.note(&written);
                 match &written {
                     Ok(()) => self.with_service(|service| service.hosts_saved(changes)),
-                    Err(error) if !failed => tracing::warn!(
+                    Err(error) if is_news => tracing::warn!(
                         %error,
                         "the hosts that use subsystems are not stored: after a restart, one that has not \
                          connected again does not count as a user of its namespaces"
                     ),
                     Err(_) => {}
                 }
-                failed = written.is_err();
-                next = self.clock.now() + if failed { RETRY } else { REST };
+                next = self.clock.now() + if written.is_err() { RETRY } else { REST };
             }
             if last {
                 return;
             }
         }
+    }
+
+    /// Says that the hosts that use subsystems are not stored, since when, and why; `None` where they are.
+    pub(crate) fn unstored_hosts(&self) -> Option<String> {
+        self.unstored_hosts.problem("hosts that use subsystems")
     }
 
     /// Runs the timers of the service, of reservations that wait, and of the log's lines about

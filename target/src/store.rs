@@ -8,6 +8,8 @@ mod earlier;
 mod edit;
 mod examine;
 mod explain;
+#[cfg(test)]
+pub(crate) mod full_store;
 mod host_paths;
 mod identities;
 mod live;
@@ -19,6 +21,7 @@ mod quiet;
 mod scratch;
 mod seen;
 mod tables;
+mod unstored;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +38,7 @@ pub use memory::MemoryStore;
 pub use model::{Change, Key, Object, Store, StoreError};
 pub(crate) use object::ObjectId;
 pub use seen::{Place, Seen, SeenNamespaces};
+pub(crate) use unstored::Unstored;
 
 /// What one machine observed before, beside the live changes.
 #[derive(Debug, Default)]

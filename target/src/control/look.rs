@@ -32,7 +32,7 @@ impl Control {
         let not_in_force = engine.reservations_not_in_force();
         let waits = waits(&engine.qos().sessions);
         let keys = self.key_problems(&Allowed::by(&subsystems));
-        let others = [regions, waits, keys].concat();
+        let others = [regions, waits, keys, engine.unstored()].concat();
         let in_state = |state| {
             let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
             namespaces.filter(|n| n.state == state).count()

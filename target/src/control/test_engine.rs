@@ -41,6 +41,8 @@ pub(crate) struct TestEngine {
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
     /// Sessions whose reservations are not in force, with the reason.
     pub(crate) not_in_force: Mutex<BTreeMap<String, String>>,
+    /// What could not be stored.
+    pub(crate) unstored: Mutex<Vec<String>>,
     /// Hosts that a change would hurt: the [`Loss`] as it is printed for debugging, and the host.
     pub(crate) hurt: Mutex<Vec<(String, String)>>,
     /// The same of hosts that are lost.
@@ -430,6 +432,10 @@ impl Engine for TestEngine {
 
     fn file_systems(&self) -> Vec<FileSystem> {
         self.file_systems.lock().unwrap().clone()
+    }
+
+    fn unstored(&self) -> Vec<String> {
+        self.unstored.lock().unwrap().clone()
     }
 
     fn namespace_warnings(&self, _: &str, _: u32) -> Vec<String> {

@@ -392,6 +392,7 @@ fn the_status_names_each_namespace_and_reservation_that_is_not_as_it_should_be()
         (NQN.into(), 2, Availability::Errors, "3 errors".into()),
     ];
     rig.engine.not_in_force.lock().unwrap().insert("db".into(), "not measured yet".into());
+    rig.engine.unstored.lock().unwrap().push("hosts are not stored".into());
     let status = rig.ask("status");
     assert_eq!(status["namespaces"], 2);
     assert_eq!(status["namespaces_unavailable"], 1);
@@ -400,6 +401,7 @@ fn the_status_names_each_namespace_and_reservation_that_is_not_as_it_should_be()
         format!("namespace 1 of {NQN}: unavailable: /dev/x: gone"),
         format!("namespace 2 of {NQN}: errors: 3 errors"),
         "session db: its reservation is not in force: not measured yet".to_owned(),
+        "hosts are not stored".to_owned(),
     ];
     assert_eq!(status["problems"], json!(problems));
     let rows = rig.ask("namespace.list");

@@ -251,6 +251,11 @@ impl Engine for Runtime {
         self.namespaces.file_systems()
     }
 
+    fn unstored(&self) -> Vec<String> {
+        let states = self.namespaces.backings.problem();
+        states.into_iter().chain(self.shared.unstored_hosts()).collect()
+    }
+
     fn namespace_warnings(&self, nqn: &str, nsid: u32) -> Vec<String> {
         self.namespaces.warnings(nqn, nsid)
     }

@@ -48,6 +48,8 @@ pub(super) enum Task {
     Survey,
     /// Closes a device.
     Close(BackendId),
+    /// Stores what could not be stored.
+    Keep,
 }
 
 /// A try to open a namespace.
@@ -140,20 +142,23 @@ impl Namespaces {
                 let first = lock(&self.unsettled).insert(place);
                 let identity = self.backings.identity(nqn, nsid, namespace).filter(|_| !first);
                 let Some(uuid) = identity else { return Err(error) };
-                self.backings.keep_seen(nqn, nsid, uuid);
+                self.backings.note_again(nqn, nsid, uuid);
                 self.install_absent((nqn, nsid), namespace, (error.to_string(), tried))?;
+                drop(one);
+                self.backings.keep_or_warn();
                 return Ok(uuid);
             }
         };
         let uuid = opened.uuid;
         self.install((nqn, nsid), namespace, opened)?;
         drop(one);
-        lock(&self.unsettled).remove(&place);
         if let Err(error) = self.backings.keep() {
-            self.remove(nqn, nsid)?;
-            self.backings.identities().discard(nqn, nsid);
+            let backend = self.take_out(nqn, nsid)?;
+            self.backings.take_back(nqn, nsid);
+            self.retire(&[backend]);
             return Err(EngineError::System(format!("it is not added: {error}")));
         }
+        lock(&self.unsettled).remove(&place);
         Ok(uuid)
     }
 
@@ -304,7 +309,15 @@ impl Namespaces {
 
     /// Removes a namespace.
     pub(super) fn remove(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
-        let one = lock(&self.shared.change);
+        let backend = self.take_out(nqn, nsid)?;
+        self.retire(&[backend]);
+        self.backings.forget(|place| place == &(nqn.to_owned(), nsid));
+        Ok(())
+    }
+
+    /// Ends a namespace for hosts. Returns its device, for [`Self::retire`].
+    fn take_out(&self, nqn: &str, nsid: u32) -> Result<BackendId, EngineError> {
+        let _one = lock(&self.shared.change);
         let now = self.shared.clock.now();
         let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
         let backend = removed?.backend;
@@ -312,10 +325,7 @@ impl Namespaces {
         self.table.forget(nqn, nsid);
         self.shared.qos.remove_namespace(now, nqn, nsid);
         self.shared.refresh();
-        drop(one);
-        self.retire(&[backend]);
-        self.backings.forget(|place| place == &(nqn.to_owned(), nsid));
-        Ok(())
+        Ok(backend)
     }
 
     /// Removes the entries of all namespaces of a removed subsystem.

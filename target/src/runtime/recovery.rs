@@ -59,6 +59,10 @@ impl Recovery {
                 });
             }
             self.namespaces.survey(false);
+            if self.namespaces.backings.has_unstored() {
+                let namespaces = Arc::clone(&self.namespaces);
+                self.namespaces.helpers.run(&Task::Keep, move || namespaces.backings.keep_again());
+            }
         }
         let now = self.now();
         for place in table.places(|_, known| known.watch.is_due(now)) {
@@ -211,7 +215,7 @@ impl Recovery {
         let tried = config.backend.path().and_then(fingerprint);
         table.with(place, |known| known.tried = tried);
         let opened = self.namespaces.open(nqn, nsid, &config, Occasion::Configured);
-        let _one = lock(&shared.change);
+        let one = lock(&shared.change);
         // The namespace may have been removed meanwhile, or configured otherwise.
         let wanted = |known: &mut Known| !known.watch.is_open() && known.config == config;
         if table.with(place, wanted) != Some(true) {
@@ -223,8 +227,9 @@ impl Recovery {
         let now = self.now();
         match installed {
             Ok(()) => {
-                backings.keep_or_warn();
                 let absent = table.with(place, |known| known.watch.opened(now));
+                drop(one);
+                backings.keep_or_warn();
                 let seconds = absent.unwrap_or_default().as_secs();
                 tracing::info!(subsystem = nqn, nsid, seconds, "the namespace is available again");
             }

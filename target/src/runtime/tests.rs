@@ -14,6 +14,7 @@ use crate::config::tests::parse;
 use crate::config::{Config, derived_uuid};
 use crate::engine::{Availability, Engine, NamespaceState};
 use crate::runtime::Runtime;
+use crate::store::full_store::FullStore;
 use crate::store::{DiskStore, MemoryStore, Remembered, Store};
 
 const NQN: &str = "nqn.2026-01.io.x:s0";
@@ -323,6 +324,97 @@ fn a_namespace_that_is_added_again_is_compared_with_what_was_seen_and_never_lost
         runtime.add_namespace(NQN, old).unwrap_err();
         runtime.add_namespace(NQN, old).unwrap_err();
     });
+}
+
+/// Takes the file of namespace 1 away, as by an unmount, and has the namespace tried until it is noticed.
+fn lose_file(runtime: &Runtime, path: &Path) {
+    let id = runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().backend);
+    let device = runtime.shared.devices.get(id).unwrap();
+    std::fs::remove_file(path).unwrap();
+    device.backend.health().fail("the device is gone".to_owned());
+    await_state(runtime, Availability::Unavailable);
+    drop(device);
+    let why = || runtime.subsystems()[0].namespaces[0].reason.clone();
+    let start = Instant::now();
+    while !why().is_some_and(|why| why.contains("there is no such file any more")) {
+        assert!(start.elapsed() < Duration::from_secs(60) && !path.exists(), "{:?}", why());
+        runtime.retry_namespaces(None, None);
+    }
+}
+
+/// Waits until the keeper has stored all.
+fn await_stored(runtime: &Runtime) {
+    let start = Instant::now();
+    while !runtime.unstored().is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", runtime.unstored());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn file_that_is_gone_is_not_made_again_although_its_state_could_not_be_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    let config = disks(&path, "size = \"1 MiB\"\ncreate = true\n");
+    let store = Arc::new(FullStore::default());
+    store.set_full(true);
+    let first = run(&config, Arc::clone(&store) as Arc<dyn Store>, |runtime| {
+        let first = names(runtime);
+        let unstored = runtime.unstored();
+        assert!(unstored[0].contains("no space left to write the state file"), "{unstored:?}");
+        lose_file(runtime, &path);
+        // Its file system is mounted again.
+        write(&path);
+        await_state(runtime, Availability::Ready);
+        assert_eq!(names(runtime), first);
+        store.set_full(false);
+        await_stored(runtime);
+        first
+    });
+    std::fs::remove_file(&path).unwrap();
+    run(&config, store, |runtime| {
+        assert_eq!(runtime.subsystems()[0].namespaces[0].state, Availability::Unavailable);
+        assert_eq!(names(runtime)[0], first[0]);
+    });
+    assert!(!path.exists());
+}
+
+#[test]
+fn change_that_cannot_be_stored_is_undone_to_the_disk_that_hosts_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let make = "size = \"1 MiB\"\ncreate = true\n";
+    let [config, others] = [at("disk"), at("other")].map(|path| disks(&path, make));
+    let mut changed = config.clone();
+    changed.subsystems[0].namespaces[0].class = Some(arbitration::Class::High);
+    let of = |config: &Config| config.subsystems[0].namespaces[0].clone();
+    let store = Arc::new(FullStore::default());
+    store.set_full(true);
+    let first = run(&config, Arc::clone(&store) as Arc<dyn Store>, |runtime| {
+        let first = names(runtime);
+        lose_file(runtime, &at("disk"));
+        // A reload to another file, and one to other settings.
+        for new in [&others, &changed] {
+            runtime.remove_namespace(NQN, 1).unwrap();
+            if of(new) == of(&others) {
+                let error = runtime.add_namespace(NQN, &of(new)).unwrap_err().to_string();
+                assert!(error.contains("it is not added: no space left"), "{error}");
+            } else {
+                runtime.add_namespace(NQN, &of(new)).unwrap();
+                runtime.remove_namespace(NQN, 1).unwrap();
+            }
+            runtime.add_namespace(NQN, &of(&config)).unwrap();
+            let row = await_state(runtime, Availability::Unavailable);
+            assert_eq!((names(runtime), row.nsid), (first.clone(), 1));
+            runtime.retry_namespaces(None, None);
+            assert!(!at("disk").exists(), "it is not made again");
+        }
+        store.set_full(false);
+        await_stored(runtime);
+        first
+    });
+    run(&config, store, |runtime| assert_eq!(names(runtime)[0], first[0]));
+    assert!(!at("disk").exists());
 }
 
 #[test]

@@ -76,6 +76,8 @@ const RETIRED_MAX: usize = 16384;
 pub struct Identities {
     store: Arc<dyn Store>,
     state: Mutex<State>,
+    /// Held while identities are stored, so that the store gets them in their order. They can be used meanwhile.
+    storing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -91,8 +93,9 @@ struct State {
     retired: BTreeMap<String, Retired>,
     /// The states of namespaces whose removal is not complete.
     last_seen: BTreeMap<Place, Seen>,
-    /// The places of removed namespaces that have an identity again, which is not stored yet.
-    taken: BTreeSet<Place>,
+    /// What the places had whose last identity is not stored yet: `None` nothing, `Some(None)` a namespace that was
+    /// removed.
+    before: BTreeMap<Place, Option<Option<Known>>>,
     /// The removed namespaces that a revert brings back.
     removed_namespaces: BTreeMap<Place, Removed>,
     /// The serial numbers of removed subsystems that a revert brings back, by their NQNs.
@@ -144,11 +147,15 @@ impl State {
 impl Default for Identities {
     /// Makes an empty table, whose identities end with the process.
     fn default() -> Self {
-        Self { store: Arc::new(MemoryStore::default()), state: Mutex::default() }
+        Self::of(Arc::new(MemoryStore::default()), State::default())
     }
 }
 
 impl Identities {
+    fn of(store: Arc<dyn Store>, state: State) -> Self {
+        Self { store, state: Mutex::new(state), storing: Mutex::default() }
+    }
+
     /// Reads the identities of this machine. Returns the table, and warnings about identities that
     /// cannot be read.
     ///
@@ -164,7 +171,7 @@ impl Identities {
                 warnings.push(format!("{} cannot be read: {error}", object.key));
             }
         }
-        Ok((Self { store, state: Mutex::new(state) }, warnings))
+        Ok((Self::of(store, state), warnings))
     }
 
     /// Says whether identities outlive the process.
@@ -288,10 +295,9 @@ impl Identities {
     ) {
         let place = (nqn.to_owned(), nsid);
         let mut state = self.state();
-        if state.namespaces.get(&place) == Some(&None) {
-            state.taken.insert(place.clone());
-        }
-        let before = state.namespaces.get(&place).cloned().flatten();
+        state.before.remove(&place);
+        let there = state.namespaces.get(&place).cloned();
+        let before = there.clone().flatten();
         let same = before.as_ref().filter(|before| before.data == data && before.uuid == uuid);
         let origin = origin.or_else(|| same.and_then(|before| before.origin.clone()));
         let known = Known { data: data.to_owned(), uuid, replaces, origin };
@@ -301,6 +307,7 @@ impl Identities {
         let Ok(text) = serde_json::to_string(&known) else { return };
         state.replaced.extend(before.map(|before| (place.clone(), before)));
         state.pending.insert(self.key_of(&place), Some(text));
+        state.before.insert(place.clone(), there);
         state.namespaces.insert(place, Some(known));
     }
 
@@ -320,36 +327,47 @@ impl Identities {
     /// # Errors
     /// The store cannot be written; the next call tries again.
     pub fn keep(&self) -> Result<(), StoreError> {
-        let mut state = self.state();
-        let changes: Vec<Change> = state
-            .pending
-            .iter()
-            .map(|(key, text)| match text {
-                Some(text) => Change::Put(key.clone(), text.clone()),
-                None => Change::Delete(key.clone()),
-            })
-            .collect();
-        if !changes.is_empty() {
-            self.store.apply(&changes)?;
-            state.pending.clear();
-            state.taken.clear();
+        let _one = lock(&self.storing);
+        let new = self.state().pending.clone();
+        let change = |(key, text): (&Key, &Option<String>)| match text {
+            Some(text) => Change::Put(key.clone(), text.clone()),
+            None => Change::Delete(key.clone()),
+        };
+        let changes: Vec<Change> = new.iter().map(change).collect();
+        if changes.is_empty() {
+            return Ok(());
         }
+        self.store.apply(&changes)?;
+        let mut state = self.state();
+        let State { pending, before, .. } = &mut *state;
+        pending.retain(|key, text| new.get(key) != Some(text));
+        before.retain(|place, _| pending.contains_key(&self.key_of(place)));
         Ok(())
     }
 
-    /// Drops the UUID that was noted for a namespace that is not served after all, as if it had
-    /// never been there. Where another namespace was there before, its NSID stays known.
+    /// Says whether something is not stored.
+    #[must_use]
+    pub fn has_unstored(&self) -> bool {
+        !self.state().pending.is_empty()
+    }
+
+    /// Drops the UUID that was noted last for a namespace that is not served after all, unless it is stored: what was
+    /// there before is there again.
     pub fn discard(&self, nqn: &str, nsid: u32) {
         let place = (nqn.to_owned(), nsid);
-        let key = self.key_of(&place);
         let mut state = self.state();
-        if state.pending.remove(&key).is_some() {
+        let Some(before) = state.before.remove(&place) else { return };
+        if let Some(Some(_)) = &before {
             let at = state.replaced.iter().rposition(|(of, _)| *of == place);
-            match at.map(|at| state.replaced.remove(at).1) {
-                Some(before) => drop(state.namespaces.insert(place, Some(before))),
-                None if state.taken.remove(&place) => drop(state.namespaces.insert(place, None)),
-                None => drop(state.namespaces.remove(&place)),
-            }
+            at.map(|at| state.replaced.remove(at));
+        }
+        // What was there before may not be stored either.
+        let text = before.as_ref().map(serde_json::to_string);
+        let Ok(text) = text.transpose() else { return };
+        state.pending.insert(self.key_of(&place), text);
+        match before {
+            Some(before) => drop(state.namespaces.insert(place, before)),
+            None => drop(state.namespaces.remove(&place)),
         }
     }
 
@@ -448,6 +466,7 @@ impl Identities {
 
     fn retire(&self, state: &mut State, place: Place, keep: bool) {
         let known = state.namespaces.get_mut(&place).and_then(Option::take);
+        state.before.remove(&place);
         if let Some(known) = known {
             state.pending.insert(self.key_of(&place), Some("null".to_owned()));
             self.put_aside(state, place, known, keep);
@@ -460,6 +479,7 @@ impl Identities {
         let mut retired = state.retired.remove(nqn).unwrap_or_default();
         for place in places {
             state.pending.insert(self.key_of(&place), None);
+            state.before.remove(&place);
             let known = state.namespaces.remove(&place).flatten();
             let only = known.as_ref().filter(|known| !known.replaces).map(|known| known.uuid);
             retired.nsids.insert(place.1, only);

@@ -5,6 +5,7 @@ use std::path::Path;
 use redb::{Database, TableDefinition};
 
 use super::super::DiskStore;
+use super::super::full_store::FullStore;
 use super::*;
 use crate::config::tests::parse;
 
@@ -101,6 +102,38 @@ fn a_namespace_that_could_not_be_kept_was_never_there() {
     identities.discard(NQN, 2);
     assert_eq!(identities.uuid(NQN, 2, DATA), None);
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::new());
+}
+
+#[test]
+fn namespace_that_could_not_be_kept_leaves_unstored_identities_as_they_were() {
+    let store = Arc::new(FullStore::default());
+    let open = || Identities::open(Arc::clone(&store) as Arc<dyn Store>).unwrap().0;
+    let identities = open();
+    let (uuid, _) = serve(&identities, DATA, true);
+    identities.forget_namespace(NQN, 2, false);
+    set_uuid(&identities, 3, DATA, Uuid::from_u128(3), None);
+    identities.forget_namespace(NQN, 3, false);
+    store.set_full(true);
+    identities.keep().unwrap_err();
+    // A change that cannot be kept: the same disk with other settings, another disk, and one under a used NSID.
+    set_uuid(&identities, 1, DATA, uuid, None);
+    identities.keep().unwrap_err();
+    identities.discard(NQN, 1);
+    assert_eq!(identities.uuid(NQN, 1, DATA), Some(uuid), "it is the same disk");
+    for nsid in [1, 2, 3] {
+        set_uuid(&identities, nsid, "file /srv/b", Uuid::from_u128(9), None);
+        identities.keep().unwrap_err();
+        identities.discard(NQN, nsid);
+    }
+    assert!(identities.has_unstored());
+    store.set_full(false);
+    identities.keep().unwrap();
+    assert!(!identities.has_unstored());
+    for identities in [identities, open()] {
+        assert_eq!(identities.uuid(NQN, 1, DATA), Some(uuid));
+        assert_eq!([2, 3].map(|nsid| identities.uuid(NQN, nsid, "file /srv/b")), [None; 2]);
+        assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([3]));
+    }
 }
 
 #[test]

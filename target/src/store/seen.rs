@@ -3,7 +3,7 @@
 //!
 //! The store keeps these states beside the live changes. They are not part of the configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -34,24 +34,38 @@ pub struct Seen {
 /// A namespace: its subsystem's NQN, and the NSID.
 pub type Place = (String, u32);
 
-/// The states of all namespaces that were seen.
+/// The states of all namespaces that were seen. A state counts as soon as it is noted, and stays noted where it
+/// cannot be stored: otherwise a file that has gone since could be made again, empty, for hosts that know it.
 #[derive(Debug)]
 pub struct SeenNamespaces {
     store: Arc<dyn Store>,
     /// Whether some of the earlier states are lost.
     lost: bool,
-    /// The states in the store.
-    known: Mutex<BTreeMap<Place, Seen>>,
+    states: Mutex<States>,
+    /// Held while states are stored, so that the store gets them in their order. The states can be used meanwhile.
+    storing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct States {
+    known: BTreeMap<Place, Seen>,
+    /// The places whose states may differ from those in the store.
+    unstored: BTreeSet<Place>,
 }
 
 impl Default for SeenNamespaces {
     /// Makes an empty table, whose states end with the process.
     fn default() -> Self {
-        Self { store: Arc::new(MemoryStore::default()), lost: false, known: Mutex::default() }
+        Self::of(Arc::new(MemoryStore::default()), BTreeMap::new())
     }
 }
 
 impl SeenNamespaces {
+    fn of(store: Arc<dyn Store>, known: BTreeMap<Place, Seen>) -> Self {
+        let states = States { known, unstored: BTreeSet::new() };
+        Self { store, lost: false, states: Mutex::new(states), storing: Mutex::default() }
+    }
+
     /// Reads the states that this machine has seen. Returns the table, and warnings about states
     /// that cannot be read.
     ///
@@ -69,7 +83,7 @@ impl SeenNamespaces {
                 Err(error) => warnings.push(format!("{} cannot be read: {error}", object.key)),
             }
         }
-        Ok((Self { store, lost: false, known: Mutex::new(known) }, warnings))
+        Ok((Self::of(store, known), warnings))
     }
 
     /// Notes that some of the earlier states are lost: the state file was damaged.
@@ -87,60 +101,61 @@ impl SeenNamespaces {
     /// Returns the state of a namespace that was seen.
     #[must_use]
     pub fn get(&self, nqn: &str, nsid: u32) -> Option<Seen> {
-        self.known().get(&(nqn.to_owned(), nsid)).cloned()
+        self.states().known.get(&(nqn.to_owned(), nsid)).cloned()
     }
 
-    /// Returns the states of the namespaces of which `wanted` is true.
-    pub fn matching(&self, wanted: impl Fn(&Place) -> bool) -> Vec<(Place, Seen)> {
-        let known = self.known();
-        let matching = known.iter().filter(|(place, _)| wanted(place));
-        matching.map(|(place, seen)| (place.clone(), seen.clone())).collect()
-    }
-
-    /// Keeps the states of namespaces, all in one write, and without a write where nothing is new.
-    ///
-    /// # Errors
-    /// The store cannot be written; it is unchanged.
-    pub fn note(&self, all: Vec<(Place, Seen)>) -> Result<(), StoreError> {
-        let mut known = self.known();
-        let fresh: Vec<_> =
-            all.into_iter().filter(|(place, seen)| known.get(place) != Some(seen)).collect();
-        let mut changes = Vec::new();
-        for (place, seen) in &fresh {
-            if let Ok(text) = serde_json::to_string(seen) {
-                changes.push(Change::Put(self.key(place), text));
+    /// Notes the states of namespaces. [`SeenNamespaces::keep`] stores them.
+    pub fn note(&self, all: impl IntoIterator<Item = (Place, Seen)>) {
+        let mut states = self.states();
+        for (place, seen) in all {
+            if states.known.get(&place) != Some(&seen) {
+                states.unstored.insert(place.clone());
+                states.known.insert(place, seen);
             }
         }
-        self.apply(&changes)?;
-        known.extend(fresh);
-        Ok(())
     }
 
-    /// Forgets the namespaces of which `gone` is true, all in one write.
+    /// Forgets the namespaces of which `gone` is true, and returns their states. [`SeenNamespaces::keep`] stores this.
+    pub fn forget(&self, gone: impl Fn(&Place) -> bool) -> Vec<(Place, Seen)> {
+        let mut states = self.states();
+        let forgotten: Vec<_> = states.known.extract_if(.., |place, _| gone(place)).collect();
+        states.unstored.extend(forgotten.iter().map(|(place, _)| place.clone()));
+        forgotten
+    }
+
+    /// Says whether something is not stored.
+    #[must_use]
+    pub fn has_unstored(&self) -> bool {
+        !self.states().unstored.is_empty()
+    }
+
+    /// Stores what is new, all in one write.
     ///
     /// # Errors
-    /// The store cannot be written; it is unchanged.
-    pub fn forget(&self, gone: impl Fn(&Place) -> bool) -> Result<(), StoreError> {
-        let mut known = self.known();
-        let changes: Vec<_> = known
-            .keys()
-            .filter(|place| gone(place))
-            .map(|place| Change::Delete(self.key(place)))
-            .collect();
-        self.apply(&changes)?;
-        known.retain(|place, _| !gone(place));
+    /// The store cannot be written; the next call tries again.
+    pub fn keep(&self) -> Result<(), StoreError> {
+        let _one = lock(&self.storing);
+        let new: BTreeMap<Place, Option<Seen>> = {
+            let states = self.states();
+            let places = states.unstored.iter();
+            places.map(|place| (place.clone(), states.known.get(place).cloned())).collect()
+        };
+        let change = |(place, seen): (&Place, &Option<Seen>)| match seen {
+            Some(seen) => Some(Change::Put(self.key(place), serde_json::to_string(seen).ok()?)),
+            None => Some(Change::Delete(self.key(place))),
+        };
+        let changes: Vec<Change> = new.iter().filter_map(change).collect();
+        if !changes.is_empty() {
+            self.store.apply(&changes)?;
+        }
+        let mut states = self.states();
+        let States { known, unstored } = &mut *states;
+        unstored.retain(|place| new.get(place).map(Option::as_ref) != Some(known.get(place)));
         Ok(())
     }
 
-    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
-        match changes {
-            [] => Ok(()),
-            changes => self.store.apply(changes).map(drop),
-        }
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Place, Seen>> {
-        lock(&self.known)
+    fn states(&self) -> MutexGuard<'_, States> {
+        lock(&self.states)
     }
 
     fn key(&self, (nqn, nsid): &Place) -> Key {
@@ -158,6 +173,7 @@ fn place(key: &Key, machine: &str) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::full_store::FullStore;
     use super::super::{DiskStore, Live};
     use super::*;
     use crate::config::Config;
@@ -183,14 +199,17 @@ mod tests {
         let namespaces = open();
         assert_eq!(namespaces.get(NQN, 1), None);
         let all = [1, 2].map(|nsid| ((NQN.to_owned(), nsid), seen(u64::from(nsid) << 20)));
-        namespaces.note(all.to_vec()).unwrap();
-        namespaces.note(vec![((NQN.to_owned(), 1), seen(4 << 20))]).unwrap();
+        namespaces.note(all);
+        namespaces.note([((NQN.to_owned(), 1), seen(4 << 20))]);
+        namespaces.keep().unwrap();
         drop(namespaces);
         let namespaces = open();
         assert_eq!(namespaces.get(NQN, 1), Some(seen(4 << 20)));
         assert_eq!(namespaces.get(NQN, 2), Some(seen(2 << 20)));
-        namespaces.forget(|(nqn, nsid)| nqn == NQN && *nsid == 1).unwrap();
+        let forgotten = namespaces.forget(|(nqn, nsid)| nqn == NQN && *nsid == 1);
+        assert_eq!(forgotten, [((NQN.to_owned(), 1), seen(4 << 20))]);
         assert_eq!(namespaces.get(NQN, 1), None);
+        namespaces.keep().unwrap();
         drop(namespaces);
         let namespaces = open();
         assert_eq!((namespaces.get(NQN, 1), namespaces.get(NQN, 2)), (None, Some(seen(2 << 20))));
@@ -200,20 +219,48 @@ mod tests {
     fn what_is_known_already_is_not_written_again() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let (namespaces, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
-        let one = || vec![((NQN.to_owned(), 1), seen(4096))];
-        namespaces.note(one()).unwrap();
+        let one = || [((NQN.to_owned(), 1), seen(4096))];
+        namespaces.note(one());
+        namespaces.keep().unwrap();
         let version = |store: &dyn Store| store.objects().unwrap()[0].version;
         let before = version(store.as_ref());
-        namespaces.note(one()).unwrap();
-        namespaces.forget(|_| false).unwrap();
+        namespaces.note(one());
+        namespaces.forget(|_| false);
+        namespaces.keep().unwrap();
         assert_eq!(version(store.as_ref()), before);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_counts_all_the_same_and_is_stored_later() {
+        let store = Arc::new(FullStore::default());
+        let open = || SeenNamespaces::open(Arc::clone(&store) as Arc<dyn Store>).unwrap().0;
+        let namespaces = open();
+        let place = |nsid| (NQN.to_owned(), nsid);
+        namespaces.note([(place(1), seen(1)), (place(2), seen(2))]);
+        namespaces.keep().unwrap();
+        assert!(!namespaces.has_unstored());
+        store.set_full(true);
+        namespaces.note([(place(1), seen(10)), (place(3), seen(3))]);
+        namespaces.forget(|(_, nsid)| *nsid == 2);
+        let all = |of: &SeenNamespaces| [1, 2, 3].map(|nsid| of.get(NQN, nsid).map(|s| s.size));
+        for _ in 0..2 {
+            namespaces.keep().unwrap_err();
+            assert_eq!(all(&namespaces), [Some(10), None, Some(3)]);
+            assert!(namespaces.has_unstored());
+        }
+        assert_eq!(all(&open()), [Some(1), Some(2), None], "a restart knows the earlier states");
+        store.set_full(false);
+        namespaces.keep().unwrap();
+        assert!(!namespaces.has_unstored());
+        assert_eq!(all(&open()), [Some(10), None, Some(3)]);
     }
 
     #[test]
     fn live_changes_and_what_was_seen_do_not_touch_each_other() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let (namespaces, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
-        namespaces.note(vec![((NQN.to_owned(), 1), seen(4096))]).unwrap();
+        namespaces.note([((NQN.to_owned(), 1), seen(4096))]);
+        namespaces.keep().unwrap();
         let (live, warnings) = Live::open(Config::default(), Arc::clone(&store)).unwrap();
         assert_eq!((live.current(), warnings), (&Config::default(), Vec::new()));
         drop(live);
@@ -234,7 +281,8 @@ mod tests {
         let (namespaces, warnings) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
         assert_eq!((namespaces.get(NQN, 1), namespaces.get(NQN, 2)), (None, None));
         assert!(warnings.len() == 1 && warnings[0].contains(NQN), "{warnings:?}");
-        namespaces.forget(|_| true).unwrap();
+        namespaces.forget(|_| true);
+        namespaces.keep().unwrap();
         assert_eq!(store.objects().unwrap().len(), 2);
     }
 }
