@@ -43,7 +43,7 @@ pub const WEIGHT: u32 = 100;
 pub const WEIGHT_MAX: u16 = 1000;
 
 /// A host, by a number that the caller chooses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostId(pub u64);
 
 /// The specification of a session.

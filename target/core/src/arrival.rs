@@ -405,6 +405,7 @@ impl Arrival {
         };
         let entry = NamespaceFlow {
             nsid,
+            host,
             backend,
             classifier: Classifier::new(
                 &io.policies.connection_class(&self.origin),
@@ -601,8 +602,9 @@ fn send_back<D: Driver>(
     refuse(io, session, class, retry_delay(io.now, session, write, delays).max(1))
 }
 
-/// Returns the number by which a reactor's stages know a host.
-pub(crate) fn host_id(nqn: &str) -> HostId {
+/// Returns the number by which stages and devices know a host.
+#[must_use]
+pub fn host_id(nqn: &str) -> HostId {
     let mut hasher = DefaultHasher::new();
     nqn.hash(&mut hasher);
     HostId(hasher.finish())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::arbiter::HostFlowId;
 use arbitration::memory::MemoryFlowId;
+use arbitration::session::HostId;
 use fabric::controller::BackendId;
 
 use crate::accounts::Account;
@@ -16,6 +17,8 @@ use crate::workloads::WorkloadId;
 pub(crate) struct Charge {
     /// Class of the command.
     pub(crate) class: Class,
+    /// Host that the command came from.
+    pub(crate) host: HostId,
     /// Account of the command's session.
     pub(crate) account: Account,
     /// Queue at the device; none where commands take no turns.

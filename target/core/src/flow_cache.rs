@@ -5,6 +5,7 @@ use arbitration::arbiter::HostFlowId;
 use arbitration::classify::Classifier;
 use arbitration::memory::MemoryFlowId;
 use arbitration::overload::Backlog;
+use arbitration::session::HostId;
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::controller::BackendId;
@@ -24,6 +25,7 @@ const PLACES_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct NamespaceFlow {
     pub(crate) nsid: u32,
+    pub(crate) host: HostId,
     pub(crate) backend: BackendId,
     pub(crate) classifier: Classifier,
     pub(crate) account: Account,
@@ -100,6 +102,7 @@ impl FlowCache {
         let class = entry.classifier.class(now, named_class(sqe));
         Charge {
             class,
+            host: entry.host,
             workload: entry.workloads[class],
             account: entry.account,
             flow: entry.flow,

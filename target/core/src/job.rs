@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::arbiter::Grant;
 use arbitration::memory::MemoryGrant;
-use arbitration::session::SessionId;
+use arbitration::session::{HostId, SessionId};
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
@@ -70,6 +70,12 @@ impl<V, B> Job<V, B> {
     #[must_use]
     pub fn connection(&self) -> Key {
         self.origin.0
+    }
+
+    /// Returns the host that the command came from.
+    #[must_use]
+    pub fn host(&self) -> HostId {
+        self.charge.host
     }
 
     /// Returns the class that the command was given.

@@ -65,6 +65,7 @@ mod traffic;
 mod turns;
 mod workloads;
 
+pub use arrival::host_id;
 pub use changes::Touched;
 pub use commands::StateCounts;
 pub use connection::Accepted;

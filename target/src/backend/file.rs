@@ -456,7 +456,7 @@ impl Backend for FileDisk {
 impl Queued for FileDisk {
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
         if synchronizes(job.command) {
-            self.health.check_cached()?;
+            self.health.check_cached(job.host)?;
         }
         let bytes = |range: &LbaRange| range.bytes(self.format());
         match job.command {

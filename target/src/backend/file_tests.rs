@@ -3,6 +3,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
+use arbitration::session::HostId;
 use fabric::nvme::Sqe;
 
 use super::*;
@@ -34,7 +35,7 @@ fn disk(folder: &tempfile::TempDir) -> FileDisk {
 /// Returns the ways in which a command would be carried out, and finishes the first of its units.
 fn plan(disk: &FileDisk, command: IoCommand, result: i32) -> (Vec<u32>, Option<Outcome>) {
     let (sqe, mut units) = (Sqe::default(), Vec::new());
-    let job = Job { command: &command, sqe: &sqe, data: &[] };
+    let job = Job { command: &command, sqe: &sqe, host: HostId(1), data: &[] };
     disk.plan(&job, &mut units).unwrap();
     let done = units.first().map(|unit| disk.finish(&job, unit, result, 0));
     (units.iter().map(|unit| unit.at).collect(), done)
@@ -181,7 +182,7 @@ fn a_flush_that_failed_fails_for_all_hosts_where_writes_are_cached() {
             (write(true), Err(Status::WRITE_FAULT.dnr())),
             (write(false), Ok(Memory::Data)),
         ] {
-            let job = Job { command: &later, sqe: &sqe, data: &[] };
+            let job = Job { command: &later, sqe: &sqe, host: HostId(1), data: &[] };
             assert_eq!(disk.plan(&job, &mut Vec::new()), expected, "{later:?} after {command:?}");
         }
     }

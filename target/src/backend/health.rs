@@ -1,8 +1,10 @@
 //! The health of an open backend: its size, its errors, and whether its device is gone.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use arbitration::session::HostId;
 use fabric::nvm::{BlockFormat, IoLimits};
 use fabric::nvme::Status;
 
@@ -20,8 +22,6 @@ pub struct Health {
     wake_up: OnceLock<Arc<WakeUp>>,
     /// Whether writes that were acknowledged are lost: those that were cached when a synchronization failed.
     lost: AtomicBool,
-    /// Whether writes are lost that were cached when the namespace's earlier device went away.
-    lost_before: AtomicBool,
     cached: Arc<CachedWrites>,
     /// Whether errors were seen that may be those of the whole file system, at which the keeper has not looked yet.
     suspect: AtomicBool,
@@ -36,6 +36,33 @@ pub struct CachedWrites {
     written: AtomicU64,
     /// The greatest value of `written` that a synchronization has covered.
     covered: AtomicU64,
+    /// Whether a host was not told of a loss: `untold` is not empty.
+    has_untold: AtomicBool,
+    untold: Mutex<Untold>,
+}
+
+/// The hosts that have to be told that writes are lost which were cached when the namespace's earlier device went away.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Untold {
+    hosts: HashSet<HostId>,
+    /// Whether the next host is told, whichever it is: it is not known who wrote.
+    next: bool,
+}
+
+impl Untold {
+    fn add(&mut self, other: Self) {
+        self.hosts.extend(other.hosts);
+        self.next |= other.next;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hosts.is_empty() && !self.next
+    }
+
+    /// Returns whether a host has to be told, and notes that it is.
+    fn take(&mut self, host: HostId) -> bool {
+        self.hosts.remove(&host) || std::mem::take(&mut self.next)
+    }
 }
 
 impl CachedWrites {
@@ -61,6 +88,33 @@ impl CachedWrites {
     #[must_use]
     pub fn are_pending(&self) -> bool {
         self.written.load(Ordering::Acquire) > self.covered.load(Ordering::Acquire)
+    }
+
+    /// Returns the hosts that have to be told of a loss once the device is gone for good. `users` are those that used it
+    /// when it went away.
+    pub(crate) fn untold(&self, users: HashSet<HostId>) -> Untold {
+        let mut untold = lock(&self.untold).clone();
+        if self.are_pending() {
+            untold.add(Untold { next: users.is_empty(), hosts: users });
+        }
+        untold
+    }
+
+    fn add_untold(&self, untold: Untold) {
+        let mut all = lock(&self.untold);
+        all.add(untold);
+        self.has_untold.store(!all.is_empty(), Ordering::Release);
+    }
+
+    /// Returns whether a host has to be told of a loss, and notes that it is.
+    fn take_untold(&self, host: HostId) -> bool {
+        if !self.has_untold.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut all = lock(&self.untold);
+        let is_untold = all.take(host);
+        self.has_untold.store(!all.is_empty(), Ordering::Release);
+        is_untold
     }
 }
 
@@ -118,12 +172,10 @@ impl Health {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Notes that cached writes are lost with the namespace's earlier device. The next synchronization fails, and only
-    /// that one: those after it are of writes to this device.
-    pub(crate) fn lose_cached_before(&self) {
-        // Until one succeeds, for the case that this device goes away too.
-        self.cached.note_write();
-        self.lost_before.store(true, Ordering::Release);
+    /// Notes that cached writes are lost with the namespace's earlier device. The next synchronization of each of these
+    /// hosts fails, and only that one: those after it are of writes to this device.
+    pub(crate) fn lose_cached_before(&self, hosts: Untold) {
+        self.cached.add_untold(hosts);
     }
 
     /// Returns the cached writes, of which something can be learned after the backend is closed.
@@ -131,14 +183,13 @@ impl Health {
         &self.cached
     }
 
-    /// Checks that no cached write is lost. A command that promises that earlier writes are on the medium calls this.
+    /// Checks that no cached write of a host is lost. A command that promises that earlier writes are on the medium calls
+    /// this.
     ///
     /// # Errors
     /// The status of that command, with Do Not Retry.
-    pub(super) fn check_cached(&self) -> Result<(), Status> {
-        let lost = self.lost.load(Ordering::Acquire)
-            || self.lost_before.load(Ordering::Acquire)
-                && self.lost_before.swap(false, Ordering::AcqRel);
+    pub(super) fn check_cached(&self, host: HostId) -> Result<(), Status> {
+        let lost = self.lost.load(Ordering::Acquire) || self.cached.take_untold(host);
         if lost { Err(Status::WRITE_FAULT.dnr()) } else { Ok(()) }
     }
 
@@ -208,15 +259,25 @@ mod tests {
     }
 
     #[test]
-    fn one_synchronization_fails_after_a_loss_with_an_earlier_device() {
+    fn one_synchronization_of_each_host_fails_after_a_loss_with_an_earlier_device() {
+        let lost = Err(Status::WRITE_FAULT.dnr());
+        let [a, b, c] = [1, 2, 3].map(HostId);
+        let earlier = CachedWrites::default();
+        assert!(earlier.untold([a, b].into()).is_empty(), "nothing was cached");
+        earlier.note_write();
         let health = Health::default();
-        health.lose_cached_before();
-        assert_eq!(health.check_cached(), Err(Status::WRITE_FAULT.dnr()));
-        assert_eq!(health.check_cached(), Ok(()));
+        health.lose_cached_before(earlier.untold([a, b].into()));
+        assert_eq!(health.check_cached(c), Ok(()), "it came later");
+        assert_eq!([health.check_cached(a), health.check_cached(a)], [lost, Ok(())]);
+        // This device goes away too, after what was written to it was synchronized.
+        let again = Health::default();
+        again.lose_cached_before(health.cached().untold([a].into()));
+        assert_eq!(again.check_cached(a), Ok(()));
+        assert_eq!([again.check_cached(b), again.check_cached(b)], [lost, Ok(())]);
+        let unknown = Health::default();
+        unknown.lose_cached_before(earlier.untold(HashSet::new()));
+        assert_eq!([unknown.check_cached(c), unknown.check_cached(a)], [lost, Ok(())]);
         health.lose_cached();
-        assert_eq!(
-            [health.check_cached(), health.check_cached()],
-            [Err(Status::WRITE_FAULT.dnr()); 2]
-        );
+        assert_eq!([health.check_cached(a), health.check_cached(a)], [lost; 2]);
     }
 }

@@ -229,7 +229,7 @@ impl Queued for PmemDisk {
 
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
         if synchronizes(job.command) {
-            self.health.check_cached()?;
+            self.health.check_cached(job.host)?;
             units.push(Unit { offset: 0, length: 0, at: 0 });
         }
         Ok(Memory::None)

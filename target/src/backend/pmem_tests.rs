@@ -2,6 +2,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use arbitration::session::HostId;
 use pmem::btt::BlockSize;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -135,12 +136,13 @@ fn the_kind_decides_about_the_cache_and_the_way_of_a_flush() {
         };
         assert_eq!(disk.at_once(&command, data()).is_none(), waits, "{command:?}");
         let (sqe, mut units) = (fabric::nvme::Sqe::default(), Vec::new());
-        let job = Job { command: &command, sqe: &sqe, data: &[] };
+        let job = Job { command: &command, sqe: &sqe, host: HostId(1), data: &[] };
         disk.plan(&job, &mut units).unwrap();
         assert_eq!(units.len(), usize::from(waits), "{command:?}");
     }
     // Synchronized again, the file system would say nothing of what is lost.
-    let flush = Job { command: &IoCommand::Flush, sqe: &fabric::nvme::Sqe::default(), data: &[] };
+    let sqe = fabric::nvme::Sqe::default();
+    let flush = Job { command: &IoCommand::Flush, sqe: &sqe, host: HostId(1), data: &[] };
     let fault = disk.finish(&flush, &Unit { offset: 0, length: 0, at: 0 }, -libc::EIO, 0);
     assert_eq!(fault, Outcome::Done(0, Status::WRITE_FAULT.dnr()));
     assert_eq!(disk.plan(&flush, &mut Vec::new()).unwrap_err(), Status::WRITE_FAULT.dnr());

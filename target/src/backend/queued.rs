@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 
+use arbitration::session::HostId;
 use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
@@ -47,6 +48,8 @@ pub struct Job<'a> {
     pub command: &'a IoCommand,
     /// The command as it came from the host.
     pub sqe: &'a Sqe,
+    /// The host.
+    pub host: HostId,
     /// The host's data (Write, Compare, Dataset Management), else empty.
     pub data: &'a [u8],
 }

@@ -324,7 +324,8 @@ fn view(job: &Job) -> backend::Job<'_> {
         IoCommand::Read { .. } => None,
         _ => job.buffer.as_deref(),
     };
-    backend::Job { command: &job.command, sqe: &job.sqe, data: data.unwrap_or_default() }
+    let (command, sqe, host) = (&job.command, &job.sqe, job.host());
+    backend::Job { command, sqe, host, data: data.unwrap_or_default() }
 }
 
 impl Running {

@@ -27,11 +27,7 @@ pub(super) fn hosts(
         Loss::Size(nqn, nsid, size) if !shrinks(shared, (nqn, nsid), size, present_blocks) => {
             HurtHosts::default()
         }
-        Loss::Size(nqn, nsid, _) | Loss::Namespace(nqn, nsid) => users(
-            shared,
-            |service, c| c.subsystem == nqn && sees(service, c, nsid),
-            |service, lost| lost.path.subsystem == nqn && service.lost_host_sees(lost, nsid),
-        ),
+        Loss::Size(nqn, nsid, _) | Loss::Namespace(nqn, nsid) => users_of(shared, nqn, nsid),
         Loss::Subsystem(nqn) => {
             users(shared, |_, c| c.subsystem == nqn, |_, lost| lost.path.subsystem == nqn)
         }
@@ -57,6 +53,15 @@ pub(super) fn hosts(
             )
         }
     }
+}
+
+/// Returns the hosts that use a namespace.
+pub(super) fn users_of(shared: &Shared, nqn: &str, nsid: u32) -> HurtHosts {
+    users(
+        shared,
+        |service, c| c.subsystem == nqn && sees(service, c, nsid),
+        |service, lost| lost.path.subsystem == nqn && service.lost_host_sees(lost, nsid),
+    )
 }
 
 /// Returns the hosts with I/O controllers for which `connected` holds, and of the others the lost ones for

@@ -225,13 +225,15 @@ impl Namespaces {
             self.table.with(&place, |known| (Arc::clone(&known.stats), known.cached.clone()));
         let reopened = again.is_some();
         let (stats, cached) = again.unwrap_or_else(|| (self.fresh_stats(), None));
-        if cached.is_some_and(|cached| cached.are_pending()) {
+        let untold = cached.map(|(cached, users)| cached.untold(users)).unwrap_or_default();
+        if !untold.is_empty() {
             tracing::error!(
                 subsystem = nqn,
                 nsid,
-                "writes that were cached when the device went away may be lost: the next Flush fails"
+                "writes that were cached when the device went away may be lost: the next Flush of \
+                 each host that used it fails"
             );
-            backend.health().lose_cached_before();
+            backend.health().lose_cached_before(untold);
         }
         let rules = {
             let general = &self.shared.qos.snapshot().general;

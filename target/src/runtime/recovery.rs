@@ -7,6 +7,7 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, Readiness};
 
+use super::hurt;
 use super::namespaces::{Namespaces, Task};
 use super::table::{Known, fingerprint};
 use crate::availability::Note;
@@ -152,13 +153,16 @@ impl Recovery {
         let one = lock(&shared.change);
         let (nqn, nsid) = (&place.0, place.1);
         let now = self.now();
+        let users = hurt::users_of(shared, nqn, nsid);
+        let names = users.connected.iter().chain(users.lost.iter().map(|lost| &lost.host));
+        let users = names.map(|name| sluice_core::host_id(name)).collect();
         let ours = table.with(place, |known| {
             let ours = known.open == Some(id);
             if ours {
                 known.open = None;
                 known.left = device.presence();
                 known.errors_before += device.backend.health().errors().0;
-                known.cached = Some(Arc::clone(device.backend.health().cached()));
+                known.cached = Some((Arc::clone(device.backend.health().cached()), users));
                 known.watch.gone(now, why.clone());
                 known.tried = None;
             }

@@ -1,11 +1,12 @@
 //! The namespaces of the running target: the configuration of each, its present device, and whether
 //! it serves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
+use arbitration::session::HostId;
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use sluice_core::stats::IoSnapshot;
@@ -30,8 +31,9 @@ pub(super) struct Known {
     pub(super) open: Option<BackendId>,
     /// The earlier device, until it is closed: commands may still be in it.
     pub(super) left: Weak<Presence>,
-    /// The cached writes of the earlier device, until the namespace is open again.
-    pub(super) cached: Option<Arc<CachedWrites>>,
+    /// The cached writes of the earlier device, and the hosts that used it when it went away, until the namespace is
+    /// open again.
+    pub(super) cached: Option<(Arc<CachedWrites>, HashSet<HostId>)>,
     /// The statistics of all devices that the namespace has had.
     pub(super) stats: Stats,
     /// The errors of earlier devices.

@@ -1,15 +1,17 @@
 //! Tests of a device that goes away while its namespace is served, and comes back, and of the identities
 //! of namespaces.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabric::nvm::IoCommand;
-use fabric::nvme::{Sqe, Status};
+use fabric::nvme::{Sqe, Status, opcode};
+use hostile::commands::io;
+use hostile::{Identity, Queue};
 use tempfile::TempDir;
+use zerocopy::little_endian::U32;
 
-use crate::backend::{Job, Style};
 use crate::config::tests::parse;
 use crate::config::{Config, derived_uuid};
 use crate::engine::{Availability, Engine, NamespaceState};
@@ -96,38 +98,65 @@ fn a_namespace_that_opens_while_its_state_is_read_is_shown_with_its_size() {
     });
 }
 
-/// Returns the answer of a namespace's open file to a Flush before the Flush reaches the file.
-fn flush(runtime: &Runtime) -> Result<(), Status> {
+/// Takes the file of namespace 1 away and back. With `writes`, a write ends meanwhile that is not flushed.
+fn lose_device(runtime: &Runtime, writes: bool) {
     let id = runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().backend);
     let device = runtime.shared.devices.get(id).unwrap();
-    let Style::Queued(queued) = device.backend.style() else { panic!("a file has a queue") };
-    let (command, sqe) = (IoCommand::Flush, Sqe::default());
-    let job = Job { command: &command, sqe: &sqe, data: &[] };
-    queued.plan(&job, &mut Vec::new()).map(drop)
+    device.backend.health().fail("the device is gone".to_owned());
+    await_state(runtime, Availability::Unavailable);
+    if writes {
+        // A command that was in the device when it went away.
+        device.backend.health().cached().note_write();
+    }
+    drop(device);
+    await_state(runtime, Availability::Ready);
 }
 
 #[test]
-fn the_first_flush_fails_after_cached_writes_were_lost_with_a_device() {
-    let (_folder, _, config) = one_disk();
+fn next_flush_of_each_host_fails_after_cached_writes_were_lost_with_a_device() {
+    let (_folder, _, mut config) = one_disk();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    config.listeners =
+        parse(&format!("[[listener]]\naddress = \"{address}\"\n")).unwrap().listeners;
+    config.subsystems[0].allow_any_host = true;
+    let connect = |host: &str| {
+        let identity =
+            Identity { subsystem: NQN.to_owned(), host: host.to_owned(), host_id: [7; 16] };
+        let (admin, id) = Queue::controller(address, &identity).unwrap();
+        (admin, Queue::connect(address, &identity, 1, id).unwrap().0)
+    };
+    let run_command = |queue: &mut Queue, sqe: Sqe, data: Option<Vec<u8>>| {
+        queue.call(sqe, data, 0).unwrap().status
+    };
+    let write = || (io(opcode::io::WRITE, 0, 1), Some(vec![7; 4096]));
+    let flush = || (io(opcode::io::FLUSH, 0, 1), None);
+    let forced = || {
+        let (sqe, data) = write();
+        (Sqe { cdw12: U32::new(sqe.cdw12.get() | 1 << 30), ..sqe }, data)
+    };
+    let lost = Status::WRITE_FAULT.dnr();
     run(&config, Arc::new(MemoryStore::default()), |runtime| {
-        let goes_and_comes_back = |writes: bool| {
-            let id =
-                runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().backend);
-            let device = runtime.shared.devices.get(id).unwrap();
-            device.backend.health().fail("the device is gone".to_owned());
-            await_state(runtime, Availability::Unavailable);
-            if writes {
-                // A command that was in the device when it went away.
-                device.backend.health().cached().note_write();
-            }
-            drop(device);
-            await_state(runtime, Availability::Ready);
-        };
-        goes_and_comes_back(false);
-        assert_eq!(flush(runtime), Ok(()));
-        goes_and_comes_back(true);
-        assert_eq!(flush(runtime), Err(Status::WRITE_FAULT.dnr()));
-        assert_eq!(flush(runtime), Ok(()), "once for each loss");
+        let [mut a, mut b] = ["nqn.a", "nqn.b"].map(connect);
+        let run_on = |of: &mut (Queue, Queue), (sqe, data)| run_command(&mut of.1, sqe, data);
+        lose_device(runtime, false);
+        assert_eq!([run_on(&mut a, flush()), run_on(&mut b, flush())], [Status::SUCCESS; 2]);
+        for host in [&mut a, &mut b] {
+            assert_eq!(run_on(host, write()), Status::SUCCESS);
+        }
+        lose_device(runtime, false);
+        let mut c = connect("nqn.c");
+        assert_eq!(run_on(&mut c, flush()), Status::SUCCESS, "it has lost nothing");
+        assert_eq!([run_on(&mut a, flush()), run_on(&mut a, flush())], [lost, Status::SUCCESS]);
+        // Again, before the other host is told of the first time.
+        lose_device(runtime, false);
+        assert_eq!(run_on(&mut a, flush()), Status::SUCCESS);
+        assert_eq!([run_on(&mut b, forced()), run_on(&mut b, flush())], [lost, Status::SUCCESS]);
+        lose_device(runtime, true);
+        drop(b);
+        let mut b = connect("nqn.b");
+        for host in [&mut a, &mut b, &mut c] {
+            assert_eq!([run_on(host, flush()), run_on(host, flush())], [lost, Status::SUCCESS]);
+        }
     });
 }
 

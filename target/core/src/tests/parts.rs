@@ -155,6 +155,7 @@ fn entry(stages: &mut Stages, nsid: u32, backend: u64) -> NamespaceFlow {
     let connection = ConnectionClass { priority: 0, weighted: false, dscp: None, listener: None };
     NamespaceFlow {
         nsid,
+        host: HostId(1),
         backend: BackendId(backend),
         classifier: Classifier::new(&connection, PolicyClass::default()),
         account: Account::default(),
