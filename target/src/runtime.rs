@@ -82,7 +82,7 @@ impl Runtime {
         let started = runtime.threads.start(&runtime.shared).and_then(|()| {
             runtime.populate(config)?;
             runtime.threads.start_host_keeper(&runtime.shared, hosts)?;
-            runtime.threads.start_data_node(&runtime.shared, &runtime.namespaces)?;
+            runtime.threads.start_data_node(&runtime.shared)?;
             runtime.threads.start_keeper(&runtime.recovery)
         });
         if let Err(error) = started {

@@ -19,12 +19,12 @@ use pmem_verbs::private_data::{Reject, Request, Rights, Secret};
 
 use super::grants::{GrantId, tokens};
 use super::memory::ClientMemory;
-use super::shared::{Found, Order, PmemShared, RegionFiles, secret};
+use super::shared::{Found, Order, PmemShared, secret};
 use super::sync::Syncer;
 use crate::config::Pmem;
 use crate::shared::Shared;
 
-/// The time between two tries to listen, or to open regions.
+/// The time between two tries to listen.
 const RETRY: Duration = Duration::from_secs(1);
 /// The longest time until the end of the daemon is noticed.
 const LONGEST: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ const SILENCE: u32 = 20;
 const HISTORY: usize = 5;
 
 /// Serves regions until `over` holds: the body of the thread.
-pub(crate) fn run(shared: &Shared, files: &impl RegionFiles, over: impl Fn() -> bool) {
+pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
     let pmem = &shared.pmem;
     let Some(address) = pmem.settings().address else { return };
     let mut syncer = match Syncer::start(Arc::clone(pmem), pmem.settings().clients) {
@@ -48,12 +48,9 @@ pub(crate) fn run(shared: &Shared, files: &impl RegionFiles, over: impl Fn() -> 
     };
     let (mut node, mut tried) = (None, None::<Instant>);
     while !over() {
-        if tried.is_none_or(|tried| tried.elapsed() >= RETRY) {
+        if node.is_none() && tried.is_none_or(|tried| tried.elapsed() >= RETRY) {
             tried = Some(Instant::now());
-            pmem.retry(files);
-            if node.is_none() {
-                node = listen(pmem, address);
-            }
+            node = listen(pmem, address);
         }
         let Some(serving) = &mut node else {
             // Without a data node nobody has rights.

@@ -1,10 +1,9 @@
 //! Stands in for the data node in builds without RDMA.
 
-use super::shared::RegionFiles;
 use crate::shared::Shared;
 
 /// Says that clients cannot connect: the body of the thread.
-pub(crate) fn run(shared: &Shared, _: &impl RegionFiles, _: impl Fn() -> bool) {
+pub(crate) fn run(shared: &Shared, _: impl Fn() -> bool) {
     if shared.pmem.set_open(Err(crate::rdma::WITHOUT.to_owned())) {
         tracing::error!("regions are not served: {}", crate::rdma::WITHOUT);
     }

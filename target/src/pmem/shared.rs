@@ -173,8 +173,13 @@ impl PmemShared {
         backings.note_regions(regions.iter().map(|region| (&region.config, bytes(region))));
     }
 
-    /// Tries again to open regions that are not open.
-    pub(super) fn retry(&self, files: &impl RegionFiles) {
+    /// Says whether a region is not open that clients may have.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.is_wanted() && lock(&self.state).regions.iter().any(|region| region.open.is_err())
+    }
+
+    /// Tries again to open regions that are not open. This may wait for a device or file system.
+    pub(crate) fn retry(&self, files: &impl RegionFiles) {
         let state = lock(&self.state);
         let closed = state.regions.iter().filter(|region| region.open.is_err());
         let closed: Vec<RegionConfig> = closed.map(|region| region.config.clone()).collect();

@@ -53,29 +53,27 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
     /// Does work, and returns whether it has ended. It was left alone otherwise, or not begun: work of the same key is left
     /// alone, or as much as there may be.
     pub(super) fn run(&self, key: &K, work: impl FnOnce() + Send + 'static) -> bool {
-        // Many paths may lead to one file system that does not answer.
-        let share = |keys| self.patience / u32::try_from(keys).unwrap_or(u32::MAX);
-        self.run_within(key, share, work)
+        self.run_within(key, None, work)
     }
 
-    /// Does the same and returns the result, `None` where it did not end `within` this time.
+    /// Does the same and returns the result, `None` where it did not end. `within` is another time to wait for it.
     pub(super) fn ask<R: Send + 'static>(
         &self,
         key: &K,
-        within: Duration,
+        within: Option<Duration>,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Option<R> {
         let (tell, told) = channel();
         // Nobody may be there any more to take the result: it is dropped on the helper's thread then.
-        let is_done = self.run_within(key, |_| within, move || drop(tell.send(work())));
+        let is_done = self.run_within(key, within, move || drop(tell.send(work())));
         told.try_recv().ok().filter(|_| is_done)
     }
 
-    /// Does work within a time that depends on the number of keys.
+    /// Does work within a time. With `None`, the time is shared among all work that has not ended.
     fn run_within(
         &self,
         key: &K,
-        within: impl FnOnce(usize) -> Duration,
+        within: Option<Duration>,
         work: impl FnOnce() + Send + 'static,
     ) -> bool {
         let patience = {
@@ -84,7 +82,9 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
                 return false;
             }
             keys.insert(key.clone(), false);
-            within(keys.len())
+            // Many paths may lead to one file system that does not answer.
+            let share = || self.patience / u32::try_from(keys.len()).unwrap_or(u32::MAX);
+            within.unwrap_or_else(share)
         };
         let (running, own) = (Arc::clone(&self.running), key.clone());
         let work = Box::new(move || {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn result_that_comes_too_late_is_dropped() {
         let helpers = helpers(LONG);
-        assert_eq!(helpers.ask(&1, LONG, || 7), Some(7));
+        assert_eq!(helpers.ask(&1, Some(LONG), || 7), Some(7));
         let (end, ended) = channel::<()>();
         let result = std::sync::Arc::new(());
         let late = Arc::clone(&result);
@@ -226,7 +226,7 @@ mod tests {
             let _ = ended.recv();
             late
         };
-        assert_eq!(helpers.ask(&1, SHORT, work), None);
+        assert_eq!(helpers.ask(&1, Some(SHORT), work), None);
         end.send(()).unwrap();
         assert!(helpers.run_after(&1, || ()));
         let start = std::time::Instant::now();
@@ -234,6 +234,21 @@ mod tests {
             assert!(start.elapsed() < LONG, "it is dropped");
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn work_that_does_not_end_makes_the_waits_for_further_work_shorter() {
+        let helpers = helpers(Duration::from_millis(400));
+        let start = std::time::Instant::now();
+        let ends: Vec<_> = (0..16)
+            .map(|key| {
+                let (end, ended) = channel::<()>();
+                assert_eq!(helpers.ask(&key, None, move || ended.recv().unwrap_or_default()), None);
+                end
+            })
+            .collect();
+        assert!(start.elapsed() < Duration::from_secs(5), "16 times 400 ms are 6.4 s");
+        drop(ends);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(super) enum Task {
     Open(Place),
     /// Opens a region of the configuration.
     OpenRegion(String),
+    /// Tries again to open regions that are not open.
+    OpenRegions,
     /// Does what an operator asks for at a path.
     Change(PathBuf),
     /// Looks at the file systems of all files.
@@ -97,7 +99,7 @@ impl Namespaces {
     ) -> anyhow::Result<()> {
         use anyhow::Context;
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
-        let how = (Occasion::Configured, Task::Open((nqn.to_owned(), nsid)), ANSWERS_WITHIN);
+        let how = (Occasion::Configured, Task::Open((nqn.to_owned(), nsid)), None);
         let Try { tried, opened } = self.try_within((nqn, nsid), namespace, how);
         match opened {
             Ok(opened) => self.install((nqn, nsid), namespace, opened),
@@ -133,7 +135,7 @@ impl Namespaces {
         }
         let place = (nqn.to_owned(), nsid);
         let path = namespace.backend.path().map(Path::to_owned).unwrap_or_default();
-        let how = (Occasion::Added, Task::Change(path), within);
+        let how = (Occasion::Added, Task::Change(path), Some(within));
         let Try { tried, opened } = self.try_within((nqn, nsid), namespace, how);
         let one = lock(&self.shared.change);
         let opened = match opened {
@@ -162,12 +164,12 @@ impl Namespaces {
         Ok(uuid)
     }
 
-    /// Tries to open a namespace's file or device within a time.
+    /// Tries to open a namespace's file or device within a time (`None`: that of [`Helpers::ask`]).
     fn try_within(
         self: &Arc<Self>,
         (nqn, nsid): (&str, u32),
         namespace: &Namespace,
-        (occasion, task, within): (Occasion, Task, Duration),
+        (occasion, task, within): (Occasion, Task, Option<Duration>),
     ) -> Try {
         let Some(path) = namespace.backend.path() else {
             return Try { tried: None, opened: self.open(nqn, nsid, namespace, occasion) };
@@ -188,7 +190,7 @@ impl Namespaces {
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, EngineError> {
         let Some(path) = path else { return Ok(work()) };
-        let done = self.helpers.ask(&Task::Change(path.to_owned()), CHANGES_WITHIN, work);
+        let done = self.helpers.ask(&Task::Change(path.to_owned()), Some(CHANGES_WITHIN), work);
         done.ok_or_else(|| does_not_answer(path))
     }
 
@@ -584,8 +586,8 @@ impl RegionFiles for Arc<Namespaces> {
         };
         let (own, config, from) = (Self::clone(self), region.clone(), from.cloned());
         let (task, within) = match is_change {
-            true => (Task::Change(path.clone()), CHANGES_WITHIN),
-            false => (Task::OpenRegion(region.name.clone()), ANSWERS_WITHIN),
+            true => (Task::Change(path.clone()), Some(CHANGES_WITHIN)),
+            false => (Task::OpenRegion(region.name.clone()), None),
         };
         let open =
             move || RegionFiles::open_or_resize(&own.backings, &config, from.as_ref(), is_change);

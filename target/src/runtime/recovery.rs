@@ -60,6 +60,11 @@ impl Recovery {
                 });
             }
             self.namespaces.survey(false);
+            if self.namespaces.shared.pmem.has_closed() {
+                let namespaces = Arc::clone(&self.namespaces);
+                let open = move || namespaces.shared.pmem.retry(&namespaces);
+                self.namespaces.helpers.run(&Task::OpenRegions, open);
+            }
             if self.namespaces.backings.has_unstored() {
                 let namespaces = Arc::clone(&self.namespaces);
                 self.namespaces.helpers.run(&Task::Keep, move || namespaces.backings.keep_again());

@@ -286,6 +286,29 @@ fn daemon_starts_although_a_path_does_not_answer() {
 }
 
 #[test]
+fn region_that_is_missing_at_the_start_is_opened_by_the_keeper() {
+    let (folder, path, mut config) = one_disk();
+    let file = folder.path().join("region");
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = format!(
+        "[pmem]\naddress = \"{address}\"\ncapacity = 1000000\n[[region]]\nname = \"log\"\npath = \"{}\"\n\
+         hosts = [\"nqn.2026-01.io.x:h\"]\n",
+        file.display()
+    );
+    config.pmem = parse(&text).unwrap().pmem;
+    run(&config, Arc::new(MemoryStore::default()), |runtime| {
+        let open = || runtime.pmem().regions[0].open.clone();
+        assert!(open().unwrap_err().contains("there is no such file"));
+        std::fs::copy(&path, &file).unwrap();
+        let start = Instant::now();
+        while open().is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", open());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+#[test]
 fn without_a_state_file_the_file_itself_tells_who_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let (path, other) = (folder.path().join("disk"), folder.path().join("other"));

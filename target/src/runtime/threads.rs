@@ -7,7 +7,6 @@ use std::thread::{Builder, JoinHandle};
 use anyhow::{Context, anyhow};
 
 use super::keeper;
-use super::namespaces::Namespaces;
 use super::recovery::Recovery;
 use crate::reactor::Reactor;
 use crate::shared::Shared;
@@ -90,19 +89,12 @@ impl Threads {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn start_data_node(
-        &self,
-        shared: &Arc<Shared>,
-        namespaces: &Arc<Namespaces>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn start_data_node(&self, shared: &Arc<Shared>) -> anyhow::Result<()> {
         if !shared.pmem.is_wanted() {
             return Ok(());
         }
-        let (on, with) = (Arc::clone(shared), Arc::clone(namespaces));
-        let stopping = Arc::clone(&self.stopping);
-        let body = move || {
-            crate::pmem::run(&on, &with, || stopping.load(Ordering::Relaxed));
-        };
+        let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
+        let body = move || crate::pmem::run(&on, || stopping.load(Ordering::Relaxed));
         let thread = Builder::new().name("pmem".to_owned()).spawn(body);
         lock(&self.running).helpers.push(thread.context("cannot start the thread of regions")?);
         Ok(())
