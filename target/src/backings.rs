@@ -222,10 +222,10 @@ impl Backings {
         self.store()
     }
 
-    /// Stores the same states, and logs where that fails.
+    /// Stores the same. What cannot be stored is logged, and stored later.
     pub(crate) fn keep_or_warn(&self) {
-        self.seen.note(std::mem::take(&mut *self.pending()));
-        self.store_or_warn();
+        // What fails is logged.
+        let _ = self.keep();
     }
 
     /// Says whether something is not stored.
@@ -235,7 +235,7 @@ impl Backings {
 
     /// Stores what could not be stored before, if that is possible now.
     pub(crate) fn keep_again(&self) {
-        // A failure was logged when it came first.
+        // What fails is logged.
         let _ = self.store();
     }
 
@@ -248,19 +248,16 @@ impl Backings {
         // First, since the states name the identities.
         let identities = self.identities.keep();
         let stored = self.seen.keep().and(identities);
-        if self.unstored.note(&stored) && stored.is_ok() {
-            tracing::info!("{STORED} are stored now");
-        }
-        stored
-    }
-
-    fn store_or_warn(&self) {
-        if let Err(error) = self.store() {
-            tracing::warn!(
+        let is_news = self.unstored.note(&stored);
+        match &stored {
+            Err(error) if is_news => tracing::warn!(
                 %error,
                 "{STORED} are not stored: a restart would lose them; this is tried again every 5 s"
-            );
+            ),
+            Ok(()) if is_news => tracing::info!("{STORED} are stored now"),
+            _ => {}
         }
+        stored
     }
 
     /// Drops the state that was seen of a namespace that is not served after all.
@@ -283,13 +280,15 @@ impl Backings {
     pub(crate) fn resized(&self, nqn: &str, nsid: u32, size: u64) {
         let Some(seen) = self.seen(nqn, nsid) else { return };
         self.seen.note([((nqn.to_owned(), nsid), Seen { size, ..seen })]);
-        self.store_or_warn();
+        // What fails is logged.
+        let _ = self.store();
     }
 
     /// Forgets namespaces that were removed: a new one in the same place counts as never seen.
     pub(crate) fn forget(&self, gone: impl Fn(&Place) -> bool) {
         self.forget_namespaces(gone);
-        self.store_or_warn();
+        // What fails is logged.
+        let _ = self.store();
     }
 
     fn forget_namespaces(&self, gone: impl Fn(&Place) -> bool) {

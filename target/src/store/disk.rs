@@ -11,6 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use redb::backends::FileBackend;
 use redb::{Database, Error as RedbError, StorageBackend};
 use uuid::Uuid;
 
@@ -93,8 +94,8 @@ impl DiskStore {
                     );
                     earlier.set(None);
                 }
-                let file = files::open_or_make(&path)?;
-                Database::builder().create_file(file).map_err(RedbError::from)
+                let storage = FileBackend::new(files::open_or_make(&path)?)?;
+                open_database(storage, || drop(std::fs::remove_file(&path)))
             }),
             false => Box::new(|| Err(RedbError::Corrupted("it could not be set aside".into()))),
         };
@@ -110,8 +111,7 @@ impl DiskStore {
         name: &str,
         backend: impl Fn() -> io::Result<B> + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let open =
-            move || Database::builder().create_with_backend(backend()?).map_err(RedbError::from);
+        let open = move || open_database(backend()?, || ());
         let mut problems = Vec::new();
         Self::with_opener(name.into(), Box::new(open), Content::fresh(), &mut problems)
     }
@@ -132,6 +132,21 @@ impl DiskStore {
         state.run(&file, |_| Ok(())).or_else(|error| tolerate(error, problems))?;
         Ok(Self { file, machine, has_identities, state: Mutex::new(state) })
     }
+}
+
+/// Opens the database in a storage. One that was empty and could not be filled is given up by `discard`: the next try would
+/// take it for a damaged one.
+fn open_database(
+    storage: impl StorageBackend,
+    discard: impl FnOnce(),
+) -> Result<Database, RedbError> {
+    let is_empty = storage.len()? == 0;
+    let opened = Database::builder().create_with_backend(storage).map_err(RedbError::from);
+    let is_others = matches!(opened, Err(RedbError::DatabaseAlreadyOpen));
+    if is_empty && opened.is_err() && !is_others {
+        discard();
+    }
+    opened
 }
 
 /// Explains that a file of an earlier format cannot be copied, and therefore is not written.

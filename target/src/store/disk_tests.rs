@@ -112,6 +112,25 @@ fn a_full_disk_is_an_error_and_the_store_goes_on_when_there_is_room() {
 }
 
 #[test]
+fn file_that_could_not_be_filled_is_given_up_and_one_with_content_is_not() {
+    let mut given_up = 0;
+    for room in 0..30 {
+        let disk = Limited::new();
+        disk.writes.store(room, Relaxed);
+        let discard = || {
+            given_up += 1;
+            disk.file.set_len(0).unwrap();
+        };
+        let is_full = open_database(disk.clone(), discard).is_err();
+        disk.writes.store(u64::MAX, Relaxed);
+        drop(open_database(disk.clone(), || panic!("there is room")).unwrap());
+        disk.writes.store(0, Relaxed);
+        assert!(open_database(disk.clone(), || panic!("it has content")).is_err() || !is_full);
+    }
+    assert!(given_up > 2, "{given_up}");
+}
+
+#[test]
 fn a_change_is_there_whole_or_not_at_all_wherever_writing_stops() {
     for room in 0..30 {
         let disk = Limited::new();

@@ -1,10 +1,12 @@
 //! The state file between one run and the next.
 
+use std::process::Command;
+
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::client::NQN;
-use crate::daemon::Setup;
+use crate::daemon::{Daemon, Setup};
 
 #[test]
 fn a_damaged_state_file_is_set_aside_without_a_panics_text_and_the_configuration_is_served() {
@@ -64,4 +66,45 @@ fn acknowledged_changes_survive_a_kill() {
         assert_eq!(daemon.ended(), None);
         assert_eq!(daemon.count("ERROR"), 0, "{}", daemon.log());
     }
+}
+
+#[test]
+fn what_could_not_be_stored_on_a_full_disk_is_stored_once_there_is_room() {
+    let setup = Setup::new();
+    let disk = setup.path("disk");
+    std::fs::write(&disk, vec![0; 1 << 20]).unwrap();
+    setup.write(&setup.text(&format!(
+        "[[subsystem.namespace]]\nnsid = 2\nbackend = \"file\"\npath = \"{}\"\ndirect = false\n\
+         size = \"1 MiB\"\ncreate = true\n",
+        disk.display()
+    )));
+    // No file can become larger than a block, as on a disk that is full.
+    let (command, mut limited) = (setup.command(), Command::new("sh"));
+    limited.args(["-c", "ulimit -S -f 1 && exec \"$0\" \"$@\""]);
+    limited.arg(command.get_program()).args(command.get_args());
+    let mut daemon = Daemon::spawn(limited, setup.path("control.sock"));
+    daemon.logged("serving");
+    let problems =
+        |of: &Daemon| of.call("status", json!({})).unwrap()["problems"].as_array().unwrap().clone();
+    let uuid = |of: &Daemon| of.call("namespace.list", json!({})).unwrap()[1]["uuid"].clone();
+    let first = uuid(&daemon);
+    // The keeper tries again.
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    let told = problems(&daemon);
+    assert!(told.len() == 1 && told[0].as_str().unwrap().contains("no space left"), "{told:?}");
+    assert_eq!(daemon.count("a restart would lose them"), 1, "{}", daemon.log());
+    let host = json!({ "subsystem": NQN, "host": "nqn.2026-01.io.x:h" });
+    daemon.call("host.add", host.clone()).unwrap_err();
+    let id = daemon.id().to_string();
+    let raised = Command::new("prlimit").args(["--pid", &id, "--fsize=unlimited"]).status();
+    assert!(raised.unwrap().success());
+    daemon.logged("are stored now");
+    assert_eq!(problems(&daemon), [""; 0]);
+    daemon.call("host.add", host).unwrap();
+    daemon.send(Signal::SIGTERM);
+    assert_eq!(daemon.ended(), Some(0));
+    std::fs::remove_file(&disk).unwrap();
+    let daemon = setup.start();
+    assert_eq!(uuid(&daemon), first);
+    assert!(!disk.exists() && daemon.log().contains("there is no such file any more"));
 }
