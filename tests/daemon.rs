@@ -1,6 +1,6 @@
 //! A daemon of its own for a test, as a process of this machine.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -36,15 +36,9 @@ impl Drop for Daemon {
 /// # Errors
 /// The system has no free port.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
-    // On a loopback address that no other process uses, and no socket gets that asks for none. A port is held until all
-    // are chosen: the kernel would give a released one again.
-    let [_, _, high, low] = std::process::id().to_be_bytes();
-    let mut held = Vec::with_capacity(N);
     let mut addresses = [SocketAddr::from(([0; 4], 0)); N];
     for address in &mut addresses {
-        let listener = TcpListener::bind(SocketAddr::from(([127, 64 | high >> 2, low, 1], 0)))?;
-        *address = listener.local_addr()?;
-        held.push(listener);
+        *address = hostile::free_address()?;
     }
     Ok(addresses)
 }

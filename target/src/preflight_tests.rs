@@ -65,7 +65,7 @@ fn a_machine_that_has_all_lacks_nothing_and_nothing_is_made() {
 #[test]
 fn a_listener_with_tls_needs_a_kernel_and_a_build_that_have_it() {
     let place = Place::new();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = hostile::free_address().unwrap();
     for (tls, asked) in [("off", false), ("allowed", true), ("required", true)] {
         let listener = format!("[[listener]]\naddress = \"{free}\"\ntls = \"{tls}\"\n");
         let lacks = lacking(&place.config("", &listener));

@@ -1,7 +1,6 @@
 //! Tests of a device that goes away while its namespace is served, and comes back, and of the identities
 //! of namespaces.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -115,7 +114,7 @@ fn lose_device(runtime: &Runtime, writes: bool) {
 #[test]
 fn next_flush_of_each_host_fails_after_cached_writes_were_lost_with_a_device() {
     let (_folder, _, mut config) = one_disk();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = hostile::free_address().unwrap();
     config.listeners =
         parse(&format!("[[listener]]\naddress = \"{address}\"\n")).unwrap().listeners;
     config.subsystems[0].allow_any_host = true;
@@ -289,7 +288,7 @@ fn daemon_starts_although_a_path_does_not_answer() {
 fn region_that_is_missing_at_the_start_is_opened_by_the_keeper() {
     let (folder, path, mut config) = one_disk();
     let file = folder.path().join("region");
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = hostile::free_address().unwrap();
     let text = format!(
         "[pmem]\naddress = \"{address}\"\ncapacity = 1000000\n[[region]]\nname = \"log\"\npath = \"{}\"\n\
          hosts = [\"nqn.2026-01.io.x:h\"]\n",

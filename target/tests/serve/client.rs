@@ -1,7 +1,6 @@
 //! The host of these tests, under one name. A target that breaks the rules fails the test.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::net::SocketAddr;
 
 use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
@@ -13,13 +12,8 @@ pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:test";
 pub(crate) const HOST: &str =
     "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000abcd";
 
-/// Returns an address that stays free while a daemon ends and starts again: on a loopback address
-/// that no other test uses, of this process or another one.
 pub(crate) fn free_address() -> SocketAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let [_, _, high, low] = std::process::id().to_be_bytes();
-    let ip = [127, 64 | high >> 2, low, NEXT.fetch_add(1, Relaxed)];
-    TcpListener::bind(SocketAddr::from((ip, 0))).unwrap().local_addr().unwrap()
+    hostile::free_address().unwrap()
 }
 
 /// Returns the names by which the host connects.
