@@ -6,6 +6,7 @@ use std::time::Duration;
 use fabric::Nanos;
 
 use crate::engine::Availability;
+use crate::words::coarse_time;
 
 /// Delays between tries of a missing device, after the first try and after each event about
 /// devices. The first ones are short, since a device file appears before its size and its
@@ -193,29 +194,19 @@ impl Watch {
     /// Returns the state, and the reason for it.
     pub(crate) fn state(&self, now: Nanos) -> (Availability, Option<String>) {
         if let Some(closed) = &self.closed {
-            let reason = format!("{} (for {})", closed.why, written_time(now.since(closed.since)));
+            let reason = format!("{} (for {})", closed.why, coarse_time(now.since(closed.since)));
             return (Availability::Unavailable, Some(reason));
         }
         let last = self.errors.last.as_ref().map(|(at, last)| {
             let count = self.errors.total - self.errors.forgiven;
             let noun = if count == 1 { "error" } else { "errors" };
-            format!("{count} {noun}, last: {last}, {} ago", written_time(now.since(*at)))
+            format!("{count} {noun}, last: {last}, {} ago", coarse_time(now.since(*at)))
         });
         match (self.damage.clone(), last) {
             (None, None) => (Availability::Ready, None),
             (Some(damage), Some(last)) => (Availability::Errors, Some(format!("{damage}; {last}"))),
             (damage, last) => (Availability::Errors, damage.or(last)),
         }
-    }
-}
-
-/// Writes a time in the largest unit that keeps it exact enough for a person.
-pub(crate) fn written_time(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
     }
 }
 

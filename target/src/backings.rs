@@ -215,7 +215,7 @@ impl Backings {
     /// Stores the identities and states that are new, each in one write.
     ///
     /// # Errors
-    /// The state file cannot be written: the next start knows only those before, unless [`Backings::keep_again`]
+    /// The state file cannot be written: the next start knows only those before, unless [`Backings::store_or_warn`]
     /// stores them.
     pub(crate) fn keep(&self) -> Result<(), StoreError> {
         self.seen.note(std::mem::take(&mut *self.pending()));
@@ -224,7 +224,7 @@ impl Backings {
 
     /// Stores the same. What cannot be stored is logged, and stored later.
     pub(crate) fn keep_or_warn(&self) {
-        // What fails is logged.
+        // `store` has logged an error.
         let _ = self.keep();
     }
 
@@ -233,9 +233,9 @@ impl Backings {
         self.identities.has_unstored() || self.seen.has_unstored()
     }
 
-    /// Stores what could not be stored before, if that is possible now.
-    pub(crate) fn keep_again(&self) {
-        // What fails is logged.
+    /// Stores what is noted and not stored yet. What cannot be stored is logged, and stored later.
+    pub(crate) fn store_or_warn(&self) {
+        // `store` has logged an error.
         let _ = self.store();
     }
 
@@ -280,15 +280,13 @@ impl Backings {
     pub(crate) fn resized(&self, nqn: &str, nsid: u32, size: u64) {
         let Some(seen) = self.seen(nqn, nsid) else { return };
         self.seen.note([((nqn.to_owned(), nsid), Seen { size, ..seen })]);
-        // What fails is logged.
-        let _ = self.store();
+        self.store_or_warn();
     }
 
     /// Forgets namespaces that were removed: a new one in the same place counts as never seen.
     pub(crate) fn forget(&self, gone: impl Fn(&Place) -> bool) {
         self.forget_namespaces(gone);
-        // What fails is logged.
-        let _ = self.store();
+        self.store_or_warn();
     }
 
     fn forget_namespaces(&self, gone: impl Fn(&Place) -> bool) {

@@ -1,5 +1,7 @@
 //! Words of messages that several parts write.
 
+use std::time::Duration;
+
 use crate::config::format_size;
 
 /// Writes a number of bytes with at most five digits, rounded down.
@@ -9,6 +11,16 @@ pub(crate) fn coarse_size(bytes: u64) -> String {
         unit *= 1024;
     }
     format_size(bytes / unit * unit)
+}
+
+/// Writes a time in the largest unit that keeps it exact enough for a person.
+pub(crate) fn coarse_time(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// Joins names for a message: the first eight, and the number of the others.

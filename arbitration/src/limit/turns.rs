@@ -81,8 +81,8 @@ impl Turns {
         }
     }
 
-    /// Adds a reactor to those that wait. It starts level with the least of them: a reactor saves nothing up while it does
-    /// not wait.
+    /// Adds a reactor to those that wait. Its virtual time becomes that of the reactor that is furthest behind, so that
+    /// it gains nothing from the time in which it did not wait.
     #[cold]
     fn begin(&self, reactor: u32) {
         let others = self.waiting.fetch_or(bit(reactor), Relaxed) & !bit(reactor);

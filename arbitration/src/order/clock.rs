@@ -312,8 +312,8 @@ impl ClassClock {
     }
 }
 
-/// Finds the reactor of the least virtual time among some (one bit each), and that time. `times` are those of all
-/// reactors, by number.
+/// Returns the one of these reactors (one bit each) that has the least virtual time, and that time. `times` holds the
+/// virtual time of every reactor, by its number.
 #[inline]
 pub(crate) fn first_of(times: &[AtomicU64], mut reactors: u64) -> Option<(u32, u64)> {
     let mut first: Option<(u32, u64)> = None;

@@ -134,8 +134,8 @@ impl OfClass {
         self.times.get(reactor as usize).map_or(0, |time| time.load(Relaxed))
     }
 
-    /// Sets a reactor's virtual time to the start tag of what it has waiting first. Returns whether this is another
-    /// time than before: others that waited for this reactor may go on.
+    /// Sets a reactor's virtual time to `start`, the start tag of the first node that waits in it. Returns whether the
+    /// time has changed: reactors that waited for this one may go on then.
     #[inline]
     pub(super) fn looks_at(&self, reactor: u32, start: u64) -> bool {
         self.times.get(reactor as usize).is_some_and(|own| {

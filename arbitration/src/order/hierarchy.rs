@@ -94,7 +94,7 @@ impl Sharers {
     }
 }
 
-/// A host's part of what is shared below a session.
+/// The part of a session's service that one of its hosts has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portion {
     /// In 1/[`USUAL`] of the part of a session of usual weight.
@@ -258,9 +258,9 @@ impl<O, I: Copy> Hierarchy<O, I> {
         host.map(|(session, _)| session)
     }
 
-    /// Computes the part of a host of what is shared below the session `above`. `others` finds who else wants a part
-    /// below a session. Hosts of one session have equal parts, and together as much as a session of usual weight has
-    /// beside them.
+    /// Computes the part that a host has of the service of the session `above`. `others` returns the number and weight
+    /// of the hosts and sessions directly below a session that want service, too. Hosts of one session have equal
+    /// parts, and together as much as a session of usual weight has beside them.
     pub(crate) fn portion_below(
         &self,
         leaf: NodeId,

@@ -2,10 +2,10 @@
 //! as all reactors share them.
 //!
 //! In each class a session or host has a finish tag in the virtual time of the session above it. The
-//! tag grows by cost / weight with each command, in whichever reactor. A session also has the virtual
-//! time of what is below it: in each reactor the least start tag of what waits there, or the start tag of the
-//! latest command. A node that begins to wait starts at the virtual time if its finish tag is behind it, so that
-//! neither debt nor savings are left from an idle time.
+//! tag grows by cost / weight with each command, in whichever reactor. A session also has a virtual time
+//! for the nodes below it. In each reactor it is the least start tag of the nodes that wait there, or the start
+//! tag of the latest command where none waits. A node that begins to wait starts at the virtual time if its finish
+//! tag is behind it, so that neither debt nor savings are left from an idle time.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -69,6 +69,12 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
         told.try_recv().ok().filter(|_| is_done)
     }
 
+    /// Returns the time to wait for the last of so many pieces of work that have not ended: many paths may lead to one
+    /// file system that does not answer.
+    fn share_of(&self, pieces: usize) -> Duration {
+        self.patience / u32::try_from(pieces).unwrap_or(u32::MAX)
+    }
+
     /// Does work within a time. With `None`, the time is shared among all work that has not ended.
     fn run_within(
         &self,
@@ -82,9 +88,7 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
                 return false;
             }
             keys.insert(key.clone(), false);
-            // Many paths may lead to one file system that does not answer.
-            let share = || self.patience / u32::try_from(keys.len()).unwrap_or(u32::MAX);
-            within.unwrap_or_else(share)
+            within.unwrap_or_else(|| self.share_of(keys.len()))
         };
         let (running, own) = (Arc::clone(&self.running), key.clone());
         let work = Box::new(move || {
@@ -238,8 +242,7 @@ mod tests {
 
     #[test]
     fn work_that_does_not_end_makes_the_waits_for_further_work_shorter() {
-        let helpers = helpers(Duration::from_millis(400));
-        let start = std::time::Instant::now();
+        let helpers = helpers(SHORT);
         let ends: Vec<_> = (0..16)
             .map(|key| {
                 let (end, ended) = channel::<()>();
@@ -247,7 +250,10 @@ mod tests {
                 end
             })
             .collect();
-        assert!(start.elapsed() < Duration::from_secs(5), "16 times 400 ms are 6.4 s");
+        let running = lock(&helpers.running.keys).len();
+        assert_eq!((running, helpers.share_of(running)), (16, SHORT / 16));
+        let all: Duration = (1..=running).map(|pieces| helpers.share_of(pieces)).sum();
+        assert!(all < 4 * SHORT, "{all:?}, not 16 times {SHORT:?}");
         drop(ends);
     }
 

@@ -67,7 +67,9 @@ impl Recovery {
             }
             if self.namespaces.backings.has_unstored() {
                 let namespaces = Arc::clone(&self.namespaces);
-                self.namespaces.helpers.run(&Task::Keep, move || namespaces.backings.keep_again());
+                self.namespaces
+                    .helpers
+                    .run(&Task::Keep, move || namespaces.backings.store_or_warn());
             }
         }
         let now = self.now();

@@ -1,6 +1,7 @@
 //! Tests of a device that goes away while its namespace is served, and comes back, and of the identities
 //! of namespaces.
 
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,16 +21,21 @@ use crate::store::{DiskStore, MemoryStore, Remembered, Store};
 
 const NQN: &str = "nqn.2026-01.io.x:s0";
 
-fn await_state(runtime: &Runtime, state: Availability) -> NamespaceState {
+/// Waits until something has a value for which `is_right` holds, and returns it.
+fn eventually<T: Debug>(mut look: impl FnMut() -> T, is_right: impl Fn(&T) -> bool) -> T {
     let start = Instant::now();
     loop {
-        let row = runtime.subsystems()[0].namespaces[0].clone();
-        if row.state == state {
-            return row;
+        let seen = look();
+        if is_right(&seen) {
+            return seen;
         }
-        assert!(start.elapsed() < Duration::from_secs(100), "{row:?} does not become {state:?}");
+        assert!(start.elapsed() < Duration::from_secs(100), "it stays {seen:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+fn await_state(runtime: &Runtime, state: Availability) -> NamespaceState {
+    eventually(|| runtime.subsystems()[0].namespaces[0].clone(), |row| row.state == state)
 }
 
 #[test]
@@ -264,12 +270,8 @@ fn daemon_starts_although_a_path_does_not_answer() {
                 tell.send(all).unwrap();
                 drop(ends.lock());
                 // The keeper opens what answers again.
-                let start = Instant::now();
                 let why = || runtime.subsystems()[0].namespaces[2].reason.clone().unwrap();
-                while !why().contains("not an NVMe namespace") {
-                    assert!(start.elapsed() < Duration::from_secs(60), "{}", why());
-                    std::thread::sleep(Duration::from_millis(10));
-                }
+                eventually(why, |why| why.contains("not an NVMe namespace"));
             });
         });
         let mut held = ends.lock().unwrap();
@@ -299,11 +301,7 @@ fn region_that_is_missing_at_the_start_is_opened_by_the_keeper() {
         let open = || runtime.pmem().regions[0].open.clone();
         assert!(open().unwrap_err().contains("there is no such file"));
         std::fs::copy(&path, &file).unwrap();
-        let start = Instant::now();
-        while open().is_err() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", open());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually(open, Result::is_ok).unwrap();
     });
 }
 
@@ -385,21 +383,17 @@ fn lose_file(runtime: &Runtime, path: &Path) {
     device.backend.health().fail("the device is gone".to_owned());
     await_state(runtime, Availability::Unavailable);
     drop(device);
-    let why = || runtime.subsystems()[0].namespaces[0].reason.clone();
-    let start = Instant::now();
-    while !why().is_some_and(|why| why.contains("there is no such file any more")) {
-        assert!(start.elapsed() < Duration::from_secs(60) && !path.exists(), "{:?}", why());
+    let look = || {
+        assert!(!path.exists(), "it was made again");
         runtime.retry_namespaces(None, None);
-    }
+        runtime.subsystems()[0].namespaces[0].reason.clone().unwrap_or_default()
+    };
+    eventually(look, |why| why.contains("there is no such file any more"));
 }
 
 /// Waits until the keeper has stored all.
 fn await_stored(runtime: &Runtime) {
-    let start = Instant::now();
-    while !runtime.unstored().is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", runtime.unstored());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually(|| runtime.unstored(), Vec::is_empty);
 }
 
 #[test]

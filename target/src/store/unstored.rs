@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::StoreError;
-use crate::availability::written_time;
 use crate::sync::lock;
+use crate::words::coarse_time;
 
 /// Whether something that is stored without being asked for could not be stored, since when, and why.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Unstored {
     pub(crate) fn problem(&self, what: &str) -> Option<String> {
         let failed = lock(&self.0);
         let (since, why) = failed.as_ref()?;
-        let time = written_time(since.elapsed());
+        let time = coarse_time(since.elapsed());
         Some(format!("{what} are not stored (for {time}), a restart would lose them: {why}"))
     }
 }

@@ -112,8 +112,8 @@ impl ByWeight {
             return true;
         }
         let Some(tags) = self.tags(node) else { return true };
-        // A reactor is as far as the least start tag of what waits there: not as far as what it took instead of a node
-        // that it held back.
+        // The reactor's virtual time is the start tag of the node that waits first, also where the reactor held that
+        // node back and took another one.
         let moved = self
             .tags(next)
             .is_some_and(|next| tags.below.looks_at(self.reactor, next.finish.load(Relaxed)));
