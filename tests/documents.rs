@@ -8,7 +8,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -203,6 +203,83 @@ fn leads_somewhere(folder: &Path, from: &str, link: &str) -> bool {
     };
     let titles = text.lines().filter(|line| line.starts_with('#'));
     heading.is_empty() || titles.map(|t| anchor(t.trim_start_matches('#'))).any(|t| t == heading)
+}
+
+/// Compares an index of decisions with the records, by file name. Returns the differences.
+fn index_mistakes(index: &str, records: &BTreeMap<String, String>) -> Vec<String> {
+    let mut rows: Vec<&str> = index.lines().filter(|line| line.starts_with("| [")).collect();
+    let mut numbers = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for (name, text) in records {
+        let number = name.split('-').next().unwrap_or_default();
+        if number.len() != 4 || !number.chars().all(|c| c.is_ascii_digit()) {
+            wrong.push(format!("{name}: the name does not begin with a number of four digits"));
+        }
+        if !numbers.insert(number) {
+            wrong.push(format!("{name}: another record has number {number}"));
+        }
+        let heading = text.lines().next().unwrap_or_default();
+        let title = heading.strip_prefix(&format!("# {number}: ")).unwrap_or_default();
+        let row = format!("| [{number}]({name}) | {title} |");
+        match rows.iter().position(|found| *found == row) {
+            Some(place) => drop(rows.remove(place)),
+            None => wrong.push(format!("{name}: the index lacks the row {row}")),
+        }
+    }
+    wrong
+        .extend(rows.into_iter().map(|row| format!("no record has the number and title of {row}")));
+    wrong
+}
+
+#[test]
+fn decisions_are_listed_with_their_titles() {
+    let entries = fs::read_dir(root().join("docs/decisions")).expect("a folder can be read");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let records: BTreeMap<String, String> = names
+        .filter(|name| name != "README.md")
+        .map(|name| (name.clone(), read(&format!("docs/decisions/{name}"))))
+        .collect();
+    let wrong = index_mistakes(&read("docs/decisions/README.md"), &records);
+    assert!(!records.is_empty() && wrong.is_empty(), "docs/decisions/README.md: {wrong:#?}");
+}
+
+#[test]
+fn each_mistake_in_an_index_of_decisions_is_found() {
+    let records = |names: &[&str]| {
+        let record = |name: &&str| ((*name).to_owned(), format!("# {}: Title\n", &name[..4]));
+        names.iter().map(record).collect::<BTreeMap<_, _>>()
+    };
+    let one = "| number | title |\n|---|---|\n| [0001](0001-a.md) | Title |\n";
+    let both = "| [0001](0001-a.md) | Title |\n| [0001](0001-b.md) | Title |\n";
+    let other = "| [0001](0001-a.md) | Other title |\n";
+    for (index, names, mistakes) in [
+        (one, &["0001-a.md"][..], 0),
+        (one, &["0001-a.md", "0002-b.md"], 1),
+        (one, &[], 1),
+        (both, &["0001-a.md", "0001-b.md"], 1),
+        // The row is foreign, and the record's own row is missing.
+        (other, &["0001-a.md"], 2),
+        ("| [note](note.md) |  |\n", &["note.md"], 3),
+    ] {
+        let wrong = index_mistakes(index, &records(names));
+        assert_eq!(wrong.len(), mistakes, "{names:?}: {wrong:?}");
+    }
+}
+
+#[test]
+fn installed_documents_link_to_installed_ones_alone() {
+    // `make install` copies docs/*.md into one folder.
+    let mut wrong = Vec::new();
+    for entry in fs::read_dir(root().join("docs")).expect("a folder can be read") {
+        let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+        if ends(&name, "md") {
+            let links = links(&read(&format!("docs/{name}"))).into_iter();
+            let away = links.filter(|link| link.split('#').next().is_some_and(|p| p.contains('/')));
+            wrong.extend(away.map(|link| format!("docs/{name}: {link}")));
+        }
+    }
+    assert!(wrong.is_empty(), "not installed: {wrong:#?}");
 }
 
 #[test]
