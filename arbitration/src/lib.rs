@@ -1,9 +1,11 @@
 //! Stages S1 to S5 of a command: which class and session it belongs to, whether and when it may go
 //! on, and how much a device may hold at once.
 //!
-//! Nothing here reads a clock, waits for a lock while it handles a command, or does I/O: commands
-//! and the present time go in, decisions come out. The daemon, the benchmarks, the property tests
-//! and the simulator build the same stages from the same settings.
+//! Nothing here reads a clock or does I/O: commands and the present time go in, decisions come out.
+//! Reactors share atomics. Locks are for rare events, such as a new flow, a command that a host
+//! resends after a reconnect ([`session`]), a reservation period that was missed, and a change of
+//! settings. The daemon, the benchmarks, the property tests and the simulator build the same stages
+//! from the same settings.
 #![forbid(unsafe_code)]
 
 pub mod arbiter;

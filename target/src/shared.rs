@@ -1,4 +1,8 @@
-//! The state that all threads of the daemon share. No I/O command takes a lock in here.
+//! The state that all threads of the daemon share.
+//!
+//! The usual I/O command takes no lock in here. Exceptions are the first command of a connection for
+//! a namespace or class, and the first one after a change of settings. A command that fails takes the
+//! service's lock, for its entry in the error log, and so does one that is aborted.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

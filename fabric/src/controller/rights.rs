@@ -1,4 +1,7 @@
 //! What a host that is connected may do: see namespaces, write to them, name classes.
+//!
+//! Rights apply to a command when it arrives. A write that arrived before its host became a reader is
+//! executed, although its data may arrive later.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,7 @@
 //! The choice of the reactor that serves a new connection.
+//!
+//! The first reactor accepts for all. SO_REUSEPORT would distribute connections by hash, unevenly for
+//! the few connections of one host.
 
 use std::cmp::Ordering;
 

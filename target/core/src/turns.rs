@@ -3,8 +3,9 @@
 //! Commands that are carried out as they arrive (admin commands, those to memory and `null`) take
 //! the reactor's time without a turn at any device. So a turn does a certain amount of work for one
 //! host, however many connections it has, and a certain amount for all. Who has more to do lines up:
-//! the one that was served goes behind those that wait. A host is known by its name once a
-//! controller of a subsystem has it; until then, and to discovery controllers, by its address.
+//! the one that was served goes behind those that wait. A host is known by its address until its
+//! Connect and its authentication have succeeded, then by its NQN; to discovery controllers always by
+//! its address.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

@@ -1,4 +1,7 @@
 //! The sizes of writes and deallocations that a file or device prefers.
+//!
+//! Hosts are told the physical block as a preferred size (NPWG), not as an atomic one (NAWUPF): the
+//! daemon cannot check whether a file system writes it atomically.
 
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,5 +1,5 @@
 //! Reactors: one thread for each configured core, each with its own ring, its own buffers and its
-//! own connections. No lock is taken and nothing is allocated on the way of an I/O command.
+//! own connections. The usual path of an I/O command takes no lock and allocates nothing.
 
 mod busy;
 mod jobs;

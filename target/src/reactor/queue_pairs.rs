@@ -2,6 +2,9 @@
 //!
 //! Nothing here calls the core: what has happened is listed, and the reactor takes it from the list
 //! ([`QueuePairs::next`]).
+//!
+//! Each queue pair has a receive queue of its own. In a shared one, a host that is held back would
+//! occupy the buffers of others.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -65,7 +65,8 @@ impl Reactor {
     }
 
     /// Returns the traffic class byte of what a connection sends: by the class that its listener or its
-    /// own mark names, as far as it is known before the connection is accepted.
+    /// own mark names, as far as it is known before the connection is accepted. Later, few devices can
+    /// change the byte of a queue pair.
     fn mark(&self, new: &NewQueuePair) -> Option<u8> {
         let NewQueuePair { listener, peer, tos, .. } = *new;
         let address = Some(peer.ip());

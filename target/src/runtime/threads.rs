@@ -1,4 +1,4 @@
-//! The threads of the target: reactors, timers, the network's poller, and the keeper of namespaces.
+//! The threads of the target: their start and their end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -33,7 +33,8 @@ struct Running {
 }
 
 impl Threads {
-    /// Starts the reactors, and waits until each can serve; then the timers and the poller.
+    /// Starts the reactors, and waits until each can serve; then the timers, the network's poller, and
+    /// the threads of RDMA connections, authentications and TLS handshakes.
     ///
     /// # Errors
     /// A thread cannot be started, or the kernel lacks what a reactor needs.
