@@ -18,6 +18,8 @@
 //!   each class has a ledger of what was given up for it. If it does not appear, because another sender has taken it or
 //!   because something else than the link holds the reference back, nobody gives way to that class for a while, after
 //!   each failure for twice as long, and after three of them by [`LEAST_STAKE`] at the most.
+//! - Held classes leave nothing of the link unused: where all backlogged classes are held, and each reaches its limit
+//!   ([`REACHED`]), only the limits hold them back. The level rises then ([`FILL`]) until the network does.
 //! - A class that has what it wants on average has data waiting now and then. The level goes down only for one that has
 //!   wanted more for nearly all of the last unit of time ([`OFTEN`]); while the reference wants no more, it rises
 //!   ([`GIVE_BACK`]).
@@ -90,6 +92,8 @@ struct Held {
     /// The factor by which its limit differs from the level, so that the class has the level in the mean: kernels
     /// answer marks below the limit, and timers of pacing are late.
     trim: f64,
+    /// The part of its limit that its rate reaches, averaged over [`REACH`] units.
+    reach: f64,
     /// What others gave up for it.
     tried: Try,
     /// The time before which the class is no reference, since nothing that others gave up has reached it.
@@ -124,6 +128,7 @@ impl Default for Held {
             since: None,
             is_held: false,
             trim: 1.0,
+            reach: 0.0,
             tried: Try::default(),
             excused_until: Nanos::ZERO,
             excuse: FIRST_WAIT,
@@ -186,6 +191,12 @@ const SLOWER: f64 = 0.3;
 const ALIKE: f64 = 0.01;
 /// The part of the level by which it rises in a unit while all classes are held.
 const RISE: f64 = 0.075;
+/// The part of the level by which it rises in a unit while all classes are held, and reach their limits.
+const FILL: f64 = 0.3;
+/// The part of its limit that a class has, on average, if it reaches the limit.
+const REACHED: f64 = 0.98;
+/// The units over which that part is averaged.
+const REACH: f64 = 0.2;
 /// The part of the level by which it rises in a unit while the reference has all that it wants.
 const GIVE_BACK: f64 = 2.0;
 /// The least units in which the level becomes e times as high while there is no reference.
@@ -396,6 +407,7 @@ impl Level {
     /// Averages the rates of classes. The mean of a class that has begun is that since it began.
     fn average(&mut self, passed: f64, seen: &Seen<'_>) {
         for (class, activity) in seen.activities.iter() {
+            let limit = self.limit(class, seen.goals[class]).map(Rate::bytes);
             let held = &mut self.classes[class];
             if activity.rate <= 0.0 && activity.backlogged == 0 {
                 *held = Held {
@@ -411,6 +423,8 @@ impl Level {
             held.mean += (activity.rate - held.mean) * weight;
             let wants = if activity.backlogged > 0 { 1.0 } else { 0.0 };
             held.wants += (wants - held.wants) * weight;
+            let reach = limit.map_or(0.0, |limit| (activity.rate / limit.max(1.0)).min(1.0));
+            held.reach += (reach - held.reach) * (passed / (passed + REACH * seen.unit()));
         }
     }
 
@@ -489,6 +503,14 @@ impl Level {
         if self.all_are_held(seen) && !self.is_short_by(MARGIN, seen) {
             // Somebody has to fill the link: what all leave, other senders take, or nobody.
             self.classes[class].tried.unpaid_since = None;
+            if self.all_reach_limits(seen) {
+                let raised = 1.0 + FILL * passed;
+                self.level = Some(level * raised);
+                for held in self.classes.values_mut().filter(|held| held.is_held) {
+                    held.mean *= raised;
+                }
+                return;
+            }
             if !self.is_short_by(ALIKE, seen) {
                 self.level = Some(level * (1.0 + RISE * passed));
                 return;
@@ -668,6 +690,14 @@ impl Level {
     fn all_are_held(&self, seen: &Seen<'_>) -> bool {
         seen.activities.iter().all(|(class, activity)| {
             seen.share(class) <= 0.0 || activity.backlogged == 0 || self.classes[class].is_held
+        })
+    }
+
+    /// Says whether all held classes have what their limits allow: the network holds none of them back.
+    fn all_reach_limits(&self, seen: &Seen<'_>) -> bool {
+        seen.activities.iter().all(|(class, activity)| {
+            let held = &self.classes[class];
+            activity.backlogged == 0 || !held.is_held || held.reach > REACHED
         })
     }
 

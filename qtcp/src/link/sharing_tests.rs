@@ -63,7 +63,7 @@ fn e7_shares_hold_on_unlike_paths_while_hosts_come_and_go() {
 #[test]
 fn e7_shares_hold_on_unlike_paths_with_cubic_but_for_few() {
     let found = run((0..60).collect(), |seed, found| come_and_go(Kernel::Cut(0.7), seed, found));
-    shares_hold(found, Held { off: 0.13, most: 0.6, throughput: 0.9 });
+    shares_hold(found, Held { off: 0.14, most: 0.6, throughput: 0.9 });
 }
 
 #[test]

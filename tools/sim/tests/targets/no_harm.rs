@@ -78,9 +78,12 @@ impl Rack {
         let (had, plain) = (bytes(&with), bytes(&without));
         let mut harm = Harm { throughput: 1.0, latency: 0.0, total: 0.0 };
         for (host, _) in self.wants.iter().enumerate().filter(|(_, wants)| wants.is_some()) {
-            harm.throughput = harm.throughput.min(had[host] / plain[host]);
-            let [with, without] = [&with, &without].map(|of| {
-                let load = &of.hosts[host].loads[0];
+            let loads = [&with, &without].map(|of| &of.hosts[host].loads[0]);
+            // Without the stage, commands that arrived during the warm-up can complete after it. They add to what
+            // is measured there, so that a class is behind only if it has completed less since the start, too.
+            let completed = loads[0].ended as f64 / loads[1].ended as f64;
+            harm.throughput = harm.throughput.min((had[host] / plain[host]).max(completed));
+            let [with, without] = loads.map(|load| {
                 let all = if load.read.commands > 0 { &load.read } else { &load.write };
                 all.latency.value_at_quantile(0.99) as f64
             });
@@ -117,7 +120,7 @@ impl Harm {
 }
 
 /// Racks that were harmed once.
-const KEPT: [u64; 1] = [614_323];
+const KEPT: [u64; 4] = [614_323, 79_238, 355_248, 855_781];
 
 /// Says what harms racks: none may be left.
 fn harmed(racks: usize) -> Vec<String> {
