@@ -1,0 +1,327 @@
+//! `sluice sim run`: a scenario of a user's own, on the target that ships.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context as _, anyhow, ensure};
+use serde_json::Value;
+use sluice_sim::model::Model;
+use sluice_sim::report::{Column, Report, Table};
+use sluice_sim::scenario::{Outcome, Planned, Scenario, goal_table, spread, worst_of};
+use units::{Nanos, nanos};
+
+use super::figure::Made;
+use super::part;
+use super::progress::Progress;
+
+/// Arguments of `sluice sim run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The scenario: a TOML file (docs/sim.md).
+    scenario: PathBuf,
+    /// Random seed: the same seed gives the same numbers. Without it the scenario's counts.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run this number of seeds, on all processors, and show the mean and the spread, too.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: u16,
+    /// Write the tables (CSV) to this folder.
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
+    /// Write the charts (SVG) to this folder.
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+    /// Write all of it as one page that needs no network to this file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+///
+/// The scenario cannot be read or run, or a file cannot be written.
+pub(crate) fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
+    let path = &args.scenario;
+    let of = || format!("in the scenario {}", path.display());
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    if let Some(part) = part::read(&text).with_context(of)? {
+        ensure!(
+            args.seeds == 1,
+            "--seeds is for scenarios of whole targets: leave it out, or give --seed"
+        );
+        let mut progress = Progress::begin();
+        let mut report =
+            part.run(args.seed, &mut |done| progress.show(done, "")).with_context(of)?;
+        report.scenario = text;
+        return shown(&report, args, json, Vec::new());
+    }
+    let scenario =
+        Scenario::parse(&text).map_err(|error| part::hint(&text, error)).with_context(of)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let first = args.seed.unwrap_or(scenario.seed());
+    let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|more| first.wrapping_add(more)).collect();
+    let outcomes = all(&scenario, folder, &seeds).with_context(of)?;
+    let Some(outcome) = outcomes.first() else { return Err(anyhow!("no seed was run")) };
+    let mut report = outcome.report(&scenario, first);
+    if outcomes.len() > 1 {
+        report.tables.insert(0, spread(&outcomes));
+    }
+    let goals = worst_of(outcomes.iter().map(|outcome| outcome.goals.as_slice()));
+    if let Some(table) = goal_table(&goals)
+        && outcomes.len() > 1
+    {
+        report.tables.retain(|of| of.file != table.file);
+        report.tables.insert(0, table);
+    }
+    let missed = goals.iter().filter(|goal| !goal.is_met());
+    shown(&report, args, json, missed.map(|goal| format!("goal missed: {}", goal.text())).collect())
+}
+
+/// Writes the files that are asked for, and the report as text or JSON. `off` names the goals that were missed.
+fn shown(report: &Report, args: &Args, json: bool, off: Vec<String>) -> anyhow::Result<Made> {
+    let written = write(report, args)?;
+    let text = if json { format!("{:#}\n", self::json(report)) } else { report.text() + &written };
+    Ok(Made { text, off, ..Made::default() })
+}
+
+/// Makes a JSON object of a report's title, what was run, and its tables: of each table, by the name of its file, an
+/// object for each row. Cells that are numbers are numbers.
+pub(super) fn json(report: &Report) -> Value {
+    let cell = |(column, cell): (&Column, &String)| {
+        let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
+        (column.heading(), number.map_or_else(|| Value::from(cell.as_str()), Value::from))
+    };
+    let table = |table: &Table| {
+        let row = |row: &Vec<String>| table.columns.iter().zip(row).map(cell).collect();
+        (table.file.clone(), table.rows.iter().map(row).collect::<Vec<Value>>().into())
+    };
+    let tables: serde_json::Map<_, _> = report.tables.iter().map(table).collect();
+    serde_json::json!({ "title": report.title, "about": report.about, "tables": tables })
+}
+
+/// Runs all seeds, on as many threads as there are processors.
+fn all(scenario: &Scenario, folder: &Path, seeds: &[u64]) -> anyhow::Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let parts = Mutex::new((Progress::begin(), vec![0.0; seeds.len()]));
+    let outcomes = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(seed) = seeds.get(place) else { return };
+            let outcome = one(scenario, folder, *seed, &mut |part| {
+                // Nothing panics while it holds the lock.
+                let Ok(mut parts) = parts.lock() else { return };
+                let (progress, parts) = &mut *parts;
+                if let Some(of) = parts.get_mut(place) {
+                    *of = part;
+                }
+                let all = parts.iter().sum::<f64>() / parts.len().max(1) as f64;
+                progress.show(all, "");
+            });
+            if let Ok(mut outcomes) = outcomes.lock() {
+                outcomes.push((place, outcome));
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let mut outcomes = outcomes.into_inner().map_err(|_| anyhow!("a run has panicked"))?;
+    outcomes.sort_by_key(|(place, _)| *place);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// Runs one seed. `progress` hears the part of it that is done.
+fn one(
+    scenario: &Scenario,
+    folder: &Path,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+) -> anyhow::Result<Outcome> {
+    let Planned { plan, faults } = scenario.plan(seed, folder)?;
+    let end = Nanos(nanos(scenario.length()));
+    let mut model = Model::new(plan)?;
+    model.run(end, &mut |now| progress(now.0 as f64 / end.0.max(1) as f64));
+    if let Some(fault) = faults.iter().find_map(sluice_sim::load::Fault::get) {
+        return Err(fault.into());
+    }
+    Ok(Outcome::of(scenario, &model.report()))
+}
+
+/// Writes the files that are asked for. Returns a line with their names.
+fn write(report: &Report, args: &Args) -> anyhow::Result<String> {
+    let mut files: Vec<(PathBuf, String)> = Vec::new();
+    if let Some(folder) = &args.csv {
+        let tables = report.tables.iter();
+        files.extend(tables.map(|of| (folder.join(format!("{}.csv", of.file)), of.csv())));
+    }
+    if let Some(folder) = &args.plot {
+        let charts = report.charts.iter();
+        files.extend(charts.map(|of| (folder.join(format!("{}.svg", of.file)), of.svg())));
+    }
+    files.extend(args.html.iter().map(|path| (path.clone(), report.html())));
+    for folder in [&args.csv, &args.plot].into_iter().flatten() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    for (path, text) in &files {
+        ensure!(!path.is_dir(), "{} is a folder: name a file in it", path.display());
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    Ok(if names.is_empty() { String::new() } else { format!("\nwrote {}\n", names.join(", ")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shipped(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
+    }
+
+    fn run(args: &Args) -> anyhow::Result<Made> {
+        super::run(args, false)
+    }
+
+    fn args(scenario: PathBuf) -> Args {
+        Args { scenario, seed: None, seeds: 1, csv: None, plot: None, html: None }
+    }
+
+    /// Writes a scenario that ships with shorter times to a folder.
+    fn shortened(name: &str, folder: &Path) -> PathBuf {
+        let text = std::fs::read_to_string(shipped(name)).unwrap();
+        let text = text.replace("\"1 s\"", "\"50 ms\"").replace("\"500 ms\"", "\"20 ms\"");
+        let text = text.replace("\"300 ms\"", "\"50 ms\"").replace("\"800 ms\"", "\"20 ms\"");
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_scenarios_that_ship_run_the_same_each_time_and_write_their_files() {
+        for (name, hosts) in [
+            ("backup.toml", &["database", "files", "backup"][..]),
+            ("urgent.toml", &["index", "high", "medium", "low"][..]),
+            ("tenants.toml", &["tenant"][..]),
+            ("transports.toml", &["database", "files", "backup"][..]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let (csv, plot) = (folder.path().join("csv"), folder.path().join("plot"));
+            let html = folder.path().join("page.html");
+            let path = shortened(name, folder.path());
+            let plain = run(&args(path.clone())).unwrap().text;
+            let all = Args {
+                csv: Some(csv.clone()),
+                plot: Some(plot.clone()),
+                html: Some(html.clone()),
+                ..args(path)
+            };
+            let text = run(&all).unwrap().text;
+            assert!(text.starts_with(&plain), "the same numbers: {plain}\n{text}");
+            let table = std::fs::read_to_string(csv.join("hosts.csv")).unwrap();
+            let page = std::fs::read_to_string(html).unwrap();
+            for host in hosts {
+                let row = text.lines().find(|line| line.starts_with(host)).unwrap();
+                assert!(row.ends_with(" 0"), "no errors: {row}");
+                assert!(table.contains(host) && page.contains(host), "{name}: {host}");
+            }
+            for chart in ["throughput.svg", "latency.svg"] {
+                assert!(std::fs::read_to_string(plot.join(chart)).unwrap().starts_with("<svg"));
+            }
+        }
+    }
+
+    #[test]
+    fn scenarios_of_figures_run_by_themselves() {
+        let apps = &["App1", "App2", "App3"][..];
+        let classes = &["High", "Medium", "Low"][..];
+        let folder = tempfile::tempdir().unwrap();
+        for (name, hosts, more) in [
+            ("e2e-8.toml", classes, &[][..]),
+            ("e2e-9.toml", classes, &[]),
+            ("e2e-10.toml", classes, &[]),
+            ("e2e-16.toml", apps, &[]),
+            ("e2e-17.toml", apps, &[]),
+            ("e2e-20.toml", classes, &["PM"]),
+            ("e2e-21.toml", classes, &["PM"]),
+            ("e2e-22.toml", classes, &["PM"]),
+            ("e2e-22b.toml", classes, &["PM"]),
+            ("e2e-23.toml", apps, &["PM"]),
+        ] {
+            let text = std::fs::read_to_string(shipped(name)).unwrap();
+            let brief = |line: &str| match line.split(" = ").next() {
+                Some("duration") => "duration = '4 ms'\n".to_owned(),
+                Some("warmup") => "warmup = '4 ms'\n".to_owned(),
+                Some("counted") => "counted = 50\n".to_owned(),
+                _ => format!("{line}\n"),
+            };
+            let path = folder.path().join(name);
+            std::fs::write(&path, text.lines().map(brief).collect::<String>()).unwrap();
+            let shown = run(&args(path)).unwrap_or_else(|error| panic!("{name}: {error:#}")).text;
+            for host in hosts.iter().chain(more) {
+                assert!(shown.lines().any(|line| line.starts_with(host)), "{name}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_seeds_have_a_mean_and_each_is_what_it_is_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = shortened("urgent.toml", folder.path());
+        let several = Args { seeds: 3, ..args(path.clone()) };
+        let text = run(&several).unwrap().text;
+        assert!(text.contains("Mean and standard deviation of 3 seeds"), "{text}");
+        let alone = run(&args(path.clone())).unwrap().text;
+        let row = alone.lines().find(|line| line.starts_with("index")).unwrap();
+        assert!(text.contains(row), "{row}\n{text}");
+        let other = run(&Args { seed: Some(2), ..args(path) }).unwrap().text;
+        assert!(!other.contains(row), "another seed has other numbers");
+    }
+
+    #[test]
+    fn missed_goal_fails_the_command_and_json_has_its_verdict() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = shortened("tenants.toml", folder.path());
+        assert!(run(&args(path.clone())).unwrap().off.is_empty(), "24 tenants fit");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("\"1 ms\"", "\"10 us\"")).unwrap();
+        for seeds in [1, 2] {
+            let made = super::run(&Args { seeds, ..args(path.clone()) }, true).unwrap();
+            let [off] = &made.off[..] else { panic!("one goal: {:?}", made.off) };
+            assert!(off.contains("tenant: p99_9") && off.contains("at most 10 us"), "{off}");
+            let json: Value = serde_json::from_str(&made.text).unwrap();
+            let goals = json["tables"]["goals"].as_array().unwrap();
+            assert_eq!((goals.len(), &goals[0]["verdict"]), (1, &Value::from("missed")), "{json}");
+            assert!(goals[0]["measured"].as_f64().unwrap() > 10.0, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_scenario_is_told_with_its_file() {
+        let error = format!("{:#}", run(&args("/nowhere/none.toml".into())).unwrap_err());
+        assert!(error.contains("/nowhere/none.toml"), "{error}");
+        let error = format!("{:#}", run(&args(shipped("congestion.toml"))).unwrap_err());
+        for says in ["congestion.toml", "`class`", "sluice sim dtm", "`model`", "\"packets\""] {
+            assert!(error.contains(says), "{says}: {error}");
+        }
+        let several = Args { seeds: 2, ..args(shipped("e2e-9.toml")) };
+        let error = format!("{:#}", run(&several).unwrap_err());
+        assert!(error.contains("leave it out, or give --seed"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = shortened("urgent.toml", folder.path());
+        let text = std::fs::read_to_string(&path).unwrap();
+        let trace = "process = 'trace'\nfile = 'trace.csv'\nformat = 'msr'";
+        let text = text.replacen("process = \"closed\"\ndepth = 16\nsize = \"64 KiB\"", trace, 1);
+        std::fs::write(&path, text).unwrap();
+        std::fs::write(folder.path().join("trace.csv"), "1,h,0,Read,0,512,1\n2,h,0,Rea\n").unwrap();
+        let error = format!("{:#}", run(&args(path)).unwrap_err());
+        assert!(error.contains("urgent.toml") && error.contains("line 2"), "{error}");
+    }
+}
