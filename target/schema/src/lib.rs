@@ -3,10 +3,12 @@
 //!
 //! [`Method`] lists the methods. For each there is a type in [`call`] with its parameters and its
 //! answer, so that the daemon and the command line cannot differ about them. [`wire`] has the lines
-//! that carry them. [`keys`] has the keys of the configuration, which requests set too.
+//! that carry them; [`client`] sends them, and has a [`failure`] of those that fail. [`keys`] has the keys of the configuration, which requests set too.
 
 pub mod amounts;
 pub mod answer;
+pub mod client;
+pub mod failure;
 pub mod keys;
 mod limits;
 mod method;

@@ -7,51 +7,10 @@ use std::process::ExitCode;
 use fabric::key_file::mask_keys;
 use serde_json::json;
 
-/// No daemon answers on the control socket: none is running, it is silent, or another program
-/// listens there.
-pub(crate) const NO_DAEMON: &str = "no_daemon";
-/// The socket may not be used by this user.
-pub(crate) const PERMISSION: &str = "permission";
-/// The daemon refuses a value.
-pub(crate) const INVALID: &str = "invalid";
-/// A change would hurt hosts or data, or a key would count for nothing.
-pub(crate) const REFUSED: &str = "refused";
-/// The daemon is older than this program.
-pub(crate) const UNKNOWN_METHOD: &str = "unknown_method";
-/// The command line is wrong.
-const USAGE: &str = "usage";
-/// The failure has no kind of its own.
-pub(crate) const FAILED: &str = "failed";
+use sluice_schema::failure::{FAILED, Failure, USAGE, status};
 
 /// Exit status of `sluice status` where the daemon answers and there are problems.
 pub(crate) const PROBLEMS: u8 = 8;
-
-/// A failure with a kind: the daemon's own (`not_found`, `exists`, …), or one of this module's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub(crate) struct Failure {
-    pub(crate) kind: String,
-    pub(crate) message: String,
-}
-
-impl Failure {
-    pub(crate) fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into() }
-    }
-}
-
-/// Returns the exit status for a kind of failure.
-fn status(kind: &str) -> u8 {
-    match kind {
-        USAGE => 2,
-        "not_found" => 3,
-        "exists" => 4,
-        INVALID => 5,
-        REFUSED => 6,
-        NO_DAEMON => 7,
-        _ => 1,
-    }
-}
 
 /// Writes a failure to standard error, with `as_json` as one object on a line.
 pub(crate) fn report(error: &anyhow::Error, as_json: bool) -> ExitCode {
@@ -90,18 +49,4 @@ fn tell(kind: &str, message: &str, as_json: bool) {
     };
     // `writeln` is used because `eprintln` panics where the terminal has gone.
     let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_that_scripts_tell_apart_has_its_status() {
-        let kinds = ["usage", "not_found", "exists", "invalid", "refused", "no_daemon"];
-        assert_eq!(kinds.map(status), [2, 3, 4, 5, 6, 7]);
-        for other in ["system", "store", "busy", "permission", "failed", "of tomorrow"] {
-            assert_eq!(status(other), 1, "{other}");
-        }
-    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
+use sluice_schema::client;
 
 use super::args::Load;
 use super::io_queue::Extent;
@@ -12,7 +13,6 @@ use super::job::Job;
 use super::units::show_bytes;
 use super::users::{self, Users};
 use super::worker::Plan;
-use crate::control::client;
 use crate::host::access::{Access, Transport};
 use crate::host::controller::{Association, Controller, Namespace};
 

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use sluice_schema::Method;
 use sluice_schema::answer::{Connection, Hosts, LostHost};
+use sluice_schema::client::Connection as Socket;
 
-use crate::control::client::Connection as Socket;
 use crate::host::access::Access;
 use crate::host::controller::Controller;
 

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sluice_schema::answer::{ConfigMerged, Reloaded};
+use sluice_schema::failure::{FAILED, Failure, INVALID, PERMISSION};
 use sluice_schema::{Call, call, params};
 
 use super::cells::count;
 use super::request::Request;
-use crate::failure::{FAILED, Failure, INVALID, PERMISSION};
 
 /// The result of the subcommand.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use fabric::key_file::KeyFile;
 use fabric::tls_psk::{ConfiguredPsk, PskLength, Transform};
 use serde_json::Value;
 use sluice_schema::answer::HostKeys;
+use sluice_schema::failure::{Failure, NO_DAEMON, PERMISSION, REFUSED, UNKNOWN_METHOD};
 use sluice_schema::{call, params};
 use zeroize::Zeroizing;
 
 use super::request::Request;
-use crate::failure::{Failure, NO_DAEMON, PERMISSION, REFUSED, UNKNOWN_METHOD};
 use crate::host::authentication::{must_name_file, random};
 
 /// Largest file of secrets in bytes.

@@ -4,7 +4,6 @@ mod args;
 #[cfg(test)]
 mod args_tests;
 mod cells;
-pub(crate) mod client;
 mod config_save;
 mod config_view;
 mod keys;
@@ -33,9 +32,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::Value;
-use sluice_schema::Method;
+use sluice_schema::failure::{Failure, INVALID, UNKNOWN_METHOD};
+use sluice_schema::{Method, client};
 
-use crate::failure::{self, Failure, INVALID, UNKNOWN_METHOD};
+use crate::failure;
 
 pub(crate) use args::{Command, Options};
 pub(crate) use names::Names;

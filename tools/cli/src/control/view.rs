@@ -5,6 +5,7 @@ use sluice_schema::answer::{
     AnyHost, Connection, FileSystem, HostKeys, HostRights, Hosts, Listener, NamespaceResized,
     Reloaded, Status, Subsystem,
 };
+use sluice_schema::failure::{FAILED, Failure};
 use sluice_schema::{Call, Method, RDMA_BEFORE, Verb, call};
 
 use super::cells::{count, names, or_dash, setting};
@@ -12,7 +13,6 @@ use super::request::Request;
 use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, duration, size};
 use super::{config_view, namespace_view, network_view, qos_view, region_view, statistics_view};
-use crate::failure::{FAILED, Failure};
 
 /// Writes the answer to a request as text.
 ///

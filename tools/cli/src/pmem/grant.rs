@@ -10,8 +10,8 @@ use anyhow::{Context as _, anyhow};
 use fabric::host::{RegionError, region_granted};
 use fabric::nvme::region::{GetRegion, REGION_GRANT_SIZE, RegionGrant, RegionRights, Survives};
 use fabric::tcp::HostParams;
+use sluice_schema::failure::Failure;
 
-use crate::failure::Failure;
 use crate::host::access::Access;
 use crate::host::connection::Reply;
 use crate::host::controller::Controller;

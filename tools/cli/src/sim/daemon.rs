@@ -10,7 +10,7 @@ use sluice_schema::answer::{Io, Qos, Statistics};
 use sluice_schema::{Call, call};
 
 use super::counts::Counts;
-use crate::control::client::Connection;
+use sluice_schema::client::Connection;
 
 /// A daemon that is asked.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, ensure};
 use clap::ValueEnum as _;
 use sluice_schema::answer::{Io, Statistics};
+use sluice_schema::client;
 use sluice_sim::device::profiled::{Alone, KindMeasured, Saturated, fit};
 use sluice_sim::scenario::DeviceProfile;
 
@@ -18,7 +19,7 @@ use super::daemon::{Daemon, since};
 use super::figure::Made;
 use super::progress::Progress;
 use crate::bench::{self, units};
-use crate::control::{Options, client};
+use crate::control::Options;
 use crate::host::access::{HOSTNQN, Transport};
 
 /// The larger size, in KiB, from whose rate the time of a byte follows.

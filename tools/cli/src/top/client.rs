@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sluice_schema::Method;
-
-use crate::control::client::Connection;
-use crate::failure::{Failure, INVALID, NO_DAEMON, UNKNOWN_METHOD};
+use sluice_schema::client::Connection;
+use sluice_schema::failure::{Failure, INVALID, NO_DAEMON, UNKNOWN_METHOD};
 
 /// A connection to the daemon, made when it is needed, and again when it has ended.
 #[derive(Debug)]

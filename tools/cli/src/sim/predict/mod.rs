@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use sluice_schema::answer::DeviceRow;
+use sluice_schema::client;
 use sluice_sim::model::Model;
 use sluice_sim::scenario::{DeviceProfile, Outcome, Planned, Scenario};
 use units::{Nanos, nanos};
@@ -29,7 +30,7 @@ use super::daemon::Daemon;
 use super::figure::Made;
 use super::progress::Progress;
 use crate::bench::units::time;
-use crate::control::{Options, client};
+use crate::control::Options;
 
 /// The longest time of a scenario.
 const LONGEST: Duration = Duration::from_secs(3600);

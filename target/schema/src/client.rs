@@ -6,12 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::Method;
+use crate::failure::{Failure, NO_DAEMON, PERMISSION};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 use nix::sys::time::TimeVal;
 use serde_json::{Value, json};
-use sluice_schema::Method;
-
-use crate::failure::{Failure, NO_DAEMON, PERMISSION};
 
 /// Path of the daemon's socket when it runs as a service.
 const SERVICE: &str = "/run/sluicegate/control.sock";
@@ -24,7 +23,7 @@ const QUOTE_MAX: usize = 40;
 
 /// Returns the socket to use: the one that was named, by an option or by `$SLUICEGATE_CONTROL`, the
 /// service's, or that of the user's own daemon.
-pub(crate) fn socket(named: Option<&Path>) -> PathBuf {
+pub fn socket(named: Option<&Path>) -> PathBuf {
     let variable = || std::env::var_os("SLUICEGATE_CONTROL").filter(|path| !path.is_empty());
     let service = PathBuf::from(SERVICE);
     match named.map(Path::to_owned).or_else(|| variable().map(PathBuf::from)) {
@@ -45,7 +44,7 @@ fn users_own() -> PathBuf {
 
 /// A connection to the daemon.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     path: PathBuf,
     stream: BufReader<UnixStream>,
     line: Vec<u8>,
@@ -57,7 +56,7 @@ impl Connection {
     ///
     /// # Errors
     /// The daemon cannot be reached.
-    pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, Failure> {
+    pub fn open(path: &Path, patience: Duration) -> Result<Self, Failure> {
         let stream = match connect(path, patience) {
             Ok(stream) => stream,
             Err(error) => return Err(unreachable(path, &error, patience)),
@@ -72,7 +71,7 @@ impl Connection {
     /// # Errors
     /// The daemon is silent for too long, has gone or refuses, or another program listens. Only
     /// after a refusal the connection can be used again.
-    pub(crate) fn call(&mut self, method: Method, params: &Value) -> Result<Value, Failure> {
+    pub fn call(&mut self, method: Method, params: &Value) -> Result<Value, Failure> {
         let request = json!({ "id": 1, "method": method.name(), "params": params });
         let request = request.to_string() + "\n";
         let trouble = |error: &io::Error| self.trouble(method, error);
