@@ -55,24 +55,6 @@ pub(crate) use args::Args;
 use args::Mode;
 pub(crate) use units::{show_count, show_latency, time};
 
-/// A command line.
-#[derive(clap::Parser)]
-#[command(no_binary_name = true)]
-struct Line {
-    #[command(flatten)]
-    args: Args,
-}
-
-/// Puts a load on a target, which arguments describe as those of the command line do, and prints nothing.
-///
-/// # Errors
-///
-/// As [`fn@run`].
-pub(crate) fn quietly(arguments: &[String]) -> anyhow::Result<()> {
-    let Line { args } = <Line as clap::Parser>::try_parse_from(arguments)?;
-    run::whole(&args.load, false)?.ensure_no_errors()
-}
-
 /// Runs what the command line asks for.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 //! completes in a second, both by the target's own statistics: the network is not in them.
 
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use super::counts::Counts;
 use super::daemon::{Daemon, since};
 use super::figure::Made;
 use super::progress::Progress;
-use crate::bench::{self, units};
+use crate::bench::units;
 use crate::control::Options;
 use crate::host::access::{HOSTNQN, Transport};
 
@@ -130,6 +131,15 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<Made> {
 }
 
 impl Args {
+    /// Returns what the target counts while a load runs.
+    fn watch(&self, daemon: &mut Daemon) -> anyhow::Result<Window> {
+        thread::sleep(RISE);
+        let (before, began) = (daemon.statistics()?, Instant::now());
+        thread::sleep(self.time);
+        let (after, seconds) = (daemon.statistics()?, began.elapsed().as_secs_f64());
+        Ok(Window { before, after, seconds })
+    }
+
     /// Puts a load on the namespace, of a pattern, a size, a depth and connections, and returns what
     /// the target counts meanwhile.
     fn window<T: AsRef<str>>(
@@ -161,13 +171,15 @@ impl Args {
         }
         let keys = ["--rw", "--bs", "--depth", "--connections"];
         words.extend(keys.iter().zip(load).map(|(key, value)| format!("{key}={}", value.as_ref())));
-        let run = thread::spawn(move || bench::quietly(&words));
-        thread::sleep(RISE);
-        let (before, began) = (daemon.statistics()?, Instant::now());
-        thread::sleep(self.time);
-        let (after, seconds) = (daemon.statistics()?, began.elapsed().as_secs_f64());
-        run.join().map_err(|_| anyhow!("the load has panicked"))??;
-        let window = Window { before, after, seconds };
+        let mut load = start(&words)?;
+        let watched = self.watch(daemon);
+        if watched.is_err() {
+            // The load may have ended by itself.
+            let _ = load.kill();
+        }
+        let ended = finish(load);
+        let window = watched?;
+        ended?;
         let (all, own) = (window.all((nqn, nsid)), window.of_host(&self.hostnqn, (nqn, nsid)));
         ensure!(own > 0, "no command was completed: is {} the target of the socket?", self.address);
         ensure!(
@@ -176,6 +188,33 @@ impl Args {
         );
         Ok(window)
     }
+}
+
+/// Starts `sluice bench`, which puts a load on the target.
+fn start(arguments: &[String]) -> anyhow::Result<Child> {
+    let mut bench = Command::new(beside("sluice"));
+    bench.arg("bench").args(arguments).stdin(Stdio::null());
+    bench.stdout(Stdio::null()).stderr(Stdio::piped());
+    bench.spawn().with_context(|| format!("cannot run {}", bench.get_program().display()))
+}
+
+/// Waits until the load has ended.
+///
+/// # Errors
+///
+/// It failed; the error is what it says.
+fn finish(load: Child) -> anyhow::Result<()> {
+    let output = load.wait_with_output().context("cannot wait for sluice bench")?;
+    let says = String::from_utf8_lossy(&output.stderr);
+    let says = says.trim().trim_start_matches("sluice: ").to_owned();
+    if output.status.success() { Ok(()) } else { Err(anyhow!("{says}")) }
+}
+
+/// Returns the path of a program beside this one; where there is none, its name, which is looked up in PATH.
+fn beside(name: &str) -> PathBuf {
+    let own = std::env::current_exe().ok();
+    let path = own.and_then(|own| Some(own.parent()?.join(name)));
+    path.filter(|path| path.is_file()).unwrap_or_else(|| name.into())
 }
 
 impl Window {
