@@ -83,17 +83,28 @@ fn a_simulated_target_is_made_of_the_production_cores() {
 fn figures_of_whole_targets_reach_them_by_the_simulator_alone() {
     let paths: Vec<String> = OTHERS.iter().map(|name| format!("{name}::")).collect();
     let sim = root().join("tools/cli/src/sim");
-    for part in ["whole.rs", "run.rs"] {
-        let code = code(&sim.join(part));
-        assert!(code.contains("sluice_sim::model::"), "{part}");
+    let commands = root().join("tools/sim/src/command");
+    let whole = [(sim.join("whole.rs"), "sluice_sim"), (commands.join("run.rs"), "crate")];
+    for (path, simulator) in whole {
+        assert!(code(&path).contains(&format!("{simulator}::model::")), "{}", path.display());
     }
     let mut figures = 0;
-    for path in files(&sim) {
+    let promises = files(&commands.join("promises"));
+    for path in files(&sim).into_iter().chain(promises) {
         // A device alone is no target, nor are what a run shows and the values of a scenario.
-        let code = ["device::", "report::", "scenario::value::", "scenario::DiskGeometry"]
+        let parts = [
+            "claim::",
+            "device::",
+            "progress::",
+            "report::",
+            "scenario::value::",
+            "scenario::DiskGeometry",
+        ];
+        let code = parts
             .iter()
             .fold(code(&path), |code, part| code.replace(&format!("sluice_sim::{part}"), ""));
-        let whole = code.contains("whole::") || code.contains("sluice_sim::");
+        let names = ["whole::", "sluice_sim::", "crate::model::", "crate::load::"];
+        let whole = names.iter().any(|name| code.contains(name));
         if whole {
             let found: Vec<&String> = paths.iter().filter(|path| code.contains(*path)).collect();
             assert!(found.is_empty(), "{} imports {found:?}", path.display());

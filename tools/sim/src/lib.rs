@@ -12,8 +12,11 @@
 //! - [`load`]: when hosts want what; [`mod@random`]: numbers of loads and figures.
 //! - [`report`]: what a run has shown, as tables, charts and a page.
 //! - [`scenario`]: what a person writes, and the plan that follows from it.
+//! - [`command`]: what planners run; [`claim`]: a number beside what it is to be; [`progress`]: how far a run is.
 #![forbid(unsafe_code)]
 
+pub mod claim;
+pub mod command;
 mod connection;
 pub mod device;
 mod host;
@@ -24,6 +27,7 @@ pub mod network;
 mod others;
 mod pair;
 pub mod plan;
+pub mod progress;
 pub mod random;
 pub mod report;
 mod rounding;

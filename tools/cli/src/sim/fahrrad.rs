@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use self::setup::SchedulerName;
 use self::simulation::{Got, simulate, total};
-use super::claim::{Bound, Claim, Unit};
 use super::figure::{Made, Plot, Request};
 use super::plot::bars::{Bars, Series};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 pub(super) use self::setup::Setup;
 pub(super) use self::show::report;

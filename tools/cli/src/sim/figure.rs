@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use sluice_sim::claim::{self, Claim};
+use sluice_sim::command;
 
-use super::claim::{self, Claim};
 use super::plot::bars::{self, Bars};
 use super::plot::{self, Chart};
 
@@ -86,6 +87,12 @@ pub(super) struct Made {
 pub(super) enum Plot {
     Lines(Chart<'static>),
     Bars(Bars),
+}
+
+impl From<command::Made> for Made {
+    fn from(made: command::Made) -> Self {
+        Self { text: made.text, off: made.off, ..Self::default() }
+    }
 }
 
 impl From<String> for Made {

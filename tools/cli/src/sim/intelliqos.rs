@@ -34,9 +34,9 @@ use std::fmt::Write as _;
 use arbitration::container::Scheduler;
 
 use self::readers::{Seen, simulate};
-use super::claim::{Bound, Claim, Unit};
 use super::figure::{Made, Plot, Request};
 use super::plot::{Chart, Line};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 pub(super) use self::setup::Setup;
 pub(super) use self::show::report;

@@ -6,17 +6,10 @@
 //!   containers on a disk; [`fahrrad`]: reservations on a disk; [`haechi`]: Haechi's experiments, and
 //!   the same on a data node of a user's own. [`disk`]: what scenarios of one disk have in common;
 //!   [`scenario`]: what all of these have.
-//! - [`promises`]: service levels beside random antagonists.
-//! - [`run`](mod@run): a scenario of a user's own, on the target that ships, or of a [`part`] of the
-//!   system; [`predict`]: a load on a configured target; [`profile`](mod@profile): the measured times of its devices, both by a
-//!   running [`daemon`] and its [`counts`]; [`dtm`]: the discrete-time
-//!   model on one. [`whole`]: whole targets, for figures.
-//! - [`mod@figure`]: what a figure shows; [`claim`]: a number of a source beside ours; [`plot`]:
-//!   charts; [`progress`]: how far a run is.
+//! - [`part`]: a scenario of a part of the system; [`dtm`]: the discrete-time model on one.
+//!   [`whole`]: whole targets, for figures. The planner's commands are [`sluice_sim::command`].
+//! - [`mod@figure`]: what a figure shows; [`plot`]: charts.
 
-mod claim;
-mod counts;
-mod daemon;
 mod disk;
 mod dtm;
 mod e2e;
@@ -28,17 +21,14 @@ mod intelliqos;
 mod net;
 mod part;
 mod plot;
-mod predict;
-mod profile;
-mod progress;
-mod promises;
 mod repro;
-mod run;
 mod scenario;
 mod whole;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+use sluice_sim::command;
 
 use self::figure::{Length, Made};
 use crate::control::Options;
@@ -69,16 +59,8 @@ pub(crate) struct Args {
 /// Several figures at once, and models that run on a user's scenario.
 #[derive(Debug, clap::Subcommand)]
 enum Model {
-    /// Run a scenario of your own: hosts, a network and devices around the target that ships.
-    Run(run::Args),
-    /// Predict what a load will have on a configured target, by class, host and session, beside what
-    /// the daemon measures.
-    Predict(predict::Args),
-    /// Measure the device of a running target's namespace by load on it, for predictions.
-    Profile(profile::Args),
-    /// Measure what the target promises its tenants, beside random antagonists: each number beside its bar, in
-    /// the worst of several seeds.
-    Promises(promises::Args),
+    #[command(flatten)]
+    Planning(command::Command),
     /// Reproduce figures of the sources: each number beside ours, whether it holds or differs, and
     /// why.
     Repro(repro::Args),
@@ -97,10 +79,10 @@ enum Model {
 /// the source's nor differs as it is declared.
 pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
     let (made, plot) = match (&args.model, &args.figure) {
-        (Some(Model::Run(args)), _) => (run::run(args, options.json)?, None),
-        (Some(Model::Predict(args)), _) => (predict::run(args, options)?, None),
-        (Some(Model::Profile(args)), _) => (profile::run(args, options)?, None),
-        (Some(Model::Promises(args)), _) => (promises::run(args, options.json)?, None),
+        (Some(Model::Planning(command::Command::Run(args))), _) => {
+            (part::run(args, options.json)?.into(), None)
+        }
+        (Some(Model::Planning(command)), _) => (command.run(&asked(options))?.into(), None),
         (Some(Model::Repro(args)), _) => (repro::run(args)?, None),
         (Some(Model::Dtm(args)), _) => (dtm::run(args)?.into(), None),
         (Some(Model::Haechi(args)), _) => (haechi::variation::run(args)?, args.plot()),
@@ -115,6 +97,12 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
         print!("{}", draw(&made, folder)?);
     }
     conclude(&made)
+}
+
+/// Returns the options as the planner's commands have them.
+fn asked(options: &Options) -> command::Options {
+    let Options { socket, timeout, json, .. } = options.clone();
+    command::Options { socket, timeout, json }
 }
 
 /// Says whether all results are as expected, for the exit status.

@@ -1,16 +1,18 @@
 //! Scenarios of parts of the system: a scenario that is not of a whole target names by the key `model` what it
 //! is of.
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use sluice_sim::command::{Made, run as whole};
+use sluice_sim::progress::Progress;
 use sluice_sim::report::Report;
-use sluice_sim::scenario::ScenarioError;
+use sluice_sim::scenario::{Scenario, ScenarioError};
 
 use super::net::scenario as packets;
 use super::{fahrrad, haechi, intelliqos};
 
 /// A kind of scenario that is not of a whole target.
 #[derive(Debug)]
-pub(super) struct Kind {
+struct Kind {
     /// The value of the key `model`.
     name: &'static str,
     /// Reads a scenario, and finds what is wrong with it.
@@ -18,7 +20,7 @@ pub(super) struct Kind {
 }
 
 /// A scenario of a part of the system, as it was read.
-pub(super) trait Part {
+trait Part {
     /// Runs the scenario with a seed; without one, with the scenario's. `progress` hears the part of the run
     /// that is done, where the model can tell.
     ///
@@ -60,6 +62,30 @@ impl Part for intelliqos::Setup {
     }
 }
 
+/// Runs a scenario of a part, or else of a whole target.
+///
+/// # Errors
+///
+/// The scenario cannot be read or run, or a file cannot be written.
+pub(super) fn run(args: &whole::Args, json: bool) -> anyhow::Result<Made> {
+    let path = &args.scenario;
+    let of = || format!("in the scenario {}", path.display());
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    let Some(part) = read(&text).with_context(of)? else {
+        Scenario::parse(&text).map_err(|error| hint(&text, error)).with_context(of)?;
+        return whole::run(args, json);
+    };
+    ensure!(
+        args.seeds == 1,
+        "--seeds is for scenarios of whole targets: leave it out, or give --seed"
+    );
+    let mut progress = Progress::begin();
+    let mut report = part.run(args.seed, &mut |done| progress.show(done, "")).with_context(of)?;
+    report.scenario = text;
+    whole::show(&report, args, json, Vec::new())
+}
+
 /// Returns the names of all kinds, as an error shows them.
 fn names() -> String {
     KINDS.iter().map(|kind| format!("\"{}\"", kind.name)).collect::<Vec<_>>().join(", ")
@@ -71,7 +97,7 @@ fn names() -> String {
 /// # Errors
 ///
 /// There is no such model, or the scenario is wrong.
-pub(super) fn read(text: &str) -> anyhow::Result<Option<Box<dyn Part>>> {
+fn read(text: &str) -> anyhow::Result<Option<Box<dyn Part>>> {
     let Ok(file) = text.parse::<toml::Table>() else { return Ok(None) };
     let Some(model) = file.get("model") else { return Ok(None) };
     let Some(kind) = KINDS.iter().find(|kind| model.as_str() == Some(kind.name)) else {
@@ -82,7 +108,7 @@ pub(super) fn read(text: &str) -> anyhow::Result<Option<Box<dyn Part>>> {
 
 /// Adds to what the reader of whole targets finds wrong with a scenario what else a scenario can be. What is
 /// no TOML is no other one either.
-pub(super) fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
+fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
     if text.parse::<toml::Table>().is_err() {
         return error.into();
     }
@@ -96,9 +122,7 @@ pub(super) fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use sluice_sim::scenario::Scenario;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::sim::figures;
@@ -122,7 +146,7 @@ mod tests {
     }
 
     /// Runs a scenario. Returns what it shows, after a look at what its progress was.
-    fn run(text: &str, seed: Option<u64>) -> Report {
+    fn reported(text: &str, seed: Option<u64>) -> Report {
         let mut parts = Vec::new();
         let part = read(text).unwrap().unwrap();
         let report = part.run(seed, &mut |done| parts.push(done)).unwrap();
@@ -151,14 +175,14 @@ mod tests {
             ),
         ] {
             let text = changed(text, &[short]);
-            let (first, second) = (run(&text, None), format!("seed = 2\n{text}"));
-            assert_eq!(run(&second, Some(1)), first, "the seed of the command goes before");
-            let second = run(&second, None);
-            assert_eq!(second, run(&text, Some(2)));
+            let (first, second) = (reported(&text, None), format!("seed = 2\n{text}"));
+            assert_eq!(reported(&second, Some(1)), first, "the seed of the command goes before");
+            let second = reported(&second, None);
+            assert_eq!(second, reported(&text, Some(2)));
             assert_ne!(second.tables, first.tables, "{title}");
             let line = text.lines().find(|line| line.starts_with("title = ")).unwrap();
             assert_eq!(line, format!("title = \"{}\"", first.title));
-            assert_eq!(run(&text.replace(line, ""), None).title, title);
+            assert_eq!(reported(&text.replace(line, ""), None).title, title);
         }
     }
 
@@ -172,5 +196,59 @@ mod tests {
         }
         assert!(read("title = 'a rack'").unwrap().is_none());
         assert!(read("no TOML").unwrap().is_none());
+    }
+
+    /// The path of a scenario that ships.
+    fn shipped(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
+    }
+
+    fn args(scenario: PathBuf) -> whole::Args {
+        whole::Args { scenario, seed: None, seeds: 1, csv: None, plot: None, html: None }
+    }
+
+    #[test]
+    fn scenarios_of_figures_run_by_themselves() {
+        let apps = &["App1", "App2", "App3"][..];
+        let classes = &["High", "Medium", "Low"][..];
+        let folder = tempfile::tempdir().unwrap();
+        for (name, hosts, more) in [
+            ("e2e-8.toml", classes, &[][..]),
+            ("e2e-9.toml", classes, &[]),
+            ("e2e-10.toml", classes, &[]),
+            ("e2e-16.toml", apps, &[]),
+            ("e2e-17.toml", apps, &[]),
+            ("e2e-20.toml", classes, &["PM"]),
+            ("e2e-21.toml", classes, &["PM"]),
+            ("e2e-22.toml", classes, &["PM"]),
+            ("e2e-22b.toml", classes, &["PM"]),
+            ("e2e-23.toml", apps, &["PM"]),
+        ] {
+            let text = std::fs::read_to_string(shipped(name)).unwrap();
+            let brief = |line: &str| match line.split(" = ").next() {
+                Some("duration") => "duration = '4 ms'\n".to_owned(),
+                Some("warmup") => "warmup = '4 ms'\n".to_owned(),
+                Some("counted") => "counted = 50\n".to_owned(),
+                _ => format!("{line}\n"),
+            };
+            let path = folder.path().join(name);
+            std::fs::write(&path, text.lines().map(brief).collect::<String>()).unwrap();
+            let shown =
+                run(&args(path), false).unwrap_or_else(|error| panic!("{name}: {error:#}")).text;
+            for host in hosts.iter().chain(more) {
+                assert!(shown.lines().any(|line| line.starts_with(host)), "{name}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_scenario_is_told_with_its_file() {
+        let error = format!("{:#}", run(&args(shipped("congestion.toml")), false).unwrap_err());
+        for says in ["congestion.toml", "`class`", "sluice sim dtm", "`model`", "\"packets\""] {
+            assert!(error.contains(says), "{says}: {error}");
+        }
+        let several = whole::Args { seeds: 2, ..args(shipped("e2e-9.toml")) };
+        let error = format!("{:#}", run(&several, false).unwrap_err());
+        assert!(error.contains("leave it out, or give --seed"), "{error}");
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow};
 
-use super::claim::{self, Claim, Judged, Verdict};
 use super::figure::{Figure, Length, Made};
 use super::figures::{self, ABSENT};
-use super::progress::Progress;
+use sluice_sim::claim::{self, Claim, Judged, Verdict};
+use sluice_sim::progress::Progress;
 
 /// Arguments of `sluice sim repro`.
 #[derive(Debug, clap::Args)]
@@ -171,7 +171,7 @@ fn upper(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::claim::{Bound, Unit};
+    use sluice_sim::claim::{Bound, Unit};
 
     static FIGURES: [Figure; 2] = [
         Figure {

@@ -3,12 +3,11 @@
 //! What the target is made of comes from `sluice_sim` alone, which runs the daemon's reactors, stages and
 //! controllers: this file imports no other crate of the workspace, which `tests/figures.rs` checks.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use sluice_sim::load::Until;
-use sluice_sim::model::{HostMeasured, LoadMeasured, LoadPlan, Measured, Model, Plan, Transport};
+use sluice_sim::model::{HostMeasured, LoadMeasured, LoadPlan, Measured, Plan, Transport};
 use sluice_sim::network::{Control, RateControl, Sender};
 use sluice_sim::scenario::Scenario;
 use units::{Nanos, nanos};
@@ -51,18 +50,7 @@ pub(super) fn measure(
     if request.quick {
         scenario.shorten(2);
     }
-    let mut plan = scenario.plan(request.seed, Path::new("."))?.plan;
-    plan.record_quality = false;
-    change(&mut plan);
-    let mut model = Model::new(plan)?;
-    let end = model.end();
-    model.run(end, &mut |_| ());
-    let measured = model.report();
-    let failed: u64 = measured.hosts.iter().flat_map(|host| &host.loads).map(|of| of.failed).sum();
-    ensure!(failed == 0, "{failed} commands failed");
-    let lost = measured.hosts.iter().flat_map(|host| &host.lost).next();
-    ensure!(lost.is_none(), "a connection was lost: {}", lost.cloned().unwrap_or_default());
-    Ok(measured)
+    sluice_sim::scenario::measure(&scenario, request.seed, change)
 }
 
 /// Computes what each host moved.

@@ -10,6 +10,8 @@ mod scale;
 mod style;
 mod table;
 
+use serde_json::{Map, Value, json};
+
 pub use chart::{Chart, Kind, Series};
 pub use scale::{Axis, Scale};
 pub use table::{Column, Table};
@@ -49,6 +51,22 @@ impl Report {
             text.push_str(&table.text());
         }
         text
+    }
+
+    /// Makes a JSON object of the title, what was run, and the tables: of each table, by the name of its file, an
+    /// object for each row. Cells that are numbers are numbers.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let cell = |(column, cell): (&Column, &String)| {
+            let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
+            (column.heading(), number.map_or_else(|| Value::from(cell.as_str()), Value::from))
+        };
+        let table = |table: &Table| {
+            let row = |row: &Vec<String>| table.columns.iter().zip(row).map(cell).collect();
+            (table.file.clone(), table.rows.iter().map(row).collect::<Vec<Value>>().into())
+        };
+        let tables: Map<_, _> = self.tables.iter().map(table).collect();
+        json!({ "title": self.title, "about": self.about, "tables": tables })
     }
 }
 

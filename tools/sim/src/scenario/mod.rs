@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod goal;
 mod loads;
+mod measurement;
 mod outcome;
 mod plan;
 mod profile;
@@ -30,6 +31,7 @@ pub use disk::DiskGeometry;
 pub use error::ScenarioError;
 pub use file::ClassName;
 pub use goal::{GoalVerdict, goal_table, worst_of};
+pub use measurement::measure;
 pub use outcome::{Outcome, Row, Switches, spread};
 pub use profile::DeviceProfile;
 

@@ -12,11 +12,11 @@ use sluice_sim::network::{Control, Sender};
 
 use super::fig14::{self, APPLICATIONS, Application, PHASES};
 use super::{CLASSES, series};
-use crate::sim::claim::Bound;
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{SHARES, part};
 use crate::sim::plot::{Chart, Line};
 use crate::sim::whole;
+use sluice_sim::claim::Bound;
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-14.toml");

@@ -8,10 +8,10 @@ use sluice_sim::model::Plan;
 
 use super::pm::with;
 use super::{CLASSES, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::whole;
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario: the stressed situation.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-15.toml");

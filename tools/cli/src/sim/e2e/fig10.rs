@@ -2,12 +2,12 @@
 
 use super::CLASSES;
 use super::fig9::{PRINTED, VARIANTS, Variant, flows};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{Law, SHARES, part};
 use crate::sim::net::scenario::{Run, Scenario};
 use crate::sim::net::time::{Time, seconds};
 use crate::sim::plot::{Chart, Line};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-10.toml");

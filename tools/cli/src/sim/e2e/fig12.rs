@@ -5,11 +5,11 @@
 //! Eq. 5 is the packet simulation of Fig. 8, which has the same loads.
 
 use super::{CLASSES, fig8, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{SHARES, part};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::whole;
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenarios of the figures.
 const WRITES: &str = include_str!("../../../../scenarios/e2e-12.toml");

@@ -7,13 +7,13 @@ use qtcp::control::interference::{FLOOR, SIGMA};
 
 use super::fig9::{BY_TARGET, PAST, PRINTED, VARIANTS, Variant};
 use crate::random::Draw as _;
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::Network;
 use crate::sim::net::bottleneck::{Bottleneck, Law, SHARES, part};
 use crate::sim::net::record::Record;
 use crate::sim::net::time::{MILLI, Time};
 use crate::sim::plot::{Chart, Line};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// Flows of an application.
 const FLOWS: u32 = 5;

@@ -39,7 +39,6 @@ use qtcp::Rate;
 use qtcp::control::dctcp::{Growth, Settings};
 
 use super::CLASSES;
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::Network;
 use crate::sim::net::bottleneck::{Bottleneck, LINK, Law, offer, settings};
@@ -48,6 +47,7 @@ use crate::sim::net::sender::Deadline;
 use crate::sim::net::time::{MICRO, MILLI, Time};
 use crate::sim::net::traffic::Size;
 use crate::sim::plot::bars::{Bars, Series};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The deadlines of High, Medium and Low.
 const DEADLINES: [Time; 3] = [5 * MILLI, 6 * MILLI, 8 * MILLI];

@@ -13,11 +13,11 @@ use units::Class;
 
 use super::pm::{GOODPUT, with};
 use super::series;
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{SHARES, part};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::whole::{self, Latency, PERCENTS};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenarios of the figures.
 const COORDINATED: &str = include_str!("../../../../scenarios/e2e-16.toml");

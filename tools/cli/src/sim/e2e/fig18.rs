@@ -14,11 +14,11 @@ use sluice_sim::network::{Marking, RateControl};
 
 use super::deadlines::{LATE, Misses};
 use super::{CLASSES, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::plot::{Chart, Line};
 use crate::sim::whole;
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenarios of the figures: the deadlines are those of Fig. 15b.
 const DEADLINES: &str = include_str!("../../../../scenarios/e2e-15.toml");

@@ -8,11 +8,11 @@ use super::fig12;
 use super::fig23::TURNS;
 use super::pm::{LAWS, Law, Run, latency, rates};
 use super::{CLASSES, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{SHARES, part};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::whole::PERCENTS;
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenarios of the figures.
 const LATENCIES: &str = include_str!("../../../../scenarios/e2e-20.toml");

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use super::fig20::parts;
 use super::pm::{LAWS, Run, rates};
 use super::{CLASSES, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenarios of the figure. In the second one twelve hosts, four of each class, have the loads of three.
 const INTENSITIES: &str = include_str!("../../../../scenarios/e2e-22.toml");

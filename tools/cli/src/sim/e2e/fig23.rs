@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::pm::with;
 use super::series;
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::whole::{self, Latency, PERCENTS};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario of the figure: the writes of Fig. 16 and 17, with the cables of Fig. 20. Longer ones leave no room
 /// for an access of 3 to 4 us.

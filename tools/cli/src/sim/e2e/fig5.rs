@@ -12,10 +12,10 @@ use sluice_sim::network::RateControl;
 use super::fig23::TURNS;
 use super::pm::with;
 use super::series;
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::whole::{self, Latency, PERCENTS};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-5.toml");

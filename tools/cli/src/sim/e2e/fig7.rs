@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::pm::with;
 use super::{CLASSES, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
 use crate::sim::whole;
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-7.toml");

@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 use super::fig7::{Means, means, scenarios};
 use super::pm::with;
 use super::{CLASSES, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::plot::bars::{Bars, Series};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-7b.toml");

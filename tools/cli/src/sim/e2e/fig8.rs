@@ -5,12 +5,12 @@ use std::time::Duration;
 use qtcp::dtm::{self, Model};
 
 use super::{CLASSES, series};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::{PAYLOAD, SHARES, WIRE, part};
 use crate::sim::net::scenario::{Class, Scenario};
 use crate::sim::net::time::seconds;
 use crate::sim::plot::bars::{Bars, Series};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-8.toml");

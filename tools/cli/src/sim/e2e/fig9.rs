@@ -15,12 +15,12 @@ use std::fmt::Write as _;
 use qtcp::control::dctcp::Growth;
 
 use super::CLASSES;
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
 use crate::sim::net::bottleneck::Bottleneck;
 use crate::sim::net::scenario::{Run, Scenario};
 use crate::sim::net::time::MICRO;
 use crate::sim::plot::{Chart, Line};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../../scenarios/e2e-9.toml");

@@ -4,8 +4,8 @@ use pmem::experiments::{AGGREGATE, Outcome};
 
 use super::scenario;
 use super::show::{least, lines, run, uniform};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Plot, Request};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The period in which congestion begins or ends in the figures' scenarios.
 pub(super) const CHANGE: usize = 15;

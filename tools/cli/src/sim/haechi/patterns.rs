@@ -6,8 +6,8 @@ use pmem::experiments::{AGGREGATE, Latencies, Outcome};
 
 use super::scenario;
 use super::show::{THIRTY, bars, by_client, in_30_s, least, most, paced, run};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// Runs a scenario in bursts and at a constant rate.
 fn both(scenario: &str, request: Request) -> anyhow::Result<[Outcome; 2]> {

@@ -4,8 +4,8 @@ use pmem::experiments::{AGGREGATE, CLIENTS, Demand, Experiment, LOCAL, Outcome};
 
 use super::scenario;
 use super::show::{by_client, least, lines, most, paced, run};
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// Periods of the profile; the paper has 1000.
 const PROFILED: usize = 20;

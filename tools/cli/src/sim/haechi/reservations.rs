@@ -6,8 +6,8 @@ use super::scenario;
 use super::show::{
     THIRTY, bars, by_client, in_30_s, least, lines, most, run, short, uniform, with,
 };
-use crate::sim::claim::{Bound, Claim, Unit};
 use crate::sim::figure::{Made, Request};
+use sluice_sim::claim::{Bound, Claim, Unit};
 
 /// The reason why C1 and C2 do not have what they reserved of Zipf's distribution.
 const OUT_OF_REACH: &str = "\

@@ -2,7 +2,7 @@
 //! NetApp that a floor is missed by 5 % at most. We measure periods of 1 s at 100 %, and the worst of them.
 
 use super::{Antagonist, DRIVE, Setting, series, texts};
-use crate::sim::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim, Unit};
 
 /// Commands that the tenant reserves in a second: a fifth of what the drive does.
 const RESERVED: u32 = 2000;

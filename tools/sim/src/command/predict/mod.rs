@@ -2,7 +2,7 @@
 //!
 //! - [`load`]: who wants what; [`config`]: the daemon's configuration; [`flow`]: the class and the
 //!   session that it gives a load's commands; [`device`]: what is known of devices.
-//! - [`scenario`]: the scenario that follows, which [`sluice_sim`] runs.
+//! - [`scenario`]: the scenario that follows, which [`Model`] runs.
 //! - [`beside`]: what the daemon measures; [`results`]: both, as tables and for programs.
 
 mod beside;
@@ -17,27 +17,27 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use sluice_schema::amounts::parse_fio_duration as time;
 use sluice_schema::answer::DeviceRow;
 use sluice_schema::client;
-use sluice_sim::model::Model;
-use sluice_sim::scenario::{DeviceProfile, Outcome, Planned, Scenario};
 use units::{Nanos, nanos};
 
 use self::config::Config;
 use self::device::{Asked, Known};
 use self::scenario::Times;
 use super::daemon::Daemon;
-use super::figure::Made;
-use super::progress::Progress;
-use crate::bench::units::time;
-use crate::control::Options;
+use super::made::Made;
+use super::options::Options;
+use crate::model::Model;
+use crate::progress::Progress;
+use crate::scenario::{DeviceProfile, Outcome, Planned, Scenario};
 
 /// The longest time of a scenario.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Arguments of `sluice sim predict`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// The load: a TOML file (docs/sim.md).
     load: PathBuf,
     /// Read the target's configuration from this file; otherwise a running daemon is asked for it. What a

@@ -4,11 +4,11 @@
 use anyhow::Context as _;
 use serde::Deserialize;
 use sluice_schema::amounts::{parse_bandwidth, parse_duration, parse_size};
-pub(super) use sluice_sim::scenario::ClassName;
-use sluice_sim::scenario::value::Count;
 use toml::{Table, Value};
 
 use super::load::Transport;
+pub(super) use crate::scenario::ClassName;
+use crate::scenario::value::Count;
 
 /// A configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -5,10 +5,8 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use arbitration::Class;
 use serde::Deserialize;
-use sluice_schema::amounts::{parse_duration, parse_rate};
+use sluice_schema::amounts::{parse_duration, parse_fio_size, parse_frequency, parse_rate};
 use toml::Value;
-
-use crate::bench::units;
 
 /// The most commands outstanding on a connection unless a load says so, as of `sluice bench`.
 const DEPTH: u16 = 128;
@@ -186,7 +184,7 @@ fn read(number: usize, of: Written) -> anyhow::Result<Load> {
     let (reads, random) = pattern(&key, of.rw.as_deref(), of.read_share.as_ref())?;
     let bytes = match &of.bs {
         None => 4096,
-        Some(value @ (Value::Integer(_) | Value::String(_))) => units::bytes(&written(value))
+        Some(value @ (Value::Integer(_) | Value::String(_))) => parse_fio_size(&written(value))
             .map_err(|why| anyhow::anyhow!("{} is {value}: {why}", key("bs")))?,
         Some(other) => bail!("{} is {other}: write \"4k\" or \"128 KiB\"", key("bs")),
     };
@@ -255,11 +253,19 @@ fn pattern(
         }
         (Some(reads), None) => Ok((reads, random)),
         (None, None) => Ok((70, random)),
-        (None, Some(share)) => match units::read_share(&written(share)) {
-            Ok(share) => Ok((share, random)),
-            Err(why) => bail!("{} is {share}: {why}", key("read_share")),
+        (None, Some(share)) => match per_cent(&written(share)) {
+            Some(share) => Ok((share, random)),
+            None => {
+                bail!("{} is {share}: write a whole share from 0 % to 100 %", key("read_share"))
+            }
         },
     }
+}
+
+/// Parses a part in per cent: `70`, `70%`.
+fn per_cent(text: &str) -> Option<u8> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    number.parse().ok().filter(|share| *share <= 100)
 }
 
 /// Reads `class`.
@@ -276,7 +282,7 @@ fn class(key: &dyn Fn(&str) -> String, name: Option<&str>) -> anyhow::Result<Opt
 fn rate(key: &dyn Fn(&str) -> String, value: Option<&Value>) -> anyhow::Result<Option<f64>> {
     let Some(value) = value else { return Ok(None) };
     let text = written(value);
-    let rate = units::rate(&text).map_err(|why| {
+    let rate = parse_frequency(&text).map_err(|why| {
         anyhow::anyhow!("{} is {text}: {why}: I/Os in a second, 20000 or \"20k\"", key("rate"))
     })?;
     ensure!(rate <= RATE, "{} is {text}: write at most {RATE:.0} I/Os in a second", key("rate"));

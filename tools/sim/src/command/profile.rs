@@ -9,19 +9,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
-use clap::ValueEnum as _;
+use sluice_schema::amounts::parse_fio_duration;
 use sluice_schema::answer::{Io, Statistics};
 use sluice_schema::client;
-use sluice_sim::device::profiled::{Alone, KindMeasured, Saturated, fit};
-use sluice_sim::scenario::DeviceProfile;
 
 use super::counts::Counts;
 use super::daemon::{Daemon, since};
-use super::figure::Made;
-use super::progress::Progress;
-use crate::bench::units;
-use crate::control::Options;
-use crate::host::access::{HOSTNQN, Transport};
+use super::made::Made;
+use super::options::Options;
+use crate::device::profiled::{Alone, KindMeasured, Saturated, fit};
+use crate::progress::Progress;
+use crate::scenario::DeviceProfile;
+
+/// NQN of this host unless given: that of `sluice bench`.
+const HOSTNQN: &str = "nqn.2014-08.org.nvmexpress:uuid:6b1d8f0e-5c1e-4b0a-9d55-736c75696365";
 
 /// The larger size, in KiB, from whose rate the time of a byte follows.
 const LARGE_KIB: u16 = 64;
@@ -34,15 +35,15 @@ const OTHERS: f64 = 0.01;
 
 /// Arguments of `sluice sim profile`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// The namespace whose device is measured: NQN/NSID. Nobody else should use it meanwhile.
     namespace: String,
     /// Address and port of the target.
     #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4420")]
     address: String,
     /// Transport to the target.
-    #[arg(short, long, value_enum, default_value_t = Transport::Tcp)]
-    transport: Transport,
+    #[arg(short, long, value_parser = ["tcp", "rdma"], default_value = "tcp")]
+    transport: String,
     /// NQN of this host.
     #[arg(long, value_name = "NQN", default_value = HOSTNQN)]
     hostnqn: String,
@@ -57,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
     /// Time of each of three measurements, or six.
-    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "3s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_fio_duration, default_value = "3s")]
     time: Duration,
     /// Write the profile to this file, for `sluice sim predict --device`.
     #[arg(long, value_name = "FILE")]
@@ -149,14 +150,12 @@ impl Args {
         load: &[T],
     ) -> anyhow::Result<Window> {
         let time = self.time + RISE + RISE;
-        let transport = self.transport.to_possible_value();
-        let transport = transport.as_ref().map_or("tcp", |value| value.get_name());
         let mut words: Vec<String> = vec![
             "--nqn".to_owned(),
             nqn.to_owned(),
             format!("--nsid={nsid}"),
             format!("--address={}", self.address),
-            format!("--transport={}", transport),
+            format!("--transport={}", self.transport),
             format!("--hostnqn={}", self.hostnqn),
             format!("--time={}us", time.as_micros()),
             "--warmup=0s".to_owned(),

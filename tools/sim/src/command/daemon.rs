@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sluice_schema::answer::{Io, Qos, Statistics};
+use sluice_schema::client::Connection;
 use sluice_schema::{Call, call};
 
 use super::counts::Counts;
-use sluice_schema::client::Connection;
 
 /// A daemon that is asked.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, bail};
 use sluice_schema::answer;
-use sluice_sim::scenario::DeviceProfile;
 use toml::{Table, Value};
 
 use super::config::{Namespace, bandwidth, time};
+use crate::scenario::DeviceProfile;
 
 /// What is known of devices beside the configuration.
 #[derive(Clone, Debug, Default)]

@@ -3,13 +3,13 @@
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use sluice_sim::report::{Column, Table};
-use sluice_sim::scenario::Outcome;
 
 use super::super::counts::Counts;
 use super::super::daemon::Seen;
 use super::beside::Watched;
 use super::scenario::Group;
+use crate::report::{Column, Table};
+use crate::scenario::Outcome;
 
 /// What some commands have.
 #[derive(Clone, Debug)]

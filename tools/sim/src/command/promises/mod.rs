@@ -17,17 +17,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow, bail};
 use fastrand::Rng;
-use sluice_sim::model::{Done, HostMeasured, Measured, Plan};
-use sluice_sim::report::{Column, Report, Table};
 
-use super::claim::{Claim, Verdict};
-use super::figure::{Made, Request};
-use super::progress::Progress;
-use super::whole;
+use super::made::Made;
+use crate::claim::{Claim, Verdict};
+use crate::model::{Done, HostMeasured, Measured, Plan};
+use crate::progress::Progress;
+use crate::report::{Column, Report, Table};
+use crate::scenario::{Scenario, measure};
 
 /// Arguments of `sluice sim promises`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// The promises; all of them unless given.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -92,8 +92,12 @@ impl Setting {
              topology = {{ kind = 'rack', rate = '100 Gbit/s', mtu = 9000 }}\n\
              [qos]\nenabled = {enabled}\n{qos}\n{tables}"
         );
-        let request = Request { seed: *seed, scale: 1, quick: false };
-        whole::measure(&text, true, request, change).with_context(|| text.clone())
+        let whole = || {
+            let mut scenario = Scenario::parse(&text)?;
+            scenario.set_network_classes(true);
+            measure(&scenario, *seed, change)
+        };
+        whole().with_context(|| text.clone())
     }
 
     /// Makes the random numbers from which antagonists are drawn.
@@ -227,10 +231,10 @@ pub(crate) fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
     let (seeds, seconds) = if args.full { (24, 600) } else { (args.seeds, args.seconds) };
     let worst = worst(&wanted, args.seed, seeds, seconds)?;
     let report = report(&worst, (args.seed, seeds, seconds));
-    let text = if json { format!("{:#}\n", super::run::json(&report)) } else { report.text() };
+    let text = if json { format!("{:#}\n", report.json()) } else { report.text() };
     let missed = worst.iter().filter(|one| one.claim.verdict() == Verdict::Off);
     let off = missed.map(|one| format!("{}: {}", one.promise.name, one.claim.what())).collect();
-    Ok(Made { text, off, ..Made::default() })
+    Ok(Made { text, off })
 }
 
 /// Finds promises by their names; all where none is named.

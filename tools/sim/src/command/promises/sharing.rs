@@ -2,11 +2,11 @@
 //! alone on its share, but for a stated time.
 
 use fastrand::Rng;
-use sluice_sim::load::{Access, Arrival, Source};
 use units::Nanos;
 
 use super::{Antagonist, DRIVE, SERVERS, Setting, percentile, texts, time_of};
-use crate::sim::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim, Unit};
+use crate::load::{Access, Arrival, Source};
 
 /// Commands that the device holds.
 const WINDOW: u32 = 32;

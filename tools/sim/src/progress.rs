@@ -12,7 +12,7 @@ const WIDTH: usize = 30;
 
 /// The progress of a run. Nothing is shown where standard error is no terminal.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     began: Instant,
     shown: Option<Instant>,
     terminal: bool,
@@ -20,13 +20,13 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Begins a run.
-    pub(crate) fn begin() -> Self {
+    pub fn begin() -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { began: Instant::now(), shown: None, terminal }
     }
 
     /// Shows how much of the run is done, as a part of 1, and what it is at.
-    pub(crate) fn show(&mut self, part: f64, at: &str) {
+    pub fn show(&mut self, part: f64, at: &str) {
         let now = Instant::now();
         let soon = self.shown.is_some_and(|shown| now.duration_since(shown) < EVERY);
         if !self.terminal || (soon && part < 1.0) {

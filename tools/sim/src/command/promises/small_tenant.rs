@@ -2,7 +2,7 @@
 //! tenants that fill all queues.
 
 use super::{Antagonist, DRIVE, Setting, percentile, texts, time_of, used};
-use crate::sim::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim, Unit};
 
 /// Measures the latency of an Urgent tenant at depth 1, and how busy the device is.
 pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {

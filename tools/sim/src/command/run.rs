@@ -5,36 +5,34 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow, ensure};
-use serde_json::Value;
-use sluice_sim::model::Model;
-use sluice_sim::report::{Column, Report, Table};
-use sluice_sim::scenario::{Outcome, Planned, Scenario, goal_table, spread, worst_of};
 use units::{Nanos, nanos};
 
-use super::figure::Made;
-use super::part;
-use super::progress::Progress;
+use super::made::Made;
+use crate::model::Model;
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::scenario::{Outcome, Planned, Scenario, goal_table, spread, worst_of};
 
 /// Arguments of `sluice sim run`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
     /// The scenario: a TOML file (docs/sim.md).
-    scenario: PathBuf,
+    pub scenario: PathBuf,
     /// Random seed: the same seed gives the same numbers. Without it the scenario's counts.
     #[arg(long)]
-    seed: Option<u64>,
+    pub seed: Option<u64>,
     /// Run this number of seeds, on all processors, and show the mean and the spread, too.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    seeds: u16,
+    pub seeds: u16,
     /// Write the tables (CSV) to this folder.
     #[arg(long, value_name = "DIR")]
-    csv: Option<PathBuf>,
+    pub csv: Option<PathBuf>,
     /// Write the charts (SVG) to this folder.
     #[arg(long, value_name = "DIR")]
-    plot: Option<PathBuf>,
+    pub plot: Option<PathBuf>,
     /// Write all of it as one page that needs no network to this file.
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    pub html: Option<PathBuf>,
 }
 
 /// Runs a scenario.
@@ -42,24 +40,12 @@ pub(crate) struct Args {
 /// # Errors
 ///
 /// The scenario cannot be read or run, or a file cannot be written.
-pub(crate) fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
+pub fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
     let path = &args.scenario;
     let of = || format!("in the scenario {}", path.display());
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the scenario {}", path.display()))?;
-    if let Some(part) = part::read(&text).with_context(of)? {
-        ensure!(
-            args.seeds == 1,
-            "--seeds is for scenarios of whole targets: leave it out, or give --seed"
-        );
-        let mut progress = Progress::begin();
-        let mut report =
-            part.run(args.seed, &mut |done| progress.show(done, "")).with_context(of)?;
-        report.scenario = text;
-        return shown(&report, args, json, Vec::new());
-    }
-    let scenario =
-        Scenario::parse(&text).map_err(|error| part::hint(&text, error)).with_context(of)?;
+    let scenario = Scenario::parse(&text).with_context(of)?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let first = args.seed.unwrap_or(scenario.seed());
     let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|more| first.wrapping_add(more)).collect();
@@ -77,29 +63,18 @@ pub(crate) fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
         report.tables.insert(0, table);
     }
     let missed = goals.iter().filter(|goal| !goal.is_met());
-    shown(&report, args, json, missed.map(|goal| format!("goal missed: {}", goal.text())).collect())
+    show(&report, args, json, missed.map(|goal| format!("goal missed: {}", goal.text())).collect())
 }
 
 /// Writes the files that are asked for, and the report as text or JSON. `off` names the goals that were missed.
-fn shown(report: &Report, args: &Args, json: bool, off: Vec<String>) -> anyhow::Result<Made> {
+///
+/// # Errors
+///
+/// A file cannot be written.
+pub fn show(report: &Report, args: &Args, json: bool, off: Vec<String>) -> anyhow::Result<Made> {
     let written = write(report, args)?;
-    let text = if json { format!("{:#}\n", self::json(report)) } else { report.text() + &written };
-    Ok(Made { text, off, ..Made::default() })
-}
-
-/// Makes a JSON object of a report's title, what was run, and its tables: of each table, by the name of its file, an
-/// object for each row. Cells that are numbers are numbers.
-pub(super) fn json(report: &Report) -> Value {
-    let cell = |(column, cell): (&Column, &String)| {
-        let number = cell.parse::<f64>().ok().filter(|number| number.is_finite());
-        (column.heading(), number.map_or_else(|| Value::from(cell.as_str()), Value::from))
-    };
-    let table = |table: &Table| {
-        let row = |row: &Vec<String>| table.columns.iter().zip(row).map(cell).collect();
-        (table.file.clone(), table.rows.iter().map(row).collect::<Vec<Value>>().into())
-    };
-    let tables: serde_json::Map<_, _> = report.tables.iter().map(table).collect();
-    serde_json::json!({ "title": report.title, "about": report.about, "tables": tables })
+    let text = if json { format!("{:#}\n", report.json()) } else { report.text() + &written };
+    Ok(Made { text, off })
 }
 
 /// Runs all seeds, on as many threads as there are processors.
@@ -148,7 +123,7 @@ fn one(
     let end = Nanos(nanos(scenario.length()));
     let mut model = Model::new(plan)?;
     model.run(end, &mut |now| progress(now.0 as f64 / end.0.max(1) as f64));
-    if let Some(fault) = faults.iter().find_map(sluice_sim::load::Fault::get) {
+    if let Some(fault) = faults.iter().find_map(crate::load::Fault::get) {
         return Err(fault.into());
     }
     Ok(Outcome::of(scenario, &model.report()))
@@ -180,6 +155,8 @@ fn write(report: &Report, args: &Args) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn shipped(name: &str) -> PathBuf {
@@ -239,39 +216,6 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_of_figures_run_by_themselves() {
-        let apps = &["App1", "App2", "App3"][..];
-        let classes = &["High", "Medium", "Low"][..];
-        let folder = tempfile::tempdir().unwrap();
-        for (name, hosts, more) in [
-            ("e2e-8.toml", classes, &[][..]),
-            ("e2e-9.toml", classes, &[]),
-            ("e2e-10.toml", classes, &[]),
-            ("e2e-16.toml", apps, &[]),
-            ("e2e-17.toml", apps, &[]),
-            ("e2e-20.toml", classes, &["PM"]),
-            ("e2e-21.toml", classes, &["PM"]),
-            ("e2e-22.toml", classes, &["PM"]),
-            ("e2e-22b.toml", classes, &["PM"]),
-            ("e2e-23.toml", apps, &["PM"]),
-        ] {
-            let text = std::fs::read_to_string(shipped(name)).unwrap();
-            let brief = |line: &str| match line.split(" = ").next() {
-                Some("duration") => "duration = '4 ms'\n".to_owned(),
-                Some("warmup") => "warmup = '4 ms'\n".to_owned(),
-                Some("counted") => "counted = 50\n".to_owned(),
-                _ => format!("{line}\n"),
-            };
-            let path = folder.path().join(name);
-            std::fs::write(&path, text.lines().map(brief).collect::<String>()).unwrap();
-            let shown = run(&args(path)).unwrap_or_else(|error| panic!("{name}: {error:#}")).text;
-            for host in hosts.iter().chain(more) {
-                assert!(shown.lines().any(|line| line.starts_with(host)), "{name}: {shown}");
-            }
-        }
-    }
-
-    #[test]
     fn several_seeds_have_a_mean_and_each_is_what_it_is_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = shortened("urgent.toml", folder.path());
@@ -307,13 +251,6 @@ mod tests {
     fn what_is_wrong_with_a_scenario_is_told_with_its_file() {
         let error = format!("{:#}", run(&args("/nowhere/none.toml".into())).unwrap_err());
         assert!(error.contains("/nowhere/none.toml"), "{error}");
-        let error = format!("{:#}", run(&args(shipped("congestion.toml"))).unwrap_err());
-        for says in ["congestion.toml", "`class`", "sluice sim dtm", "`model`", "\"packets\""] {
-            assert!(error.contains(says), "{says}: {error}");
-        }
-        let several = Args { seeds: 2, ..args(shipped("e2e-9.toml")) };
-        let error = format!("{:#}", run(&several).unwrap_err());
-        assert!(error.contains("leave it out, or give --seed"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let path = shortened("urgent.toml", folder.path());
         let text = std::fs::read_to_string(&path).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Antagonist, Setting, series, texts};
-use crate::sim::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim, Unit};
 
 /// The step by which spans are moved: an interval of series.
 const STEP: Duration = Duration::from_millis(1);

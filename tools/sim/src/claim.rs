@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// The bounds within which a number of ours is the source's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Bound {
+pub enum Bound {
     /// This number, but for a part of it.
     Near(f64, f64),
     /// This number, but for so much.
@@ -67,7 +67,7 @@ fn round(number: f64) -> f64 {
 
 /// The unit in which a number is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// Thousands of I/Os.
     Kilo,
     /// Percent; the number itself is a part of 1.
@@ -113,7 +113,7 @@ impl Unit {
 
 /// A number of a source's, beside ours.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     what: String,
     source: String,
     ours: f64,
@@ -125,7 +125,7 @@ pub(crate) struct Claim {
 
 /// What becomes of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Ours is the source's.
     Holds,
     /// Ours differs as it is declared.
@@ -136,7 +136,7 @@ pub(crate) enum Verdict {
 
 impl Claim {
     /// Puts a number of ours beside what the source says.
-    pub(crate) fn new(
+    pub fn new(
         what: impl Into<String>,
         source: impl Into<String>,
         ours: f64,
@@ -148,7 +148,7 @@ impl Claim {
 
     /// Declares in which way ours differs, and why. Bounds that no number can be outside of are a fault of the
     /// figure.
-    pub(crate) fn known(self, bound: Bound, why: &'static str) -> Self {
+    pub fn known(self, bound: Bound, why: &'static str) -> Self {
         debug_assert!(
             !self.bound.cover(bound, self.unit.all()),
             "{}: whatever the number is, it holds or differs as declared",
@@ -158,41 +158,41 @@ impl Claim {
     }
 
     /// Returns what the number is of.
-    pub(crate) fn what(&self) -> &str {
+    pub fn what(&self) -> &str {
         &self.what
     }
 
     /// Returns what the source says of the number.
-    pub(crate) fn source(&self) -> &str {
+    pub fn source(&self) -> &str {
         &self.source
     }
 
     /// Writes our number with its unit.
-    pub(crate) fn ours(&self) -> String {
+    pub fn ours(&self) -> String {
         self.unit.text(self.ours)
     }
 
     /// Writes the tolerance.
-    pub(crate) fn tolerance(&self) -> String {
+    pub fn tolerance(&self) -> String {
         self.bound.text(self.unit)
     }
 
     /// Returns the reason of a claim that differs as it is declared.
-    pub(crate) fn reason(&self) -> Option<&'static str> {
+    pub fn reason(&self) -> Option<&'static str> {
         let (_, why) = self.known?;
         (self.verdict() == Verdict::Differs).then_some(why)
     }
 
     /// Returns whether the number is farther on the wrong side of its bounds, or nearer to them, than another of
     /// the same bounds.
-    pub(crate) fn is_farther(&self, other: &Self) -> bool {
+    pub fn is_farther(&self, other: &Self) -> bool {
         let (least, most) = self.bound.ends();
         let room = |ours: f64| (ours - least).min(most - ours);
         room(self.ours) < room(other.ours)
     }
 
     /// Judges the number.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Verdict {
         match self.known {
             _ if self.bound.holds(self.ours) => Verdict::Holds,
             Some((bound, _)) if bound.holds(self.ours) => Verdict::Differs,
@@ -203,16 +203,16 @@ impl Claim {
 
 /// Claims with the reasons of those that differ, each reason once.
 #[derive(Debug)]
-pub(crate) struct Judged<'a> {
+pub struct Judged<'a> {
     /// Each claim, and its verdict as it is printed: the reason's number follows `differs`.
-    pub(crate) rows: Vec<(&'a Claim, String)>,
+    pub rows: Vec<(&'a Claim, String)>,
     /// The reasons; the first has the number 1.
-    pub(crate) reasons: Vec<&'static str>,
+    pub reasons: Vec<&'static str>,
 }
 
 impl<'a> Judged<'a> {
     /// Judges claims.
-    pub(crate) fn new(claims: &'a [Claim]) -> Self {
+    pub fn new(claims: &'a [Claim]) -> Self {
         let mut reasons: Vec<&'static str> = Vec::new();
         let mut rows = Vec::new();
         for claim in claims {
@@ -235,12 +235,12 @@ impl<'a> Judged<'a> {
 }
 
 /// Counts the claims of a verdict.
-pub(crate) fn count(claims: &[Claim], verdict: Verdict) -> usize {
+pub fn count(claims: &[Claim], verdict: Verdict) -> usize {
     claims.iter().filter(|claim| claim.verdict() == verdict).count()
 }
 
 /// Writes how many claims hold, differ, and do neither.
-pub(crate) fn summary(claims: &[Claim]) -> String {
+pub fn summary(claims: &[Claim]) -> String {
     let [hold, differ, off] =
         [Verdict::Holds, Verdict::Differs, Verdict::Off].map(|verdict| count(claims, verdict));
     let mut text = format!("{hold} hold, {differ} differ as declared");
@@ -252,7 +252,7 @@ pub(crate) fn summary(claims: &[Claim]) -> String {
 }
 
 /// Writes claims as a table, with the reasons of those that differ, and with their count.
-pub(crate) fn table(claims: &[Claim]) -> String {
+pub fn table(claims: &[Claim]) -> String {
     let judged = Judged::new(claims);
     let mut text = format!("{:54} {:>16} {:>11} {:>13}\n", "", "source", "ours", "tolerance");
     for (claim, verdict) in &judged.rows {
@@ -287,7 +287,7 @@ fn wrapped(reason: &str) -> String {
 }
 
 /// Lists the claims that neither hold nor differ as declared.
-pub(crate) fn off(claims: &[Claim]) -> Vec<String> {
+pub fn off(claims: &[Claim]) -> Vec<String> {
     let off = claims.iter().filter(|claim| claim.verdict() == Verdict::Off);
     off.map(|claim| format!("{}: {}, in the source: {}", claim.what, claim.ours(), claim.source))
         .collect()

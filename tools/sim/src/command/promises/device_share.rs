@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use sluice_sim::model::Measured;
-
 use super::{Setting, bytes};
-use crate::sim::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim, Unit};
+use crate::model::Measured;
 
 /// A small drive, which the warm-up writes over, so that its garbage is collected all the time. Its window holds what
 /// keeps the dies busy, and less than the tenants have outstanding: what is in the drive has its order from there.

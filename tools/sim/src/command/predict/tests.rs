@@ -12,7 +12,7 @@ fn shipped(name: &str) -> PathBuf {
 
 fn options(json: bool) -> Options {
     let socket = Some("/nowhere/control.sock".into());
-    Options { socket, timeout: Duration::from_secs(5), json, wide: false }
+    Options { socket, timeout: Duration::from_secs(5), json }
 }
 
 /// Makes the arguments of a short prediction on the configuration and the drive that ship.

@@ -1,7 +1,7 @@
 //! Base load beside bursts: BurstCBS keeps the base rate of a tenant while others burst.
 
 use super::{Antagonist, DRIVE, SERVERS, Setting, series, texts, time_of};
-use crate::sim::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim, Unit};
 
 /// Measures seconds of a tenant that wants four fifths of an equal part of the device's time.
 pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {

@@ -1,0 +1,50 @@
+//! The commands of `sluice-sim`, which planners run.
+//!
+//! - [`mod@run`]: a scenario of a user's own, on the target that ships.
+//! - [`predict`]: a load on a configured target; [`profile`](mod@profile): the measured times of its devices, both by
+//!   a running [`daemon`] and its [`counts`].
+//! - [`promises`]: service levels beside random antagonists.
+//! - [`made`]: what a command prints; [`options`]: how to reach the daemon.
+
+mod counts;
+mod daemon;
+mod made;
+mod options;
+mod predict;
+mod profile;
+mod promises;
+pub mod run;
+
+pub use made::Made;
+pub use options::Options;
+
+/// A command.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Run a scenario of your own: hosts, a network and devices around the target that ships.
+    Run(run::Args),
+    /// Predict what a load will have on a configured target, by class, host and session, beside what
+    /// the daemon measures.
+    Predict(predict::Args),
+    /// Measure the device of a running target's namespace by load on it, for predictions.
+    Profile(profile::Args),
+    /// Measure what the target promises its tenants, beside random antagonists: each number beside its bar, in
+    /// the worst of several seeds.
+    Promises(promises::Args),
+}
+
+impl Command {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or written, a scenario cannot be run, or the daemon cannot be reached.
+    pub fn run(&self, options: &Options) -> anyhow::Result<Made> {
+        match self {
+            Self::Run(args) => run::run(args, options.json),
+            Self::Predict(args) => predict::run(args, options),
+            Self::Profile(args) => profile::run(args, options),
+            Self::Promises(args) => promises::run(args, options.json),
+        }
+    }
+}

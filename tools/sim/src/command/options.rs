@@ -1,0 +1,29 @@
+//! Options of every command.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sluice_schema::amounts::parse_fio_duration;
+
+/// How to reach the daemon and how to print its answers.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "With every command")]
+pub struct Options {
+    /// Use this control socket [default: $SLUICEGATE_CONTROL, /run/sluicegate/control.sock, or the
+    /// user's own]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Give up when the daemon is silent for this long
+    #[arg(long, global = true, value_name = "TIME", value_parser = patience, default_value = "5s")]
+    pub timeout: Duration,
+    /// Print answers and errors as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Parses the value of --timeout.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = parse_fio_duration(text)?;
+    let known = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+    if known.contains(&time) { Ok(time) } else { Err("write a time from 1ms to 24h".to_owned()) }
+}
