@@ -130,7 +130,7 @@ deny:
 	cargo deny --all-features check licenses bans sources
 
 # Files below PREFIX. uninstall removes them.
-INSTALLED := bin/sluiced bin/sluice $(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/*.md))
+INSTALLED := bin/sluiced bin/sluice bin/sluice-sim $(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/*.md))
 # Files of systemd and udev, below SYSTEM. uninstall removes them, too.
 INSTALLED_SYSTEM := systemd/system/sluiced.service sysusers.d/sluicegate.conf \
 	tmpfiles.d/sluicegate.conf sysctl.d/60-sluicegate.conf modules-load.d/sluicegate.conf \
@@ -145,7 +145,7 @@ UNIT_PATHS = s|/usr/bin/sluice|$(PREFIX)/bin/sluice|g; s|/usr/share/doc/sluicega
 # With sudo, what its user has built is installed: root need not have a compiler.
 install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 	@[ -x $(BINARIES)/sluiced ] || { echo "no $(BINARIES)/sluiced: run make first" >&2; exit 1; }
-	install -D -t $(at)/bin $(BINARIES)/sluiced $(BINARIES)/sluice
+	install -D -t $(at)/bin $(BINARIES)/sluiced $(BINARIES)/sluice $(BINARIES)/sluice-sim
 	install -D -m 644 -t $(at)/share/doc/sluicegate docs/*.md
 	install -D -m 644 -t $(system_at)/systemd/system systemd/sluiced.service
 	sed -i '$(UNIT_PATHS)' $(system_at)/systemd/system/sluiced.service

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-/// Returns the folder that holds `sluiced` and `sluice`, up to date, in the profile of the tests
-/// themselves.
+/// Returns the folder that holds `sluiced`, `sluice` and `sluice-sim`, up to date, in the profile of the
+/// tests themselves.
 ///
 /// # Errors
 /// The build's own messages where it fails.
@@ -24,7 +24,7 @@ fn build() -> Result<PathBuf> {
     }
     let folder = folder()?;
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--bins", "-p", "sluiced", "-p", "sluice"]);
+    cargo.args(["build", "--quiet", "--bins", "-p", "sluiced", "-p", "sluice", "-p", "sluice-sim"]);
     // With RDMA, where a build with it is possible.
     let ci = crate::root().join(".ci");
     let found = Command::new(ci.join("libclang")).output();

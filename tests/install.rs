@@ -35,10 +35,10 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// Returns a folder that holds two programs that can be installed.
+/// Returns a folder that holds the programs that can be installed.
 fn binaries() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for name in ["sluiced", "sluice"] {
+    for name in ["sluiced", "sluice", "sluice-sim"] {
         let made = Command::new("install")
             .args(["-m", "755", "/dev/null"])
             .arg(folder.path().join(name))
@@ -74,6 +74,7 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
         let expected = [
             below.join("bin/sluiced"),
             below.join("bin/sluice"),
+            below.join("bin/sluice-sim"),
             below.join("share/doc/sluicegate/operating.md"),
             system.join("systemd/system/sluiced.service"),
             system.join("sysusers.d/sluicegate.conf"),

@@ -1,13 +1,14 @@
 //! The commands of `sluice-sim`, which planners run.
 //!
 //! - [`mod@run`]: a scenario of a user's own, on the target that ships.
-//! - [`predict`]: a load on a configured target; [`profile`](mod@profile): the measured times of its devices, both by
-//!   a running [`daemon`] and its [`counts`].
-//! - [`promises`]: service levels beside random antagonists.
-//! - [`made`]: what a command prints; [`options`]: how to reach the daemon.
+//! - `predict`: a load on a configured target; `profile`: the measured times of its devices, both by
+//!   a running `daemon` and its `counts`.
+//! - `promises`: service levels beside random antagonists.
+//! - [`Made`]: what a command prints; [`failure`]: how a failure is printed; [`Options`]: how to reach the daemon.
 
 mod counts;
 mod daemon;
+pub mod failure;
 mod made;
 mod options;
 mod predict;

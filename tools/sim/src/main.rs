@@ -1,0 +1,46 @@
+//! `sluice-sim`: the planner's program: what a configuration will do, before it is rolled out.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use sluice_sim::command::{Command, Options, failure};
+
+/// The name of the program in its messages.
+const NAME: &str = "sluice-sim";
+
+/// Simulates targets on racks that you describe, and predicts what a load has on a target.
+#[derive(Debug, clap::Parser)]
+#[command(name = NAME, version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let Cli { options, command } = match Cli::try_parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return failure::usage(NAME, &error),
+    };
+    let outcome = command.run(&options).and_then(|made| {
+        print!("{}", made.text);
+        made.conclude()
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(NAME, &error, options.json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}
