@@ -82,7 +82,7 @@ fn a_simulated_target_is_made_of_the_production_cores() {
 #[test]
 fn figures_of_whole_targets_reach_them_by_the_simulator_alone() {
     let paths: Vec<String> = OTHERS.iter().map(|name| format!("{name}::")).collect();
-    let sim = root().join("tools/cli/src/sim");
+    let sim = root().join("tools/reproduce/src");
     let commands = root().join("tools/sim/src/command");
     let whole = [(sim.join("whole.rs"), "sluice_sim"), (commands.join("run.rs"), "crate")];
     for (path, simulator) in whole {
@@ -116,7 +116,7 @@ fn figures_of_whole_targets_reach_them_by_the_simulator_alone() {
 
 #[test]
 fn figures_with_controllers_of_their_own_say_that_they_are_of_eq_5_as_printed() {
-    for path in files(&root().join("tools/cli/src/sim")) {
+    for path in files(&root().join("tools/reproduce/src")) {
         let text = fs::read_to_string(&path).expect("source is text");
         let figure = path.parent().is_some_and(|folder| folder.ends_with("e2e"));
         if figure && !named(&code(&path), &["qtcp::control"]).is_empty() {

@@ -156,14 +156,16 @@ fn crates_import_in_one_direction() {
         ("sluice-world", [libraries.clone(), vec!["sluice-core"]].concat()),
         (
             "sluice-sim",
-            [libraries, vec!["pmem", "sluice-core", "sluice-schema", "sluice-world"]].concat(),
+            [libraries.clone(), vec!["pmem", "sluice-core", "sluice-schema", "sluice-world"]]
+                .concat(),
         ),
+        ("reproduce", [libraries, vec!["pmem", "sluice-schema", "sluice-sim"]].concat()),
         ("sluice-schema", vec![]),
         ("sluice-tls", vec![]),
         ("hostile", vec!["fabric"]),
         // The crate's tests need them.
         ("sluiced", [above.clone(), vec!["hostile", "sluice-tls"]].concat()),
-        ("sluice", [above.clone(), vec!["sluice-sim"]].concat()),
+        ("sluice", above.clone()),
         ("e2e", [above, vec!["sluiced", "hostile"]].concat()),
     ]);
     let metadata = metadata();

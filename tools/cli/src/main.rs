@@ -12,7 +12,6 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use sluice_sim::random;
 
 use control::{Names, Options};
 
@@ -41,7 +40,7 @@ enum Command {
         #[command(subcommand)]
         action: PmemCommand,
     },
-    /// Simulate scenarios, predict what a load has on a target, and reproduce figures of the sources.
+    /// Simulate scenarios, and predict what a load has on a target: runs the program sluice-sim.
     Sim(sim::Args),
     /// Show the traffic of classes, sessions, devices, hosts, links, connections and workloads, live.
     Top(top::Args),
@@ -83,7 +82,7 @@ fn main() -> ExitCode {
         Command::Pmem { action: PmemCommand::Client(action) } => {
             pmem::run(&action, options.json).map(|()| ExitCode::SUCCESS)
         }
-        Command::Sim(args) => sim::run(&args, &options).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => Err(sim::run(&args, &options)),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| failure::report(&error, options.json))

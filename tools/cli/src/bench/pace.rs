@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::job::Arrivals;
-use crate::random::Draw as _;
+use super::random::Draw as _;
 
 /// The times at which the commands of one connection fall due.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::job::{Job, Rw};
-use crate::random::Draw as _;
+use super::random::Draw as _;
 
 /// The access pattern of one connection, in units of the job's block size.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! The subcommands' arguments, and the requests that they make.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +31,26 @@ pub(crate) struct Options {
     #[arg(long, global = true)]
     pub(crate) wide: bool,
 }
+
+impl Options {
+    /// Writes the options that are not the defaults, for another program that has them.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        if let Some(path) = &self.socket {
+            words.extend(["--socket".into(), path.into()]);
+        }
+        if self.timeout != TIMEOUT {
+            words.extend(["--timeout".into(), format!("{}us", self.timeout.as_micros()).into()]);
+        }
+        if self.json {
+            words.push("--json".into());
+        }
+        words
+    }
+}
+
+/// The value of --timeout unless given.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The shortest and the longest value of --timeout.
 const PATIENCE: std::ops::RangeInclusive<Duration> =

@@ -1,6 +1,5 @@
-//! Tests of the whole program: what it prints, its exit statuses, terminals, and docs/reproduction.md.
+//! Tests of the whole program: what it prints, its exit statuses and terminals.
 
 mod command_line;
 mod daemon;
-mod reproduction;
 mod terminal;

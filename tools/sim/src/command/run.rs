@@ -11,7 +11,7 @@ use super::made::Made;
 use crate::model::Model;
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::scenario::{Outcome, Planned, Scenario, goal_table, spread, worst_of};
+use crate::scenario::{Outcome, Planned, Scenario, ScenarioError, goal_table, spread, worst_of};
 
 /// Arguments of `sluice sim run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
     let of = || format!("in the scenario {}", path.display());
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the scenario {}", path.display()))?;
-    let scenario = Scenario::parse(&text).with_context(of)?;
+    let scenario = Scenario::parse(&text).map_err(|error| hint(&text, error)).with_context(of)?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let first = args.seed.unwrap_or(scenario.seed());
     let seeds: Vec<u64> = (0..u64::from(args.seeds)).map(|more| first.wrapping_add(more)).collect();
@@ -64,6 +64,18 @@ pub fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
     }
     let missed = goals.iter().filter(|goal| !goal.is_met());
     show(&report, args, json, missed.map(|goal| format!("goal missed: {}", goal.text())).collect())
+}
+
+/// Adds to what is wrong with a scenario what runs scenarios of parts. What is no TOML is none of these either.
+fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
+    if text.parse::<toml::Table>().is_err() {
+        return error.into();
+    }
+    anyhow!(
+        "{}\nA scenario without a key `model` is of a whole target. `reproduce run` runs a scenario with one, \
+         `reproduce dtm` one of the discrete-time model.",
+        error.to_string().trim_end()
+    )
 }
 
 /// Writes the files that are asked for, and the report as text or JSON. `off` names the goals that were missed.
@@ -251,6 +263,12 @@ mod tests {
     fn what_is_wrong_with_a_scenario_is_told_with_its_file() {
         let error = format!("{:#}", run(&args("/nowhere/none.toml".into())).unwrap_err());
         assert!(error.contains("/nowhere/none.toml"), "{error}");
+        for of_a_part in ["congestion.toml", "e2e-9.toml"] {
+            let error = format!("{:#}", run(&args(shipped(of_a_part))).unwrap_err());
+            for says in [of_a_part, "`model`", "`reproduce run`", "`reproduce dtm`"] {
+                assert!(error.contains(says), "{says}: {error}");
+            }
+        }
         let folder = tempfile::tempdir().unwrap();
         let path = shortened("urgent.toml", folder.path());
         let text = std::fs::read_to_string(&path).unwrap();

@@ -1,0 +1,43 @@
+//! `sluice sim`: runs the program sluice-sim in place of this one.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::anyhow;
+
+use crate::control::Options;
+
+/// The program of planners.
+const PROGRAM: &str = "sluice-sim";
+
+/// Arguments of `sluice sim`: those of the program.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// Arguments of sluice-sim; --help lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the program. Its exit status is that of this process. Returns why it cannot be run.
+pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Error {
+    let program = beside(PROGRAM);
+    let error = Command::new(&program).args(options.words()).args(&args.arguments).exec();
+    match error.kind() {
+        ErrorKind::NotFound => anyhow!(
+            "the program {PROGRAM} is neither beside sluice nor in PATH: `make install` installs both, and \
+             `cargo build --release -p {PROGRAM}` builds it"
+        ),
+        _ => anyhow!("cannot run {}: {error}", program.display()),
+    }
+}
+
+/// Returns the path of a program beside this one; where there is none, its name, which is looked up in PATH.
+fn beside(name: &str) -> PathBuf {
+    let own = std::env::current_exe().ok();
+    let path = own.and_then(|own| Some(own.parent()?.join(name)));
+    path.filter(|path| path.is_file()).unwrap_or_else(|| name.into())
+}

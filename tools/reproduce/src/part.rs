@@ -1,0 +1,254 @@
+//! Scenarios of parts of the system: a scenario that is not of a whole target names by the key `model` what it
+//! is of.
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use sluice_sim::command::{Made, run as whole};
+use sluice_sim::progress::Progress;
+use sluice_sim::report::Report;
+use sluice_sim::scenario::{Scenario, ScenarioError};
+
+use super::net::scenario as packets;
+use super::{fahrrad, haechi, intelliqos};
+
+/// A kind of scenario that is not of a whole target.
+#[derive(Debug)]
+struct Kind {
+    /// The value of the key `model`.
+    name: &'static str,
+    /// Reads a scenario, and finds what is wrong with it.
+    read: fn(&str) -> anyhow::Result<Box<dyn Part>>,
+}
+
+/// A scenario of a part of the system, as it was read.
+trait Part {
+    /// Runs the scenario with a seed; without one, with the scenario's. `progress` hears the part of the run
+    /// that is done, where the model can tell.
+    ///
+    /// # Errors
+    ///
+    /// The model refuses what the scenario describes.
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report>;
+}
+
+/// All kinds.
+const KINDS: &[Kind] = &[
+    Kind { name: "packets", read: |text| Ok(Box::new(packets::Scenario::parse(text)?)) },
+    Kind { name: "haechi", read: |text| Ok(Box::new(haechi::scenario::read(text)?)) },
+    Kind { name: "disk-reservations", read: |text| Ok(Box::new(fahrrad::Setup::parse(text)?)) },
+    Kind { name: "disk-containers", read: |text| Ok(Box::new(intelliqos::Setup::parse(text)?)) },
+];
+
+impl Part for packets::Scenario {
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
+        Ok(self.report(seed.unwrap_or(self.seed), progress))
+    }
+}
+
+impl Part for haechi::scenario::Scenario {
+    fn run(&self, seed: Option<u64>, _: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
+        self.run(seed)
+    }
+}
+
+impl Part for fahrrad::Setup {
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
+        fahrrad::report(self, seed.unwrap_or(self.seed), progress)
+    }
+}
+
+impl Part for intelliqos::Setup {
+    fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report> {
+        intelliqos::report(self, seed.unwrap_or(self.seed), progress)
+    }
+}
+
+/// Runs a scenario of a part, or else of a whole target.
+///
+/// # Errors
+///
+/// The scenario cannot be read or run, or a file cannot be written.
+pub(super) fn run(args: &whole::Args, json: bool) -> anyhow::Result<Made> {
+    let path = &args.scenario;
+    let of = || format!("in the scenario {}", path.display());
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    let Some(part) = read(&text).with_context(of)? else {
+        Scenario::parse(&text).map_err(|error| hint(&text, error)).with_context(of)?;
+        return whole::run(args, json);
+    };
+    ensure!(
+        args.seeds == 1,
+        "--seeds is for scenarios of whole targets: leave it out, or give --seed"
+    );
+    let mut progress = Progress::begin();
+    let mut report = part.run(args.seed, &mut |done| progress.show(done, "")).with_context(of)?;
+    report.scenario = text;
+    whole::show(&report, args, json, Vec::new())
+}
+
+/// Returns the names of all kinds, as an error shows them.
+fn names() -> String {
+    KINDS.iter().map(|kind| format!("\"{}\"", kind.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads a scenario of a part. Returns none for one of a whole target, which has no key `model`, and for
+/// what is no TOML, of which the reader of whole targets tells what is wrong.
+///
+/// # Errors
+///
+/// There is no such model, or the scenario is wrong.
+fn read(text: &str) -> anyhow::Result<Option<Box<dyn Part>>> {
+    let Ok(file) = text.parse::<toml::Table>() else { return Ok(None) };
+    let Some(model) = file.get("model") else { return Ok(None) };
+    let Some(kind) = KINDS.iter().find(|kind| model.as_str() == Some(kind.name)) else {
+        bail!("`model` is {model}: choose one of {}, or leave it out for a whole target", names());
+    };
+    (kind.read)(text).map(Some).with_context(|| format!("a scenario with model = {model}"))
+}
+
+/// Adds to what the reader of whole targets finds wrong with a scenario what else a scenario can be. What is
+/// no TOML is no other one either.
+fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
+    if text.parse::<toml::Table>().is_err() {
+        return error.into();
+    }
+    anyhow!(
+        "{}\nWithout a key `model` a scenario is of a whole target. Parts of the system have one: {}. A scenario \
+         of the discrete-time model is for `reproduce dtm`.",
+        error.to_string().trim_end(),
+        names()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::figures;
+    use crate::scenario::changed;
+
+    #[test]
+    fn every_figure_has_a_scenario_of_its_name() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+        for figure in figures::all() {
+            let path = folder.join(format!("{}.toml", figure.name));
+            let text = std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            if read(&text).unwrap_or_else(|error| panic!("{}: {error:#}", figure.name)).is_none() {
+                let scenario = Scenario::parse(&text)
+                    .unwrap_or_else(|error| panic!("{}: {error}", figure.name));
+                scenario
+                    .plan(1, &folder)
+                    .unwrap_or_else(|error| panic!("{}: {error}", figure.name));
+            }
+        }
+    }
+
+    /// Runs a scenario. Returns what it shows, after a look at what its progress was.
+    fn reported(text: &str, seed: Option<u64>) -> Report {
+        let mut parts = Vec::new();
+        let part = read(text).unwrap().unwrap();
+        let report = part.run(seed, &mut |done| parts.push(done)).unwrap();
+        assert!(parts.len() > 5 && parts.is_sorted(), "{parts:?}");
+        assert_eq!(parts.last(), Some(&1.0), "all of it is done");
+        report
+    }
+
+    #[test]
+    fn each_has_a_seed_and_a_title_of_its_own_or_one_in_words() {
+        for (text, short, title) in [
+            (
+                include_str!("../../scenarios/e2e-8.toml"),
+                ("counted = 1000", "counted = 50"),
+                "Classes on one link, packet by packet",
+            ),
+            (
+                include_str!("../../scenarios/fahrrad-3.toml"),
+                ("windows = 100", "windows = 8"),
+                "Streams on one disk",
+            ),
+            (
+                include_str!("../../scenarios/intelliqos-2.toml"),
+                ("counted = 250", "counted = 40"),
+                "What users see of one disk",
+            ),
+        ] {
+            let text = changed(text, &[short]);
+            let (first, second) = (reported(&text, None), format!("seed = 2\n{text}"));
+            assert_eq!(reported(&second, Some(1)), first, "the seed of the command goes before");
+            let second = reported(&second, None);
+            assert_eq!(second, reported(&text, Some(2)));
+            assert_ne!(second.tables, first.tables, "{title}");
+            let line = text.lines().find(|line| line.starts_with("title = ")).unwrap();
+            assert_eq!(line, format!("title = \"{}\"", first.title));
+            assert_eq!(reported(&text.replace(line, ""), None).title, title);
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_not_there_is_refused_and_none_is_a_whole_target() {
+        let error = read("model = 'weather'").err().unwrap().to_string();
+        assert!(error.contains("\"weather\"") && error.contains("whole target"), "{error}");
+        for wrong in ["3", "[]", "{ name = 'packets' }", "''"] {
+            let error = read(&format!("model = {wrong}")).err().unwrap().to_string();
+            assert!(error.contains("choose one of \"packets\", \"haechi\""), "{wrong}: {error}");
+        }
+        assert!(read("title = 'a rack'").unwrap().is_none());
+        assert!(read("no TOML").unwrap().is_none());
+    }
+
+    /// The path of a scenario that ships.
+    fn shipped(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
+    }
+
+    fn args(scenario: PathBuf) -> whole::Args {
+        whole::Args { scenario, seed: None, seeds: 1, csv: None, plot: None, html: None }
+    }
+
+    #[test]
+    fn scenarios_of_figures_run_by_themselves() {
+        let apps = &["App1", "App2", "App3"][..];
+        let classes = &["High", "Medium", "Low"][..];
+        let folder = tempfile::tempdir().unwrap();
+        for (name, hosts, more) in [
+            ("e2e-8.toml", classes, &[][..]),
+            ("e2e-9.toml", classes, &[]),
+            ("e2e-10.toml", classes, &[]),
+            ("e2e-16.toml", apps, &[]),
+            ("e2e-17.toml", apps, &[]),
+            ("e2e-20.toml", classes, &["PM"]),
+            ("e2e-21.toml", classes, &["PM"]),
+            ("e2e-22.toml", classes, &["PM"]),
+            ("e2e-22b.toml", classes, &["PM"]),
+            ("e2e-23.toml", apps, &["PM"]),
+        ] {
+            let text = std::fs::read_to_string(shipped(name)).unwrap();
+            let brief = |line: &str| match line.split(" = ").next() {
+                Some("duration") => "duration = '4 ms'\n".to_owned(),
+                Some("warmup") => "warmup = '4 ms'\n".to_owned(),
+                Some("counted") => "counted = 50\n".to_owned(),
+                _ => format!("{line}\n"),
+            };
+            let path = folder.path().join(name);
+            std::fs::write(&path, text.lines().map(brief).collect::<String>()).unwrap();
+            let shown =
+                run(&args(path), false).unwrap_or_else(|error| panic!("{name}: {error:#}")).text;
+            for host in hosts.iter().chain(more) {
+                assert!(shown.lines().any(|line| line.starts_with(host)), "{name}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_scenario_is_told_with_its_file() {
+        let error = format!("{:#}", run(&args(shipped("congestion.toml")), false).unwrap_err());
+        for says in ["congestion.toml", "`class`", "reproduce dtm", "`model`", "\"packets\""] {
+            assert!(error.contains(says), "{says}: {error}");
+        }
+        let several = whole::Args { seeds: 2, ..args(shipped("e2e-9.toml")) };
+        let error = format!("{:#}", run(&several, false).unwrap_err());
+        assert!(error.contains("leave it out, or give --seed"), "{error}");
+    }
+}

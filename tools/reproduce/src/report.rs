@@ -1,0 +1,226 @@
+//! `reproduce report`: figures of the sources, each number beside ours; and docs/reproduction.md.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context as _, anyhow};
+use sluice_sim::claim::{self, Claim, Judged, Verdict};
+use sluice_sim::progress::Progress;
+
+use super::figure::{Figure, Length, Made};
+use super::figures::{self, ABSENT};
+
+/// Arguments of `reproduce report`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The figures, separated by commas: names (`e2e-9`), sources (`haechi`) or `all`.
+    #[arg(required = true, value_delimiter = ',')]
+    figures: Vec<String>,
+    /// Random seed: the same seed gives the same numbers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Make runs of reduced length: all figures take a few minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Write what is printed as a document (Markdown) to this file.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Write the figures' plots (SVG) to this folder.
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+/// Makes figures on all processors, and puts them together.
+///
+/// # Errors
+///
+/// A name is not a figure's, a model refuses its scenario, or a file cannot be written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
+    let wanted = figures::named(&args.figures)?;
+    let length = Length { seed: args.seed, scale: None, quick: args.quick };
+    let made = all_of(&wanted, &length)?;
+    let mut text = String::new();
+    for (figure, made) in &made {
+        // Writing to a string does not fail.
+        let _ =
+            writeln!(text, "{}: {}\n\n{}", figure.name, figure.about, claim::table(&made.claims));
+    }
+    let claims: Vec<Claim> =
+        made.iter().flat_map(|(_, made)| made.claims.iter().cloned()).collect();
+    let _ = writeln!(text, "{} figures: {}", made.len(), claim::summary(&claims));
+    if let Some(path) = &args.write {
+        std::fs::write(path, document(&made, args))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        let _ = writeln!(text, "wrote {}", path.display());
+    }
+    if let Some(folder) = &args.plot {
+        for (_, made) in &made {
+            made.draw(folder)?;
+        }
+        let _ = writeln!(text, "wrote the plots to {}", folder.display());
+    }
+    let named = |(figure, made): &(&Figure, Made)| -> Vec<String> {
+        made.off.iter().map(|off| format!("{}, {off}", figure.name)).collect()
+    };
+    let off = made.iter().flat_map(named).collect();
+    Ok(Made { text, off, ..Made::default() })
+}
+
+/// Makes figures, on as many threads as there are processors, those that take longest first.
+fn all_of(
+    wanted: &[&'static Figure],
+    length: &Length,
+) -> anyhow::Result<Vec<(&'static Figure, Made)>> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    let weight = |place: usize| wanted.get(place).map_or(0, |figure| figure.weight);
+    order.sort_by_key(|place| std::cmp::Reverse(weight(*place)));
+    let total: u32 = wanted.iter().map(|figure| figure.weight).sum();
+    let next = AtomicUsize::new(0);
+    let state = Mutex::new((Progress::begin(), 0_u32, Vec::new()));
+    let work = || {
+        while let Some(place) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Some(figure) = wanted.get(*place) else { continue };
+            let made = figure.make(length).with_context(|| format!("{} failed", figure.name));
+            // Nothing panics while it holds the lock.
+            let Ok(mut state) = state.lock() else { return };
+            let (progress, done, all) = &mut *state;
+            *done += figure.weight;
+            progress.show(f64::from(*done) / f64::from(total.max(1)), figure.name);
+            all.push((*place, made));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(wanted.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let (_, _, mut all) = state.into_inner().map_err(|_| anyhow!("a figure has panicked"))?;
+    all.sort_by_key(|(place, _)| *place);
+    let each = wanted.iter().zip(all);
+    each.map(|(figure, (_, made))| Ok((*figure, made?))).collect()
+}
+
+/// Writes the document.
+fn document(made: &[(&Figure, Made)], args: &Args) -> String {
+    let mut command = format!("reproduce report {}", args.figures.join(","));
+    if args.seed != 1 {
+        command += &format!(" --seed {}", args.seed);
+    }
+    if args.quick {
+        command += " --quick";
+    }
+    let mut text = format!(
+        "# Reproduction\n\n\
+         Each number of a figure of the [sources](sources.md) that a model reproduces, beside ours. A \
+         number *holds* where it\n\
+         is the source's within the tolerance, and *differs* where it is not, for the reason that is \
+         given. The command fails\n\
+         where a number does neither. [Simulation](sim.md) tells what the models are.\n\n\
+         This page is what a command prints: change the figures, not the page.\n\n\
+         \x20   {command} --write docs/reproduction.md\n\n\
+         ## All figures\n\n\
+         | figure | what | hold | differ |\n|---|---|---|---|\n"
+    );
+    for (figure, made) in made {
+        let [hold, differ] =
+            [Verdict::Holds, Verdict::Differs].map(|verdict| claim::count(&made.claims, verdict));
+        let _ =
+            writeln!(text, "| [{0}](#{0}) | {1} | {hold} | {differ} |", figure.name, figure.about);
+    }
+    for (figure, made) in made {
+        section(&mut text, figure, &made.claims);
+    }
+    text += "\n## Not reproduced yet\n\n| figure | what | wants |\n|---|---|---|\n";
+    for absent in ABSENT {
+        let _ = writeln!(text, "| {} | {} | {} |", absent.name, absent.about, absent.wants);
+    }
+    text
+}
+
+/// Writes a figure's part of the document.
+fn section(text: &mut String, figure: &Figure, claims: &[Claim]) {
+    let judged = Judged::new(claims);
+    let about = figure.about;
+    let _ = writeln!(
+        text,
+        "\n## {}\n\n{}: `reproduce {0} --plot DIR` draws it.\n",
+        figure.name,
+        upper(about)
+    );
+    *text += "| what | source | ours | tolerance | |\n|---|---|---|---|---|\n";
+    for (claim, verdict) in &judged.rows {
+        let (what, source) = (claim.what(), claim.source());
+        let (ours, tolerance) = (claim.ours(), claim.tolerance());
+        let _ = writeln!(text, "| {what} | {source} | {ours} | {tolerance} | {verdict} |");
+    }
+    for (reason, number) in judged.reasons.iter().zip(1..) {
+        let words: Vec<&str> = reason.split_whitespace().collect();
+        let _ = writeln!(text, "\n\\[{number}\\] {}", words.join(" "));
+    }
+}
+
+/// Begins a text with a capital.
+fn upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_sim::claim::{Bound, Unit};
+
+    static FIGURES: [Figure; 2] = [
+        Figure {
+            name: "a-1",
+            about: "the first",
+            run: |request| {
+                let ours = f64::from(u8::try_from(request.seed)?);
+                let claim = Claim::new("x", "7", ours, Unit::Count, Bound::Within(7.0, 1.0));
+                let claim = claim.known(Bound::AtMost(3.0), "it is\n    small");
+                Ok(Made::of("title", vec![claim], []))
+            },
+            weight: 1,
+            scales: false,
+        },
+        Figure {
+            name: "b-2",
+            about: "the second",
+            run: |_| anyhow::bail!("no such disk"),
+            weight: 9,
+            scales: false,
+        },
+    ];
+
+    fn args(seed: u64, quick: bool) -> Args {
+        Args { figures: vec!["all".to_owned()], seed, quick, write: None, plot: None }
+    }
+
+    #[test]
+    fn the_document_has_each_number_its_verdict_and_its_reason() {
+        let length = Length { seed: 2, scale: None, quick: true };
+        let made = all_of(&[&FIGURES[0]], &length).unwrap();
+        let text = document(&made, &args(2, true));
+        for line in [
+            "    reproduce report all --seed 2 --quick --write docs/reproduction.md",
+            "| [a-1](#a-1) | the first | 0 | 1 |",
+            "The first: `reproduce a-1 --plot DIR` draws it.",
+            "| x | 7 | 2 | +-1 | differs [1] |",
+            "\\[1\\] it is small",
+            "## Not reproduced yet",
+        ] {
+            assert!(text.lines().any(|of| of == line), "{line}\n{text}");
+        }
+        assert!(ABSENT.iter().all(|absent| text.contains(&format!("| {} |", absent.name))));
+    }
+
+    #[test]
+    fn a_figure_that_cannot_be_made_is_named() {
+        let length = Length { seed: 7, scale: None, quick: false };
+        let error = all_of(&[&FIGURES[0], &FIGURES[1]], &length).unwrap_err();
+        assert_eq!(format!("{error:#}"), "b-2 failed: no such disk");
+    }
+}
