@@ -131,6 +131,7 @@ mod tests {
     use crate::haechi::tests::holds;
 
     #[test]
+    #[ignore = "make test-long: whole figures"]
     fn h5_haechi_13_to_15_are_the_papers() {
         holds(thirteen, &["constant rate: C1 to C3, of their reservation"]);
         holds(fourteen, &["12.9 %", "0.7 %"]);

@@ -133,6 +133,7 @@ mod tests {
     use crate::haechi::tests::holds;
 
     #[test]
+    #[ignore = "make test-long: whole figures"]
     fn h5_haechi_6_to_8_are_the_papers() {
         holds(six, &["one client alone (C_L)", "400.0 K"]);
         holds(seven, &["10 clients together", "profiled mean"]);

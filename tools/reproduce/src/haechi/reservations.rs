@@ -304,6 +304,7 @@ mod tests {
     use crate::haechi::tests::holds;
 
     #[test]
+    #[ignore = "make test-long: whole figures"]
     fn h5_haechi_9_costs_less_than_a_thousandth_and_names_what_differs() {
         holds(
             nine,
@@ -317,12 +318,14 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "make test-long: whole figures"]
     fn h2_haechi_10_and_11_show_that_conversion_wastes_nothing() {
         holds(ten, &["Zipf: C3 to C10 more than with Basic Haechi"]);
         holds(eleven, &["uniform: Basic Haechi, of the bare system"]);
     }
 
     #[test]
+    #[ignore = "make test-long: whole figures"]
     fn h5_haechi_12_falls_where_much_is_reserved_unevenly() {
         holds(twelve, &["90 %, Zipf: clients below their reservation", "differs [1]"]);
     }
