@@ -5,7 +5,7 @@
 //! scenario's output is kept in `build/e2e/NAME.log`. Environment:
 //! - `SLUICEGATE_E2E_TARGET=nvmet` runs the scenarios against the kernel's own target: one that
 //!   fails there too is a wrong scenario.
-//! - `SLUICEGATE_BINARIES` names a folder with `sluiced` and `sluice` to use instead of those that
+//! - `SLUICEGATE_BINARIES` names a folder with `sluiced`, `sluice` and `sluice-sim` to use instead of those that
 //!   the tests build.
 //! - `SLUICEGATE_OTHER_BINARIES` names a folder with another build of the same programs, which the random
 //!   operator changes to and back.

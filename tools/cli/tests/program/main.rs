@@ -2,4 +2,5 @@
 
 mod command_line;
 mod daemon;
+mod planner;
 mod terminal;

@@ -1,0 +1,27 @@
+//! Tests of the program's failures, on which scripts rely.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::process::Command;
+
+/// Runs a line without a daemon. Returns the exit status and standard error.
+fn run(line: &str) -> (Option<i32>, String) {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_sluice-sim"));
+    let output = program.args(line.split(' ')).env("SLUICEGATE_CONTROL", "/nowhere").output();
+    let output = output.unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn failures_have_kinds_and_statuses_and_are_json_where_that_is_wanted() {
+    let (code, err) = run("profile nqn.2026-01.io.x:disk/1");
+    assert_eq!(code, Some(7), "{err}");
+    assert!(err.starts_with("sluice-sim: sluiced is not running"), "{err}");
+    let (code, err) = run("profile nqn.2026-01.io.x:disk/1 --json");
+    assert_eq!(code, Some(7), "{err}");
+    assert!(err.starts_with("{\"error\":{\"kind\":\"no_daemon\","), "{err}");
+    let (code, err) = run("run /nowhere/none.toml");
+    assert_eq!(code, Some(1), "{err}");
+    let (code, err) = run("--json e2e-9");
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.starts_with("{\"error\":{\"kind\":\"usage\",") && err.contains("e2e-9"), "{err}");
+}
