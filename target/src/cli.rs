@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use arbitration::settings::WindowRule;
 use clap::{ArgAction, ArgGroup, Parser, ValueEnum};
 
+use crate::access;
 use crate::config::{
     Backend, Config, ConfigErrors, Machine, Namespace, Pmem, RegionConfig, SecureChannel,
     format_size,
@@ -78,7 +79,7 @@ impl Args {
     /// All faults of the file.
     pub fn load(&self) -> Result<(Config, Vec<String>), ConfigErrors> {
         match self.configuration() {
-            Some(file) => Config::load_with_notices(file, &Machine::present()),
+            Some(file) => Config::load_with_notices(file, &Machine::present(), access::explain),
             None => Config::embedded().map(|config| (config, Vec::new())),
         }
     }
@@ -110,7 +111,7 @@ pub fn check(
 fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut impl Write) -> u8 {
     let machine = if offline { Machine::any() } else { Machine::present() };
     // Errors of writing are ignored: the reader has closed the output.
-    match Config::load_with_notices(file, &machine) {
+    match Config::load_with_notices(file, &machine, access::explain) {
         Ok((config, notices)) => {
             let _ = write!(out, "{}: valid\n{}", file.display(), summary(&config));
             for notice in &notices {

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::config::tests::parse;
+use crate::config::testing::parse;
 use crate::control::{Control, Server};
 use crate::store::{Live, MemoryStore};
 

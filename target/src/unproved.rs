@@ -180,7 +180,7 @@ pub(crate) fn lines<'a>(found: impl IntoIterator<Item = &'a Unproved>) -> Vec<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::parse;
+    use crate::config::testing::parse;
     use crate::host_keys::tests::key_file;
 
     const OWN: &str = "nqn.2026-01.io.x:s";

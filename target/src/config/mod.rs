@@ -69,13 +69,15 @@ pub(crate) use taken::{Taken, plain_path};
 pub use target::{ClockSource, Poll, TargetConfig};
 pub use whole::Config;
 
-use crate::access;
 use errors::Problem;
 use fields::Problems;
 use node::Node;
 
 /// Largest configuration file in bytes.
 const FILE_MAX: u64 = 4 << 20;
+/// Writes the error of reading a path, with advice where there is some.
+pub type Explain = fn(&std::io::Error, &Path) -> String;
+
 /// The configuration that runs without a file.
 const EMBEDDED: &str = include_str!("embedded.toml");
 
@@ -157,12 +159,12 @@ impl Config {
         }
     }
 
-    /// Reads and parses a configuration file.
+    /// Reads and parses a configuration file. `explain` says why a file cannot be read.
     ///
     /// # Errors
     /// As [`Config::parse`]; or the file cannot be read.
-    pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
-        Self::load_with_notices(path, &Machine::present()).map(|(config, _)| config)
+    pub fn load(path: &Path, explain: Explain) -> Result<Self, ConfigErrors> {
+        Self::load_with_notices(path, &Machine::present(), explain).map(|(config, _)| config)
     }
 
     /// Reads and parses a configuration file for a machine. Returns it with the notices of
@@ -173,6 +175,7 @@ impl Config {
     pub fn load_with_notices(
         path: &Path,
         machine: &Machine,
+        explain: Explain,
     ) -> Result<(Self, Vec<String>), ConfigErrors> {
         let unread = |message: String, remedy: &str| ConfigErrors {
             file: path.into(),
@@ -190,7 +193,7 @@ impl Config {
             Ok(Some(bytes)) => Self::parse_bytes_for(&bytes, path, machine),
             Ok(None) => Err(unread(limit, "is this the right file?")),
             Err(error) => Err(unread(
-                format!("cannot read the configuration: {}", access::explain(&error, path)),
+                format!("cannot read the configuration: {}", explain(&error, path)),
                 "check the path and its permissions",
             )),
         }
@@ -207,4 +210,6 @@ impl Config {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

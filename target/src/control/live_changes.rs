@@ -11,6 +11,7 @@ use super::Control;
 use super::change::Answer;
 use super::parameters::read;
 use super::protocol::{ErrorKind, Failure};
+use crate::access;
 use crate::config::{Config, values};
 use crate::store::{Difference, Live, LiveObjects, ObjectId, differences, edit};
 use crate::sync::lock;
@@ -120,7 +121,7 @@ type Done = (Vec<String>, Vec<String>);
 
 /// Says why a file is not the one that the daemon read last; `None` where it is.
 fn unlike_file(path: &Path, live: &Live) -> Option<String> {
-    match Config::load(path) {
+    match Config::load(path, access::explain) {
         Ok(now) => (now != *live.file()).then(|| changed_since(path)),
         Err(errors) => Some(errors.to_string()),
     }

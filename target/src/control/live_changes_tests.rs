@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::tests::{NQN, Rig};
 use super::*;
+use crate::access;
 use crate::store::Store;
 
 pub(super) const FILE: &str = "# Rack 7.\n[[listener]]\naddress = \"127.0.0.1:4420\"\n\
@@ -26,7 +27,8 @@ impl Rig {
 
     /// Checks that the engine runs what the file says, and that nothing is stored.
     fn is_as_the_file(&self) {
-        let (file, live) = (Config::load(&self.file()).unwrap(), self.control.live());
+        let (file, live) =
+            (Config::load(&self.file(), access::explain).unwrap(), self.control.live());
         assert_eq!(live.changes(), 0);
         assert_eq!(self.engine.config.lock().unwrap().subsystems, file.subsystems);
         assert_eq!(self.engine.config.lock().unwrap().listeners, file.listeners);
@@ -148,7 +150,7 @@ fn settings_left_over_from_removed_objects_are_in_no_file() {
     }
     rig.call("namespace.remove", json!({"subsystem": NQN, "nsid": 1}));
     let left = |text: &str| {
-        let config = crate::config::tests::parse(text).unwrap();
+        let config = crate::config::testing::parse(text).unwrap();
         let names: Vec<String> = config.qos.sessions.into_iter().map(|one| one.name).collect();
         (names, config.qos.policies.len())
     };

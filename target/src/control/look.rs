@@ -309,7 +309,7 @@ fn reactor(reactor: &ReactorState) -> answer::Reactor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::qos::tests::rates;
+    use crate::config::testing::rates;
 
     #[test]
     fn d1_sessions_whose_hosts_wait_for_over_five_seconds_are_named_with_their_limits() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::tests::{NQN, Rig, has};
 use crate::config::Limits;
-use crate::config::qos::tests::{rates, total};
+use crate::config::testing::{rates, total};
 use crate::store::Store;
 
 const HOST: &str = "nqn.2026-01.io.x:h0";

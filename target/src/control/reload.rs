@@ -9,6 +9,7 @@ use super::Control;
 use super::force::refusal;
 use super::in_use::InUse;
 use super::protocol::{ErrorKind, Failure};
+use crate::access;
 use crate::config::{Config, Machine, restart_keys};
 use crate::host_keys::HostKeys;
 use crate::reload::{Change, harm, plan, run};
@@ -166,7 +167,7 @@ impl Control {
     /// Reads the file and compares it with the running configuration.
     fn look(&self, live: &Live) -> Result<Look, Failure> {
         let path = self.file()?;
-        let (file, notices) = Config::load_with_notices(path, &Machine::present())
+        let (file, notices) = Config::load_with_notices(path, &Machine::present(), access::explain)
             .map_err(|errors| Failure::invalid(format!("{errors}")))?;
         let mut next = live.under(&file)?;
         next.warnings.extend(notices);

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::test_engine::{TestEngine, sorted};
 use super::*;
-use crate::config::tests::parse;
+use crate::access;
+use crate::config::testing::parse;
 use crate::config::{Backend, Config, derived_serial};
 use crate::engine::Availability;
 use crate::store::{Change, MemoryStore, Object, Store, StoreError};
@@ -81,7 +82,8 @@ impl Rig {
         let file = folder.path().join("a.toml");
         std::fs::write(&file, text).unwrap();
         let store: Arc<FullStore> = Arc::default();
-        let (live, _) = Live::open(Config::load(&file).unwrap(), store.clone()).unwrap();
+        let (live, _) =
+            Live::open(Config::load(&file, access::explain).unwrap(), store.clone()).unwrap();
         let engine = Arc::new(TestEngine::new(live.current().clone()));
         let control = Control::of_file(engine.clone(), live, Some(file));
         Self { folder, engine, store, control }
@@ -166,7 +168,8 @@ impl Rig {
     /// Checks the same, and that a restart with the file would run it too.
     pub(super) fn check_agreement(&self) -> Config {
         let (again, warnings) =
-            Live::open(Config::load(&self.file()).unwrap(), self.store.clone()).unwrap();
+            Live::open(Config::load(&self.file(), access::explain).unwrap(), self.store.clone())
+                .unwrap();
         let current = self.running();
         assert_eq!((sorted(again.current()), warnings), (current.clone(), Vec::new()));
         current

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::*;
-use crate::config::tests::parse;
+use crate::config::testing::parse;
 use crate::control::test_engine::TestEngine;
 use crate::engine::FileSystem;
 

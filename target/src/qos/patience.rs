@@ -144,7 +144,7 @@ fn parent(entries: &HashMap<&str, &Session>, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::qos::tests::{rates, total};
+    use crate::config::testing::{rates, total};
     use crate::config::{Limits, LowestRates, Policy, format_size};
 
     const NQN: &str = "nqn.2026-01.io.x:s";

@@ -8,7 +8,7 @@ use fabric::controller::{BackendId, ListenerId};
 
 use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
-use crate::config::qos::tests::{rates, total};
+use crate::config::testing::{rates, total};
 use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Profile, Reserve, Session, Sources};
 use crate::config::{Limits, LowestRates, QosConfig};
 use crate::devices::{Devices, OpenDevice};

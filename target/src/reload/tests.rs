@@ -495,7 +495,7 @@ proptest! {
 }
 
 fn parse(text: &str) -> Config {
-    crate::config::tests::parse(text).unwrap()
+    crate::config::testing::parse(text).unwrap()
 }
 
 const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\

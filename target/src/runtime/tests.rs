@@ -12,7 +12,7 @@ use hostile::{Identity, Queue};
 use tempfile::TempDir;
 use zerocopy::little_endian::U32;
 
-use crate::config::tests::parse;
+use crate::config::testing::parse;
 use crate::config::{Config, derived_uuid};
 use crate::engine::{Availability, Engine, NamespaceState};
 use crate::runtime::Runtime;

@@ -159,7 +159,7 @@ fn namespaces(subsystem: &Subsystem) -> BTreeMap<u32, &Namespace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::parse;
+    use crate::config::testing::parse;
 
     const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\
         [[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\nhosts = [\"nqn.2026-01.io.x:h\"]\n\

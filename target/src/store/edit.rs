@@ -287,7 +287,7 @@ mod tests {
 
     use super::*;
     use crate::config::render;
-    use crate::config::tests::{configs, parse};
+    use crate::config::testing::{configs, parse};
 
     const FILE: &str = r#"# The target of rack 7.
 

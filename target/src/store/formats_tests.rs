@@ -11,8 +11,8 @@ use crc_fast::{CrcAlgorithm, Digest};
 use redb::{MultimapTableDefinition, TableDefinition};
 
 use super::*;
-use crate::config::qos::tests::rates;
-use crate::config::tests::parse;
+use crate::config::testing::parse;
+use crate::config::testing::rates;
 use crate::config::{Backend, derived_nguid, derived_serial, derived_uuid};
 use crate::store::earlier::latest_copy;
 use crate::store::examine::{Found, examine};

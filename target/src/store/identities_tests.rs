@@ -7,7 +7,7 @@ use redb::{Database, TableDefinition};
 use super::super::DiskStore;
 use super::super::full_store::FullStore;
 use super::*;
-use crate::config::tests::parse;
+use crate::config::testing::parse;
 
 const NQN: &str = "nqn.2026-01.io.x:s0";
 const DATA: &str = "file /srv/a";

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::tests::{configs, parse};
+use crate::config::testing::{configs, parse};
 use crate::config::{
     AllowedHost, Backend, Goal, HostRights, LinkConfig, ListenAddress, Listener, Namespace, Policy,
     RegionConfig, Session, Subsystem, derived_nguid, derived_serial, derived_uuid,

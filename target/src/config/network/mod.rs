@@ -10,7 +10,7 @@ mod check;
 mod goal;
 mod settings;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 pub(crate) mod values;
 
 use super::fields::Problems;

@@ -6,7 +6,7 @@ mod general;
 mod region;
 mod settings;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 pub(crate) mod values;
 
 use std::path::Path;

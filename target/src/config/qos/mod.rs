@@ -12,7 +12,7 @@ mod profile;
 mod session;
 mod settings;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 pub(crate) mod values;
 mod window;
 
