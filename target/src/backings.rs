@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use sluice_config::{Config, Namespace, RegionConfig, TargetConfig, uuid_of_data};
 use uuid::Uuid;
 
 use crate::backend::{
     self, Backend, BackendError, Cause, Claims, OnSignature, OpenRegion, Opening, OwnFile,
 };
-use crate::config::{Config, Namespace, RegionConfig, TargetConfig, uuid_of_data};
 use crate::engine::EngineError;
 use crate::store::{Identities, Place, Seen, SeenNamespaces, StoreError, Unstored};
 use crate::sync::lock;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use arbitration::settings::WindowRule;
 use clap::{ArgAction, ArgGroup, Parser, ValueEnum};
-
-use crate::access;
-use crate::config::{
+use sluice_config::{
     Backend, Config, ConfigErrors, Machine, Namespace, Pmem, RegionConfig, SecureChannel,
     format_size,
 };
+
+use crate::access;
 use crate::preflight::{self, Findings};
 use crate::version::VERSION_AND_COMMIT;
 
@@ -302,7 +302,7 @@ mod tests {
     fn check_tells_valid_from_wrong_from_unreadable() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.toml");
-        std::fs::write(&file, crate::config::render(&Config::embedded().unwrap())).unwrap();
+        std::fs::write(&file, sluice_config::render(&Config::embedded().unwrap())).unwrap();
         let (status, out, errors) = checked(&file, true);
         assert_eq!((status, errors.as_str()), (0, ""));
         assert!(out.starts_with(&format!("{}: valid\n", file.display())), "{out}");

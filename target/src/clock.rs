@@ -2,8 +2,7 @@
 
 use fabric::Nanos;
 use nix::time::{ClockId, clock_gettime};
-
-use crate::config::ClockSource;
+use sluice_config::ClockSource;
 
 /// The daemon's clock: nanoseconds since its start.
 ///

@@ -8,7 +8,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 const EACH: u64 = 2;
 /// The descriptors that the daemon needs beside its connections: for rings, listeners, the control
 /// socket and logs, and one for each namespace that a subsystem may have.
-const OTHERS: u64 = 1024 + crate::config::NSID_MAX as u64;
+const OTHERS: u64 = 1024 + sluice_config::NSID_MAX as u64;
 
 /// Raises this process's limit to the descriptors that `connections` need, as far as its hard limit
 /// allows. Returns the number of connections for which it then has descriptors.

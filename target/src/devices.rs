@@ -260,10 +260,9 @@ impl Devices {
 mod tests {
     use super::*;
     use crate::backend::{self, Claims, OnSignature, Opening};
-    use crate::config;
 
     fn add(devices: &Devices) -> (BackendId, Arc<OpenDevice>) {
-        let null = config::Backend::Null { size: 1 << 20, block_size: 4096, model: None };
+        let null = sluice_config::Backend::Null { size: 1 << 20, block_size: 4096, model: None };
         let claims = Claims::default();
         let opening =
             Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };

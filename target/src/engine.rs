@@ -13,7 +13,11 @@ use arbitration::Class;
 pub use error::EngineError;
 pub use loss::{HurtHosts, Loss};
 pub use pmem::{PmemState, RegionClient, RegionFacts, RegionState};
-pub use sluice_schema::answer::FileSystem;
+pub use sluice_config::answer::FileSystem;
+use sluice_config::{
+    AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
+    RegionConfig, Subsystem,
+};
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
     LinkClassState, LinkState, ListenerState, LostHost, NamespaceState, NetworkState, QosState,
@@ -21,10 +25,6 @@ pub use state::{
 };
 use uuid::Uuid;
 
-use crate::config::{
-    AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
-    RegionConfig, Subsystem,
-};
 use crate::host_keys::HostKeys;
 
 /// A running target. Any thread but a reactor may call the methods. A change takes effect as a

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use crate::config::ConfigErrors;
+use sluice_config::ConfigErrors;
 
 /// The status of a configuration that is wrong or cannot be read, so that another start would fail
 /// too (`EX_CONFIG`).

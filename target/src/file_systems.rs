@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
+use sluice_config::{Backend, Config};
 
-use crate::config::{Backend, Config};
 use crate::engine::FileSystem;
 use crate::words::coarse_size;
 

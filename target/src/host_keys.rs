@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use fabric::dhchap::HostSecrets;
 use fabric::key_file::{KeyFile, KeyFileError};
 use fabric::tls_psk::ConfiguredPsk;
+use sluice_config::check_nqn;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::access;
-use crate::config::check_nqn;
 
 /// The end of the names of files that have secrets.
 const EXTENSION: &str = "key";

@@ -175,7 +175,7 @@ impl Line {
             }
             Self::Left { host: whose, queues, reason, connected_for } => {
                 let Host { host, subsystem, address, controller } = whose;
-                let connected_for = crate::config::format_duration(rounded(*connected_for));
+                let connected_for = sluice_config::format_duration(rounded(*connected_for));
                 tracing::info!(
                     host,
                     subsystem,
@@ -310,7 +310,7 @@ mod tests {
             (0, "0 ns"),
         ] {
             let time = rounded(Duration::from_nanos(ns));
-            assert_eq!(crate::config::format_duration(time), text);
+            assert_eq!(sluice_config::format_duration(time), text);
         }
     }
 

@@ -8,7 +8,6 @@ mod backings;
 pub mod block_memory;
 pub mod cli;
 pub mod clock;
-pub mod config;
 pub mod connections;
 pub mod control;
 mod deferred_free;

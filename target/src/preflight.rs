@@ -9,9 +9,9 @@ use fabric::controller::SecureChannel;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 use serde_json::Value;
+use sluice_config::{Backend, Config, Listener, Namespace, RegionConfig, Transport, format_size};
 
 use crate::backend::{self, BackendError, Claims, OnSignature, Opening, OwnFile, Probed};
-use crate::config::{Backend, Config, Listener, Namespace, RegionConfig, Transport, format_size};
 use crate::control;
 use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};

@@ -3,8 +3,9 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
+use sluice_config::testing::parse;
+
 use super::*;
-use crate::config::testing::parse;
 use crate::control::{Control, Server};
 use crate::store::{Live, MemoryStore};
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fabric::controller::ListenerId;
+use sluice_config::Endpoint;
 
-use crate::config::Endpoint;
 use crate::mapping::Mapping;
 use crate::shared::Shared;
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 use anyhow::Context;
 use fabric::Nanos;
 use fabric::controller::Service;
+use sluice_config::{Config, derived_uuid};
 
 use crate::backings::{Backings, Occasion};
-use crate::config::{Config, derived_uuid};
 use crate::engine::Engine;
 use crate::gauges::ReactorGauges;
 use crate::host_keys::HostKeys;

@@ -14,7 +14,6 @@ use fabric::controller::{BackendId, Service, SmartCounters};
 
 use crate::authentication::carry_out;
 use crate::clock::Clock;
-use crate::config;
 use crate::connections::Connections;
 use crate::deferred_free::DeferredFree;
 use crate::devices::{Devices, OpenDevice};
@@ -38,7 +37,7 @@ use sluice_core::{Entrance, Touched};
 #[derive(Debug)]
 pub struct Shared {
     /// `[target]` of the configuration.
-    pub settings: config::TargetConfig,
+    pub settings: sluice_config::TargetConfig,
     /// The clock.
     pub clock: Clock,
     /// The open devices.
@@ -83,7 +82,7 @@ impl Shared {
     ///
     /// # Errors
     /// No file descriptors or threads are left.
-    pub fn new(config: &config::Config, mut service: Service) -> std::io::Result<Self> {
+    pub fn new(config: &sluice_config::Config, mut service: Service) -> std::io::Result<Self> {
         let settings = config.target.clone();
         let reactors = settings.cores.len();
         let memory = settings.io_memory.saturating_mul(reactors as u64);
@@ -95,7 +94,7 @@ impl Shared {
         service.set_generated_keys(Arc::clone(tls.keys()) as Arc<_>);
         Ok(Self {
             qos: QosShared::new(
-                (&config.qos, config::LowestRates::of(&config.target)),
+                (&config.qos, sluice_config::LowestRates::of(&config.target)),
                 reactors,
                 memory,
             ),

@@ -12,8 +12,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getpeername, listen,
     setsockopt, socket, sockopt,
 };
-
-use crate::config::ListenAddress;
+use sluice_config::ListenAddress;
 
 /// The socket option that keeps the headers of SYNs (linux/tcp.h).
 const TCP_SAVE_SYN: libc::c_int = 27;

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use fabric::controller::SecureChannel;
+use sluice_config::{Config, Listener, Subsystem, Transport};
 
-use crate::config::{Config, Listener, Subsystem, Transport};
 use crate::engine::SubsystemState;
 use crate::host_keys::HostKeys;
 use crate::tls;
@@ -180,8 +180,8 @@ pub(crate) fn lines<'a>(found: impl IntoIterator<Item = &'a Unproved>) -> Vec<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::testing::parse;
     use crate::host_keys::tests::key_file;
+    use sluice_config::testing::parse;
 
     const OWN: &str = "nqn.2026-01.io.x:s";
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::format_size;
+use sluice_config::format_size;
 
 /// Writes a number of bytes with at most five digits, rounded down.
 pub(crate) fn coarse_size(bytes: u64) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sluiced::config::{Config, ConfigErrors, render};
+use sluice_config::{Config, ConfigErrors, render};
 
 /// Runs one input.
 pub fn run(data: &[u8]) {

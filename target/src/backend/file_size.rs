@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
+use sluice_config::format_size;
+
 use super::BackendError;
-use crate::config::format_size;
 use crate::words::coarse_size;
 
 /// Checks that the file system of an open file can hold a file of `size` bytes, whether or not there is

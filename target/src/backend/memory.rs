@@ -6,18 +6,18 @@ use std::sync::{Arc, OnceLock};
 
 use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
+use sluice_config::format_size;
 use sluice_core::Held;
 use sluice_core::device::{Data, Immediate};
 
 use super::{Abilities, Backend, BackendError, Description, Health, Style};
 use crate::block_memory::{BlockLocks, BlockMemory};
-use crate::config::format_size;
 
 /// The size of one mapping in bytes: memory comes in mappings, so that a namespace can grow while
 /// it is in use.
 const SEGMENT: u64 = 1 << 30;
 /// The number of mappings of the largest memory namespace.
-const SEGMENTS_MAX: u64 = crate::config::MEMORY_MAX / SEGMENT;
+const SEGMENTS_MAX: u64 = sluice_config::MEMORY_MAX / SEGMENT;
 
 /// Size in bytes of the smallest read that is answered without a copy.
 const HELD_LEAST: u64 = 16 << 10;

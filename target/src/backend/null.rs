@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fabric::Nanos;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
+use sluice_config::DeviceModel;
 use sluice_core::device::{Data, Immediate, Timed};
 
 use super::{Abilities, Answer, Backend, BackendError, Description, DeviceError, Health, Style};
-use crate::config::DeviceModel;
 
 /// A device without blocks.
 #[derive(Debug)]

@@ -13,38 +13,37 @@ use super::pmem::PmemDisk;
 use super::pmem_open::PmemOptions;
 use super::source::FileOptions;
 use super::{Backend, BackendError, Opening};
-use crate::config;
 
 /// Opens the file or device that the configuration names, and claims it against other writers.
 ///
 /// # Errors
 /// The file or device cannot be served; the message says why and what would be right.
 pub fn open(
-    backend: &config::Backend,
+    backend: &sluice_config::Backend,
     read_only: bool,
     opening: &Opening<'_>,
 ) -> Result<Arc<dyn Backend>, BackendError> {
     Ok(match backend {
-        config::Backend::Null { size, block_size, model } => {
+        sluice_config::Backend::Null { size, block_size, model } => {
             let format = format(*block_size)?;
             Arc::new(Null::new(format, format.blocks(*size), *model))
         }
-        config::Backend::Memory { size, block_size } => {
+        sluice_config::Backend::Memory { size, block_size } => {
             let format = format(*block_size)?;
             Arc::new(Memory::new(format, format.blocks(*size))?)
         }
-        config::Backend::File { path, size, block_size, direct, create } => {
+        sluice_config::Backend::File { path, size, block_size, direct, create } => {
             let (size, block_size, direct, create) = (*size, *block_size, *direct, *create);
             let options = FileOptions { size, block_size, direct, create, read_only };
             Arc::new(FileDisk::open(path, options, opening)?)
         }
-        config::Backend::Pmem { path, size, block_size, create } => {
+        sluice_config::Backend::Pmem { path, size, block_size, create } => {
             let block_size = block_size.map(pmem_block).transpose()?;
             let (size, create) = (*size, *create);
             let options = PmemOptions { size, block_size, create, read_only };
             Arc::new(PmemDisk::open(path, options, opening)?)
         }
-        config::Backend::Nvme { device, forward_class } => {
+        sluice_config::Backend::Nvme { device, forward_class } => {
             Arc::new(NvmeDisk::open(device, read_only, *forward_class, opening)?)
         }
     })

@@ -14,6 +14,7 @@ use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
 use pmem::btt::Btt;
 use pmem::region::{AfterPowerCut, Kind, Region};
+use sluice_config::format_size;
 use sluice_core::device::{Data, Immediate};
 
 use super::pmem_open::{self, Opened, PmemOptions};
@@ -22,7 +23,6 @@ use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
     Memory, Opening, Outcome, Place, Queued, Style, Unit, look, origin,
 };
-use crate::config::format_size;
 
 /// The size of the largest logical block in bytes.
 const BLOCK_MAX: usize = 4096;

@@ -11,13 +11,13 @@ use nix::unistd::{Whence, lseek64};
 use pmem::btt::{BlockSize, Btt, OpenError, region_bytes};
 use pmem::medium::Medium;
 use pmem::region::{Access, AfterPowerCut, Kind, Region, RegionError, device_bytes};
+use sluice_config::format_size;
 use uuid::Uuid;
 
 use super::claim::{Claim, Claimant};
 use super::seen::{self, Present};
 use super::source::{FileOptions, Source};
 use super::{BackendError, OnSignature, Opening};
-use crate::config::format_size;
 
 /// Settings of a namespace on persistent memory, as configured.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,6 @@ use pmem::region::device_bytes;
 use super::claim::{Claim, Claimant};
 use super::nvme::NvmeDisk;
 use super::{Backend, BackendError, Opening, direct, file as disk, file_size, pmem_open, seen};
-use crate::config;
 
 /// A file or device that could be opened. The file or device stays claimed until this is dropped,
 /// so that a second namespace on it is noticed.
@@ -51,24 +50,24 @@ enum Held {
 /// # Errors
 /// The obstacle, and the remedy.
 pub fn probe(
-    backend: &config::Backend,
+    backend: &sluice_config::Backend,
     read_only: bool,
     opening: &Opening<'_>,
 ) -> Result<Probed, BackendError> {
     let held = match backend {
-        config::Backend::Null { .. } | config::Backend::Memory { .. } => (None, None),
-        config::Backend::Nvme { device, forward_class } => {
+        sluice_config::Backend::Null { .. } | sluice_config::Backend::Memory { .. } => (None, None),
+        sluice_config::Backend::Nvme { device, forward_class } => {
             let disk = NvmeDisk::open(device, read_only, *forward_class, opening)?;
             (Some(Held::Disk(Arc::new(disk))), None)
         }
-        config::Backend::File { path, size, create, block_size, direct } => {
+        sluice_config::Backend::File { path, size, create, block_size, direct } => {
             let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
             let (size, create, block_size, direct) = (*size, *create, *block_size, *direct);
             let wanted = Wanted { size, create, memory: false, block_size, direct };
             let (claim, notice) = file(claimant, opening, wanted)?;
             (claim.map(Held::Claim), notice)
         }
-        config::Backend::Pmem { path, size, create, .. } => {
+        sluice_config::Backend::Pmem { path, size, create, .. } => {
             let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
             let (size, create) = (*size, *create);
             let wanted = Wanted { size, create, memory: true, block_size: None, direct: false };

@@ -9,11 +9,11 @@ use fabric::nvme::region::Survives;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use pmem::medium::Medium as _;
 use pmem::region::{Access, AfterPowerCut, Region};
+use sluice_config::{RegionConfig, format_size};
 
 use super::pmem_open::{self, Held};
 use super::source::{self, FileOptions};
 use super::{BackendError, Opening};
-use crate::config::{RegionConfig, format_size};
 
 /// An open region.
 #[derive(Clone, Debug)]

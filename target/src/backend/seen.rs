@@ -6,9 +6,10 @@
 
 use std::path::Path;
 
+use sluice_config::format_size;
+
 use super::BackendError;
 use crate::access;
-use crate::config::format_size;
 use crate::store::Seen;
 
 /// The remedy where a file or device is not as it was.

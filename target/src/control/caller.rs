@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::{Gid, Group, Pid, geteuid};
+use sluice_config::TargetConfig;
 
 use super::ControlError;
 use super::protocol::{ErrorKind, Failure};
-use crate::config::TargetConfig;
 use crate::socket;
 
 /// The groups that may use the control socket.

@@ -4,17 +4,18 @@
 use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
-use sluice_schema::answer::{
+use sluice_config::answer::{
     Changed, ListenerName, NamespaceAdded, NamespaceName, NamespaceResized, SubsystemAdded,
     SubsystemName,
 };
-use sluice_schema::{Setting, params};
+use sluice_config::{
+    Backend, Config, Listener, NSID_MAX, Namespace, Setting, entry, params, values,
+};
 
 use super::Control;
 use super::named::{endpoint, known_subsystem, link_is_known, listener, namespace, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::{Backend, Config, Listener, NSID_MAX, Namespace, entry, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 use crate::unproved::{self, Unproved};

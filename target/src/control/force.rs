@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sluice_schema::answer::LostHost;
+use sluice_config::answer::LostHost;
+use sluice_config::{RegionConfig, format_duration};
 
 use super::Control;
 use super::protocol::{ErrorKind, Failure};
-use crate::config::{RegionConfig, format_duration};
 use crate::engine::{HurtHosts, Loss};
 use crate::words::list;
 

@@ -1,9 +1,9 @@
 //! Tests of refusals of changes by which hosts would lose something.
 
 use serde_json::json;
+use sluice_config::AllowedHost;
 
 use super::tests::{NQN, Rig, with};
-use crate::config::AllowedHost;
 use crate::engine::{Loss, LostHost};
 
 #[test]

@@ -1,15 +1,14 @@
 //! Methods that change the hosts which may connect to a subsystem, from where, and what they may do.
 
 use serde_json::Value;
-use sluice_schema::answer::{AnyHost, HostName};
-use sluice_schema::params;
+use sluice_config::answer::{AnyHost, HostName};
+use sluice_config::{AllowedHost, Subsystem, entry, params, values};
 
 use super::Control;
 use super::change::Answer;
 use super::named::{known_subsystem, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::{AllowedHost, Subsystem, entry, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 use crate::words::list;

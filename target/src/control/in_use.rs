@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use sluice_config::{Config, Namespace, Subsystem, derived_nguid};
 use uuid::Uuid;
 
-use crate::config::{Config, Namespace, Subsystem, derived_nguid};
 use crate::engine::Engine;
 
 /// The identities of the subsystems and namespaces that hosts see.

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use sluice_schema::answer::{self, ConfigDiff, ConfigMerged, KeyDifference, LiveChange, Reverted};
+use sluice_config::answer::{self, ConfigDiff, ConfigMerged, KeyDifference, LiveChange, Reverted};
+use sluice_config::{Config, values};
 
 use super::Control;
 use super::change::Answer;
 use super::parameters::read;
 use super::protocol::{ErrorKind, Failure};
 use crate::access;
-use crate::config::{Config, values};
 use crate::store::{Difference, Live, LiveObjects, ObjectId, differences, edit};
 use crate::sync::lock;
 use crate::unproved;

@@ -150,7 +150,7 @@ fn settings_left_over_from_removed_objects_are_in_no_file() {
     }
     rig.call("namespace.remove", json!({"subsystem": NQN, "nsid": 1}));
     let left = |text: &str| {
-        let config = crate::config::testing::parse(text).unwrap();
+        let config = sluice_config::testing::parse(text).unwrap();
         let names: Vec<String> = config.qos.sessions.into_iter().map(|one| one.name).collect();
         (names, config.qos.policies.len())
     };

@@ -5,13 +5,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use arbitration::session::SessionLimits;
-use sluice_schema::answer::{self, Authentication, HostKey, NamespaceRow, Nothing};
-use sluice_schema::params;
+use sluice_config::answer::{self, Authentication, HostKey, NamespaceRow, Nothing};
+use sluice_config::{DEFAULT_LINK, Limits, Listener, channel_name, params};
 
 use super::Control;
 use super::in_use::InUse;
 use super::protocol::Failure;
-use crate::config::{self, DEFAULT_LINK, Limits, Listener, channel_name};
 use crate::engine::{
     Availability, ListenerState, NamespaceState, PmemState, ReactorState, SessionState,
     SubsystemState,
@@ -73,7 +72,7 @@ impl Control {
     pub(super) fn configuration(&self) -> answer::Configuration {
         let mut config = self.live().as_file();
         InUse::of(self.engine()).write_into(&mut config);
-        answer::Configuration { text: config::render(&config) }
+        answer::Configuration { text: sluice_config::render(&config) }
     }
 
     /// Answers `shutdown`.
@@ -309,7 +308,7 @@ fn reactor(reactor: &ReactorState) -> answer::Reactor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::testing::rates;
+    use sluice_config::testing::rates;
 
     #[test]
     fn d1_sessions_whose_hosts_wait_for_over_five_seconds_are_named_with_their_limits() {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schema::answer::{
+use super::Control;
+use sluice_config::answer::{
     HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics, WorkloadIo,
 };
-
-use super::Control;
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 impl Control {

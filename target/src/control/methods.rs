@@ -1,19 +1,18 @@
 //! Dispatch of a request to the function of its method.
 
 use serde_json::{Map, Value, json};
-use sluice_schema::{Call, Method, Params, Values, call};
+use sluice_config::fields::Wrong;
+use sluice_config::network::values::{name as link_name, reference as any_link};
+use sluice_config::node::Node;
+use sluice_config::pmem::values::name as region_name;
+use sluice_config::qos::values::{CLASSES, profile_name, session_name};
+use sluice_config::table::mismatch;
+use sluice_config::{Call, Method, Params, Values, call, did_you_mean, endpoint, values};
 
 use super::Control;
 use super::object::ObjectCall;
 use super::parameters::{inconsistent, read};
 use super::protocol::{ErrorKind, Failure};
-use crate::config::fields::Wrong;
-use crate::config::network::values::{name as link_name, reference as any_link};
-use crate::config::node::Node;
-use crate::config::pmem::values::name as region_name;
-use crate::config::qos::values::{CLASSES, profile_name, session_name};
-use crate::config::table::mismatch;
-use crate::config::{did_you_mean, endpoint, values};
 use crate::objects::visit;
 
 impl Control {
@@ -198,7 +197,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
 /// Makes the failure of a request for a method that does not exist.
 fn unknown(method: &str) -> Failure {
     let names: Vec<&'static str> = Method::ALL.iter().map(|method| method.name()).collect();
-    let method = crate::config::fields::quoted(method);
+    let method = sluice_config::fields::quoted(method);
     let message = match did_you_mean(&method, &names) {
         Some(name) => format!("there is no method \"{method}\"; did you mean \"{name}\"?"),
         None => format!("there is no method \"{method}\"; there are {}", names.join(", ")),

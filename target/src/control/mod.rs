@@ -34,15 +34,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use sluice_config::{Config, Method, TargetConfig};
+
 pub use error::ControlError;
 pub use protocol::{ErrorKind, Failure, LINE_MAX};
 pub use reload::Reloaded;
 pub use server::{CLIENTS_MAX, Server};
-use sluice_schema::Method;
 
 use self::audit::Audit;
 use self::caller::{Caller, Groups};
-use crate::config::{Config, TargetConfig};
 use crate::engine::{Engine, EngineHandle};
 use crate::metrics::Metrics;
 use crate::store::{Live, LiveObjects};

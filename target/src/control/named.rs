@@ -1,8 +1,9 @@
 //! Lookups of the objects that requests name; where one is missing, the failure lists those that
 //! exist.
 
+use sluice_config::{Config, Endpoint, Listener, Namespace, Subsystem, network};
+
 use super::protocol::Failure;
-use crate::config::{Config, Endpoint, Listener, Namespace, Subsystem, network};
 use crate::words::list;
 
 /// Reads the name of a listener that was checked.

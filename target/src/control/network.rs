@@ -2,14 +2,13 @@
 //! of `[network]` and `[[link]]`, and the target takes it as a whole or not at all.
 
 use serde_json::Value;
-use sluice_schema::answer::{self, Changed, NetworkSettings};
-use sluice_schema::params;
+use sluice_config::answer::{self, Changed, NetworkSettings};
+use sluice_config::{Config, DEFAULT_LINK, LinkConfig, Listener, Network, entry, params, table};
 
 use super::Control;
 use super::named::{endpoint, link_is_known, listener};
 use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::{Config, DEFAULT_LINK, LinkConfig, Listener, Network, entry, table};
 use crate::engine::{Engine, LinkState};
 use crate::store::ObjectId;
 

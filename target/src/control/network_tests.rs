@@ -1,9 +1,9 @@
 //! Tests of changes of the network's settings while hosts are at work.
 
 use serde_json::{Value, json};
+use sluice_config::Goal;
 
 use super::tests::{Rig, has};
-use crate::config::Goal;
 use crate::store::Store;
 
 const ADDRESS: &str = "127.0.0.1:4420";

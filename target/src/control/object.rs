@@ -1,16 +1,15 @@
 //! Generic methods add, set and remove objects of every kind that has a name.
 
 use serde_json::{Value, json};
-use sluice_schema::Verb;
-use sluice_schema::answer::{Changed, Name};
-use sluice_schema::params::Settings;
+use sluice_config::answer::{Changed, Name};
+use sluice_config::fields::Fields;
+use sluice_config::params::Settings;
+use sluice_config::values::boolean;
+use sluice_config::{Config, Verb, table};
 
 use super::Control;
 use super::parameters::{inconsistent, read};
 use super::protocol::Failure;
-use crate::config::fields::Fields;
-use crate::config::values::boolean;
-use crate::config::{Config, table};
 use crate::objects::{Group, Listed, Named, Settable, Visitor, find, put};
 use crate::store::{Live, ObjectId};
 use crate::words::list;

@@ -1,10 +1,10 @@
 //! Parameters that have the form of the configuration's settings.
 
 use serde_json::Value;
+use sluice_config::entry;
+use sluice_config::fields::Fields;
 
 use super::protocol::Failure;
-use crate::config::entry;
-use crate::config::fields::Fields;
 
 /// Reads parameters by a reader of the configuration.
 pub(super) fn read<T>(

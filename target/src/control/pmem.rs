@@ -1,9 +1,8 @@
 //! The state of regions of persistent memory, as answers show it.
 
-use sluice_schema::answer;
+use sluice_config::{RegionConfig, answer, table};
 
 use super::Control;
-use crate::config::{RegionConfig, table};
 use crate::engine::{PmemState, RegionClient, RegionState};
 use crate::store::ObjectId;
 

@@ -1,9 +1,9 @@
 //! Tests of changes of regions of persistent memory while clients use them.
 
 use serde_json::{Value, json};
+use sluice_config::RegionConfig;
 
 use super::tests::{NQN, Rig, has, with};
-use crate::config::RegionConfig;
 use crate::engine::Loss;
 use crate::store::Store;
 

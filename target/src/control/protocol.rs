@@ -1,9 +1,9 @@
 //! Lines of the control socket: a request in, an answer out.
 
 use serde_json::{Value, json};
-use sluice_schema::Method;
-use sluice_schema::wire::RequestLine;
-pub use sluice_schema::wire::{ErrorKind, Failure, LINE_MAX};
+use sluice_config::Method;
+use sluice_config::wire::RequestLine;
+pub use sluice_config::wire::{ErrorKind, Failure, LINE_MAX};
 
 use crate::engine::EngineError;
 use crate::store::{Clash, StoreError};

@@ -3,18 +3,17 @@
 
 use arbitration::Class;
 use serde_json::{Value, json};
-use sluice_schema::answer::{self, Changed, Name, QosSettings, SessionSettings};
-use sluice_schema::params;
+use sluice_config::answer::{self, Changed, Name, QosSettings, SessionSettings};
+use sluice_config::qos::values::session_name;
+use sluice_config::{
+    Config, Listener, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, is_automatic,
+    params, split_namespace, table,
+};
 
 use super::Control;
 use super::named::{endpoint, known_namespace, known_subsystem, listener, namespace, subsystem};
 use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::qos::values::session_name;
-use crate::config::{
-    Config, Listener, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, is_automatic,
-    split_namespace, table,
-};
 use crate::engine::Engine;
 use crate::objects::Object;
 use crate::store::{Live, ObjectId};

@@ -2,10 +2,10 @@
 
 use arbitration::limit::Rate;
 use serde_json::{Value, json};
+use sluice_config::Limits;
+use sluice_config::testing::{rates, total};
 
 use super::tests::{NQN, Rig, has};
-use crate::config::Limits;
-use crate::config::testing::{rates, total};
 use crate::store::Store;
 
 const HOST: &str = "nqn.2026-01.io.x:h0";

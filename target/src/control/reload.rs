@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-pub use sluice_schema::answer::Reloaded;
-use sluice_schema::params;
+use sluice_config::{Config, Machine, params, restart_keys};
+
+pub use sluice_config::answer::Reloaded;
 
 use super::Control;
 use super::force::refusal;
 use super::in_use::InUse;
 use super::protocol::{ErrorKind, Failure};
 use crate::access;
-use crate::config::{Config, Machine, restart_keys};
 use crate::host_keys::HostKeys;
 use crate::reload::{Change, harm, plan, run};
 use crate::store::{Effective, Live, Stored, differences};

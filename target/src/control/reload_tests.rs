@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::json;
+use sluice_config::AllowedHost;
 
 use super::live_changes_tests::FILE;
 use super::test_engine::TestEngine;
 use super::tests::{FullStore, NQN, Rig, logged};
 use super::*;
-use crate::config::AllowedHost;
 use crate::engine::Loss;
 use crate::host_keys::HostKeys;
 use crate::host_keys::tests::key_file;

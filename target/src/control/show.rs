@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use arbitration::limit::Rate;
 use arbitration::reservation::{Profile, ServiceTime};
 use arbitration::session::SessionLimits;
-use sluice_schema::answer::{
+use sluice_config::answer::{
     self, ClassTraffic, CreditUse, DeviceProfile, DeviceTimes, MeanTimes, Reservation,
 };
+use sluice_config::{Config, Policy, Session, table};
 
 use super::Control;
 use super::measured::operations;
-use crate::config::{self, Config, Policy, Session, table};
 use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
 use crate::objects::Object;
 use crate::store::{LiveObjects, ObjectId};
@@ -47,8 +47,8 @@ impl Control {
     pub(super) fn profile_list(&self) -> Vec<answer::ProfileSettings> {
         let config = self.live().current().clone();
         let objects = self.live_objects();
-        let profile = |profile: &config::Profile| {
-            let is_live = objects.has(&ObjectId::of::<config::Profile>(profile.id()));
+        let profile = |profile: &sluice_config::Profile| {
+            let is_live = objects.has(&ObjectId::of::<sluice_config::Profile>(profile.id()));
             table::show(profile).with("live", Some(is_live))
         };
         config.qos.profiles.iter().map(profile).collect()
@@ -129,7 +129,7 @@ fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
     let mut subsystems = config.subsystems.iter().filter(|s| s.nqn == row.subsystem);
     let namespace = subsystems.find_map(|s| s.namespaces.iter().find(|n| n.nsid == Some(row.nsid)));
     let class = namespace.and_then(|namespace| namespace.class);
-    let ordered = namespace.filter(|of| of.device.order == config::Order::Containers);
+    let ordered = namespace.filter(|of| of.device.order == sluice_config::Order::Containers);
     answer::DeviceRow {
         subsystem: row.subsystem.clone(),
         nsid: row.nsid,

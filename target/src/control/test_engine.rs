@@ -8,13 +8,13 @@ use arbitration::reservation::Profile;
 use arbitration::session::SessionLimits;
 use arbitration::{Class, PerClass};
 use fabric::controller::RefusalKind;
-use uuid::Uuid;
-
-use crate::config::{
+use sluice_config::{
     AllowedHost, Backend, Config, Endpoint, LinkConfig, Listener, Namespace, Network, PmemConfig,
     QosConfig, RegionConfig, Subsystem, clash, derived_nguid, derived_serial, derived_uuid,
     format_nguid, is_automatic, limited_hosts,
 };
+use uuid::Uuid;
+
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
     EngineError, FileSystem, FlowState, HurtHosts, LinkClassState, LinkState, ListenerState, Loss,

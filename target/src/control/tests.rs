@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sluice_config::testing::parse;
+use sluice_config::{Backend, Config, derived_serial};
 
 use super::test_engine::{TestEngine, sorted};
 use super::*;
 use crate::access;
-use crate::config::testing::parse;
-use crate::config::{Backend, Config, derived_serial};
 use crate::engine::Availability;
 use crate::store::{Change, MemoryStore, Object, Store, StoreError};
 
@@ -270,7 +270,7 @@ proptest! {
                 _ => super::pmem_tests::change(kind - 22, a % 4, b % 3),
             };
             let _ = rig.attempt(method, params);
-            prop_assert_eq!(crate::config::clash(&rig.check_agreement()), None);
+            prop_assert_eq!(sluice_config::clash(&rig.check_agreement()), None);
         }
     }
 }
@@ -447,7 +447,7 @@ fn lines_that_are_no_requests_are_answered() {
         let answer: Value = serde_json::from_str(&rig.control.handle(line.as_bytes())).unwrap();
         assert_eq!(answer["error"]["kind"], "bad_request", "{line}");
     }
-    for method in sluice_schema::Method::ALL.iter().map(|method| method.name()) {
+    for method in sluice_config::Method::ALL.iter().map(|method| method.name()) {
         for params in [json!(null), json!(1), json!([{}]), json!({"nqn": {"a": [null, 1.5]}})] {
             let line = json!({ "method": method, "params": params }).to_string();
             let _ = rig.control.handle(line.as_bytes());
@@ -666,7 +666,7 @@ fn the_configuration_that_runs_is_a_file_that_makes_the_same_target() {
     let text = shown["text"].as_str().unwrap();
     assert!(text.contains("iops = 9000"), "live changes are in it: {text}");
     let again = parse(text).unwrap();
-    assert_eq!(crate::config::render(&again), text);
+    assert_eq!(sluice_config::render(&again), text);
 }
 
 #[test]
@@ -690,7 +690,7 @@ fn a_full_disk_does_not_stop_a_start_that_drops_live_changes() {
 
 #[test]
 fn each_method_does_something() {
-    for method in sluice_schema::Method::ALL {
+    for method in sluice_config::Method::ALL {
         let rig = Rig::new();
         if let Err(error) = rig.attempt(method.name(), json!({})) {
             assert_ne!(error["kind"], "unknown_method", "{}: {error}", method.name());

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use sluice_schema::Method;
+use sluice_config::Method;
 
 use super::tests::{FILE, Rig};
 

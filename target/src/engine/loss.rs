@@ -1,8 +1,7 @@
 //! The loss that a change brings to hosts, those that are connected and those that may come back.
 
-use sluice_schema::answer::LostHost;
-
-use crate::config::{AllowedHost, Endpoint, RegionConfig};
+use sluice_config::answer::LostHost;
+use sluice_config::{AllowedHost, Endpoint, RegionConfig};
 
 /// The hosts that would lose something by a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

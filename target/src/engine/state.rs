@@ -1,19 +1,19 @@
 //! The state that the target reports.
 //!
-//! A part that the control socket answers unchanged has its type in `sluice-schema`.
+//! A part that the control socket answers unchanged has its type in `sluice-config`.
 
 use arbitration::PerClass;
 use arbitration::reservation::Profile;
 use arbitration::session::SessionLimits;
 use fabric::controller::RefusalKind;
-pub use sluice_schema::answer::{
+use sluice_config::Listener;
+pub use sluice_config::answer::{
     Availability, Connection as ConnectionState, ConnectionNetwork, DirectionState, FlowState,
     LinkClassState, LostHost, Namespace as NamespaceState, Subsystem as SubsystemState,
 };
 
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
 
-use crate::config::Listener;
 use crate::workloads::WorkloadKey;
 
 /// A listener as it is now.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sluice_config::testing::parse;
+
 use super::*;
-use crate::config::testing::parse;
 use crate::control::test_engine::TestEngine;
 use crate::engine::FileSystem;
 

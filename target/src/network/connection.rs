@@ -4,9 +4,9 @@ use arbitration::PerClass;
 use qtcp::Rate;
 use qtcp::class_split::ClassFlow;
 use qtcp::poller::{Direction, Links, PacedConnection, Watched as _};
+use sluice_config::DEFAULT_LINK;
 
 use super::path::NewConnection;
-use crate::config::DEFAULT_LINK;
 use crate::engine::{ConnectionNetwork, FlowState};
 
 /// Makes a connection's state for the control socket.

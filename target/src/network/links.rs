@@ -3,8 +3,7 @@
 use arbitration::PerClass;
 use qtcp::link::ClassGoal;
 use qtcp::poller::{LinkSettings, Settings, payload};
-
-use crate::config::{Goal, LinkConfig, Network};
+use sluice_config::{Goal, LinkConfig, Network};
 
 /// Makes the poller's settings.
 pub(super) fn settings(config: &Network) -> Settings {

@@ -28,9 +28,9 @@ use std::time::Duration;
 use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::linux::{Offer, options};
 use qtcp::poller::SHORTEST_REST;
+use sluice_config::Network;
 
 use crate::clock::Clock;
-use crate::config::Network;
 use crate::sync::lock;
 
 pub(crate) use path::{NewConnection, Path};

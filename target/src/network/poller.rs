@@ -7,12 +7,12 @@ use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::Nanos;
 use qtcp::link::Standing;
 use qtcp::poller::{self, Direction, Links};
+use sluice_config::Network;
 
 use super::connection::shown;
 use super::links::settings;
 use super::notifications::Ports;
 use super::path::NewConnection;
-use crate::config::Network;
 use crate::engine::ConnectionNetwork;
 
 /// All connections that are paced, or would be if the stage were on.

@@ -1,14 +1,15 @@
 //! The list of all kinds of objects.
 
-use super::object::{Batch, Kept, LossOf, Named, Object};
-use crate::config::fields::Fields;
-use crate::config::network::{new_link, values::name};
-use crate::config::pmem::values::name as region_name;
-use crate::config::qos::values::profile_name;
-use crate::config::{
+use sluice_config::fields::Fields;
+use sluice_config::network::{new_link, values::name};
+use sluice_config::pmem::values::name as region_name;
+use sluice_config::qos::values::profile_name;
+use sluice_config::{
     Config, LinkConfig, Listener, Network, PmemConfig, Policy, Profile, QosConfig, RegionConfig,
     Session, entry, network, pmem, table,
 };
+
+use super::object::{Batch, Kept, LossOf, Named, Object};
 use crate::engine::Loss;
 
 /// An object of a list with its kind.

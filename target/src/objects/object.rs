@@ -1,11 +1,12 @@
 //! The traits of an object of a list, and of the settings to which it belongs.
 
-use crate::config::entry::read_text;
-use crate::config::fields::Fields;
-use crate::config::table::Table;
-use crate::config::{
+use sluice_config::entry::read_text;
+use sluice_config::fields::Fields;
+use sluice_config::table::Table;
+use sluice_config::{
     Config, Listener, Network, PmemConfig, QosConfig, clash_of_listeners, network, pmem, qos,
 };
+
 use crate::engine::{Engine, EngineError, Loss};
 
 /// An object that the configuration has a list of.

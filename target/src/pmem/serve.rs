@@ -16,12 +16,12 @@ use pmem_verbs::grant::Terms;
 use pmem_verbs::message::Sync;
 use pmem_verbs::node::{self, Claim, GrantKey, Grants, News, Node};
 use pmem_verbs::private_data::{Reject, Request, Rights, Secret};
+use sluice_config::Pmem;
 
 use super::grants::{GrantId, tokens};
 use super::memory::ClientMemory;
 use super::shared::{Found, Order, PmemShared, secret};
 use super::sync::Syncer;
-use crate::config::Pmem;
 use crate::shared::Shared;
 
 /// The time between two tries to listen.

@@ -10,11 +10,11 @@ use fabric::nvme::region::{RegionGrant, RegionName, RegionRights};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pmem::admission::Admission;
 use pmem::token::{Iops, Tokens};
+use sluice_config::{Pmem, PmemConfig, RegionConfig};
 
 use super::grants::{Grant, GrantId, Grants, Refused, Wish, per_second, tokens};
 use crate::backend::OpenRegion;
 use crate::backings::Backings;
-use crate::config::{Pmem, PmemConfig, RegionConfig};
 use crate::engine::{EngineError, PmemState, RegionClient, RegionFacts, RegionState};
 use crate::sync::lock;
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use fabric::controller::{ControllerId, RegionGrants as _, RegionRefusal, RegionRequest};
 use fabric::nvme::region::{RegionGrant, RegionName, RegionRights, Survives};
+use sluice_config::{Config, Pmem, RegionConfig};
 
 use super::grants::GrantId;
 use super::shared::{Order, PmemShared};
 use crate::backings::Backings;
-use crate::config::{Config, Pmem, RegionConfig};
 use crate::store::{Identities, SeenNamespaces};
 
 const HOST: &str = "nqn.2026-01.io.example:host";

@@ -9,6 +9,7 @@ use arbitration::session::{RootSpec, Session, SessionSpec, Sessions};
 use arbitration::settings::WindowRule;
 use arbitration::{Class, Nanos, Sharing};
 use fabric::controller::ListenerId;
+use sluice_config::{LowestRates, Policy, Qos, QosConfig, ROOT_SESSION, Sources};
 use sluice_core::stats::PerReactor;
 use sluice_core::{Tenant, Touched};
 
@@ -17,7 +18,6 @@ use super::reserve::{Reservations, fixed_window};
 use super::served::{KnownNamespace, Served, namespace_name, split};
 use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot};
 use super::wanted::{Wanted, root};
-use crate::config::{LowestRates, Policy, Qos, QosConfig, ROOT_SESSION, Sources};
 
 /// Time for which `urgent_iops` saves credit.
 const URGENT_BURST: Nanos = Nanos(4_000_000);

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arbitration::overload::HOST_WAIT_MAX;
 use fabric::controller::HostWithoutAcre;
+use sluice_config::{LimitedSize, QosConfig, ROOT_SESSION, RateLimit, Session, split_namespace};
 
 use super::snapshot::{Asker, Rule, Rules};
-use crate::config::{LimitedSize, QosConfig, ROOT_SESSION, RateLimit, Session, split_namespace};
 use crate::words::list;
 
 /// A limit that is too low for the hosts without ACRE of its session.
@@ -144,8 +144,8 @@ fn parent(entries: &HashMap<&str, &Session>, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::testing::{rates, total};
-    use crate::config::{Limits, LowestRates, Policy, format_size};
+    use sluice_config::testing::{rates, total};
+    use sluice_config::{Limits, LowestRates, Policy, format_size};
 
     const NQN: &str = "nqn.2026-01.io.x:s";
     const HOST: &str = "nqn.2026-01.io.x:h";

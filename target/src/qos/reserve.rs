@@ -9,9 +9,9 @@ use arbitration::reservation::{Admitted, Broker, Refusal, Reserved, Terms};
 use arbitration::session::{self, Reservation, Sessions};
 use arbitration::settings::WindowRule;
 use fabric::controller::BackendId;
+use sluice_config::{Qos, QosConfig, Session};
 
 use super::served::{KnownNamespace, Served};
-use crate::config::{Qos, QosConfig, Session};
 
 /// A reservation that was admitted.
 #[derive(Clone, Debug)]

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::device::Device;
 use fabric::controller::BackendId;
-
-use crate::config::DeviceQos;
+use sluice_config::DeviceQos;
 
 /// A namespace, as quality of service knows it.
 #[derive(Clone, Debug)]

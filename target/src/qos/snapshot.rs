@@ -13,8 +13,8 @@ use arbitration::classify::{ConnectionClass, PolicyClass, class_of_dscp};
 use arbitration::limit::Limiter;
 use arbitration::settings::OrderSettings;
 use fabric::controller::ListenerId;
+use sluice_config::{Policy, Qos};
 
-use crate::config::{Policy, Qos};
 use sluice_core::{Origin, Policies, Tenancy, Tenant};
 
 /// A policy with its session and its limit on Urgent commands.

@@ -5,12 +5,14 @@ use arbitration::reservation::{Budget, Overrides, Terms};
 use arbitration::settings::{WindowRule, default_dscps};
 use arbitration::{Class, Nanos};
 use fabric::controller::{BackendId, ListenerId};
+use sluice_config::testing::{rates, total};
+use sluice_config::{
+    Backend, DeviceModel, DeviceQos, Limits, LowestRates, Policy, Profile, QosConfig, Reserve,
+    Session, Sources,
+};
 
 use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
-use crate::config::testing::{rates, total};
-use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Profile, Reserve, Session, Sources};
-use crate::config::{Limits, LowestRates, QosConfig};
 use crate::devices::{Devices, OpenDevice};
 use arbitration::device::DeviceRules;
 

@@ -7,11 +7,11 @@ use arbitration::credit::Caps;
 use arbitration::limit::Rates;
 use arbitration::session::{RootSpec, SessionSpec};
 use arbitration::{Nanos, nanos};
-
-use super::served::Served;
-use crate::config::{
+use sluice_config::{
     LimitedSize, LowestRates, Qos, QosConfig, ROOT_SESSION, Session, is_automatic,
 };
+
+use super::served::Served;
 
 /// The entries of `[[session]]` by name, and the sessions that `[[policy]]` entries name.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use fabric::controller::ListenerId;
 use fabric::rdma::verbs::{CompletionQueue, Device, EventChannel, Listener, QueuePair, Token};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use sluice_config::Endpoint;
 
-use crate::config::Endpoint;
 use crate::mapping::Mapping;
 use crate::socket;
 use crate::sync::lock;

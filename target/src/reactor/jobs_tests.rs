@@ -13,7 +13,6 @@ use tempfile::TempDir;
 use super::super::ring::RingSize;
 use super::*;
 use crate::backend::{Claims, OnSignature, Opening};
-use crate::config;
 use crate::devices::Devices;
 
 const KEY: Key = Key { index: 1, generation: 1 };
@@ -38,8 +37,13 @@ impl Rig {
         fs::write(&path, [0; 2 * BLOCK]).unwrap();
         let (size, block_size) = (None, Some(4096));
         let file = path.clone();
-        let file =
-            config::Backend::File { path: file, size, block_size, direct: false, create: false };
+        let file = sluice_config::Backend::File {
+            path: file,
+            size,
+            block_size,
+            direct: false,
+            create: false,
+        };
         let (claims, signature) = (Claims::default(), OnSignature::Refuse);
         let opening = Opening { claims: &claims, namespace: "n", seen: None, signature };
         let file = backend::open(&file, false, &opening).unwrap();

@@ -31,6 +31,7 @@ use fabric::Nanos;
 use fabric::controller::{ConnectionId, ListenerId, SecureChannel};
 use fabric::queue::Either;
 use fabric::tcp::{TargetConnection, TargetParams};
+use sluice_config::{Endpoint, Poll, Transport};
 use sluice_core::stats::QueueStats;
 use sluice_core::{Accepted, Core, Entrance, Key, Settings};
 use thiserror::Error;
@@ -44,7 +45,6 @@ use tag::Tag;
 use uring::Uring;
 
 use crate::backend;
-use crate::config::{Endpoint, Poll, Transport};
 use crate::connections::Registered;
 use crate::engine::ConnectionState;
 use crate::gauges::ReactorGauges;

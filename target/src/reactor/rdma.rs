@@ -5,13 +5,13 @@ use std::sync::Arc;
 use fabric::queue::Either;
 use fabric::rdma::wire::TargetQueue;
 use fabric::rdma::wire::private_data::ConnectAccept;
+use sluice_config::Transport;
 use sluice_core::{Accepted, Origin, Policies as _};
 use zerocopy::IntoBytes as _;
 
 use super::Reactor;
 use super::queue_pairs::{Handed, Happened};
 use super::tag::Tag;
-use crate::config::Transport;
 use crate::rdma::NewQueuePair;
 
 impl Reactor {

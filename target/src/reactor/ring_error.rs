@@ -5,9 +5,8 @@
 use std::io;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use sluice_config::format_size;
 use thiserror::Error;
-
-use crate::config::format_size;
 
 /// The reason why there is no ring, and the remedy.
 #[derive(Debug, Error)]

@@ -4,10 +4,10 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 
 use fabric::controller::{KeyNames, Service, ServiceConfig};
+use sluice_config::Config;
 use sluice_tls::TrafficSecrets;
 
 use super::*;
-use crate::config::Config;
 use crate::tls::Session;
 
 fn over_tls() -> Channel {

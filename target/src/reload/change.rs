@@ -3,11 +3,11 @@
 use std::fmt;
 
 use arbitration::Class;
-
-use crate::config::{
+use sluice_config::{
     AllowedHost, Backend, DEFAULT_LINK, Endpoint, HostRights, Listener, Namespace, Network,
     QosConfig, RegionConfig, Subsystem, format_size,
 };
+
 use crate::engine::{Engine, EngineError};
 
 /// One change of the running target, with all that is needed to make it and to undo it. Its text

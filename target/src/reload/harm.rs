@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use sluice_config::Config;
+
 use super::change::Change;
 use super::regions::named;
-use crate::config::Config;
 use crate::engine::{Engine, HurtHosts, Loss};
 
 /// Returns the losses of hosts by the changes that lead to `to`, with the hosts.

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use sluice_config::{Backend, Namespace, Subsystem};
 use uuid::Uuid;
 
 use super::change::Change;
 use super::regions::RegionSteps;
-use crate::config::{Backend, Namespace, Subsystem};
 
 /// The changes of a plan, by their effect.
 #[derive(Debug, Default)]

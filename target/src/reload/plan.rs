@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sluice_config::{AllowedHost, Backend, Config, Listener, Namespace, Network, Subsystem};
+
 use super::change::{Change, Why, known};
 use super::order::{Steps, in_order};
 use super::regions::RegionSteps;
-use crate::config::{AllowedHost, Backend, Config, Listener, Namespace, Network, Subsystem};
 
 /// Returns the changes that lead from `from`, which runs, to `to`, in their order. Both have all
 /// identifiers, given or derived. `[target]` and `[pmem]` are not compared, since only a restart
@@ -224,7 +225,7 @@ fn size(backend: &Backend) -> Option<u64> {
 /// more.
 fn network(from: &Network, to: &Network, steps: &mut Steps) {
     let known =
-        |link: &crate::config::LinkConfig| to.links.iter().any(|other| other.name == link.name);
+        |link: &sluice_config::LinkConfig| to.links.iter().any(|other| other.name == link.name);
     let going = from.links.iter().filter(|link| !known(link)).cloned();
     let mut both = to.clone();
     both.links.extend(going);

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use sluice_config::{Namespace, RegionConfig, Subsystem, plain_path};
+
 use super::change::Change;
-use crate::config::{Namespace, RegionConfig, Subsystem, plain_path};
 
 /// The regions that there are, and those behind each step.
 #[derive(Debug)]

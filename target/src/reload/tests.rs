@@ -6,15 +6,15 @@ use arbitration::Class;
 use arbitration::limit::Rate;
 use ipnet::IpNet;
 use proptest::prelude::*;
-use uuid::Uuid;
-
-use super::change::Why;
-use super::*;
-use crate::config::{
+use sluice_config::{
     AllowedHost, Backend, Config, DeviceQos, Goal, HostRights, LinkConfig, Listener, Namespace,
     Order, Policy, RegionConfig, SecureChannel, Session, Sources, Subsystem, Transport, clash,
     plain_path,
 };
+use uuid::Uuid;
+
+use super::change::Why;
+use super::*;
 use crate::control::test_engine::{TestEngine, sorted};
 
 fn class() -> impl Strategy<Value = Option<Class>> {
@@ -495,7 +495,7 @@ proptest! {
 }
 
 fn parse(text: &str) -> Config {
-    crate::config::testing::parse(text).unwrap()
+    sluice_config::testing::parse(text).unwrap()
 }
 
 const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 
 use arbitration::Class;
 use fabric::controller::ConnectionId;
-use uuid::Uuid;
-
-use super::{Runtime, hurt, settings, subsystems};
-use crate::config::{
+use sluice_config::{
     AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
     RegionConfig, Subsystem,
 };
+use uuid::Uuid;
+
+use super::{Runtime, hurt, settings, subsystems};
 use crate::connections::Done;
 use crate::engine::{
     ConnectionState, Engine, EngineError, FileSystem, HurtHosts, ListenerState, Loss, LostHost,

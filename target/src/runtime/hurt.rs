@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabric::Nanos;
 use fabric::controller::{BackendId, ControllerSummary, LostHost, Service};
-use sluice_schema::answer;
+use sluice_config::{RegionConfig, answer};
 
 use super::listeners::Listeners;
-use crate::config::RegionConfig;
 use crate::engine::{HurtHosts, Loss, PmemState, RegionClient};
 use crate::shared::Shared;
 

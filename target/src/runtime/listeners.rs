@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use arbitration::Class;
 use fabric::controller::{ListenerId, ListenerSpec, SecureChannel, TransportType};
 use nix::sys::socket::{Shutdown, shutdown};
+use sluice_config::{Endpoint, Listener, Transport};
 
-use crate::config::{Endpoint, Listener, Transport};
 use crate::engine::{EngineError, ListenerState};
 use crate::reactor::mailbox::Message;
 use crate::shared::Shared;

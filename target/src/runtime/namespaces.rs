@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use arbitration::Class;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, NamespaceFeatures};
+use sluice_config::{Namespace, RegionConfig};
 use sluice_core::stats::PerReactor;
 use uuid::Uuid;
 
@@ -17,7 +18,6 @@ use super::table::{Fingerprint, Known, Table, fingerprint};
 use super::{settings, shown};
 use crate::backend::{BackendError, OpenRegion, WakeUp};
 use crate::backings::{Backings, Occasion, Opened};
-use crate::config::{self, Namespace, RegionConfig};
 use crate::devices::{Presence, Stats};
 use crate::engine::{EngineError, FileSystem, NamespaceState};
 use crate::file_systems::{self, SparseFile};
@@ -202,7 +202,7 @@ impl Namespaces {
         namespace: &Namespace,
         occasion: Occasion,
     ) -> Result<Opened, EngineError> {
-        if matches!(namespace.backend, config::Backend::Nvme { .. })
+        if matches!(namespace.backend, sluice_config::Backend::Nvme { .. })
             && !self.shared.passthrough.load(Ordering::Relaxed)
         {
             return Err(EngineError::System(

@@ -7,8 +7,7 @@ use arbitration::device::{ContainerRules, DeviceRules};
 use arbitration::reservation::Overrides;
 use arbitration::settings::{OrderSettings, Weights, WindowRule};
 use fabric::controller::{ANA_LOG_HEAD, ServiceConfig};
-
-use crate::config::{self, Config, Namespace, Qos};
+use sluice_config::{Config, Namespace, Qos};
 
 /// Returns the service's settings.
 pub(super) fn service(config: &Config) -> ServiceConfig {
@@ -50,7 +49,7 @@ pub(super) fn arbitration_feature(order: &OrderSettings) -> u32 {
 /// Returns the most namespaces that a subsystem may have: a Linux host does without ANA, and so
 /// without several paths, where the ANA log of that many (4 bytes for each) exceeds one transfer.
 fn max_namespaces(max_transfer: u32) -> u32 {
-    (max_transfer.saturating_sub(ANA_LOG_HEAD) / 4).clamp(1, config::NSID_MAX)
+    (max_transfer.saturating_sub(ANA_LOG_HEAD) / 4).clamp(1, sluice_config::NSID_MAX)
 }
 
 /// Returns the rules by which a namespace's device is shared, by its own settings and the general
@@ -65,10 +64,10 @@ pub(super) fn device_rules(
     let settings = &namespace.device;
     let nanos = |time: Duration| arbitration::Nanos(arbitration::nanos(time));
     let model = match &namespace.backend {
-        config::Backend::Null { model, .. } => *model,
+        sluice_config::Backend::Null { model, .. } => *model,
         _ => None,
     };
-    let containers = (settings.order == config::Order::Containers).then(|| ContainerRules {
+    let containers = (settings.order == sluice_config::Order::Containers).then(|| ContainerRules {
         scheduler: Scheduler::Containers,
         capacity: CHOSEN,
         deadline_ns: arbitration::nanos(settings.deadline()),

@@ -6,10 +6,10 @@ use fabric::controller::{
 };
 use fabric::nvm::BlockFormat;
 use fabric::nvme::identify::OptionalCommands;
+use sluice_config::{Namespace, derived_nguid};
 use uuid::Uuid;
 
 use crate::backend::{Backend, Description};
-use crate::config::{Namespace, derived_nguid};
 use crate::store::Seen;
 
 /// Describes a namespace whose device is open.

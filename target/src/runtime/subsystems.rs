@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fabric::controller::{BackendId, Namespace as FabricNamespace, SubsystemSpec};
+use sluice_config::{AllowedHost, Subsystem, limited_hosts};
 
 use super::namespaces::Namespaces;
 use crate::backings::Occasion;
-use crate::config::{AllowedHost, Subsystem, limited_hosts};
 use crate::engine::{EngineError, SubsystemState};
 use crate::sync::lock;
 

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, Weak};
 use arbitration::session::HostId;
 use fabric::Nanos;
 use fabric::controller::BackendId;
+use sluice_config::{Backend, Namespace};
 use sluice_core::stats::IoSnapshot;
 
 use crate::availability::Watch;
 use crate::backend::CachedWrites;
-use crate::config::{Backend, Namespace};
 use crate::devices::{Presence, Stats};
 use crate::store::Place;
 use crate::sync::lock;

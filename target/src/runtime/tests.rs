@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use fabric::nvme::{Sqe, Status, opcode};
 use hostile::commands::io;
 use hostile::{Identity, Queue};
+use sluice_config::testing::parse;
+use sluice_config::{Config, derived_uuid};
 use tempfile::TempDir;
 use zerocopy::little_endian::U32;
 
-use crate::config::testing::parse;
-use crate::config::{Config, derived_uuid};
 use crate::engine::{Availability, Engine, NamespaceState};
 use crate::runtime::Runtime;
 use crate::store::full_store::FullStore;

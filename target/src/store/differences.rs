@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::object::ObjectId;
-use crate::config::{
+use sluice_config::{
     AllowedHost, Config, LinkConfig, Listener, Namespace, Policy, Profile, RegionConfig, Session,
     Subsystem,
 };
+
+use super::object::ObjectId;
 use crate::objects::{Group, Listed};
 
 /// An object that differs.
@@ -159,7 +160,7 @@ fn namespaces(subsystem: &Subsystem) -> BTreeMap<u32, &Namespace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::testing::parse;
+    use sluice_config::testing::parse;
 
     const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\
         [[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\nhosts = [\"nqn.2026-01.io.x:h\"]\n\

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use sluice_schema::keys::former_name;
+use sluice_config::keys::former_name;
+use sluice_config::table::text as keys;
+use sluice_config::{AllowedHost, Config, Subsystem};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TomlError, Value};
 
 use super::differences::differences;
-use crate::config::table::text as keys;
-use crate::config::{AllowedHost, Config, Subsystem};
 use crate::objects::Object;
 
 /// An object of a list: its identifier, and its keys, a line for each.
@@ -286,8 +286,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::render;
-    use crate::config::testing::{configs, parse};
+    use sluice_config::render;
+    use sluice_config::testing::{configs, parse};
 
     const FILE: &str = r#"# The target of rack 7.
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use redb::{MultimapTableDefinition, TableDefinition};
+use sluice_config::testing::parse;
+use sluice_config::testing::rates;
+use sluice_config::{Backend, derived_nguid, derived_serial, derived_uuid};
 
 use super::*;
-use crate::config::testing::parse;
-use crate::config::testing::rates;
-use crate::config::{Backend, derived_nguid, derived_serial, derived_uuid};
 use crate::store::earlier::latest_copy;
 use crate::store::examine::{Found, examine};
 use crate::store::{Identities, Live};

@@ -120,7 +120,7 @@ impl HostPaths {
 mod tests {
     use super::super::{DiskStore, Live, SeenNamespaces};
     use super::*;
-    use crate::config::Config;
+    use sluice_config::Config;
 
     fn path(host: &str) -> HostPath {
         HostPath {

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
+use sluice_config::{Config, derived_serial, derived_uuid, serial_of};
 use uuid::Uuid;
 
 use super::tables::fresh_uuid;
 use super::{Change, Key, Kind, MemoryStore, Place, Seen, Store, StoreError};
-use crate::config::{Config, derived_serial, derived_uuid, serial_of};
 use crate::sync::lock;
 
 /// The UUID of a namespace's data.

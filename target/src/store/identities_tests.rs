@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use redb::{Database, TableDefinition};
+use sluice_config::testing::parse;
 
 use super::super::DiskStore;
 use super::super::full_store::FullStore;
 use super::*;
-use crate::config::testing::parse;
 
 const NQN: &str = "nqn.2026-01.io.x:s0";
 const DATA: &str = "file /srv/a";

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sluice_config::qos::remove_dangling;
+use sluice_config::{Config, Subsystem, Taken, clash, render_subsystem};
 use uuid::Uuid;
 
 use super::differences::{Difference, differences};
 use super::object::ObjectId;
 use super::part::Part;
 use super::{Change, Key, Kind, Object, Store, StoreError};
-use crate::config::qos::remove_dangling;
-use crate::config::{Config, Subsystem, Taken, clash, render_subsystem};
 use crate::objects::Batch;
 
 /// A live change as it is stored.

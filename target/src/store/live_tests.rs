@@ -2,13 +2,13 @@
 
 use ipnet::IpNet;
 use proptest::prelude::*;
-
-use super::*;
-use crate::config::testing::{configs, parse};
-use crate::config::{
+use sluice_config::testing::{configs, parse};
+use sluice_config::{
     AllowedHost, Backend, Goal, HostRights, LinkConfig, ListenAddress, Listener, Namespace, Policy,
     RegionConfig, Session, Subsystem, derived_nguid, derived_serial, derived_uuid,
 };
+
+use super::*;
 use crate::control::test_engine::sorted;
 use crate::store::MemoryStore;
 
@@ -47,7 +47,7 @@ fn nqn(index: u8) -> String {
 
 fn subsystem(nqn: String) -> Subsystem {
     let text = format!("nqn = \"{nqn}\"");
-    crate::config::entry::read_text(&text, "subsystem", crate::config::entry::subsystem).unwrap()
+    sluice_config::entry::read_text(&text, "subsystem", sluice_config::entry::subsystem).unwrap()
 }
 
 fn namespace(nqn: &str, nsid: u32, blocks: u64) -> Namespace {
@@ -290,7 +290,7 @@ fn sessions_that_name_each_other_come_back_together() {
     let mut live = open(&parse(file).unwrap(), &store);
     set_live(&mut live, changed);
     let again = open(&parse(file).unwrap(), &store);
-    let by_name = |mut sessions: Vec<crate::config::Session>| {
+    let by_name = |mut sessions: Vec<sluice_config::Session>| {
         sessions.sort_by(|a, b| a.name.cmp(&b.name));
         sessions
     };
@@ -467,7 +467,7 @@ fn records_with_derived_identifiers_count_as_records_without_them() {
     let earlier = |s: u8, nsid: u32, size: u64| {
         let mut namespace = namespace(&nqn(s), nsid, size / 4096);
         namespace.nguid = namespace.uuid.map(derived_nguid);
-        Some(crate::config::table::text(&namespace))
+        Some(sluice_config::table::text(&namespace))
     };
     let store = memory();
     let put = |object: ObjectId, file: Option<String>, value: Option<String>| {

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use uuid::Uuid;
-
-use super::{Key, Kind};
-use crate::config::fields::Fields;
-use crate::config::pmem::shared_with_regions;
-use crate::config::{
+use sluice_config::fields::Fields;
+use sluice_config::pmem::shared_with_regions;
+use sluice_config::{
     AllowedHost, Config, Namespace, Network, Qos, QosConfig, Subsystem, clash_of_serials,
     derived_nguid, derived_serial, derived_uuid, entry, render_subsystem, table,
 };
+use uuid::Uuid;
+
+use super::{Key, Kind};
 use crate::objects::{Group, Listed, put};
 
 /// The name of an object of a configuration that can change without others.
@@ -134,7 +134,7 @@ impl ObjectId {
     }
 
     /// Says with which other object this one clashes; `None` where it does not. Clashes of its
-    /// namespaces with each other are found by [`crate::config::Taken`].
+    /// namespaces with each other are found by [`sluice_config::Taken`].
     pub(super) fn clash(&self, config: &Config) -> Option<String> {
         match self {
             Self::Listed(kind, _) => kind.kept().and_then(|kept| (kept.wrong)(config)),

@@ -1,7 +1,8 @@
 //! A copy of the part of a configuration that one change touches, from which the change is undone.
 
+use sluice_config::{AllowedHost, Config, Namespace, Network, QosConfig, Subsystem};
+
 use super::object::ObjectId;
-use crate::config::{AllowedHost, Config, Namespace, Network, QosConfig, Subsystem};
 use crate::objects::Copied;
 
 /// A part of a configuration.

@@ -176,7 +176,7 @@ mod tests {
     use super::super::full_store::FullStore;
     use super::super::{DiskStore, Live};
     use super::*;
-    use crate::config::Config;
+    use sluice_config::Config;
 
     const NQN: &str = "nqn.2026-01.io.x:s0";
 

@@ -15,7 +15,7 @@ use fabric::nvme::identify::cns;
 use fabric::nvme::property::offset;
 use fabric::nvme::{Status, opcode};
 use hostile::{Failed, Identity, Queue};
-use sluiced::config::{QosConfig, TargetConfig};
+use sluice_config::{QosConfig, TargetConfig};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 

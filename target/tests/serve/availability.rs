@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{Backend, DeviceModel};
+use sluice_config::{Backend, DeviceModel};
 use sluiced::engine::{Availability, Engine, EngineError, NamespaceState};
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
@@ -59,7 +59,7 @@ fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
         Err(EngineError::Invalid(why)) if why.contains("there is no such file")
     ));
     let again = runtime
-        .add_namespace(NQN, &sluiced::config::Namespace { nsid: Some(1), ..namespace(memory()) });
+        .add_namespace(NQN, &sluice_config::Namespace { nsid: Some(1), ..namespace(memory()) });
     assert!(matches!(again, Err(EngineError::Exists(_))), "its number is taken");
 
     fs::write(&path, vec![9; 1 << 20]).unwrap();

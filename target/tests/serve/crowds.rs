@@ -12,10 +12,11 @@ use fabric::host::commands;
 use fabric::nvme::Status;
 use hostile::{Raw, Way};
 use nix::sys::socket::{SockaddrIn, getpeername, getsockopt, sockopt};
+use sluice_config::TargetConfig;
+use sluiced::descriptors;
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use sluiced::socket::{KEEP_ALIVE_COUNT, KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, USER_TIMEOUT};
-use sluiced::{config::TargetConfig, descriptors};
 
 use super::client::{HOST, Queue};
 use super::host_log;

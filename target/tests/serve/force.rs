@@ -1,7 +1,7 @@
 //! Losses of hosts that a change would bring about.
 
 use fabric::nvme::opcode;
-use sluiced::config::{AllowedHost, Endpoint, QosConfig};
+use sluice_config::{AllowedHost, Endpoint, QosConfig};
 use sluiced::engine::{Engine, Loss};
 
 use super::client::{HOST, NQN, Queue, connected, io, on};
@@ -12,7 +12,7 @@ const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000
 #[test]
 fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something() {
     let hidden =
-        sluiced::config::Namespace { hosts: Some(vec![OTHER.to_owned()]), ..namespace(memory()) };
+        sluice_config::Namespace { hosts: Some(vec![OTHER.to_owned()]), ..namespace(memory()) };
     let (runtime, address) =
         serve(settings(), QosConfig::default(), vec![namespace(memory()), hidden]);
     let listed = [AllowedHost::from(HOST)];

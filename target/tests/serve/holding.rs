@@ -7,7 +7,7 @@ use std::time::Duration;
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use hostile::commands::numbered;
 use hostile::{Identity, Raw};
-use sluiced::config::{QosConfig, TargetConfig};
+use sluice_config::{QosConfig, TargetConfig};
 use sluiced::runtime::Runtime;
 
 use crate::client::{NQN, connected, io, pattern};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Raw, commands};
-use sluiced::config::Endpoint;
+use sluice_config::Endpoint;
 use sluiced::engine::Engine;
 use zerocopy::little_endian::{U16, U32};
 

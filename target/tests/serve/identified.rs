@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{Namespace, QosConfig};
+use sluice_config::{Namespace, QosConfig};
 use sluiced::store::{DiskStore, Store};
 use uuid::Uuid;
 use zerocopy::little_endian::U32;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Raw, commands};
+use sluice_config::{QosConfig, TargetConfig};
 use zerocopy::little_endian::{U16, U32};
 
-use sluiced::config::{QosConfig, TargetConfig};
 use sluiced::engine::Engine;
 
 use super::client::{NQN, connect_data, connect_raw, h2c_data};

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use client::{HOST, NQN, abort, connected, deallocate, free_address, io, on, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{
+use sluice_config::{
     Backend, Config, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig, Transport,
 };
 use sluiced::engine::{Engine, NamespaceState};
@@ -154,8 +154,8 @@ fn serve_at(
     let config = Config {
         target,
         qos,
-        network: sluiced::config::Network::default(),
-        pmem: sluiced::config::PmemConfig::default(),
+        network: sluice_config::Network::default(),
+        pmem: sluice_config::PmemConfig::default(),
         listeners: vec![listener(address)],
         subsystems: vec![Subsystem {
             nqn: NQN.to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arbitration::{Class, PerClass};
 use fabric::nvme::opcode;
-use sluiced::config::{Endpoint, Goal, LinkConfig, Network, QosConfig};
+use sluice_config::{Endpoint, Goal, LinkConfig, Network, QosConfig};
 use sluiced::engine::{ConnectionNetwork, Engine};
 use sluiced::runtime::Runtime;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use arbitration::limit::Rate;
 use fabric::nvme::{Sqe, opcode};
-use sluiced::config::{
+use sluice_config::{
     Backend, DeviceQos, Limits, Namespace, Order, Policy, Qos, QosConfig, Session,
 };
 use sluiced::engine::Engine;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arbitration::limit::{Rate, Rates};
 use arbitration::settings::WindowRule;
 use fabric::nvme::opcode;
-use sluiced::config::{
+use sluice_config::{
     Backend, DeviceModel, DeviceQos, Limits, Namespace, QosConfig, Session, TargetConfig,
 };
 use sluiced::engine::Engine;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arbitration::overload::RetryDelays;
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{Poll, Session, TargetConfig};
+use sluice_config::{Poll, Session, TargetConfig};
 use zerocopy::little_endian::U32;
 
 use crate::client::{Queue, io};

@@ -1,7 +1,7 @@
 //! What hosts may do, through the whole daemon: while they are connected, on all their queues.
 
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{AllowedHost, HostRights};
+use sluice_config::{AllowedHost, HostRights};
 use sluiced::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 

@@ -8,7 +8,7 @@ use fabric::controller::RefusalKind;
 use fabric::fabrics::DISCOVERY_NQN;
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Identity, Raw, Way, commands};
-use sluiced::config::{AllowedHost, Policy, QosConfig, Sources};
+use sluice_config::{AllowedHost, Policy, QosConfig, Sources};
 use sluiced::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 

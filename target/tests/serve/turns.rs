@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use hostile::{Identity, Raw};
-use sluiced::config::{Poll, QosConfig, TargetConfig};
+use sluice_config::{Poll, QosConfig, TargetConfig};
 use zerocopy::little_endian::{U16, U32};
 
 use crate::client::{NQN, Queue, connected, io, pattern};

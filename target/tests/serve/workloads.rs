@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use arbitration::Class;
 use fabric::nvme::{Sqe, opcode};
+use sluice_config::QosConfig;
 use sluice_core::stats::IoSnapshot;
-use sluiced::config::QosConfig;
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use fabric::key_file::mask_keys;
 use serde_json::json;
 
-use sluice_schema::failure::{FAILED, Failure, USAGE, status};
+use sluice_config::failure::{FAILED, Failure, USAGE, status};
 
 /// Exit status of `sluice status` where the daemon answers and there are problems.
 pub(crate) const PROBLEMS: u8 = 8;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
-use sluice_schema::client;
+use sluice_config::client;
 
 use super::args::Load;
 use super::io_queue::Extent;

@@ -1,11 +1,11 @@
 //! Sizes, times and numbers as a person writes and reads them: the grammar of
-//! [`sluice_schema::amounts`], with the letters of fio.
+//! [`sluice_config::amounts`], with the letters of fio.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-pub(crate) use sluice_schema::amounts::{
+pub(crate) use sluice_config::amounts::{
     parse_fio_duration as time, parse_fio_size as bytes, parse_frequency as rate,
 };
 

@@ -11,9 +11,9 @@ use fabric::host::commands;
 use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use sluice_schema::Method;
-use sluice_schema::answer::{Connection, Hosts, LostHost};
-use sluice_schema::client::Connection as Socket;
+use sluice_config::Method;
+use sluice_config::answer::{Connection, Hosts, LostHost};
+use sluice_config::client::Connection as Socket;
 
 use crate::host::access::Access;
 use crate::host::controller::Controller;

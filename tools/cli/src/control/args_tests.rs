@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Parser;
-use sluice_schema::Method;
+use sluice_config::Method;
 
 use super::args::Command;
 use super::request::Request;

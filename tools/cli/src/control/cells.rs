@@ -1,7 +1,7 @@
 //! Values as cells of a table show them.
 
 use serde_json::Value;
-use sluice_schema::params::Settings;
+use sluice_config::params::Settings;
 
 /// Writes a value as text; `-` for a missing value and for an empty text.
 pub(super) fn or_dash(value: Option<impl ToString>) -> String {

@@ -7,9 +7,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use sluice_schema::answer::{ConfigMerged, Reloaded};
-use sluice_schema::failure::{FAILED, Failure, INVALID, PERMISSION};
-use sluice_schema::{Call, call, params};
+use sluice_config::answer::{ConfigMerged, Reloaded};
+use sluice_config::failure::{FAILED, Failure, INVALID, PERMISSION};
+use sluice_config::{Call, call, params};
 
 use super::cells::count;
 use super::request::Request;
@@ -133,7 +133,7 @@ fn write(new: &Path, like: &fs::Metadata, text: &str) -> io::Result<()> {
 mod tests {
     use std::cell::RefCell;
 
-    use sluice_schema::Method;
+    use sluice_config::Method;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Differences from the configuration file as people read them.
 
-use sluice_schema::answer::{ConfigDiff, Difference, LiveChange, Reverted};
+use sluice_config::answer::{ConfigDiff, Difference, LiveChange, Reverted};
 
 use super::cells::count;
 

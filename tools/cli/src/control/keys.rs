@@ -12,9 +12,9 @@ use fabric::dhchap::{Hash, Secret, SecretPair};
 use fabric::key_file::KeyFile;
 use fabric::tls_psk::{ConfiguredPsk, PskLength, Transform};
 use serde_json::Value;
-use sluice_schema::answer::HostKeys;
-use sluice_schema::failure::{Failure, NO_DAEMON, PERMISSION, REFUSED, UNKNOWN_METHOD};
-use sluice_schema::{call, params};
+use sluice_config::answer::HostKeys;
+use sluice_config::failure::{Failure, NO_DAEMON, PERMISSION, REFUSED, UNKNOWN_METHOD};
+use sluice_config::{call, params};
 use zeroize::Zeroizing;
 
 use super::request::Request;
@@ -336,7 +336,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use serde_json::json;
-    use sluice_schema::answer::HostKey;
+    use sluice_config::answer::HostKey;
 
     use super::*;
 

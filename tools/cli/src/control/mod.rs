@@ -32,8 +32,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::Value;
-use sluice_schema::failure::{Failure, INVALID, UNKNOWN_METHOD};
-use sluice_schema::{Method, client};
+use sluice_config::failure::{Failure, INVALID, UNKNOWN_METHOD};
+use sluice_config::{Method, client};
 
 use crate::failure;
 

@@ -1,6 +1,6 @@
 //! Namespaces and their states as people read them.
 
-use sluice_schema::answer::{Availability, NamespaceRow};
+use sluice_config::answer::{Availability, NamespaceRow};
 
 use super::cells::{names, or_dash};
 use super::table::Align::{Left, Right};

@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use sluice_schema::call;
-use sluice_schema::params::{self, Settings};
+use sluice_config::call;
+use sluice_config::params::{self, Settings};
 
 use super::request::Request;
 use super::settings::{self, Options};

@@ -1,8 +1,8 @@
 //! The network as people read it.
 
 use serde_json::Value;
-use sluice_schema::answer::{ConnectionNetwork, FlowState, LinkClassState, LinkRow, Network};
-use sluice_schema::params::Settings;
+use sluice_config::answer::{ConnectionNetwork, FlowState, LinkClassState, LinkRow, Network};
+use sluice_config::params::Settings;
 
 use super::cells::{or_dash, rest, setting};
 use super::table::Align::{self, Left, Right};
@@ -189,7 +189,7 @@ pub(super) fn connection(network: Option<&ConnectionNetwork>) -> [String; 6] {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use sluice_schema::Method;
+    use sluice_config::Method;
 
     use super::super::shown;
     use super::*;

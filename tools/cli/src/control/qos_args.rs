@@ -1,8 +1,8 @@
 //! `sluice qos …`: arguments, and the requests that they make.
 
 use clap::{Args, Subcommand};
-use sluice_schema::params::{self, Settings};
-use sluice_schema::{Call, call};
+use sluice_config::params::{self, Settings};
+use sluice_config::{Call, call};
 
 use super::network_args::{LinkAction, Network};
 use super::request::Request;

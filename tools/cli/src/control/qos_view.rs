@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use sluice_schema::answer::{ClassTraffic, DeviceRow, Limits, Policy, Qos, Session, Traffic};
-use sluice_schema::params::Settings;
+use sluice_config::answer::{ClassTraffic, DeviceRow, Limits, Policy, Qos, Session, Traffic};
+use sluice_config::params::Settings;
 
 use super::cells::{or_dash, plain, rest, setting, time};
 use super::table::Align::{self, Left, Right};
@@ -378,7 +378,7 @@ pub(super) fn reserved(session: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sluice_schema::Method;
+    use sluice_config::Method;
 
     use super::super::shown;
     use super::*;
@@ -491,7 +491,7 @@ mod tests {
         let row = DeviceRow {
             subsystem: "q".to_owned(),
             nsid: 2,
-            containers: Some(sluice_schema::answer::ContainerPromise {
+            containers: Some(sluice_config::answer::ContainerPromise {
                 latency_ns: 20_000_000,
                 command_ns: 8_700_000,
                 hosts: 2,

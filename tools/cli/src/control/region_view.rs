@@ -1,7 +1,7 @@
 //! Regions of persistent memory and their clients as people read them.
 
-use sluice_schema::answer::{Pmem, RegionRow};
-use sluice_schema::params::Settings;
+use sluice_config::answer::{Pmem, RegionRow};
+use sluice_config::params::Settings;
 
 use super::cells::{count, or_dash, rest, setting};
 use super::table::Align::{Left, Right};
@@ -150,7 +150,7 @@ fn reason(row: &RegionRow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use sluice_schema::Method;
+    use sluice_config::Method;
 
     use super::super::shown;
     use super::*;

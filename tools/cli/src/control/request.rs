@@ -1,7 +1,7 @@
 //! A request to the daemon.
 
 use serde_json::{Value, json};
-use sluice_schema::{Call, Method};
+use sluice_config::{Call, Method};
 
 /// A request to the daemon.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,7 @@
 //! The requests that subcommands make.
 
 use serde_json::Value;
-use sluice_schema::params;
-use sluice_schema::{Setting, call};
+use sluice_config::{Setting, call, params};
 
 use super::args::{
     Command, ConfigAction, HostAction, KeyCommand, ListenerAction, NamespaceAction, SubsystemAction,

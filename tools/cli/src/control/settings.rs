@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, value_parser};
 use serde_json::{Map, Value, json};
-use sluice_schema::keys::{self, CLASSES, ConfigKey, Opt, Shape};
-use sluice_schema::params::Settings;
+use sluice_config::keys::{self, CLASSES, ConfigKey, Opt, Shape};
+use sluice_config::params::Settings;
 
 /// A table of keys.
 pub(crate) trait Table {

@@ -1,7 +1,7 @@
 //! Answers as people see them, for tests.
 
 use serde_json::{Value, json};
-use sluice_schema::Method;
+use sluice_config::Method;
 
 use super::request::Request;
 use super::table::Room;

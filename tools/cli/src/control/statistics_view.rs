@@ -1,6 +1,6 @@
 //! Commands and their latencies, as people read them.
 
-use sluice_schema::answer::{Io, Operations, Statistics};
+use sluice_config::answer::{Io, Operations, Statistics};
 
 use super::cells::time;
 use super::table::Align::{self, Left, Right};

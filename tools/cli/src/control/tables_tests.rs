@@ -2,7 +2,7 @@
 //! that stay where there is no room.
 
 use serde_json::{Value, json};
-use sluice_schema::Method;
+use sluice_config::Method;
 
 use super::shown::text;
 use super::table::Room;

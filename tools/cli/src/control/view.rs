@@ -1,12 +1,12 @@
 //! Answers as people read them.
 
 use serde_json::Value;
-use sluice_schema::answer::{
+use sluice_config::answer::{
     AnyHost, Connection, FileSystem, HostKeys, HostRights, Hosts, Listener, NamespaceResized,
     Reloaded, Status, Subsystem,
 };
-use sluice_schema::failure::{FAILED, Failure};
-use sluice_schema::{Call, Method, RDMA_BEFORE, Verb, call};
+use sluice_config::failure::{FAILED, Failure};
+use sluice_config::{Call, Method, RDMA_BEFORE, Verb, call};
 
 use super::cells::{count, names, or_dash, setting};
 use super::request::Request;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use fabric::host::authentication::Credentials;
 use serde::Serialize;
-use sluice_schema::RDMA_BEFORE;
+use sluice_config::RDMA_BEFORE;
 
 /// The NQN of a host that was given none.
 pub(crate) const HOSTNQN: &str =

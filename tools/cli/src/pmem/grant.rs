@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use fabric::host::{RegionError, region_granted};
 use fabric::nvme::region::{GetRegion, REGION_GRANT_SIZE, RegionGrant, RegionRights, Survives};
 use fabric::tcp::HostParams;
-use sluice_schema::failure::Failure;
+use sluice_config::failure::Failure;
 
 use crate::host::access::Access;
 use crate::host::connection::Reply;

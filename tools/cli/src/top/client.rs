@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sluice_schema::Method;
-use sluice_schema::client::Connection;
-use sluice_schema::failure::{Failure, INVALID, NO_DAEMON, UNKNOWN_METHOD};
+use sluice_config::Method;
+use sluice_config::client::Connection;
+use sluice_config::failure::{Failure, INVALID, NO_DAEMON, UNKNOWN_METHOD};
 
 /// A connection to the daemon, made when it is needed, and again when it has ended.
 #[derive(Debug)]

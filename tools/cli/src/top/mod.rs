@@ -73,7 +73,7 @@ impl Args {
 /// # Errors
 /// The daemon cannot be reached to print text, or the terminal cannot be used.
 pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
-    let socket = sluice_schema::client::socket(options.socket.as_deref());
+    let socket = sluice_config::client::socket(options.socket.as_deref());
     // https://no-color.org: set, and not empty.
     let plain = args.no_color || std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");

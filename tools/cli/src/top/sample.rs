@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use serde::Deserialize as _;
 use serde_json::Value;
-use sluice_schema::Method;
-use sluice_schema::answer::Limits;
+use sluice_config::Method;
+use sluice_config::answer::Limits;
 
 use super::answer::{fraction, number, rows, text};
 use super::client::Client;

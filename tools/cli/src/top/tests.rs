@@ -12,7 +12,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::style::Color;
 use serde_json::{Value, json};
-use sluice_schema::Method;
+use sluice_config::Method;
 
 use super::client::Client;
 use super::draw::{Theme, draw, sparkline};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pmem::experiments::{Client, Distribution, Experiment, Outcome, System, Testbed, measure};
-use sluice_schema::amounts::parse_fio_duration as time;
+use sluice_config::amounts::parse_fio_duration as time;
 
 use super::scenario::SystemName;
 use super::show::{by_client, verdicts};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schema::answer::Latency;
+use sluice_config::answer::Latency;
 
 /// Numbers of commands by the ends of their buckets in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use sluice_schema::answer::{Io, Qos, Statistics};
-use sluice_schema::client::Connection;
-use sluice_schema::{Call, call};
+use sluice_config::answer::{Io, Qos, Statistics};
+use sluice_config::client::Connection;
+use sluice_config::{Call, call};
 
 use super::counts::Counts;
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use fabric::key_file::mask_keys;
 use serde_json::json;
-use sluice_schema::failure::{FAILED, Failure, USAGE, status};
+use sluice_config::failure::{FAILED, Failure, USAGE, status};
 
 /// Writes a failure of `program` to standard error, with `as_json` as one object on a line.
 #[must_use]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sluice_schema::amounts::parse_fio_duration;
+use sluice_config::amounts::parse_fio_duration;
 
 /// How to reach the daemon and how to print its answers.
 #[derive(Clone, Debug, clap::Args)]

@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
-use sluice_schema::amounts::parse_fio_duration;
-use sluice_schema::answer::{Io, Statistics};
-use sluice_schema::client;
+use sluice_config::amounts::parse_fio_duration;
+use sluice_config::answer::{Io, Statistics};
+use sluice_config::client;
 
 use super::counts::Counts;
 use super::daemon::{Daemon, since};
@@ -220,7 +220,7 @@ impl Window {
     /// Returns the operations of a namespace before and after.
     fn namespace(&self, (nqn, nsid): (&str, u32)) -> Option<(&Io, &Io)> {
         fn of<'a>(statistics: &'a Statistics, (nqn, nsid): (&str, u32)) -> Option<&'a Io> {
-            let same = |row: &&sluice_schema::answer::NamespaceIo| {
+            let same = |row: &&sluice_config::answer::NamespaceIo| {
                 (row.subsystem.as_str(), row.nsid) == (nqn, nsid)
             };
             statistics.namespaces.iter().find(same).map(|row| &row.io)
@@ -279,7 +279,7 @@ fn kind_of(
 
 #[cfg(test)]
 mod tests {
-    use sluice_schema::answer::{Latency, NamespaceIo, Operations};
+    use sluice_config::answer::{Latency, NamespaceIo, Operations};
 
     use super::*;
 

@@ -9,7 +9,7 @@ use arbitration::session::{SessionSpec, WEIGHT_MAX};
 use arbitration::settings::{OrderSettings, Unit, Weights, WindowRule};
 use qtcp::link::ClassGoal;
 use qtcp::poller::payload;
-use sluice_schema::amounts::parse_rate;
+use sluice_config::amounts::parse_rate;
 use units::{Class, Nanos, PerClass, nanos};
 
 use super::error::{ScenarioError, value};

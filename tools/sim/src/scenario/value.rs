@@ -1,9 +1,9 @@
-//! Values as a person writes them, with units: the grammar of [`sluice_schema::amounts`].
+//! Values as a person writes them, with units: the grammar of [`sluice_config::amounts`].
 
 use std::time::Duration;
 
 use serde::Deserialize;
-use sluice_schema::amounts::{
+use sluice_config::amounts::{
     PERCENT, lacks_unit, parse_bandwidth, parse_count, parse_duration, parse_frequency, parse_rate,
     parse_share, parse_size,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluice_schema::answer::{Io, Statistics, WorkloadIo};
+use sluice_config::answer::{Io, Statistics, WorkloadIo};
 
 use super::super::daemon::{Daemon, Seen, since};
 use super::scenario::Group;
@@ -75,7 +75,7 @@ fn belongs(of: &WorkloadIo, group: &Group) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use sluice_schema::answer::{Latency, Operations};
+    use sluice_config::answer::{Latency, Operations};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use sluice_schema::amounts::{parse_bandwidth, parse_duration, parse_size};
+use sluice_config::amounts::{parse_bandwidth, parse_duration, parse_size};
 use toml::{Table, Value};
 
 use super::load::Transport;

@@ -1,7 +1,7 @@
 //! The device of a namespace, from what is known of it.
 
 use anyhow::{Context as _, bail};
-use sluice_schema::answer;
+use sluice_config::answer;
 use toml::{Table, Value};
 
 use super::config::{Namespace, bandwidth, time};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use arbitration::Class;
 use serde::Deserialize;
-use sluice_schema::amounts::{parse_duration, parse_fio_size, parse_frequency, parse_rate};
+use sluice_config::amounts::{parse_duration, parse_fio_size, parse_frequency, parse_rate};
 use toml::Value;
 
 /// The most commands outstanding on a connection unless a load says so, as of `sluice bench`.

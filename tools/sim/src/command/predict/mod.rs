@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use sluice_schema::amounts::parse_fio_duration as time;
-use sluice_schema::answer::DeviceRow;
-use sluice_schema::client;
+use sluice_config::amounts::parse_fio_duration as time;
+use sluice_config::answer::DeviceRow;
+use sluice_config::client;
 use units::{Nanos, nanos};
 
 use self::config::Config;

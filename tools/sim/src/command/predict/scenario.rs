@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
-use sluice_schema::amounts::{format_duration, format_size};
+use sluice_config::amounts::{format_duration, format_size};
 use toml::{Table, Value};
 
 use super::config::{Config, Namespace, size};

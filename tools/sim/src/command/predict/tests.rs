@@ -202,14 +202,14 @@ fn a_load_over_rdma_is_a_host_over_rdma_and_is_predicted() {
 
 #[test]
 fn a_device_is_what_a_file_says_or_what_was_measured() {
-    let row = sluice_schema::answer::DeviceRow {
+    let row = sluice_config::answer::DeviceRow {
         subsystem: "nqn.x:disk".to_owned(),
         nsid: 1,
-        profile: Some(sluice_schema::answer::DeviceProfile {
+        profile: Some(sluice_config::answer::DeviceProfile {
             parallelism: 7,
-            ..sluice_schema::answer::DeviceProfile::default()
+            ..sluice_config::answer::DeviceProfile::default()
         }),
-        ..sluice_schema::answer::DeviceRow::default()
+        ..sluice_config::answer::DeviceRow::default()
     };
     let file = |of: &str| {
         let text = format!("{of}\nparallelism = 9\nread = {{ mean = '50 us' }}");

@@ -1,0 +1,138 @@
+//! What tells listeners apart: the transport and the address.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use crate::keys::RDMA_BEFORE;
+
+use super::address::{ListenAddress, NoAddress};
+use super::node::Node;
+use super::qos::values::word;
+use super::table::words;
+use super::values::{Read, parsed_address};
+
+/// A listener's transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// NVMe/TCP.
+    #[default]
+    Tcp,
+    /// NVMe/RDMA.
+    Rdma,
+}
+
+/// The transport and the address of a listener, which no other listener has: each transport has ports
+/// of its own.
+///
+/// As text it is the address, with `rdma:` before it where the transport is RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The transport.
+    pub transport: Transport,
+    /// The address.
+    pub address: ListenAddress,
+}
+
+/// The names of transports.
+const TRANSPORTS: [(&str, Transport); 2] = [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
+
+impl Transport {
+    /// Returns the transport's name in configurations and answers.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        word(&TRANSPORTS, &self)
+    }
+}
+
+impl Endpoint {
+    /// Returns the endpoint of NVMe/TCP at an address.
+    #[must_use]
+    pub fn tcp(address: SocketAddr) -> Self {
+        Self { transport: Transport::Tcp, address: address.into() }
+    }
+
+    /// Says whether two listeners cannot both be open: the same port of one transport on the same
+    /// address, or one of them on all addresses of the same family.
+    #[must_use]
+    pub fn collides_with(self, other: Self) -> bool {
+        let (a, b) = (self.address, other.address);
+        self.transport == other.transport
+            && a.port() == b.port()
+            && a.ip().is_ipv4() == b.ip().is_ipv4()
+            && (a == b || a.ip().is_unspecified() || b.ip().is_unspecified())
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.transport {
+            Transport::Tcp => write!(f, "{}", self.address),
+            Transport::Rdma => write!(f, "{RDMA_BEFORE}{}", self.address),
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = NoAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoAddress> {
+        let (transport, address) = match text.strip_prefix(RDMA_BEFORE) {
+            Some(address) => (Transport::Rdma, address),
+            None => (Transport::Tcp, text),
+        };
+        Ok(Self { transport, address: address.parse()? })
+    }
+}
+
+words! {
+    Transport: TRANSPORTS;
+}
+
+/// Reads the name of a listener.
+pub fn name(node: &Node) -> Read<Endpoint> {
+    let example = "a listener's address in quotes: \"0.0.0.0:4420\", or \"rdma:0.0.0.0:4420\"";
+    parsed_address(node, example, |endpoint: &Endpoint| endpoint.address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_name_is_read_back(
+            address in any::<SocketAddr>(),
+            interface in proptest::option::of("[a-z][a-z0-9.]{0,14}"),
+            rdma in any::<bool>(),
+        ) {
+            let transport = if rdma { Transport::Rdma } else { Transport::Tcp };
+            let plain = ListenAddress::from(address);
+            let address = interface.and_then(|name| plain.on(&name)).unwrap_or(plain);
+            let endpoint = Endpoint { transport, address };
+            prop_assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
+        }
+    }
+
+    #[test]
+    fn transports_have_ports_of_their_own() {
+        let of = |text: &str| text.parse::<Endpoint>().unwrap();
+        assert!(of("0.0.0.0:4420").collides_with(of("10.0.0.1:4420")));
+        assert!(of("rdma:0.0.0.0:4420").collides_with(of("rdma:10.0.0.1:4420")));
+        assert!(!of("rdma:0.0.0.0:4420").collides_with(of("10.0.0.1:4420")));
+        assert!(!of("rdma:10.0.0.1:4420").collides_with(of("rdma:10.0.0.1:4421")));
+        assert!(!of("rdma:[::]:4420").collides_with(of("rdma:10.0.0.1:4420")));
+        assert!(!of("[::]:4420").collides_with(of("0.0.0.0:4420")), "IPv6 alone");
+    }
+
+    #[test]
+    fn interfaces_have_link_local_addresses_of_their_own() {
+        let of = |text: &str| text.parse::<Endpoint>().unwrap();
+        let first = of("[fe80::1%eth0]:4420");
+        assert!(first.collides_with(first) && first.collides_with(of("[::]:4420")));
+        assert!(!first.collides_with(of("[fe80::1%eth1]:4420")));
+        assert!(!first.collides_with(of("rdma:[fe80::1%eth0]:4420")));
+    }
+}

@@ -1,0 +1,205 @@
+//! `[target]`.
+
+use std::time::Duration;
+
+use super::key::{ConfigKey, Documented, key};
+use super::values::Values;
+
+/// The tables of this file in docs/configuration.md.
+pub(super) const TABLES: &[Documented] = &[("## `[target]`", TARGET)];
+
+/// The keys of `[target]`.
+pub const TARGET: &[ConfigKey] = &[
+    key(
+        "cores",
+        Values::Other("list of CPU numbers that are online, each once"),
+        "the first CPU",
+        "One reactor thread is pinned to each, of at most 64. Connections are spread over them.",
+    ),
+    key(
+        "poll",
+        Values::Words(&["adaptive", "always", "never"]),
+        "`\"adaptive\"`",
+        "What a reactor without work does: poll for `poll_time` and then sleep; never sleep \
+         (lowest latency, a CPU at 100 %); sleep at once.",
+    ),
+    key(
+        "poll_time",
+        Values::Time { min: Duration::ZERO, max: Duration::from_secs(1) },
+        "`\"50 us\"`",
+        "The time for which an adaptive reactor polls.",
+    ),
+    key(
+        "clock",
+        Values::Words(&["auto", "monotonic"]),
+        "`\"auto\"`",
+        "The source of the daemon's time: the CPU's time stamp counter where it is invariant, else \
+         the kernel's `CLOCK_MONOTONIC`; always `CLOCK_MONOTONIC`, for machines whose counter cannot \
+         be trusted, and for virtual time.",
+    ),
+    key(
+        "io_memory",
+        Values::Size { min: 1 << 20, max: 1 << 40 },
+        "`\"64 MiB\"`",
+        "I/O buffers of each reactor. Hosts wait while all are in use; the daemon never takes \
+         more. No host holds more than a quarter, unless one command needs more.",
+    )
+    .with(", whole pages, at least 2 x `max_transfer`"),
+    key(
+        "max_transfer",
+        Values::Size { min: 4096, max: 16 << 20 },
+        "`\"1 MiB\"`",
+        "The largest transfer of one command (MDTS); over RDMA 8 MiB at most.",
+    )
+    .with(", a power of two"),
+    key(
+        "in_capsule_data",
+        Values::Size { min: 0, max: 64 << 10 },
+        "`\"8 KiB\"`",
+        "Writes up to this size carry their data in the command capsule, without an R2T.",
+    )
+    .with(", multiple of 16"),
+    key(
+        "rdma_in_capsule_data",
+        Values::Size { min: 0, max: 64 << 10 },
+        "`\"4 KiB\"`, or `in_capsule_data` where that is less",
+        "The same over RDMA, where each entry of each queue has a receive buffer for that much.",
+    )
+    .with(", multiple of 16, at most `in_capsule_data`"),
+    key(
+        "queue_depth",
+        Values::Number { min: 2, max: 1024 },
+        "256",
+        "Entries of the largest I/O queue.",
+    ),
+    key(
+        "admin_queue_depth",
+        Values::Number { min: 32, max: 4096 },
+        "128",
+        "Entries of the largest admin queue. A host that asks for more is refused. 128 commands \
+         of one admin queue may bring data at one time (512 KiB), whatever the queue's size.",
+    ),
+    key("max_queues", Values::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
+    key(
+        "max_connections",
+        Values::Number { min: 2, max: 65536 },
+        "4096",
+        "Queues of I/O controllers at one time, all listeners together, admin queues among them. \
+         A host that has a controller holds a place for each queue that it was granted, connected \
+         or not, and is never refused one; hosts that come later are granted what is left. Each \
+         connection takes two file descriptors: sluiced raises its soft limit as far as the hard \
+         limit allows, and warns where that is not enough.",
+    ),
+    key(
+        "max_address_connections",
+        Values::Number { min: 2, max: 65536 },
+        "half of `max_connections`",
+        "Queues of I/O controllers that hosts of one address may have.",
+    ),
+    key(
+        "max_discovery",
+        Values::Number { min: 1, max: 16384 },
+        "256",
+        "Discovery controllers at one time, beside `max_connections`. One address may have a \
+         quarter of them.",
+    ),
+    key(
+        "max_waiting",
+        Values::Number { min: 1, max: 16384 },
+        "256",
+        "Connections at one time that have sent no Connect, beside the others. Each is closed \
+         after 10 s. Where more come, the one is closed that has waited longest of the address \
+         with the most.",
+    ),
+    key(
+        "discovery_keep_alive",
+        Values::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400) },
+        "`\"5 min\"`",
+        "The longest keep-alive time that a discovery controller's host may ask for; a longer one \
+         is refused (Keep Alive Timeout Invalid). A controller without a keep-alive time ends \
+         after two minutes without a command.",
+    ),
+    key(
+        "retry_delays",
+        Values::Other(
+            "three times, `\"100 ms\"` to `\"5 min\"`, whole tenths of a second, none shorter than \
+             the one before",
+        ),
+        "`[\"5 s\", \"30 s\", \"150 s\"]`",
+        "The retry delays for commands that the target sends back to hosts that understand it (CRDT1 \
+         to CRDT3 of Identify Controller): because a session is full, or because a command has waited \
+         for 10 s. The host retries after the longest of the three that the expected wait is not \
+         below, else at once. A namespace whose file or device is not there has its commands \
+         retried after the second, and from 20 s on after the third, by hosts without multipath: \
+         Linux gives up after five retries, with these values after more than 10 minutes.",
+    ),
+    key(
+        "state",
+        Values::Path,
+        "none",
+        "The file in which live changes are kept; its folder is created if it is missing. Without \
+         this key live changes end with the daemon.",
+    ),
+    key(
+        "reconnect_time",
+        Values::Time { min: Duration::ZERO, max: Duration::from_secs(86_400) },
+        "`\"10 min\"`",
+        "The time for which a host that did not shut its controller down (`nvme disconnect` does) counts \
+         as a user of its namespaces, since it may connect again with its file systems mounted: as long \
+         as hosts try (`nvme connect --ctrl-loss-tmo`, by default 10 minutes). Changes that would take \
+         something from it are refused unless they are forced \
+         ([operating](operating.md#hosts-that-have-lost-their-connection)). With `state` this holds \
+         across restarts. 0: only connected hosts count.",
+    ),
+    key(
+        "host_keys",
+        Values::Path,
+        "none",
+        "The folder with the secrets and TLS keys of hosts: a file NAME.key of mode 0600 for each, as \
+         `sluice host key` writes it. A host that has a secret must prove that it knows it. \
+         systemd credentials with such names are read as well. `sluice reload` reads all again. \
+         See [security](security.md).",
+    ),
+    key(
+        "keyring",
+        Values::Keyring,
+        "none",
+        "The keyring of the kernel in which TLS keys of hosts are looked up at each handshake, beside \
+         those of `host_keys`: `\".nvme\"`, into which nvme-cli puts them \
+         ([security](security.md#keys-in-the-kernels-keyring)).",
+    ),
+    key(
+        "require_authentication",
+        Values::Boolean,
+        "`false`",
+        "Whether all hosts must authenticate, also to the discovery controller: a host without a \
+         secret is refused unless it connects over TLS by a key of its own \
+         ([security](security.md#require-authentication)).",
+    ),
+    key("control", Values::Path, "see below", "The control socket."),
+    key(
+        "control_group",
+        Values::Group,
+        "the daemon's own group",
+        "The group of the control socket: its members may use it, and root.",
+    ),
+    key(
+        "control_admins",
+        Values::Group,
+        "none",
+        "Where this is set, only this group's members, root and the daemon's own user may change \
+         anything by the control socket; others who may use it look.",
+    ),
+    key(
+        "metrics",
+        Values::Address,
+        "none",
+        "The address at which [metrics](metrics.md) are served.",
+    ),
+    key(
+        "drain_time",
+        Values::Time { min: Duration::ZERO, max: Duration::from_secs(600) },
+        "`\"10 s\"`",
+        "The time for which SIGTERM waits for commands in flight.",
+    ),
+];

@@ -1,0 +1,356 @@
+//! The parameters of methods.
+//!
+//! Most methods have a struct, which lists its keys for the daemon's checks. Methods that set an
+//! object of the configuration take that object's own keys, which are [`Settings`] here.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::keys::Values;
+
+/// A parameter of a method.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// The parameter's name.
+    pub name: &'static str,
+    /// The values that the parameter takes.
+    pub values: Values,
+    /// An example of a value, for a parameter that must be given.
+    pub example: Option<&'static str>,
+}
+
+/// The parameters of a method.
+pub trait Params: Serialize + DeserializeOwned {
+    /// The parameters in the order in which they are checked.
+    const KEYS: &'static [Parameter];
+}
+
+/// A value as a person writes it: a number, or text with a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Setting {
+    /// A number.
+    Number(u64),
+    /// A text.
+    Text(String),
+}
+
+/// Keys of an object of the configuration with their values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Settings(Map<String, Value>);
+
+impl Settings {
+    /// Sets a key; `None` leaves it out.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Option<impl Into<Value>>) -> Self {
+        if let Some(value) = value {
+            self.0.insert(key.into(), value.into());
+        }
+        self
+    }
+
+    /// Says whether no key is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
+    }
+
+    /// Iterates over the keys and their values in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+}
+
+impl From<Map<String, Value>> for Settings {
+    fn from(settings: Map<String, Value>) -> Self {
+        Self(settings)
+    }
+}
+
+/// Says whether a parameter is left out of a request.
+trait Absent {
+    fn is_absent(&self) -> bool;
+}
+
+impl Absent for bool {
+    fn is_absent(&self) -> bool {
+        !self
+    }
+}
+
+impl<T> Absent for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+/// Makes structs of parameters. Of those that are optional, `false` and `None` are left out of the
+/// request.
+macro_rules! params {
+    ($($(#[$doc:meta])* $name:ident {
+        needed {$(
+            $(#[$needed_doc:meta])*
+            $needed:ident: $needed_type:ty = $needed_values:expr, $example:literal;
+        )*}
+        optional {$(
+            $(#[$other_doc:meta])*
+            $other:ident: $other_type:ty = $other_values:expr;
+        )*}
+    })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$needed_doc])* pub $needed: $needed_type,)*
+            $($(#[$other_doc])*
+            #[serde(default, skip_serializing_if = "Absent::is_absent")]
+            pub $other: $other_type,)*
+        }
+
+        impl Params for $name {
+            const KEYS: &'static [Parameter] = &[
+                $(Parameter {
+                    name: stringify!($needed),
+                    values: $needed_values,
+                    example: Some($example),
+                },)*
+                $(Parameter { name: stringify!($other), values: $other_values, example: None },)*
+            ];
+        }
+    )*};
+}
+
+params! {
+    /// No parameters.
+    Nothing { needed {} optional {} }
+
+    /// The parameters of `statistics` and `qos.show`.
+    Buckets {
+        needed {}
+        optional {
+            /// Whether histograms come with the counts of their buckets.
+            buckets: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `reload`.
+    Reload {
+        needed {}
+        optional {
+            /// Whether hosts may lose what they are using.
+            force: bool = Values::Boolean;
+            /// Whether to only say what would change.
+            check: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `shutdown`.
+    Shutdown {
+        needed {}
+        optional {
+            /// Whether the daemon ends without settling commands in flight.
+            now: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `subsystem.remove`.
+    SubsystemRemove {
+        needed {
+            /// The subsystem's NQN.
+            nqn: String = Values::Nqn, "the subsystem's NQN";
+        }
+        optional {
+            /// Whether connected hosts may lose the object.
+            force: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of methods that list objects of one subsystem, or of all.
+    OfSubsystem {
+        needed {}
+        optional {
+            /// The NQN of the subsystem; `None` means all.
+            subsystem: Option<String> = Values::Nqn;
+        }
+    }
+
+    /// The parameters of `host.keys`.
+    OfHost {
+        needed {}
+        optional {
+            /// The host's NQN; `None` means all hosts that have keys.
+            host: Option<String> = Values::Nqn;
+        }
+    }
+
+    /// The parameters of `namespace.remove`.
+    NamespaceRemove {
+        needed {
+            /// The subsystem's NQN.
+            subsystem: String = Values::Nqn, "the subsystem's NQN";
+            /// The namespace identifier.
+            nsid: u32 = Values::NSID, "1";
+        }
+        optional {
+            /// Whether connected hosts may lose the object.
+            force: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `namespace.resize`.
+    NamespaceResize {
+        needed {
+            /// The subsystem's NQN.
+            subsystem: String = Values::Nqn, "the subsystem's NQN";
+            /// The namespace identifier.
+            nsid: u32 = Values::NSID, "1";
+        }
+        optional {
+            /// The new size; `None` means the size that the file or device has now.
+            size: Option<Setting> = Values::SIZE;
+            /// Whether connected hosts may lose data beyond the new end.
+            force: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `namespace.retry`.
+    NamespaceRetry {
+        needed {}
+        optional {
+            /// The NQN of the subsystem; `None` means all.
+            subsystem: Option<String> = Values::Nqn;
+            /// The namespace identifier; `None` means all namespaces.
+            nsid: Option<u32> = Values::NSID;
+        }
+    }
+
+    /// The parameters of `listener.remove`.
+    ListenerRemove {
+        needed {
+            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
+        }
+        optional {
+            /// Whether hosts that are connected through the listener may lose their controllers.
+            force: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `host.remove`.
+    HostRemove {
+        needed {
+            /// The subsystem's NQN.
+            subsystem: String = Values::Nqn, "the subsystem's NQN";
+            /// The host's NQN.
+            host: String = Values::Nqn, "the host's NQN";
+        }
+        optional {
+            /// Whether the host may lose the subsystem while it is connected.
+            force: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `host.any`.
+    HostAny {
+        needed {
+            /// The subsystem's NQN.
+            subsystem: String = Values::Nqn, "the subsystem's NQN";
+            /// Whether any host may connect.
+            allow: bool = Values::Boolean, "true or false";
+        }
+        optional {
+            /// Whether hosts that are connected may lose their permission.
+            force: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `qos.listener`.
+    ListenerClass {
+        needed {
+            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
+            /// The class's name; `None` means that the listener gives its connections no class.
+            class: Option<String> = Values::Class, "\"high\", or null for none";
+        }
+        optional {}
+    }
+
+    /// The parameters of `qos.namespace`.
+    NamespaceClass {
+        needed {
+            /// The subsystem's NQN.
+            subsystem: String = Values::Nqn, "the subsystem's NQN";
+            /// The namespace identifier.
+            nsid: u32 = Values::NSID, "1";
+            /// The class's name; `None` means that the namespace gives its commands no class.
+            class: Option<String> = Values::Class, "\"high\", or null for none";
+        }
+        optional {}
+    }
+
+    /// The parameters of `session.remove`.
+    SessionRemove {
+        needed {
+            /// The session's name.
+            name: String = Values::Session, "\"gold\"";
+        }
+        optional {}
+    }
+
+    /// The parameters of `profile.remove`.
+    ProfileRemove {
+        needed {
+            /// The profile's name.
+            name: String = Values::Profile, "\"gold\"";
+        }
+        optional {}
+    }
+
+    /// The parameters of `session.release`.
+    SessionRelease {
+        needed {
+            /// The session's name.
+            session: String = Values::Session, "\"gold\"";
+        }
+        optional {}
+    }
+
+    /// The parameters of `network.listener`.
+    ListenerLink {
+        needed {
+            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
+            /// The link's name; `None` means the default one.
+            link: Option<String> = Values::AnyLink, "\"east\", or null for the default one";
+        }
+        optional {}
+    }
+
+    /// The parameters of `link.remove`.
+    LinkRemove {
+        needed {
+            /// The link's name.
+            name: String = Values::Link, "\"east\"";
+        }
+        optional {}
+    }
+
+    /// The parameters of `region.remove`.
+    RegionRemove {
+        needed {
+            /// The region's name.
+            name: String = Values::Region, "\"log\"";
+        }
+        optional {
+            /// Whether connected clients may lose the region.
+            force: bool = Values::Boolean;
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Tests of the settings of quality of service: their meaning, their defaults and their errors.
+
+use arbitration::limit::Rate;
+use arbitration::reservation::Budget;
+use arbitration::settings::{Unit, Weights, WindowRule};
+use arbitration::{Class, Nanos, PerClass};
+
+use super::super::testing::{parse, total};
+
+use super::{LimitedSize, LowestRates, QosConfig, Session};
+
+const A: &str = "nqn.2026-01.io.x:a";
+const DISK: &str = r#"
+[[listener]]
+address = "127.0.0.1:4420"
+class = "high"
+[[subsystem]]
+nqn = "nqn.2026-01.io.x:a"
+allow_any_host = true
+[[subsystem.namespace]]
+nsid = 1
+backend = "null"
+size = "1 GiB"
+"#;
+
+/// Makes a file that is right but for `text`.
+fn with(text: &str) -> String {
+    format!("{text}\n{DISK}")
+}
+
+#[test]
+fn the_settings_mean_what_they_say() {
+    let text = r#"
+[qos]
+weights = [5, 3, 2]
+unit = "time"
+burst = "unlimited"
+urgent_share = "30 %"
+window = "adaptive"
+latency_target = "5 ms"
+payload = "64 MiB"
+dscp = { urgent = 44, low = 0 }
+[[session]]
+name = "tenants"
+[[session]]
+name = "gold"
+parent = "tenants"
+credit_share = "50 %"
+bandwidth = "200 MiB/s"
+weight = 300
+reserve = { bytes = "100 MiB", period = "500 ms", writes = "50 %", latency = "40 ms", burst = 8, namespace = "nqn.2026-01.io.x:a/1" }
+[[session]]
+name = "nqn.2026-01.io.x:a/1"
+parent = "gold"
+reserve = { commands = 5000 }
+[[policy]]
+host = "nqn.2026-01.io.x:h"
+max_class = "medium"
+session = "nqn.2026-01.io.x:a"
+"#;
+    let config = parse(&with(text)).unwrap_or_else(|errors| panic!("{errors}"));
+    let general = &config.qos.general;
+    assert_eq!(general.order.weights, Weights { high: 5, medium: 3, low: 2 });
+    assert_eq!((general.order.unit, general.order.burst), (Unit::Time, u16::MAX));
+    assert_eq!(general.order.urgent_share, 30);
+    assert_eq!(general.window, WindowRule::Adaptive { target: Nanos(5_000_000), max: 1024 });
+    assert_eq!(general.payload, 64 << 20);
+    assert_eq!(general.dscp, PerClass { urgent: 44, high: 34, medium: 18, low: 0 });
+    let [tenants, gold, disk] = &config.qos.sessions[..] else { panic!() };
+    assert_eq!(tenants, &Session { name: "tenants".into(), ..Session::default() });
+    assert_eq!((gold.operations, gold.limits), (Some(50), total(None, Some(200 << 20))));
+    assert_eq!((gold.weight, tenants.weight), (Some(300), None));
+    let terms = gold.reserve.as_ref().unwrap().terms;
+    assert_eq!(terms.budget, Budget::Bytes(100 << 20));
+    assert_eq!((terms.period, terms.write_percent), (Nanos(500_000_000), 50));
+    assert_eq!((terms.latency, terms.burst, terms.buffers), (Some(Nanos(40_000_000)), 8, 1));
+    let own = disk.reserve.as_ref().unwrap();
+    assert_eq!((own.namespace.as_ref(), own.terms.period), (None, Nanos(1_000_000_000)));
+    assert_eq!(config.qos.policies[0].max_class, Some(Class::Medium));
+    assert_eq!(config.listeners[0].class, Some(Class::High));
+    assert_eq!(parse(DISK).unwrap().qos, QosConfig::default());
+}
+
+#[test]
+fn limits_per_gib_are_for_sessions_of_namespaces_and_subsystems() {
+    let text = format!(
+        "[[session]]\nname = \"{A}\"\nprofile = \"p\"\n\
+         [[session]]\nname = \"{A}/1\"\nprofile = \"p\"\niops_per_gib = 30\niops = 70\n\
+         [[profile]]\nname = \"p\"\niops_per_gib = 10\nbandwidth_per_gib = \"1 MiB/s\"\n"
+    );
+    let config = parse(&with(&text)).unwrap_or_else(|errors| panic!("{errors}"));
+    let limits = |index: usize, size: Option<u64>| {
+        let limits = config.qos.sessions[index].limits_with(&config.qos.profiles);
+        let lowest = LowestRates { commands: 2, bytes: 1000 };
+        let total = limits.total(size.map(|bytes| LimitedSize { bytes, lowest }));
+        (total.iops.map(Rate::get), total.bandwidth.map(Rate::get))
+    };
+    assert_eq!(limits(0, Some(5 << 29)), (Some(25), Some(5 << 19)));
+    assert_eq!(limits(0, Some((1 << 30) + 512)), (Some(11), Some((1 << 20) + 1)), "rounded up");
+    assert_eq!(limits(0, Some(0)), (Some(2), Some(1000)), "as low as a Linux host can wait for");
+    assert_eq!(limits(0, Some(u64::MAX)).1, Some(1 << 40), "the highest limit");
+    assert_eq!(limits(0, None), (None, None));
+    // A session's own value per GiB counts before that of its profile; beside `iops` the lower does.
+    assert_eq!(limits(1, Some(2 << 30)), (Some(60), Some(2 << 20)));
+    assert_eq!(limits(1, Some(3 << 30)).0, Some(70));
+}
+
+#[test]
+fn former_names_of_keys_mean_the_same() {
+    let namespace = format!("namespace = \"{A}/1\"");
+    let former = with(&format!(
+        "[qos]\noperations = 64\n[[session]]\nname = \"s\"\noperations = \"50 %\"\npayload = \"20 %\"\n\
+         reserve = {{ operations = 5, {namespace} }}"
+    ));
+    let present = with(&format!(
+        "[qos]\ncredits = 64\n[[session]]\nname = \"s\"\ncredit_share = \"50 %\"\n\
+         payload_share = \"20 %\"\nreserve = {{ commands = 5, {namespace} }}"
+    ));
+    assert_eq!(parse(&former).unwrap(), parse(&present).unwrap());
+    let notices = |text: &str| {
+        let machine = crate::Machine::any();
+        let parsed = crate::Config::parse_with_notices(text, std::path::Path::new("f"), &machine);
+        parsed.unwrap().1
+    };
+    assert_eq!(
+        notices(&former),
+        [
+            ("2", "operations", "[qos]", "credits"),
+            ("5", "operations", "[[session]]", "credit_share"),
+            ("6", "payload", "[[session]]", "payload_share"),
+            ("7", "operations", "`reserve`", "commands"),
+        ]
+        .map(|(line, was, table, name)| format!(
+            "f:{line}: `{was}` of {table} is called `{name}` now; the former name still works"
+        ))
+    );
+    assert!(notices(&present).is_empty());
+}
+
+/// Cases: a wrong text, the line of the error, and words of the message and the remedy.
+#[test]
+fn mistakes_are_explained() {
+    let session = |lines: &str| with(&format!("[[session]]\nname = \"s\"\n{lines}"));
+    let reserve = |keys: &str| {
+        let namespace = "namespace = \"nqn.2026-01.io.x:a/1\"";
+        session(&format!("reserve = {{ commands = 5, {keys}, {namespace} }}"))
+    };
+    let policy = |lines: &str| with(&format!("[[policy]]\n{lines}"));
+    let namespace = |lines: &str| format!("{DISK}{lines}");
+    let cases: Vec<(String, usize, &str)> = vec![
+        (with("[qos]\nweights = [3, 2]"), 2, "has 2 entries instead of three"),
+        (with("[qos]\nweights = [3, 2, 0]"), 2, "1 to 256 each: [3, 2, 1]"),
+        (with("[qos]\nburst = 3"), 2, "write 1, 2, 4, 8, 16, 32, 64 or \"unlimited\""),
+        (with("[qos]\nurgent_share = \"95 %\""), 2, "from \"1 %\" to \"90 %\""),
+        (with("[qos]\nwindow = 0"), 2, "from 1 to 65536"),
+        (with("[qos]\nwindow = \"on\""), 2, "\"off\" or \"adaptive\""),
+        (with("[qos]\nlatency_target = \"2 ms\""), 2, "add window = \"adaptive\""),
+        (with("[qos]\nwindow = 3\nwindow_max = 4"), 3, "belongs to window = \"adaptive\""),
+        (with("[qos]\ndscp = { urgent = 64 }"), 2, "from 0 to 63"),
+        (with("[qos]\ndscp = { urgnt = 4 }"), 2, "did you mean `urgent`?"),
+        (with("[[session]]"), 1, "add name = \"gold\""),
+        (with("[[session]]\nname = \"root\""), 2, "above all others"),
+        (with("[[session]]\nname = \"a b\""), 2, "1 to 64 letters"),
+        (with("[[session]]\nname = \"nqn.2026-01.io.x:b\""), 2, "did you mean nqn.2026-01.io.x:a?"),
+        (
+            with("[[session]]\nname = \"nqn.2026-01.io.x:a/2\""),
+            2,
+            "names a namespace that does not",
+        ),
+        (session("[[session]]\nname = \"s\""), 4, "session s occurs twice"),
+        (session("parent = \"t\""), 3, "parent of session s, t, does not exist"),
+        (session("parent = \"s\""), 3, "session s is above itself"),
+        (session("iops = 0"), 3, "from 1 to"),
+        (session("bandwidth = \"0 B\""), 3, "from \"1 B/s\""),
+        (session("bandwidth_per_gib = 100"), 3, "write \"100 MiB/s\" or \"100 B/s\""),
+        (session("iops_per_gib = 10"), 2, "`iops_per_gib` needs a size"),
+        (
+            session("profile = \"p\"\n[[profile]]\nname = \"p\"\nbandwidth_per_gib = \"1 MiB/s\""),
+            2,
+            "`bandwidth_per_gib` of profile p needs a size",
+        ),
+        (session("bandwidth = 100"), 3, "write \"100 MiB/s\" or \"100 B/s\""),
+        (session("credit_share = 50"), 3, "write \"50 %\""),
+        (session("iops = \"5 x\""), 3, "50k"),
+        (session("operations = \"5 %\"\ncredit_share = \"5 %\""), 3, "remove `operations`"),
+        (session("iops = \"0k\""), 3, "from 1 to"),
+        (session("credit_share = \"120 %\""), 3, "from \"1 %\" to \"100 %\""),
+        (session("reserve = { period = \"1 s\" }"), 3, "write one of commands"),
+        (session("reserve = { commands = 5, bytes = \"4 KiB\" }"), 3, "more than one budget"),
+        (reserve("latency = \"1 ms\""), 3, "from \"2 ms\" to \"1 min\""),
+        (reserve("burst = 0"), 3, "from 1 to 65536"),
+        (reserve("buffers = 2"), 3, "add writes = \"100 %\""),
+        (
+            reserve("buffers = 2, writes = \"100 %\", latency = \"1 s\""),
+            3,
+            "leave `latency` or `buffers` out",
+        ),
+        (session("reserve = { commands = 5 }"), 3, "add namespace = \"NQN/NSID\""),
+        (
+            session("reserve = { time = \"2 s\", namespace = \"nqn.2026-01.io.x:a/1\" }"),
+            3,
+            "longer than its period",
+        ),
+        (
+            session("reserve = { commands = 5, namespace = \"nqn.2026-01.io.x:a/7\" }"),
+            3,
+            "did you mean nqn.2026-01.io.x:a/1?",
+        ),
+        (session("reserve = { commands = 5, namespace = \"x\" }"), 3, "a subsystem's NQN and"),
+        (
+            session("credit_share = \"60 %\"\n[[session]]\nname = \"t\"\ncredit_share = \"50 %\""),
+            6,
+            "write at most 40 % here",
+        ),
+        (policy("nsid = 1\nclass = \"low\""), 2, "`nsid` needs `subsystem`"),
+        (policy("host = \"nqn.2026-01.io.x:h\""), 1, "add class, max_class"),
+        (policy("class = \"top\""), 2, "\"urgent\", \"high\", \"medium\", \"low\""),
+        (policy("class = \"high\"\nmax_class = \"low\""), 1, "`class` is high, above"),
+        (policy("session = \"gold\""), 2, "session gold does not exist"),
+        (policy("class = \"low\"\n[[policy]]\nclass = \"high\""), 3, "occurs twice"),
+        (
+            policy("class = \"low\"\nsubsystem = \"nqn.2026-01.io.x:b\""),
+            3,
+            "names a subsystem that does not exist",
+        ),
+        (
+            policy("class = \"low\"\nsubsystem = \"nqn.2026-01.io.x:a\"\nnsid = 2"),
+            4,
+            "has no namespace 2",
+        ),
+        (namespace("flush_is_output = true"), 12, "add order = \"containers\""),
+        (namespace("latency_target = \"1 s\""), 12, "add one of them"),
+        (namespace("mean_time = \"2 ms\"\nworst_time = \"1 ms\""), 13, "at least \"2 ms\""),
+        (namespace("forward_class = true"), 12, "belongs to the backend \"nvme\""),
+        (
+            namespace(
+                "[[subsystem.namespace]]\nbackend = \"memory\"\nsize = \"4 KiB\"\nchannels = 2",
+            ),
+            15,
+            "belongs to the backend \"null\"",
+        ),
+    ];
+    for (text, line, words) in cases {
+        let errors = parse(&text).expect_err(&text);
+        assert!(errors.to_string().contains(words), "{text}\n{errors}");
+        assert_eq!(errors.errors[0].line, line, "{text}\n{errors}");
+        assert_eq!(errors.errors.len(), 1, "{text}\n{errors}");
+    }
+}
+
+#[test]
+fn the_guides_examples_are_right() {
+    let guide = include_str!("../../../../docs/qos.md");
+    let examples = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let disk = "[[subsystem.namespace]]\nbackend = \"null\"\nsize = \"1 GiB\"\n";
+    let around = format!("[[subsystem]]\nnqn = \"nqn.2026-01.com.example:disk1\"\n{disk}{disk}");
+    let mut count = 0;
+    for example in examples {
+        let alone = example.contains("[[subsystem]]");
+        let text = format!("{example}\n{}", if alone { "" } else { &around });
+        parse(&text).unwrap_or_else(|errors| panic!("{errors}"));
+        count += 1;
+    }
+    assert!(count >= 6);
+}
+
+#[test]
+fn a_circle_through_a_namespace_is_found() {
+    let text = format!(
+        "[[session]]\nname = \"gold\"\nparent = \"{A}/1\"\n[[session]]\nname = \"{A}\"\nparent = \"gold\"\n"
+    );
+    let errors = parse(&with(&text)).unwrap_err();
+    assert!(errors.to_string().contains("is above itself"), "{errors}");
+}
+
+#[test]
+fn sessions_nest_up_to_a_bound() {
+    let chain = |n: usize| {
+        (0..n).fold(String::new(), |text, i| {
+            let parent = i.checked_sub(1).map(|p| format!("parent = \"s{p}\"\n"));
+            text + &format!("[[session]]\nname = \"s{i}\"\n{}", parent.unwrap_or_default())
+        })
+    };
+    parse(&with(&chain(15))).unwrap_or_else(|errors| panic!("{errors}"));
+    let errors = parse(&with(&chain(16))).unwrap_err();
+    assert!(errors.to_string().contains("more than 16 levels deep"), "{errors}");
+}
