@@ -10,10 +10,10 @@ use fabric::Nanos;
 use fabric::nvm::{BlockFormat, IoCommand, IoLimits, LbaRange};
 use fabric::nvme::Status;
 
-use crate::device::{BlockDevice, Data, Immediate, Style, Timed};
-use crate::held::Held;
-use crate::job::{Ended, Job};
-use crate::stats::{IoSnapshot, IoStats, PerReactor};
+use crate::machine::device::{BlockDevice, Data, Immediate, Style, Timed};
+use crate::machine::job::{Ended, Job};
+use crate::memory::held::Held;
+use crate::stats::counters::{IoSnapshot, IoStats, PerReactor};
 
 /// Size in bytes of a block in [`Ram`].
 pub const BLOCK: usize = 512;

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use crate::buddies::{Block, Buddies, arena_bytes};
-use crate::memory::{Memory, Use};
+use crate::machine::arena::{Memory, Use};
+use crate::memory::buddies::{Block, Buddies, arena_bytes};
 
 /// An arena of one reactor's buffers; their bytes are their own.
 #[derive(Clone, Debug)]

@@ -6,9 +6,9 @@ use fabric::queue::{Either, Fetch, Inbox as _};
 use super::disk::Blocks;
 use super::machine::Machine;
 use super::wire::{Batch, Place, Units};
-use crate::core::Core;
-use crate::driver::{Ended, Started};
-use crate::key::Key;
+use crate::machine::driver::{Ended, Started};
+use crate::machine::key::Key;
+use crate::reactor::core::Core;
 
 /// An event of a connection, or of all of a reactor.
 #[derive(Debug)]

@@ -17,11 +17,11 @@ use super::heap::HeapArena;
 use super::rules::Rules;
 use super::shared::Shared;
 use super::wire::{Batch, Place, TargetEnd};
-use crate::driver::{Driver, End, Job, Notice, Started};
-use crate::key::Key;
-use crate::origin::Origin;
-use crate::policies::Tenancy;
-use crate::stats::{IoStats, PerReactor};
+use crate::machine::driver::{Driver, End, Job, Notice, Started};
+use crate::machine::key::Key;
+use crate::machine::origin::Origin;
+use crate::machine::policies::Tenancy;
+use crate::stats::counters::{IoStats, PerReactor};
 
 /// The way in which a reactor receives from a connection.
 #[derive(Debug)]

@@ -33,11 +33,11 @@ use super::machine::{Machine, Op, Receive};
 use super::rules::Rules;
 use super::shared::Shared;
 use super::wire::{self, Batch, Carrier, Down, HostEnd, Units, Up};
-use crate::connection::Accepted;
-use crate::context::Settings;
-use crate::core::Core;
-use crate::key::Key;
-use crate::stats::QueueStats;
+use crate::machine::key::Key;
+use crate::queue::connection::Accepted;
+use crate::reactor::context::Settings;
+use crate::reactor::core::Core;
+use crate::stats::counters::QueueStats;
 
 /// The most bytes that follow what is received into a command's buffer.
 const REST: usize = 4096;

@@ -6,8 +6,8 @@ use arbitration::Class;
 use arbitration::classify::{ConnectionClass, PolicyClass, class_of_dscp};
 use arbitration::settings::{ClassDscps, OrderSettings};
 
-use crate::origin::Origin;
-use crate::policies::{Policies, Tenancy, Tenant};
+use crate::machine::origin::Origin;
+use crate::machine::policies::{Policies, Tenancy, Tenant};
 
 /// The settings of quality of service, by the hosts' NQNs.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use fabric::controller::{Action, BackendId, Service};
 use super::disk::Disk;
 use super::rules::Rules;
 use super::workload_table::WorkloadTable;
-use crate::stats::IoSnapshot;
+use crate::stats::counters::IoSnapshot;
 
 /// The state that all reactors of a target share; `B` is what its devices keep.
 #[derive(Debug)]

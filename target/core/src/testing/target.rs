@@ -8,7 +8,7 @@ use fabric::controller::{
 };
 use fabric::nvm::BlockFormat;
 
-use crate::context::Settings;
+use crate::reactor::context::Settings;
 
 /// The serial number of the subsystem.
 pub const SERIAL: &str = "SIMULATED";

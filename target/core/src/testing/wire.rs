@@ -10,8 +10,8 @@ use fabric::rdma::wire::{QueueParams, TargetQueue, Violation};
 use fabric::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
 use super::heap::HeapBuffer;
-use crate::driver::DataPlace;
-use crate::payload::TxData;
+use crate::machine::driver::DataPlace;
+use crate::memory::payload::TxData;
 
 /// Data that a target returns.
 pub type Returned = TxData<HeapBuffer>;

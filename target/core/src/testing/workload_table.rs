@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arbitration::Class;
 
-use crate::stats::{IoSnapshot, PerReactor};
+use crate::stats::counters::{IoSnapshot, PerReactor};
 
 /// The statistics of workloads: of each host's commands, by namespace and class.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use fabric::tcp::HostParams;
 use zerocopy::little_endian::U32;
 
 use super::rig::{DRIVE, MEMORY, MS, NQN, Plan, Rig, enable_acre, kind, log_page, read, write};
-use crate::admin_data::OWING_MAX;
+use crate::memory::admin_data::OWING_MAX;
 use crate::testing::SERIAL;
 
 /// Get Features of Host Behavior Support.

@@ -7,7 +7,7 @@ use fabric::controller::BackendId;
 use fabric::nvme::Status;
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
-use crate::core::Inventory;
+use crate::reactor::core::Inventory;
 
 /// Ends that are tried one after the other: more than all memory has room for what each holds.
 const ROUNDS: usize = 40;

@@ -4,8 +4,8 @@ use arbitration::Class;
 use fabric::nvme::{Status, opcode};
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, of_class, read, write};
-use crate::device::BlockDevice as _;
-use crate::stats::{IoSnapshot, OpSnapshot};
+use crate::machine::device::BlockDevice as _;
+use crate::stats::counters::{IoSnapshot, OpSnapshot};
 
 /// Namespaces, with turns and without.
 const WAYS: [(u32, bool); 4] = [(MEMORY, true), (MEMORY, false), (DRIVE, true), (DRIVE, false)];

@@ -15,19 +15,19 @@ use fabric::queue::SlotId;
 use qtcp::pacing::Pacing;
 
 use super::rig::{Machine, session_rules};
-use crate::accounts::Account;
-use crate::admin_data::AdminBuffer;
-use crate::budget::DataBudget;
-use crate::buffers::{Buffers, Sizes};
-use crate::changes::{Changes, Touched};
-use crate::commands::{Commands, State};
-use crate::context::waiting_max;
-use crate::flow_cache::{FlowCache, NamespaceFlow};
-use crate::key::Key;
-use crate::lease::LeaseGate;
-use crate::pacer::{Next, R2tPacer, Turn};
-use crate::progress::Owed;
-use crate::stages::Stages;
+use crate::machine::key::Key;
+use crate::memory::admin_data::AdminBuffer;
+use crate::memory::budget::DataBudget;
+use crate::memory::buffers::{Buffers, Sizes};
+use crate::memory::lease::LeaseGate;
+use crate::network::pacer::{Next, R2tPacer, Turn};
+use crate::queue::commands::{Commands, State};
+use crate::queue::flow_cache::{FlowCache, NamespaceFlow};
+use crate::queue::progress::Owed;
+use crate::reactor::changes::{Changes, Touched};
+use crate::reactor::context::waiting_max;
+use crate::reactor::stages::Stages;
+use crate::stats::accounts::Account;
 use crate::testing::{HeapArena, Rules};
 
 const KIB: usize = 1 << 10;
@@ -78,9 +78,9 @@ fn data_leaves_two_reserves_and_hosts_that_hold_little_leave_one() {
 
 #[test]
 fn an_arena_has_no_part_of_a_largest_buffer() {
-    assert_eq!(crate::buddies::arena_bytes(100 * KIB, 64 * KIB), 64 * KIB);
-    assert_eq!(crate::buddies::arena_bytes(100 * KIB, 1), 100 * KIB);
-    assert_eq!(crate::buddies::arena_bytes(6 * KIB, 1), 4 * KIB);
+    assert_eq!(crate::memory::buddies::arena_bytes(100 * KIB, 64 * KIB), 64 * KIB);
+    assert_eq!(crate::memory::buddies::arena_bytes(100 * KIB, 1), 100 * KIB);
+    assert_eq!(crate::memory::buddies::arena_bytes(6 * KIB, 1), 4 * KIB);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn changes_are_carried_out_until_none_is_left() {
     let devices = Touched { devices: vec![BackendId(1)], ..Touched::default() };
     let snapshot = Touched { snapshot: true, ..Touched::default() };
     assert!(!sessions.is_empty() && !devices.is_empty() && !snapshot.is_empty());
-    let (mut stages, mut table) = (stages(), crate::device_table::DeviceTable::new());
+    let (mut stages, mut table) = (stages(), crate::reactor::device_table::DeviceTable::new());
     let mut changes = Changes::<()>::default();
     assert!(!changes.is_changing() && !changes.has_leaving());
     let many = Touched { sessions: (0..300).map(|_| session()).collect(), ..devices };

@@ -25,9 +25,9 @@ use fabric::rdma::wire::QueueParams;
 use fabric::tcp::HostParams;
 use zerocopy::little_endian::U32;
 
-use crate::context::Settings;
-use crate::policies::Tenant;
-use crate::stats::IoSnapshot;
+use crate::machine::policies::Tenant;
+use crate::reactor::context::Settings;
+use crate::stats::counters::IoSnapshot;
 use crate::testing::wire::Carrier;
 use crate::testing::{
     self, HeapArena, Input, Kind, Parts, Ram, Receive, Rules, end_job, listener, namespace,

@@ -1,0 +1,142 @@
+//! A queue's part in stage S6, where the network's stage looks after its connection.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arbitration::Class;
+use arbitration::settings::OrderSettings;
+use fabric::Nanos;
+use fabric::queue::{CapsuleData, Payload as _, SlotId, Transport};
+use qtcp::pacing::Pacing;
+
+use super::traffic::Traffic;
+use crate::memory::payload::TxData;
+
+/// A queue's part in stage S6; nothing where the network's stage does not look after the
+/// connection.
+#[derive(Debug)]
+pub(crate) struct Network<B> {
+    traffic: Option<Box<Traffic<B>>>,
+}
+
+impl<B: Deref<Target = [u8]>> Network<B> {
+    /// Makes the part of a connection that the network's stage does not look after yet.
+    pub(crate) fn new() -> Self {
+        Self { traffic: None }
+    }
+
+    /// Has the network's stage look after a connection of a class: `join` makes it known there, and
+    /// returns false where that failed.
+    pub(crate) fn join(
+        &mut self,
+        now: Nanos,
+        class: Class,
+        join: impl FnOnce(&Arc<Pacing>) -> bool,
+    ) {
+        let pacing = Arc::<Pacing>::default();
+        pacing.set_class(class);
+        if self.traffic.is_none() && join(&pacing) {
+            self.traffic = Some(Box::new(Traffic::new(pacing, now)));
+        }
+    }
+
+    /// Tells the poller the connection's class.
+    pub(crate) fn set_class(&self, class: Class) {
+        if let Some(traffic) = &self.traffic {
+            traffic.pacing.set_class(class);
+        }
+    }
+
+    /// Returns the traffic of the connection.
+    #[inline]
+    pub(crate) fn traffic(&mut self) -> Option<&mut Traffic<B>> {
+        self.traffic.as_deref_mut()
+    }
+
+    /// Counts data that has come whole with its command.
+    #[inline]
+    pub(crate) fn count_capsule(&mut self, class: Class, data: &CapsuleData<'_>) {
+        if let (CapsuleData::Whole(bytes), Some(traffic)) = (data, &mut self.traffic) {
+            traffic.received(class, bytes.len(), false);
+        }
+    }
+
+    /// Answers a command with data: at once, or when its class's turn has come. It is always inlined,
+    /// so that the data is moved once.
+    #[inline(always)]
+    pub(crate) fn reply<T: Transport<Payload = TxData<B>>>(
+        &mut self,
+        transport: &mut T,
+        now: Nanos,
+        class: Class,
+        slot: SlotId,
+        data: TxData<B>,
+    ) {
+        if let Some(traffic) = &mut self.traffic
+            && !traffic.sends_now(transport, class, data.bytes().len())
+        {
+            traffic.hold(now, class, slot, data);
+            return;
+        }
+        transport.complete_with_data(slot, data, 0);
+    }
+
+    /// Returns how many bytes of replies wait for their turn.
+    #[inline]
+    pub(crate) fn held_replies(&self) -> usize {
+        self.traffic.as_ref().map_or(0, |traffic| traffic.waiting_bytes())
+    }
+
+    /// Says whether replies wait for their turn.
+    pub(crate) fn holds_replies(&self) -> bool {
+        self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
+    }
+
+    /// Takes out the replies that have waited for more than `wait_max` ns while the connection's rate is
+    /// limited, and of which nothing was sent. Returns the slots of their commands, which have no
+    /// answer now.
+    pub(crate) fn take_overdue_replies(&mut self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
+        let traffic = self.traffic.as_mut();
+        traffic.map_or_else(Vec::new, |traffic| traffic.take_overdue_replies(now, wait_max))
+    }
+
+    /// Moves replies whose turn it is to what is sent next. Returns the time at which the agenda is to
+    /// have more sent.
+    #[inline]
+    pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
+        &mut self,
+        transport: &mut T,
+        order: &OrderSettings,
+        now: Nanos,
+    ) -> Option<Nanos> {
+        self.traffic.as_mut()?.move_replies(transport, order, now)
+    }
+
+    /// Lets the transport have as much of the host's data under way as the network's stage allows.
+    #[inline]
+    pub(crate) fn bound_fetches<T: Transport>(&self, transport: &mut T) {
+        if let Some(traffic) = &self.traffic {
+            traffic.bound_fetches(transport);
+        }
+    }
+
+    /// Counts the commands a part of whose data has come, and whose hosts were not asked for more.
+    pub(crate) fn begun(&self) -> u64 {
+        self.traffic.as_ref().map_or(0, |traffic| traffic.begun())
+    }
+
+    /// Forgets a command that waits to be asked for its data.
+    pub(crate) fn forget(&mut self, slot: SlotId) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.pacer_mut().forget(slot);
+        }
+    }
+
+    /// Tells the poller what has changed. `active` commands are in the target.
+    #[inline]
+    pub(crate) fn publish(&mut self, sending: bool, active: u32) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.publish(sending, active);
+        }
+    }
+}

@@ -1,0 +1,756 @@
+//! One connection: its stream, and the queue that it carries.
+//!
+//! A connection is dropped only when the driver has nothing of it: neither its receive nor its sends,
+//! no data that is fetched, nor a command in a device.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use fabric::Nanos;
+use fabric::controller::{AbortTicket, Connected, ConnectionId, ListenerId, QueueKind};
+use fabric::nvme::Status;
+use fabric::queue::{Fetch, Inbox as _, Received, SlotId, Transport as _};
+
+use super::admin_queue::AdminQueue;
+use super::admission::wait_max;
+use super::commands::StateCounts;
+use super::completion::Completion;
+use super::io_queue::IoQueue;
+use super::patience::bound_queues;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::state::Queue;
+use crate::machine::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Notice};
+use crate::machine::key::Key;
+use crate::machine::origin::Origin;
+use crate::machine::policies::Policies as _;
+use crate::reactor::context::Context;
+use crate::reactor::turns::{HostTurn, Kind, Name, STEP_BYTES};
+use crate::stats::counters::QueueStats;
+
+/// A connection that has just been accepted.
+#[derive(Debug)]
+pub struct Accepted<T> {
+    /// Transport of its queue.
+    pub transport: T,
+    /// The listener that accepted it.
+    pub listener: ListenerId,
+    /// The address of its peer.
+    pub peer: IpAddr,
+    /// The ToS or traffic class byte that the host connected with.
+    pub tos: Option<u8>,
+    /// Statistics of its commands, once it is an I/O queue.
+    pub stats: Arc<QueueStats>,
+    /// Number of its commands in the target, for readers in other threads.
+    pub in_flight: Arc<AtomicU32>,
+}
+
+/// The kind of a connection's queue, as far as the host has told.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each command reaches its I/O queue: a pointer would cost more than the bytes"
+)]
+enum Stage<D: Driver> {
+    /// An admin queue, or one before a successful Connect.
+    Admin(AdminQueue),
+    /// An I/O queue of a controller.
+    Io(IoQueue<D>),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection<D: Driver> {
+    queue: Queue<D>,
+    stage: Stage<D>,
+    stats: Arc<QueueStats>,
+    in_flight: Arc<AtomicU32>,
+    /// Origin of the connection, from which its class follows.
+    origin: Origin,
+    /// Time at which the connection was accepted.
+    since: Nanos,
+    /// Input that has arrived while no command could be taken.
+    held: Arrivals<D>,
+    /// Why no command is taken.
+    paused: Option<Pause>,
+    /// Time since which commands of the connection were never all read, for want of room.
+    unread_since: Option<Nanos>,
+    /// Whose part of each turn it has work done in.
+    host: HostTurn,
+    receiver: Receiver,
+    sender: Sender,
+    /// Number of parts of commands' data that the driver moves from the host's memory.
+    fetching: u32,
+    closing: Option<Closing>,
+}
+
+/// Why no command is taken from a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// Its host does not read its answers.
+    Unsent,
+    /// The next command would find no room.
+    Room,
+    /// As much was done for it in this turn as is done at once: it is in line.
+    Turn,
+}
+
+/// The end of a connection.
+#[derive(Debug)]
+struct Closing {
+    /// Time after which nothing more is sent.
+    deadline: Nanos,
+    /// Whether what is queued (a termination request) is sent first.
+    flush: bool,
+    /// Reason of the end, in words.
+    reason: Cow<'static, str>,
+}
+
+/// Number of bytes to send, beside those in flight, above which an I/O queue takes no commands until
+/// its host has read. Nearly all of them are data in buffers that are bounded anyway.
+const UNSENT_MAX: usize = 4 << 20;
+/// The same number for a queue that is not an I/O queue, whose answers are on the heap.
+const ADMIN_UNSENT_MAX: usize = 16 << 10;
+
+/// Time that a peer has to take what is still to be sent when a connection ends.
+const LINGER: Duration = Duration::from_secs(1);
+
+impl<D: Driver> Connection<D> {
+    /// Makes a connection that has just been accepted.
+    pub(crate) fn new(
+        io: &mut Context<D>,
+        key: Key,
+        Accepted { transport, listener, peer, tos, stats, in_flight }: Accepted<D::Transport>,
+    ) -> Self {
+        let id = key.id(io.settings.reactor);
+        let host = io.turns.join(Name::Address(peer.to_canonical()));
+        Self {
+            queue: Queue::new(key, id, transport, io.now),
+            stage: Stage::Admin(AdminQueue::new(listener, io.admin_data.of(peer))),
+            stats,
+            in_flight,
+            origin: Origin { listener, priority: 0, weighted: false, tos, address: Some(peer) },
+            since: io.now,
+            held: Arrivals::<D>::default(),
+            paused: None,
+            unread_since: None,
+            host,
+            receiver: Receiver::new(),
+            sender: Sender::default(),
+            fetching: 0,
+            closing: None,
+        }
+    }
+
+    /// Returns its name in its reactor.
+    pub(crate) fn key(&self) -> Key {
+        self.queue.key
+    }
+
+    /// Returns its name in the whole target.
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.queue.id
+    }
+
+    // The stream.
+
+    /// Begins to receive, and sends what its transport has to say first.
+    pub(crate) fn start(&mut self, io: &mut Context<D>) {
+        self.queue.send_soon(&mut io.agenda);
+        self.arm(io);
+    }
+
+    /// Receives, unless the connection does so already or may not.
+    pub(crate) fn arm(&mut self, io: &mut Context<D>) {
+        if !self.receiver.is_idle() || self.paused.is_some() || self.closing.is_some() {
+            return;
+        }
+        // What is received once goes into memory of the connection's own: others' hosts cannot take
+        // it, and no more than a little is taken from a host's socket at once.
+        let own = matches!(self.stage, Stage::Admin(_));
+        self.receiver.begin(io, &mut self.queue, own);
+    }
+
+    /// Notes that the driver receives no more.
+    pub(crate) fn disarmed(&mut self) {
+        self.receiver.ended();
+    }
+
+    /// Takes note that the driver has received once: `placed` bytes where they belong, and others
+    /// after them.
+    pub(crate) fn received_once(
+        &mut self,
+        io: &mut Context<D>,
+        place: Option<DataPlace<Buffer<D>>>,
+        placed: usize,
+        rest: Chunk<'_, D>,
+    ) {
+        self.disarmed();
+        if let Some(place) = place
+            && self.closing.is_none()
+        {
+            self.placed(place, placed);
+        }
+        self.receive(io, rest);
+    }
+
+    /// Takes a lent buffer back, with `length` bytes more of the command's data in it.
+    fn placed(&mut self, DataPlace { slot, buffer, range }: DataPlace<Buffer<D>>, length: usize) {
+        let bytes = buffer.get(range).unwrap_or_default();
+        let bytes = bytes.get(..length).unwrap_or(bytes);
+        if !bytes.is_empty()
+            && self.queue.transport.arrived(bytes)
+            && let Stage::Io(io_queue) = &mut self.stage
+        {
+            io_queue.count_data(&mut self.queue, slot, bytes.len());
+        }
+        self.queue.commands.end_loan(slot, buffer);
+    }
+
+    /// Takes what has arrived.
+    #[inline]
+    pub(crate) fn receive(&mut self, io: &mut Context<D>, chunk: Chunk<'_, D>) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.queue.progress.hear(io.now);
+        if self.paused.is_some() {
+            self.held.keep(chunk);
+            return;
+        }
+        let kind = self.kind();
+        let credit = io.turns.credit(kind, self.host);
+        let steps = self.consume(io, chunk, credit);
+        io.turns.spend(kind, self.host, steps);
+        self.receiver.stop_for_large(io, &self.queue);
+    }
+
+    /// Takes what has arrived, as far as `credit` steps of work go. The steps that it took.
+    fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>, credit: u32) -> u32 {
+        if let Stage::Io(queue) = &mut self.stage {
+            queue.refresh(io, self.queue.key);
+        }
+        io.stages.capsules.take_back();
+        // What was done since then was done in turns at a device.
+        io.turns.take_work();
+        let (mut steps, mut answers) = (0_u32, self.unsent());
+        while self.closing.is_none() {
+            let unsent = self.unsent();
+            steps += u32::try_from(unsent.saturating_sub(answers) / STEP_BYTES).unwrap_or(0);
+            steps = steps.saturating_add(io.turns.take_work());
+            answers = unsent;
+            let why = Self::must_wait(&self.queue, &mut self.stage, io, &chunk, unsent);
+            if let Some(why) = why.or((steps >= credit).then_some(Pause::Turn)) {
+                self.pause(io, chunk, why);
+                return steps;
+            }
+            steps += 1;
+            match self.queue.transport.next(&mut chunk) {
+                Ok(None) => break,
+                Ok(Some(event)) => self.event(io, event),
+                Err(violation) => {
+                    io.driver.notice(self.queue.key, Notice::BrokeProtocol(&violation));
+                    self.close(io, true, format!("it broke the protocol: {violation}"));
+                }
+            }
+        }
+        self.queue.send_soon(&mut io.agenda);
+        steps
+    }
+
+    /// Says whom its work shares turns with.
+    fn kind(&self) -> Kind {
+        match self.stage {
+            Stage::Admin(_) => Kind::Admin,
+            Stage::Io(_) => Kind::Io,
+        }
+    }
+
+    /// Says whether it is an I/O queue.
+    #[inline]
+    pub(crate) fn is_io(&self) -> bool {
+        matches!(self.stage, Stage::Io(_))
+    }
+
+    /// Returns how many bytes of answers wait, without those that are being sent.
+    #[inline]
+    fn unsent(&self) -> usize {
+        let held = match &self.stage {
+            Stage::Io(io_queue) => io_queue.network.held_replies(),
+            Stage::Admin(_) => 0,
+        };
+        self.queue.transport.unsent() + held
+    }
+
+    /// Returns how many bytes of answers may wait.
+    #[inline]
+    fn unsent_max(&self) -> usize {
+        if self.is_io() { UNSENT_MAX } else { ADMIN_UNSENT_MAX }
+    }
+
+    #[inline(always)]
+    fn event(&mut self, io: &mut Context<D>, event: Received<'_>) {
+        let queue = &mut self.queue;
+        let accepted = match (event, &mut self.stage) {
+            (Received::Command { slot, data }, Stage::Io(io_queue)) => {
+                let sqe = *queue.transport.sqe_of(slot);
+                io_queue.command(queue, io, slot, &sqe, data);
+                None
+            }
+            (Received::Command { slot, data }, Stage::Admin(admin)) => {
+                let sqe = *queue.transport.sqe_of(slot);
+                admin.command(queue, io, slot, &sqe, data)
+            }
+            (Received::Data { slot, offset, bytes }, Stage::Io(io_queue)) => {
+                io_queue.data(queue, io, slot, offset, bytes);
+                None
+            }
+            (Received::Data { slot, offset, bytes }, Stage::Admin(_)) => {
+                queue.progress.data_came(bytes.len());
+                queue.commands.fill(slot, offset, bytes);
+                None
+            }
+            (Received::DataEnd { slot, digest_ok }, Stage::Io(io_queue)) => {
+                io_queue.data_end(queue, io, slot, digest_ok);
+                None
+            }
+            (Received::DataEnd { slot, digest_ok }, Stage::Admin(admin)) => {
+                admin.data_end(queue, io, slot, digest_ok)
+            }
+            (Received::GrantEnd { slot }, Stage::Io(io_queue)) => {
+                io_queue.r2t_ended(queue, io, slot);
+                None
+            }
+            (Received::GrantEnd { .. }, Stage::Admin(_)) | (Received::Initialized, _) => None,
+            (Received::Terminated(termination), _) => {
+                io.driver.notice(queue.key, Notice::Terminated(termination));
+                self.close(io, false, "it ended the connection with a termination request");
+                None
+            }
+        };
+        if let Some((slot, connected)) = accepted {
+            self.connected(io, slot, connected);
+        }
+    }
+
+    /// Becomes the queue that a Connect has made it.
+    #[cold]
+    fn connected(&mut self, io: &mut Context<D>, slot: SlotId, connected: Connected) {
+        let is_io = matches!(connected.kind, QueueKind::Io);
+        bound_queues(io, &self.origin, &connected);
+        let (queue, shared) = (&mut self.queue, connected.shared);
+        // Until a host has proved itself it has its address's part of turns, not that of the host whose
+        // name it says. (Of an I/O queue's host the admin queue was proved.)
+        let known = match connected.kind {
+            QueueKind::Io => true,
+            QueueKind::Admin => !connected.authentication,
+            QueueKind::Discovery => false,
+        };
+        if known {
+            let kind = if is_io { Kind::Io } else { Kind::Admin };
+            let before = self.host;
+            self.host = io.turns.join(Name::Host(shared.host_nqn.clone()));
+            // The data of a Connect that is fetched may arrive while the connection is in line.
+            if self.paused == Some(Pause::Turn) {
+                io.turns.leave_line(Kind::Admin, before, queue.key);
+                io.turns.wait(kind, self.host, queue.key);
+            }
+            io.turns.leave(before);
+        }
+        queue.transport.set_queue(connected.entries, connected.sq_flow_control);
+        if is_io {
+            queue.transport.set_in_capsule_data(io.settings.in_capsule_data);
+        }
+        let (kind, qid, transport) = (connected.kind, connected.qid, &queue.transport);
+        io.driver.notice(queue.key, Notice::Connected { kind, qid, shared: &shared, transport });
+        self.origin.priority = connected.priority_class;
+        self.origin.weighted = shared.wrr.load(Ordering::Relaxed);
+        shared.note_traffic();
+        match &mut self.stage {
+            Stage::Admin(admin) if is_io => {
+                let stats = Arc::clone(self.stats.get_or_init(Arc::default));
+                let controller = Arc::clone(&shared);
+                let completion = Completion::new(controller, qid, queue.id, stats, io.now);
+                let table = connected.namespaces;
+                let resent = if connected.resends { connected.entries } else { 0 };
+                let of = (self.origin, qid, resent);
+                let fabrics = (admin.for_io_queue(), connected.authentication);
+                let mut io_queue = IoQueue::new(io, &shared, table, completion, of, fabrics);
+                io_queue.join_network(io, queue.key);
+                self.stage = Stage::Io(io_queue);
+            }
+            Stage::Admin(admin) => admin.connect(),
+            Stage::Io(_) => debug_assert!(false, "an I/O queue connects no second time"),
+        }
+        queue.transport.complete(slot, connected.result, Status::SUCCESS);
+    }
+
+    /// Returns why no command may be taken now, if none may: the host does not read its answers, or
+    /// the next command would find no room. The input then stays where it is, which holds the host
+    /// back.
+    #[inline]
+    fn must_wait(
+        queue: &Queue<D>,
+        stage: &mut Stage<D>,
+        io: &Context<D>,
+        input: &Chunk<'_, D>,
+        unsent: usize,
+    ) -> Option<Pause> {
+        match stage {
+            Stage::Io(_) if unsent > UNSENT_MAX => Some(Pause::Unsent),
+            Stage::Io(io_queue) => io_queue.must_wait(queue, io, input).then_some(Pause::Room),
+            Stage::Admin(_) => (unsent > ADMIN_UNSENT_MAX).then_some(Pause::Unsent),
+        }
+    }
+
+    #[cold]
+    fn pause(&mut self, io: &mut Context<D>, rest: Chunk<'_, D>, why: Pause) {
+        self.paused = Some(why);
+        self.held.keep(rest);
+        let key = self.queue.key;
+        match why {
+            // The next send that ends tells.
+            Pause::Unsent => {}
+            Pause::Room => io.agenda.paused.add(key),
+            Pause::Turn if io.turns.wait(self.kind(), self.host, key) => {
+                // Alone in line, it goes on in this turn.
+                self.queue.send_soon(&mut io.agenda);
+                return;
+            }
+            Pause::Turn => {}
+        }
+        self.receiver.stop(io, self.queue.key);
+        self.queue.send_soon(&mut io.agenda);
+    }
+
+    /// Goes on where [`Self::pause`] stopped for want of room, or for answers that were not read, if it
+    /// may.
+    pub(crate) fn resume(&mut self, io: &mut Context<D>) {
+        if self.closing.is_some() || !matches!(self.paused, Some(Pause::Unsent | Pause::Room)) {
+            return;
+        }
+        let unsent = self.unsent();
+        let (queue, stage) = (&self.queue, &mut self.stage);
+        let why = Self::must_wait(queue, stage, io, &self.held.kept(), unsent);
+        match why {
+            Some(Pause::Room) => {
+                self.paused = Some(Pause::Room);
+                io.agenda.paused.put_back(self.queue.key);
+            }
+            Some(why) => self.paused = Some(why),
+            None => {
+                self.paused = None;
+                let held = std::mem::take(&mut self.held);
+                self.receive(io, held.kept());
+                self.arm(io);
+            }
+        }
+    }
+
+    /// Goes on where [`Self::pause`] stopped because enough was done for the connection, which is the
+    /// first in line now and may have `credit` steps of work done.
+    pub(crate) fn take_turn(&mut self, io: &mut Context<D>, kind: Kind, credit: u32) {
+        if self.closing.is_some() || self.paused != Some(Pause::Turn) {
+            return;
+        }
+        self.paused = None;
+        let held = std::mem::take(&mut self.held);
+        let steps = self.consume(io, held.kept(), credit);
+        io.turns.went_on(kind, steps);
+        if self.paused.is_some() {
+            self.receiver.stop(io, self.queue.key);
+        }
+        self.arm(io);
+    }
+
+    /// Submits what is queued for sending, unless a send is on its way already.
+    #[inline]
+    pub(crate) fn flush(&mut self, io: &mut Context<D>) {
+        let queue = &mut self.queue;
+        queue.leave_agenda();
+        let in_flight = u32::try_from(queue.transport.in_flight()).unwrap_or(u32::MAX);
+        self.in_flight.store(in_flight, Ordering::Relaxed);
+        if self.closing.as_ref().is_some_and(|closing| !closing.flush) {
+            return;
+        }
+        // Behind what ends a connection nothing is sent any more.
+        if let Stage::Io(io_queue) = &mut self.stage
+            && self.closing.is_none()
+        {
+            let order = io.policies.order();
+            if let Some(due) = io_queue.network.move_replies(&mut queue.transport, order, io.now) {
+                io.agenda.add_paced(queue.key, due, io.now);
+            }
+            io_queue.network.bound_fetches(&mut queue.transport);
+        }
+        self.sender.send((&mut io.driver, io.now), queue.key, &mut queue.transport);
+        let mut fetches = false;
+        while let Some(fetch) = queue.transport.take_fetch() {
+            let place = queue.commands.lend(fetch.slot, fetch.offset, fetch.length);
+            self.fetching += 1;
+            io.driver.fetch(queue.key, fetch, place);
+            fetches = true;
+        }
+        if fetches {
+            io.driver.begin_fetches(queue.key);
+        }
+        if let Stage::Io(io_queue) = &mut self.stage {
+            io_queue.network.publish(!self.sender.is_idle(), queue.commands.active());
+        }
+        if self.paused == Some(Pause::Unsent) && self.unsent() <= self.unsent_max() {
+            io.agenda.resumed.push(self.queue.key);
+        }
+    }
+
+    /// Takes back a batch that has been sent; or, with the reason, one of which no more will be
+    /// sent.
+    pub(crate) fn sent(
+        &mut self,
+        io: &mut Context<D>,
+        batch: Batch<D>,
+        lost: Option<Cow<'static, str>>,
+    ) {
+        self.sender.came_back::<D>(io.now, &mut self.queue.transport, batch);
+        match lost {
+            None => self.queue.send_soon(&mut io.agenda),
+            Some(reason) => self.close(io, false, reason),
+        }
+    }
+
+    /// Takes note that the driver is done with a part of a command's data in the host's memory: the
+    /// data is in the buffer that was lent, or in `bytes`; or, with the reason, it did not come.
+    pub(crate) fn fetched(
+        &mut self,
+        io: &mut Context<D>,
+        (fetch, bytes): (&Fetch, &[u8]),
+        place: Option<DataPlace<Buffer<D>>>,
+        lost: Option<Cow<'static, str>>,
+    ) {
+        self.fetching = self.fetching.saturating_sub(1);
+        let slot = fetch.slot;
+        if let Some(DataPlace { slot, buffer, .. }) = place {
+            self.queue.commands.end_loan(slot, buffer);
+        }
+        if let Some(reason) = lost {
+            self.close(io, false, reason);
+        }
+        if self.closing.is_some() {
+            return;
+        }
+        self.queue.progress.hear(io.now);
+        io.turns.take_work();
+        match &mut self.stage {
+            Stage::Io(io_queue) => {
+                io_queue.count_data(&mut self.queue, slot, fetch.length as usize);
+            }
+            Stage::Admin(_) => self.queue.progress.data_came(bytes.len()),
+        }
+        self.queue.commands.fill(slot, fetch.offset, bytes);
+        if let Some(event) = self.queue.transport.fetched(fetch) {
+            self.event(io, event);
+        }
+        self.queue.send_soon(&mut io.agenda);
+        let steps = io.turns.take_work().saturating_add(1);
+        io.turns.spend(self.kind(), self.host, steps);
+    }
+
+    // The queue.
+
+    /// Returns its I/O queue with what carries it, where it is one.
+    #[inline]
+    pub(crate) fn io_queue(&mut self) -> Option<(&mut IoQueue<D>, &mut Queue<D>)> {
+        match &mut self.stage {
+            Stage::Io(io_queue) => Some((io_queue, &mut self.queue)),
+            Stage::Admin(_) => None,
+        }
+    }
+
+    /// Says whether it is the admin queue of a controller.
+    pub(crate) fn is_admin(&self) -> bool {
+        matches!(&self.stage, Stage::Admin(admin) if admin.is_connected())
+    }
+
+    /// Completes a command that the service had deferred.
+    pub(crate) fn complete_deferred(
+        &mut self,
+        io: &mut Context<D>,
+        cid: u16,
+        result: u64,
+        status: Status,
+    ) {
+        match &mut self.stage {
+            Stage::Admin(admin) => {
+                admin.complete_deferred(&mut self.queue, io, cid, result, status);
+            }
+            Stage::Io(queue) => {
+                queue.complete_deferred(&mut self.queue, io, cid, result, status);
+            }
+        }
+    }
+
+    /// Aborts a command unless it is in its device. Returns whether it was aborted, and `None` where
+    /// the service is told later.
+    pub(crate) fn abort(
+        &mut self,
+        io: &mut Context<D>,
+        cid: u16,
+        ticket: AbortTicket,
+    ) -> Option<bool> {
+        let found = self.queue.transport.find_cid(cid).zip(self.io_queue());
+        let Some((slot, (io_queue, queue))) = found else { return Some(false) };
+        io_queue.abort(queue, io, slot, ticket)
+    }
+
+    /// Sends answers soon whose time has come.
+    pub(crate) fn send_paced(&mut self, io: &mut Context<D>) {
+        if let Some((io_queue, queue)) = self.io_queue() {
+            if let Some(traffic) = io_queue.network.traffic() {
+                traffic.leave_agenda();
+            }
+            queue.send_soon(&mut io.agenda);
+        }
+    }
+
+    /// Asks the host for data that it may be asked for now. Returns the time at which it may be
+    /// asked for more, if there is more.
+    pub(crate) fn send_r2ts(&mut self, io: &mut Context<D>) -> Option<Nanos> {
+        if self.is_closing() {
+            return None;
+        }
+        let (io_queue, queue) = self.io_queue()?;
+        io_queue.send_r2ts(queue, io)
+    }
+
+    /// Returns how many of its commands are in each state.
+    pub(crate) fn state_counts(&self) -> &StateCounts {
+        self.queue.commands.counts()
+    }
+
+    /// Counts its commands that do not wait for something to happen.
+    pub(crate) fn at_work(&self) -> usize {
+        self.queue.commands.at_work()
+    }
+
+    /// Returns how many bytes were received and not looked at.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.bytes()
+    }
+
+    // The end.
+
+    /// Returns whose part of each turn it has.
+    pub(crate) fn host_turn(&self) -> HostTurn {
+        self.host
+    }
+
+    /// Begins the connection's end: nothing is received any more; with `flush` what is queued goes
+    /// out first. The first `reason` is the one that is logged.
+    pub(crate) fn close(
+        &mut self,
+        io: &mut Context<D>,
+        flush: bool,
+        reason: impl Into<Cow<'static, str>>,
+    ) {
+        if self.closing.is_none() {
+            let deadline = io.now + LINGER;
+            let reason = reason.into();
+            io.driver.notice(self.queue.key, Notice::Ending(&reason));
+            self.closing = Some(Closing { deadline, flush, reason });
+            if let Stage::Io(io_queue) = &mut self.stage {
+                io_queue.withdraw(&mut self.queue, io);
+            }
+            io.agenda.closing.add(self.queue.key);
+        }
+    }
+
+    /// Says why the connection ends.
+    pub(crate) fn end_reason(&self) -> &str {
+        self.closing.as_ref().map_or("it was dropped", |closing| &closing.reason)
+    }
+
+    /// Says until when a connection on its way out may send what it has; `None` where it sends no
+    /// more.
+    pub(crate) fn sends_until(&self) -> Option<Nanos> {
+        self.closing.as_ref().filter(|closing| closing.flush).map(|closing| closing.deadline)
+    }
+
+    /// Drives the connection's end. Returns whether the connection may be dropped: the driver has
+    /// nothing of it.
+    pub(crate) fn ended(&mut self, io: &mut Context<D>) -> bool {
+        let Some(closing) = &mut self.closing else { return false };
+        let all_sent = !self.queue.transport.is_sending();
+        if closing.flush && !all_sent && io.now < closing.deadline {
+            return false;
+        }
+        closing.flush = false;
+        // Commands in a device are settled first: a write must not reach the device after the
+        // host has been told, by the end of the stream too, that its queue is gone.
+        if let Stage::Io(io_queue) = &self.stage
+            && !io_queue.is_settled()
+        {
+            self.receiver.stop(io, self.queue.key);
+            return false;
+        }
+        io.driver.shut_down(self.queue.key);
+        self.receiver.is_idle() && self.sender.is_idle() && self.fetching == 0
+    }
+
+    /// Says whether the connection has sent no Connect for `nanos` ns since it was accepted.
+    pub(crate) fn is_late(&self, now: Nanos, nanos: u64) -> bool {
+        let waits = matches!(&self.stage, Stage::Admin(admin) if !admin.is_connected());
+        waits && now.ns_since(self.since) > nanos
+    }
+
+    /// Sends commands back to the host that have waited for as long as the target makes commands
+    /// wait. Where the connection has not been read to its end for some time, commands have waited
+    /// there as well, and those in the target make room for them sooner.
+    pub(crate) fn send_back_overdue(&mut self, io: &mut Context<D>) {
+        let Stage::Io(io_queue) = &mut self.stage else { return };
+        let unread = match self.paused {
+            Some(Pause::Room) => io.now.ns_since(*self.unread_since.get_or_insert(io.now)),
+            _ => {
+                self.unread_since = None;
+                0
+            }
+        };
+        io_queue.send_back_overdue(&mut self.queue, io, wait_max(unread));
+    }
+
+    /// Says why the host is too slow with data that it owes (the rest of a PDU, or the answer to an
+    /// R2T), if it is: such a host holds buffers that others wait for.
+    pub(crate) fn owes_data(&mut self, now: Nanos) -> Option<&'static str> {
+        let queue = &mut self.queue;
+        let owes = queue.transport.in_data()
+            || match &self.stage {
+                Stage::Io(io_queue) => io_queue.owes_data(queue),
+                Stage::Admin(_) => queue.commands.awaiting_data() > 0,
+            };
+        if !owes || matches!(self.paused, Some(Pause::Unsent | Pause::Room)) {
+            queue.progress.excuse(now);
+            return None;
+        }
+        queue.progress.fault(now, || queue.commands.owed())
+    }
+
+    /// Says whether the host is too slow with the taking of its answers.
+    pub(crate) fn keeps_answers(&self, now: Nanos) -> bool {
+        self.sender.is_kept(now)
+    }
+
+    /// Says whether the connection is on its way out.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// Says whether no I/O command of it is in the target.
+    pub(crate) fn is_idle(&self) -> bool {
+        let quiet = match &self.stage {
+            Stage::Io(io_queue) => io_queue.is_idle(&self.queue),
+            Stage::Admin(_) => true,
+        };
+        quiet && self.sender.is_idle() && self.queue.transport.unsent() == 0
+    }
+}

@@ -1,0 +1,349 @@
+//! Commands that are carried out slice by slice: large ones that move no data over the network, so
+//! that nothing else bounds what one of them does to its device (Write Zeroes, Verify), and large
+//! deallocations (Dataset Management).
+//!
+//! Each slice takes a turn of its own at the device, charged to the command's session
+//! (docs/sources.md, D2, D3): nobody waits for more than one slice, and a command can be aborted
+//! between two.
+
+use std::collections::VecDeque;
+
+use arbitration::arbiter::Submission;
+use fabric::controller::AbortTicket;
+use fabric::nvm::{BlockFormat, DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
+use fabric::queue::SlotId;
+
+use crate::machine::device::{BlockDevice, Style};
+use crate::machine::key::Key;
+
+/// Ratio of a slice that is carried out on the spot to one at another device: 4 MiB of memory are
+/// given back in less than 300 us.
+const ON_THE_SPOT: u64 = 4;
+/// Ratio of what one slice deallocates to one that writes zeroes, at a device with a queue: a file
+/// system gives 64 MiB back in the time of a few writes.
+const DEALLOCATED: u64 = 64;
+/// Operation credits of a slice that occupies the reactor or the device for longer than a user's
+/// command: one that is carried out on the spot, or deallocates.
+const OPERATIONS: u32 = 4;
+
+/// The effect of a command on its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// Deallocates blocks.
+    Deallocate,
+    /// Writes zeroes.
+    Zero { deallocate: bool, fua: bool },
+    /// Reads blocks without a transfer.
+    Verify,
+}
+
+/// A command that is carried out slice by slice.
+#[derive(Debug)]
+pub(crate) struct Sliced {
+    work: Work,
+    /// Ranges that are left, the next one first.
+    left: VecDeque<LbaRange>,
+    /// Most blocks of one slice.
+    most: u32,
+    /// Operation credits of a slice.
+    operations: u32,
+    /// Time for which the slices that are over were in the device, in ns.
+    in_device_ns: u64,
+    /// Whether no slice follows the one that is in the device.
+    stopped: bool,
+    /// Abort commands that stopped it, and have no answer yet.
+    aborts: Vec<AbortTicket>,
+}
+
+/// Returns the most bytes of one slice at a device; `slice` is that of a device with a queue.
+#[inline]
+fn slice_bytes(style: &Style<'_>, slice: u32) -> u64 {
+    match style {
+        Style::Immediate(_) => u64::from(slice) * ON_THE_SPOT,
+        Style::Timed(_) | Style::Queued => u64::from(slice),
+    }
+}
+
+/// Says whether a command that moves no data is so large that it is carried out slice by slice.
+#[inline]
+pub(crate) fn is_large(
+    command: &IoCommand,
+    format: BlockFormat,
+    style: &Style<'_>,
+    slice: u32,
+) -> bool {
+    match command {
+        IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
+            range.bytes(format) > slice_bytes(style, slice)
+        }
+        _ => false,
+    }
+}
+
+impl Sliced {
+    /// Takes a command apart into slices: of `slice` bytes at a device with a queue. Returns `None`
+    /// where the command is carried out whole. `data` is what the host has sent.
+    #[inline]
+    pub(crate) fn of<V: BlockDevice>(
+        command: &IoCommand,
+        device: &V,
+        data: Option<&[u8]>,
+        slice: u32,
+    ) -> Option<Box<Self>> {
+        let work = match *command {
+            IoCommand::DatasetManagement { deallocate: true, .. } => Work::Deallocate,
+            IoCommand::WriteZeroes { deallocate, fua, .. } => Work::Zero { deallocate, fua },
+            IoCommand::Verify { .. } => Work::Verify,
+            _ => return None,
+        };
+        Self::taken_apart(work, command, device, data, slice)
+    }
+
+    #[cold]
+    fn taken_apart<V: BlockDevice>(
+        work: Work,
+        command: &IoCommand,
+        device: &V,
+        data: Option<&[u8]>,
+        slice: u32,
+    ) -> Option<Box<Self>> {
+        let (format, style) = (device.format(), device.style());
+        let on_the_spot = matches!(style, Style::Immediate(_));
+        // What takes the time of a model deallocates nothing.
+        let deallocates = !matches!(style, Style::Timed(_));
+        let left = match *command {
+            IoCommand::DatasetManagement { ranges, .. } if deallocates => {
+                deallocated(ranges, data?, format, device.blocks())?
+            }
+            IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
+                VecDeque::from([range])
+            }
+            _ => return None,
+        };
+        let most = match (work, &style) {
+            (Work::Deallocate, Style::Queued) => u64::from(slice) * DEALLOCATED,
+            _ => slice_bytes(&style, slice),
+        };
+        let blocks: u64 = left.iter().map(|range| u64::from(range.blocks)).sum();
+        (format.bytes(blocks) > most).then(|| {
+            Box::new(Self {
+                work,
+                left,
+                most: u32::try_from(format.blocks(most)).unwrap_or(u32::MAX).max(1),
+                operations: match on_the_spot || work == Work::Deallocate {
+                    true => OPERATIONS,
+                    false => 1,
+                },
+                in_device_ns: 0,
+                stopped: false,
+                aborts: Vec::new(),
+            })
+        })
+    }
+
+    /// Returns what the next slice asks the stages for. Deallocation moves no bytes.
+    pub(crate) fn submission(
+        &self,
+        item: (Key, SlotId),
+        format: BlockFormat,
+    ) -> Submission<(Key, SlotId)> {
+        let (lba, blocks) = self.front().map_or((0, 0), |range| (range.lba, range.blocks));
+        let (write, bytes) = match self.work {
+            Work::Deallocate => (true, 0),
+            Work::Zero { .. } => (true, format.transfer_bytes(blocks)),
+            Work::Verify => (false, format.transfer_bytes(blocks)),
+        };
+        let operations = self.operations;
+        let submission = Submission::of_host(item, write, bytes);
+        Submission { has_data: false, operations, lba, blocks, ..submission }
+    }
+
+    /// Notes for how many ns a slice was in the device.
+    pub(crate) fn was_in_device(&mut self, nanos: u64) {
+        self.in_device_ns = self.in_device_ns.saturating_add(nanos);
+    }
+
+    /// Returns for how many ns its slices were in the device.
+    pub(crate) fn in_device_ns(&self) -> u64 {
+        self.in_device_ns
+    }
+
+    /// Takes out the next slice, as a command for the device.
+    pub(crate) fn take(&mut self) -> Option<IoCommand> {
+        let range = self.front()?;
+        let left = self.left.front_mut()?;
+        left.lba += u64::from(range.blocks);
+        left.blocks -= range.blocks;
+        if left.blocks == 0 {
+            self.left.pop_front();
+        }
+        Some(match self.work {
+            Work::Deallocate => IoCommand::Deallocate { range },
+            Work::Zero { deallocate, fua } => IoCommand::WriteZeroes { range, deallocate, fua },
+            Work::Verify => IoCommand::Verify { range },
+        })
+    }
+
+    /// Says whether all slices were taken.
+    pub(crate) fn is_over(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Lets no slice follow the one that is in the device.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Lets no slice follow the one that is in the device, after which an Abort command is answered.
+    pub(crate) fn abort(&mut self, ticket: AbortTicket) {
+        self.stop();
+        self.aborts.push(ticket);
+    }
+
+    /// Says whether no slice is to follow.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Takes the Abort commands that wait for their answers.
+    pub(crate) fn take_aborts(&mut self) -> Vec<AbortTicket> {
+        std::mem::take(&mut self.aborts)
+    }
+
+    /// Returns the next slice's blocks.
+    fn front(&self) -> Option<LbaRange> {
+        let range = self.left.front()?;
+        Some(LbaRange { lba: range.lba, blocks: range.blocks.min(self.most) })
+    }
+}
+
+/// Reads the ranges that a Dataset Management command deallocates. Returns `None` where one is
+/// wrong, which the device reports.
+fn deallocated(
+    ranges: u16,
+    data: &[u8],
+    format: BlockFormat,
+    blocks: u64,
+) -> Option<VecDeque<LbaRange>> {
+    let limits = IoLimits { format, blocks, read_only: false, max_transfer: u32::MAX };
+    let length = usize::from(ranges) * DSM_RANGE_BYTES as usize;
+    limits.dsm_ranges(data.get(..length).unwrap_or(data)).collect::<Result<_, _>>().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arbitration::device::DeviceRules;
+
+    use super::*;
+    use crate::testing::{Disk, Kind, Ram};
+
+    const SLICE: u32 = 1 << 20;
+    const FORMAT: BlockFormat = BlockFormat::BYTES_4096;
+
+    fn device(kind: Kind) -> Arc<Disk<Ram>> {
+        Disk::new(kind, Ram::new(0), (1 << 30, FORMAT), DeviceRules::default(), 1)
+    }
+
+    fn memory() -> Arc<Disk<Ram>> {
+        device(Kind::Immediate)
+    }
+
+    fn drive() -> Arc<Disk<Ram>> {
+        device(Kind::Queued)
+    }
+
+    fn deallocation(device: &Disk<Ram>, ranges: &[(u64, u32)]) -> Option<Box<Sliced>> {
+        let mut definitions = Vec::new();
+        for (lba, blocks) in ranges {
+            definitions.extend([0; 4]);
+            definitions.extend(blocks.to_le_bytes());
+            definitions.extend(lba.to_le_bytes());
+        }
+        let ranges = u16::try_from(ranges.len()).unwrap();
+        let command = IoCommand::DatasetManagement { deallocate: true, ranges };
+        Sliced::of(&command, device, Some(&definitions), SLICE)
+    }
+
+    fn zeroes(blocks: u32) -> IoCommand {
+        IoCommand::WriteZeroes { range: LbaRange { lba: 7, blocks }, deallocate: false, fua: true }
+    }
+
+    fn slices(sliced: Option<Box<Sliced>>) -> Vec<IoCommand> {
+        let mut sliced = sliced.unwrap();
+        let slices = std::iter::from_fn(|| sliced.take()).collect();
+        assert!(sliced.is_over());
+        slices
+    }
+
+    #[test]
+    fn d3_slices_cover_each_range_and_none_is_larger_than_4_mib() {
+        let slices = slices(deallocation(&memory(), &[(100, 2500), (50_000, 1)]));
+        let expected = [(100, 1024), (1124, 1024), (2148, 452), (50_000, 1)]
+            .map(|(lba, blocks)| IoCommand::Deallocate { range: LbaRange { lba, blocks } });
+        assert_eq!(slices, expected);
+    }
+
+    #[test]
+    fn d3_a_drive_deallocates_64_mib_at_a_time() {
+        let slices = slices(deallocation(&drive(), &[(100, 40_000), (50_000, 1)]));
+        let expected = [(100, 16_384), (16_484, 16_384), (32_868, 7232), (50_000, 1)]
+            .map(|(lba, blocks)| IoCommand::Deallocate { range: LbaRange { lba, blocks } });
+        assert_eq!(slices, expected);
+    }
+
+    #[test]
+    fn d3_write_zeroes_and_verify_are_sliced_by_what_their_device_takes_at_once() {
+        let slices = slices(Sliced::of(&zeroes(600), &*drive(), None, SLICE));
+        let expected = [(7, 256), (263, 256), (519, 88)].map(|(lba, blocks)| {
+            let range = LbaRange { lba, blocks };
+            IoCommand::WriteZeroes { range, deallocate: false, fua: true }
+        });
+        assert_eq!(slices, expected, "each is on media when it ends, as the host has asked");
+        let verify = IoCommand::Verify { range: LbaRange { lba: 0, blocks: 257 } };
+        let parts = self::slices(Sliced::of(&verify, &*drive(), None, SLICE));
+        let second = IoCommand::Verify { range: LbaRange { lba: 256, blocks: 1 } };
+        assert_eq!((parts.len(), parts.last()), (2, Some(&second)));
+    }
+
+    #[test]
+    fn d3_a_small_command_is_carried_out_as_it_is() {
+        for (device, most) in [(drive(), 256), (memory(), 1024)] {
+            for (blocks, sliced) in [(most, false), (most + 1, true)] {
+                let command = zeroes(blocks);
+                assert_eq!(Sliced::of(&command, &*device, None, SLICE).is_some(), sliced);
+                assert_eq!(is_large(&command, FORMAT, &device.style(), SLICE), sliced);
+            }
+        }
+        assert!(deallocation(&memory(), &[(0, 1024)]).is_none());
+        assert!(deallocation(&memory(), &[(0, 1025)]).is_some());
+        assert!(
+            deallocation(&memory(), &[(1 << 30, 5000)]).is_none(),
+            "the device says what is wrong"
+        );
+        assert!(deallocation(&drive(), &[(0, 16_384)]).is_none());
+        assert!(deallocation(&drive(), &[(0, 16_384), (0, 1)]).is_some());
+        assert!(
+            deallocation(&drive(), &[(0, 40_000), (1 << 30, 1)]).is_none(),
+            "nor is it in parts"
+        );
+        assert!(Sliced::of(&IoCommand::Flush, &*drive(), None, SLICE).is_none());
+    }
+
+    #[test]
+    fn d2_a_slice_is_charged_for_what_it_does() {
+        let item = (Key { index: 0, generation: 0 }, SlotId(0));
+        let user = Submission::of_host(item, true, 0);
+        let slice = deallocation(&memory(), &[(3, 9000)]).unwrap().submission(item, FORMAT);
+        assert!(slice.operations > user.operations && slice.write);
+        assert_eq!((slice.lba, slice.blocks, slice.bytes), (3, 1024, 0));
+        let slice = deallocation(&drive(), &[(3, 90_000)]).unwrap().submission(item, FORMAT);
+        assert!(slice.operations > user.operations && slice.write);
+        assert_eq!((slice.lba, slice.blocks, slice.bytes), (3, 16_384, 0));
+        let slice =
+            Sliced::of(&zeroes(600), &*drive(), None, SLICE).unwrap().submission(item, FORMAT);
+        assert_eq!((slice.lba, slice.blocks, slice.bytes), (7, 256, SLICE));
+        assert!(slice.write);
+    }
+}
