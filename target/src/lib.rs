@@ -15,7 +15,6 @@ pub mod descriptors;
 pub mod devices;
 pub mod ended;
 pub mod engine;
-pub mod exit;
 mod file_systems;
 mod files;
 pub mod gauges;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
+use sluice_config::ConfigErrors;
 use sluiced::cli::{self, Args, LogTarget};
 use sluiced::control::{Control, Server};
 use sluiced::engine::Engine;
@@ -15,7 +16,18 @@ use sluiced::signals::{self, Signals};
 use sluiced::store::{self, Live, Remembered, Store};
 use sluiced::systemd::tell;
 use sluiced::version::{COMMIT, VERSION};
-use sluiced::{descriptors, exit, log};
+use sluiced::{descriptors, log};
+
+// The exit statuses other than 0 (ended by SIGTERM or SIGINT), 1 (a failure) and 2 (wrong arguments).
+// `systemd/sluiced.service` uses them.
+
+/// The status of a configuration that is wrong or cannot be read, so that another start would fail
+/// too (`EX_CONFIG`).
+const WRONG_CONFIGURATION: u8 = 78;
+
+/// The status of a daemon that `sluice shutdown` ended, so that systemd does not start it again.
+/// The Linux Standard Base leaves 150 to 199 to applications.
+const SHUT_DOWN: u8 = 150;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -27,14 +39,14 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match run(&args) {
-        Ok(by_signal) => exit::in_order(by_signal),
+        Ok(by_signal) => exit_in_order(by_signal),
         Err(error) => {
             tracing::error!("{error:#}");
             // A person who chose the journal by hand looks at standard error.
             if args.log == Some(LogTarget::Journald) {
                 eprintln!("sluiced: {error:#}");
             }
-            exit::failed(&error)
+            exit_failed(&error)
         }
     }
 }
@@ -142,4 +154,15 @@ fn feed_watchdog(runtime: &Weak<Runtime>, interval: Duration) {
             tell(&[sd_notify::NotifyState::Watchdog]);
         }
     }
+}
+
+/// Returns the status of a daemon that ended in order. It was ended by a signal, or by a request on
+/// the control socket.
+fn exit_in_order(by_signal: bool) -> ExitCode {
+    if by_signal { ExitCode::SUCCESS } else { ExitCode::from(SHUT_DOWN) }
+}
+
+/// Returns the status of a daemon that could not start or go on.
+fn exit_failed(error: &anyhow::Error) -> ExitCode {
+    if error.is::<ConfigErrors>() { ExitCode::from(WRONG_CONFIGURATION) } else { ExitCode::FAILURE }
 }

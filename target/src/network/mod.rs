@@ -11,7 +11,6 @@
 
 mod connection;
 mod device_rate;
-mod links;
 mod notifications;
 mod path;
 mod poller;

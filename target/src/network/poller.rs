@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use arbitration::Class;
+use arbitration::{Class, PerClass};
 use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::Nanos;
-use qtcp::link::Standing;
-use qtcp::poller::{self, Direction, Links};
-use sluice_config::Network;
+use qtcp::link::{ClassGoal, Standing};
+use qtcp::poller::{self, Direction, LinkSettings, Links, Settings, payload};
+use sluice_config::{Goal, LinkConfig, Network};
 
 use super::connection::shown;
-use super::links::settings;
 use super::notifications::Ports;
 use super::path::NewConnection;
 use crate::engine::ConnectionNetwork;
@@ -94,6 +93,26 @@ impl Poller {
 /// Finds the link that a listener's connections share.
 fn link_of(links: &Links, listeners: &HashMap<u32, String>, listener: ListenerId) -> usize {
     links.find(listeners.get(&listener.0).map(String::as_str))
+}
+
+/// Makes the poller's settings.
+fn settings(config: &Network) -> Settings {
+    let links = config.all_links().map(|link| LinkSettings {
+        name: link.name.clone(),
+        capacity: link.capacity,
+        goals: goals(link),
+    });
+    Settings { enabled: config.enabled, writes: config.writes, links: links.collect() }
+}
+
+/// Returns the configured goals of classes, in payload.
+fn goals(link: &LinkConfig) -> PerClass<ClassGoal> {
+    link.goals.map(|goal| match goal {
+        Goal::Share(share) => ClassGoal::Share(f64::from(share)),
+        Goal::Rate(bits) => ClassGoal::Rate(payload(bits)),
+        Goal::Latency(time) => ClassGoal::Latency(time),
+        Goal::Free => ClassGoal::Free,
+    })
 }
 
 #[cfg(test)]

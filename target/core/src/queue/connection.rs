@@ -9,8 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use arbitration::overload::HOST_WAIT_MAX;
 use fabric::Nanos;
-use fabric::controller::{AbortTicket, Connected, ConnectionId, ListenerId, QueueKind};
+use fabric::controller::{
+    AbortTicket, Connected, ConnectionId, ControllerShared, ListenerId, QueueKind,
+};
 use fabric::nvme::Status;
 use fabric::queue::{Fetch, Inbox as _, Received, SlotId, Transport as _};
 
@@ -19,7 +22,6 @@ use super::admission::wait_max;
 use super::commands::StateCounts;
 use super::completion::Completion;
 use super::io_queue::IoQueue;
-use super::patience::bound_queues;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::state::Queue;
@@ -753,4 +755,25 @@ impl<D: Driver> Connection<D> {
         };
         quiet && self.sender.is_idle() && self.queue.transport.unsent() == 0
     }
+}
+
+/// Bounds the I/O queues of a controller whose admin queue has just been connected, where its host did
+/// not honour Command Retry Delays (Host Behavior Support, ACRE) before: the limits of its sessions must
+/// let all pass that the queues hold before the host's timeout.
+#[cold]
+fn bound_queues<D: Driver>(io: &mut Context<D>, origin: &Origin, connected: &Connected) {
+    let Some(queues) = connected.without_acre else { return };
+    if !io.policies.enabled() {
+        return;
+    }
+    let ControllerShared { host_nqn, subsystem_nqn, .. } = &*connected.shared;
+    let largest = u64::from(io.settings.max_transfer);
+    let within = connected.namespaces.iter().filter_map(|namespace| {
+        let nsid = Some(namespace.nsid);
+        let tenancy = io.driver.resolve(&io.policies, origin, host_nqn, subsystem_nqn, nsid);
+        tenancy.tenant.session.commands_within(HOST_WAIT_MAX, largest)
+    });
+    let Some(commands) = within.min() else { return };
+    let entries = u16::try_from(commands / u64::from(queues.max(1))).unwrap_or(u16::MAX);
+    io.driver.service(|service| service.bound_queues(connected.controller, entries));
 }

@@ -11,7 +11,6 @@ pub(crate) mod dispatch;
 pub(crate) mod fetch;
 pub(crate) mod flow_cache;
 pub(crate) mod io_queue;
-pub(crate) mod patience;
 pub(crate) mod progress;
 pub(crate) mod receiver;
 pub(crate) mod sender;
