@@ -48,6 +48,7 @@ mod threads;
 mod tls;
 mod uevents;
 mod unproved;
+mod upkeep;
 pub mod version;
 mod words;
 mod workloads;

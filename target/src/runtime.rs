@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::gauges::ReactorGauges;
 use crate::host_keys::HostKeys;
 use crate::shared::Shared;
-use crate::store::Remembered;
+use crate::store::{Remembered, Unstored};
 use crate::unproved;
 
 use listeners::Listeners;
@@ -31,6 +31,7 @@ use threads::Threads;
 
 mod engine;
 mod helpers;
+mod host_keeper;
 mod hurt;
 mod keeper;
 mod listeners;
@@ -52,6 +53,8 @@ pub struct Runtime {
     threads: Threads,
     /// The secrets of hosts.
     host_keys: Mutex<HostKeys>,
+    /// Whether the hosts that use subsystems could not be stored.
+    unstored_hosts: Arc<Unstored>,
 }
 
 impl Runtime {
@@ -78,10 +81,11 @@ impl Runtime {
             listeners: Listeners::default(),
             threads: Threads::default(),
             host_keys: Mutex::default(),
+            unstored_hosts: Arc::default(),
         });
         let started = runtime.threads.start(&runtime.shared).and_then(|()| {
             runtime.populate(config)?;
-            runtime.threads.start_host_keeper(&runtime.shared, hosts)?;
+            runtime.threads.start_host_keeper(&runtime.shared, hosts, &runtime.unstored_hosts)?;
             runtime.threads.start_data_node(&runtime.shared)?;
             runtime.threads.start_keeper(&runtime.recovery)
         });

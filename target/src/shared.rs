@@ -1,4 +1,5 @@
-//! The state that all threads of the daemon share.
+//! The state that all threads of the daemon share: the handles of its parts. The threads that keep the state up to
+//! date are in `upkeep`.
 //!
 //! The usual I/O command takes no lock in here. Exceptions are the first command of a connection for
 //! a namespace or class, and the first one after a change of settings. A command that fails takes the
@@ -6,13 +7,12 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{BackendId, Service, SmartCounters};
 
-use crate::authentication::carry_out;
 use crate::clock::Clock;
 use crate::connections::Connections;
 use crate::deferred_free::DeferredFree;
@@ -26,8 +26,6 @@ use crate::qos::QosShared;
 use crate::rdma::RdmaShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
-use crate::socket;
-use crate::store::{HostPaths, Unstored};
 use crate::sync::lock;
 use crate::tls::TlsShared;
 use crate::workloads::Workloads;
@@ -70,8 +68,6 @@ pub struct Shared {
     touched: DeferredFree<Touched>,
     /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
-    /// Whether the hosts that use subsystems could not be stored.
-    unstored_hosts: Unstored,
     /// The bound on lines of the log that peers cause.
     peers: Mutex<LineBound<IpAddr>>,
     service: SharedService,
@@ -114,7 +110,6 @@ impl Shared {
             change: Mutex::default(),
             touched: DeferredFree::default(),
             hosts: Mutex::default(),
-            unstored_hosts: Unstored::default(),
             peers: Mutex::default(),
             service: SharedService::new(service),
         })
@@ -146,112 +141,14 @@ impl Shared {
         gauges
     }
 
+    /// Returns the service.
+    pub(crate) fn service(&self) -> &SharedService {
+        &self.service
+    }
+
     /// Calls `use_it` with the service, then posts the service's actions.
     pub fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         self.service.with(&self.mailboxes, use_it)
-    }
-
-    /// Carries out the work of authentications, until `over` holds: the body of their thread.
-    pub(crate) fn run_authentications(&self, over: impl Fn() -> bool) {
-        while !over() {
-            let Some((connection, work)) = self.service.work().take() else { continue };
-            let worked = carry_out(work);
-            self.with_service(|service| service.authentication_worked(connection, worked));
-        }
-    }
-
-    /// Stores which hosts use subsystems, until `over` holds: the body of a thread of its own, since a
-    /// write waits for the disk. A host's first I/O queue is stored at once, hosts that come in a row
-    /// together.
-    pub(crate) fn keep_hosts(&self, hosts: &HostPaths, over: impl Fn() -> bool) {
-        /// The time between two writes.
-        const REST: Duration = Duration::from_millis(100);
-        /// The time between two writes, where the first failed.
-        const RETRY: Duration = Duration::from_secs(10);
-        /// The time within which the end of the daemon is noticed.
-        const LONGEST: Duration = Duration::from_millis(200);
-        let mut next = Nanos(0);
-        loop {
-            // What the last connections left behind is stored before the end.
-            let last = over();
-            let now = self.clock.now();
-            if now < next && !last {
-                std::thread::sleep(next.since(now).min(LONGEST));
-                continue;
-            }
-            let changes = self.service.unsaved_hosts(if last { Duration::ZERO } else { LONGEST });
-            if !changes.is_empty() {
-                let written = hosts.write(&changes);
-                let is_news = self.unstored_hosts.note(&written);
-                match &written {
-                    Ok(()) => self.with_service(|service| service.hosts_saved(changes)),
-                    Err(error) if is_news => tracing::warn!(
-                        %error,
-                        "the hosts that use subsystems are not stored: after a restart, one that has not \
-                         connected again does not count as a user of its namespaces"
-                    ),
-                    Err(_) => {}
-                }
-                next = self.clock.now() + if written.is_err() { RETRY } else { REST };
-            }
-            if last {
-                return;
-            }
-        }
-    }
-
-    /// Says that the hosts that use subsystems are not stored, since when, and why; `None` where they are.
-    pub(crate) fn unstored_hosts(&self) -> Option<String> {
-        self.unstored_hosts.problem("hosts that use subsystems")
-    }
-
-    /// Runs the timers of the service, of reservations that wait, and of the log's lines about
-    /// lines that were left out, until `over` holds: the body of the timer thread.
-    pub fn run_timers(&self, over: impl Fn() -> bool) {
-        /// The time between two looks for hosts that have been gone for a long time, old keys, and
-        /// addresses of this machine that have changed.
-        const LOOK_EVERY: Duration = Duration::from_secs(10);
-        /// The time within which the end of the daemon is noticed.
-        const LONGEST: Duration = Duration::from_millis(200);
-        /// The time by which a deadline may be late. Whatever uses the service may move a deadline,
-        /// a flood of admin commands thousands of times in a second; and this thread, woken as
-        /// often, would have the service's lock when a reactor wants it.
-        const REST: Duration = Duration::from_millis(5);
-        let mut next_look = Nanos(0);
-        while !over() {
-            let now = self.clock.now();
-            if now >= next_look {
-                self.connections.forget_hosts(now);
-                self.workloads.forget(now);
-                self.tls.keys().forget_old(now);
-                self.look_at_addresses();
-                next_look = now + LOOK_EVERY;
-            }
-            if self.qos.retry(now) {
-                self.refresh();
-            }
-            // A reactor that stood still may not have read a Keep Alive yet.
-            let read = now.min(self.oldest_turn() + LONGEST * 2);
-            self.service.tick(&self.mailboxes, (now, read), LONGEST);
-            self.tell_of_lines_left_out();
-            std::thread::sleep(REST);
-        }
-    }
-
-    /// Tells discovery which addresses this machine has now.
-    pub(crate) fn look_at_addresses(&self) {
-        static WARNED: Once = Once::new();
-        match socket::machine_addresses() {
-            Ok(addresses) => self.with_service(|service| service.set_addresses(addresses)),
-            Err(error) => WARNED.call_once(|| {
-                tracing::warn!(
-                    %error,
-                    "the addresses of this machine cannot be listed: discovery shows of a listener on \
-                     all addresses only the one by which a host came in; a sandbox must permit netlink \
-                     sockets (RestrictAddressFamilies=AF_NETLINK)"
-                );
-            }),
-        }
     }
 
     /// Says whether a line that a peer causes now is logged. A line that is not is counted. Every
@@ -265,16 +162,9 @@ impl Shared {
         lock(&self.peers).left_out()
     }
 
-    fn tell_of_lines_left_out(&self) {
-        let left_out = lock(&self.peers).tell(self.clock.now());
-        if let Some(LeftOut { lines: passed_over, most }) = left_out {
-            let peer = most.map(tracing::field::display);
-            tracing::warn!(
-                passed_over,
-                peer,
-                "lines about peers were left out of the log; most were about the one that is named"
-            );
-        }
+    /// Takes the lines about peers that were left out of the log since the last call.
+    pub(crate) fn take_left_out(&self) -> Option<LeftOut<IpAddr>> {
+        lock(&self.peers).tell(self.clock.now())
     }
 
     /// Notes an event of a host, and logs the lines that follow from it.
@@ -309,12 +199,6 @@ impl Shared {
             mailbox.post(Message::Gone(Arc::clone(&gone)));
         }
         removed
-    }
-
-    /// Returns the oldest of the reactors' last turns.
-    fn oldest_turn(&self) -> Nanos {
-        let seen = self.gauges.iter().map(|gauges| gauges.seen.load(Ordering::Relaxed));
-        Nanos(seen.min().unwrap_or(u64::MAX))
     }
 
     /// Sums up the counters that the SMART log shows, of these devices; those that are gone count nothing.

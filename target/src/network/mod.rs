@@ -4,7 +4,6 @@
 //! - [`path`]: the way of a connection's data, as the poller receives it: a [`socket`] or a
 //!   [`queue_pair`]; [`qtcp::pacing`] has the messages between its reactor and the poller.
 //! - [`notifications`]: the marks that RDMA devices count; [`device_rate`]: the limits that they keep.
-//! - [`links`]: the links, and the goals of their classes, as the poller takes them.
 //! - [`poller`]: a thread that looks at all connections, by [`qtcp::poller`]; a simulation of whole
 //!   targets runs the same on connections of its own.
 //! - [`view`] and [`connection`]: the state that the control socket and the metrics show.

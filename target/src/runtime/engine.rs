@@ -253,7 +253,8 @@ impl Engine for Runtime {
 
     fn unstored(&self) -> Vec<String> {
         let states = self.namespaces.backings.problem();
-        states.into_iter().chain(self.shared.unstored_hosts()).collect()
+        let hosts = self.unstored_hosts.problem("hosts that use subsystems");
+        states.into_iter().chain(hosts).collect()
     }
 
     fn namespace_warnings(&self, nqn: &str, nsid: u32) -> Vec<String> {

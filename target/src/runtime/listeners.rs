@@ -14,6 +14,7 @@ use crate::reactor::mailbox::Message;
 use crate::shared::Shared;
 use crate::socket::InUse;
 use crate::sync::lock;
+use crate::upkeep;
 use crate::{socket, tls};
 
 /// The present listeners.
@@ -94,7 +95,7 @@ impl Listeners {
         network.set_listener(id, listener.link.as_deref());
         shared.tls.set_listener(id, Some(listener.tls));
         let spec = spec(id, listener);
-        shared.look_at_addresses();
+        upkeep::look_at_addresses(shared);
         if let Err(error) = shared.with_service(|service| service.add_listener(now, spec)) {
             shared.rdma.unlisten(id);
             return Err(error.into());

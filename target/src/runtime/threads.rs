@@ -6,13 +6,15 @@ use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, anyhow};
 
+use super::host_keeper::keep_hosts;
 use super::keeper;
 use super::recovery::Recovery;
 use crate::reactor::Reactor;
 use crate::shared::Shared;
-use crate::store::HostPaths;
+use crate::store::{HostPaths, Unstored};
 use crate::sync::lock;
 use crate::threads::{self, AbortOnPanic};
+use crate::upkeep;
 
 /// The threads that run.
 #[derive(Debug, Default)]
@@ -56,7 +58,7 @@ impl Threads {
         let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
         let timer = Builder::new()
             .name("timers".to_owned())
-            .spawn(move || on.run_timers(|| stopping.load(Ordering::Relaxed)))
+            .spawn(move || upkeep::run_timers(&on, || stopping.load(Ordering::Relaxed)))
             .context("cannot start the timer thread")?;
         let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
         let poller = Builder::new()
@@ -71,7 +73,7 @@ impl Threads {
         let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
         let authentication = Builder::new()
             .name("authentication".to_owned())
-            .spawn(move || on.run_authentications(|| stopping.load(Ordering::Relaxed)))
+            .spawn(move || upkeep::run_authentications(&on, || stopping.load(Ordering::Relaxed)))
             .context("cannot start the thread of authentications")?;
         let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
         let tls = Builder::new()
@@ -109,9 +111,11 @@ impl Threads {
         &self,
         shared: &Arc<Shared>,
         hosts: HostPaths,
+        unstored: &Arc<Unstored>,
     ) -> anyhow::Result<()> {
         let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
-        let body = move || on.keep_hosts(&hosts, || stopping.load(Ordering::Relaxed));
+        let unstored = Arc::clone(unstored);
+        let body = move || keep_hosts(&on, &hosts, &unstored, || stopping.load(Ordering::Relaxed));
         let thread = Builder::new().name("hosts".to_owned()).spawn(body);
         let thread = thread.context("cannot start the thread that stores hosts")?;
         lock(&self.running).helpers.push(thread);
