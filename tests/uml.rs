@@ -274,7 +274,7 @@ impl Machine {
              export LAB_TARGET={} LAB_TRANSPORT={} LAB_TIME={}\n\
              exec bash /run/scenarios/{script}.sh {}\n",
             crate::root().join("tests/scenarios").display(),
-            crate::root().join("target/src/store/formats").display(),
+            crate::root().join("target/src/control/store/formats").display(),
             self.binaries.display(),
             figures.display(),
             self.target.name(),

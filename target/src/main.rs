@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use sluice_config::ConfigErrors;
-use sluiced::cli::{self, Args, LogTarget};
-use sluiced::control::{Control, Server};
-use sluiced::engine::Engine;
-use sluiced::runtime::Runtime;
-use sluiced::signals::{self, Signals};
-use sluiced::store::{self, Live, Remembered, Store};
-use sluiced::systemd::tell;
-use sluiced::version::{COMMIT, VERSION};
-use sluiced::{descriptors, log};
+use sluiced::control::api::{Control, Server};
+use sluiced::control::store::{self, Live, Remembered, Store};
+use sluiced::serve::engine::Engine;
+use sluiced::start::cli::{self, Args, LogTarget};
+use sluiced::start::runtime::Runtime;
+use sluiced::start::signals::{self, Signals};
+use sluiced::start::{descriptors, log};
+use sluiced::sys::systemd::tell;
+use sluiced::sys::version::{COMMIT, VERSION};
 
 // The exit statuses other than 0 (ended by SIGTERM or SIGINT), 1 (a failure) and 2 (wrong arguments).
 // `systemd/sluiced.service` uses them.

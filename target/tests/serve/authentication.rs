@@ -16,8 +16,8 @@ use fabric::nvme::property::offset;
 use fabric::nvme::{Status, opcode};
 use hostile::{Failed, Identity, Queue};
 use sluice_config::{QosConfig, TargetConfig};
-use sluiced::engine::Engine;
-use sluiced::runtime::Runtime;
+use sluiced::serve::engine::Engine;
+use sluiced::start::runtime::Runtime;
 
 use super::client::{HOST, NQN, io, pattern};
 use super::{Running, memory, namespace, serve};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
 use sluice_config::{Backend, DeviceModel};
-use sluiced::engine::{Availability, Engine, EngineError, NamespaceState};
-use sluiced::runtime::Runtime;
+use sluiced::serve::engine::{Availability, Engine, EngineError, NamespaceState};
+use sluiced::start::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use super::client::{NQN, Queue, connected, io, on, pattern};

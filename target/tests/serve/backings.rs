@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use sluiced::engine::{Availability, EngineError};
-use sluiced::store::{Seen, SeenNamespaces};
+use sluiced::control::store::{Seen, SeenNamespaces};
+use sluiced::serve::engine::{Availability, EngineError};
 use tempfile::TempDir;
 
 use super::*;

@@ -13,10 +13,10 @@ use fabric::nvme::Status;
 use hostile::{Raw, Way};
 use nix::sys::socket::{SockaddrIn, getpeername, getsockopt, sockopt};
 use sluice_config::TargetConfig;
-use sluiced::descriptors;
-use sluiced::engine::Engine;
-use sluiced::runtime::Runtime;
-use sluiced::socket::{KEEP_ALIVE_COUNT, KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, USER_TIMEOUT};
+use sluiced::serve::engine::Engine;
+use sluiced::start::descriptors;
+use sluiced::start::runtime::Runtime;
+use sluiced::sys::socket::{KEEP_ALIVE_COUNT, KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, USER_TIMEOUT};
 
 use super::client::{HOST, Queue};
 use super::host_log;

@@ -2,7 +2,7 @@
 
 use fabric::nvme::opcode;
 use sluice_config::{AllowedHost, Endpoint, QosConfig};
-use sluiced::engine::{Engine, Loss};
+use sluiced::serve::engine::{Engine, Loss};
 
 use super::client::{HOST, NQN, Queue, connected, io, on};
 use super::{eventually, file, memory, namespace, serve, settings, target};

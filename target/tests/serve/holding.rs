@@ -8,7 +8,7 @@ use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use hostile::commands::numbered;
 use hostile::{Identity, Raw};
 use sluice_config::{QosConfig, TargetConfig};
-use sluiced::runtime::Runtime;
+use sluiced::start::runtime::Runtime;
 
 use crate::client::{NQN, connected, io, pattern};
 use crate::{Running, buffers_in_use, eventually, file, memory, namespace, serve, settings};

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use fabric::nvme::{SglDescriptor, Sqe};
 use hostile::{Identity, Raw, commands};
-use sluiced::engine::Engine;
+use sluiced::serve::engine::Engine;
 use zerocopy::little_endian::U16;
 
 use super::client::NQN;

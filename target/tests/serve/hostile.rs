@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Raw, commands};
 use sluice_config::Endpoint;
-use sluiced::engine::Engine;
+use sluiced::serve::engine::Engine;
 use zerocopy::little_endian::{U16, U32};
 
 use super::client::{Queue, connect_raw, connected, h2c_data, io};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabric::nvme::{Sqe, Status, opcode};
 use sluice_config::{Namespace, QosConfig};
-use sluiced::store::{DiskStore, Store};
+use sluiced::control::store::{DiskStore, Store};
 use uuid::Uuid;
 use zerocopy::little_endian::U32;
 

@@ -8,7 +8,7 @@ use hostile::{Raw, commands};
 use sluice_config::{QosConfig, TargetConfig};
 use zerocopy::little_endian::{U16, U32};
 
-use sluiced::engine::Engine;
+use sluiced::serve::engine::Engine;
 
 use super::client::{NQN, connect_data, connect_raw, h2c_data};
 use super::{memory, namespace, serve, settings, target};

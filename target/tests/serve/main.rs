@@ -33,9 +33,9 @@ use fabric::nvme::{Sqe, Status, opcode};
 use sluice_config::{
     Backend, Config, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig, Transport,
 };
-use sluiced::engine::{Engine, NamespaceState};
-use sluiced::runtime::Runtime;
-use sluiced::store::{MemoryStore, Remembered, Store};
+use sluiced::control::store::{MemoryStore, Remembered, Store};
+use sluiced::serve::engine::{Engine, NamespaceState};
+use sluiced::start::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 fn namespace(backend: Backend) -> Namespace {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use arbitration::{Class, PerClass};
 use fabric::nvme::opcode;
 use sluice_config::{Endpoint, Goal, LinkConfig, Network, QosConfig};
-use sluiced::engine::{ConnectionNetwork, Engine};
-use sluiced::runtime::Runtime;
+use sluiced::serve::engine::{ConnectionNetwork, Engine};
+use sluiced::start::runtime::Runtime;
 
 use crate::client::{Queue, connected, io, pattern};
 use crate::qos_memory::{iops, limited, slow_device, start, with_window};

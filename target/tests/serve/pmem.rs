@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use sluiced::engine::{Availability, EngineError};
+use sluiced::serve::engine::{Availability, EngineError};
 use tempfile::TempDir;
 
 use super::*;

@@ -9,8 +9,8 @@ use fabric::nvme::{Sqe, opcode};
 use sluice_config::{
     Backend, DeviceQos, Limits, Namespace, Order, Policy, Qos, QosConfig, Session,
 };
-use sluiced::engine::Engine;
-use sluiced::runtime::Runtime;
+use sluiced::serve::engine::Engine;
+use sluiced::start::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use crate::client::{NQN, Queue, connected, io, on, pattern};

@@ -10,7 +10,7 @@ use fabric::nvme::opcode;
 use sluice_config::{
     Backend, DeviceModel, DeviceQos, Limits, Namespace, QosConfig, Session, TargetConfig,
 };
-use sluiced::engine::Engine;
+use sluiced::serve::engine::Engine;
 
 use crate::client::{NQN, Queue, connected, io, on, pattern};
 use crate::{

@@ -2,7 +2,7 @@
 
 use fabric::nvme::{Sqe, Status, opcode};
 use sluice_config::{AllowedHost, HostRights};
-use sluiced::engine::{Engine, Loss};
+use sluiced::serve::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 
 use super::client::{HOST, NQN, Queue, connected, deallocate, io, pattern};

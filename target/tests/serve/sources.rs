@@ -9,7 +9,7 @@ use fabric::fabrics::DISCOVERY_NQN;
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use hostile::{Identity, Raw, Way, commands};
 use sluice_config::{AllowedHost, Policy, QosConfig, Sources};
-use sluiced::engine::{Engine, Loss};
+use sluiced::serve::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 
 use super::client::{HOST, NQN, io};

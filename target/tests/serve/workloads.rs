@@ -6,8 +6,8 @@ use arbitration::Class;
 use fabric::nvme::{Sqe, opcode};
 use sluice_config::QosConfig;
 use sluice_core::stats::IoSnapshot;
-use sluiced::engine::Engine;
-use sluiced::runtime::Runtime;
+use sluiced::serve::engine::Engine;
+use sluiced::start::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use crate::client::{HOST, NQN, Queue, connected, io, on, pattern};

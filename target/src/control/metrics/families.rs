@@ -1,0 +1,426 @@
+//! The metric families: the name, unit, labels and source of each. docs/metrics.md describes them
+//! all.
+
+use std::fmt::Error;
+
+use arbitration::Class;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use crate::serve::engine::{
+    Availability, ConnectionState, FileSystem, ReactorState, Statistics, SubsystemState,
+};
+use crate::serve::workloads::WorkloadKey;
+use crate::sys::version::{COMMIT, VERSION};
+use sluice_core::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
+
+/// The labels of a series.
+pub(super) type Labels = Vec<(&'static str, String)>;
+
+/// Exponents of the histograms' bounds: 2^11 ns (2 us) to 2^33 ns (8.6 s), each a bound of
+/// [`sluice_core::stats::Histogram`], so that no event is counted on the wrong side.
+const BOUNDS: std::ops::RangeInclusive<u32> = 11..=33;
+
+/// A function that picks one number.
+pub(super) type Pick<T> = fn(&T) -> u64;
+
+/// A writer of metric families.
+#[derive(Debug)]
+pub(super) struct Families<'a> {
+    pub(super) encoder: DescriptorEncoder<'a>,
+}
+
+/// An object with operations of its own: its labels, and its operations.
+pub(super) struct Source<'a> {
+    pub(super) labels: Labels,
+    pub(super) io: &'a IoSnapshot,
+}
+
+impl Source<'_> {
+    /// Returns each kind of operation with its labels.
+    fn operations(&self) -> [(Labels, &OpSnapshot); 3] {
+        let io = self.io;
+        [("read", &io.read), ("write", &io.write), ("other", &io.other)].map(|(name, op)| {
+            let mut labels = self.labels.clone();
+            labels.push(("operation", name.to_owned()));
+            (labels, op)
+        })
+    }
+}
+
+impl<'a> Families<'a> {
+    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
+        Self { encoder }
+    }
+
+    /// Writes the families of the process.
+    pub(super) fn process(&mut self, started_seconds: f64) -> Result<(), Error> {
+        let labels = [("version", VERSION), ("commit", COMMIT)];
+        let help = "The version that runs, and the commit of its source; always 1";
+        let kind = MetricType::Info;
+        self.encoder.encode_descriptor("build", help, None, kind)?.encode_info(&labels)?;
+        let help = "When the target started, in seconds since 1970";
+        let unit = Some(&Unit::Seconds);
+        let kind = MetricType::Gauge;
+        self.encoder
+            .encode_descriptor("start_time", help, unit, kind)?
+            .encode_gauge(&started_seconds)
+    }
+
+    /// Writes the counters of the whole target.
+    pub(super) fn totals(
+        &mut self,
+        all: &Statistics,
+        connections: &[ConnectionState],
+    ) -> Result<(), Error> {
+        let over_tls = connections.iter().filter(|one| one.tls.is_some()).count();
+        let proved = connections.iter().filter(|one| one.authenticated).count();
+        for (name, help, count) in [
+            ("connections", "Connections now, all listeners together", connections.len()),
+            ("connections_tls", "Connections over TLS now", over_tls),
+            (
+                "connections_authenticated",
+                "Connections of hosts that have proved themselves",
+                proved,
+            ),
+        ] {
+            self.encoder
+                .encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&u64::try_from(count).unwrap_or(u64::MAX))?;
+        }
+        let help = "Hosts that did not shut down and may come back";
+        self.encoder
+            .encode_descriptor("hosts_lost", help, None, MetricType::Gauge)?
+            .encode_gauge(&u64::try_from(all.hosts_lost).unwrap_or(u64::MAX))?;
+        self.total("connections_accepted", "Connections accepted", all.accepted)?;
+        let help = "Connections ended because the peer broke the protocol";
+        self.total("protocol_errors", help, all.protocol_errors)?;
+        let help = "Connections closed because too many had sent no Connect";
+        self.total("connections_crowded_out", help, all.waiting_closed)?;
+        let help = "Connections refused before they were served, on listeners with TLS";
+        self.total("tls_refused", help, all.tls_refused)?;
+        let help = "Connect commands that were refused";
+        let kind = MetricType::Counter;
+        let mut refused = self.encoder.encode_descriptor("connects_refused", help, None, kind)?;
+        for (reason, count) in &all.connects_refused {
+            counter(refused.encode_family(&[("reason", reason.name())])?, count)?;
+        }
+        let help = "Lines about peers that were left out of the log";
+        self.total("log_lines_left_out", help, all.lines_left_out)?;
+        let help = "Controllers ended because their keep-alive timer expired";
+        self.total("keep_alive_expired", help, all.keep_alive_expired)?;
+        self.reactors(&all.reactors)?;
+        let namespaces = all.namespaces.iter().map(|(nqn, nsid, io)| Source {
+            labels: vec![("subsystem", nqn.clone()), ("nsid", nsid.to_string())],
+            io,
+        });
+        self.operations(&NAMESPACE, &namespaces.collect::<Vec<_>>())?;
+        let hosts = all.hosts.iter().map(|(host, nqn, io)| Source {
+            labels: vec![("host", host.clone()), ("subsystem", nqn.clone())],
+            io,
+        });
+        self.operations(&HOST, &hosts.collect::<Vec<_>>())?;
+        self.lowered(&all.hosts)?;
+        let queues =
+            all.queues.iter().map(|(queue, io)| Source { labels: queue_labels(queue), io });
+        self.operations(&QUEUE, &queues.collect::<Vec<_>>())?;
+        self.workloads(&all.workloads)
+    }
+
+    /// Writes the commands of each host that did not get the class that they asked for.
+    fn lowered(&mut self, hosts: &[(String, String, IoSnapshot)]) -> Result<(), Error> {
+        let help =
+            "Commands that asked for the class and have a lower one, the highest of their host";
+        let (name, kind) = ("host_lowered_operations", MetricType::Counter);
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        for (host, subsystem, io) in hosts {
+            // Nothing is lower than Low.
+            for (class, count) in io.lowered.iter().filter(|(class, _)| *class != Class::Low) {
+                let labels =
+                    [("host", host.as_str()), ("subsystem", subsystem), ("class", class.name())];
+                counter(family.encode_family(&labels)?, count)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the families of workloads. Each has a latency of all its operations together: there
+    /// may be many.
+    fn workloads(&mut self, workloads: &[(WorkloadKey, IoSnapshot)]) -> Result<(), Error> {
+        let sources: Vec<Source<'_>> =
+            workloads.iter().map(|(key, io)| Source { labels: workload_labels(key), io }).collect();
+        self.counters(&WORKLOAD, &sources)?;
+        let help = "Time from a command's arrival to its completion being queued for sending";
+        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+        let mut family = self.encoder.encode_descriptor("workload_latency", help, unit, kind)?;
+        for Source { labels, io } in &sources {
+            let mut all = io.read.latency.clone();
+            all.merge(&io.write.latency);
+            all.merge(&io.other.latency);
+            if io.operations() > 0 {
+                histogram(family.encode_family(labels)?, &all)?;
+            }
+        }
+        self.waits(&WORKLOAD, &sources)
+    }
+
+    /// Writes the families of subsystems and namespaces.
+    pub(super) fn objects(&mut self, subsystems: &[SubsystemState]) -> Result<(), Error> {
+        let all = || {
+            subsystems.iter().flat_map(|subsystem| {
+                subsystem.namespaces.iter().map(|namespace| {
+                    let labels: Labels = vec![
+                        ("subsystem", subsystem.nqn.clone()),
+                        ("nsid", namespace.nsid.to_string()),
+                        ("backend", namespace.backend.clone()),
+                    ];
+                    (labels, namespace)
+                })
+            })
+        };
+        let sizes = all().map(|(labels, namespace)| (labels, namespace.size));
+        self.gauges("namespace_size", "Size", Some(&Unit::Bytes), sizes)?;
+        let serves = all().map(|(labels, namespace)| {
+            (labels, u64::from(namespace.state != Availability::Unavailable))
+        });
+        let help = "1 while the namespace is served, 0 while its device is not available";
+        self.gauges("namespace_up", help, None, serves)?;
+        let help = "Commands that the device answered with an error";
+        let kind = MetricType::Counter;
+        let name = "namespace_device_errors";
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        for (labels, namespace) in all() {
+            counter(family.encode_family(&labels)?, &namespace.errors)?;
+        }
+        Ok(())
+    }
+
+    fn reactors(&mut self, reactors: &[ReactorState]) -> Result<(), Error> {
+        let label = |reactor: &ReactorState| vec![("core", reactor.core.to_string())];
+        let help = "Time that a reactor spent working";
+        let unit = Some(&Unit::Seconds);
+        let kind = MetricType::Counter;
+        let mut busy = self.encoder.encode_descriptor("reactor_busy", help, unit, kind)?;
+        for reactor in reactors {
+            counter(busy.encode_family(&label(reactor))?, &seconds(reactor.busy_ns))?;
+        }
+        let help = "Turns of a reactor's loop";
+        let mut turns = self.encoder.encode_descriptor("reactor_turns", help, None, kind)?;
+        for reactor in reactors {
+            counter(turns.encode_family(&label(reactor))?, &reactor.turns)?;
+        }
+        let help = "CPU time that a reactor spent on a change of the configuration in one turn";
+        let (name, kind) = ("reactor_change", MetricType::Histogram);
+        let mut changes = self.encoder.encode_descriptor(name, help, unit, kind)?;
+        for reactor in reactors {
+            histogram(changes.encode_family(&label(reactor))?, &reactor.changes)?;
+        }
+        let gauges: [(&str, &str, Option<&Unit>, Pick<ReactorState>); 3] = [
+            ("reactor_connections", "Connections of a reactor", None, |r| r.connections),
+            ("reactor_buffer_used", "I/O buffers in use", Some(&Unit::Bytes), |r| r.buffer_used),
+            ("reactor_buffer", "I/O buffers in all", Some(&Unit::Bytes), |r| r.buffer_total),
+        ];
+        for (name, help, unit, pick) in gauges {
+            self.gauges(name, help, unit, reactors.iter().map(|r| (label(r), pick(r))))?;
+        }
+        let commands = reactors.iter().flat_map(|reactor| {
+            let count = move |(state, count): &(&'static str, u64)| {
+                let mut labels = label(reactor);
+                labels.push(("state", (*state).to_owned()));
+                (labels, *count)
+            };
+            reactor.states.iter().map(count)
+        });
+        let help = "Commands in a reactor that were not completed at once, by state";
+        self.gauges("reactor_commands", help, None, commands)
+    }
+
+    /// Writes the families of the file systems that files of namespaces are on.
+    pub(super) fn file_systems(&mut self, all: &[FileSystem]) -> Result<(), Error> {
+        let each = |pick: Pick<FileSystem>| {
+            all.iter().map(move |of| (vec![("mount", of.mount.clone())], pick(of)))
+        };
+        for (name, help, pick) in [
+            (
+                "file_system_free",
+                "Free space of a file system that files of namespaces are on",
+                (|of| of.free) as Pick<FileSystem>,
+            ),
+            (
+                "file_system_overcommit",
+                "Space that files of namespaces may still take beyond what is free",
+                |of| of.overcommit,
+            ),
+        ] {
+            self.gauges(name, help, Some(&Unit::Bytes), each(pick))?;
+        }
+        Ok(())
+    }
+
+    fn total(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
+        let kind = MetricType::Counter;
+        counter(self.encoder.encode_descriptor(name, help, None, kind)?, &value)
+    }
+
+    pub(super) fn gauges(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        values: impl Iterator<Item = (Labels, u64)>,
+    ) -> Result<(), Error> {
+        let mut family = self.encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (labels, value) in values {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the families that every object with operations has.
+    pub(super) fn operations(
+        &mut self,
+        names: &Names,
+        sources: &[Source<'_>],
+    ) -> Result<(), Error> {
+        self.counters(names, sources)?;
+        if let Some(name) = names.latency {
+            let help = "Time from a command's arrival to its completion being queued for sending";
+            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            let used = sources.iter().flat_map(Source::operations).filter(|(_, op)| op.ops > 0);
+            for (labels, op) in used {
+                histogram(family.encode_family(&labels)?, &op.latency)?;
+            }
+        }
+        self.waits(names, sources)
+    }
+
+    /// Writes the numbers of operations, bytes and errors. An object has no series of a kind of
+    /// operation that it never had, except errors where `names` says so.
+    fn counters(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
+        let errors = "Operations that ended with an error";
+        let counters: [(&str, &str, Option<&Unit>, Pick<OpSnapshot>); 3] = [
+            (names.operations, "Operations that ended", None, |op| op.ops),
+            (names.transferred, "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
+            (names.errors, errors, None, |op| op.errors),
+        ];
+        let kind = MetricType::Counter;
+        for (name, help, unit, pick) in counters {
+            let from_start = name == names.errors && names.errors_from_start;
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            let all = sources.iter().flat_map(Source::operations);
+            for (labels, op) in all.filter(|(_, op)| from_start || op.ops > 0) {
+                counter(family.encode_family(&labels)?, &pick(op))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of the families of an object with operations.
+pub(super) struct Names {
+    pub(super) operations: &'static str,
+    pub(super) transferred: &'static str,
+    pub(super) errors: &'static str,
+    /// Whether errors have series before the first operation, so that an alert on their rate sees the
+    /// first error.
+    pub(super) errors_from_start: bool,
+    pub(super) latency: Option<&'static str>,
+    pub(super) queueing: Option<&'static str>,
+    pub(super) service: Option<&'static str>,
+}
+
+const NAMESPACE: Names = Names {
+    operations: "namespace_operations",
+    transferred: "namespace_transferred",
+    errors: "namespace_errors",
+    errors_from_start: true,
+    latency: Some("namespace_latency"),
+    queueing: Some("namespace_queueing"),
+    service: Some("namespace_service"),
+};
+
+const HOST: Names = Names {
+    operations: "host_operations",
+    transferred: "host_transferred",
+    errors: "host_errors",
+    errors_from_start: true,
+    latency: Some("host_latency"),
+    queueing: Some("host_queueing"),
+    service: Some("host_service"),
+};
+
+const QUEUE: Names = Names {
+    operations: "queue_operations",
+    transferred: "queue_transferred",
+    errors: "queue_errors",
+    errors_from_start: false,
+    latency: Some("queue_latency"),
+    queueing: None,
+    service: None,
+};
+
+const WORKLOAD: Names = Names {
+    operations: "workload_operations",
+    transferred: "workload_transferred",
+    errors: "workload_errors",
+    errors_from_start: false,
+    latency: None,
+    queueing: Some("workload_queueing"),
+    service: Some("workload_service"),
+};
+
+fn workload_labels(key: &WorkloadKey) -> Labels {
+    vec![
+        ("host", key.host.clone()),
+        ("subsystem", key.subsystem.clone()),
+        ("nsid", key.nsid.to_string()),
+        ("class", key.class.name().to_owned()),
+    ]
+}
+
+fn queue_labels(queue: &ConnectionState) -> Labels {
+    let number = |value: Option<u16>| value.map(|value| value.to_string()).unwrap_or_default();
+    vec![
+        ("host", queue.host.clone().unwrap_or_default()),
+        ("subsystem", queue.subsystem.clone().unwrap_or_default()),
+        ("controller", number(queue.controller)),
+        ("queue", number(queue.queue)),
+        ("connection", queue.id.to_string()),
+        ("reactor", queue.reactor.to_string()),
+    ]
+}
+
+pub(super) fn counter<V: prometheus_client::encoding::EncodeCounterValue>(
+    mut metric: MetricEncoder<'_>,
+    value: &V,
+) -> Result<(), Error> {
+    metric.encode_counter::<NoLabelSet, V, f64>(value, None)
+}
+
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Writes a histogram in seconds, its buckets gathered into powers of two.
+pub(super) fn histogram(
+    mut metric: MetricEncoder<'_>,
+    latency: &HistogramSnapshot,
+) -> Result<(), Error> {
+    let mut bounds = BOUNDS.map(|exponent| 1u64 << exponent).peekable();
+    let mut buckets: Vec<(f64, u64)> = Vec::new();
+    let mut gathered = 0;
+    for (index, count) in latency.counts.iter().enumerate() {
+        // The last bucket also holds times beyond its bound.
+        let end = if index + 1 < BUCKETS { bucket_end_ns(index) } else { u64::MAX };
+        while let Some(bound) = bounds.next_if(|bound| *bound < end) {
+            buckets.push((seconds(bound), std::mem::take(&mut gathered)));
+        }
+        gathered += count;
+    }
+    buckets.extend(bounds.map(|bound| (seconds(bound), 0)));
+    buckets.push((f64::INFINITY, gathered));
+    let (sum, count) = (seconds(latency.sum_ns), latency.count());
+    metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+}

@@ -1,0 +1,152 @@
+//! The metric families of the network.
+
+use std::fmt::Error;
+
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::families::{Families, Labels, Pick, counter};
+use super::qos::{PickFraction, ratio};
+use crate::serve::engine::{
+    ConnectionNetwork, ConnectionState, FlowState, LinkState, NetworkState,
+};
+
+/// The names of the families of a class on a link or of a connection.
+struct Names {
+    target: &'static str,
+    rate: &'static str,
+    limit: &'static str,
+    alpha: &'static str,
+    quality: &'static str,
+    delivered: &'static str,
+    marked: &'static str,
+}
+
+/// The families of a class on a link.
+const LINK: Names = Names {
+    target: "link_target",
+    rate: "link_rate",
+    limit: "link_limit",
+    alpha: "link_alpha",
+    quality: "link_quality",
+    delivered: "link_delivered_packets",
+    marked: "link_marked_packets",
+};
+
+/// The families of one direction of a connection.
+const FLOW: Names = Names {
+    target: "flow_target",
+    rate: "flow_rate",
+    limit: "flow_limit",
+    alpha: "flow_alpha",
+    quality: "flow_quality",
+    delivered: "flow_delivered_packets",
+    marked: "flow_marked_packets",
+};
+
+impl Families<'_> {
+    /// Writes links and their classes, and connections.
+    pub(super) fn network(
+        &mut self,
+        state: &NetworkState,
+        connections: &[ConnectionState],
+    ) -> Result<(), Error> {
+        let help = "1 while classes share the network, 0 while the kernel alone decides";
+        let one = std::iter::once((Labels::new(), u64::from(state.enabled)));
+        self.gauges("network_enabled", help, None, one)?;
+        self.links(&state.links)?;
+        let known: Vec<(&ConnectionState, &ConnectionNetwork)> = connections
+            .iter()
+            .filter_map(|connection| Some((connection, connection.network.as_ref()?)))
+            .collect();
+        let times = known.iter().map(|(connection, network)| {
+            (connection_labels(connection, network), network.rtt_us as f64 / 1e6)
+        });
+        let help = "Smoothed round-trip time of a connection, queues included";
+        self.fractions("flow_rtt", help, Some(&Unit::Seconds), times)?;
+        let flows = known.iter().flat_map(|(connection, network)| {
+            [("out", &network.out), ("in", &network.into)].map(|(direction, flow)| {
+                let mut labels = connection_labels(connection, network);
+                labels.push(("direction", direction.into()));
+                (labels, flow)
+            })
+        });
+        self.flows(&FLOW, &flows.collect::<Vec<_>>())
+    }
+
+    fn links(&mut self, links: &[LinkState]) -> Result<(), Error> {
+        let label = |link: &LinkState| vec![("link", link.name.clone())];
+        let unit = rate();
+        let given = links.iter().filter_map(|link| Some((label(link), link.capacity? as f64)));
+        let help = "Configured capacity of a link";
+        self.fractions("link_capacity", help, Some(&unit), given)?;
+        let directions: Vec<_> = links
+            .iter()
+            .flat_map(|link| {
+                [("out", &link.out), ("in", &link.into)].map(|(direction, state)| {
+                    (vec![("link", link.name.clone()), ("direction", direction.to_owned())], state)
+                })
+            })
+            .collect();
+        let classes = directions.iter().flat_map(|(labels, state)| {
+            state.classes.iter().map(|class| {
+                let mut labels = labels.clone();
+                labels.push(("class", class.class.clone()));
+                (labels, class)
+            })
+        });
+        let classes: Vec<_> = classes.collect();
+        let flows = classes.iter().map(|(labels, class)| (labels.clone(), class.flows.into()));
+        self.gauges("link_flows", "Connections that have something to send", None, flows)?;
+        let wants = classes.iter().map(|(labels, class)| (labels.clone(), class.backlogged.into()));
+        let help = "Whether any of them would take more than it gets (1) or none (0)";
+        self.gauges("link_backlogged", help, None, wants)?;
+        let totals: Vec<_> =
+            classes.iter().map(|(labels, class)| (labels.clone(), &class.total)).collect();
+        self.flows(&LINK, &totals)
+    }
+
+    /// Writes the families that all flows have.
+    fn flows(&mut self, names: &Names, all: &[(Labels, &FlowState)]) -> Result<(), Error> {
+        let (rate, ratio) = (rate(), ratio());
+        let gauges: [(&str, &str, &Unit, PickFraction<FlowState>); 5] = [
+            (names.target, "Target rate", &rate, |flow| flow.target),
+            (names.rate, "Smoothed rate of payload", &rate, |flow| Some(flow.rate)),
+            (names.limit, "Limit on the rate now", &rate, |flow| flow.limit),
+            (names.alpha, "Smoothed fraction of marked packets", &ratio, |flow| Some(flow.alpha)),
+            (names.quality, "The quality factor Q", &ratio, |flow| Some(flow.quality)),
+        ];
+        for (name, help, unit, pick) in gauges {
+            let values =
+                all.iter().filter_map(|(labels, flow)| Some((labels.clone(), pick(flow)?)));
+            self.fractions(name, help, Some(unit), values)?;
+        }
+        let counters: [(&str, &str, Pick<FlowState>); 2] = [
+            (names.delivered, "Packets delivered", |flow| flow.delivered),
+            (names.marked, "Packets that carried a congestion mark", |flow| flow.marked),
+        ];
+        for (name, help, pick) in counters {
+            let kind = MetricType::Counter;
+            let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+            for (labels, flow) in all {
+                counter(family.encode_family(labels)?, &pick(flow))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rate() -> Unit {
+    Unit::Other("bits_per_second".into())
+}
+
+/// Returns a connection's labels; `connection` tells two controllers of one host apart.
+fn connection_labels(connection: &ConnectionState, network: &ConnectionNetwork) -> Labels {
+    vec![
+        ("host", connection.host.clone().unwrap_or_default()),
+        ("subsystem", connection.subsystem.clone().unwrap_or_default()),
+        ("queue", connection.queue.map(|queue| queue.to_string()).unwrap_or_default()),
+        ("connection", connection.id.to_string()),
+        ("class", network.class.clone()),
+    ]
+}

@@ -1,0 +1,231 @@
+//! The metric families of quality of service.
+
+use std::fmt::Error;
+
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::families::{Families, Labels, Names, Pick, Source, counter, histogram, seconds};
+use crate::serve::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
+
+/// A function that picks one fractional number, or `None` where the series is left out.
+pub(super) type PickFraction<T> = fn(&T) -> Option<f64>;
+
+const CLASS: Names = Names {
+    operations: "class_operations",
+    transferred: "class_transferred",
+    errors: "class_errors",
+    errors_from_start: true,
+    latency: Some("class_latency"),
+    queueing: Some("class_queueing"),
+    service: Some("class_service"),
+};
+
+/// The families of a session, without latencies: there may be thousands of sessions.
+const SESSION: Names = Names {
+    operations: "session_operations",
+    transferred: "session_transferred",
+    errors: "session_errors",
+    errors_from_start: true,
+    latency: None,
+    queueing: Some("session_queueing"),
+    service: Some("session_service"),
+};
+
+impl Families<'_> {
+    /// Writes classes, sessions, reservations and devices.
+    pub(super) fn qos(&mut self, enabled: bool, state: &QosState) -> Result<(), Error> {
+        let help = "1 while quality of service orders commands, 0 while they go as they come";
+        let one = std::iter::once((Labels::new(), u64::from(enabled)));
+        self.gauges("qos_enabled", help, None, one)?;
+        let classes: Vec<(Labels, &Traffic)> = state
+            .classes
+            .iter()
+            .map(|(class, traffic)| (vec![("class", class.name().to_owned())], traffic))
+            .collect();
+        self.traffic(&CLASS, ["class_waiting", "class_refused"], &classes)?;
+        let sessions: Vec<(Labels, &Traffic)> = state
+            .sessions
+            .iter()
+            .map(|session| (session_label(session), &session.traffic))
+            .collect();
+        self.traffic(&SESSION, ["session_waiting", "session_refused"], &sessions)?;
+        self.credits(&state.sessions)?;
+        self.reservations(&state.sessions)?;
+        self.devices(&state.devices)
+    }
+
+    /// Writes the traffic through a stage.
+    fn traffic(
+        &mut self,
+        names: &Names,
+        [waiting, refused]: [&str; 2],
+        all: &[(Labels, &Traffic)],
+    ) -> Result<(), Error> {
+        let now = all.iter().map(|(labels, traffic)| (labels.clone(), traffic.waiting));
+        self.gauges(waiting, "Commands waiting now", None, now)?;
+        let help = "Commands whose host was told to retry later";
+        let kind = MetricType::Counter;
+        let mut family = self.encoder.encode_descriptor(refused, help, None, kind)?;
+        for (labels, traffic) in all {
+            counter(family.encode_family(labels)?, &traffic.refused)?;
+        }
+        let sources: Vec<Source<'_>> = all
+            .iter()
+            .map(|(labels, traffic)| Source { labels: labels.clone(), io: &traffic.io })
+            .collect();
+        self.operations(names, &sources)
+    }
+
+    fn credits(&mut self, sessions: &[SessionState]) -> Result<(), Error> {
+        let bytes = Some(&Unit::Bytes);
+        let gauges: [(&str, &str, Option<&Unit>, Pick<SessionState>); 4] = [
+            ("session_credits_used", "Credits in use: commands in devices", None, |s| {
+                s.operations.0
+            }),
+            ("session_credits", "Credits", None, |s| s.operations.1),
+            ("session_payload_used", "Payload credits in use", bytes, |s| s.payload.0),
+            ("session_payload_credits", "Payload credits", bytes, |s| s.payload.1),
+        ];
+        for (name, help, unit, pick) in gauges {
+            let values = sessions.iter().map(|session| (session_label(session), pick(session)));
+            self.gauges(name, help, unit, values)?;
+        }
+        Ok(())
+    }
+
+    fn reservations(&mut self, sessions: &[SessionState]) -> Result<(), Error> {
+        let all: Vec<(Labels, &ReserveState)> = sessions
+            .iter()
+            .filter_map(|session| {
+                let reserve = session.reserve.as_ref()?;
+                let mut labels = session_label(session);
+                labels.push(("namespace", reserve.namespace.clone()));
+                Some((labels, reserve))
+            })
+            .collect();
+        let counters: [(&str, &str, Pick<ReserveState>); 4] = [
+            ("reservation_periods", "Periods that ended with demand", |r| r.periods),
+            (
+                "reservation_kept",
+                "Periods in which the tenant got its budget, or all it asked for",
+                |r| r.kept,
+            ),
+            (
+                "reservation_promised",
+                "Commands that had to be complete by a deadline, by the allowed latency",
+                |r| r.promised,
+            ),
+            ("reservation_late", "Commands that were later than that", |r| r.late),
+        ];
+        let kind = MetricType::Counter;
+        for (name, help, pick) in counters {
+            let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+            for (labels, reserve) in &all {
+                counter(family.encode_family(labels)?, &pick(reserve))?;
+            }
+        }
+        let help = "Periods in which less than the reservation was complete, by cause";
+        let mut family = self.encoder.encode_descriptor("reservation_missed", help, None, kind)?;
+        for (labels, reserve) in &all {
+            for (cause, periods) in reserve.missed.into_iter().filter(|(_, periods)| *periods > 0) {
+                let mut labels = labels.clone();
+                labels.push(("cause", cause.to_owned()));
+                counter(family.encode_family(&labels)?, &periods)?;
+            }
+        }
+        let help = "The share of the device that is set aside";
+        let shares = all.iter().map(|(labels, reserve)| (labels.clone(), reserve.utilisation));
+        self.fractions("reservation_utilisation", help, Some(&ratio()), shares)
+    }
+
+    fn devices(&mut self, devices: &[DeviceState]) -> Result<(), Error> {
+        let ratio = ratio();
+        let gauges: [(&str, &str, Option<&Unit>, PickFraction<DeviceState>); 3] = [
+            (
+                "device_window",
+                "Commands of ordinary size that the device may hold now",
+                None,
+                |device| device.window,
+            ),
+            ("device_in_use", "Commands of ordinary size that the device holds", None, |device| {
+                Some(device.in_use)
+            }),
+            (
+                "device_reserved",
+                "The share of the device that is reserved",
+                Some(&ratio),
+                |device| Some(device.reserved),
+            ),
+        ];
+        for (name, help, unit, pick) in gauges {
+            let values =
+                devices.iter().filter_map(|device| Some((device_labels(device), pick(device)?)));
+            self.fractions(name, help, unit, values)?;
+        }
+        let with = |device: &DeviceState, label: (&'static str, String)| {
+            let mut labels = device_labels(device);
+            labels.push(label);
+            labels
+        };
+        let times = devices.iter().flat_map(|device| {
+            let (read, write) = device.mean_ns;
+            [("read", read), ("write", write)]
+                .map(|(name, ns)| (with(device, ("operation", name.into())), seconds(ns)))
+        });
+        let help = "Measured mean time of a 4 KiB command in the device; 0 until it is known";
+        self.fractions("device_mean_service", help, Some(&Unit::Seconds), times)?;
+        let waiting = devices.iter().flat_map(|device| {
+            let each = device.waiting.iter();
+            each.map(move |(class, n)| (with(device, ("class", class.name().to_owned())), *n))
+        });
+        self.gauges("device_waiting", "Commands waiting for the device", None, waiting)
+    }
+
+    pub(super) fn fractions(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        values: impl Iterator<Item = (Labels, f64)>,
+    ) -> Result<(), Error> {
+        let mut family = self.encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (labels, value) in values {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes where operations' latencies were spent: waiting in the target, and in the device. An
+    /// object without operations has no series.
+    pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
+        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+        if let Some(name) = names.queueing {
+            let help = "Time from the arrival of commands until their device had them";
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            for source in sources.iter().filter(|source| source.io.operations() > 0) {
+                histogram(family.encode_family(&source.labels)?, &source.io.queueing)?;
+            }
+        }
+        if let Some(name) = names.service {
+            let help = "Time that commands were in the device";
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            for source in sources.iter().filter(|source| source.io.operations() > 0) {
+                histogram(family.encode_family(&source.labels)?, &source.io.service)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn ratio() -> Unit {
+    Unit::Other("ratio".into())
+}
+
+fn session_label(session: &SessionState) -> Labels {
+    vec![("session", session.name.clone())]
+}
+
+fn device_labels(device: &DeviceState) -> Labels {
+    vec![("subsystem", device.subsystem.clone()), ("nsid", device.nsid.to_string())]
+}

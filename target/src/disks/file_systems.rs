@@ -1,0 +1,209 @@
+//! The file systems that namespaces' files are on: what the files may still take of them, and what is
+//! free there.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::statvfs;
+use sluice_config::{Backend, Config};
+
+use crate::serve::engine::FileSystem;
+use crate::sys::words::coarse_size;
+
+/// A file that takes space as hosts write to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SparseFile {
+    /// The device number of its file system.
+    device: u64,
+    /// The file, or the folder in which it will be created.
+    path: PathBuf,
+    /// The bytes that the file may still take.
+    may_take: u64,
+}
+
+impl SparseFile {
+    /// Looks at a namespace's file, or at the folder in which it is created. `None` where the namespace
+    /// takes no space of a file system, or nothing is there.
+    pub(crate) fn of(backend: &Backend, read_only: bool) -> Option<Self> {
+        match backend {
+            Backend::File { path, size, create, .. } | Backend::Pmem { path, size, create, .. } => {
+                Self::at(path, *size, *create).filter(|_| !read_only)
+            }
+            _ => None,
+        }
+    }
+
+    fn at(path: &Path, size: Option<u64>, create: bool) -> Option<Self> {
+        if let Ok(file) = std::fs::metadata(path) {
+            // `st_blocks` counts 512 bytes.
+            let taken = file.blocks().saturating_mul(512);
+            let may_take = size.unwrap_or(file.len()).saturating_sub(taken);
+            let sparse = Self { device: file.dev(), path: path.to_owned(), may_take };
+            return file.is_file().then_some(sparse);
+        }
+        let folder = path.parent().filter(|_| create)?;
+        let device = std::fs::metadata(folder).ok()?.dev();
+        Some(Self { device, path: folder.to_owned(), may_take: size? })
+    }
+}
+
+/// The place of a file system, and the bytes that are free there for processes without privileges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Free {
+    mount: PathBuf,
+    bytes: u64,
+}
+
+/// Looks at the file system with a device number that a file or folder is on.
+fn free_at(path: &Path, device: u64) -> Option<Free> {
+    let path = path.canonicalize().ok()?;
+    let told = statvfs(&path).ok()?;
+    let bytes = told.blocks_available().saturating_mul(told.fragment_size());
+    let inside = |path: &&Path| std::fs::metadata(path).is_ok_and(|found| found.dev() == device);
+    let mount = path.ancestors().take_while(inside).last().unwrap_or(&path).to_owned();
+    Some(Free { mount, bytes })
+}
+
+/// Adds up what the files on each file system may still take, and compares it with what is free.
+pub(crate) fn sum(files: impl IntoIterator<Item = SparseFile>) -> Vec<FileSystem> {
+    sum_with(files, free_at)
+}
+
+/// The same with a function that looks at a file system.
+fn sum_with(
+    files: impl IntoIterator<Item = SparseFile>,
+    look: impl Fn(&Path, u64) -> Option<Free>,
+) -> Vec<FileSystem> {
+    // Of each file system: one of its files, their number, and the sum.
+    let mut all: BTreeMap<u64, (PathBuf, usize, u64)> = BTreeMap::new();
+    for SparseFile { device, path, may_take } in files {
+        let (_, files, sum) = all.entry(device).or_insert_with(|| (path, 0, 0));
+        *files += 1;
+        *sum = sum.saturating_add(may_take);
+    }
+    let looked = all.into_iter().filter_map(|(device, (path, files, may_take))| {
+        let Free { mount, bytes: free } = look(&path, device)?;
+        let overcommit = may_take.saturating_sub(free);
+        let mount = mount.display().to_string();
+        Some(FileSystem { mount, files, may_take, free, overcommit })
+    });
+    let mut looked: Vec<FileSystem> = looked.collect();
+    looked.sort_by(|a, b| a.mount.cmp(&b.mount));
+    looked
+}
+
+/// Says that a file system is overcommitted; `None` where it is not.
+pub(crate) fn warning(of: &FileSystem) -> Option<String> {
+    let FileSystem { mount, files, may_take, free, overcommit } = of;
+    let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    (*overcommit > 0).then(|| {
+        format!(
+            "file system {mount} is overcommitted: {files} of namespaces may still take {}, and {} are \
+             free; writes fail with Capacity Exceeded once it is full: watch \
+             sluicegate_file_system_overcommit_bytes, and add space or shrink namespaces in time",
+            coarse_size(*may_take),
+            coarse_size(*free),
+        )
+    })
+}
+
+/// Returns the warnings about the files of a configuration, as they are before a start.
+pub(crate) fn at_start(config: &Config) -> Vec<String> {
+    let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
+    let files = namespaces.filter_map(|n| SparseFile::of(&n.backend, n.read_only));
+    let regions = config.pmem.regions.iter().filter(|region| !region.read_only);
+    let regions = regions
+        .filter_map(|region| SparseFile::at(region.path.as_ref()?, region.size, region.create));
+    sum(files.chain(regions)).iter().filter_map(warning).collect()
+}
+
+/// Returns the warnings that a look at file systems gives after the one `before`: about those that have
+/// become overcommitted, and after a change by an operator about those of which more may be taken.
+pub(crate) fn news(before: &[FileSystem], now: &[FileSystem], is_change: bool) -> Vec<String> {
+    let is_news = |now: &&FileSystem| match before.iter().find(|known| known.mount == now.mount) {
+        Some(known) if known.overcommit > 0 => is_change && now.may_take > known.may_take,
+        _ => true,
+    };
+    now.iter().filter(is_news).filter_map(warning).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// Adds up files of these file systems, of which so many bytes may be taken; 10 GiB are free on each.
+    fn of(files: &[(u64, u64)]) -> Vec<FileSystem> {
+        let file = |&(device, may_take)| SparseFile { device, path: PathBuf::new(), may_take };
+        let look = |_: &Path, device| {
+            Some(Free { mount: format!("/srv/{device}").into(), bytes: 10 * GIB })
+        };
+        sum_with(files.iter().map(file), look)
+    }
+
+    #[test]
+    fn files_of_one_file_system_count_together() {
+        let all = of(&[(1, 6 * GIB), (2, 10 * GIB), (1, 6 * GIB)]);
+        let row = |f: &FileSystem| (f.mount.clone(), f.files, f.may_take, f.free, f.overcommit);
+        let rows: Vec<_> = all.iter().map(row).collect();
+        let first = ("/srv/1".to_owned(), 2, 12 * GIB, 10 * GIB, 2 * GIB);
+        assert_eq!(rows, [first, ("/srv/2".to_owned(), 1, 10 * GIB, 10 * GIB, 0)]);
+        let said = warning(&all[0]).unwrap();
+        assert!(
+            said.contains("/srv/1") && said.contains("12 GiB") && said.contains("10 GiB"),
+            "{said}"
+        );
+        assert_eq!(warning(&all[1]), None, "what is free suffices to the byte");
+        let all = of(&[(1, u64::MAX), (1, u64::MAX)]);
+        assert_eq!(all[0].overcommit, u64::MAX - 10 * GIB, "no overflow");
+    }
+
+    #[test]
+    fn a_file_may_take_what_it_has_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        let backend = |size, create| Backend::File {
+            path: path.clone(),
+            size,
+            block_size: None,
+            direct: true,
+            create,
+        };
+        let may_take =
+            |size, create| SparseFile::of(&backend(size, create), false).map(|f| f.may_take);
+        assert_eq!(may_take(Some(GIB), false), None, "there is no file");
+        assert_eq!(may_take(Some(GIB), true), Some(GIB), "it will be created");
+        let disk = File::create(&path).unwrap();
+        disk.set_len(GIB).unwrap();
+        disk.write_all_at(&[7; 1 << 20], 4096).unwrap();
+        disk.sync_all().unwrap();
+        let taken = disk.metadata().unwrap().blocks() * 512;
+        assert!(taken >= 1 << 20);
+        assert_eq!(may_take(None, false), Some(GIB - taken));
+        assert_eq!(may_take(Some(2 * GIB), false), Some(2 * GIB - taken), "it will grow");
+        assert_eq!(may_take(Some(4096), false), Some(0));
+        assert_eq!(SparseFile::of(&backend(None, false), true), None, "nobody writes");
+        let found = sum(SparseFile::of(&backend(None, false), false));
+        assert!(path.canonicalize().unwrap().starts_with(&found[0].mount) && found[0].free > 0);
+    }
+
+    #[test]
+    fn an_operator_is_told_once_and_after_each_change_that_makes_it_worse() {
+        let told = |before: &[FileSystem], now: &[FileSystem], is_change| {
+            news(before, now, is_change).len()
+        };
+        let (room, over, worse) = (of(&[(1, GIB)]), of(&[(1, 11 * GIB)]), of(&[(1, 12 * GIB)]));
+        assert_eq!(told(&[], &over, false), 1, "at the start");
+        assert_eq!(told(&room, &over, false), 1, "another program takes space");
+        assert_eq!(told(&over, &over, false), 0);
+        assert_eq!(told(&over, &worse, false), 0, "hosts deallocate");
+        assert_eq!(told(&over, &worse, true), 1);
+        assert_eq!(told(&worse, &over, true), 0);
+        assert_eq!(told(&over, &room, true), 0);
+    }
+}

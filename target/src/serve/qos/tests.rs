@@ -1,0 +1,467 @@
+use std::sync::Arc;
+
+use arbitration::limit::{Rate, Rates};
+use arbitration::reservation::{Budget, Overrides, Terms};
+use arbitration::settings::{WindowRule, default_dscps};
+use arbitration::{Class, Nanos};
+use fabric::controller::{BackendId, ListenerId};
+use sluice_config::testing::{rates, total};
+use sluice_config::{
+    Backend, DeviceModel, DeviceQos, Limits, LowestRates, Policy, Profile, QosConfig, Reserve,
+    Session, Sources,
+};
+
+use super::*;
+use crate::disks::backend::{self, Claims, OnSignature, Opening};
+use crate::disks::devices::{Devices, OpenDevice};
+use arbitration::device::DeviceRules;
+
+const NQN: &str = "nqn.2026-01.io.x:s";
+const HOST: &str = "nqn.2026-01.io.x:h";
+
+const GIB: u64 = 1 << 30;
+
+/// Opens a device of so many bytes.
+fn device(size: u64) -> (BackendId, Arc<OpenDevice>) {
+    let service_time = std::time::Duration::from_millis(1);
+    let model = DeviceModel { service_time, bandwidth: None, channels: 4, errors: None };
+    let null = Backend::Null { size, block_size: 4096, model: Some(model) };
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(8),
+        profile: Overrides {
+            mean: Some(Nanos(1_000_000)),
+            worst: Some(Nanos(1_000_000)),
+            parallelism: Some(4),
+            seeks: false,
+        },
+        ..DeviceRules::default()
+    };
+    let claims = Claims::default();
+    let opening =
+        Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
+    let stats = sluice_core::stats::PerReactor::new(2);
+    let backend = backend::open(&null, false, &opening).unwrap();
+    Devices::default().add(backend, rules, Arc::new(stats))
+}
+
+fn with_sessions(sessions: Vec<Session>) -> QosConfig {
+    QosConfig { sessions, ..QosConfig::default() }
+}
+
+fn shared(config: &QosConfig) -> QosShared {
+    shared_on(config).0
+}
+
+/// Makes the stages with a namespace, and returns its device.
+fn shared_on(config: &QosConfig) -> (QosShared, Arc<OpenDevice>) {
+    let qos = QosShared::new((config, LowestRates::default()), 2, 64 << 20);
+    let (id, device) = device(GIB);
+    qos.add_subsystem(Nanos(1), NQN);
+    let settings = DeviceQos::default();
+    qos.add_namespace(Nanos(1), (NQN, 1), id, &device, (Some(Class::Medium), &settings));
+    (qos, device)
+}
+
+/// Adds a namespace on a new device without a class.
+fn add(qos: &QosShared, now: u64, nsid: u32, size: u64) -> Arc<OpenDevice> {
+    let (id, device) = device(size);
+    qos.add_namespace(Nanos(now), (NQN, nsid), id, &device, (None, &DeviceQos::default()));
+    device
+}
+
+/// Resolves the settings of one host's commands, as a reactor does.
+fn resolve(qos: &QosShared, host: &str, nqn: &str, nsid: u32) -> sluice_core::Tenancy {
+    resolve_from(qos, Asker { host, address: None }, nqn, nsid)
+}
+
+fn resolve_from(qos: &QosShared, asker: Asker<'_>, nqn: &str, nsid: u32) -> sluice_core::Tenancy {
+    qos.snapshot().resolve(&asker, nqn, Some(nsid), qos.namespace(nqn, nsid))
+}
+
+fn reserving(operations: u64) -> Session {
+    let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
+    Session {
+        name: "gold".to_owned(),
+        reserve: Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) }),
+        ..Session::default()
+    }
+}
+
+#[test]
+fn the_closest_policy_wins_setting_by_setting() {
+    let policy = |host: bool, subsystem: bool, nsid: bool| Policy {
+        host: host.then(|| HOST.to_owned()),
+        subsystem: subsystem.then(|| NQN.to_owned()),
+        nsid: nsid.then_some(1),
+        ..Policy::default()
+    };
+    let config = QosConfig {
+        policies: vec![
+            Policy { class: Some(Class::Low), max_class: Some(Class::High), ..Policy::default() },
+            Policy { class: Some(Class::High), ..policy(true, false, false) },
+            Policy { class: Some(Class::Urgent), ..policy(false, true, false) },
+            Policy { urgent_iops: Some(5), ..policy(false, true, true) },
+        ],
+        ..QosConfig::default()
+    };
+    let qos = shared(&config);
+    let of = |host: &str, nsid: u32| resolve(&qos, host, NQN, nsid).class;
+    // The host's policy comes before the subsystem's; settings that it leaves out come from
+    // policies that name less.
+    assert_eq!(of(HOST, 1).class, Some(Class::High));
+    assert_eq!(of(HOST, 1).max_class, Some(Class::High));
+    assert!(of(HOST, 1).urgent.is_some() && of(HOST, 2).urgent.is_none());
+    assert_eq!(of("nqn.2026-01.io.x:other", 1).class, Some(Class::Urgent));
+    let elsewhere = resolve(&qos, "nqn.2026-01.io.x:other", "nqn.2026-01.io.x:t", 1);
+    assert_eq!(elsewhere.class.class, Some(Class::Low));
+}
+
+#[test]
+fn of_two_policies_for_the_same_the_one_for_fewer_addresses_wins_setting_by_setting() {
+    let from = |networks: &[&str]| -> Sources {
+        networks.iter().map(|text| text.parse::<ipnet::IpNet>().unwrap()).collect()
+    };
+    let of_host = || Policy { host: Some(HOST.to_owned()), ..Policy::default() };
+    let config = QosConfig {
+        policies: vec![
+            Policy {
+                class: Some(Class::Low),
+                max_class: Some(Class::High),
+                urgent_iops: Some(5),
+                ..of_host()
+            },
+            Policy { addresses: from(&["10.0.0.0/8"]), class: Some(Class::Medium), ..of_host() },
+            Policy {
+                addresses: from(&["10.1.0.0/16", "2001:db8::/32"]),
+                class: Some(Class::High),
+                ..of_host()
+            },
+            // What names the host goes before what names addresses alone.
+            Policy {
+                addresses: from(&["10.1.2.3/32"]),
+                class: Some(Class::Urgent),
+                max_class: Some(Class::Urgent),
+                ..Policy::default()
+            },
+        ],
+        ..QosConfig::default()
+    };
+    let qos = shared(&config);
+    let of = |host: &str, address: Option<&str>| {
+        let address = address.map(|text| text.parse().unwrap());
+        resolve_from(&qos, Asker { host, address }, NQN, 2).class
+    };
+    for (address, class) in [
+        (None, Class::Low),
+        (Some("192.0.2.1"), Class::Low),
+        (Some("10.9.0.1"), Class::Medium),
+        (Some("::ffff:10.9.0.1"), Class::Medium),
+        (Some("10.1.2.3"), Class::High),
+        (Some("2001:db8::7"), Class::High),
+        (Some("2001:db9::7"), Class::Low),
+    ] {
+        let seen = of(HOST, address);
+        assert_eq!((seen.class, seen.max_class), (Some(class), Some(Class::High)), "{address:?}");
+        assert!(seen.urgent.is_some());
+    }
+    let other = "nqn.2026-01.io.x:other";
+    assert_eq!(of(other, Some("10.1.2.3")).class, Some(Class::Urgent));
+    assert_eq!(of(other, Some("10.1.2.4")).class, None);
+}
+
+#[test]
+fn a_namespace_has_its_class_and_its_session() {
+    let qos = shared(&QosConfig::default());
+    let resolved = resolve(&qos, HOST, NQN, 1);
+    assert_eq!(resolved.class.class, Some(Class::Medium));
+    let session = resolved.tenant.session;
+    assert_eq!(session.name(), format!("{NQN}/1"));
+    assert_eq!(session.parent().unwrap().name(), NQN);
+    assert!(qos.set_namespace(Nanos(2), NQN, 1, None));
+    assert_eq!(resolve(&qos, HOST, NQN, 1).class.class, None);
+    assert!(!qos.set_namespace(Nanos(2), NQN, 9, None), "there is no such namespace");
+    let before = qos.version();
+    qos.set_listener(Nanos(2), ListenerId(4), Some(Class::Urgent));
+    assert!(qos.version() > before);
+    assert_eq!(qos.snapshot().listener_class(ListenerId(4)), Some(Class::Urgent));
+    assert_eq!(qos.snapshot().dscp_class(Some(default_dscps().high << 2)), Some(Class::High));
+}
+
+#[test]
+fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
+    let (qos, device) = shared_on(&QosConfig::default());
+    let config = |operations| with_sessions(vec![reserving(operations)]);
+    let version = qos.version();
+    let refusal = qos.set(Nanos(2), &config(10_000)).unwrap_err();
+    assert!(refusal.contains("left") && refusal.contains("would fit"), "{refusal}");
+    assert_eq!((qos.version(), qos.config()), (version, QosConfig::default()));
+    qos.set(Nanos(2), &config(1000)).unwrap();
+    assert_eq!(device.qos.reservations().len(), 1);
+    assert_eq!(qos.take_touched().unwrap().devices.len(), 1, "reactors are told");
+    // A session's own reservation does not stand in the way of a change.
+    qos.set(Nanos(3), &config(2000)).unwrap();
+    let devices = qos.state(Nanos(3)).devices;
+    assert!(devices[0].reserved > 0.5 && devices[0].reserved < 0.65, "{}", devices[0].reserved);
+    let mut off = config(2000);
+    off.general.enabled = false;
+    qos.set(Nanos(4), &off).unwrap();
+    assert!(device.qos.reservations().is_empty(), "nothing is reserved while nothing waits");
+    qos.set(Nanos(4), &config(2000)).unwrap();
+    assert_eq!(device.qos.reservations().len(), 1);
+    qos.set(Nanos(4), &QosConfig::default()).unwrap();
+    assert!(device.qos.reservations().is_empty());
+}
+
+#[test]
+fn f2_a_fixed_window_that_makes_a_reservation_impossible_is_refused() {
+    let (qos, device) = shared_on(&QosConfig::default());
+    let set = |now: u64, window: WindowRule| {
+        let mut config = with_sessions(vec![reserving(1000)]);
+        config.general.window = window;
+        qos.set(Nanos(now), &config)
+    };
+    // Each command takes 250 us of the device: 5,000 of them take longer than a second.
+    let refusal = set(2, WindowRule::Fixed(5000)).unwrap_err();
+    assert!(refusal.contains("a window of 5000 holds") && refusal.contains("at most"), "{refusal}");
+    set(3, WindowRule::default()).unwrap();
+    assert!(device.qos.follows_reservations() && device.qos.queue_bound().is_some());
+    let floors = |now| {
+        let sessions = qos.state(Nanos(now)).sessions;
+        sessions.into_iter().find_map(|session| session.reserve).unwrap().floors
+    };
+    assert!(floors(3).starts_with("500 commands a second one at a time"), "{}", floors(3));
+    set(4, WindowRule::Fixed(64)).unwrap();
+    assert!(!device.qos.follows_reservations() && device.qos.queue_bound().is_none());
+    assert!(floors(4).starts_with("58 commands a second one at a time"), "{}", floors(4));
+    assert!(!qos.take_touched().unwrap().devices.is_empty(), "reactors are told");
+    let refusal = set(5, WindowRule::Fixed(5000)).unwrap_err();
+    assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
+}
+
+/// Makes a session that reserves `operations` writes of 64 KiB a second, with buffers for two seconds.
+fn buffered(name: &str, operations: u64) -> Session {
+    let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
+    let terms = Terms { request_bytes: 64 << 10, write_percent: 100, buffers: 2, ..terms };
+    Session {
+        name: name.to_owned(),
+        reserve: Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) }),
+        ..Session::default()
+    }
+}
+
+#[test]
+fn f4_half_of_a_reactors_buffers_may_be_set_aside_for_all_tenants_together() {
+    // Each of two reactors has 32 MiB of the 64: 16 MiB are 256 writes.
+    let qos = shared(&QosConfig::default());
+    let set = |sessions: Vec<Session>| qos.set(Nanos(2), &with_sessions(sessions));
+    set(vec![buffered("gold", 128)]).unwrap();
+    let refusal = set(vec![buffered("gold", 129)]).unwrap_err();
+    assert!(refusal.contains("buffer"), "{refusal}");
+    set(vec![buffered("gold", 64), buffered("silver", 64)]).unwrap();
+    assert!(set(vec![buffered("gold", 64), buffered("silver", 65)]).is_err());
+    // What one that sets nothing aside needs is in all buffers together.
+    let mut plain = buffered("plain", 64);
+    plain.reserve.as_mut().unwrap().terms.buffers = 1;
+    set(vec![buffered("gold", 128), plain]).unwrap();
+}
+
+#[test]
+fn f4_buffers_are_set_aside_while_their_reservation_is_in_force() {
+    let policy = Policy { session: Some("gold".to_owned()), ..Policy::default() };
+    let config = |sessions: Vec<Session>, enabled: bool| {
+        let mut config = QosConfig { sessions, ..QosConfig::default() };
+        config.general.enabled = enabled;
+        config.policies.push(policy.clone());
+        config
+    };
+    let plain = Session { reserve: None, ..buffered("gold", 1) };
+    let qos = shared(&config(vec![buffered("gold", 100)], true));
+    // A session says of an amount whether it is another than before.
+    let has = |bytes: u64| !resolve(&qos, HOST, NQN, 1).tenant.session.set_aside(bytes);
+    assert!(has(200 * (64 << 10)), "two seconds of writes");
+    qos.set(Nanos(2), &config(vec![buffered("gold", 50)], true)).unwrap();
+    assert!(has(100 * (64 << 10)));
+    qos.set(Nanos(3), &config(vec![buffered("gold", 50)], false)).unwrap();
+    assert!(has(0), "commands do not wait");
+    qos.set(Nanos(4), &config(vec![buffered("gold", 50)], true)).unwrap();
+    assert!(has(100 * (64 << 10)));
+    qos.set(Nanos(5), &config(vec![plain], true)).unwrap();
+    assert!(has(0));
+}
+
+#[test]
+fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
+    let config = with_sessions(vec![reserving(1000)]);
+    let (qos, device) = shared_on(&config);
+    assert_eq!(device.qos.reservations().len(), 1, "asked for before the namespace came");
+    qos.remove_namespace(Nanos(2), NQN, 1);
+    assert!(qos.state(Nanos(9)).sessions.iter().all(|session| session.reserve.is_none()));
+    // Other changes go on meanwhile.
+    let mut other = config.clone();
+    other.general.queue = 77;
+    qos.set(Nanos(3), &other).unwrap();
+    let device = add(&qos, 4, 1, GIB);
+    assert_eq!(device.qos.reservations().len(), 1);
+}
+
+#[test]
+fn d1_sessions_are_below_what_the_configuration_says_whenever_that_comes() {
+    let of = |name: &str, parent: Option<&str>| Session {
+        name: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        operations: Some(50),
+        ..Session::default()
+    };
+    let name = format!("{NQN}/1");
+    let sessions = vec![of("gold", None), of(&name, Some("gold")), of("inner", Some(&name))];
+    let policy = Policy { session: Some("inner".to_owned()), ..Policy::default() };
+    let config = QosConfig { sessions, policies: vec![policy], ..QosConfig::default() };
+    let line = |qos: &QosShared| -> Vec<String> {
+        let session = resolve(qos, HOST, NQN, 1).tenant.session;
+        let line = std::iter::successors(Some(&session), |session| session.parent());
+        line.map(|session| session.name().to_owned()).collect()
+    };
+    let qos = shared(&config);
+    assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);
+    let flows_version = qos.snapshot().flows_version;
+    qos.remove_namespace(Nanos(2), NQN, 1);
+    assert_eq!(line(&qos), ["inner", "root"], "what it was below is gone");
+    assert!(qos.snapshot().flows_version > flows_version, "connections are to find it again");
+    add(&qos, 3, 1, GIB);
+    assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);
+    qos.set(Nanos(4), &QosConfig::default()).unwrap();
+    assert_eq!(line(&qos), [&name, NQN, "root"]);
+}
+
+#[test]
+fn a_namespace_that_comes_or_goes_disturbs_no_connection() {
+    let qos = shared(&QosConfig::default());
+    let _ = qos.take_touched();
+    let (version, before) = (qos.version(), resolve(&qos, HOST, NQN, 1).tenant.session);
+    let (id, device) = device(GIB);
+    for nsid in 2..100 {
+        let settings = DeviceQos::default();
+        qos.add_namespace(Nanos(2), (NQN, nsid), id, &device, (Some(Class::High), &settings));
+    }
+    assert_eq!(resolve(&qos, HOST, NQN, 99).class.class, Some(Class::High));
+    for nsid in 2..100 {
+        qos.remove_namespace(Nanos(3), NQN, nsid);
+    }
+    qos.add_subsystem(Nanos(4), "nqn.2026-01.io.x:other");
+    qos.remove_subsystem(Nanos(5), "nqn.2026-01.io.x:other");
+    assert_eq!(qos.version(), version);
+    assert!(qos.take_touched().is_none(), "no reactor is woken");
+    let after = resolve(&qos, HOST, NQN, 1).tenant.session;
+    assert!(Arc::ptr_eq(&before, &after));
+    assert_eq!(resolve(&qos, HOST, NQN, 99).tenant.session.name(), "root");
+}
+
+#[test]
+fn d1_changes_for_ever_do_not_run_out_of_places() {
+    let qos = shared(&QosConfig::default());
+    for round in 0..500u64 {
+        let name = format!("s{round}");
+        let session = Session { name, limits: total(Some(round + 1), None), ..Session::default() };
+        let policy = Policy { session: Some(session.name.clone()), ..Policy::default() };
+        let config =
+            QosConfig { sessions: vec![session], policies: vec![policy], ..QosConfig::default() };
+        qos.set(Nanos(round), &config).unwrap();
+        let _ = qos.take_touched();
+        let session = resolve(&qos, HOST, NQN, 1).tenant.session;
+        assert_eq!(session.name(), format!("s{round}"));
+        assert!(session.id().0 < 8);
+    }
+    assert!(qos.kept_statistics() < 8, "statistics of what has gone");
+}
+
+fn per_gib(name: &str, iops: u64) -> Session {
+    let limits = Limits { per_gib: rates(Some(iops), None), ..Limits::default() };
+    Session { name: name.to_owned(), limits, ..Session::default() }
+}
+
+/// Returns the limits on all commands that a session has now.
+fn limits(qos: &QosShared, name: &str) -> (Option<u64>, Option<u64>) {
+    let sessions = qos.state(Nanos(9)).sessions;
+    let session = sessions.into_iter().find(|session| session.name == name).unwrap();
+    let Rates { iops, bandwidth } = session.limits.total;
+    (iops.map(Rate::get), bandwidth.map(Rate::get))
+}
+
+#[test]
+fn a_limit_per_gib_follows_the_size_of_its_namespace() {
+    let own = format!("{NQN}/1");
+    let per_gib =
+        |iops| Limits { per_gib: rates(Some(iops), Some(1 << 20)), ..total(Some(24), None) };
+    let sized = Session { name: own.clone(), limits: per_gib(10), ..Session::default() };
+    let config = |sized: Session| with_sessions(vec![sized]);
+    let qos = shared(&config(sized.clone()));
+    assert_eq!(limits(&qos, &own), (Some(10), Some(1 << 20)));
+    assert_eq!(limits(&qos, NQN), (None, None));
+    let _ = qos.take_touched();
+    let version = qos.version();
+    qos.resize_namespace(Nanos(2), NQN, 1, GIB * 9 / 4);
+    assert_eq!(limits(&qos, &own), (Some(23), Some(9 << 18)), "rounded up");
+    assert!(!qos.take_touched().unwrap().sessions.is_empty(), "reactors are told");
+    assert_eq!(qos.version(), version, "connections are left alone");
+    qos.resize_namespace(Nanos(3), NQN, 1, 8 * GIB);
+    assert_eq!(limits(&qos, &own), (Some(24), Some(8 << 20)), "`iops` is lower");
+    qos.resize_namespace(Nanos(4), NQN, 1, 4096);
+    assert_eq!(limits(&qos, &own), (Some(1), Some(4)));
+    qos.remove_namespace(Nanos(5), NQN, 1);
+    add(&qos, 6, 1, 2 * GIB);
+    assert_eq!(limits(&qos, &own), (Some(20), Some(2 << 20)), "it came back with another size");
+    qos.set(Nanos(7), &config(Session { limits: per_gib(7), ..sized.clone() })).unwrap();
+    assert_eq!(limits(&qos, &own).0, Some(14), "another value");
+    let mut off = config(sized);
+    off.general.enabled = false;
+    qos.set(Nanos(8), &off).unwrap();
+    qos.resize_namespace(Nanos(9), NQN, 1, GIB);
+    assert_eq!(limits(&qos, &own), (None, None), "quality of service is off");
+}
+
+#[test]
+fn a_subsystems_limit_per_gib_counts_all_its_namespaces() {
+    let config = with_sessions(vec![per_gib(NQN, 10)]);
+    let qos = shared(&config);
+    assert_eq!(limits(&qos, NQN), (Some(10), None));
+    add(&qos, 2, 2, GIB / 2);
+    assert_eq!(limits(&qos, NQN), (Some(15), None));
+    assert_eq!(limits(&qos, &format!("{NQN}/2")), (None, None));
+    qos.resize_namespace(Nanos(3), NQN, 2, 2 * GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(30));
+    add(&qos, 4, 2, GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(20), "another device in its place");
+    qos.resize_namespace(Nanos(5), NQN, 7, GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(20), "there is no such namespace");
+    qos.remove_namespace(Nanos(6), NQN, 1);
+    qos.remove_namespace(Nanos(6), NQN, 1);
+    assert_eq!(limits(&qos, NQN).0, Some(10));
+    qos.remove_namespace(Nanos(7), NQN, 2);
+    assert_eq!(limits(&qos, NQN).0, None, "nothing is left to limit");
+    qos.remove_subsystem(Nanos(8), NQN);
+    qos.add_subsystem(Nanos(8), NQN);
+    add(&qos, 9, 1, 3 * GIB);
+    assert_eq!(limits(&qos, NQN).0, Some(30), "of former namespaces nothing is counted");
+}
+
+#[test]
+fn sessions_of_one_profile_have_limits_by_their_own_sizes() {
+    let (one, two) = (format!("{NQN}/1"), format!("{NQN}/2"));
+    let config = |iops: u64| {
+        let of = |name: &String| Session {
+            name: name.clone(),
+            profile: Some("gold".to_owned()),
+            ..Session::default()
+        };
+        let limits = Limits { per_gib: rates(Some(iops), Some(1 << 20)), ..Limits::default() };
+        let gold = Profile { name: "gold".to_owned(), limits };
+        let sessions = vec![of(&one), of(&two)];
+        QosConfig { sessions, profiles: vec![gold], ..QosConfig::default() }
+    };
+    let qos = shared(&config(10));
+    add(&qos, 2, 2, 4 * GIB);
+    assert_eq!(limits(&qos, &one), (Some(10), Some(1 << 20)));
+    assert_eq!(limits(&qos, &two), (Some(40), Some(4 << 20)));
+    qos.set(Nanos(3), &config(3)).unwrap();
+    assert_eq!((limits(&qos, &one).0, limits(&qos, &two).0), (Some(3), Some(12)));
+}
