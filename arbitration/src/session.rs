@@ -5,6 +5,7 @@
 //! says at which of them the reactors have to look again. What is counted lives in the
 //! [`Session`]s, which the reactors share, so that a change loses nothing.
 
+mod host_id;
 mod limits;
 mod resent;
 mod tree;
@@ -22,6 +23,7 @@ use crate::reactors::Reactors;
 use crate::reservation::Reserved;
 use crate::sharing::Sharing;
 
+pub use host_id::HostId;
 pub use limits::SessionLimits;
 pub use resent::Reconnect;
 pub use tree::Sessions;
@@ -41,10 +43,6 @@ pub const WEIGHT: u32 = 100;
 
 /// Largest weight of a session.
 pub const WEIGHT_MAX: u16 = 1000;
-
-/// A host, by a number that the caller chooses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct HostId(pub u64);
 
 /// The specification of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -290,6 +288,37 @@ pub struct Reservation {
     pub session: Arc<Session>,
     /// The reservation's budget, and what it was charged.
     pub reserved: Arc<Reserved>,
+}
+
+impl Session {
+    /// Charges a resent command of a direction and of `bytes` bytes to the limits of the session and of its parents, which
+    /// the command then bypasses. Returns false, and charges nothing, if no limit exists, if two earlier
+    /// reconnects of the host are unpaid, or if a limit has a debt of more than 400 s: the command then
+    /// waits for its limits.
+    ///
+    /// The caller decides which commands are resent, at most the content of the host's queues for each
+    /// reconnect. Then the commands of any time interval cost at most the limit for that interval, plus
+    /// the content of the queues for two reconnects of each host.
+    pub fn charge_resent(&self, now: Nanos, reconnect: Reconnect, write: bool, bytes: u64) -> bool {
+        let limits =
+            || self.line_limiters(write, bytes).filter(|(limit, _)| limit.rate().is_some());
+        if limits().next().is_none() {
+            return false;
+        }
+        let top = std::iter::successors(Some(self), |session| session.parent.as_deref()).last();
+        top.is_some_and(|top| {
+            top.debts.charge(now, reconnect, || {
+                let latest = now.after(resent::DEBT_MAX);
+                if limits().any(|(limit, _)| limit.paid_at() > latest) {
+                    return None;
+                }
+                for (limit, amount) in limits() {
+                    limit.charge(now, now, amount);
+                }
+                limits().map(|(limit, _)| limit.paid_at()).max()
+            })
+        })
+    }
 }
 
 #[cfg(test)]

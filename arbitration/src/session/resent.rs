@@ -9,13 +9,13 @@ use std::sync::{Mutex, PoisonError};
 
 use units::Nanos;
 
-use super::{HostId, Session};
+use super::host_id::HostId;
 
 /// The most unpaid reconnects of one host. With two, a host survives a second outage during its debt.
 const UNPAID_MAX: usize = 2;
 /// The longest debt of a limit, in ns, with which a further command may bypass the limit. A Linux host
 /// waits for 810 s in six waits here and five retry delays: the commands behind the debt need half.
-const DEBT_MAX: u64 = 400_000_000_000;
+pub(super) const DEBT_MAX: u64 = 400_000_000_000;
 /// The most unpaid reconnects of all hosts. Commands of further ones wait for their limits.
 const ALL_UNPAID_MAX: usize = 4096;
 
@@ -46,7 +46,7 @@ impl Debts {
     /// Calls `charge` for a command of a reconnect, unless the host has too many unpaid ones. `charge`
     /// returns the time at which the command is paid for; `None`: it was not charged. Returns whether
     /// the command was charged.
-    fn charge(
+    pub(super) fn charge(
         &self,
         now: Nanos,
         reconnect: Reconnect,
@@ -68,37 +68,6 @@ impl Debts {
     }
 }
 
-impl Session {
-    /// Charges a resent command of a direction and of `bytes` bytes to the limits of the session and of its parents, which
-    /// the command then bypasses. Returns false, and charges nothing, if no limit exists, if two earlier
-    /// reconnects of the host are unpaid, or if a limit has a debt of more than 400 s: the command then
-    /// waits for its limits.
-    ///
-    /// The caller decides which commands are resent, at most the content of the host's queues for each
-    /// reconnect. Then the commands of any time interval cost at most the limit for that interval, plus
-    /// the content of the queues for two reconnects of each host.
-    pub fn charge_resent(&self, now: Nanos, reconnect: Reconnect, write: bool, bytes: u64) -> bool {
-        let limits =
-            || self.line_limiters(write, bytes).filter(|(limit, _)| limit.rate().is_some());
-        if limits().next().is_none() {
-            return false;
-        }
-        let top = std::iter::successors(Some(self), |session| session.parent.as_deref()).last();
-        top.is_some_and(|top| {
-            top.debts.charge(now, reconnect, || {
-                let latest = now.after(DEBT_MAX);
-                if limits().any(|(limit, _)| limit.paid_at() > latest) {
-                    return None;
-                }
-                for (limit, amount) in limits() {
-                    limit.charge(now, now, amount);
-                }
-                limits().map(|(limit, _)| limit.paid_at()).max()
-            })
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -108,7 +77,7 @@ mod tests {
     use super::*;
     use crate::credit::Caps;
     use crate::limit::{Rate, TOLERANCE};
-    use crate::session::{RootSpec, SessionSpec, Sessions};
+    use crate::session::{RootSpec, Session, SessionSpec, Sessions};
 
     const SECOND: u64 = 1_000_000_000;
     const MIB: u64 = 1 << 20;
