@@ -1,13 +1,13 @@
 //! Finds circles of imports between the files of a crate.
 //!
 //! Imports are paths in `use` that begin with `crate`, `self`, `super` or a module beside or below,
-//! and paths in code that begin with `crate::` or `super::`. A name that another file only hands on
-//! (`pub use`) counts for the file that defines it. Handing on is no import of its own, unless the
-//! file that does it uses the name too.
+//! and paths in code that begin with `crate::`, `super::`, `self::`, a module below (`check::across`),
+//! or a module that the file imports. A name that another file only hands on (`pub use`, also by `*`)
+//! counts for the file that defines it. Handing on is no import of its own, unless the file that does
+//! it uses the name too.
 //!
-//! Not seen are paths in code that begin with the name of a module (`check::across`), the output of
-//! macros, names that are handed on by `*`, methods (a call needs no import), and test code: files
-//! named `tests` or `…_tests`, and everything behind the first `#[cfg(test)]` with a body.
+//! Not seen are the output of macros, methods (a call needs no import), and test code: files named
+//! `tests` or `…_tests`, and everything behind the first `#[cfg(test)]` with a body.
 
 #![expect(
     clippy::indexing_slicing,
@@ -29,6 +29,8 @@ struct Import {
     /// The name that the importing file gives the import.
     name: String,
     hands_on: bool,
+    /// Whether all names below the path are imported (`*`).
+    all: bool,
 }
 
 /// The source files of a crate.
@@ -101,8 +103,15 @@ impl Source {
     fn imported(&self, module: &Module) -> BTreeSet<&Module> {
         let (_, text) = &self.files[module];
         let used = |import: &Import| !import.hands_on || uses(text, &import.name);
-        let imports = imports(text).into_iter().filter(used);
-        let found = imports.filter_map(|import| self.resolve(module, &import.path, 0));
+        let imports = imports(text);
+        let named = paths(text).into_iter().map(|path| {
+            let head = &path[0];
+            let import = imports.iter().find(|import| import.name == *head);
+            import.map_or_else(|| path.clone(), |import| [&import.path[..], &path[1..]].concat())
+        });
+        let imported = imports.iter().filter(|import| used(import));
+        let all = imported.map(|import| import.path.clone()).chain(named);
+        let found = all.filter_map(|path| self.resolve(module, &path, 0));
         found.filter(|other| *other != module).collect()
     }
 
@@ -131,10 +140,23 @@ impl Source {
             (at, rest) = (below, &rest[1..]);
         }
         let (known, (_, text)) = self.files.get_key_value(&at)?;
+        // A module whose file is elsewhere (`#[path]`) imports nothing of this crate.
+        if rest.first().is_some_and(|name| text.contains(&format!("mod {name};"))) {
+            return None;
+        }
         let handed_on = rest.first().filter(|_| depth < 8).and_then(|name| {
-            let mut imports = imports(text).into_iter();
-            let import = imports.find(|import| import.hands_on && import.name == *name)?;
-            self.resolve(&at, &import.path, depth + 1)
+            let imports = imports(text);
+            let mut handed_on = imports.iter().filter(|import| import.hands_on);
+            if let Some(import) = handed_on.clone().find(|import| import.name == *name) {
+                let path = [&import.path[..], &rest[1..]].concat();
+                return self.resolve(&at, &path, depth + 1);
+            }
+            let all = handed_on.by_ref().filter(|import| import.all && !defines(text, name));
+            let mut found = all.filter_map(|import| {
+                let path = [&import.path[..], rest].concat();
+                self.resolve(&at, &path, depth + 1)
+            });
+            found.find(|module| defines(&self.files[*module].1, name))
         });
         handed_on.or(Some(known))
     }
@@ -165,16 +187,8 @@ fn code(text: &str) -> String {
 
 /// Tells whether a name stands anywhere but in a `use`.
 fn uses(text: &str, name: &str) -> bool {
-    let mut inside = false;
-    text.lines().any(|line| {
-        let start = line.trim_start();
-        inside |=
-            start.starts_with("use ") || (start.starts_with("pub") && start.contains(" use "));
-        let counts = !inside;
-        inside &= !line.contains(';');
-        let word = |c: char| c.is_alphanumeric() || c == '_';
-        counts && line.split(|c| !word(c)).any(|found| found == name)
-    })
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    without_imports(text).split(|c| !word(c)).any(|found| found == name)
 }
 
 /// Returns the imports of a file.
@@ -191,22 +205,50 @@ fn imports(text: &str) -> Vec<Import> {
         let tree: String = tree.split_whitespace().collect::<Vec<_>>().join(" ");
         leaves(&tree, &[], public, &mut found);
     }
-    for (start, _) in text.match_indices("::") {
-        let word = |c: char| c.is_alphanumeric() || c == '_';
-        let head = text[..start].rsplit(|c| !word(c)).next().unwrap_or_default();
-        let begins = !text[..start - head.len()].ends_with("::");
-        if begins && matches!(head, "crate" | "super") {
-            let path = &text[start - head.len()..];
+    found
+}
+
+/// Returns the paths in code, outside `use`, that begin with a name in lower case.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let code = without_imports(text);
+    let mut found = Vec::new();
+    for (start, _) in code.match_indices("::") {
+        let before = code[..start].trim_end_matches(word);
+        let head = &code[before.len()..start];
+        let begins = !before.ends_with("::") && !before.ends_with('.');
+        if begins && head.starts_with(|c: char| c.is_lowercase()) {
+            let path = &code[before.len()..];
             let end = path.find(|c: char| !word(c) && c != ':').unwrap_or(path.len());
             let path = path[..end].split("::").filter(|name| !name.is_empty());
-            let path: Vec<String> = path.map(str::to_owned).collect();
-            // A path before braces is part of a `use`, which was taken apart above.
-            if path.iter().any(|name| name != "crate" && name != "super") {
-                found.push(Import { path, name: String::new(), hands_on: false });
-            }
+            found.push(path.map(str::to_owned).collect());
         }
     }
     found
+}
+
+/// Returns the text without its `use` statements.
+fn without_imports(text: &str) -> String {
+    let mut inside = false;
+    let lines = text.lines().filter(|line| {
+        let start = line.trim_start();
+        inside |=
+            start.starts_with("use ") || (start.starts_with("pub") && start.contains(" use "));
+        let counts = !inside;
+        inside &= !line.contains(';');
+        counts
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Tells whether a file defines a name, as far as its own items go.
+fn defines(text: &str, name: &str) -> bool {
+    let kinds = ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod"];
+    text.lines().any(|line| {
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let kind = words.by_ref().find(|word| kinds.contains(word));
+        kind.is_some() && words.by_ref().find(|word| !kinds.contains(word)) == Some(name)
+    })
 }
 
 /// Collects the paths of a tree such as `a::{b, c::d as e}`.
@@ -232,6 +274,7 @@ fn leaves(tree: &str, before: &[String], hands_on: bool, found: &mut Vec<Import>
         return;
     }
     let (path, renamed) = tree.split_once(" as ").unwrap_or((tree, ""));
+    let all = path.ends_with('*');
     let path = path.split("::").map(str::trim).filter(|name| !name.is_empty() && *name != "*");
     let mut path: Vec<String> = before.iter().cloned().chain(path.map(str::to_owned)).collect();
     if tree.is_empty() {
@@ -242,7 +285,8 @@ fn leaves(tree: &str, before: &[String], hands_on: bool, found: &mut Vec<Import>
     }
     let last = path.last().cloned().unwrap_or_default();
     let name = if renamed.is_empty() { last } else { renamed.trim().to_owned() };
-    found.push(Import { path, name, hands_on });
+    let name = if all { String::new() } else { name };
+    found.push(Import { path, name, hands_on, all });
 }
 
 #[cfg(test)]
@@ -267,12 +311,13 @@ mod tests {
             ("use crate::b::B;", "use super::a::A;"),
             ("use crate::{b::{self, B}, c};", "fn f() { crate::a::g() }"),
             ("pub(crate) use crate::b::B;\nfn f(_: B) {}", "use crate::a;"),
+            ("use crate::c::{self, D};\nfn f() { c::g() }", "use crate::a::A;"),
         ] {
             let source = source(&[
                 ("lib.rs", "mod a; mod b; mod c;"),
                 ("a.rs", a),
                 ("b.rs", b),
-                ("c.rs", ""),
+                ("c.rs", "pub use crate::b::g;"),
             ]);
             assert_eq!(source.circles(), [["a.rs", "b.rs"]], "{a} {b}");
         }
@@ -298,6 +343,39 @@ mod tests {
             ("m/low.rs", "use super::M; pub struct Low;"),
         ]);
         assert_eq!(source.circles(), [["m/low.rs", "m/mod.rs"]]);
+    }
+
+    #[test]
+    fn a_path_in_code_that_begins_with_a_child_is_an_import() {
+        for path in ["low::make()", "self::low::make()"] {
+            let source = source(&[
+                ("lib.rs", "mod m;"),
+                ("m/mod.rs", &format!("mod low; pub struct M; fn f() {{ {path}; }}")),
+                ("m/low.rs", "use super::M; pub fn make() {}"),
+            ]);
+            assert_eq!(source.circles(), [["m/low.rs", "m/mod.rs"]], "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_handed_on_by_a_star_counts_for_the_file_that_defines_it() {
+        let source = source(&[
+            ("lib.rs", "mod m; mod user;"),
+            ("m/mod.rs", "mod low; mod high; pub use low::*; pub use high::high;"),
+            ("m/low.rs", "pub struct Low;"),
+            ("m/high.rs", "use super::Low; pub fn high() {}"),
+            ("user.rs", "use crate::m::Low; fn f() { crate::m::high() }"),
+        ]);
+        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn a_module_whose_file_is_elsewhere_imports_nothing() {
+        let source = source(&[
+            ("lib.rs", "mod a; #[path = \"../b.rs\"] mod b; fn f() { a::g() }"),
+            ("a.rs", "use crate::b::B; pub fn g() {}"),
+        ]);
+        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
     }
 
     #[test]

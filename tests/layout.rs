@@ -180,18 +180,38 @@ fn crates_import_in_one_direction() {
     }
 }
 
+/// Circles that are left: a crate, a file of the circle, and the number of its files. The list only
+/// gets shorter.
+const CIRCLES: &[(&str, &str, usize)] = &[
+    ("sluice", "sim/e2e/mod.rs", 18),
+    ("sluice", "sim/mod.rs", 28),
+    ("sluice-sim", "report/mod.rs", 2),
+    ("sluice-sim", "scenario/mod.rs", 2),
+];
+
 #[test]
 fn files_import_each_other_in_no_circle() {
     let metadata = metadata();
     let mut circles = BTreeSet::new();
+    let mut left = Vec::new();
     for package in metadata["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().expect("a name");
         let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
         let source = manifest.parent().expect("a folder").join("src");
-        if source.exists() {
-            let found = Source::read(&source).circles();
-            circles.extend(found.into_iter().map(|files| (name.to_owned(), files)));
+        if !source.exists() {
+            continue;
+        }
+        for files in Source::read(&source).circles() {
+            let known = CIRCLES.iter().find(|(of, file, size)| {
+                *of == name && files.len() <= *size && files.iter().any(|one| one == file)
+            });
+            left.extend(known.filter(|(_, _, size)| files.len() == *size));
+            if known.is_none() {
+                circles.insert((name.to_owned(), files));
+            }
         }
     }
     assert!(circles.is_empty(), "files of a crate import each other in a circle: {circles:#?}");
+    let smaller: Vec<_> = CIRCLES.iter().filter(|circle| !left.contains(circle)).collect();
+    assert!(smaller.is_empty(), "smaller or gone: make the list say so: {smaller:?}");
 }
