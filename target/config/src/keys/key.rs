@@ -168,3 +168,15 @@ impl ConfigKey {
         format!("|{}|", cells.join("|"))
     }
 }
+
+/// Returns the words of a table of words with their values.
+#[expect(clippy::indexing_slicing, reason = "both lists have N entries")]
+pub(super) const fn words<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static str; N] {
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = table[at].0;
+        at += 1;
+    }
+    words
+}

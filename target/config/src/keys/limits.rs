@@ -1,7 +1,5 @@
-//! The limits of values, and the names of the classes.
+//! The limits of values.
 
-/// The classes' names, the most urgent first.
-pub const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
 /// The highest namespace identifier: lists of namespaces are kept below it (NN in Identify
 /// Controller).
 pub const NSID_MAX: u32 = 16_384;

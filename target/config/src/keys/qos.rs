@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::key::{ConfigKey, Documented, Shape, joined, key};
-use super::limits::{BURST_MAX, CLASSES, COMMANDS_MAX, NSID_MAX, RATE_MAX, WEIGHT_MAX, WINDOW_MAX};
+use super::key::{ConfigKey, Documented, Shape, joined, key, words};
+use super::limits::{BURST_MAX, COMMANDS_MAX, NSID_MAX, RATE_MAX, WEIGHT_MAX, WINDOW_MAX};
 use super::values::Values;
+use crate::qos::values;
 
 /// The tables of this file in docs/configuration.md.
 pub(super) const TABLES: &[Documented] = &[
@@ -14,6 +15,13 @@ pub(super) const TABLES: &[Documented] = &[
     ("## `[[profile]]`", PROFILE),
     ("## `[[policy]]`", POLICY),
 ];
+
+/// The classes' names, the most urgent first.
+pub const CLASSES: [&str; 4] = words(&values::CLASSES);
+/// The words of `unit`.
+const UNITS: [&str; 3] = words(&values::UNITS);
+/// The words of `locality`.
+const LOCALITIES: [&str; 2] = words(&values::LOCALITIES);
 
 /// The keys of `[qos]`.
 pub const QOS: &[ConfigKey] = &[
@@ -35,7 +43,7 @@ pub const QOS: &[ConfigKey] = &[
     .shape(Shape::Numbers),
     key(
         "unit",
-        Values::Words(&["bytes", "commands", "time"]),
+        Values::Words(&UNITS),
         "`\"bytes\"`",
         "The unit in which the shares of classes, sessions and hosts are counted. `\"bytes\"`: \
          bytes read or written, at least 4 KiB for each command. `\"time\"`: estimated device \
@@ -293,7 +301,7 @@ pub const RESERVE: &[ConfigKey] = &[
         .option("SHARE", "Writes among the commands [default: 0 %]"),
     key(
         "locality",
-        Values::Words(&["random", "sequential"]),
+        Values::Words(&LOCALITIES),
         "`\"random\"`",
         "Whether the commands go to random or to successive blocks.",
     )

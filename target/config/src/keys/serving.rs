@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::key::{ConfigKey, Documented, Shape, key};
-use super::limits::{CLASSES, NSID_MAX, PARALLEL_MAX, WINDOW_MAX};
+use super::limits::{NSID_MAX, PARALLEL_MAX, WINDOW_MAX};
+use super::qos::CLASSES;
 use super::values::Values;
 
 /// The tables of this file in docs/configuration.md.

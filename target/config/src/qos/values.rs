@@ -33,7 +33,7 @@ pub(crate) const UNITS: [(&str, Unit); 3] =
     [("bytes", Unit::Bytes), ("commands", Unit::Commands), ("time", Unit::Time)];
 
 /// The words of `locality`.
-pub(super) const LOCALITIES: [(&str, Locality); 2] =
+pub(crate) const LOCALITIES: [(&str, Locality); 2] =
     [("random", Locality::Random), ("sequential", Locality::Sequential)];
 
 /// Returns the word that stands for a value.
