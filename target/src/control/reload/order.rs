@@ -4,6 +4,9 @@
 //! Between the two, additions come before removals, so that a change that fails leaves everything in place. An addition
 //! that waits for a name or a file comes right after the removal that frees it. Namespaces in memory are removed after
 //! all changes that can fail, since their content cannot be brought back.
+//!
+//! Each change has a rank, and needs other changes made before it. Changes are made by rank, each right after those
+//! that it needs: a topological sort, depth first.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,48 +14,142 @@ use std::path::Path;
 use sluice_config::{Backend, Namespace, Subsystem};
 use uuid::Uuid;
 
-use super::change::Change;
+use super::change::{Change, Why};
 use super::regions::RegionSteps;
 
-/// The changes of a plan, by their effect.
-#[derive(Debug, Default)]
-pub(super) struct Steps {
-    /// The changes after which hosts have less access: of permissions, and the removals of listeners.
-    narrowing: Vec<Change>,
-    /// The changes of objects that stay.
-    mild: Vec<Change>,
-    /// The additions of subsystems, namespaces and listeners.
-    additions: Vec<Change>,
-    /// The removals of subsystems and namespaces, and of parts of namespaces.
-    removals: Vec<Change>,
-    /// The changes of permissions after which hosts have more access. The target does not refuse them.
-    widening: Vec<Change>,
-    pub(super) qos: Option<Change>,
-    pub(super) network_before: Option<Change>,
-    pub(super) network_after: Option<Change>,
-    pub(super) regions: Option<RegionSteps>,
+/// The order of changes that do not need each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// `[network]` with the links of both configurations.
+    NetworkBefore,
+    /// Changes after which hosts have less access: of permissions, and the removals of listeners.
+    Narrow,
+    /// Removals of regions whose files and devices namespaces take.
+    RegionsFirst,
+    /// Additions of subsystems and namespaces.
+    Add,
+    /// Changes of objects that stay.
+    Mild,
+    /// Additions that need removals.
+    AddAfterRemoval,
+    /// Additions of listeners: hosts may connect to them once the subsystems are there.
+    Listen,
+    /// Additions of regions.
+    RegionsSecond,
+    Qos,
+    /// Additions that need removals of namespaces in memory.
+    AddAfterMemory,
+    /// Removals of subsystems and namespaces, and of parts of namespaces.
+    Remove,
+    /// Changes of permissions after which hosts have more access. The target does not refuse them.
+    Widen,
+    /// `[network]` without the links that are gone.
+    NetworkAfter,
+    /// Removals of regions in memory.
+    RegionsLast,
 }
 
+/// A change on its way to its place.
+#[derive(Debug)]
+struct Step {
+    rank: Rank,
+    change: Change,
+    /// The changes that have to be made before, as indices of [`Steps`].
+    needs: Vec<usize>,
+}
+
+/// The changes of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Steps(Vec<Step>);
+
 impl Steps {
-    pub(super) fn narrow(&mut self, change: Change) {
-        self.narrowing.push(change);
+    pub(super) fn push(&mut self, rank: Rank, change: Change) {
+        self.0.push(Step { rank, change, needs: Vec::new() });
     }
 
-    pub(super) fn widen(&mut self, change: Change) {
-        self.widening.push(change);
+    /// Adds the steps by which regions change, after the removals of namespaces.
+    pub(super) fn push_regions(&mut self, regions: RegionSteps) {
+        let needs =
+            self.indices(|step| step.rank == Rank::Remove && regions.wait_for(&step.change));
+        let are_late = self.any_keeps_memory(&needs);
+        let ranks = [Rank::RegionsFirst, Rank::RegionsSecond, Rank::RegionsLast];
+        for (rank, change) in ranks.into_iter().zip(regions.changes(are_late)) {
+            let Some(change) = change else { continue };
+            let needs = if rank == Rank::RegionsSecond { needs.clone() } else { Vec::new() };
+            self.0.push(Step { rank, change, needs });
+        }
     }
 
-    pub(super) fn mild(&mut self, change: Change) {
-        self.mild.push(change);
+    /// Puts the changes in their order.
+    pub(super) fn in_order(mut self) -> Vec<Change> {
+        self.link();
+        let key = |step: &Step| {
+            let is_whole =
+                matches!(step.change, Change::AddSubsystem(..) | Change::RemoveSubsystem(..));
+            // Subsystems are added before namespaces, and removed after them.
+            (step.rank, keeps_memory(&step.change), is_whole == (step.rank == Rank::Remove))
+        };
+        let mut by_rank: Vec<usize> = (0..self.0.len()).collect();
+        by_rank.sort_by_key(|at| self.0.get(*at).map(key));
+        let mut steps: Vec<Option<Step>> = self.0.into_iter().map(Some).collect();
+        let mut order = Vec::with_capacity(steps.len());
+        by_rank.into_iter().for_each(|at| place(at, &mut steps, &mut order));
+        order
     }
 
-    pub(super) fn add(&mut self, change: Change) {
-        self.additions.push(change);
+    /// Finds what additions and the settings of quality of service need, and ranks the additions by it.
+    fn link(&mut self) {
+        let mut owners: BTreeMap<Place<'_>, Vec<usize>> = BTreeMap::new();
+        for (at, step) in self.0.iter().enumerate().filter(|(_, step)| step.rank == Rank::Remove) {
+            for place in places(&step.change) {
+                owners.entry(place).or_default().push(at);
+            }
+        }
+        let freed_by = |change| -> Vec<usize> {
+            let all: Vec<Place<'_>> = places(change);
+            all.iter().filter_map(|place| owners.get(place)).flatten().copied().collect()
+        };
+        // The settings may name namespaces that are new.
+        let new = self.indices(|step| is_new_place(&step.change));
+        let linked: Vec<_> = self
+            .0
+            .iter()
+            .map(|step| match step.rank {
+                Rank::Add => {
+                    let needs = freed_by(&step.change);
+                    let rank = match needs.is_empty() {
+                        true => Rank::Add,
+                        false if self.any_keeps_memory(&needs) => Rank::AddAfterMemory,
+                        false => Rank::AddAfterRemoval,
+                    };
+                    Some((rank, needs))
+                }
+                Rank::Qos => Some((Rank::Qos, new.clone())),
+                _ => None,
+            })
+            .collect();
+        for (step, linked) in self.0.iter_mut().zip(linked) {
+            if let Some(linked) = linked {
+                (step.rank, step.needs) = linked;
+            }
+        }
     }
 
-    pub(super) fn remove(&mut self, change: Change) {
-        self.removals.push(change);
+    fn indices(&self, is_meant: impl Fn(&Step) -> bool) -> Vec<usize> {
+        let meant = self.0.iter().enumerate().filter(|(_, step)| is_meant(step));
+        meant.map(|(at, _)| at).collect()
     }
+
+    fn any_keeps_memory(&self, steps: &[usize]) -> bool {
+        steps.iter().filter_map(|at| self.0.get(*at)).any(|step| keeps_memory(&step.change))
+    }
+}
+
+/// Places a change behind those that it needs, unless it has a place.
+fn place(at: usize, steps: &mut [Option<Step>], order: &mut Vec<Change>) {
+    let Some(step) = steps.get_mut(at).and_then(Option::take) else { return };
+    step.needs.into_iter().for_each(|need| place(need, steps, order));
+    order.push(step.change);
 }
 
 /// A place that only one object can have at a time.
@@ -65,109 +162,6 @@ enum Place<'a> {
     Nguid([u8; 16]),
     /// A file or device: a namespace that writes to it has it alone.
     Path(&'a Path),
-}
-
-/// Puts changes in their order.
-pub(super) fn in_order(steps: Steps) -> Vec<Change> {
-    let Steps { narrowing, mild, mut additions, mut removals, widening, regions, .. } = steps;
-    let (qos, network_before, network_after) =
-        (steps.qos, steps.network_before, steps.network_after);
-    // Memory comes last; else removals go from namespaces to subsystems, and additions the other way round. Hosts may
-    // come by a new listener once what they see is there.
-    let listeners = additions.extract_if(.., |change| matches!(change, Change::AddListener(..)));
-    let listeners: Vec<Change> = listeners.collect();
-    let is_whole =
-        |change: &Change| matches!(change, Change::AddSubsystem(..) | Change::RemoveSubsystem(..));
-    removals.sort_by_key(|change| (keeps_memory(change), is_whole(change)));
-    additions.sort_by_key(|change| (keeps_memory(change), !is_whole(change)));
-    let mut owners: BTreeMap<Place<'_>, Vec<usize>> = BTreeMap::new();
-    for (index, change) in removals.iter().enumerate() {
-        for place in places(change) {
-            owners.entry(place).or_default().push(index);
-        }
-    }
-    let waits_for = |change: &Change| -> Vec<usize> {
-        let mut all: Vec<usize> = places(change)
-            .iter()
-            .filter_map(|place| owners.get(place))
-            .flatten()
-            .copied()
-            .collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    };
-    let needs: Vec<Vec<usize>> = additions.iter().map(waits_for).collect();
-    // The removals that are made last: of namespaces in memory, and of all objects that are
-    // exchanged together with them.
-    let mut late: Vec<bool> = removals.iter().map(keeps_memory).collect();
-    let is_late = |late: &[bool], all: &[usize]| all.iter().any(|at| late.get(*at) == Some(&true));
-    loop {
-        let before = late.clone();
-        for all in needs.iter().filter(|all| is_late(&before, all)) {
-            for at in all {
-                if let Some(late) = late.get_mut(*at) {
-                    *late = true;
-                }
-            }
-        }
-        if late == before {
-            break;
-        }
-    }
-    let mut done = vec![false; removals.len()];
-    // Additions that wait for nothing, those that wait for a removal, and those that wait for a
-    // removal that is made last.
-    let (mut free, mut waiting, mut last) = (Vec::new(), Vec::new(), Vec::new());
-    // Regions that wait come before what is in memory goes, unless they wait for just that.
-    let waits =
-        |(_, change): &(usize, &Change)| regions.as_ref().is_some_and(|r| r.wait_for(change));
-    let needed: Vec<usize> = removals.iter().enumerate().filter(waits).map(|(at, _)| at).collect();
-    let regions_late = needed.iter().any(|at| removals.get(*at).is_some_and(keeps_memory));
-    for at in needed.iter().filter(|_| !regions_late) {
-        if let (Some(done), Some(removal)) = (done.get_mut(*at), removals.get(*at)) {
-            *done = true;
-            waiting.push(removal.clone());
-        }
-    }
-    for (change, needed) in additions.iter().zip(&needs) {
-        if needed.is_empty() {
-            free.push(change.clone());
-            continue;
-        }
-        let group = if is_late(&late, needed) { &mut last } else { &mut waiting };
-        for at in needed {
-            if let (Some(done), Some(removal)) = (done.get_mut(*at), removals.get(*at))
-                && !std::mem::replace(done, true)
-            {
-                group.push(removal.clone());
-            }
-        }
-        group.push(change.clone());
-    }
-    let [regions_first, regions_second, regions_last] =
-        regions.map(|regions| regions.changes(regions_late)).unwrap_or_default();
-    let rest = removals.iter().zip(&done).filter(|(_, done)| !**done).map(|(c, _)| c.clone());
-    // The settings of quality of service may name namespaces that are added last. Otherwise these
-    // settings come first, since they fail more easily.
-    let names_last = last.iter().any(is_new_place);
-    let (first, second) = if names_last { (None, qos) } else { (qos, None) };
-    let mut order: Vec<Change> = network_before.into_iter().collect();
-    order.extend(narrowing);
-    order.extend(regions_first);
-    order.extend(free);
-    order.extend(mild);
-    order.extend(waiting);
-    order.extend(listeners);
-    order.extend(regions_second);
-    order.extend(first);
-    order.extend(last);
-    order.extend(second);
-    order.extend(rest);
-    order.extend(widening);
-    order.extend(network_after);
-    order.extend(regions_last);
-    order
 }
 
 /// Says whether a change adds an object whose place was free.

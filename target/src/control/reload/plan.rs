@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sluice_config::{AllowedHost, Backend, Config, Listener, Namespace, Network, Subsystem};
 
 use super::change::{Change, Why, known};
-use super::order::{Steps, in_order};
+use super::order::{Rank, Steps};
 use super::regions::RegionSteps;
 
 /// Returns the changes that lead from `from`, which runs, to `to`, in their order. Both have all
@@ -19,19 +19,21 @@ pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     for (nqn, old) in &before {
         match after.get(nqn) {
             Some(new) => subsystem(old, new, &mut steps),
-            None => steps.remove(Change::RemoveSubsystem((*old).clone(), Why::Itself)),
+            None => steps.push(Rank::Remove, Change::RemoveSubsystem((*old).clone(), Why::Itself)),
         }
     }
     for new in to.subsystems.iter().filter(|new| !before.contains_key(new.nqn.as_str())) {
-        steps.add(Change::AddSubsystem(new.clone(), Why::Itself));
+        steps.push(Rank::Add, Change::AddSubsystem(new.clone(), Why::Itself));
     }
     if !from.qos.differing(&to.qos).is_empty() {
         let (from, to) = (Box::new(from.qos.clone()), Box::new(to.qos.clone()));
-        steps.qos = Some(Change::Qos { from, to });
+        steps.push(Rank::Qos, Change::Qos { from, to });
     }
     network(&from.network, &to.network, &mut steps);
-    steps.regions = RegionSteps::plan(&from.pmem.regions, &to.pmem.regions, &to.subsystems);
-    in_order(steps)
+    if let Some(regions) = RegionSteps::plan(&from.pmem.regions, &to.pmem.regions, &to.subsystems) {
+        steps.push_regions(regions);
+    }
+    steps.in_order()
 }
 
 /// Indexes a list by the keys of its entries.
@@ -49,7 +51,7 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
     let after = by(to, Listener::endpoint);
     for (endpoint, old) in &before {
         let Some(new) = after.get(endpoint) else {
-            steps.narrow(Change::RemoveListener((*old).clone(), Why::Itself));
+            steps.push(Rank::Narrow, Change::RemoveListener((*old).clone(), Why::Itself));
             continue;
         };
         let names = |listener: &Listener| {
@@ -63,21 +65,27 @@ fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
             ("require_authentication", old.require_authentication != new.require_authentication),
         ]);
         if !keys.is_empty() {
-            steps.narrow(Change::RemoveListener((*old).clone(), Why::Settings(keys.clone())));
-            steps.add(Change::AddListener((*new).clone(), Why::Settings(keys)));
+            steps.push(
+                Rank::Narrow,
+                Change::RemoveListener((*old).clone(), Why::Settings(keys.clone())),
+            );
+            steps.push(Rank::Listen, Change::AddListener((*new).clone(), Why::Settings(keys)));
             continue;
         }
         let endpoint = *endpoint;
         if old.class != new.class {
-            steps.mild(Change::ListenerClass { endpoint, from: old.class, to: new.class });
+            steps.push(
+                Rank::Mild,
+                Change::ListenerClass { endpoint, from: old.class, to: new.class },
+            );
         }
         if old.link != new.link {
             let (from, to) = (old.link.clone(), new.link.clone());
-            steps.mild(Change::ListenerLink { endpoint, from, to });
+            steps.push(Rank::Mild, Change::ListenerLink { endpoint, from, to });
         }
     }
     for new in to.iter().filter(|new| !before.contains_key(&new.endpoint())) {
-        steps.add(Change::AddListener(new.clone(), Why::Itself));
+        steps.push(Rank::Listen, Change::AddListener(new.clone(), Why::Itself));
     }
 }
 
@@ -85,7 +93,7 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     let keys =
         differing(&[("serial", old.serial != new.serial), ("model", old.model != new.model)]);
     if !keys.is_empty() {
-        steps.remove(Change::RemoveSubsystem(old.clone(), Why::Settings(keys.clone())));
+        steps.push(Rank::Remove, Change::RemoveSubsystem(old.clone(), Why::Settings(keys.clone())));
         let mut new = new.clone();
         for namespace in &mut new.namespaces {
             let same = |old: &&Namespace| old.nsid == namespace.nsid;
@@ -93,7 +101,7 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
                 *namespace = again(old, namespace);
             }
         }
-        steps.add(Change::AddSubsystem(new, Why::Settings(keys)));
+        steps.push(Rank::Add, Change::AddSubsystem(new, Why::Settings(keys)));
         return;
     }
     let nqn = &new.nqn;
@@ -104,12 +112,15 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
         match after.get(nsid) {
             Some(new) => namespace(nqn, old, new, steps),
             None => {
-                steps.remove(Change::RemoveNamespace(nqn.clone(), (*old).clone(), Why::Itself));
+                steps.push(
+                    Rank::Remove,
+                    Change::RemoveNamespace(nqn.clone(), (*old).clone(), Why::Itself),
+                );
             }
         }
     }
     for (_, new) in after.iter().filter(|(nsid, _)| !before.contains_key(nsid)) {
-        steps.add(Change::AddNamespace(nqn.clone(), (*new).clone(), Why::Itself));
+        steps.push(Rank::Add, Change::AddNamespace(nqn.clone(), (*new).clone(), Why::Itself));
     }
 }
 
@@ -122,11 +133,7 @@ fn access(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     for (name, to) in &after {
         let Some(from) = before.get(name) else {
             let add = Change::AddHost(nqn.clone(), (*to).clone());
-            if old.allow_any_host {
-                steps.narrow(add)
-            } else {
-                steps.widen(add)
-            }
+            steps.push(if old.allow_any_host { Rank::Narrow } else { Rank::Widen }, add);
             continue;
         };
         let common = from.common(to);
@@ -134,22 +141,22 @@ fn access(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
             let (from, to) = (from.clone(), to.clone());
             (from != to).then_some(Change::SetHost { nqn: nqn.clone(), from, to })
         };
-        set(from, &common).into_iter().for_each(|change| steps.narrow(change));
-        set(&common, to).into_iter().for_each(|change| steps.widen(change));
+        set(from, &common).into_iter().for_each(|change| steps.push(Rank::Narrow, change));
+        set(&common, to).into_iter().for_each(|change| steps.push(Rank::Widen, change));
     }
     match (old.allow_any_host, new.allow_any_host) {
-        (false, true) => steps.widen(Change::AnyHost(nqn.clone(), true)),
-        (true, false) => steps.narrow(Change::AnyHost(nqn.clone(), false)),
+        (false, true) => steps.push(Rank::Widen, Change::AnyHost(nqn.clone(), true)),
+        (true, false) => steps.push(Rank::Narrow, Change::AnyHost(nqn.clone(), false)),
         _ => {}
     }
     for (_, host) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
         let remove = Change::RemoveHost(nqn.clone(), (*host).clone());
-        if new.allow_any_host { steps.widen(remove) } else { steps.narrow(remove) }
+        steps.push(if new.allow_any_host { Rank::Widen } else { Rank::Narrow }, remove);
     }
     let require = |required| Change::RequireAuthentication(nqn.clone(), required);
     match (old.require_authentication, new.require_authentication) {
-        (false, true) => steps.narrow(require(true)),
-        (true, false) => steps.widen(require(false)),
+        (false, true) => steps.push(Rank::Narrow, require(true)),
+        (true, false) => steps.push(Rank::Widen, require(false)),
         _ => {}
     }
 }
@@ -169,8 +176,8 @@ fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
     let nqn = nqn.to_owned();
     if !keys.is_empty() {
         let why = Why::Settings(keys);
-        steps.remove(Change::RemoveNamespace(nqn.clone(), old.clone(), why.clone()));
-        steps.add(Change::AddNamespace(nqn, again(old, new), why));
+        steps.push(Rank::Remove, Change::RemoveNamespace(nqn.clone(), old.clone(), why.clone()));
+        steps.push(Rank::Add, Change::AddNamespace(nqn, again(old, new), why));
         return;
     }
     let nsid = new.id();
@@ -179,12 +186,13 @@ fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
         let resize = Change::Resize { nqn: nqn.clone(), nsid, from, to };
         // The file's own size may be less than the configured one.
         match (from, to) {
-            (Some(from), Some(to)) if to > from => steps.mild(resize),
-            _ => steps.remove(resize),
+            (Some(from), Some(to)) if to > from => steps.push(Rank::Mild, resize),
+            _ => steps.push(Rank::Remove, resize),
         }
     }
     if old.class != new.class {
-        steps.mild(Change::NamespaceClass { nqn, nsid, from: old.class, to: new.class });
+        steps
+            .push(Rank::Mild, Change::NamespaceClass { nqn, nsid, from: old.class, to: new.class });
     }
 }
 
@@ -238,8 +246,12 @@ fn network(from: &Network, to: &Network, steps: &mut Steps) {
         && Network { links: Vec::new(), ..both.clone() }
             == Network { links: Vec::new(), ..from.clone() };
     let middle = if same { from } else { &both };
-    steps.network_before = change(from, middle);
-    if both.links.len() != to.links.len() {
-        steps.network_after = change(middle, to);
+    if let Some(before) = change(from, middle) {
+        steps.push(Rank::NetworkBefore, before);
+    }
+    if both.links.len() != to.links.len()
+        && let Some(after) = change(middle, to)
+    {
+        steps.push(Rank::NetworkAfter, after);
     }
 }
