@@ -130,7 +130,8 @@ deny:
 	cargo deny --all-features check licenses bans sources
 
 # Files below PREFIX. uninstall removes them.
-INSTALLED := bin/sluiced bin/sluice bin/sluice-sim $(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/*.md))
+INSTALLED := bin/sluiced bin/sluice bin/sluice-sim \
+	$(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/use/*.md docs/reference/*.md))
 # Files of systemd and udev, below SYSTEM. uninstall removes them, too.
 INSTALLED_SYSTEM := systemd/system/sluiced.service sysusers.d/sluicegate.conf \
 	tmpfiles.d/sluicegate.conf sysctl.d/60-sluicegate.conf modules-load.d/sluicegate.conf \
@@ -139,27 +140,30 @@ at = $(DESTDIR)$(PREFIX)
 # systemd and udev read no files below another prefix than these two. /etc stays the operator's.
 SYSTEM = $(if $(filter /usr /usr/local,$(PREFIX)),$(PREFIX),/usr/local)/lib
 system_at = $(DESTDIR)$(SYSTEM)
-# The paths of installed files in the unit. Other paths below /usr are those of other packages.
-UNIT_PATHS = s|/usr/bin/sluice|$(PREFIX)/bin/sluice|g; s|/usr/share/doc/sluicegate|$(PREFIX)/share/doc/sluicegate|g
+# The paths of installed files in systemd's files. Other paths below /usr are those of other packages.
+PATHS = s|/usr/bin/sluice|$(PREFIX)/bin/sluice|g; s|/usr/share/doc/sluicegate|$(PREFIX)/share/doc/sluicegate|g
 
 # With sudo, what its user has built is installed: root need not have a compiler.
 install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 	@[ -x $(BINARIES)/sluiced ] || { echo "no $(BINARIES)/sluiced: run make first" >&2; exit 1; }
 	install -D -t $(at)/bin $(BINARIES)/sluiced $(BINARIES)/sluice $(BINARIES)/sluice-sim
-	install -D -m 644 -t $(at)/share/doc/sluicegate docs/*.md
+	install -D -m 644 -t $(at)/share/doc/sluicegate/use docs/use/*.md
+	install -D -m 644 -t $(at)/share/doc/sluicegate/reference docs/reference/*.md
 	install -D -m 644 -t $(system_at)/systemd/system systemd/sluiced.service
-	sed -i '$(UNIT_PATHS)' $(system_at)/systemd/system/sluiced.service
+	sed -i '$(PATHS)' $(system_at)/systemd/system/sluiced.service
 	install -D -m 644 systemd/sluicegate.sysusers.conf $(system_at)/sysusers.d/sluicegate.conf
 	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(system_at)/tmpfiles.d/sluicegate.conf
 	install -D -m 644 systemd/60-sluicegate.sysctl.conf $(system_at)/sysctl.d/60-sluicegate.conf
+	sed -i '$(PATHS)' $(system_at)/sysctl.d/60-sluicegate.conf
 	install -D -m 644 systemd/sluicegate.modules-load.conf $(system_at)/modules-load.d/sluicegate.conf
 	install -D -m 644 -t $(system_at)/udev/rules.d systemd/60-sluicegate.rules
-	[ -e $(DESTDIR)/etc/sluicegate/sluicegate.toml ] || \
-		install -D -m 644 -t $(DESTDIR)/etc/sluicegate systemd/sluicegate.toml
+	[ -e $(DESTDIR)/etc/sluicegate/sluicegate.toml ] || { \
+		install -D -m 644 -t $(DESTDIR)/etc/sluicegate systemd/sluicegate.toml && \
+		sed -i '$(PATHS)' $(DESTDIR)/etc/sluicegate/sluicegate.toml; }
 
 uninstall:
 	rm -f $(addprefix $(at)/,$(INSTALLED)) $(addprefix $(system_at)/,$(INSTALLED_SYSTEM))
-	-rmdir $(at)/share/doc/sluicegate
+	-rmdir $(at)/share/doc/sluicegate/use $(at)/share/doc/sluicegate/reference $(at)/share/doc/sluicegate
 	@echo "$(DESTDIR)/etc/sluicegate and /var/lib/sluicegate are kept"
 
 clean:

@@ -39,7 +39,7 @@ stop() {
     local status=0
     wait $daemon || status=$?
     daemon=''
-    # What the daemon ends with when it was asked to (docs/operating.md).
+    # What the daemon ends with when it was asked to (docs/use/operating.md).
     [ $status = 150 ] || { echo "sluiced ended with status $status" >&2; exit 1; }
 }
 
@@ -161,4 +161,4 @@ END
 plain_io
 tenants
 echo
-echo "sluiced ended in order. docs/qos.md is the guide to classes, limits and reservations."
+echo "sluiced ended in order. docs/use/qos.md is the guide to classes, limits and reservations."

@@ -18,6 +18,9 @@ use e2e::root;
 const FOLDERS: &[&str] =
     &["arbitration", "docs", "fabric", "pmem", "qtcp", "systemd", "target", "tests", "tools"];
 
+/// The books that `make install` copies.
+const INSTALLED: &[&str] = &["docs/use", "docs/reference"];
+
 /// The names that the documents may use.
 struct Known {
     /// The paths of all files in [`FOLDERS`], from the root.
@@ -26,7 +29,7 @@ struct Known {
     words: BTreeSet<String>,
     /// The targets of the Makefile.
     commands: BTreeSet<String>,
-    /// The metric families, as docs/metrics.md has them.
+    /// The metric families, as docs/reference/metrics.md has them.
     metrics: BTreeSet<String>,
     /// The names of the workspace's crates.
     crates: BTreeSet<String>,
@@ -54,7 +57,7 @@ impl Known {
         let makefile = read("Makefile");
         let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:"));
         let commands = phony.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
-        let metrics = spans(&read("docs/metrics.md"));
+        let metrics = spans(&read("docs/reference/metrics.md"));
         let metrics = metrics.into_iter().filter(|span| span.starts_with("sluicegate_")).collect();
         let metadata = super::metadata();
         let packages = metadata["packages"].as_array().expect("packages");
@@ -118,7 +121,8 @@ impl Known {
         })
     }
 
-    /// Tells whether a span is a metric, or the beginning of some, that docs/metrics.md lacks.
+    /// Tells whether a span is a metric, or the beginning of some, that docs/reference/metrics.md
+    /// lacks.
     fn lacks_metric(&self, span: &str) -> bool {
         if !span.starts_with("sluicegate_") {
             return false;
@@ -233,15 +237,19 @@ fn index_mistakes(index: &str, records: &BTreeMap<String, String>) -> Vec<String
 
 #[test]
 fn decisions_are_listed_with_their_titles() {
-    let entries = fs::read_dir(root().join("docs/decisions")).expect("a folder can be read");
+    let entries =
+        fs::read_dir(root().join("docs/internals/decisions")).expect("a folder can be read");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
     let names = names.map(|name| name.to_string_lossy().into_owned());
     let records: BTreeMap<String, String> = names
         .filter(|name| name != "README.md")
-        .map(|name| (name.clone(), read(&format!("docs/decisions/{name}"))))
+        .map(|name| (name.clone(), read(&format!("docs/internals/decisions/{name}"))))
         .collect();
-    let wrong = index_mistakes(&read("docs/decisions/README.md"), &records);
-    assert!(!records.is_empty() && wrong.is_empty(), "docs/decisions/README.md: {wrong:#?}");
+    let wrong = index_mistakes(&read("docs/internals/decisions/README.md"), &records);
+    assert!(
+        !records.is_empty() && wrong.is_empty(),
+        "docs/internals/decisions/README.md: {wrong:#?}"
+    );
 }
 
 #[test]
@@ -267,19 +275,103 @@ fn each_mistake_in_an_index_of_decisions_is_found() {
     }
 }
 
+/// Returns the pages that a table of contents, docs/SUMMARY.md, does not list exactly once.
+fn not_listed_once<'a>(summary: &str, pages: &[&'a str]) -> Vec<&'a str> {
+    let listed = links(summary);
+    let times = |page: &str| listed.iter().filter(|link| *link == page).count();
+    pages.iter().copied().filter(|page| times(page) != 1).collect()
+}
+
+#[test]
+fn the_summary_lists_each_page_once() {
+    let known = Known::read();
+    let pages = known.files.iter().filter_map(|file| file.strip_prefix("docs/"));
+    let pages = pages.filter(|page| ends(page, "md") && *page != "SUMMARY.md");
+    let pages: Vec<&str> = pages.collect();
+    let wrong = not_listed_once(&read("docs/SUMMARY.md"), &pages);
+    assert!(!pages.is_empty() && wrong.is_empty(), "docs/SUMMARY.md: {wrong:#?}");
+}
+
+#[test]
+fn a_page_that_the_summary_lacks_or_repeats_is_found() {
+    let summary = "# Use\n\n- [One](use/1.md)\n- [Two](use/2.md)\n  - [Again](use/2.md)\n";
+    let pages = ["use/1.md", "use/2.md", "use/3.md"];
+    assert_eq!(not_listed_once(summary, &pages), ["use/2.md", "use/3.md"]);
+}
+
+/// Returns the links of a page, a path from the root, to files that `make install` does not copy:
+/// it copies the pages of [`INSTALLED`], each into a folder of the same name.
+fn links_away(page: &str, text: &str) -> Vec<String> {
+    let (folder, _) = page.rsplit_once('/').expect("a page of a book");
+    let is_installed = |link: &String| {
+        let target = link.split('#').next().unwrap_or_default();
+        let target = match target.strip_prefix("../") {
+            Some(path) => format!("docs/{path}"),
+            None => format!("{folder}/{target}"),
+        };
+        let book = target.rsplit_once('/').map_or("", |(book, _)| book);
+        INSTALLED.contains(&book)
+    };
+    links(text).into_iter().filter(|link| !is_installed(link)).collect()
+}
+
 #[test]
 fn installed_documents_link_to_installed_ones_alone() {
-    // `make install` copies docs/*.md into one folder.
+    let known = Known::read();
+    let is_installed = |file: &&String| {
+        file.rsplit_once('/').is_some_and(|(folder, _)| INSTALLED.contains(&folder))
+    };
     let mut wrong = Vec::new();
-    for entry in fs::read_dir(root().join("docs")).expect("a folder can be read") {
-        let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
-        if ends(&name, "md") {
-            let links = links(&read(&format!("docs/{name}"))).into_iter();
-            let away = links.filter(|link| link.split('#').next().is_some_and(|p| p.contains('/')));
-            wrong.extend(away.map(|link| format!("docs/{name}: {link}")));
-        }
+    for page in known.files.iter().filter(is_installed) {
+        wrong.extend(links_away(page, &read(page)).into_iter().map(|l| format!("{page}: {l}")));
     }
     assert!(wrong.is_empty(), "not installed: {wrong:#?}");
+    let text = "[a](qos.md) [b](#use) [c](../reference/control.md#use) [d](../research/sources.md) \
+                [e](../../README.md) [f](decisions/README.md)";
+    let away = ["../research/sources.md", "../../README.md", "decisions/README.md"];
+    assert_eq!(links_away("docs/use/sim.md", text), away);
+}
+
+/// Returns the documents that a text names and that are not there. Comments name a path from the
+/// root; messages and installed files name the path of the installed copy.
+fn missing_documents(text: &str, files: &[String]) -> Vec<String> {
+    let is_of_path = |c: char| c.is_ascii_alphanumeric() || "/_.-".contains(c);
+    let words = text.split(|c: char| !is_of_path(c)).map(|word| word.trim_end_matches('.'));
+    let pages = words.filter(|word| ends(word, "md"));
+    let is_missing = |word: &&str| {
+        let place = "share/doc/sluicegate/";
+        let (path, installed) = match (word.find(place), word.find("docs/")) {
+            (Some(at), _) => (format!("docs/{}", &word[at + place.len()..]), true),
+            (None, Some(at)) => (word[at..].to_owned(), false),
+            (None, None) => return false,
+        };
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        !files.contains(&path) || (installed && !INSTALLED.contains(&folder))
+    };
+    pages.filter(is_missing).map(str::to_owned).collect()
+}
+
+#[test]
+fn documents_that_sources_name_exist() {
+    let known = Known::read();
+    let mut wrong = Vec::new();
+    for file in known.files.iter().filter(|file| !file.starts_with("docs/")) {
+        // The lab has images and archives beside its scripts.
+        let Ok(text) = fs::read_to_string(root().join(file)) else { continue };
+        let missing = missing_documents(&text, &known.files);
+        wrong.extend(missing.into_iter().map(|name| format!("{file}: {name}")));
+    }
+    assert!(wrong.is_empty(), "named in a source, and not there: {wrong:#?}");
+    let of = |words: &[&str]| words.concat();
+    for (text, count) in [
+        (of(&["(docs/", "use/qos.md): docs/", "research/sources.md, D4"]), 0),
+        (of(&["/usr/share/doc/", "sluicegate/use/qos.md."]), 0),
+        (of(&["docs/", "qos.md"]), 1),
+        (of(&["share/doc/", "sluicegate/qos.md"]), 1),
+        (of(&["share/doc/", "sluicegate/research/sources.md"]), 1),
+    ] {
+        assert_eq!(missing_documents(&text, &known.files).len(), count, "{text}");
+    }
 }
 
 #[test]
@@ -294,14 +386,14 @@ fn what_the_documents_name_exists() {
 
 #[test]
 fn figures_that_documents_name_are_reproduced() {
-    let reproduced = read("docs/reproduction.md");
+    let reproduced = read("docs/research/reproduction.md");
     let figure = |word: &str| {
         let (source, number) = word.rsplit_once('-')?;
         let known = ["e2e", "fahrrad", "haechi", "intelliqos"].contains(&source);
         (known && number.parse::<u8>().is_ok()).then(|| word.to_owned())
     };
     let mut named = BTreeSet::new();
-    for path in ["README.md", "docs/qos.md", "docs/sim.md", "docs/sources.md"] {
+    for path in ["README.md", "docs/use/qos.md", "docs/use/sim.md", "docs/research/sources.md"] {
         let spans = spans(&read(path));
         let words = spans.iter().flat_map(|span| span.split([' ', ',']));
         named.extend(words.filter_map(figure));
@@ -309,7 +401,7 @@ fn figures_that_documents_name_are_reproduced() {
     assert!(named.len() > 10, "{named:?}");
     let missing: Vec<&String> =
         named.iter().filter(|name| !reproduced.contains(&format!("\n## {name}\n"))).collect();
-    assert!(missing.is_empty(), "named, and not in docs/reproduction.md: {missing:?}");
+    assert!(missing.is_empty(), "named, and not in docs/research/reproduction.md: {missing:?}");
 }
 
 #[test]
@@ -319,7 +411,7 @@ fn each_kind_of_mistake_is_found() {
                  `tests/{layout,documents}.rs`, `tests/scenarios/qos-*.sh`, `tests/NAME.rs`, \
                  `cargo test -p e2e`, `sluicegate_connections_accepted_total`, `sluicegate_link_`, \
                  [testing](testing.md#fuzzing), [here](#testing)\n# Testing\n";
-    assert_eq!(known.mistakes("docs/testing.md", right), Vec::<String>::new());
+    assert_eq!(known.mistakes("docs/internals/testing.md", right), Vec::<String>::new());
     let concat = |parts: &[&str]| parts.concat();
     for wrong in [
         concat(&["`no_test_has", "_such_a_name`"]),
@@ -334,6 +426,6 @@ fn each_kind_of_mistake_is_found() {
         "[testing](testing.md#nothing)".to_owned(),
         "[nothing](nothing.md)".to_owned(),
     ] {
-        assert_eq!(known.mistakes("docs/testing.md", &wrong).len(), 1, "{wrong}");
+        assert_eq!(known.mistakes("docs/internals/testing.md", &wrong).len(), 1, "{wrong}");
     }
 }

@@ -75,7 +75,7 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
             below.join("bin/sluiced"),
             below.join("bin/sluice"),
             below.join("bin/sluice-sim"),
-            below.join("share/doc/sluicegate/operating.md"),
+            below.join("share/doc/sluicegate/use/operating.md"),
             system.join("systemd/system/sluiced.service"),
             system.join("sysusers.d/sluicegate.conf"),
             system.join("tmpfiles.d/sluicegate.conf"),
@@ -114,7 +114,7 @@ fn the_unit_names_what_was_installed_and_no_other_file_below_the_prefix() {
         for line in [
             format!("ExecStart={prefix}/bin/sluiced --config /etc/sluicegate/sluicegate.toml"),
             format!("ExecReload={prefix}/bin/sluice reload"),
-            format!("Documentation=file:{prefix}/share/doc/sluicegate/operating.md"),
+            format!("Documentation=file:{prefix}/share/doc/sluicegate/use/operating.md"),
         ] {
             assert!(unit.lines().any(|seen| seen == line), "{line} is not in:\n{unit}");
         }
@@ -125,6 +125,25 @@ fn the_unit_names_what_was_installed_and_no_other_file_below_the_prefix() {
             let installed = folder.path().join("opt/sg").join(path);
             assert!(installed.exists(), "{path} is not installed:\n{unit}");
         }
+    }
+}
+
+#[test]
+fn documents_that_installed_files_name_are_installed() {
+    for prefix in ["/usr", "/usr/local", "/opt/sg"] {
+        let (folder, _) = install(prefix);
+        let mut named = 0;
+        for file in files(folder.path()) {
+            let text = fs::read_to_string(folder.path().join(&file)).expect("a text");
+            let is_of_path = |c: char| c.is_ascii_alphanumeric() || "/_.-".contains(c);
+            let words = text.split(|c| !is_of_path(c)).map(|word| word.trim_end_matches('.'));
+            for word in words.filter(|word| word.contains("share/doc/sluicegate/")) {
+                named += 1;
+                let there = folder.path().join(word.trim_start_matches('/')).exists();
+                assert!(there, "{} names {word}, which is not installed", file.display());
+            }
+        }
+        assert!(named > 5, "{named}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stage S1: the class of a command (docs/sources.md, E6: every command and packet names its
+//! Stage S1: the class of a command (docs/research/sources.md, E6: every command and packet names its
 //! class).
 //!
 //! The first of these that names a class decides: the command's own bits; its connection (the

@@ -1,4 +1,4 @@
-//! Stage S2, credits: how much of a session may be running at once (docs/sources.md, D1 to D3).
+//! Stage S2, credits: how much of a session may be running at once (docs/research/sources.md, D1 to D3).
 //!
 //! A command holds one operation credit and a payload credit for each KiB it moves, of its session
 //! and of every session above it, from its dispatch to its completion. System tasks hold credits of

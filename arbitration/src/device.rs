@@ -31,7 +31,7 @@ pub struct DeviceRules {
     pub profile: Overrides,
 }
 
-/// The rules for ordering commands by LBA and deadline (docs/sources.md, I1 to I3).
+/// The rules for ordering commands by LBA and deadline (docs/research/sources.md, I1 to I3).
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerRules {
     /// The scheduler.
@@ -64,7 +64,7 @@ pub struct Device {
     pub(crate) spreads: Spreads,
     /// Tags of sessions and hosts, for the order by weight.
     pub(crate) tags: Arc<DeviceTags>,
-    /// Measurements of the service times (docs/sources.md, F1: reservations in the tenant's terms).
+    /// Measurements of the service times (docs/research/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
     /// Costs of commands where device time counts.
     pub(crate) times: DeviceTimes,
@@ -120,7 +120,7 @@ impl Device {
     }
 
     /// Says whether commands go through a scheduling set, which reservations bound
-    /// (docs/sources.md, F3: reservations are kept). They do on a device that seeks or that orders
+    /// (docs/research/sources.md, F3: reservations are kept). They do on a device that seeks or that orders
     /// commands by place, because it does not serve them first come, first served.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
@@ -228,7 +228,7 @@ impl Device {
     }
 
     /// Notes that a reservation is due in a reactor that finds no room: the room that comes free is
-    /// for it (docs/sources.md, F3: reservations are kept).
+    /// for it (docs/research/sources.md, F3: reservations are kept).
     pub(crate) fn set_due(&self, reactor: u32) {
         self.due.fetch_or(1 << (reactor & 63), SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Limits on the commands or bytes a second of a session (docs/sources.md, D1: sessions form a
+//! Limits on the commands or bytes a second of a session (docs/research/sources.md, D1: sessions form a
 //! tree).
 //!
 //! A limit follows the generic cell rate algorithm: one word holds the time at which everything

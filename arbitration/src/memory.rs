@@ -1,5 +1,5 @@
 //! The gate to a reactor's I/O memory. Large writes wait here until there is memory for their data,
-//! and only then does the target ask the host for it (docs/sources.md, D2: credits bound what
+//! and only then does the target ask the host for it (docs/research/sources.md, D2: credits bound what
 //! runs). Reads wait here for memory for their data, and hold it until the host has taken the data.
 //!
 //! Classes share the memory by weight, sessions of a class in turn, and hosts of a session in
@@ -10,7 +10,7 @@
 //!   left, or, for a host that holds nothing, one command of at most a quarter of what is left.
 //!   Such hosts take from the reserve out of turn, and their turns pay for it later.
 //! - What is [set aside](Session::set_aside) for a tenant is left by all others, and the tenant takes
-//!   it out of turn, whatever it holds besides (docs/sources.md, F4: buffers count in admission).
+//!   it out of turn, whatever it holds besides (docs/research/sources.md, F4: buffers count in admission).
 //!
 //! The gate belongs to one reactor and knows no time: a command that waits goes on when pages come
 //! back, and only then.

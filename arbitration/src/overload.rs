@@ -1,4 +1,4 @@
-//! The answer of a session to more commands than it can carry out (docs/sources.md, D5: a full
+//! The answer of a session to more commands than it can carry out (docs/research/sources.md, D5: a full
 //! session says when to retry).
 //!
 //! A session first holds its hosts back: nothing more is read from their connections. A host that

@@ -1,4 +1,4 @@
-//! Stage S2: the tree of QoS sessions (docs/sources.md, D1 to D3, D5).
+//! Stage S2: the tree of QoS sessions (docs/research/sources.md, D1 to D3, D5).
 //!
 //! A session has a share of its parent's operation and payload credits, limits on its rates, and
 //! a bound on its queue. [`Sessions`] is the control side: it changes one session at a time, and
@@ -227,7 +227,7 @@ impl Session {
     }
 
     /// Sets this many bytes of each reactor's memory for hosts' data aside for the session and those
-    /// below it (docs/sources.md, F4: buffers count in admission). Flows that are made from now on
+    /// below it (docs/research/sources.md, F4: buffers count in admission). Flows that are made from now on
     /// have them. Returns whether that is another amount than before.
     pub fn set_aside(&self, bytes: u64) -> bool {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);

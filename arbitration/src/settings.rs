@@ -28,7 +28,7 @@ pub struct Weights {
 }
 
 impl Default for Weights {
-    /// Returns 3:2:1, as in all runs of the source (docs/sources.md, E5: classes share the device
+    /// Returns 3:2:1, as in all runs of the source (docs/research/sources.md, E5: classes share the device
     /// by weight).
     fn default() -> Self {
         Self { high: 3, medium: 2, low: 1 }

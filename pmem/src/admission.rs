@@ -1,4 +1,4 @@
-//! The two capacities that decide whether a reservation is admitted (docs/sources.md, H3).
+//! The two capacities that decide whether a reservation is admitted (docs/research/sources.md, H3).
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Profiling, and the capacity that is estimated while it is used (docs/sources.md, H4).
+//! Profiling, and the capacity that is estimated while it is used (docs/research/sources.md, H4).
 
 use std::collections::VecDeque;
 

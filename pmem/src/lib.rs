@@ -1,5 +1,5 @@
 //! Persistent memory: regions of it, blocks that are atomic on them, and one-sided RDMA to them with
-//! the guarantees of Haechi (docs/sources.md, H: Haechi).
+//! the guarantees of Haechi (docs/research/sources.md, H: Haechi).
 //!
 //! # Regions and blocks
 //!

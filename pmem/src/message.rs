@@ -7,7 +7,7 @@ use crate::token::Tokens;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
-/// The start of a period, with a client's reservation tokens (docs/sources.md, H2; step T1 of
+/// The start of a period, with a client's reservation tokens (docs/research/sources.md, H2; step T1 of
 /// Fig. 5). They replace whatever tokens the client still has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Push {
@@ -17,7 +17,7 @@ pub struct Push {
     pub reservation: Tokens,
 }
 
-/// The request for reports until the end of a period (docs/sources.md, H2; step S3 of Fig. 5).
+/// The request for reports until the end of a period (docs/research/sources.md, H2; step S3 of Fig. 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// Number of the period for which reports are wanted.

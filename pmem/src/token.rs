@@ -5,7 +5,7 @@ use core::iter::Sum;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::time::Duration;
 
-/// A number of tokens, of which each stands for one I/O (docs/sources.md, H1: clients hold tokens).
+/// A number of tokens, of which each stands for one I/O (docs/research/sources.md, H1: clients hold tokens).
 /// Also a number of I/Os that had one. All arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tokens(pub u64);

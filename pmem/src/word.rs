@@ -18,7 +18,7 @@ const REPORT_BITS: u32 = 26;
 /// The largest number in a report; greater ones are reported as this.
 const MAX_REPORTED: u64 = (1 << REPORT_BITS) - 1;
 
-/// The pool of global tokens, as a fetch-and-add returns it (docs/sources.md, H1: clients hold
+/// The pool of global tokens, as a fetch-and-add returns it (docs/research/sources.md, H1: clients hold
 /// tokens).
 ///
 /// The number of tokens is signed: clients subtract without looking, so it may pass below zero. The
@@ -88,7 +88,7 @@ impl GrantWord {
 }
 
 /// A client's report: the one 64-bit value that it writes each millisecond once it was asked
-/// (docs/sources.md, H1; "Client Reporting" in the paper).
+/// (docs/research/sources.md, H1; "Client Reporting" in the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportWord {
     /// The low 12 bits of the period's number.

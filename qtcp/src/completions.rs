@@ -1,4 +1,4 @@
-//! What completions tell of a queue pair (docs/sources.md, E2): how much has arrived, and how long it
+//! What completions tell of a queue pair (docs/research/sources.md, E2): how much has arrived, and how long it
 //! took.
 //!
 //! Nobody tells a target in user space which packets of a queue pair were marked. But a device reports

@@ -1,4 +1,4 @@
-//! The limit on what a queue pair sends that its device keeps, where it can (docs/sources.md, E2): a
+//! The limit on what a queue pair sends that its device keeps, where it can (docs/research/sources.md, E2): a
 //! bound behind the tokens of the target.
 //!
 //! Tokens decide which class sends next, and how much. What they let go is posted in one piece, and

@@ -1,4 +1,4 @@
-//! The forecast of buffer space that will be free soon (docs/sources.md, F5: the server asks for
+//! The forecast of buffer space that will be free soon (docs/research/sources.md, F5: the server asks for
 //! data when it has room).
 //!
 //! An R2T for space that is free only when the data comes saves the round trip for which the space

@@ -1,4 +1,4 @@
-//! Congestion control with classes (stage S6; docs/sources.md, E1 to E4, E7 to E9, E11, F5).
+//! Congestion control with classes (stage S6; docs/research/sources.md, E1 to E4, E7 to E9, E11, F5).
 //!
 //! Everything here but [`linux`] is pure: observations and the time go in, windows and rates come
 //! out.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Reads of persistent memory beside bulk storage on one link (docs/sources.md, E12): a client of a region by
+# Reads of persistent memory beside bulk storage on one link (docs/research/sources.md, E12): a client of a region by
 # one-sided RDMA, whose packets have Urgent's DSCP both ways, and two hosts that read all they can by TCP.
 # Alone; beside the bulk on a router with one queue; beside it with a queue for DSCP 46 that is served first,
 # and the network's part of quality of service on.

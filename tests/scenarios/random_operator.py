@@ -5,7 +5,7 @@ usage: random_operator.py SEED SECONDS WITHOUT HOSTNQN...
 
 Runs in the machine that operator.sh has set up. All choices follow from SEED. WITHOUT names actions that are left out,
 separated by commas, to find out which ones a failure needs; `reuse` among them leaves out NSIDs that another disk had.
-Where OTHER has the programs of another build, restarts change to it and back, as docs/operating.md says.
+Where OTHER has the programs of another build, restarts change to it and back, as docs/use/operating.md says.
 Prints each action with its time. What is wrong is printed last, and then `END fail` or `END pass`.
 """
 

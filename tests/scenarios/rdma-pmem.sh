@@ -1,5 +1,5 @@
 #!/bin/bash
-# Memory that clients read by one-sided RDMA, with Haechi's reservations (docs/sources.md, H): six clients and
+# Memory that clients read by one-sided RDMA, with Haechi's reservations (docs/research/sources.md, H): six clients and
 # a data node as processes of their own, real engines, a real monitor, real fetch-and-add. The data node's
 # link is the capacity that they share; rates are compared with what it carried in the same boot.
 # time: virtual

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Regions of persistent memory that the daemon grants (docs/sources.md, H: Haechi): a real kernel host asks
+# Regions of persistent memory that the daemon grants (docs/research/sources.md, H: Haechi): a real kernel host asks
 # by an admin command, clients use them by one-sided RDMA, reservations are kept beside clients that cheat,
 # die and come back, and a grant ends with what it belongs to. The target's link is the capacity that they
 # share; rates are compared with what it carried in the same boot.

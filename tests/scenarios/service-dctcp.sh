@@ -8,7 +8,7 @@ allowed=net.ipv4.tcp_allowed_congestion_control
 # congestion: prints the congestion control of the target's ends of a host's connections.
 congestion() { ss -tniH state established "( sport = :4420 )" | sed -n 's/^[[:space:]]*\([a-z]*\) .*/\1/p' | sort -u; }
 
-sysctl -qw net.ipv4.tcp_ecn=1 # as on a host (docs/qos.md)
+sysctl -qw net.ipv4.tcp_ecn=1 # as on a host (docs/use/qos.md)
 
 step "what is installed allows dctcp, at boot and without CAP_NET_ADMIN"
 contains "$allowed" "$(sysctl -n $allowed)" "(^| )dctcp( |$)"

@@ -22,9 +22,9 @@ expect "start" systemctl enable --now sluiced
 contains "journal" "$(journal)" '/srv/disks.*ReadWritePaths=/srv/disks'
 same "files" "$(ls /srv/disks)" lost+found
 
-step "with the drop-in of docs/operating.md the file is served"
+step "with the drop-in of docs/use/operating.md the file is served"
 mkdir -p /etc/systemd/system/sluiced.service.d
-grep -B1 '^    ReadWritePaths=/srv/disks$' /usr/share/doc/sluicegate/operating.md | sed 's/^    //' \
+grep -B1 '^    ReadWritePaths=/srv/disks$' /usr/share/doc/sluicegate/use/operating.md | sed 's/^    //' \
     >/etc/systemd/system/sluiced.service.d/override.conf
 expect "reload of units" systemctl daemon-reload
 contains "the drop-in" "$(systemctl cat sluiced)" '^ReadWritePaths=/srv/disks$'

@@ -1,4 +1,4 @@
-//! The scheduling set of a device that reservations bound: which commands join it (docs/sources.md,
+//! The scheduling set of a device that reservations bound: which commands join it (docs/research/sources.md,
 //! F3: reservations are kept).
 
 use units::Nanos;

@@ -42,7 +42,7 @@ pub(super) enum Blocker {
 
 /// Takes room for a command. A large one goes in where there is any room at all: it would wait
 /// without end for all of its room while other reactors fill what comes free with small ones
-/// (docs/sources.md, D4: no host drowns the others).
+/// (docs/research/sources.md, D4: no host drowns the others).
 #[inline]
 fn take_room(device: &Device, price: u32) -> bool {
     if price <= SLOT {

@@ -89,7 +89,7 @@ impl<T: Copy> Arbiter<T> {
         entry
     }
 
-    /// Notes that the flow's container ends here (docs/sources.md, I1: outputs end containers): an
+    /// Notes that the flow's container ends here (docs/research/sources.md, I1: outputs end containers): an
     /// Output Mark, or a Flush that counts as one.
     pub fn output(&mut self, now: Nanos, flow: HostFlowId, class: Class) {
         let Some(&found) = self.flows.find(flow) else { return };

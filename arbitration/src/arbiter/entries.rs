@@ -26,7 +26,7 @@ pub(super) struct Entry<T> {
     /// When the command came to the target. It may have had to wait for something else first.
     pub(super) arrived: Nanos,
     pub(super) entered: Nanos,
-    /// The caller's name for the command. `None`: an output mark (docs/sources.md, I1: outputs end
+    /// The caller's name for the command. `None`: an output mark (docs/research/sources.md, I1: outputs end
     /// containers), which waits for its turn and goes nowhere.
     pub(super) item: Option<T>,
 }

@@ -156,7 +156,7 @@ impl DeviceSessions {
     }
 
     /// Finds the session whose reservation is due, the one with the earliest deadline first
-    /// (docs/sources.md, F3: reservations are kept).
+    /// (docs/research/sources.md, F3: reservations are kept).
     pub(super) fn next_due(&mut self, now: Nanos) -> Option<DueSession> {
         while let Some(&Reverse((when, session))) = self.throttled.peek() {
             // What completes in a set gives device time back at any moment, in any reactor.

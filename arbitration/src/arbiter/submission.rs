@@ -17,7 +17,7 @@ pub struct Submission<T> {
     /// Whether the host or the target sends these bytes. If not, a limit in bytes a second is
     /// charged the time that the command takes at its device.
     pub has_data: bool,
-    /// Operation credits that the command takes: 1 for a host's command (docs/sources.md, D2:
+    /// Operation credits that the command takes: 1 for a host's command (docs/research/sources.md, D2:
     /// credits bound what runs).
     pub operations: u32,
     /// The first block, for devices that order by LBA.

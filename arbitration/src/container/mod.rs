@@ -1,5 +1,5 @@
 //! Stage S4 for devices that reward locality: deadlines, and containers that relax them
-//! (docs/sources.md, I1 to I3).
+//! (docs/research/sources.md, I1 to I3).
 //!
 //! A disk does most where it goes on with what is near its head, and least where it runs between
 //! tenants for the sake of each request's deadline. A tenant's user sees outputs, not requests. The

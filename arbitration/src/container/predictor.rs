@@ -1,7 +1,7 @@
 //! A mean that follows its measurements: seven parts of the old mean, one part of the newest
 //! number.
 
-/// Predicts the next of a series of numbers from those before it (docs/sources.md, I2: containers
+/// Predicts the next of a series of numbers from those before it (docs/research/sources.md, I2: containers
 /// are predicted; formula in section III.B), by the estimator that Linux's anticipatory scheduler
 /// used for think time. Both sums are in 1/256.
 ///

@@ -54,7 +54,7 @@ impl Waiting {
     }
 }
 
-/// The requests that wait for one device (docs/sources.md, I3: deadlines extend to the container's
+/// The requests that wait for one device (docs/research/sources.md, I3: deadlines extend to the container's
 /// end). Every operation takes logarithmic time, and none but [`new`](Self::new) allocates.
 #[derive(Debug)]
 pub struct DiskSet {

@@ -11,7 +11,7 @@ const LONGEST: u64 = 5_000_000_000;
 /// Most requests with which a stream that came late catches up.
 const ARREARS: u64 = 8;
 
-/// The stream's present container, as it is expected to be (docs/sources.md, I2: containers are
+/// The stream's present container, as it is expected to be (docs/research/sources.md, I2: containers are
 /// predicted).
 #[derive(Clone, Copy, Debug)]
 struct Expected {
@@ -22,7 +22,7 @@ struct Expected {
     together: u64,
 }
 
-/// The history of a stream (docs/sources.md, I1, I2).
+/// The history of a stream (docs/research/sources.md, I1, I2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     /// Requests in a container.

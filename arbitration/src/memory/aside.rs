@@ -1,4 +1,4 @@
-//! Memory that is set aside for tenants (docs/sources.md, F4: buffers count in admission).
+//! Memory that is set aside for tenants (docs/research/sources.md, F4: buffers count in admission).
 
 use std::sync::Arc;
 

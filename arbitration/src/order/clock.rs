@@ -4,7 +4,7 @@
 //! there is contention. A reactor takes the class of the least virtual time that it has commands
 //! of, and holds back a class that is further ahead than [`SLACK`] of the slowest that waits
 //! anywhere. So the ratio of the classes is that of their weights, whichever reactor serves which,
-//! and off by no more than the slack at any time. See docs/sources.md, E5: classes share the device
+//! and off by no more than the slack at any time. See docs/research/sources.md, E5: classes share the device
 //! by weight.
 //!
 //! The device has a virtual time of its own: the start tag of the latest command, as in start-time

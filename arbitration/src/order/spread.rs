@@ -2,7 +2,7 @@
 //!
 //! A host whose connections are on several reactors has a leaf in each of their trees, and would
 //! have a turn for each. So a leaf is charged by the number of the leaves that wait, and all of them
-//! together have one host's part. See docs/sources.md, D4: hosts share by deficit.
+//! together have one host's part. See docs/research/sources.md, D4: hosts share by deficit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
 //! The order inside a class: a tree in which sessions have turns, and in each session its hosts, by
-//! deficit round robin. See docs/sources.md, D1 and D4.
+//! deficit round robin. See docs/research/sources.md, D1 and D4.
 //!
 //! Every node that has work is in the ring of its parent. A turn gives a node a quantum; the node
 //! may go into debt by one command, which later turns pay back (surplus round robin). So a giant

@@ -1,5 +1,5 @@
 //! The broker translates a tenant's terms into a share of the device, and says whether it can be
-//! had (docs/sources.md, F1 and F2, and F4's part of admission).
+//! had (docs/research/sources.md, F1 and F2, and F4's part of admission).
 
 use units::Nanos;
 
@@ -35,7 +35,7 @@ pub struct Translation {
     /// u'' = b/p, rounded up.
     pub utilisation: Utilisation,
     /// The least buffer space, in bytes: what the tenant's commands must hold at once for the
-    /// budget to be used, at least as many as may come at once (docs/sources.md, F4: buffers count
+    /// budget to be used, at least as many as may come at once (docs/research/sources.md, F4: buffers count
     /// in admission).
     pub buffer_bytes: u64,
 }
@@ -99,7 +99,7 @@ impl Admitted {
 impl Broker {
     /// Translates `terms` into what they take of a device.
     ///
-    /// For a disk that is Eq. (1) (docs/sources.md, F1): u'' = (2*WCET + max(WCET, (n-1)*MET +
+    /// For a disk that is Eq. (1) (docs/research/sources.md, F1): u'' = (2*WCET + max(WCET, (n-1)*MET +
     /// WCET)) / p. Without seeks the two extra worst times fall away and MET is padded by one
     /// eighth. Where the budget takes c commands in the device at once, (n-c)*MET + c*WCET stands
     /// for (n-1)*MET + WCET.
@@ -170,7 +170,7 @@ impl Broker {
     }
 
     /// Checks that `admitted` finds the buffer space it needs in the `left` bytes that other
-    /// reservations leave (docs/sources.md, F4: buffers count in admission).
+    /// reservations leave (docs/research/sources.md, F4: buffers count in admission).
     ///
     /// # Errors
     /// The bytes that are needed, and those that there are.

@@ -1,5 +1,5 @@
 //! The number of commands that a device may hold beside reservations: few enough that a command of a
-//! tenant is complete in time when it enters the device at once (docs/sources.md, F3: reservations
+//! tenant is complete in time when it enters the device at once (docs/research/sources.md, F3: reservations
 //! are kept).
 //!
 //! A tenant with one command at a time has one complete in each `wait + service + think`. So the

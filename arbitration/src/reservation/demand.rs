@@ -1,5 +1,5 @@
 //! The time for which a tenant wants what it reserved: while a command of it is outstanding, in the
-//! target or in the device, and between one command and the next (docs/sources.md, F3: reservations
+//! target or in the device, and between one command and the next (docs/research/sources.md, F3: reservations
 //! are kept).
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};

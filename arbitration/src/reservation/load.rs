@@ -1,4 +1,4 @@
-//! The scheduling set of a device, as all reactors count it (docs/sources.md, F3: reservations are
+//! The scheduling set of a device, as all reactors count it (docs/research/sources.md, F3: reservations are
 //! kept).
 
 use crate::sync::{AtomicU64, Ordering::SeqCst};

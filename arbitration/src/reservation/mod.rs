@@ -1,4 +1,4 @@
-//! Stage S3: reservations (docs/sources.md, F1 to F3).
+//! Stage S3: reservations (docs/research/sources.md, F1 to F3).
 //!
 //! A tenant reserves a budget for each period in its own [`Terms`]. The [`Broker`] translates it
 //! into a share of the device, by the device's [`Profile`] (configured, or

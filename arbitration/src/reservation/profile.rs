@@ -1,5 +1,5 @@
 //! The time that a device takes for a command: the mean and the worst, as the broker counts them
-//! (docs/sources.md, F1: reservations in the tenant's terms).
+//! (docs/research/sources.md, F1: reservations in the tenant's terms).
 
 use units::Nanos;
 
@@ -40,7 +40,7 @@ pub struct Profile {
     /// Number of commands that the device serves at once, at least 1. A command's share, times
     /// this, is its time in the device.
     pub parallelism: u32,
-    /// The device has a head that moves: Eq. (1) applies as printed (docs/sources.md, F1:
+    /// The device has a head that moves: Eq. (1) applies as printed (docs/research/sources.md, F1:
     /// reservations in the tenant's terms), with two more worst times in each period, and commands
     /// one after the other cost their transfer alone.
     pub seeks: bool,

@@ -1,5 +1,5 @@
 //! The measurement of a device while it works, for the profile that the broker needs
-//! (docs/sources.md, F1: reservations in the tenant's terms).
+//! (docs/research/sources.md, F1: reservations in the tenant's terms).
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The deadlines of single commands, where a reservation has an allowed latency (docs/sources.md,
+//! The deadlines of single commands, where a reservation has an allowed latency (docs/research/sources.md,
 //! F1: reservations in the tenant's terms).
 
 use crate::sync::{AtomicU64, Ordering::Relaxed, try_update};

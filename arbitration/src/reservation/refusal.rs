@@ -1,4 +1,4 @@
-//! The reason why a reservation is refused, and what would fit (docs/sources.md, F2: what does not
+//! The reason why a reservation is refused, and what would fit (docs/research/sources.md, F2: what does not
 //! fit is refused).
 
 use std::fmt;
@@ -91,7 +91,7 @@ pub enum Refusal {
         /// achieves that at all.
         in_time: u64,
     },
-    /// No room for the commands between network and device (docs/sources.md, F4: buffers count in
+    /// No room for the commands between network and device (docs/research/sources.md, F4: buffers count in
     /// admission).
     #[error(
         "{} of buffers are needed so that the commands can be in the device at once, {} are left",

@@ -1,4 +1,4 @@
-//! A reservation at work: budgets, charges and what was kept (docs/sources.md, F3: reservations are
+//! A reservation at work: budgets, charges and what was kept (docs/research/sources.md, F3: reservations are
 //! kept).
 
 use std::sync::atomic::AtomicU32;

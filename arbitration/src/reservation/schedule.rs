@@ -1,5 +1,5 @@
 //! The size that the set of commands from which a device chooses may have, for reservations to be
-//! kept (docs/sources.md, F3: reservations are kept).
+//! kept (docs/research/sources.md, F3: reservations are kept).
 //!
 //! Fahrrad's rule: a command joins the set while, at its worst time, all of the set is done before
 //! the earliest deadline. So the set can be served in any order without a deadline being missed:

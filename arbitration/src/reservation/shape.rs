@@ -1,4 +1,4 @@
-//! The period and the budget that a device keeps for a tenant's terms (docs/sources.md, F1:
+//! The period and the budget that a device keeps for a tenant's terms (docs/research/sources.md, F1:
 //! reservations in the tenant's terms, and F4: buffers count in admission).
 //!
 //! Without more, they are those of the terms. With k times the buffers, both are k times as large.

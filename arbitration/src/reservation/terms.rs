@@ -1,4 +1,4 @@
-//! The terms of a tenant's reservation (docs/sources.md, F1: reservations in the tenant's terms).
+//! The terms of a tenant's reservation (docs/research/sources.md, F1: reservations in the tenant's terms).
 
 use std::fmt;
 use std::time::Duration;
@@ -83,7 +83,7 @@ pub struct Terms {
     pub latency: Option<Nanos>,
     /// Burstiness: commands that may come at once, at least 1.
     pub burst: u32,
-    /// Periods whose writes the target's buffers may hold, at least 1 (docs/sources.md, F4: buffers
+    /// Periods whose writes the target's buffers may hold, at least 1 (docs/research/sources.md, F4: buffers
     /// count in admission): the device's period is this many times as long.
     pub buffers: u32,
 }
@@ -104,7 +104,7 @@ impl Terms {
         }
     }
 
-    /// Returns the same rate with a period `k` times as long (docs/sources.md, F4: buffers count in
+    /// Returns the same rate with a period `k` times as long (docs/research/sources.md, F4: buffers count in
     /// admission): what a stream of writes may reserve when the server has `k` times the buffers
     /// for it, and absorbs that many periods' commands. The fixed cost of a period is then paid
     /// once instead of `k` times.

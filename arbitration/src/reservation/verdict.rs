@@ -1,4 +1,4 @@
-//! The verdict on a period of a reservation: kept, missed with the cause, or idle (docs/sources.md,
+//! The verdict on a period of a reservation: kept, missed with the cause, or idle (docs/research/sources.md,
 //! F3: reservations are kept).
 
 use std::fmt;

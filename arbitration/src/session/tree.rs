@@ -489,7 +489,7 @@ fn in_order(
     Ok(order)
 }
 
-/// Checks that the shares below each parent are at most 100 % (docs/sources.md, D1: sessions form a
+/// Checks that the shares below each parent are at most 100 % (docs/research/sources.md, D1: sessions form a
 /// tree).
 fn check_shares(specs: &[SessionSpec]) -> Result<(), SessionError> {
     let mut sums = std::collections::BTreeMap::<&str, (u32, u32)>::new();

@@ -1,4 +1,4 @@
-//! Reservations with an allowed latency, on a disk (docs/sources.md, F1: reservations in the tenant's
+//! Reservations with an allowed latency, on a disk (docs/research/sources.md, F1: reservations in the tenant's
 //! terms).
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Reservations on devices that seek, by the interface that the daemon uses (docs/sources.md, F3:
+//! Reservations on devices that seek, by the interface that the daemon uses (docs/research/sources.md, F3:
 //! reservations are kept): whatever others send, whatever order the device itself has.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

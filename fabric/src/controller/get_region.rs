@@ -1,4 +1,4 @@
-//! Get Region, the vendor-specific admin command (docs/conformance.md).
+//! Get Region, the vendor-specific admin command (docs/reference/conformance.md).
 
 use std::sync::Arc;
 

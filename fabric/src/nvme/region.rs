@@ -1,5 +1,5 @@
 //! Get Region, a vendor-specific admin command by which a host asks for a region of persistent
-//! memory (docs/conformance.md), and its answer.
+//! memory (docs/reference/conformance.md), and its answer.
 
 mod command;
 mod grant;

@@ -1,4 +1,4 @@
-//! The engine of a client: no I/O without a token (docs/sources.md, H1; Fig. 3 and 4 of the paper).
+//! The engine of a client: no I/O without a token (docs/research/sources.md, H1; Fig. 3 and 4 of the paper).
 //!
 //! The client hands its requests to the engine ([`Engine::request`]) and asks it again and again for
 //! the next [`Step`]: an operation on a word of the data node, which the client posts by whatever

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::token::Tokens;
 
-/// A client's reservation tokens in one period (docs/sources.md, H1; "Client Token Management" in
+/// A client's reservation tokens in one period (docs/research/sources.md, H1; "Client Token Management" in
 /// the paper).
 ///
 /// X, the most tokens that the client may keep for requests still to come, is R_i at the start and

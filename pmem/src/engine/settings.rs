@@ -11,7 +11,7 @@ use crate::token::Tokens;
 ///
 /// A data node serves in order of arrival, so that clients with equal windows have equal parts. A
 /// client whose reservation exceeds an equal part misses it while others keep as many I/Os beyond
-/// theirs under way (docs/sources.md, H5). The price of 1: a client beyond its reservation does one
+/// theirs under way (docs/research/sources.md, H5). The price of 1: a client beyond its reservation does one
 /// I/O in each round trip.
 pub const BEST_EFFORT_WINDOW: u16 = 1;
 
@@ -59,7 +59,7 @@ pub struct Settings {
     /// The most I/Os under way at once when the next one takes a global token. With as many as
     /// `window` this is the paper's protocol. With fewer, I/Os beyond the reservation have less of
     /// a data node that serves in order of arrival: the paper's model gives them "lower priority",
-    /// but no mechanism (docs/sources.md, H5). Clients use [`BEST_EFFORT_WINDOW`].
+    /// but no mechanism (docs/research/sources.md, H5). Clients use [`BEST_EFFORT_WINDOW`].
     pub best_effort_window: u32,
     /// L_i: the most I/Os in a period.
     pub limit: Option<Tokens>,

@@ -251,7 +251,7 @@ pub enum ExperimentError {
         /// What would be right.
         must: String,
     },
-    /// A client's reservation does not pass admission (docs/sources.md, H3).
+    /// A client's reservation does not pass admission (docs/research/sources.md, H3).
     #[error("`reserved`: client C{client} is not admitted: {refusal}")]
     Refused {
         /// The client's number, from 1 on.

@@ -1,5 +1,5 @@
 //! The experiments of the paper, Fig. 6 to 19, and others like them, on the model of
-//! [`crate::simulation`] (docs/sources.md, H5).
+//! [`crate::simulation`] (docs/research/sources.md, H5).
 //!
 //! An [`Experiment`] is a set-up: a data node, its clients, what they have reserved and what they
 //! want. Unless something else is set it is the paper's Experiment 2A. The figures' set-ups are the

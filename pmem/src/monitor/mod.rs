@@ -1,5 +1,5 @@
 //! The monitor of a data node: it hands out tokens and converts those that are not used
-//! (docs/sources.md, H2; Fig. 5 of the paper).
+//! (docs/research/sources.md, H2; Fig. 5 of the paper).
 //!
 //! - At each period's start it pushes R_i to every client (step T1) and writes C_G - sum R_i to the
 //!   pool.

@@ -187,7 +187,7 @@ fn h2_a_monitor_that_restarts_loses_no_guarantee_beyond_the_running_period() {
     }
 }
 
-/// Clients are trusted (docs/pmem.md): this is what a client can take that is not.
+/// Clients are trusted (docs/use/pmem.md): this is what a client can take that is not.
 #[test]
 fn h2_a_client_without_tokens_is_not_bounded() {
     let reserved = [2000, 4000, 4000];

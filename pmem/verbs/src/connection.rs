@@ -24,7 +24,7 @@ const MESSAGES: u16 = 32;
 /// The time in which the kernel looks up an address, and a route.
 const LOOK_UP: Duration = Duration::from_millis(500);
 /// The traffic class byte of what is sent, and of what the data node answers with: DSCP 46, that of class
-/// Urgent, which switches give a queue of its own (docs/sources.md, E12: Urgent has priority in the
+/// Urgent, which switches give a queue of its own (docs/research/sources.md, E12: Urgent has priority in the
 /// network).
 const TOS: u8 = 46 << 2;
 /// The name of a connection in events where it is the only one.

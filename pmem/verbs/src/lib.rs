@@ -1,5 +1,5 @@
 //! Memory of a data node for clients that use it by one-sided RDMA, with the tokens of Haechi
-//! (docs/sources.md, H: Haechi).
+//! (docs/research/sources.md, H: Haechi).
 //!
 //! The crate joins [`pmem`], which decides and knows no RDMA, with [`fabric`]'s layer over verbs, which
 //! knows no tokens.

@@ -1,5 +1,5 @@
 //! D2TCP (Vamanan et al., SIGCOMM 2012): DCTCP that goes by deadlines, one of the controllers that
-//! Fig. 15b compares (docs/sources.md, E9: classes keep latencies).
+//! Fig. 15b compares (docs/research/sources.md, E9: classes keep latencies).
 
 use units::within;
 

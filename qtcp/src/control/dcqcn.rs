@@ -1,6 +1,6 @@
 //! DCQCN (Zhu et al., SIGCOMM 2015): rates instead of windows, timers instead of round trips.
 //!
-//! QRDMA (docs/sources.md, E2, E11) is built on DCQCN, and compared with it in Fig. 18 and 19.
+//! QRDMA (docs/research/sources.md, E2, E11) is built on DCQCN, and compared with it in Fig. 18 and 19.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! DCTCP (RFC 8257; docs/sources.md, E1: windows follow a quality factor, Eq. 3 and 4), and the
+//! DCTCP (RFC 8257; docs/research/sources.md, E1: windows follow a quality factor, Eq. 3 and 4), and the
 //! window that QTCP and D2TCP share with it.
 //!
 //! The figures compare with DCTCP: it makes the equal shares of Fig. 12 (E7), the slower curve of
@@ -13,7 +13,7 @@ use crate::{Nanos, Observation, Rate};
 pub const G_RFC_8257: f64 = 1.0 / 16.0;
 
 /// The part of a new mark fraction in alpha that the source of QTCP has as its default
-/// (docs/sources.md, E1; Eq. 3).
+/// (docs/research/sources.md, E1; Eq. 3).
 pub const G_E1: f64 = 0.5;
 
 /// The growth of a window in a round trip without marks, once slow start is over.

@@ -1,4 +1,4 @@
-//! QTCP beside flows that know nothing of it (docs/sources.md, E8; Fig. 14b, Fig. 15a).
+//! QTCP beside flows that know nothing of it (docs/research/sources.md, E8; Fig. 14b, Fig. 15a).
 //!
 //! Fig. 15a is printed with `lambda = (lambda + factor) x target_i` and the same sign in both
 //! branches. What its text says is built here: lambda, the bandwidth that the flows of QTCP share,
@@ -13,7 +13,7 @@ use super::quality::Quality;
 use super::{Controller, Decision, FlowTarget, Report};
 use crate::{Nanos, Observation, Rate};
 
-/// The deviation of Q from 1 that counts as an interfering flow (docs/sources.md, E8: interfering
+/// The deviation of Q from 1 that counts as an interfering flow (docs/research/sources.md, E8: interfering
 /// flows are detected).
 pub const SIGMA: f64 = 0.05;
 

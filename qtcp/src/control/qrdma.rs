@@ -1,4 +1,4 @@
-//! QRDMA (docs/sources.md, E2; Eq. 6): DCQCN with a quality factor.
+//! QRDMA (docs/research/sources.md, E2; Eq. 6): DCQCN with a quality factor.
 //!
 //! QRDMA makes Fig. 18 (E2, E11) and Fig. 19 (E11), in the adapters of the simulated network.
 

@@ -1,4 +1,4 @@
-//! QTCP (docs/sources.md, E1; Eq. 1, 2, 5 and Fig. 3): DCTCP with a quality factor.
+//! QTCP (docs/research/sources.md, E1; Eq. 1, 2, 5 and Fig. 3): DCTCP with a quality factor.
 //!
 //! QTCP makes Fig. 8 (E3), Fig. 9 (E1), Fig. 10 (E4), the offered load of Fig. 12 (E7), Fig. 14a
 //! (E8) and Fig. 15b (E9). Sockets of the simulated network have Eq. 5 by the same quality factor.
@@ -13,7 +13,7 @@ use crate::{Nanos, Observation};
 /// The first marks, at the end of slow start, then shrink the windows by Q far more than by alpha,
 /// and the ratios hold from there on. From 1 all windows would be halved first, and would find
 /// their ratios at a packet a round trip. With g = [`G_E1`](super::dctcp::G_E1), the default of
-/// docs/sources.md, E1, alpha follows single marks, cuts flows that lack bandwidth as well, and
+/// docs/research/sources.md, E1, alpha follows single marks, cuts flows that lack bandwidth as well, and
 /// keeps ratios and utilisation lower than RFC 8257's g does.
 ///
 /// Windows grow as in Eq. 5, so that with Q = 1 a flow is one of DCTCP exactly, and takes no more

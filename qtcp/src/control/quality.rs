@@ -10,7 +10,7 @@ use crate::{Observation, Rate};
 /// The largest quality factor: a flow that gets nothing would have an infinite one.
 pub const MAX_QUALITY: f64 = 1000.0;
 
-/// The quality factor Q (docs/sources.md, E1: windows follow a quality factor): above 1 the flow
+/// The quality factor Q (docs/research/sources.md, E1: windows follow a quality factor): above 1 the flow
 /// has less than its target, below 1 it has room to give.
 ///
 /// - [`FlowTarget::Throughput`] (Eq. 1): the target divided by the smoothed throughput.

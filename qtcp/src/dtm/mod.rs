@@ -1,4 +1,4 @@
-//! The discrete-time model of QTCP on one bottleneck (docs/sources.md, E3; Eq. 7 to 17).
+//! The discrete-time model of QTCP on one bottleneck (docs/research/sources.md, E3; Eq. 7 to 17).
 //!
 //! Time goes in slots of a round trip; everything is counted in packets. One [`Model::step`] is one
 //! slot, in the order of the paragraph after Eq. (14): the probability `p` that a packet finds the

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::Rate;
 
-/// The goal of a class on a congested link. Goals belong to classes, not to flows (docs/sources.md, E8): a new
+/// The goal of a class on a congested link. Goals belong to classes, not to flows (docs/research/sources.md, E8): a new
 /// flow takes from its own class only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ClassGoal {

@@ -1,4 +1,4 @@
-//! The way of a queue pair's data (docs/sources.md, E2): its completions tell what has arrived and how
+//! The way of a queue pair's data (docs/research/sources.md, E2): its completions tell what has arrived and how
 //! long it took, and the target itself keeps to the limits.
 
 use std::sync::Arc;

@@ -39,7 +39,7 @@ fn what_is_left_out_is_given_and_stays_the_same() {
 
 #[test]
 fn the_documentation_names_every_setting_and_its_example_is_right() {
-    let docs = include_str!("../../../docs/configuration.md");
+    let docs = include_str!("../../../docs/reference/configuration.md");
     let example = docs.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     parse(example.unwrap()).unwrap_or_else(|errors| panic!("{errors}"));
     for (table, title) in [

@@ -126,7 +126,7 @@ pub(super) fn amount<T>(
     })
 }
 
-/// Returns the number that a request gives in the unit of docs/control.md; `None` where it gives
+/// Returns the number that a request gives in the unit of docs/reference/control.md; `None` where it gives
 /// something else, or the value is of a file.
 pub(super) fn number_of_request(node: &Node) -> Option<u64> {
     match node.value {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use sluice_config::{Method, keys};
 
 fn document(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name)
 }
 
 /// Compares the first table with this heading behind `title` with what the schema says; or writes
@@ -32,9 +32,11 @@ fn compare(name: &str, title: &str, heading: &str, rows: &[String]) {
         return;
     }
     for (there, row) in there.lines().skip(heading.lines().count()).zip(rows) {
-        assert_eq!(there, row, "docs/{name}: SLUICE_REWRITE=1 writes it");
+        assert_eq!(there, row, "docs/reference/{name}: SLUICE_REWRITE=1 writes it");
     }
-    panic!("docs/{name}: a row is missing or too many; SLUICE_REWRITE=1 writes them\n{table}");
+    panic!(
+        "docs/reference/{name} lacks a row or has one too many; SLUICE_REWRITE=1 writes them\n{table}"
+    );
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
     assert_eq!(runtime.hosts_hurt(&take).connected, [HOST]);
 }
 
-/// The statements of docs/control.md about shrinking hold.
+/// The statements of docs/reference/control.md about shrinking hold.
 #[test]
 fn a_file_that_becomes_larger_again_has_its_old_data_and_memory_has_zeroes() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

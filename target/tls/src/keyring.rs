@@ -53,7 +53,7 @@ pub enum KeyringError {
     /// It may not be used.
     #[error(
         "user {user} may not use the keyring {name}: root must link it into that user's keyring \
-         (docs/security.md), or the system call keyctl is not allowed"
+         (share/doc/sluicegate/use/security.md), or the system call keyctl is not allowed"
     )]
     Denied {
         /// Its name.
@@ -89,7 +89,7 @@ fn hint(name: &str, user: u32) -> String {
     } else {
         format!(
             "; where it is there, root must link it into the keyring of user {user} \
-             (docs/security.md)"
+             (share/doc/sluicegate/use/security.md)"
         )
     };
     format!("{made}{seen}")

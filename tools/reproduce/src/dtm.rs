@@ -19,7 +19,7 @@ const SLOTS: u64 = 20_000_000;
 /// Arguments of `reproduce dtm`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The scenario: a TOML file with a link and its classes (docs/sim.md).
+    /// The scenario: a TOML file with a link and its classes (share/doc/sluicegate/use/sim.md).
     scenario: PathBuf,
     /// Write plots of window, Q, throughput, queue and latency over time (SVG) to this folder.
     #[arg(long, value_name = "DIR")]

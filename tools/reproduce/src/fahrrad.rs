@@ -1,4 +1,4 @@
-//! Fig. 3 of Fahrrad (docs/sources.md, F3): reservations on a disk, and the same streams without.
+//! Fig. 3 of Fahrrad (docs/research/sources.md, F3): reservations on a disk, and the same streams without.
 //!
 //! - [`setup`]: a scenario of streams on a disk, as TOML; [`simulation`]: its run, under the
 //!   [`stages`] or the [`deadline`] scheduler; [`show`]: what it shows. [`workload`]: the streams.

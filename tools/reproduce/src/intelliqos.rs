@@ -1,4 +1,4 @@
-//! Figure 2 of intelliQoS (docs/sources.md, I3: deadlines extend to the container's end): what two
+//! Figure 2 of intelliQoS (docs/research/sources.md, I3: deadlines extend to the container's end): what two
 //! users see of a disk that they share, with the vanilla deadline scheduler, with batches of 8 and
 //! 16, and with containers.
 //!

@@ -1,6 +1,6 @@
 //! `reproduce`: figures of the sources, reproduced on models with the libraries' code, for readers of the papers.
 //!
-//! - [`figures`]: all figures by their names; [`report`]: several of them, and docs/reproduction.md.
+//! - [`figures`]: all figures by their names; [`report`]: several of them, and docs/research/reproduction.md.
 //! - [`e2e`]: QTCP on one bottleneck, on [`net`], a network packet by packet; [`intelliqos`]:
 //!   containers on a disk; [`fahrrad`]: reservations on a disk; [`haechi`]: Haechi's experiments, and
 //!   the same on a data node of a user's own. [`disk`]: what scenarios of one disk have in common;

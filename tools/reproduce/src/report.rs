@@ -1,4 +1,4 @@
-//! `reproduce report`: figures of the sources, each number beside ours; and docs/reproduction.md.
+//! `reproduce report`: figures of the sources, each number beside ours; and docs/research/reproduction.md.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -118,9 +118,9 @@ fn document(made: &[(&Figure, Made)], args: &Args) -> String {
          number *holds* where it\n\
          is the source's within the tolerance, and *differs* where it is not, for the reason that is \
          given. The command fails\n\
-         where a number does neither. [Simulation](sim.md) tells what the models are.\n\n\
+         where a number does neither. [Simulation](../use/sim.md) tells what the models are.\n\n\
          This page is what a command prints: change the figures, not the page.\n\n\
-         \x20   {command} --write docs/reproduction.md\n\n\
+         \x20   {command} --write docs/research/reproduction.md\n\n\
          ## All figures\n\n\
          | figure | what | hold | differ |\n|---|---|---|---|\n"
     );
@@ -205,7 +205,7 @@ mod tests {
         let made = all_of(&[&FIGURES[0]], &length).unwrap();
         let text = document(&made, &args(2, true));
         for line in [
-            "    reproduce report all --seed 2 --quick --write docs/reproduction.md",
+            "    reproduce report all --seed 2 --quick --write docs/research/reproduction.md",
             "| [a-1](#a-1) | the first | 0 | 1 |",
             "The first: `reproduce a-1 --plot DIR` draws it.",
             "| x | 7 | 2 | +-1 | differs [1] |",

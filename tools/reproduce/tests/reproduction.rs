@@ -1,4 +1,4 @@
-//! docs/reproduction.md is what `reproduce report all` prints, and every number of it holds or differs
+//! docs/research/reproduction.md is what `reproduce report all` prints, and every number of it holds or differs
 //! as it is declared.
 
 use std::fs;
@@ -55,7 +55,7 @@ const SHORT: [&str; 3] = ["e2e-7", "fahrrad-3", "haechi-10"];
 
 /// Makes the figures that are wanted, and compares them with the document.
 fn check(is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproduction.md");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/reproduction.md");
     let kept = fs::read_to_string(kept)?;
     let names = kept.lines().filter_map(|line| Some(line.strip_prefix("| [")?.split_once(']')?.0));
     let figures: Vec<&str> = names.filter(|name| is_wanted(name)).collect();
@@ -69,7 +69,7 @@ fn check(is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let printed = fs::read_to_string(&path)?;
-    let again = "run `reproduce report all --write docs/reproduction.md` again";
+    let again = "run `reproduce report all --write docs/research/reproduction.md` again";
     let ((printed_rows, printed_text), (kept_rows, kept_text)) =
         (form(&printed, &figures), form(&kept, &figures));
     for (printed, kept) in printed_rows.iter().zip(&kept_rows) {
@@ -79,7 +79,7 @@ fn check(is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     assert_eq!(printed_text, kept_text, "{again}");
     assert!(!kept.contains("| OFF |"), "a number neither holds nor differs as declared");
     assert!(
-        kept.contains("\n    reproduce report all --write docs/reproduction.md\n"),
+        kept.contains("\n    reproduce report all --write docs/research/reproduction.md\n"),
         "full length"
     );
     Ok(())
@@ -102,7 +102,7 @@ fn the_document_has_every_figure_of_the_program() {
     let listed = String::from_utf8(output.stdout).unwrap();
     let listed = listed.lines().take_while(|line| !line.is_empty());
     let listed: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproduction.md");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/reproduction.md");
     let kept = fs::read_to_string(kept).unwrap();
     let names = kept.lines().filter_map(|line| Some(line.strip_prefix("| [")?.split_once(']')?.0));
     assert_eq!(listed, names.collect::<Vec<_>>());

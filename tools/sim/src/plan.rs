@@ -94,7 +94,7 @@ impl Plan {
 }
 
 /// The target: its machine, and what its daemon is configured with. The defaults are the daemon's,
-/// docs/configuration.md.
+/// docs/reference/configuration.md.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
     /// Place in the network.
@@ -138,13 +138,13 @@ impl Costs {
     pub const NONE: Self =
         Self { turn_ns: 0.0, command_ns: 0.0, sent_byte_ns: 0.0, received_byte_ns: 0.0 };
 
-    /// What the daemon takes of one core of the machine of docs/performance.md: 722 ns for a read of 4 KiB
+    /// What the daemon takes of one core of the machine of docs/use/performance.md: 722 ns for a read of 4 KiB
     /// from `null`, of which copying the data is 39 %, and 728 ns for a write, of which it is 45 %.
     pub const MEASURED: Self =
         Self { turn_ns: 0.0, command_ns: 440.0, sent_byte_ns: 0.069, received_byte_ns: 0.080 };
 }
 
-/// The settings of quality of service. The defaults are the daemon's, docs/configuration.md.
+/// The settings of quality of service. The defaults are the daemon's, docs/reference/configuration.md.
 #[derive(Clone, Debug)]
 pub struct QosPlan {
     /// Whether the stages act: `enabled`.
@@ -184,7 +184,7 @@ pub struct ReservePlan {
     pub terms: Terms,
 }
 
-/// The settings of the network's stage (S6). The defaults are the daemon's, docs/configuration.md.
+/// The settings of the network's stage (S6). The defaults are the daemon's, docs/reference/configuration.md.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StagePlan {
     /// Whether the stage acts: `enabled`.

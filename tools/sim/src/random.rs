@@ -1,4 +1,4 @@
-//! What loads, disks and figures draw from a generator of random numbers. Numbers in docs/reproduction.md follow from
+//! What loads, disks and figures draw from a generator of random numbers. Numbers in docs/research/reproduction.md follow from
 //! the seed and from the order of draws.
 
 use fastrand::Rng;

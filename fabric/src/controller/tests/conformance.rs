@@ -1,4 +1,4 @@
-//! Tests of the requirements on every controller (docs/conformance.md): NVM Express base 2.2,
+//! Tests of the requirements on every controller (docs/reference/conformance.md): NVM Express base 2.2,
 //! figures 28, 31 and 32, and the NVM command set 1.1.
 
 use super::*;

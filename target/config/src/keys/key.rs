@@ -2,7 +2,7 @@
 
 use super::values::Values;
 
-/// A table of docs/configuration.md: its heading, and the keys in their order.
+/// A table of docs/reference/configuration.md: its heading, and the keys in their order.
 pub type Documented = (&'static str, &'static [ConfigKey]);
 
 /// A key of the configuration.
@@ -14,17 +14,17 @@ pub struct ConfigKey {
     pub was: &'static str,
     /// The values that it takes.
     pub values: Values,
-    /// Further conditions on values, in the words of docs/configuration.md.
+    /// Further conditions on values, in the words of docs/reference/configuration.md.
     pub and: &'static str,
-    /// The default, in the words of docs/configuration.md.
+    /// The default, in the words of docs/reference/configuration.md.
     pub default: &'static str,
-    /// The key's meaning, in the words of docs/configuration.md.
+    /// The key's meaning, in the words of docs/reference/configuration.md.
     pub meaning: &'static str,
     /// The option of `sluice` that sets it.
     pub option: Option<Opt>,
 }
 
-/// The default of a key that must be given, in the words of docs/configuration.md.
+/// The default of a key that must be given, in the words of docs/reference/configuration.md.
 pub const NEEDED: &str = "needed";
 
 /// An option of `sluice` that sets a key.
@@ -154,7 +154,7 @@ impl ConfigKey {
         self.default == NEEDED
     }
 
-    /// Writes the key's row of docs/configuration.md.
+    /// Writes the key's row of docs/reference/configuration.md.
     #[must_use]
     pub fn row(&self) -> String {
         let cells = [

@@ -1,7 +1,7 @@
 //! The keys of the configuration: one list for each table of the file.
 //!
 //! A key's entry has its values and its meaning. The daemon's limits, the tables of
-//! docs/configuration.md, and the options of `sluice` that set the key come from it.
+//! docs/reference/configuration.md, and the options of `sluice` that set the key come from it.
 
 mod key;
 mod limits;
@@ -28,7 +28,7 @@ pub fn former_name(name: &str) -> Option<&'static str> {
     keys.find(|key| key.name == name && !key.was.is_empty()).map(|key| key.was)
 }
 
-/// Returns all tables of docs/configuration.md.
+/// Returns all tables of docs/reference/configuration.md.
 pub fn tables() -> impl Iterator<Item = &'static Documented> {
     [target::TABLES, qos::TABLES, network::TABLES, pmem::TABLES, serving::TABLES]
         .into_iter()

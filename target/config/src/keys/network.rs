@@ -3,7 +3,7 @@
 use super::key::{ConfigKey, Documented, Shape, key};
 use super::values::Values;
 
-/// The tables of this file in docs/configuration.md.
+/// The tables of this file in docs/reference/configuration.md.
 pub(super) const TABLES: &[Documented] = &[("## `[network]`", NETWORK), ("## `[[link]]`", LINK)];
 
 /// The keys of `[network]`.

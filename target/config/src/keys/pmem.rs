@@ -6,7 +6,7 @@ use super::key::{ConfigKey, Documented, Shape, key};
 use super::limits::{BATCH_MAX, CLIENTS_MAX, IOPS_MAX};
 use super::values::Values;
 
-/// The tables of this file in docs/configuration.md.
+/// The tables of this file in docs/reference/configuration.md.
 pub(super) const TABLES: &[Documented] = &[("## `[pmem]`", PMEM), ("## `[[region]]`", REGION)];
 
 /// The keys of `[pmem]`.

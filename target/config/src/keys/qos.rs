@@ -7,7 +7,7 @@ use super::limits::{BURST_MAX, COMMANDS_MAX, NSID_MAX, RATE_MAX, WEIGHT_MAX, WIN
 use super::values::Values;
 use crate::qos::values;
 
-/// The tables of this file in docs/configuration.md.
+/// The tables of this file in docs/reference/configuration.md.
 pub(super) const TABLES: &[Documented] = &[
     ("## `[qos]`", QOS),
     ("## `[[session]]`", SESSION),
@@ -47,7 +47,7 @@ pub const QOS: &[ConfigKey] = &[
         "`\"bytes\"`",
         "The unit in which the shares of classes, sessions and hosts are counted. `\"bytes\"`: \
          bytes read or written, at least 4 KiB for each command. `\"time\"`: estimated device \
-         time. See [quality of service](qos.md#what-a-share-counts).",
+         time. See [quality of service](../use/qos.md#what-a-share-counts).",
     )
     .option("", "The unit in which shares are counted"),
     key(

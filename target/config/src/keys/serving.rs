@@ -7,7 +7,7 @@ use super::limits::{NSID_MAX, PARALLEL_MAX, WINDOW_MAX};
 use super::qos::CLASSES;
 use super::values::Values;
 
-/// The tables of this file in docs/configuration.md.
+/// The tables of this file in docs/reference/configuration.md.
 pub(super) const TABLES: &[Documented] = &[
     ("## `[[listener]]`", LISTENER),
     ("## `[[subsystem]]`", SUBSYSTEM),
@@ -39,7 +39,7 @@ pub const LISTENER: &[ConfigKey] = &[
         "`address`",
         "The address that discovery hands out to all hosts: for hosts behind address translation, or to \
          name one address of a listener on all. Without it each host is shown those that it can reach \
-         ([operating](operating.md#addresses-in-discovery)).",
+         ([operating](../use/operating.md#addresses-in-discovery)).",
     )
     .option("ADDRESS", "The address that discovery hands out"),
     key(
@@ -68,7 +68,7 @@ pub const LISTENER: &[ConfigKey] = &[
         Values::Words(&["off", "allowed", "required"]),
         "`\"off\"`",
         "Whether connections are over TLS 1.3 with a key of `host_keys` or `keyring` \
-         ([security](security.md)): with `\"allowed\"` those of hosts that have a key (with one of a \
+         ([security](../use/security.md)): with `\"allowed\"` those of hosts that have a key (with one of a \
          keyring alone: where they ask for it), with `\"required\"` all. For `tcp`, in builds with TLS.",
     )
     .option("", "Whether connections are over TLS"),
@@ -77,7 +77,7 @@ pub const LISTENER: &[ConfigKey] = &[
         Values::Boolean,
         "`false`",
         "Whether hosts must authenticate to connect here, also to the discovery controller \
-         ([security](security.md#require-authentication)).",
+         ([security](../use/security.md#require-authentication)).",
     )
     .option("", "Refuse hosts here that have neither a secret nor a TLS key in use")
     .shape(Shape::Flag(true)),
@@ -126,7 +126,7 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
         Values::Boolean,
         "`false`",
         "Whether hosts must authenticate to connect to the subsystem \
-         ([security](security.md#require-authentication)).",
+         ([security](../use/security.md#require-authentication)).",
     )
     .option("", "Refuse hosts that have neither a secret nor a TLS key in use")
     .shape(Shape::Flag(true)),

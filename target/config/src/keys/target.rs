@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::key::{ConfigKey, Documented, key};
 use super::values::Values;
 
-/// The tables of this file in docs/configuration.md.
+/// The tables of this file in docs/reference/configuration.md.
 pub(super) const TABLES: &[Documented] = &[("## `[target]`", TARGET)];
 
 /// The keys of `[target]`.
@@ -148,7 +148,7 @@ pub const TARGET: &[ConfigKey] = &[
          as a user of its namespaces, since it may connect again with its file systems mounted: as long \
          as hosts try (`nvme connect --ctrl-loss-tmo`, by default 10 minutes). Changes that would take \
          something from it are refused unless they are forced \
-         ([operating](operating.md#hosts-that-have-lost-their-connection)). With `state` this holds \
+         ([operating](../use/operating.md#hosts-that-have-lost-their-connection)). With `state` this holds \
          across restarts. 0: only connected hosts count.",
     ),
     key(
@@ -158,7 +158,7 @@ pub const TARGET: &[ConfigKey] = &[
         "The folder with the secrets and TLS keys of hosts: a file NAME.key of mode 0600 for each, as \
          `sluice host key` writes it. A host that has a secret must prove that it knows it. \
          systemd credentials with such names are read as well. `sluice reload` reads all again. \
-         See [security](security.md).",
+         See [security](../use/security.md).",
     ),
     key(
         "keyring",
@@ -166,7 +166,7 @@ pub const TARGET: &[ConfigKey] = &[
         "none",
         "The keyring of the kernel in which TLS keys of hosts are looked up at each handshake, beside \
          those of `host_keys`: `\".nvme\"`, into which nvme-cli puts them \
-         ([security](security.md#keys-in-the-kernels-keyring)).",
+         ([security](../use/security.md#keys-in-the-kernels-keyring)).",
     ),
     key(
         "require_authentication",
@@ -174,7 +174,7 @@ pub const TARGET: &[ConfigKey] = &[
         "`false`",
         "Whether all hosts must authenticate, also to the discovery controller: a host without a \
          secret is refused unless it connects over TLS by a key of its own \
-         ([security](security.md#require-authentication)).",
+         ([security](../use/security.md#require-authentication)).",
     ),
     key("control", Values::Path, "see below", "The control socket."),
     key(

@@ -80,7 +80,7 @@ pub enum Values {
     Group,
     /// Names of keyrings of the kernel.
     Keyring,
-    /// Values with a reader of their own, in the words of docs/configuration.md.
+    /// Values with a reader of their own, in the words of docs/reference/configuration.md.
     Other(&'static str),
 }
 
@@ -93,7 +93,7 @@ impl Values {
     /// The sizes of namespaces: 4 KiB to 1 EiB.
     pub const SIZE: Self = Self::Size { min: 4096, max: 1 << 60 };
 
-    /// Describes the values in the words of docs/configuration.md.
+    /// Describes the values in the words of docs/reference/configuration.md.
     #[must_use]
     pub fn words(&self) -> String {
         match *self {

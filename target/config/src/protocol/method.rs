@@ -45,13 +45,13 @@ macro_rules! methods {
                 match self { $(Self::$name => methods!(@verb $kind),)* }
             }
 
-            /// Describes the parameters, in the words of docs/control.md.
+            /// Describes the parameters, in the words of docs/reference/control.md.
             #[must_use]
             pub const fn takes(self) -> &'static str {
                 match self { $(Self::$name => $takes,)* }
             }
 
-            /// Describes the answer, in the words of docs/control.md.
+            /// Describes the answer, in the words of docs/reference/control.md.
             #[must_use]
             pub const fn gives(self) -> &'static str {
                 match self { $(Self::$name => $gives,)* }

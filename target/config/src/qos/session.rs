@@ -25,7 +25,7 @@ const LATENCY_MIN: Duration = Duration::from_millis(2);
 /// The period where none is given.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has an
+/// `[[session]]`: a QoS session (docs/research/sources.md, D1: sessions form a tree). Each subsystem has an
 /// automatic session below the root, named by its NQN, and each namespace has one below its
 /// subsystem's, named NQN/NSID. An entry with such a name sets that session; an entry with any
 /// other name is a session that groups others.
@@ -65,7 +65,7 @@ table_with_limits! { Session, SESSION;
     "reserve" => with(read_reserve, write_reserve),
 }
 
-/// `reserve`: a reservation of a session on one namespace's device (docs/sources.md, F1:
+/// `reserve`: a reservation of a session on one namespace's device (docs/research/sources.md, F1:
 /// reservations in the tenant's terms).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {

@@ -250,7 +250,7 @@ fn mistakes_are_explained() {
 
 #[test]
 fn the_guides_examples_are_right() {
-    let guide = include_str!("../../../../docs/qos.md");
+    let guide = include_str!("../../../../docs/use/qos.md");
     let examples = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let disk = "[[subsystem.namespace]]\nbackend = \"null\"\nsize = \"1 GiB\"\n";
     let around = format!("[[subsystem]]\nnqn = \"nqn.2026-01.com.example:disk1\"\n{disk}{disk}");

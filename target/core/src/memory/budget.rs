@@ -1,4 +1,4 @@
-//! The budget of buffers for data that hosts will send (docs/sources.md, F5: the server asks for
+//! The budget of buffers for data that hosts will send (docs/research/sources.md, F5: the server asks for
 //! data when it has room): an R2T takes its part of the budget for as long as the host may owe
 //! data.
 //!

@@ -1,5 +1,5 @@
 //! The DSCP that answers carry for the network: that of their connection's class
-//! (docs/sources.md, E6: every command and packet names its class).
+//! (docs/research/sources.md, E6: every command and packet names its class).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Replies in the order of their classes: answers with data that wait while the connection's rate is
-//! limited (docs/sources.md, E7: classes share a connection by their weights).
+//! limited (docs/research/sources.md, E7: classes share a connection by their weights).
 
 use std::collections::VecDeque;
 use std::ops::Deref;

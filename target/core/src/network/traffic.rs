@@ -1,5 +1,5 @@
 //! A connection's part in stage S6: it counts what moves for each class, holds replies back while
-//! the connection is limited, and paces R2Ts. The poller is told by [`Pacing`] (docs/sources.md,
+//! the connection is limited, and paces R2Ts. The poller is told by [`Pacing`] (docs/research/sources.md,
 //! E7, F5).
 
 use std::ops::Deref;

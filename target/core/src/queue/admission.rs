@@ -1,4 +1,4 @@
-//! Admission: what happens when there is more work than room (docs/sources.md, D5: a full session
+//! Admission: what happens when there is more work than room (docs/research/sources.md, D5: a full session
 //! says when to retry). Hosts are held back first: the target does not read from them. Where
 //! that goes on, and a host understands Command Retry Delay, its commands are told when to
 //! retry. So are commands that have waited for [`WAIT_MAX`].

@@ -39,7 +39,7 @@ use crate::stats::tally::{Counted, Tally};
 use crate::stats::workloads::{WorkloadId, Workloads};
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
-/// sent so far to a namespace ends a container (docs/sources.md, I1: outputs end containers). An
+/// sent so far to a namespace ends a container (docs/research/sources.md, I1: outputs end containers). An
 /// Output Mark completes at once.
 const OUTPUT_MARK: u8 = 0xc0;
 

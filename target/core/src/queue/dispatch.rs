@@ -509,7 +509,7 @@ fn submission(
         IoCommand::Flush | IoCommand::DatasetManagement { .. } => (0, 0),
     };
     // Deallocation is the device's own work: one over many ranges takes more credits than a user's
-    // command (docs/sources.md, D2, D3).
+    // command (docs/research/sources.md, D2, D3).
     let operations = match command {
         IoCommand::DatasetManagement { ranges, .. } => u32::from(*ranges).div_ceil(16),
         _ => 1,

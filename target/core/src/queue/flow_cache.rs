@@ -190,7 +190,7 @@ impl FlowCache {
 }
 
 /// Returns the class that a command names itself. Only some commands have the bits
-/// (docs/sources.md, E6: every command and packet names its class).
+/// (docs/research/sources.md, E6: every command and packet names its class).
 #[inline]
 pub(crate) fn named_class(sqe: &Sqe) -> Option<Class> {
     let cdw13 = sqe.cdw13.get();

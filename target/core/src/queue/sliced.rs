@@ -3,7 +3,7 @@
 //! deallocations (Dataset Management).
 //!
 //! Each slice takes a turn of its own at the device, charged to the command's session
-//! (docs/sources.md, D2, D3): nobody waits for more than one slice, and a command can be aborted
+//! (docs/research/sources.md, D2, D3): nobody waits for more than one slice, and a command can be aborted
 //! between two.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The metric families: the name, unit, labels and source of each. docs/metrics.md describes them
+//! The metric families: the name, unit, labels and source of each. docs/reference/metrics.md describes them
 //! all.
 
 use std::fmt::Error;

@@ -9,7 +9,7 @@ use super::*;
 use crate::control::api::test_engine::TestEngine;
 use crate::serve::engine::FileSystem;
 
-const DOCS: &str = include_str!("../../../../docs/metrics.md");
+const DOCS: &str = include_str!("../../../../docs/reference/metrics.md");
 
 fn text() -> String {
     let config = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\

@@ -139,13 +139,13 @@ fn later(path: &Path, format: u64) -> StoreError {
     let remedy = match latest_copy(path, FORMAT) {
         Some(copy) => format!(
             "go back to the copy from before the upgrade, which lacks all live changes since then; \
-             disconnect the hosts first (Downgrade in docs/operating.md): \
+             disconnect the hosts first (Downgrade in share/doc/sluicegate/use/operating.md): \
              mv {file} {file}.format-{format} && cp -p {} {file}",
             copy.display()
         ),
         None => "move the file away. Then the configuration file alone is served, and hosts find \
                  namespaces with other UUIDs, unless the file is what `sluice config` of the later \
-                 sluiced printed (Downgrade in docs/operating.md)"
+                 sluiced printed (Downgrade in share/doc/sluicegate/use/operating.md)"
             .to_owned(),
     };
     StoreError::Later { file, format, known: FORMAT, remedy }

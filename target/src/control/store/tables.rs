@@ -40,7 +40,7 @@ const FORMAT_NAME: &str = "format";
 /// bound to addresses; since 4 identities are kept, which earlier daemons derive; since 5 `operations` and `payload` of
 /// sessions have other names; since 6 sessions have weights, limits by direction, bursts and profiles.
 /// Who raises it keeps a file of the present format (`formats_tests.rs`) and adds a row to
-/// docs/operating.md.
+/// docs/use/operating.md.
 pub(super) const FORMAT: u64 = 6;
 /// The name in [`META`] of the mark that identities are kept in the file.
 const IDENTITIES: &str = "identities";

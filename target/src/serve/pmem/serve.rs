@@ -1,5 +1,5 @@
 //! The thread of the data node: it listens, ends rights, and lets Haechi's monitor look
-//! (docs/sources.md, H2: the data node hands out and converts tokens).
+//! (docs/research/sources.md, H2: the data node hands out and converts tokens).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

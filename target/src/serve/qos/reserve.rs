@@ -1,4 +1,4 @@
-//! Reservations: the configuration asks for them, the broker admits them (docs/sources.md, F1, F2),
+//! Reservations: the configuration asks for them, the broker admits them (docs/research/sources.md, F1, F2),
 //! and devices keep them.
 
 use std::collections::BTreeMap;
@@ -234,7 +234,7 @@ impl Reservations {
         .collect()
     }
 
-    /// Sets buffers aside for the sessions whose periods they make longer (docs/sources.md, F4:
+    /// Sets buffers aside for the sessions whose periods they make longer (docs/research/sources.md, F4:
     /// buffers count in admission); while the stages are off (`enabled`), for none. Returns whether
     /// anything changed.
     pub(super) fn set_aside(&mut self, sessions: &Sessions, enabled: bool) -> bool {

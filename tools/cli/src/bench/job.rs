@@ -131,7 +131,7 @@ fn priority(text: &str) -> Result<Class, String> {
 }
 
 /// Makes CDW13 bits 9:8 of a command that names `class`; Low has no code of its own
-/// (docs/sources.md, E6: every command and packet names its class).
+/// (docs/research/sources.md, E6: every command and packet names its class).
 fn class_bits(class: Option<Class>) -> u32 {
     let code = match class {
         Some(Class::Urgent) => 0b11,

@@ -65,7 +65,7 @@ fn words(line: &str) -> Vec<String> {
 
 #[test]
 fn the_guides_command_lines_are_right() {
-    let guide = include_str!("../../../../docs/qos.md");
+    let guide = include_str!("../../../../docs/use/qos.md");
     let lines: Vec<&str> = guide.lines().filter_map(|l| l.strip_prefix("$ sluice qos ")).collect();
     assert!(lines.len() > 10);
     for line in lines {

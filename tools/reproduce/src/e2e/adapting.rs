@@ -1,4 +1,4 @@
-//! Fig. 14 (docs/sources.md, E8) on whole targets: applications that come and go, and flows of others that
+//! Fig. 14 (docs/research/sources.md, E8) on whole targets: applications that come and go, and flows of others that
 //! interfere, with what the daemon does. [`fig14`] has laws of windows on the same link.
 //!
 //! The daemon's stage looks at connections in tens of milliseconds, and finds parts in some hundreds: times are

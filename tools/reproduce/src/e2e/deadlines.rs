@@ -1,4 +1,4 @@
-//! Fig. 15b (docs/sources.md, E9) on whole targets: transfers that are to end in time, with DCTCP and with
+//! Fig. 15b (docs/research/sources.md, E9) on whole targets: transfers that are to end in time, with DCTCP and with
 //! what the daemon does. [`fig15`](super::fig15) has laws of windows on the same link.
 
 use std::fmt::Write as _;

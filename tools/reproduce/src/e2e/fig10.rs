@@ -1,4 +1,4 @@
-//! Fig. 10 (docs/sources.md, E4): flows that start later, and how soon each class has its part.
+//! Fig. 10 (docs/research/sources.md, E4): flows that start later, and how soon each class has its part.
 
 use sluice_sim::claim::{Bound, Claim, Unit};
 

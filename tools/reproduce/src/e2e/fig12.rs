@@ -1,4 +1,4 @@
-//! Fig. 12 and 13 (docs/sources.md, E7): three classes on a congested link, with DCTCP alone, with what
+//! Fig. 12 and 13 (docs/research/sources.md, E7): three classes on a congested link, with DCTCP alone, with what
 //! the daemon does, and with Eq. 5 as printed.
 //!
 //! DCTCP and the daemon are a [whole target](crate::whole), without the network's stage and with it.

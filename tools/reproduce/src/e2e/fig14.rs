@@ -1,4 +1,4 @@
-//! Fig. 14 (docs/sources.md, E8): flows that come and go, and flows of DCTCP that interfere.
+//! Fig. 14 (docs/research/sources.md, E8): flows that come and go, and flows of DCTCP that interfere.
 
 use std::ops::Range;
 

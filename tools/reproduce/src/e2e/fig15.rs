@@ -1,4 +1,4 @@
-//! Fig. 15b (docs/sources.md, E9): transfers that miss their deadlines, under three laws.
+//! Fig. 15b (docs/research/sources.md, E9): transfers that miss their deadlines, under three laws.
 //!
 //! The source leaves some points open, which are read here as follows:
 //!

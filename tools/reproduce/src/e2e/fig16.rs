@@ -1,4 +1,4 @@
-//! Fig. 16 and 17 (docs/sources.md, E10): three applications that write more than network and drives can do,
+//! Fig. 16 and 17 (docs/research/sources.md, E10): three applications that write more than network and drives can do,
 //! where both agree on the classes and where they do not.
 //!
 //! A command has one class in the daemon, at the network and at the device: the two cannot disagree there.

@@ -1,4 +1,4 @@
-//! Fig. 18 and 19 (docs/sources.md, E2, E11): hosts over RDMA with DCQCN. Transfers that miss their
+//! Fig. 18 and 19 (docs/research/sources.md, E2, E11): hosts over RDMA with DCQCN. Transfers that miss their
 //! deadlines; hosts over TCP with DCTCP beside them; ratios of flows. Whole targets, with what the daemon does,
 //! and with a quality factor at both ends of one transport: Eq. 5 beside DCQCN, or Eq. 6 beside DCTCP. The
 //! source leaves out the two together (its section 4.4).

@@ -1,4 +1,4 @@
-//! Fig. 20 and 21 (docs/sources.md, E12): how long accesses to persistent memory take beside three classes
+//! Fig. 20 and 21 (docs/research/sources.md, E12): how long accesses to persistent memory take beside three classes
 //! that congest the link, with switches that send Urgent first and without, and what they cost the
 //! classes. Whole targets: the [runs](super::pm).
 

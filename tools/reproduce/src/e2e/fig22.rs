@@ -1,4 +1,4 @@
-//! Fig. 22 (docs/sources.md, E12): the classes of storage beside more accesses to persistent memory, and at
+//! Fig. 22 (docs/research/sources.md, E12): the classes of storage beside more accesses to persistent memory, and at
 //! 1:12 incast. Whole targets: the [runs](super::pm).
 
 use std::fmt::Write as _;

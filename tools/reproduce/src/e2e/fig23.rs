@@ -1,4 +1,4 @@
-//! Fig. 23 (docs/sources.md, E12): tail latencies of persistent memory and of the writes of Fig. 16 beside it,
+//! Fig. 23 (docs/research/sources.md, E12): tail latencies of persistent memory and of the writes of Fig. 16 beside it,
 //! with switches that send Urgent first and without. A whole target, with the daemon's stage.
 
 use std::fmt::Write as _;

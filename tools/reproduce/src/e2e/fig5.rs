@@ -1,4 +1,4 @@
-//! Fig. 5 (docs/sources.md, E5 and E12): how long a drive and persistent memory take, here and over the network.
+//! Fig. 5 (docs/research/sources.md, E5 and E12): how long a drive and persistent memory take, here and over the network.
 //! Whole targets, with one host at a time.
 //!
 //! The source measured a drive of its own beside its simulator's. No drive is measured here: our rows are those

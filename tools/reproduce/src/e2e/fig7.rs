@@ -1,4 +1,4 @@
-//! Fig. 7a (docs/sources.md, E5): three applications at a drive, which neither protocol nor drive tells
+//! Fig. 7a (docs/research/sources.md, E5): three applications at a drive, which neither protocol nor drive tells
 //! apart, which the protocol does, and which both do. The protocol is a whole target, the daemon's, over a
 //! network that takes no time.
 

@@ -1,4 +1,4 @@
-//! Fig. 7b and 7c (docs/sources.md, E5): three applications at a drive, of which Low is the most intense. The
+//! Fig. 7b and 7c (docs/research/sources.md, E5): three applications at a drive, of which Low is the most intense. The
 //! protocol is a whole target, as in [`fig7`](super::fig7).
 //!
 //! The source's text has (b) as the case, and what its scenarios do in (c). It gives no number: what it says is

@@ -1,4 +1,4 @@
-//! Fig. 8 (docs/sources.md, E3): the discrete-time model beside the packet simulation.
+//! Fig. 8 (docs/research/sources.md, E3): the discrete-time model beside the packet simulation.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Fig. 9 (docs/sources.md, E1): how soon the quality factors of three classes settle, for three
+//! Fig. 9 (docs/research/sources.md, E1): how soon the quality factors of three classes settle, for three
 //! round-trip times.
 //!
 //! The source's figure is of one run, and its text says that Q "remained fairly stable within 0.95 to

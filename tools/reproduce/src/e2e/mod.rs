@@ -1,4 +1,4 @@
-//! The figures of the end-to-end source (docs/sources.md, E) that are about QTCP on one bottleneck.
+//! The figures of the end-to-end source (docs/research/sources.md, E) that are about QTCP on one bottleneck.
 //!
 //! [`adapting`], [`deadlines`], [`fig5`], [`fig7`], [`fig7b`], [`fig12`], [`fig16`], [`fig18`], [`fig20`],
 //! [`fig22`] and [`fig23`] have whole targets, with what the daemon does. Where they say so, sockets have Eq. 5 as printed (Q is [`qtcp::control::quality::Quality`],

@@ -1,4 +1,4 @@
-//! Persistent memory beside storage on whole targets: the runs of Fig. 20 to 23 (docs/sources.md, E12).
+//! Persistent memory beside storage on whole targets: the runs of Fig. 20 to 23 (docs/research/sources.md, E12).
 //!
 //! Storage is over TCP, persistent memory over RDMA. The classes of storage have the daemon's stage, or Eq.
 //! 5 as printed in their sockets. Persistent memory is not throttled, as the source's section 2.3 wants it:

@@ -1,4 +1,4 @@
-//! Fig. 16 to 19 (docs/sources.md, H4): the capacity as it is estimated while it changes.
+//! Fig. 16 to 19 (docs/research/sources.md, H4): the capacity as it is estimated while it changes.
 
 use pmem::experiments::{AGGREGATE, Outcome};
 use sluice_sim::claim::{Bound, Claim, Unit};

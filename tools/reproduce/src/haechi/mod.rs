@@ -1,4 +1,4 @@
-//! The figures of Haechi (docs/sources.md, H): the experiments of [`pmem::experiments`], with what the
+//! The figures of Haechi (docs/research/sources.md, H): the experiments of [`pmem::experiments`], with what the
 //! paper says of each number, and whether ours holds or differs as it is declared.
 //!
 //! - [`profiling`]: Fig. 6 to 8; [`reservations`]: Fig. 9 to 12; [`patterns`]: Fig. 13 to 15;

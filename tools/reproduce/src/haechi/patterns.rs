@@ -1,4 +1,4 @@
-//! Fig. 13 to 15 (docs/sources.md, H5): bursts against a constant rate.
+//! Fig. 13 to 15 (docs/research/sources.md, H5): bursts against a constant rate.
 
 use std::fmt::Write as _;
 

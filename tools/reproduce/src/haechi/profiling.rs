@@ -1,4 +1,4 @@
-//! Fig. 6 to 8 (docs/sources.md, H5): the system without Haechi.
+//! Fig. 6 to 8 (docs/research/sources.md, H5): the system without Haechi.
 
 use pmem::experiments::{AGGREGATE, CLIENTS, Demand, Experiment, LOCAL, Outcome};
 use sluice_sim::claim::{Bound, Claim, Unit};

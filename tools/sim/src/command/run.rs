@@ -16,7 +16,7 @@ use crate::scenario::{Outcome, Planned, Scenario, ScenarioError, goal_table, spr
 /// Arguments of `sluice sim run`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The scenario: a TOML file (docs/sim.md).
+    /// The scenario: a TOML file (docs/use/sim.md).
     pub scenario: PathBuf,
     /// Random seed: the same seed gives the same numbers. Without it the scenario's counts.
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! Persistent memory behind a port.
 //!
-//! An access takes 300 to 800 ns (docs/sources.md, E12: the source's section 4.4), and data goes
+//! An access takes 300 to 800 ns (docs/research/sources.md, E12: the source's section 4.4), and data goes
 //! over the memory's bus in order of arrival. Other accesses do not wait for one that is under way.
 
 use core::time::Duration;

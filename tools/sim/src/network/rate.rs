@@ -19,7 +19,7 @@ use super::time::{MICRO, NANO, Picos, nanos, time_at};
 pub enum RateControl {
     /// DCQCN with these settings, of which the line's rate should be that of the host's link.
     Dcqcn(Settings),
-    /// QRDMA as its source prints it (docs/sources.md, E2; Eq. 6): the same, but that a notification cuts
+    /// QRDMA as its source prints it (docs/research/sources.md, E2; Eq. 6): the same, but that a notification cuts
     /// the rate by Q, too, where the flow has more than its target. No adapter has it: figures compare the
     /// daemon with it.
     Qrdma(Settings, FlowTarget),

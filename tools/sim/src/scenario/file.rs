@@ -1,5 +1,5 @@
 //! The file of a scenario, as it is written. Tables that the daemon's configuration has too are spelled
-//! as there (docs/configuration.md).
+//! as there (docs/reference/configuration.md).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Classes share a device (docs/sources.md, E5), reserve parts of it, and Urgent goes first.
+//! Classes share a device (docs/research/sources.md, E5), reserve parts of it, and Urgent goes first.
 #![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
 
 use std::time::Duration;

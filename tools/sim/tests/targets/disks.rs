@@ -1,4 +1,4 @@
-//! Scenarios with a hard disk (docs/sources.md, F3: reservations are kept).
+//! Scenarios with a hard disk (docs/research/sources.md, F3: reservations are kept).
 
 use crate::common::*;
 

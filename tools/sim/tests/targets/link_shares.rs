@@ -1,4 +1,4 @@
-//! Classes share a congested link (docs/sources.md, E7): the daemon's stage, on simulated sockets.
+//! Classes share a congested link (docs/research/sources.md, E7): the daemon's stage, on simulated sockets.
 //!
 //! The source offers 90, 60 and 30 Gb/s on a link of 100 Gb/s: with DCTCP the classes get about 33,
 //! 33 and 30, with its controller 48, 31 and 17.

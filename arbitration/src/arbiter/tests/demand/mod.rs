@@ -1,4 +1,4 @@
-//! Reservations beside floods, on devices that keep a queue of their own (docs/sources.md, F3:
+//! Reservations beside floods, on devices that keep a queue of their own (docs/research/sources.md, F3:
 //! reservations are kept). What tenants had is read from the host's own log of completions, never
 //! from the arbiter.
 

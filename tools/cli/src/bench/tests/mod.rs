@@ -240,7 +240,7 @@ fn speed_against_a_target_that_does_nothing() {
 
 #[test]
 fn the_documentations_examples_are_command_lines() {
-    let text = include_str!("../../../../../docs/bench.md").replace("\\\n", " ");
+    let text = include_str!("../../../../../docs/use/bench.md").replace("\\\n", " ");
     let lines = text.lines().filter_map(|line| line.strip_prefix("$ sluice "));
     let parsed = lines.map(|line| Line::parse_from(line.split_whitespace()).args.load.jobs());
     let jobs: Vec<usize> = parsed.map(|jobs| jobs.unwrap().len()).collect();

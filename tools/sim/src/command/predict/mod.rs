@@ -38,7 +38,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// Arguments of `sluice sim predict`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The load: a TOML file (docs/sim.md).
+    /// The load: a TOML file (docs/use/sim.md).
     load: PathBuf,
     /// Read the target's configuration from this file; otherwise a running daemon is asked for it. What a
     /// running daemon has measured of the same devices is used in both cases.

@@ -6,7 +6,7 @@ use units::nanos;
 
 use super::super::error::{SettingsError, require};
 
-/// The geometry and the times of a disk. The default is the disk of intelliQoS (docs/sources.md, I1 to I3),
+/// The geometry and the times of a disk. The default is the disk of intelliQoS (docs/research/sources.md, I1 to I3),
 /// a Seagate ST3500514NS: 7200 rpm, 500 GB, 240,000 tracks per inch, 140 MB/s at the edge (all as its maker
 /// says), a mean seek of 8.5 ms. What we chose beside is marked so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

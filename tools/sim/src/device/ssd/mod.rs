@@ -1,4 +1,4 @@
-//! A solid-state drive: flash behind a controller with a write buffer (docs/sources.md, E5).
+//! A solid-state drive: flash behind a controller with a write buffer (docs/research/sources.md, E5).
 //!
 //! - [`settings`]: its properties, with their sources.
 //! - `buffer`: what was written and is not programmed; `flash`: what dies and channels do;

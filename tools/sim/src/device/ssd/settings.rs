@@ -1,5 +1,5 @@
 //! The properties of an SSD. The names and values of MQSim are those of its `ssdconfig.xml`
-//! (Tavakkol et al., FAST 2018; docs/sources.md, E5): the source's simulator has that one inside.
+//! (Tavakkol et al., FAST 2018; docs/research/sources.md, E5): the source's simulator has that one inside.
 
 use core::time::Duration;
 

@@ -119,7 +119,7 @@ pub struct Switch {
     /// When packets are marked; `None`: never.
     pub marking: Option<Marking>,
     /// Whether Urgent (DSCP 46) goes before all others, without interrupting what is being sent
-    /// (docs/sources.md, E12).
+    /// (docs/research/sources.md, E12).
     pub priority: bool,
     /// The bytes of the buffer that are for Urgent alone, at each port (P of the source). It has
     /// its share of the rest, too. Of no meaning without priority.

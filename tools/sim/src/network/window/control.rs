@@ -22,7 +22,7 @@ pub enum Control {
     },
     /// DCTCP (RFC 8257).
     Dctcp,
-    /// QTCP as its source prints it (docs/sources.md, E1; Eq. 5): DCTCP that shrinks a window by Q, too,
+    /// QTCP as its source prints it (docs/research/sources.md, E1; Eq. 5): DCTCP that shrinks a window by Q, too,
     /// where a flow has more than its target. No kernel has it: figures compare the daemon with it.
     Qtcp {
         /// The target of a flow, in bytes per second.

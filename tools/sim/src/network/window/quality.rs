@@ -1,4 +1,4 @@
-//! The quality factor of a flow with a target (docs/sources.md, E1; Eq. 1), in each round trip.
+//! The quality factor of a flow with a target (docs/research/sources.md, E1; Eq. 1), in each round trip.
 
 use core::time::Duration;
 
