@@ -238,10 +238,10 @@ fn every_field_is_documented() {
             used.extend(fields_of(call).iter().map(|name| journal_name(name)));
         }
     }
-    let rows = include_str!("../../../../docs/use/operating.md").lines();
+    let rows = include_str!("../../../../docs/reference/log.md").lines();
     let rows = rows.filter_map(|line| line.strip_prefix("| `SLUICEGATE_")?.split('`').next());
     let documented: BTreeSet<String> = rows.map(|name| format!("{PREFIX}{name}")).collect();
-    assert_eq!(documented, used, "the table in docs/use/operating.md");
+    assert_eq!(documented, used, "the table in docs/reference/log.md");
     assert_eq!(fields_of("%a, b = f(1, 2), c, ?d, \"{x}, {y}\", z)"), names("a b c d"));
     assert_eq!(fields_of("\"text {x}\", y = 1)"), names(""));
 }
