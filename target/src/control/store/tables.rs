@@ -39,7 +39,7 @@ const FORMAT_NAME: &str = "format";
 /// after which an earlier daemon would read something else than what is meant. Since 3 a host may be
 /// bound to addresses; since 4 identities are kept, which earlier daemons derive; since 5 `operations` and `payload` of
 /// sessions have other names; since 6 sessions have weights, limits by direction, bursts and profiles.
-/// Who raises it keeps a file of the present format (`formats_tests.rs`) and adds a row to
+/// Who raises it keeps a file of the present format (`formats_tests.rs`) and changes the number in
 /// docs/use/operating.md.
 pub(super) const FORMAT: u64 = 6;
 /// The name in [`META`] of the mark that identities are kept in the file.
