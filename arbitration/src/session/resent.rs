@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::credit::Caps;
     use crate::limit::{Rate, TOLERANCE};
-    use crate::session::{RootSpec, Session, SessionSpec, Sessions};
+    use crate::session::{RootSpec, SessionSpec, Sessions};
 
     const SECOND: u64 = 1_000_000_000;
     const MIB: u64 = 1 << 20;

@@ -14,7 +14,7 @@ use std::path::Path;
 use sluice_config::{Backend, Namespace, Subsystem};
 use uuid::Uuid;
 
-use super::change::{Change, Why};
+use super::change::Change;
 use super::regions::RegionSteps;
 
 /// The order of changes that do not need each other.
