@@ -183,8 +183,8 @@ fn crates_import_in_one_direction() {
 /// Circles that are left: a crate, a file of the circle, and the number of its files. The list only
 /// gets shorter.
 const CIRCLES: &[(&str, &str, usize)] = &[
-    ("sluice", "sim/e2e/mod.rs", 18),
-    ("sluice", "sim/mod.rs", 28),
+    ("reproduce", "figures.rs", 37),
+    ("sluice-sim", "command/promises/mod.rs", 7),
     ("sluice-sim", "report/mod.rs", 2),
     ("sluice-sim", "scenario/mod.rs", 2),
 ];
