@@ -183,7 +183,7 @@ impl Credits {
         }
     }
 
-    /// Says whether `cost` could be taken now.
+    /// Returns whether `cost` could be taken now.
     #[inline]
     #[must_use]
     pub fn fits(&self, cost: Cost) -> bool {

@@ -119,7 +119,7 @@ impl Device {
         }
     }
 
-    /// Says whether commands go through a scheduling set, which reservations bound
+    /// Returns whether commands go through a scheduling set, which reservations bound
     /// (docs/research/sources.md, F3: reservations are kept). They do on a device that seeks or that orders
     /// commands by place, because it does not serve them first come, first served.
     #[must_use]
@@ -143,7 +143,7 @@ impl Device {
         self.follows.store(follows, Relaxed);
     }
 
-    /// Says whether reservations bound what the device holds.
+    /// Returns whether reservations bound what the device holds.
     #[must_use]
     pub fn follows_reservations(&self) -> bool {
         self.follows.load(Relaxed)
@@ -240,7 +240,7 @@ impl Device {
         self.wake_beside(reactor)
     }
 
-    /// Says whether a reservation is due in another reactor, which finds no room.
+    /// Returns whether a reservation is due in another reactor, which finds no room.
     #[inline]
     pub(crate) fn is_due_beside(&self, reactor: u32) -> bool {
         self.due.load(SeqCst) & !(1 << (reactor & 63)) != 0

@@ -150,14 +150,14 @@ impl Limiter {
         Rate::per_second(self.rate.load(Relaxed))
     }
 
-    /// Says whether there is a limit.
+    /// Returns whether there is a limit.
     #[inline]
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.interval.load(Relaxed) != 0
     }
 
-    /// Says whether one more command may pass now, whatever its size.
+    /// Returns whether one more command may pass now, whatever its size.
     ///
     /// # Errors
     ///

@@ -85,14 +85,14 @@ impl MemoryGrant {
         self.pages
     }
 
-    /// Says whether the memory is of what is [set aside](Session::set_aside) for the tenant.
+    /// Returns whether the memory is of what is [set aside](Session::set_aside) for the tenant.
     #[must_use]
     pub fn is_aside(&self) -> bool {
         self.part == Part::Aside
     }
 }
 
-/// Says whether a host that holds `held` of `all` memory may have `more` of a reserve of which
+/// Returns whether a host that holds `held` of `all` memory may have `more` of a reserve of which
 /// `room` is left: as much as a 1,024th of all memory, or, where it holds nothing, a quarter of
 /// what is left. All are in the same unit.
 #[inline]
@@ -318,7 +318,7 @@ impl<T> MemoryGate<T> {
         self.flows.get(flow.0.at()).and_then(|flow| flow.aside)
     }
 
-    /// Says whether a tenant has `pages` pages left of those that are set aside for it.
+    /// Returns whether a tenant has `pages` pages left of those that are set aside for it.
     #[inline]
     fn fits_aside(&self, tenant: Option<usize>, pages: u32) -> bool {
         tenant.is_some()
@@ -332,15 +332,15 @@ impl<T> MemoryGate<T> {
         self.asides.left_to_others(None) as usize * PAGE as usize
     }
 
-    /// Says whether a host that holds `held` pages may have `pages` more.
+    /// Returns whether a host that holds `held` pages may have `pages` more.
     #[inline]
     fn fits_host(&self, held: u32, pages: u32) -> bool {
         let all = u64::from(held) + u64::from(pages);
         held == 0 || all * u64::from(HOST_PART) <= u64::from(self.pages)
     }
 
-    /// Says whether there is memory for a command whose turn it is. A command that is larger than
-    /// the memory beside the reserve goes alone.
+    /// Returns whether there is memory for a command whose turn it is. A command that is larger
+    /// than the memory beside the reserve goes alone.
     #[inline]
     fn fits_in_turn(&self, tenant: Option<usize>, pages: u32) -> bool {
         let alone = self.free == self.pages
@@ -348,7 +348,7 @@ impl<T> MemoryGate<T> {
         alone || pages <= self.room(tenant).saturating_sub(self.pages / RESERVE_PART)
     }
 
-    /// Says whether a host that holds `held` pages may have `pages` more out of turn.
+    /// Returns whether a host that holds `held` pages may have `pages` more out of turn.
     #[inline]
     fn fits_reserve(&self, held: u32, pages: u32) -> bool {
         fits_reserve(self.pages, self.room(None), held, pages)
@@ -373,7 +373,7 @@ impl<T> MemoryGate<T> {
         })
     }
 
-    /// Says whether [`Self::pass`] would give memory now.
+    /// Returns whether [`Self::pass`] would give memory now.
     #[inline]
     #[must_use]
     pub fn may_pass(&self, flow: MemoryFlowId, bytes: u32) -> bool {
@@ -441,7 +441,7 @@ impl<T> MemoryGate<T> {
         }
     }
 
-    /// Says whether the host of a grant holds so little besides that it could have the grant's
+    /// Returns whether the host of a grant holds so little besides that it could have the grant's
     /// memory from the reserve.
     #[must_use]
     pub fn is_for_reserve(&self, grant: &MemoryGrant) -> bool {

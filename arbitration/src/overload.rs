@@ -141,14 +141,14 @@ impl Backlog {
         counts(self.counts.load(Relaxed)).0
     }
 
-    /// Says whether the bound is reached, and hosts should send no more.
+    /// Returns whether the bound is reached, and hosts should send no more.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.waiting() >= self.bound()
     }
 
-    /// Says whether twice the bound is reached, and commands should be refused where the host
+    /// Returns whether twice the bound is reached, and commands should be refused where the host
     /// understands.
     #[inline]
     #[must_use]

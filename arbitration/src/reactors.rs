@@ -20,14 +20,14 @@ impl Reactors {
         self.0
     }
 
-    /// Says whether the set is empty.
+    /// Returns whether the set is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Says whether a reactor is in the set.
+    /// Returns whether a reactor is in the set.
     #[must_use]
     pub const fn contains(self, reactor: u32) -> bool {
         self.0 >> (reactor & 63) & 1 != 0

@@ -220,7 +220,7 @@ impl Session {
         Arc::clone(&self.weight)
     }
 
-    /// Says whether the session's credits are bounded.
+    /// Returns whether the session's credits are bounded.
     #[must_use]
     pub fn is_capped(&self) -> bool {
         self.credits.caps() != Caps::NONE

@@ -139,7 +139,7 @@ impl Window {
         }
     }
 
-    /// Says whether there is room for any command at all.
+    /// Returns whether there is room for any command at all.
     #[inline]
     #[must_use]
     pub fn has_room(&self) -> bool {

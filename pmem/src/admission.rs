@@ -68,7 +68,7 @@ impl Admission {
         }
     }
 
-    /// Tells whether a client that has completed `completed` I/Os can still reach its reservation
+    /// Returns whether a client that has completed `completed` I/Os can still reach its reservation
     /// at `elapsed` of the period: R_i - N_i(t) <= (T - t) * C_L.
     ///
     /// No admission can promise this for t > 0, since it depends on how the data node divides its

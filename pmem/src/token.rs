@@ -34,7 +34,7 @@ impl Tokens {
         Self(tokens.round() as u64)
     }
 
-    /// Tells whether there is no token.
+    /// Returns whether there is no token.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

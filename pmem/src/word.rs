@@ -129,7 +129,7 @@ impl ReportWord {
         period | residual | self.completed.0.min(MAX_REPORTED)
     }
 
-    /// Tells whether the report is of this period, as far as its 12 bits tell.
+    /// Returns whether the report is of this period, as far as its 12 bits tell.
     #[must_use]
     pub const fn is_of(self, period: Period) -> bool {
         self.period == period.0 & 0xfff

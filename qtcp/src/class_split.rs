@@ -154,7 +154,8 @@ impl ClassSplit<'_> {
         limited.then_some(together)
     }
 
-    /// Says whether the host keeps some of the data that it owes, since it may not send all of it.
+    /// Returns whether the host keeps some of the data that it owes, since it may not send all of
+    /// it.
     fn is_kept(&self, owed: u64, part: f64, flow: &ClassFlow) -> bool {
         let lately = self.all.rate().unwrap_or(Rate::ZERO).times(part);
         let rate = flow.standing.rate.max(lately).bytes();
@@ -195,7 +196,7 @@ impl ClassSplit<'_> {
     }
 }
 
-/// Says whether data of any class has moved since the last look, or waits.
+/// Returns whether data of any class has moved since the last look, or waits.
 #[must_use]
 pub fn moves(traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>) -> bool {
     traffic.iter().any(|(class, traffic)| traffic.read() != (flows[class].moved, 0))

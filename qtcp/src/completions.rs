@@ -199,7 +199,7 @@ pub struct LinkLoad {
 }
 
 impl LinkLoad {
-    /// Tells whether a queue is one of the other direction.
+    /// Returns whether a queue is one of the other direction.
     fn is_lesser(&self) -> bool {
         self.other > self.total.times(CLEARLY)
     }

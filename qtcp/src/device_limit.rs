@@ -84,8 +84,9 @@ impl DeviceLimit {
     }
 }
 
-/// Says whether the limit that is set does for the one that is wanted, which has [`ROOM`]: it leaves a
-/// quarter more than what tokens let through, and no more than two and a half times as much.
+/// Returns whether the limit that is set does for the one that is wanted, which has [`ROOM`]: it
+/// leaves a quarter more than what tokens let through, and no more than two and a half times as
+/// much.
 const fn is_near(wanted: u64, set: u64) -> bool {
     6 * set >= 5 * wanted && 3 * set <= 5 * wanted
 }

@@ -22,13 +22,13 @@ impl Lately {
         }
     }
 
-    /// Says whether there were signs of congestion within [`REST`].
+    /// Returns whether there were signs of congestion within [`REST`].
     #[must_use]
     pub fn is_congested(&self, now: Nanos) -> bool {
         is_recent(self.marked_at, now)
     }
 
-    /// Says whether the host has written within [`REST`].
+    /// Returns whether the host has written within [`REST`].
     #[must_use]
     pub fn is_written_to(&self, now: Nanos) -> bool {
         is_recent(self.wrote_at, now)

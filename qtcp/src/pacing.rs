@@ -149,7 +149,7 @@ impl Pacing {
         self.class.store(class.number(), Relaxed);
     }
 
-    /// Tells whether the kernel has not taken all that was handed to it.
+    /// Returns whether the kernel has not taken all that was handed to it.
     #[must_use]
     #[inline]
     pub fn is_sending(&self) -> bool {
@@ -166,7 +166,7 @@ impl Pacing {
         }
     }
 
-    /// Tells whether answers are limited: they wait in the target, where classes are told apart.
+    /// Returns whether answers are limited: they wait in the target, where classes are told apart.
     #[must_use]
     #[inline]
     pub fn is_held(&self) -> bool {

@@ -152,7 +152,7 @@ impl<T: Copy> Arbiter<T> {
         self.flows.at_mut(flow).plain = plain;
     }
 
-    /// Says whether a flow's commands need nothing but room in the window: neither limits nor
+    /// Returns whether a flow's commands need nothing but room in the window: neither limits nor
     /// credits nor a reservation concern the flow.
     #[inline]
     #[must_use]

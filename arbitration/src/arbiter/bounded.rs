@@ -11,14 +11,14 @@ use super::queue::{DeviceQueue, Next, Precedence};
 use crate::reservation::{Account, Utilisation};
 
 impl DeviceQueue {
-    /// Says whether reservations bound what is in the device, and in its order by place.
+    /// Returns whether reservations bound what is in the device, and in its order by place.
     #[inline]
     pub(super) fn is_bounded(&self) -> bool {
         self.device.is_bounded() && self.sessions.has_reservations()
     }
 
-    /// Says whether a command may join the set; `urgent` of the device is kept for Urgent. An empty
-    /// set has room for the earliest of the commands that wait: the device is not left idle.
+    /// Returns whether a command may join the set; `urgent` of the device is kept for Urgent. An
+    /// empty set has room for the earliest of the commands that wait: the device is not left idle.
     fn has_room_in_set(
         &mut self,
         now: Nanos,
@@ -54,9 +54,9 @@ impl DeviceQueue {
 }
 
 impl DeviceQueue {
-    /// Says whether a set that takes `needed` ns at the worst leaves tenants with few commands at a
-    /// time enough of their periods. As many commands as the disk carries out at once always may
-    /// join: without them it would be idle.
+    /// Returns whether a set that takes `needed` ns at the worst leaves tenants with few commands
+    /// at a time enough of their periods. As many commands as the disk carries out at once always
+    /// may join: without them it would be idle.
     fn leaves_slack(&self, now: Nanos, account: Account, needed: u64) -> bool {
         if matches!(account, Account::Reserved(_)) || !self.device.follows_reservations() {
             return true;

@@ -70,7 +70,7 @@ impl Changes {
         self.waiting.push_back(Change::Device(device));
     }
 
-    /// Says whether there are changes to carry out.
+    /// Returns whether there are changes to carry out.
     pub(super) fn is_changing(&self) -> bool {
         !self.waiting.is_empty() || !matches!(self.walk, Walk::Nothing)
     }

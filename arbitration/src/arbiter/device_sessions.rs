@@ -301,18 +301,18 @@ impl DeviceSessions {
         }
     }
 
-    /// Says whether a timer that runs out at `when` is a session's.
+    /// Returns whether a timer that runs out at `when` is a session's.
     pub(super) fn has_timer(&self, session: SessionId, when: Nanos) -> bool {
         self.record(session).timer == Some(when)
     }
 
-    /// Says whether a timer of a session runs.
+    /// Returns whether a timer of a session runs.
     #[cfg(test)]
     pub(super) fn is_timed(&self, session: SessionId) -> bool {
         self.record(session).timer.is_some()
     }
 
-    /// Says whether a session's limit on a direction holds a host back, once.
+    /// Returns whether a session's limit on a direction holds a host back, once.
     #[cfg(test)]
     pub(super) fn holds(&self, session: SessionId, leaf: NodeId, write: bool) -> bool {
         self.record(session).held.of(write).has(leaf)

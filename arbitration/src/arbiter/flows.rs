@@ -62,7 +62,7 @@ impl HostFlow {
         }
     }
 
-    /// Says whether nobody uses the flow and nothing of it is here.
+    /// Returns whether nobody uses the flow and nothing of it is here.
     pub(super) fn is_unused(&self) -> bool {
         self.references == 0 && self.waiting == 0 && self.charged == 0
     }

@@ -108,7 +108,7 @@ impl HeldBack {
         self.waiting.len()
     }
 
-    /// Says whether a host is held back, once.
+    /// Returns whether a host is held back, once.
     #[cfg(test)]
     pub(super) fn has(&self, leaf: NodeId) -> bool {
         self.waiting.iter().filter(|(_, other)| *other == leaf).count() == 1

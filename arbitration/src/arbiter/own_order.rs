@@ -350,7 +350,7 @@ impl OwnOrder {
         }
     }
 
-    /// Says whether all that waits is held back.
+    /// Returns whether all that waits is held back.
     fn holds_back(&self, class: Class) -> bool {
         (self.held.reads.is_held || self.held.writes.is_held) && self.ring[class].is_empty()
     }
@@ -403,7 +403,7 @@ impl OwnOrders {
         self.by_leaf.get_mut(leaf.number() as usize)?.as_deref_mut()
     }
 
-    /// Says whether a host has an order of its own.
+    /// Returns whether a host has an order of its own.
     pub(super) fn has(&self, leaf: NodeId) -> bool {
         self.of(leaf).is_some()
     }
@@ -465,8 +465,8 @@ impl OwnOrders {
         self.of_mut(leaf).map_or(&mut [], |own| &mut own.held.of_mut(write).tags)
     }
 
-    /// Says whether all that a host with an own order has waiting is held back; `None` where it has no
-    /// own order.
+    /// Returns whether all that a host with an own order has waiting is held back; `None` where it
+    /// has no own order.
     #[inline]
     pub(super) fn holds_back(&self, class: Class, leaf: NodeId) -> Option<bool> {
         Some(self.of(leaf)?.holds_back(class))

@@ -96,7 +96,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Says whether a limit or credits concern a command.
+    /// Returns whether a limit or credits concern a command.
     #[inline]
     fn is_bounded(&self, command: &Dispatched<T>) -> bool {
         self.sessions.kept(command.grant.session).is_some_and(|local| !local.free)

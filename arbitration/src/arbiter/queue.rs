@@ -173,8 +173,8 @@ impl DeviceQueue {
             });
     }
 
-    /// Says whether there is room in the device for any command at all: in its window, and beside
-    /// reservations.
+    /// Returns whether there is room in the device for any command at all: in its window, and
+    /// beside reservations.
     #[inline]
     pub(super) fn has_room(&mut self, now: Nanos) -> bool {
         if self.ceiling.is_some() && !self.has_room_beside(now) {
@@ -183,8 +183,8 @@ impl DeviceQueue {
         self.device.window.has_room()
     }
 
-    /// Says whether reservations leave room for one more command. In a scheduling set they decide
-    /// for each command.
+    /// Returns whether reservations leave room for one more command. In a scheduling set they
+    /// decide for each command.
     fn has_room_beside(&mut self, now: Nanos) -> bool {
         if self.ceiling.as_ref().is_some_and(|ceiling| ceiling.is_stale(now)) {
             self.compute_ceiling(now);
@@ -308,13 +308,13 @@ impl DeviceQueue {
         }
     }
 
-    /// Says whether anything waits.
+    /// Returns whether anything waits.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.total != 0
     }
 
-    /// Says whether commands are ordered by place before they go.
+    /// Returns whether commands are ordered by place before they go.
     #[inline]
     pub(super) fn is_ordered(&self) -> bool {
         self.elevator.is_some()
@@ -377,7 +377,7 @@ impl DeviceQueue {
         }
     }
 
-    /// Says whether sessions go by weight here.
+    /// Returns whether sessions go by weight here.
     #[inline]
     fn is_by_weight(&self) -> bool {
         self.sessions.order.is_by_weight()
@@ -430,7 +430,8 @@ impl DeviceQueue {
         }
     }
 
-    /// Says whether the room that comes free is for a reservation that is due in another reactor.
+    /// Returns whether the room that comes free is for a reservation that is due in another
+    /// reactor.
     #[inline]
     fn leaves_room(&self) -> bool {
         self.sessions.has_reservations() && self.device.is_due_beside(self.reactor)

@@ -30,7 +30,7 @@ impl DeviceSessions {
         self.record(session).covered
     }
 
-    /// Says whether any session has a reservation here.
+    /// Returns whether any session has a reservation here.
     #[inline]
     pub(super) fn has_reservations(&self) -> bool {
         !self.terms.is_empty()
@@ -238,7 +238,7 @@ impl DeviceSessions {
         self.throttled.peek().map(|Reverse((when, _))| *when)
     }
 
-    /// Says whether reservations may be due.
+    /// Returns whether reservations may be due.
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty() || !self.throttled.is_empty()
     }

@@ -34,7 +34,7 @@ impl<T: Copy> Arbiter<T> {
         self.is_changing()
     }
 
-    /// Says whether there are changes to carry out.
+    /// Returns whether there are changes to carry out.
     #[must_use]
     pub fn is_changing(&self) -> bool {
         self.changes.is_changing()
@@ -106,8 +106,8 @@ impl<T: Copy> Arbiter<T> {
         over
     }
 
-    /// Says whether [`Self::retire_device`] has more to take back: if not, only commands that were
-    /// dispatched keep the device.
+    /// Returns whether [`Self::retire_device`] has more to take back: if not, only commands that
+    /// were dispatched keep the device.
     #[must_use]
     pub fn is_retiring(&self, id: DeviceId) -> bool {
         self.devices.get(id).is_some_and(|queue| queue.leaving && queue.flows.is_some())

@@ -83,7 +83,7 @@ impl Waiters {
         told.summary.fetch_or(1 << word, SeqCst);
     }
 
-    /// Says whether a reactor was told nothing.
+    /// Returns whether a reactor was told nothing.
     #[inline]
     pub(crate) fn is_empty(&self, reactor: u32) -> bool {
         self.told(reactor).is_none_or(|told| told.summary.load(SeqCst) == 0)

@@ -64,13 +64,13 @@ impl Need {
         })
     }
 
-    /// Says whether the device has time for all containers.
+    /// Returns whether the device has time for all containers.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.needed <= WHOLE
     }
 
-    /// Says whether some order may keep all promises.
+    /// Returns whether some order may keep all promises.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         self.least <= WHOLE

@@ -116,7 +116,7 @@ impl DiskSet {
         self.len
     }
 
-    /// Says whether no request waits.
+    /// Returns whether no request waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -307,7 +307,7 @@ impl DiskSet {
         short
     }
 
-    /// Says whether this many requests would come late if any other went before them.
+    /// Returns whether this many requests would come late if any other went before them.
     fn is_near(&self, now: Nanos, deadline: Nanos, requests: u32) -> bool {
         let needed = self.service.saturating_mul(u64::from(requests) + 1);
         now.after(needed.saturating_add(self.spread.saturating_mul(4))) >= deadline

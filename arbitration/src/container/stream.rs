@@ -113,7 +113,7 @@ impl Stream {
         self.size.mean().unwrap_or(0)
     }
 
-    /// Says whether the next request shares its deadline with others, so that any of them may be
+    /// Returns whether the next request shares its deadline with others, so that any of them may be
     /// next.
     pub(super) fn is_together(&self) -> bool {
         self.expected.is_some_and(|expected| self.served < expected.assumed)

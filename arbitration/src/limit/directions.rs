@@ -17,7 +17,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Says whether there is a limit.
+    /// Returns whether there is a limit.
     #[must_use]
     pub fn is_limited(self) -> bool {
         self.iops.is_some() || self.bandwidth.is_some()
@@ -42,7 +42,7 @@ impl Limiters {
         self.bandwidth.set_with_burst(now, rates.bandwidth, burst);
     }
 
-    /// Says whether one more command may pass now.
+    /// Returns whether one more command may pass now.
     ///
     /// # Errors
     /// The time at which it may, if nothing else is charged until then.
@@ -51,7 +51,8 @@ impl Limiters {
         later(self.iops.check(now), self.bandwidth.check(now))
     }
 
-    /// Says whether a reactor may let a command pass. A reactor that may not waits for the limits from then on.
+    /// Returns whether a reactor may let a command pass. A reactor that may not waits for the
+    /// limits from then on.
     ///
     /// # Errors
     /// The time at which it may.

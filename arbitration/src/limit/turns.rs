@@ -43,7 +43,8 @@ const fn bit(reactor: u32) -> u64 {
 }
 
 impl Turns {
-    /// Says whether a reactor may use the limits now, which have let the next command pass since `open`.
+    /// Returns whether a reactor may use the limits now, which have let the next command pass since
+    /// `open`.
     ///
     /// # Errors
     /// The time until which it leaves them to another.

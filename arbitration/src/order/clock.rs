@@ -141,7 +141,7 @@ impl Pace {
         if write && !has_data { COST } else { self.cost(bytes) }
     }
 
-    /// Says whether device time counts.
+    /// Returns whether device time counts.
     #[inline]
     pub(crate) fn counts_time(&self) -> bool {
         self.unit == Unit::Time
@@ -197,7 +197,7 @@ impl ClassClock {
         &self.virtual_time[class]
     }
 
-    /// Says whether commands of any class wait at any reactor.
+    /// Returns whether commands of any class wait at any reactor.
     #[inline]
     #[must_use]
     pub fn contended(&self) -> bool {
@@ -241,7 +241,7 @@ impl ClassClock {
         self.waiting.fetch_sub(1 << (16 * class.number()), SeqCst);
     }
 
-    /// Says whether Urgent may go strictly first now: it has not used up its share, or no other
+    /// Returns whether Urgent may go strictly first now: it has not used up its share, or no other
     /// class waits.
     #[inline]
     #[must_use]
@@ -275,7 +275,7 @@ impl ClassClock {
         best.filter(|(_, time)| may(*time)).map(|(class, _)| class)
     }
 
-    /// Says whether Urgent has not used up its share: it goes before reservations that are due.
+    /// Returns whether Urgent has not used up its share: it goes before reservations that are due.
     #[inline]
     #[must_use]
     pub(crate) fn urgent_has_saved(&self) -> bool {

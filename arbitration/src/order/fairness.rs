@@ -46,7 +46,7 @@ impl Fairness {
         Self { classes: PerClass::from_fn(|_| OfClass::new(reactors)), alone: reactors <= 1 }
     }
 
-    /// Says whether there is only one reactor.
+    /// Returns whether there is only one reactor.
     #[inline]
     pub(crate) const fn is_alone(&self) -> bool {
         self.alone
@@ -63,8 +63,8 @@ impl Fairness {
         self.classes[class].ends(reactor);
     }
 
-    /// Says whether a reactor may go on with a class, by the weight of the hosts that it has waiting
-    /// there, in parts of [`WHOLE`].
+    /// Returns whether a reactor may go on with a class, by the weight of the hosts that it has
+    /// waiting there, in parts of [`WHOLE`].
     #[inline]
     pub(crate) fn may(&self, class: Class, reactor: u32, hosts: u64) -> bool {
         self.classes[class]
@@ -117,7 +117,7 @@ impl OfClass {
         self.waiting.fetch_and(others, SeqCst) & others != 0
     }
 
-    /// Says whether a reactor is ahead of the others that wait by `lead` at most.
+    /// Returns whether a reactor is ahead of the others that wait by `lead` at most.
     #[inline]
     pub(super) fn leads_at_most(&self, reactor: u32, lead: impl FnOnce() -> i64) -> bool {
         let others = self.waiting.load(SeqCst) & !(1 << (reactor & 63));

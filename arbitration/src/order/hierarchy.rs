@@ -59,7 +59,7 @@ impl<O> Place<O> {
         self.weight.as_ref().map_or(WEIGHT, |weight| weight.load(Relaxed)).into()
     }
 
-    /// Says whether the session's weight is another than that of sessions without a setting.
+    /// Returns whether the session's weight is another than that of sessions without a setting.
     fn has_weight(&self) -> bool {
         self.weight() != u64::from(WEIGHT)
     }
@@ -70,7 +70,7 @@ impl<O> Place<O> {
         if self.group.is_some() { self.group } else { self.own }
     }
 
-    /// Says whether the session is blocked: none of its commands may go on.
+    /// Returns whether the session is blocked: none of its commands may go on.
     pub(crate) const fn is_blocked(&self) -> bool {
         self.blocked
     }
@@ -406,12 +406,12 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Says whether any session here has a weight of its own.
+    /// Returns whether any session here has a weight of its own.
     pub(crate) const fn has_weights(&self) -> bool {
         self.weighted > 0
     }
 
-    /// Says whether nodes go by weight.
+    /// Returns whether nodes go by weight.
     #[inline]
     pub(crate) const fn is_by_weight(&self) -> bool {
         self.tags.is_some()
@@ -503,7 +503,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Says whether anything of a class may be taken from below a node.
+    /// Returns whether anything of a class may be taken from below a node.
     #[inline]
     pub(crate) fn has_work(&self, class: Class, node: NodeId) -> bool {
         self.trees[class].node_has_work(node)

@@ -70,7 +70,7 @@ impl DeviceTags {
         Self { reactors, sharing, weighted: AtomicU32::new(0), known: Mutex::default() }
     }
 
-    /// Says whether commands go by weight: a session with a weight has flows to the device.
+    /// Returns whether commands go by weight: a session with a weight has flows to the device.
     #[inline]
     pub(crate) fn are_used(&self) -> bool {
         self.weighted.load(Relaxed) != 0

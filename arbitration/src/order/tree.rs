@@ -78,14 +78,14 @@ impl<I: Copy> Tree<I> {
         self.unblock(from);
     }
 
-    /// Says whether anything may be taken from the tree.
+    /// Returns whether anything may be taken from the tree.
     #[inline]
     #[must_use]
     pub(crate) fn has_work(&self) -> bool {
         self.node_has_work(NodeId::ROOT)
     }
 
-    /// Says whether anything may be taken from below a node.
+    /// Returns whether anything may be taken from below a node.
     #[inline]
     #[must_use]
     pub(crate) fn node_has_work(&self, node: NodeId) -> bool {
@@ -173,7 +173,7 @@ impl<I: Copy> Tree<I> {
         self.at(node).blocked = true;
     }
 
-    /// Says whether a node is blocked.
+    /// Returns whether a node is blocked.
     pub(crate) fn is_blocked(&self, node: NodeId) -> bool {
         self.get(node).blocked
     }
@@ -512,7 +512,7 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Says whether something below a node waits because this reactor holds it back.
+    /// Returns whether something below a node waits because this reactor holds it back.
     fn holds_below(&self, node: NodeId) -> bool {
         let Some(order) = &self.by_weight else { return false };
         let is_below = |held: &NodeId| {

@@ -163,7 +163,7 @@ impl<T: Default> RefusedOnce<T> {
         Some(with)
     }
 
-    /// Says whether any refusal is in the table; one may be too old to count.
+    /// Returns whether any refusal is in the table; one may be too old to count.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -358,7 +358,7 @@ impl Beside<'_> {
         best.ok_or_else(|| refusal.unwrap_or(Refusal::Latency(latency)))
     }
 
-    /// Says whether terms would be admitted.
+    /// Returns whether terms would be admitted.
     fn fits(&self, terms: &Terms) -> bool {
         self.best(terms).is_ok_and(|(translation, room)| translation.utilisation <= room.left)
     }

@@ -76,13 +76,13 @@ impl Ceiling {
         Some(Self { at_once, time, profile: *profile, until: now.after(FOR) })
     }
 
-    /// Says whether the bound has to be computed again.
+    /// Returns whether the bound has to be computed again.
     #[inline]
     pub(crate) fn is_stale(&self, now: Nanos) -> bool {
         now >= self.until
     }
 
-    /// Says whether one more command may enter a device that holds these.
+    /// Returns whether one more command may enter a device that holds these.
     #[inline]
     pub(crate) fn has_room(&self, held: &SetLoad) -> bool {
         held.commands() < self.at_once || held.mean(&self.profile) < self.time

@@ -102,7 +102,7 @@ fn follow(recent: &AtomicU64, gap: u64) {
 }
 
 impl Demand {
-    /// Says whether a command is outstanding.
+    /// Returns whether a command is outstanding.
     #[inline]
     pub(super) fn is_outstanding(&self) -> bool {
         self.since.load(Relaxed) != 0
@@ -117,7 +117,7 @@ impl Demand {
         }
     }
 
-    /// Says whether the tenant wants something: a command is outstanding, or was less than
+    /// Returns whether the tenant wants something: a command is outstanding, or was less than
     /// `interval` ns ago.
     pub(super) fn is_wanting(&self, now: Nanos, interval: u64) -> bool {
         self.is_outstanding() || now < self.until(interval)
@@ -204,7 +204,7 @@ impl Demand {
         }
     }
 
-    /// Says whether commands wait in any reactor.
+    /// Returns whether commands wait in any reactor.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.waiting.load(Relaxed) != 0

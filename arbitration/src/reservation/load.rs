@@ -40,7 +40,7 @@ impl SetLoad {
         debug_assert!(before >= weight(bytes), "no command leaves twice");
     }
 
-    /// Says whether the set is empty.
+    /// Returns whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.reads.load(SeqCst) == 0 && self.writes.load(SeqCst) == 0
     }

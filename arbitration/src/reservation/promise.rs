@@ -79,7 +79,7 @@ impl Promise {
         }
     }
 
-    /// Says whether no command was late in a period.
+    /// Returns whether no command was late in a period.
     pub(super) fn was_kept(&self, number: u64) -> bool {
         self.late.used_in(number) == 0
     }

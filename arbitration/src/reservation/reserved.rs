@@ -97,12 +97,12 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Says whether the command has a deadline of its own, by the tenant's allowed latency.
+    /// Returns whether the command has a deadline of its own, by the tenant's allowed latency.
     pub(crate) fn has_deadline(&self) -> bool {
         self.due != Nanos::MAX
     }
 
-    /// Says whether a budget was charged.
+    /// Returns whether a budget was charged.
     pub(crate) fn has_budget(&self) -> bool {
         self.number != 0
     }
@@ -185,7 +185,7 @@ impl Reserved {
         (self.has_left(number) && self.is_on_time(now, number)).then(|| self.periods.end(number))
     }
 
-    /// Says whether budget is left in the period, so that a command is charged, due or not.
+    /// Returns whether budget is left in the period, so that a command is charged, due or not.
     #[inline]
     #[must_use]
     pub fn has_budget(&self, now: Nanos) -> bool {
@@ -198,7 +198,7 @@ impl Reserved {
             && self.time_used(number).saturating_add(self.assumed) <= self.limits.time
     }
 
-    /// Says whether nothing is left of a budget in operations or bytes.
+    /// Returns whether nothing is left of a budget in operations or bytes.
     #[inline]
     fn is_used_up(&self, number: u64) -> bool {
         let Limits { operations, bytes, .. } = self.limits;
@@ -229,7 +229,7 @@ impl Reserved {
         }
     }
 
-    /// Says whether no more of the budget is used than is due by now.
+    /// Returns whether no more of the budget is used than is due by now.
     #[inline]
     fn is_on_time(&self, now: Nanos, number: u64) -> bool {
         let (used, all) = self.progress(number);
@@ -317,7 +317,7 @@ impl Reserved {
         }
     }
 
-    /// Says whether a charge is one of this reservation.
+    /// Returns whether a charge is one of this reservation.
     #[inline]
     pub(crate) fn made(&self, charge: &Charge) -> bool {
         charge.tag == self.tag

@@ -62,7 +62,7 @@ impl Schedule {
         self.tail = self.tail.max(worst.saturating_mul(beside));
     }
 
-    /// Says whether no command waits whose deadline is earlier than that of this account.
+    /// Returns whether no command waits whose deadline is earlier than that of this account.
     pub(crate) fn is_first(&self, account: Account) -> bool {
         let mut waiting = self.claims.iter().filter(|claim| claim.waits);
         match account {

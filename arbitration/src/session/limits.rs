@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Says whether the session's rates are limited.
+    /// Returns whether the session's rates are limited.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         let is_direction = |write| self.directions.rates(write).is_limited();
@@ -61,8 +61,8 @@ impl Session {
         once(&self.all).chain(self.directions.limiters(write))
     }
 
-    /// Says whether a reactor may let a command pass, as far as the session's own limits on all commands are concerned.
-    /// A reactor that may not waits for them from then on.
+    /// Returns whether a reactor may let a command pass, as far as the session's own limits on all
+    /// commands are concerned. A reactor that may not waits for them from then on.
     ///
     /// # Errors
     /// The time at which it may.

@@ -95,7 +95,7 @@ impl Adaptation {
         due
     }
 
-    /// Says whether `count` times are enough to judge this depth.
+    /// Returns whether `count` times are enough to judge this depth.
     pub(super) fn is_enough(&self, depth: u64, count: u64) -> bool {
         self.target != 0 && count >= (2 * depth / SLOTS).clamp(FEWEST, MOST)
     }
@@ -138,7 +138,7 @@ impl Adaptation {
     }
 }
 
-/// Says whether a lower depth made the mean time shorter by at least half of what it should in a
+/// Returns whether a lower depth made the mean time shorter by at least half of what it should in a
 /// busy device. `from` and `to` are a depth and its mean time each.
 fn was_of_use(from: (u64, u64), to: (u64, u64)) -> bool {
     let [from_depth, from_mean, to_depth, to_mean] = [from.0, from.1, to.0, to.1].map(u128::from);

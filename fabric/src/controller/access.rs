@@ -16,7 +16,7 @@ use super::rights::HostRights;
 pub struct Sources(Vec<IpNet>);
 
 impl Sources {
-    /// Says whether any address is among them.
+    /// Returns whether any address is among them.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.0.is_empty()
@@ -28,8 +28,8 @@ impl Sources {
         &self.0
     }
 
-    /// Says whether a peer at `address` may come; `None`: the address is not known, and only who may
-    /// come from anywhere may come.
+    /// Returns whether a peer at `address` may come; `None`: the address is not known, and only who
+    /// may come from anywhere may come.
     #[must_use]
     pub fn admit(&self, address: Option<IpAddr>) -> bool {
         self.is_any() || address.is_some_and(|address| self.prefix(address).is_some())
@@ -116,7 +116,7 @@ pub struct AllowedHost {
 }
 
 impl AllowedHost {
-    /// Says whether nothing but the host's name was set.
+    /// Returns whether nothing but the host's name was set.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.sources.is_any() && self.rights.are_all()

@@ -57,7 +57,7 @@ impl Channels {
         self.names.get(&connection)
     }
 
-    /// Says whether the key of a connection proves its host: an authentication has made it.
+    /// Returns whether the key of a connection proves its host: an authentication has made it.
     pub(super) fn proves(&self, connection: ConnectionId) -> bool {
         self.names(connection).is_some_and(|names| names.generated)
     }
@@ -70,7 +70,7 @@ impl Channels {
         }
     }
 
-    /// Says whether a host has a TLS key.
+    /// Returns whether a host has a TLS key.
     pub(super) fn has_key(&self, host: &str) -> bool {
         self.hosts.contains(host)
     }

@@ -285,7 +285,7 @@ pub struct ListenerSpec {
 }
 
 impl ListenerSpec {
-    /// Says whether I/O controllers of subsystem `nqn` can be reached here.
+    /// Returns whether I/O controllers of subsystem `nqn` can be reached here.
     #[must_use]
     pub fn serves(&self, nqn: &str) -> bool {
         !self.discovery_only

@@ -122,7 +122,7 @@ impl Service {
         Ok((subsystem, host.ok_or(Refusal::HostName)?))
     }
 
-    /// Says whether the subsystem is served on the listener and to the host.
+    /// Returns whether the subsystem is served on the listener and to the host.
     fn check_access(&self, now: Nanos, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
         let listener = self.listeners.get(&request.listener).ok_or(Refusal::NoListener)?;
         if self.draining {
@@ -162,8 +162,8 @@ impl Service {
         if waits { Err(Refusal::TooManyTries) } else { Ok(()) }
     }
 
-    /// Says whether all hosts that connect through a listener must authenticate, also to the discovery
-    /// controller.
+    /// Returns whether all hosts that connect through a listener must authenticate, also to the
+    /// discovery controller.
     fn requires_authentication(&self, listener: ListenerId) -> bool {
         let listener = self.listeners.get(&listener);
         self.config.require_authentication

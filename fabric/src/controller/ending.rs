@@ -37,7 +37,7 @@ impl Ending {
         before.map(|ended| ended.until).max()
     }
 
-    /// Says whether an identifier is one of a controller that has ended.
+    /// Returns whether an identifier is one of a controller that has ended.
     pub(super) fn has(&self, id: ControllerId) -> bool {
         self.0.contains_key(&id)
     }

@@ -91,7 +91,7 @@ pub(super) fn io_events() -> OptionalEvents {
     OptionalEvents::NAMESPACE_ATTRIBUTE | OptionalEvents::ANA_CHANGE
 }
 
-/// Says whether `configuration` asks only for existing events: `offered`, and on I/O controllers
+/// Returns whether `configuration` asks only for existing events: `offered`, and on I/O controllers
 /// the critical warnings, which never come.
 pub(super) fn configuration_is_good(configuration: u32, offered: OptionalEvents) -> bool {
     let smart = if offered == OptionalEvents::DISCOVERY_CHANGE { 0 } else { SMART_EVENTS };

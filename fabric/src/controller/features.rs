@@ -149,7 +149,7 @@ impl Controller {
         }
     }
 
-    /// Says whether the host may have weights of its own: CC.AMS is weighted round robin.
+    /// Returns whether the host may have weights of its own: CC.AMS is weighted round robin.
     fn has_own_weights(&self) -> bool {
         self.shared.wrr.load(Ordering::Relaxed)
     }
@@ -286,7 +286,7 @@ pub(super) fn known(kind: ControllerKind) -> &'static [u8] {
     }
 }
 
-/// Says whether a feature's value is that of one namespace.
+/// Returns whether a feature's value is that of one namespace.
 pub(super) fn is_of_namespace(feature: u8) -> bool {
     feature == fid::ERROR_RECOVERY
 }

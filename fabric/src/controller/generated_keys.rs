@@ -34,7 +34,7 @@ pub enum Forgotten<'a> {
 }
 
 impl Forgotten<'_> {
-    /// Says whether a key is among them that was made for a subsystem by a proof of a secret.
+    /// Returns whether a key is among them that was made for a subsystem by a proof of a secret.
     #[must_use]
     pub fn has(&self, subsystem: &str, secret: SecretNumber) -> bool {
         match *self {

@@ -146,7 +146,7 @@ impl KeepAlive {
         timer
     }
 
-    /// Says whether a host may ask for a timeout of `kato` milliseconds: a discovery controller
+    /// Returns whether a host may ask for a timeout of `kato` milliseconds: a discovery controller
     /// must not outlive its host for long.
     pub(super) fn allows(kato: u32, kind: ControllerKind, config: &ServiceConfig) -> bool {
         let timeout = Duration::from_millis(u64::from(kato));
@@ -176,7 +176,7 @@ impl KeepAlive {
         self.deadline
     }
 
-    /// Says whether the timer has run out. Traffic since its start restarts it (TBKAS).
+    /// Returns whether the timer has run out. Traffic since its start restarts it (TBKAS).
     pub(super) fn expired(&mut self, now: Nanos, shared: &ControllerShared) -> bool {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return false;

@@ -81,8 +81,8 @@ impl Service {
         Some(*controller.settled_at.get_or_insert(now))
     }
 
-    /// Says whether a connection is a queue of a controller that its host has shut down (CC.SHN),
-    /// or is shutting down.
+    /// Returns whether a connection is a queue of a controller that its host has shut down
+    /// (CC.SHN), or is shutting down.
     #[must_use]
     pub fn is_shut_down(&self, connection: ConnectionId) -> bool {
         let attachment = self.connections.get(&connection);

@@ -10,7 +10,7 @@ impl Service {
         self.users.restore(now, hosts);
     }
 
-    /// Says whether [`Self::unsaved_hosts`] may return something.
+    /// Returns whether [`Self::unsaved_hosts`] may return something.
     #[must_use]
     pub fn has_unsaved_hosts(&self) -> bool {
         !self.users.unsaved.is_empty()
@@ -48,13 +48,13 @@ impl Service {
         self.users.lost(now).filter(may_return).collect()
     }
 
-    /// Says whether a lost host sees a namespace once it is back.
+    /// Returns whether a lost host sees a namespace once it is back.
     #[must_use]
     pub fn lost_host_sees(&self, lost: &LostHost, nsid: u32) -> bool {
         self.subsystems.get(&lost.path.subsystem).is_some_and(|s| s.sees(&lost.path.host, nsid))
     }
 
-    /// Says whether a lost host would lose something if its subsystem had these hosts, as
+    /// Returns whether a lost host would lose something if its subsystem had these hosts, as
     /// [`Self::hurt_by`] does of controllers.
     #[must_use]
     pub fn lost_host_hurt_by(&self, lost: &LostHost, any: bool, hosts: &[AllowedHost]) -> bool {

@@ -173,7 +173,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Says whether the namespace can be shown to hosts, apart from the others of its subsystem.
+    /// Returns whether the namespace can be shown to hosts, apart from the others of its subsystem.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if self.has_geometry() {
             self.geometry.check()?;
@@ -201,19 +201,19 @@ impl Namespace {
         Self { features: self.features | NamespaceFeatures::READ_ONLY, ..self.clone() }
     }
 
-    /// Says whether the namespace's commands are executed, for hosts that have identified it.
+    /// Returns whether the namespace's commands are executed, for hosts that have identified it.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !matches!(self.readiness, Readiness::NotReady { .. })
     }
 
-    /// Says whether [`Self::geometry`] is known.
+    /// Returns whether [`Self::geometry`] is known.
     #[must_use]
     pub fn has_geometry(&self) -> bool {
         !matches!(self.readiness, Readiness::NotReady { geometry_known: false, .. })
     }
 
-    /// Says whether `host` sees the namespace.
+    /// Returns whether `host` sees the namespace.
     #[must_use]
     pub fn visible_to(&self, host: &str) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.iter().any(|h| h == host))

@@ -51,7 +51,7 @@ impl Controller {
         Reply::value(value)
     }
 
-    /// Says whether a host may write `next` to CC now.
+    /// Returns whether a host may write `next` to CC now.
     fn check_configuration(&self, next: Configuration, config: &ServiceConfig) -> bool {
         let now = self.properties.configuration;
         if next.has_reserved_bits() || next.shutdown() == ShutdownNotification::Reserved {
@@ -74,7 +74,7 @@ impl Controller {
         self.shared.ready.store(running, Ordering::Release);
     }
 
-    /// Says whether the controller can run as `next` says.
+    /// Returns whether the controller can run as `next` says.
     fn may_enable(&self, next: Configuration, config: &ServiceConfig) -> bool {
         let command_set = [CSS_NVM, CSS_ALL].contains(&next.command_set());
         let arbitration = next.arbitration() <= u8::from(config.weighted_round_robin);

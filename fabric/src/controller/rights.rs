@@ -20,7 +20,7 @@ pub struct HostRights {
 }
 
 impl HostRights {
-    /// Says whether they are all that there are.
+    /// Returns whether they are all that there are.
     #[must_use]
     pub fn are_all(&self) -> bool {
         *self == Self::default()
@@ -40,7 +40,7 @@ impl HostRights {
         }
     }
 
-    /// Says whether the host may see a namespace.
+    /// Returns whether the host may see a namespace.
     #[must_use]
     pub fn show(&self, nsid: u32) -> bool {
         self.namespaces.as_ref().is_none_or(|nsids| nsids.contains(&nsid))

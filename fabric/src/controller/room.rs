@@ -165,7 +165,7 @@ impl Room {
         }
     }
 
-    /// Says whether a new controller of a peer finds room.
+    /// Returns whether a new controller of a peer finds room.
     pub(super) fn check(
         &self,
         kind: ControllerKind,
@@ -190,7 +190,7 @@ impl Room {
         }
     }
 
-    /// Says whether a controller, whose host has not said how many queues it wants, may have one
+    /// Returns whether a controller, whose host has not said how many queues it wants, may have one
     /// more.
     pub(super) fn check_queue(
         &self,

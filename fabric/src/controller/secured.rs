@@ -18,8 +18,8 @@ impl Service {
         self.gate.set_keys(keys);
     }
 
-    /// Says whether a host has a TLS key. On a listener that allows TLS its connections must be over
-    /// TLS from now on; those that are connected stay, and hosts of discovery are told.
+    /// Returns whether a host has a TLS key. On a listener that allows TLS its connections must be
+    /// over TLS from now on; those that are connected stay, and hosts of discovery are told.
     pub fn set_tls_key(&mut self, host: &str, has: bool) {
         if self.channels.set_key(host, has) {
             self.discovery_changed(|controller| controller.host() == host);

@@ -29,14 +29,14 @@ impl Subsystem {
         )
     }
 
-    /// Says whether a host sees a namespace, or would if it were connected.
+    /// Returns whether a host sees a namespace, or would if it were connected.
     pub(super) fn sees(&self, host: &str, nsid: u32) -> bool {
         let rights = self.rights_of(host);
         self.namespaces.get(nsid).is_some_and(|n| n.visible_to(host) && rights.show(nsid))
     }
 
-    /// Says whether a host that may connect from `address` would lose something if the subsystem had
-    /// these hosts.
+    /// Returns whether a host that may connect from `address` would lose something if the subsystem
+    /// had these hosts.
     pub(super) fn host_hurt_by(
         &self,
         host: &str,
@@ -101,8 +101,8 @@ fn rights_among(hosts: &[AllowedHost], host: &str) -> HostRights {
     listed.map(|known| known.rights.clone()).unwrap_or_default()
 }
 
-/// Says whether a host that sees the namespaces of `table` loses one of them, or the right to write to
-/// them, by other rights.
+/// Returns whether a host that sees the namespaces of `table` loses one of them, or the right to
+/// write to them, by other rights.
 fn loses(from: &HostRights, table: &NamespaceTable, to: &HostRights) -> bool {
     let reads = to.read_only && !from.read_only;
     table.iter().any(|namespace| reads || !to.show(namespace.nsid))

@@ -42,7 +42,7 @@ impl Subsystem {
         refusal(self.spec.allow_any_host, &self.spec.hosts, host, address)
     }
 
-    /// Says whether a discovery controller's host learns of the subsystem.
+    /// Returns whether a discovery controller's host learns of the subsystem.
     pub(super) fn shows_itself_to(&self, controller: &Controller) -> bool {
         self.refusal(controller.host(), controller.address).is_none()
     }

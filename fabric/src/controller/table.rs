@@ -124,7 +124,7 @@ impl NamespaceTable {
         u32::try_from(index + 1).unwrap_or(u32::MAX)
     }
 
-    /// Says whether another table differs in one page at the most.
+    /// Returns whether another table differs in one page at the most.
     #[cfg(test)]
     pub(super) fn shares_all_but_one_page_with(&self, other: &Self) -> bool {
         let of = |table: &Self, at: usize| table.pages.get(at).cloned().flatten();
@@ -141,7 +141,7 @@ impl NamespaceTable {
         self.count
     }
 
-    /// Says whether the table has no namespaces.
+    /// Returns whether the table has no namespaces.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0

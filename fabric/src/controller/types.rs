@@ -289,7 +289,7 @@ impl ControllerShared {
         self.resends_since.store(0, Ordering::Release);
     }
 
-    /// Says whether I/O commands are executed.
+    /// Returns whether I/O commands are executed.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
@@ -343,7 +343,8 @@ impl ControllerShared {
         }
     }
 
-    /// Says whether a command has arrived since the one that asks, [`TIMER`] or [`SUCCESSOR`], last did.
+    /// Returns whether a command has arrived since the one that asks, [`TIMER`] or [`SUCCESSOR`],
+    /// last did.
     pub(super) fn take_heard(&self, asks: u8) -> bool {
         self.heard.fetch_and(!asks, Ordering::Relaxed) & asks != 0
     }

@@ -129,8 +129,9 @@ impl User {
         }
     }
 
-    /// Says whether a controller that has ended without a shutdown had a successor that was shut down: one that came
-    /// later, and since then nothing was heard of this one. Each successor has one predecessor.
+    /// Returns whether a controller that has ended without a shutdown had a successor that was shut
+    /// down: one that came later, and since then nothing was heard of this one. Each successor has
+    /// one predecessor.
     fn had_successor(&mut self, ended: &Present) -> bool {
         if ended.shared.take_heard(SUCCESSOR) {
             return false;
@@ -295,15 +296,16 @@ impl Users {
         common
     }
 
-    /// Says whether a host is known, and none of its controllers has identified the disk under an NSID:
-    /// its commands for that NSID are for an earlier disk.
+    /// Returns whether a host is known, and none of its controllers has identified the disk under
+    /// an NSID: its commands for that NSID are for an earlier disk.
     pub(super) fn knows_other(&self, path: &HostPath, nsid: u32, uuid: &[u8; 16]) -> bool {
         let Some(user) = self.known.get(path) else { return false };
         let other = |m: Option<&Identified>| m.is_some_and(|m| m.get(&nsid) != Some(uuid));
         user.members().next().is_some() && user.members().all(other)
     }
 
-    /// Says whether a controller of a host of a subsystem has, or may have, identified the disk under an NSID.
+    /// Returns whether a controller of a host of a subsystem has, or may have, identified the disk
+    /// under an NSID.
     pub(super) fn is_identified(&self, subsystem: &str, nsid: u32, uuid: &[u8; 16]) -> bool {
         let has = |member: Option<&Identified>| member.is_none_or(|m| m.get(&nsid) == Some(uuid));
         let mut of_subsystem = self.known.iter().filter(|(path, _)| path.subsystem == subsystem);

@@ -31,7 +31,7 @@ impl Namespace {
 }
 
 impl Controller {
-    /// Says whether the namespace has to be withheld from the host.
+    /// Returns whether the namespace has to be withheld from the host.
     fn withholds(&self, namespace: &Namespace) -> bool {
         namespace.replaces && self.identified.get(&namespace.nsid) != Some(&namespace.uuid)
     }
@@ -91,8 +91,8 @@ impl Controller {
 }
 
 impl Service {
-    /// Says whether a host may have identified a namespace with this UUID under an NSID of a subsystem: one that is
-    /// connected, or one that may come back.
+    /// Returns whether a host may have identified a namespace with this UUID under an NSID of a
+    /// subsystem: one that is connected, or one that may come back.
     #[must_use]
     pub fn is_identified(&self, nqn: &str, nsid: u32, uuid: [u8; 16]) -> bool {
         let is_known = |c: &Controller| c.identified.get(&nsid) == Some(&uuid);

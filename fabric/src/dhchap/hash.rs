@@ -77,8 +77,8 @@ impl Hash {
         }
     }
 
-    /// Says whether `tag` is the HMAC of a text in parts, in a time that does not depend on where
-    /// the two differ.
+    /// Returns whether `tag` is the HMAC of a text in parts, in a time that does not depend on
+    /// where the two differ.
     #[must_use]
     pub fn verify(self, key: &[u8], parts: &[&[u8]], tag: &[u8]) -> bool {
         match self {

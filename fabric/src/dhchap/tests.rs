@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// Says whether p and (p - 1) / 2 pass Fermat's test with base 2, or 3 for the half.
+/// Returns whether p and (p - 1) / 2 pass Fermat's test with base 2, or 3 for the half.
 fn is_safe_prime<'p, P>(prime: &'p P) -> bool
 where
     Odd<BoxedUint>: From<&'p P>,

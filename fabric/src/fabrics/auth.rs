@@ -40,7 +40,7 @@ impl AuthCommand {
         Self { spsp0, spsp1, secp, length: sqe.cdw11.get() }
     }
 
-    /// Says whether the command is one of in-band authentication, and carries something.
+    /// Returns whether the command is one of in-band authentication, and carries something.
     #[must_use]
     pub fn is_in_band(&self) -> bool {
         (self.secp, self.spsp0, self.spsp1) == (Self::SECP, Self::SPSP, Self::SPSP)

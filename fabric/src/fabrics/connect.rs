@@ -53,7 +53,7 @@ pub struct ConnectCommand {
 const _: () = assert!(size_of::<ConnectCommand>() == size_of::<Sqe>());
 
 impl ConnectCommand {
-    /// Says whether the command is a Connect at all.
+    /// Returns whether the command is a Connect at all.
     #[must_use]
     pub fn is_connect(&self) -> bool {
         self.opcode == opcode::FABRICS && self.fctype == opcode::fabrics::CONNECT

@@ -57,7 +57,7 @@ pub enum AuthError {
     Controller(AuthFailure),
 }
 
-/// Says whether Connect's answer demands an authentication.
+/// Returns whether Connect's answer demands an authentication.
 ///
 /// # Errors
 /// It demands a secure channel.

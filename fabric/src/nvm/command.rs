@@ -134,7 +134,7 @@ impl IoCommand {
         }
     }
 
-    /// Says whether the command may change what blocks hold.
+    /// Returns whether the command may change what blocks hold.
     #[must_use]
     pub fn changes_blocks(&self) -> bool {
         matches!(

@@ -190,7 +190,7 @@ impl BlockFormat {
         bytes >> self.shift
     }
 
-    /// Says whether a number of data bytes is whole blocks.
+    /// Returns whether a number of data bytes is whole blocks.
     #[must_use]
     pub fn divides(self, bytes: u64) -> bool {
         bytes.trailing_zeros() >= u32::from(self.shift)

@@ -129,13 +129,13 @@ impl Configuration {
         field(self.0, 20, 0xf)
     }
 
-    /// Says whether a reserved bit is set.
+    /// Returns whether a reserved bit is set.
     #[must_use]
     pub fn has_reserved_bits(self) -> bool {
         self.0 & !Self::DEFINED != 0
     }
 
-    /// Says whether `next` changes bits that may change only while EN is 0.
+    /// Returns whether `next` changes bits that may change only while EN is 0.
     #[must_use]
     pub fn conflicts_with(self, next: Self) -> bool {
         (self.0 ^ next.0) & Self::FIXED_WHILE_ENABLED != 0

@@ -169,19 +169,19 @@ impl Status {
         high >> 3 & 0b11
     }
 
-    /// Says whether SCT and SC are those of `other`, whatever the flags of both.
+    /// Returns whether SCT and SC are those of `other`, whatever the flags of both.
     #[must_use]
     pub const fn is(self, other: Self) -> bool {
         (self.0 ^ other.0) & 0x7ff == 0
     }
 
-    /// Says whether DNR is set.
+    /// Returns whether DNR is set.
     #[must_use]
     pub const fn is_dnr(self) -> bool {
         self.0 & Self::DNR != 0
     }
 
-    /// Says whether SCT and SC are both 0.
+    /// Returns whether SCT and SC are both 0.
     #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 & 0x7ff == 0

@@ -87,7 +87,7 @@ impl Commands {
         self.entries
     }
 
-    /// Says whether completions tell the host how far its submission queue was read.
+    /// Returns whether completions tell the host how far its submission queue was read.
     #[inline]
     pub(crate) fn sq_flow_control(&self) -> bool {
         self.sq_flow_control
@@ -152,20 +152,20 @@ impl Commands {
         }
     }
 
-    /// Says whether a command is there whose data events the shell still wants.
+    /// Returns whether a command is there whose data events the shell still wants.
     #[inline]
     pub(crate) fn wants_data(&self, slot: SlotId) -> bool {
         let transfer = self.transfers.get(slot.index());
         self.get(slot).is_some() && transfer.is_some_and(|transfer| transfer.deferred.is_none())
     }
 
-    /// Says whether the slot holds a command.
+    /// Returns whether the slot holds a command.
     #[inline]
     pub(crate) fn holds(&self, slot: SlotId) -> bool {
         self.get(slot).is_some()
     }
 
-    /// Says whether nothing of the command's data is on its way.
+    /// Returns whether nothing of the command's data is on its way.
     #[inline]
     pub(crate) fn is_settled(&self, slot: SlotId) -> bool {
         self.get(slot).is_some_and(|command| command.awaiting == Awaiting::Nothing)

@@ -40,7 +40,7 @@ impl Grants {
         *self = Self { wanted, metered, ..Self::default() };
     }
 
-    /// Says whether each grant is opened when the shell says so.
+    /// Returns whether each grant is opened when the shell says so.
     pub(crate) fn metered(&self) -> bool {
         self.metered
     }
@@ -83,12 +83,12 @@ impl Grants {
         (grant.left() > 0 && grant.tag == tag).then_some(grant)
     }
 
-    /// Says whether the host owes nothing.
+    /// Returns whether the host owes nothing.
     pub(crate) fn idle(&self) -> bool {
         self.open.iter().all(|grant| grant.left() == 0)
     }
 
-    /// Says whether all that is wanted has arrived.
+    /// Returns whether all that is wanted has arrived.
     pub(crate) fn done(&self) -> bool {
         self.asked == self.wanted && self.idle()
     }

@@ -82,9 +82,9 @@ pub trait Transport {
     /// that were granted.
     fn grant(&mut self, slot: SlotId, most: u32) -> u32;
 
-    /// Says whether data is fetched by the shell, straight into the command's buffer, which has to
-    /// be there before the data is asked for: [`Self::take_fetch`] then says what to fetch. Other
-    /// transports bring the data by [`Self::next`].
+    /// Returns whether data is fetched by the shell, straight into the command's buffer, which has
+    /// to be there before the data is asked for: [`Self::take_fetch`] then says what to fetch.
+    /// Other transports bring the data by [`Self::next`].
     fn fetches_into_buffers(&self) -> bool {
         false
     }
@@ -145,10 +145,10 @@ pub trait Transport {
     /// Returns the number of commands that are not completed.
     fn in_flight(&self) -> usize;
 
-    /// Says whether a piece of data has begun to arrive and its end has not come.
+    /// Returns whether a piece of data has begun to arrive and its end has not come.
     fn in_data(&self) -> bool;
 
-    /// Says whether [`Self::next`] would take a command with in-capsule data from the front of
+    /// Returns whether [`Self::next`] would take a command with in-capsule data from the front of
     /// `input`. Where too little input is there to tell, [`Self::next`] would answer no event
     /// either.
     fn brings_data(&self, input: &Chunk<'_, Self::Inbox>) -> bool;
@@ -182,6 +182,6 @@ pub trait Transport {
         None
     }
 
-    /// Says whether a batch is out, or came back with something in it that was not sent.
+    /// Returns whether a batch is out, or came back with something in it that was not sent.
     fn is_sending(&self) -> bool;
 }

@@ -282,7 +282,7 @@ impl<P: Payload + Clone> HostConnection<P> {
         Ok(())
     }
 
-    /// Says whether header digests and data digests are in use.
+    /// Returns whether header digests and data digests are in use.
     #[must_use]
     pub fn digests(&self) -> (bool, bool) {
         (self.encoder.header_digest, self.encoder.data_digest)

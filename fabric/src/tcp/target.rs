@@ -328,7 +328,7 @@ impl<P: Payload> TargetConnection<P> {
         self.encoder.data_split(&mut self.tx, piece, range, most, last);
     }
 
-    /// Says whether header digests and data digests are in use.
+    /// Returns whether header digests and data digests are in use.
     #[must_use]
     pub fn digests(&self) -> (bool, bool) {
         (self.encoder.header_digest, self.encoder.data_digest)

@@ -132,7 +132,7 @@ impl<P: Payload> Tx<P> {
         self.filling.head.len() + self.filling.payload_bytes
     }
 
-    /// Says whether a batch is in flight.
+    /// Returns whether a batch is in flight.
     #[must_use]
     #[inline]
     pub fn in_flight(&self) -> bool {

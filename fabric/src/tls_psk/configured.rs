@@ -144,7 +144,7 @@ impl ConfiguredPsk {
         self.length
     }
 
-    /// Says whether the retained PSK is another one.
+    /// Returns whether the retained PSK is another one.
     #[must_use]
     pub fn transform(&self) -> Transform {
         self.transform

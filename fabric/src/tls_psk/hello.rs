@@ -37,8 +37,8 @@ impl ClientHello {
         Some(Self { truncated: whole, binders })
     }
 
-    /// Says whether the identity at `index` comes with the binder of this external PSK. It holds for
-    /// the first ClientHello of a handshake only.
+    /// Returns whether the identity at `index` comes with the binder of this external PSK. It holds
+    /// for the first ClientHello of a handshake only.
     #[must_use]
     pub fn shows(&self, index: usize, psk: &TlsPsk) -> bool {
         let hash = psk.length.hash();

@@ -34,7 +34,8 @@ pub struct Identity<'a> {
     pub subsystem: &'a str,
 }
 
-/// Says whether a text is as long as a SHA-256 or SHA-384 in Base64, and has its characters only.
+/// Returns whether a text is as long as a SHA-256 or SHA-384 in Base64, and has its characters
+/// only.
 fn is_digest(text: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     matches!(text.len(), 44 | 64) && text.bytes().all(good)

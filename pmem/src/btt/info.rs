@@ -153,7 +153,7 @@ pub(super) fn mark_unfinished(medium: &impl Medium) {
     medium.fence();
 }
 
-/// Says whether a region's layout was being made when it was cut.
+/// Returns whether a region's layout was being made when it was cut.
 pub(super) fn is_unfinished(medium: &impl Medium) -> bool {
     medium.load(0) == UNFINISHED
 }

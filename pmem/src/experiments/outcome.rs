@@ -72,7 +72,7 @@ pub fn measure(experiment: &Experiment, testbed: Testbed) -> Result<Outcome, Exp
 }
 
 impl Outcome {
-    /// Tells whether a client had its reservation in each measured period, but for a part of it.
+    /// Returns whether a client had its reservation in each measured period, but for a part of it.
     #[must_use]
     pub fn keeps(&self, client: usize, tolerance: f64) -> bool {
         let reserved = self.reserved.get(client).copied().unwrap_or_default();

@@ -15,7 +15,7 @@ const PAPER: Testbed = Testbed::scaled(1);
 const UNIFORM: Distribution = Distribution::UNIFORM;
 const ZIPF: Distribution = Distribution::Zipf(0.6);
 
-/// Tells whether a number is as expected, but for a part of it.
+/// Returns whether a number is as expected, but for a part of it.
 fn near(number: f64, expected: f64, tolerance: f64) -> bool {
     (number - expected).abs() <= expected * tolerance
 }

@@ -100,7 +100,7 @@ impl Model {
         self.state().unordered = unordered;
     }
 
-    /// Says whether the power has failed.
+    /// Returns whether the power has failed.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         !self.state().runs()

@@ -74,7 +74,7 @@ impl Client {
         (self.unchanged, self.out_of_reach) = (0, false);
     }
 
-    /// Tells whether the client has reported in this period.
+    /// Returns whether the client has reported in this period.
     pub(super) const fn has_reported(&self) -> bool {
         self.last.is_some()
     }
@@ -84,7 +84,7 @@ impl Client {
         if self.is_silent() { Tokens::ZERO } else { self.residual }
     }
 
-    /// Tells whether the client counts as gone, since it has said nothing new for so long.
+    /// Returns whether the client counts as gone, since it has said nothing new for so long.
     pub(super) const fn is_silent(&self) -> bool {
         self.unchanged >= self.patience
     }

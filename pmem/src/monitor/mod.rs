@@ -223,7 +223,7 @@ impl Monitor {
         self.capacity
     }
 
-    /// Tells whether the monitor has asked for reports in the running period.
+    /// Returns whether the monitor has asked for reports in the running period.
     #[must_use]
     pub const fn is_asking(&self) -> bool {
         self.asking

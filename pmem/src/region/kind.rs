@@ -47,7 +47,8 @@ impl Kind {
         }
     }
 
-    /// Says whether a region has all that was stored after the process has ended, however it ended.
+    /// Returns whether a region has all that was stored after the process has ended, however it
+    /// ended.
     #[must_use]
     pub fn survives_exit(self) -> bool {
         self != Self::Anonymous

@@ -104,7 +104,7 @@ pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Says whether a file is of a file system that is itself in memory.
+/// Returns whether a file is of a file system that is itself in memory.
 ///
 /// # Errors
 /// The operating system refuses.

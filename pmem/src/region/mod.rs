@@ -416,7 +416,8 @@ mod tests {
         assert_eq!(seen, [3; 512]);
     }
 
-    /// Says whether the mapping at an address is one by MAP_SYNC (the flag `sf` of its `VmFlags`, proc(5)).
+    /// Returns whether the mapping at an address is one by MAP_SYNC (the flag `sf` of its
+    /// `VmFlags`, proc(5)).
     fn is_synchronous(address: *const u8) -> bool {
         let begins = format!("{:x}-", address.addr());
         let all = std::fs::read_to_string("/proc/self/smaps").unwrap();

@@ -232,8 +232,8 @@ impl Client {
         }
     }
 
-    /// Returns whether the last sync was done, once there is an answer: false where the medium has failed,
-    /// or the data node does not take such a sync.
+    /// Returns whether the last sync was done, once there is an answer: false where the medium has
+    /// failed, or the data node does not take such a sync.
     pub fn synced(&mut self) -> Option<bool> {
         self.synced.take()
     }

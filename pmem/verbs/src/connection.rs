@@ -222,7 +222,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells whether the data node has ended the connection, or is gone.
+    /// Returns whether the data node has ended the connection, or is gone.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.ended

@@ -189,8 +189,8 @@ fn read<T: FromBytes>(bytes: &[u8]) -> Result<T, BadPrivateData> {
     T::read_from_prefix(bytes).map(|(raw, _)| raw).map_err(short)
 }
 
-/// Tells whether a request for a connection is for a region, whatever its version: one of NVMe/RDMA is
-/// not.
+/// Returns whether a request for a connection is for a region, whatever its version: one of
+/// NVMe/RDMA is not.
 #[must_use]
 pub fn is_ours(private_data: &[u8]) -> bool {
     private_data.starts_with(&MAGIC)

@@ -201,7 +201,7 @@ impl Provider {
         self.failed |= polled.is_err();
     }
 
-    /// Tells whether nothing was taken that nobody has asked for yet.
+    /// Returns whether nothing was taken that nobody has asked for yet.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.words.is_empty() && self.transfers.is_empty() && self.messages.is_empty()

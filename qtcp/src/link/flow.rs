@@ -189,7 +189,8 @@ impl Flow {
         Demand { rate, backlogged: 1, content: Rate::ZERO, growth }
     }
 
-    /// Says whether the flow meets the queue that others meet: one without marks has another way.
+    /// Returns whether the flow meets the queue that others meet: one without marks has another
+    /// way.
     #[inline]
     pub(super) fn shares_queue(&self, now: Nanos) -> bool {
         self.marked_at.is_some_and(|at| now.since(at) < APART)

@@ -20,7 +20,7 @@ pub enum ClassGoal {
 }
 
 impl ClassGoal {
-    /// Says whether classes of this goal are never held back.
+    /// Returns whether classes of this goal are never held back.
     #[must_use]
     #[inline]
     pub const fn is_free(&self) -> bool {

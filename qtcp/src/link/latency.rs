@@ -104,8 +104,8 @@ impl Need {
         }
     }
 
-    /// Says whether the latency is kept, or is clearly shorter than it was: not where it is the network's own, or the
-    /// queue is that of other senders.
+    /// Returns whether the latency is kept, or is clearly shorter than it was: not where it is the
+    /// network's own, or the queue is that of other senders.
     fn helps(&self) -> bool {
         self.quality <= 1.0 || self.worst - self.quality >= PAYS * (self.worst - 1.0)
     }

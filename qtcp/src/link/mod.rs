@@ -246,7 +246,7 @@ impl Link {
         self.level.see(&Seen { now, goals: &self.goals, activities: &activities }, lambda);
     }
 
-    /// Says whether flows of a class would take more than they get.
+    /// Returns whether flows of a class would take more than they get.
     #[must_use]
     pub fn is_backlogged(&self, class: Class) -> bool {
         self.classes[class].demand.backlogged > 0
@@ -265,7 +265,7 @@ impl Link {
         self.level.part(self.goals[class])
     }
 
-    /// Says whether no class has seen marks for as long as a full link is taken to have none.
+    /// Returns whether no class has seen marks for as long as a full link is taken to have none.
     #[must_use]
     pub fn is_calm(&self, now: Nanos) -> bool {
         let marks = self.classes.values().filter_map(|class| class.marked_at);

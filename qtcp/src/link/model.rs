@@ -350,7 +350,7 @@ impl Flow {
         }
     }
 
-    /// Tells whether nothing holds the flow back but that it has nothing to send.
+    /// Returns whether nothing holds the flow back but that it has nothing to send.
     fn is_empty(&self) -> bool {
         self.ready < MSS && self.in_flight < self.window * MSS
     }

@@ -130,7 +130,7 @@ impl Offer {
         if self.dctcp == Dctcp::Usable { Some("dctcp") } else { self.instead }
     }
 
-    /// Tells whether the default goes by the rate and the round-trip time that it measures (BBR's
+    /// Returns whether the default goes by the rate and the round-trip time that it measures (BBR's
     /// first version, and its successors in Linux).
     fn ignores_marks(&self) -> bool {
         self.default.as_ref().is_some_and(|name| name.starts_with("bbr"))

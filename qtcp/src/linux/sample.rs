@@ -87,9 +87,9 @@ fn between(before: &Info, info: &Info, interval: Duration) -> Sample {
     }
 }
 
-/// Tells whether the sender had less to send than it might have sent. The kernel's bit tells of the
-/// best recent measurement of the delivery rate; an empty queue shows a sender that has gone quiet
-/// since.
+/// Returns whether the sender had less to send than it might have sent. The kernel's bit tells of
+/// the best recent measurement of the delivery rate; an empty queue shows a sender that has gone
+/// quiet since.
 #[inline]
 fn idle(info: &Info) -> bool {
     info.app_limited || (info.notsent_bytes == 0 && info.unacked < info.snd_cwnd)

@@ -136,7 +136,7 @@ impl<C: Watched> Poller<C> {
         }
     }
 
-    /// Says whether there is nothing to look at: the stage is off, or there is no connection.
+    /// Returns whether there is nothing to look at: the stage is off, or there is no connection.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         !self.enabled || self.places.is_empty()

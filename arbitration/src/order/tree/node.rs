@@ -62,7 +62,7 @@ impl<I> Node<I> {
         leaf: false,
     };
 
-    /// Says whether anything waits in the node's own queue, or may go on below it.
+    /// Returns whether anything waits in the node's own queue, or may go on below it.
     #[inline]
     pub(super) const fn has_work(&self) -> bool {
         self.cursor.is_some() || self.queue.is_some()

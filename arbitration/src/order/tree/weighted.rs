@@ -105,8 +105,9 @@ impl ByWeight {
         grown(&mut self.heaps, node.0.at(), BinaryHeap::new)
     }
 
-    /// Says whether this reactor may take a command below a node, of the node `next` there, which has the least start
-    /// tag. Notes that tag as the reactor's virtual time; a reactor that may take nothing has others told of a new one.
+    /// Returns whether this reactor may take a command below a node, of the node `next` there,
+    /// which has the least start tag. Notes that tag as the reactor's virtual time; a reactor that
+    /// may take nothing has others told of a new one.
     pub(super) fn may(&mut self, node: NodeId, next: NodeId) -> bool {
         if self.sharing == Sharing::One {
             return true;

@@ -28,15 +28,16 @@ impl Service {
         self.gate.secrets(host)
     }
 
-    /// Says whether the commands of a queue are answered: its host has proved itself, or need not.
+    /// Returns whether the commands of a queue are answered: its host has proved itself, or need
+    /// not.
     #[must_use]
     pub fn is_authenticated(&self, connection: ConnectionId) -> bool {
         let attached = self.connections.get(&connection).is_some_and(|a| !a.closing);
         attached && self.gate.is_open(connection)
     }
 
-    /// Says whether the host of a queue has proved that it knows a secret: on it, or by the TLS key that
-    /// such a proof has made.
+    /// Returns whether the host of a queue has proved that it knows a secret: on it, or by the TLS
+    /// key that such a proof has made.
     #[must_use]
     pub fn has_proved(&self, connection: ConnectionId) -> bool {
         self.gate.has_proved(connection) || self.channels.proves(connection)
@@ -60,8 +61,8 @@ impl Service {
         }
     }
 
-    /// Says whether a queue may be sent a command now: all of them once its host has proved itself,
-    /// and before that those without which it could not.
+    /// Returns whether a queue may be sent a command now: all of them once its host has proved
+    /// itself, and before that those without which it could not.
     pub(in crate::controller) fn admits(&self, connection: ConnectionId, sqe: &Sqe) -> bool {
         let before = [
             fabrics::AUTHENTICATION_SEND,

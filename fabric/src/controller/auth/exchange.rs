@@ -130,19 +130,19 @@ impl Authentication {
         Self { step, required, proved, until, key, concatenated }
     }
 
-    /// Says whether commands are answered: the host has proved itself, or need not.
+    /// Returns whether commands are answered: the host has proved itself, or need not.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.proved || !self.required
     }
 
-    /// Says whether the host has proved itself, be it required or not.
+    /// Returns whether the host has proved itself, be it required or not.
     #[must_use]
     pub fn is_proved(&self) -> bool {
         self.proved
     }
 
-    /// Says whether an exchange has begun, and not ended.
+    /// Returns whether an exchange has begun, and not ended.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         !matches!(self.step, Step::Idle)
@@ -154,8 +154,8 @@ impl Authentication {
         self.until
     }
 
-    /// Says whether the host has asked on this queue, which is without TLS, for a key by which it comes
-    /// again with TLS.
+    /// Returns whether the host has asked on this queue, which is without TLS, for a key by which
+    /// it comes again with TLS.
     #[must_use]
     pub fn is_concatenated(&self) -> bool {
         self.concatenated

@@ -96,7 +96,7 @@ impl Gate {
         self.keys = Some(keys);
     }
 
-    /// Says whether somebody keeps the keys that exchanges make.
+    /// Returns whether somebody keeps the keys that exchanges make.
     pub(in crate::controller) fn keeps_keys(&self) -> bool {
         self.keys.is_some()
     }
@@ -113,7 +113,7 @@ impl Gate {
         self.secrets.get(host).map(|known| &known.secrets)
     }
 
-    /// Says whether a host at an address has failed so often that it has to wait.
+    /// Returns whether a host at an address has failed so often that it has to wait.
     pub(in crate::controller) fn must_wait(
         &self,
         now: Nanos,
@@ -154,28 +154,28 @@ impl Gate {
         })
     }
 
-    /// Says whether a queue has an authentication, required or under way.
+    /// Returns whether a queue has an authentication, required or under way.
     pub(super) fn is_guarded(&self, connection: ConnectionId) -> bool {
         self.queues.contains_key(&connection)
     }
 
-    /// Says whether the commands of a connected queue are answered.
+    /// Returns whether the commands of a connected queue are answered.
     pub(in crate::controller) fn is_open(&self, connection: ConnectionId) -> bool {
         self.queues.get(&connection).is_none_or(|queue| queue.authentication.is_open())
     }
 
-    /// Says whether a queue's host has proved itself.
+    /// Returns whether a queue's host has proved itself.
     pub(in crate::controller) fn has_proved(&self, connection: ConnectionId) -> bool {
         self.queues.get(&connection).is_some_and(|queue| queue.authentication.is_proved())
     }
 
-    /// Says whether the host has asked on a queue for a key by which it comes again with TLS.
+    /// Returns whether the host has asked on a queue for a key by which it comes again with TLS.
     pub(in crate::controller) fn is_concatenated(&self, connection: ConnectionId) -> bool {
         let queue = self.queues.get(&connection);
         queue.is_some_and(|queue| queue.authentication.is_concatenated())
     }
 
-    /// Says whether a queue's command of this identifier waits for work.
+    /// Returns whether a queue's command of this identifier waits for work.
     pub(in crate::controller) fn holds(&self, connection: ConnectionId, cid: u16) -> bool {
         let pending = self.queues.get(&connection).and_then(|queue| queue.pending.as_ref());
         pending.is_some_and(|pending| pending.cid == cid)

@@ -43,7 +43,7 @@ impl Record {
 pub(super) struct Tries(HashMap<Who, Record>);
 
 impl Tries {
-    /// Says whether a host at an address has failed so often that it has to wait.
+    /// Returns whether a host at an address has failed so often that it has to wait.
     pub(super) fn must_wait(&self, now: Nanos, host: &str, address: Option<IpAddr>) -> bool {
         let record = self.0.get(&who(host, address));
         record.is_some_and(|record| now < record.until())

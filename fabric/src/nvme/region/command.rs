@@ -36,7 +36,7 @@ impl RegionRights {
         }
     }
 
-    /// Says whether the rights are to write.
+    /// Returns whether the rights are to write.
     #[must_use]
     pub const fn writes(self) -> bool {
         matches!(self, Self::ReadWrite)

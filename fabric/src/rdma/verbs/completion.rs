@@ -34,20 +34,21 @@ impl Outcome {
         Self(status)
     }
 
-    /// Says whether the work request was carried out.
+    /// Returns whether the work request was carried out.
     #[inline]
     #[must_use]
     pub fn is_success(self) -> bool {
         self.0 == ibv_wc_status::IBV_WC_SUCCESS
     }
 
-    /// Says whether the work request was not carried out because the queue pair was in error already.
+    /// Returns whether the work request was not carried out because the queue pair was in error
+    /// already.
     #[must_use]
     pub fn is_flushed(self) -> bool {
         self == Self::FLUSHED
     }
 
-    /// Says whether the peer's memory did not allow the access.
+    /// Returns whether the peer's memory did not allow the access.
     #[must_use]
     pub fn is_remote_access(self) -> bool {
         matches!(
@@ -56,13 +57,13 @@ impl Outcome {
         )
     }
 
-    /// Says whether the peer had no receive buffer for too long.
+    /// Returns whether the peer had no receive buffer for too long.
     #[must_use]
     pub fn is_not_ready(self) -> bool {
         self.0 == ibv_wc_status::IBV_WC_RNR_RETRY_EXC_ERR
     }
 
-    /// Says whether the peer has not answered, however often the work request was sent.
+    /// Returns whether the peer has not answered, however often the work request was sent.
     #[must_use]
     pub fn is_unanswered(self) -> bool {
         self.0 == ibv_wc_status::IBV_WC_RETRY_EXC_ERR

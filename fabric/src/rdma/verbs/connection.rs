@@ -472,7 +472,7 @@ impl Listener {
         self.0.device()
     }
 
-    /// Says whether the listener's address is of that device.
+    /// Returns whether the listener's address is of that device.
     #[must_use]
     pub fn is_on(&self, device: &Device) -> bool {
         // SAFETY: the identifier lives.

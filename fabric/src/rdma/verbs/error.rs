@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Says whether an object has ended after the answer of the call that ends it: the kernel has ended those
-/// of a device that is gone already.
+/// Returns whether an object has ended after the answer of the call that ends it: the kernel has
+/// ended those of a device that is gone already.
 pub(super) fn has_ended(answer: i32) -> bool {
     matches!(answer, 0 | libc::EIO)
 }

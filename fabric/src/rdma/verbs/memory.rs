@@ -103,7 +103,7 @@ pub unsafe trait Memory: fmt::Debug + Send + Sync {
     fn address(&self) -> *mut u8;
     /// Returns the number of bytes.
     fn length(&self) -> usize;
-    /// Says whether the memory may be registered with an access that writes.
+    /// Returns whether the memory may be registered with an access that writes.
     fn is_writable(&self) -> bool {
         true
     }
@@ -239,7 +239,7 @@ impl Region {
         self.lkey
     }
 
-    /// Says whether all of these bytes are in the region.
+    /// Returns whether all of these bytes are in the region.
     fn holds(&self, start: usize, length: usize) -> bool {
         start
             .checked_sub(self.start)
@@ -334,7 +334,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Says whether bytes are registered.
+    /// Returns whether bytes are registered.
     #[must_use]
     pub fn has(&self, bytes: &[u8]) -> bool {
         self.find(bytes.as_ptr() as usize, bytes.len()).is_some()

@@ -230,7 +230,8 @@ impl OneSided {
         self.under_way.len()
     }
 
-    /// Says whether FLUSHes can be posted; what the peer's device answers is for the peer to say.
+    /// Returns whether FLUSHes can be posted; what the peer's device answers is for the peer to
+    /// say.
     #[must_use]
     pub fn flushes(&self) -> bool {
         self.pair.flushes()

@@ -404,7 +404,8 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         &self.pair
     }
 
-    /// Says whether bytes are registered, so that they can be sent without a registration of their own.
+    /// Returns whether bytes are registered, so that they can be sent without a registration of
+    /// their own.
     #[must_use]
     pub fn reaches(&self, bytes: &[u8]) -> bool {
         self.pair.regions.has(bytes)
@@ -426,7 +427,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         answer
     }
 
-    /// Says whether receive buffers are neither with the device nor free: somebody reads them.
+    /// Returns whether receive buffers are neither with the device nor free: somebody reads them.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.received.has_handles()
@@ -481,7 +482,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         }
     }
 
-    /// Says whether FLUSHes can be posted: it was asked for, and device and library have them.
+    /// Returns whether FLUSHes can be posted: it was asked for, and device and library have them.
     #[must_use]
     pub fn flushes(&self) -> bool {
         self.pair.raw.flushes.is_some()

@@ -108,12 +108,12 @@ impl Received {
         *self.free.borrow_mut() = free;
     }
 
-    /// Says whether buffers are in use.
+    /// Returns whether buffers are in use.
     pub(super) fn has_handles(&self) -> bool {
         self.in_use.get() > 0
     }
 
-    /// Says whether buffers wait to go to the device.
+    /// Returns whether buffers wait to go to the device.
     pub(super) fn has_free(&self) -> bool {
         !self.free.borrow().is_empty()
     }

@@ -88,7 +88,7 @@ impl<P, B> Work<P, B> {
         Self::Send { head, length, payload: Some(payload), invalidate: None }
     }
 
-    /// Says whether the peer has to answer with data, of which only so many are out at once.
+    /// Returns whether the peer has to answer with data, of which only so many are out at once.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         !matches!(self, Self::Send { .. } | Self::Write { .. } | Self::WriteBehind { .. })

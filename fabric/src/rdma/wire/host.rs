@@ -117,7 +117,7 @@ impl<P: Payload, B> HostQueue<P, B> {
         self.outbox.pop_front()
     }
 
-    /// Says whether something waits for [`Self::take_post`].
+    /// Returns whether something waits for [`Self::take_post`].
     #[must_use]
     pub fn has_posts(&self) -> bool {
         !self.outbox.is_empty()

@@ -190,7 +190,7 @@ impl<P: Payload, B> TargetQueue<P, B> {
         }
     }
 
-    /// Says whether the command is there whose data was fetched, and was not answered.
+    /// Returns whether the command is there whose data was fetched, and was not answered.
     #[cfg(test)]
     pub(super) fn wants_data(&self, slot: SlotId) -> bool {
         self.commands.wants_data(slot)

@@ -134,7 +134,7 @@ impl WindowMap {
     }
 }
 
-/// Tells whether the kernel has a congestion control of this name.
+/// Returns whether the kernel has a congestion control of this name.
 fn registered() -> bool {
     fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
         .is_ok_and(|names| names.split_whitespace().any(|name| name == NAME))
