@@ -13,7 +13,7 @@ use units::{Class, Nanos};
 use crate::limit::Limiter;
 use crate::settings::ClassDscps;
 
-/// All that names the class of a connection.
+/// The settings that may name the class of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionClass {
     /// CATTR bits 1:0 of the connection's Connect command.
@@ -67,7 +67,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Makes a classifier from what the connection and the policies say.
+    /// Creates a classifier from the settings of the connection and of the policies.
     #[must_use]
     pub fn new(connection: &ConnectionClass, policy: PolicyClass) -> Self {
         Self {

@@ -10,8 +10,8 @@ use crate::sync::{AtomicU32, AtomicU64};
 #[cfg(test)]
 mod tests;
 
-/// Lowest bit of the operations in the word of what is in use: bits 63:40 hold operations, bits
-/// 39:0 KiB.
+/// Lowest bit of the operations in the word of used credits: bits 63:40 hold operations, bits 39:0
+/// KiB.
 const OPERATIONS_BIT: u32 = 40;
 /// The most operations that can be in use.
 const MAX_OPERATIONS: u32 = (1 << (64 - OPERATIONS_BIT)) - 1;
@@ -109,9 +109,10 @@ impl Used {
 /// The credits of one session, shared by all reactors.
 #[derive(Debug)]
 pub struct Credits {
-    /// [`Used`], packed. Changes that give back are sequentially consistent: a reactor that finds
-    /// too little, says that it waits and looks again, and one that gives back and then looks for
-    /// those that wait, never miss each other (`a_credit_given_back_is_taken_or_told_of`).
+    /// [`Used`], packed. Changes that return credits are sequentially consistent. Therefore a
+    /// reactor that finds too few credits, announces its wait and looks again, and a reactor that
+    /// returns credits and then looks for waiters, never miss each other
+    /// (`a_credit_given_back_is_taken_or_told_of`).
     used: AtomicU64,
     operations: AtomicU32,
     payload: AtomicU64,
@@ -135,7 +136,7 @@ impl Credits {
         }
     }
 
-    /// Changes the caps. Where more is in use, nothing is taken until it has become less.
+    /// Changes the caps. If more is in use, nothing is taken until usage has fallen below them.
     pub fn set(&self, caps: Caps) {
         self.operations.store(caps.operations, Relaxed);
         self.payload.store(caps.payload, Relaxed);
@@ -148,15 +149,15 @@ impl Credits {
         Caps { operations: self.operations.load(Relaxed), payload: self.payload.load(Relaxed) }
     }
 
-    /// Returns what is in use.
+    /// Returns the credits in use.
     #[inline]
     #[must_use]
     pub fn used(&self) -> Used {
         Used::unpack(self.used.load(SeqCst))
     }
 
-    /// Takes all of `cost` and returns true, or takes nothing where more would be in use than the
-    /// caps allow. Where nothing is in use, any cost fits.
+    /// Takes all of `cost` and returns true, or takes nothing if usage would exceed the caps. If
+    /// nothing is in use, any cost fits.
     #[inline]
     pub fn take(&self, cost: Cost) -> bool {
         let caps = self.caps();
@@ -170,7 +171,7 @@ impl Credits {
         false
     }
 
-    /// Gives back what was taken.
+    /// Returns taken credits.
     #[inline]
     pub fn give(&self, cost: Cost) {
         let mut word = self.used.load(Relaxed);

@@ -68,9 +68,9 @@ pub struct Device {
     pub profiler: Profiler,
     /// Costs of commands where device time counts.
     pub(crate) times: DeviceTimes,
-    /// Load of the scheduling set, or of the device where reservations bound what it holds.
+    /// Load of the scheduling set, or of the device if reservations bound its commands.
     pub(crate) set: SetLoad,
-    /// Whether reservations bound what the device holds.
+    /// Whether reservations bound the commands in the device.
     follows: AtomicBool,
     /// The device time of commands that were carried out, and the longest of their times.
     used: Use,
@@ -84,8 +84,8 @@ pub struct Device {
     due: AtomicU64,
     /// Commands that wait, by reactor and class.
     waiting: Vec<Counts>,
-    /// The reservations in force. Taken where a reactor begins to use the device, and when it is
-    /// told that they have changed.
+    /// The reservations in force. A reactor reads them when it begins to use the device, and when
+    /// it is notified of a change.
     reservations: Mutex<Arc<[Reservation]>>,
 }
 
@@ -143,14 +143,14 @@ impl Device {
         self.follows.store(follows, Relaxed);
     }
 
-    /// Returns whether reservations bound what the device holds.
+    /// Returns whether reservations bound the commands in the device.
     #[must_use]
     pub fn follows_reservations(&self) -> bool {
         self.follows.load(Relaxed)
     }
 
-    /// Returns the tightest bound that a reservation sets to what the device holds, with the name of
-    /// its session. `None` where the window does not follow reservations, or there are none.
+    /// Returns the tightest bound of a reservation on the commands in the device, with the name of
+    /// its session. `None` if the window does not follow reservations, or there are none.
     #[must_use]
     pub fn queue_bound(&self) -> Option<(String, QueueBound)> {
         let all = self.reservations();
@@ -159,8 +159,8 @@ impl Device {
         bounds.min_by_key(|(_, bound)| bound.depth()).map(|(name, bound)| (name.to_owned(), bound))
     }
 
-    /// Computes the part of its time for which the device was busy in the latest second or so, 0 to
-    /// 1, by its profile. Counted while reservations bound what it holds.
+    /// Computes the fraction of the latest second or so in which the device was busy, 0 to 1, by
+    /// its profile. Counted while reservations bound its commands.
     #[must_use]
     pub fn busy(&self, now: Nanos) -> f64 {
         self.used.busy(now)

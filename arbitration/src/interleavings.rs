@@ -2,8 +2,9 @@
 //! other: exhaustively where a model is small, else in many thousand orders at random and by
 //! priorities (PCT). `make interleavings` runs them.
 //!
-//! Shuttle takes every atomic for sequentially consistent. The steps on which these protocols rely
-//! are: where one says something and then looks for what the other has said, both are `SeqCst`.
+//! Shuttle treats every atomic as sequentially consistent. The protocols rely on this in one place:
+//! where a reactor announces something and then looks for the other's announcement, both accesses
+//! are `SeqCst`.
 
 use std::sync::Arc;
 
@@ -223,8 +224,8 @@ fn reactors(count: u32, window: WindowRule, operations: u32) -> (Vec<Reactor>, S
     (all, sessions)
 }
 
-/// Sends all reactors but the first to sleep while the first completes its command. Then whoever is
-/// woken goes on, and so on: each has its command in the end.
+/// Sends all reactors but the first to sleep while the first completes its command. Then each woken
+/// reactor proceeds, and wakes others in turn: each dispatches its command in the end.
 fn all_are_woken(count: u32, window: WindowRule, operations: u32) {
     let (mut all, sessions) = reactors(count, window, operations);
     let sleepers: Vec<_> = all

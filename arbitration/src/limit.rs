@@ -1,17 +1,17 @@
 //! Limits on the commands or bytes a second of a session (docs/research/sources.md, D1: sessions form a
 //! tree).
 //!
-//! A limit follows the generic cell rate algorithm: one word holds the time at which everything
-//! charged so far will have been paid for at the limit's rate. A command may go on while that time
-//! is at most the limit's depth ahead of the present: its burst, or [`TOLERANCE`] without one. So a
-//! limit is one word that any number of reactors move with a compare-exchange, nothing has to be
-//! refilled, and a rate of one a second is as exact as one of 10^9. What the depth still holds is
-//! the credit that an idle user has saved.
+//! A limit follows the generic cell rate algorithm: one word holds the time at which all charges so
+//! far will have been paid for at the limit's rate. A command may pass while that time is at most
+//! the limit's depth ahead of the present: its burst, or [`TOLERANCE`] without one. So a limit is
+//! one word that any number of reactors move with a compare-exchange, nothing has to be refilled,
+//! and a rate of one a second is as exact as one of 10^9. The unused depth is the credit that an
+//! idle user has saved.
 //!
-//! What passes in any span of time is at most the rate times (the span and the depth), and one
-//! command of each thread; a user who always has work and asks at least every 1 ms gets at least
-//! the rate times (the span less 1 ms), less one command. Without a burst that is 10 % over 10 ms
-//! and 0.1 % over a second.
+//! In any span of time, at most the rate times (the span and the depth) passes, and one command of
+//! each thread. A user who always has work and asks at least every 1 ms gets at least the rate
+//! times (the span less 1 ms), less one command. Without a burst that is 10 % over 10 ms and 0.1 %
+//! over a second.
 //!
 //! A command that the limit lets pass may have to wait for its turn at a busy device. The limit then
 //! counts from when the command could have gone, and so the depth is at least the cost of the largest
@@ -66,8 +66,8 @@ impl Rate {
         self.0
     }
 
-    /// Returns the time of one operation or byte, in 1/2^28 ticks: 2^64 is just more than that of
-    /// 1/s.
+    /// Returns the time of one operation or byte, in 1/2^28 ticks: 2^64 is just more than the time
+    /// at 1/s.
     const fn interval(self) -> u64 {
         (SECOND_TICKS << INTERVAL_DIGITS) / self.0
     }
@@ -79,7 +79,7 @@ impl Rate {
 /// little.
 #[derive(Debug, Default)]
 pub struct Limiter {
-    /// Time at which all that was charged is paid for, in ticks.
+    /// Time at which all charges are paid for, in ticks.
     paid: AtomicU64,
     /// Time of one operation or byte, as [`Rate::interval`] computes it; 0: no limit.
     interval: AtomicU64,
@@ -87,7 +87,7 @@ pub struct Limiter {
     rate: AtomicU64,
     /// Time by which the depth is more than [`TOLERANCE`], in ticks.
     beyond: AtomicU64,
-    /// Commands whose hosts were told to send them again later.
+    /// Commands whose hosts were asked to send them again later.
     sent_back: SentBack,
 }
 
@@ -157,7 +157,7 @@ impl Limiter {
         self.interval.load(Relaxed) != 0
     }
 
-    /// Returns whether one more command may pass now, whatever its size.
+    /// Returns whether one more command of any size may pass now.
     ///
     /// # Errors
     ///
@@ -216,9 +216,9 @@ impl Limiter {
         }
     }
 
-    /// Notes that a host was told to send a command of this amount again, and will have done so by
-    /// `until`. The time that the limit is unused until then is made up for: a host that waits as it
-    /// was told loses nothing of its rate.
+    /// Notes that a host was asked to send a command of this amount again by `until`. The limit
+    /// compensates for the unused time until then: a host that waits as requested loses nothing of
+    /// its rate.
     pub fn send_back(&self, now: Nanos, amount: u64, until: Nanos) {
         if self.is_limited() {
             self.sent_back.add(now, amount, until);
@@ -240,8 +240,8 @@ impl Limiter {
         self.sent_back.lose(amount);
     }
 
-    /// Returns the time in ns that passes at this rate until a command may pass which comes behind
-    /// all that were sent back; 0 where none is to come again.
+    /// Returns the time in ns at this rate until a new command may pass behind all commands that
+    /// were sent back; 0 if none is to come again.
     #[must_use]
     pub fn wait_behind_sent_back(&self, now: Nanos) -> u64 {
         let interval = self.interval.load(Relaxed);
@@ -285,7 +285,7 @@ impl Limiter {
         }
     }
 
-    /// Gives back what was charged and not used. What time has already paid for is not given back.
+    /// Refunds an unused charge. Amounts that time has already paid for are not refunded.
     #[inline]
     pub fn give_back(&self, amount: u64) {
         let cost = cost(self.interval.load(Relaxed), amount);
@@ -294,7 +294,7 @@ impl Limiter {
         }
     }
 
-    /// Returns the time by which what was charged may be ahead of the present, in ticks.
+    /// Returns how far charges may be ahead of the present, in ticks.
     #[inline]
     fn depth(&self) -> u64 {
         TOLERANCE_TICKS.saturating_add(self.beyond.load(Relaxed))

@@ -5,12 +5,14 @@
 //! Classes share the memory by weight, sessions of a class in turn, and hosts of a session in
 //! turn, as at a device. Hosts that do not give memory back cannot keep it from others:
 //!
-//! - No host, whatever its sessions, holds more than a quarter, unless a single command needs more.
-//! - An eighth is a reserve for hosts that hold little: a 1,024th of all memory and no more than is
-//!   left, or, for a host that holds nothing, one command of at most a quarter of what is left.
-//!   Such hosts take from the reserve out of turn, and their turns pay for it later.
-//! - What is [set aside](Session::set_aside) for a tenant is left by all others, and the tenant takes
-//!   it out of turn, whatever it holds besides (docs/research/sources.md, F4: buffers count in admission).
+//! - No host holds more than a quarter, however many sessions it has, unless a single command needs
+//!   more.
+//! - An eighth is a reserve for hosts that hold little: a 1,024th of all memory, at most the rest
+//!   of the reserve. A host that holds nothing may take one command of at most a quarter of the
+//!   rest. Such hosts take from the reserve out of turn, and their turns pay for it later.
+//! - Memory [set aside](Session::set_aside) for a tenant is left alone by all others. The tenant
+//!   takes it out of turn, however much it holds besides (docs/research/sources.md, F4: buffers count in
+//!   admission).
 //!
 //! The gate belongs to one reactor and knows no time: a command that waits goes on when pages come
 //! back, and only then.
@@ -85,7 +87,8 @@ impl MemoryGrant {
         self.pages
     }
 
-    /// Returns whether the memory is of what is [set aside](Session::set_aside) for the tenant.
+    /// Returns whether the memory belongs to the part that is [set aside](Session::set_aside) for
+    /// the tenant.
     #[must_use]
     pub fn is_aside(&self) -> bool {
         self.part == Part::Aside
@@ -93,8 +96,8 @@ impl MemoryGrant {
 }
 
 /// Returns whether a host that holds `held` of `all` memory may have `more` of a reserve of which
-/// `room` is left: as much as a 1,024th of all memory, or, where it holds nothing, a quarter of
-/// what is left. All are in the same unit.
+/// `room` is left: as much as a 1,024th of all memory, or, if it holds nothing, a quarter of the
+/// rest. All are in the same unit.
 #[inline]
 #[must_use]
 pub const fn fits_reserve(all: u32, room: u32, held: u32, more: u32) -> bool {
@@ -128,7 +131,7 @@ struct MemoryFlow {
     pages: u32,
     /// Whether the flow's commands wait because their host holds its quarter of the memory.
     blocked: bool,
-    /// Whether the host is among those that wait for the reserve.
+    /// Whether the host waits for the reserve.
     needy: bool,
     /// The tenant that memory is set aside for, if any.
     aside: Option<usize>,
@@ -153,7 +156,7 @@ pub struct MemoryGate<T> {
     pages: u32,
     /// Pages that no command of the gate holds.
     free: u32,
-    /// Pages in use beside those that the gate's commands hold.
+    /// Pages in use outside the gate's commands.
     others: u32,
     /// Pages that are kept for others.
     kept: u32,
@@ -169,7 +172,7 @@ pub struct MemoryGate<T> {
     by_host: FxHashMap<(SessionId, HostId), MemoryFlowId>,
     holders: Slab<Holder>,
     holder_of: FxHashMap<HostId, usize>,
-    /// Flows with commands waiting whose hosts held little, those that have waited longest first.
+    /// Flows with waiting commands whose hosts held little, longest wait first.
     needy: VecDeque<MemoryFlowId>,
     /// Memory that is set aside for tenants.
     asides: Asides<MemoryFlowId>,
@@ -210,15 +213,15 @@ impl<T> MemoryGate<T> {
         }
     }
 
-    /// Makes the gate leave to tenants what is set aside for them.
+    /// Makes the gate reserve for tenants the memory set aside for them.
     #[must_use]
     pub fn setting_aside(mut self) -> Self {
         self.asides = Asides::new(true);
         self
     }
 
-    /// Notes how many bytes of the memory are in use beside what the gate's commands hold, and how
-    /// many are kept for others. A command that goes alone may have what is kept.
+    /// Notes how many bytes of the memory are in use outside the gate's commands, and how many are
+    /// kept for others. A command that runs alone may use the kept bytes.
     pub fn set_others(&mut self, used: usize, kept: usize) {
         let pages = |bytes: usize| u32::try_from(bytes.div_ceil(PAGE as usize)).unwrap_or(u32::MAX);
         (self.others, self.kept) = (pages(used), pages(kept));
@@ -318,7 +321,7 @@ impl<T> MemoryGate<T> {
         self.flows.get(flow.0.at()).and_then(|flow| flow.aside)
     }
 
-    /// Returns whether a tenant has `pages` pages left of those that are set aside for it.
+    /// Returns whether `pages` pages are left of the memory set aside for a tenant.
     #[inline]
     fn fits_aside(&self, tenant: Option<usize>, pages: u32) -> bool {
         tenant.is_some()
@@ -404,8 +407,8 @@ impl<T> MemoryGate<T> {
         }
     }
 
-    /// Lets a flow hold pages: of what is set aside for its tenant if that has as many left, else of
-    /// `part`.
+    /// Allocates pages to a flow: from the memory set aside for its tenant if that suffices, else
+    /// from `part`.
     #[inline]
     fn hold(&mut self, id: MemoryFlowId, pages: u32, mut part: Part) -> MemoryGrant {
         let pages = pages.min(self.free);

@@ -32,8 +32,8 @@ const GAP_DIGITS: u32 = 8;
 
 /// The commands of one session that wait, shared by all reactors.
 ///
-/// The number of commands is exact whatever calls interleave; the mean waiting time may miss one of
-/// two commands that leave in the same few ns.
+/// The number of commands is exact under any interleaving. The mean waiting time may miss one of
+/// two commands that leave within the same few ns.
 #[derive(Debug)]
 pub struct Backlog {
     sharing: Sharing,
@@ -208,14 +208,14 @@ impl Backlog {
         self.waited.store(mean, Relaxed);
     }
 
-    /// Begins a measurement, in one thread of those that try.
+    /// Begins a measurement, in one of the competing threads.
     fn begin(&self, now: u64, left: u32) {
         if self.since.compare_exchange(0, now.max(1), Relaxed, Relaxed).is_ok() {
             self.left_then.store(left, Relaxed);
         }
     }
 
-    /// Ends a measurement of the time between two departures, in one thread of those that try.
+    /// Ends a measurement of the time between two departures, in one of the competing threads.
     /// Begins the next one, unless nothing waits (`idle`): that time is no part of any measurement.
     #[cold]
     fn measure(&self, now: Nanos, since: u64, left: u32, idle: bool) {

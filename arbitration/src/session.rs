@@ -1,9 +1,9 @@
 //! Stage S2: the tree of QoS sessions (docs/research/sources.md, D1 to D3, D5).
 //!
-//! A session has a share of its parent's operation and payload credits, limits on its rates, and
-//! a bound on its queue. [`Sessions`] is the control side: it changes one session at a time, and
-//! says at which of them the reactors have to look again. What is counted lives in the
-//! [`Session`]s, which the reactors share, so that a change loses nothing.
+//! A session has a share of its parent's operation and payload credits, limits on its rates, and a
+//! bound on its queue. [`Sessions`] is the control side: it changes one session at a time, and
+//! returns the sessions that the reactors must look at again. The counters live in the
+//! [`Session`]s, which the reactors share, so a change loses no count.
 
 mod host_id;
 mod limits;
@@ -28,8 +28,8 @@ pub use limits::SessionLimits;
 pub use resent::Reconnect;
 pub use tree::Sessions;
 
-/// The number of a session. No two sessions have the same at one time, but a new session may get
-/// that of one that has gone. The root's is 0.
+/// The number of a session. No two sessions share a number at one time, but a new session may reuse
+/// the number of a removed one. The root's is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
@@ -143,7 +143,7 @@ pub struct Session {
     serial: u32,
     name: String,
     parent: Option<Arc<Self>>,
-    /// Credits: the caps, and what is in use.
+    /// Credits: the caps, and the amounts in use.
     pub credits: Arc<Credits>,
     /// Limits on all commands.
     pub(crate) all: Limiters,
@@ -265,7 +265,7 @@ impl Session {
         }
     }
 
-    /// Removes the limits: what is left of a session that has gone ends without them.
+    /// Removes the limits, so that the outstanding commands of a removed session end without them.
     fn retire(&self, now: Nanos) {
         self.set(now, &SessionSpec::default(), Caps::NONE);
     }
@@ -286,7 +286,7 @@ fn share(of: u64, percent: u8) -> u64 {
 pub struct Reservation {
     /// The session that has it.
     pub session: Arc<Session>,
-    /// The reservation's budget, and what it was charged.
+    /// The reservation's budget, and its charges.
     pub reserved: Arc<Reserved>,
 }
 

@@ -46,8 +46,8 @@ pub struct OrderSettings {
     /// `u16::MAX`: no limit but the weight. With a unit other than commands, the cost of as many
     /// reads of 4 KiB, and at least one command.
     pub burst: u16,
-    /// The share of a device, in per cent (1 to 90), that Urgent may take strictly first. What
-    /// Urgent wants beyond it has the weight of High.
+    /// The share of a device, in per cent (1 to 90), that Urgent may use strictly first. Urgent's
+    /// demand beyond it has the weight of High.
     pub urgent_share: u8,
 }
 
@@ -60,7 +60,7 @@ impl Default for OrderSettings {
 /// Stage S5: how much a device may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowRule {
-    /// The device takes what comes.
+    /// The device accepts every command.
     Off,
     /// At most this many commands of ordinary size.
     Fixed(u32),

@@ -1,8 +1,8 @@
 //! Stage S5, the window: how much one device holds at once.
 //!
-//! The order of stage S4 means nothing to commands that are inside the device already, so the
-//! window lets in no more of them than keep the device busy. The price of a command is its part of
-//! the window, in 1/[`SLOT`]: reads and writes are priced apart, by what they cost the device.
+//! The order of stage S4 does not apply to commands that are inside the device already. Therefore
+//! the window admits only as many as keep the device busy. The price of a command is its part of
+//! the window, in 1/[`SLOT`]: reads and writes are priced apart, by their cost to the device.
 
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::sync::{AtomicBool, AtomicU64};
@@ -28,16 +28,17 @@ use slot::SLOTS;
 /// The limit of a window without a bound.
 const OFF: u64 = u64::MAX;
 
-/// The window of one device: what it holds and may hold, shared by all reactors.
+/// The window of one device: the amount in use and the limit, shared by all reactors.
 ///
-/// The amount held is exact whatever calls interleave. Statistics are loads and stores of their
-/// own: where two threads complete a command in the same few ns, one of the two may go unseen.
+/// The amount in use is exact under any interleaving. Statistics are loads and stores of their
+/// own: if two threads complete a command within a few ns, one of the two may be lost.
 #[derive(Debug)]
 pub struct Window {
     sharing: Sharing,
-    /// Amount that the device holds, in 1/[`SLOT`]. Accesses are sequentially consistent, so that a
-    /// reactor that finds no room and says that it sleeps, and one that makes room and looks for
-    /// sleepers, never miss each other: see `who_sleeps_for_want_of_room_in_the_window_is_woken`.
+    /// Amount in use by the device, in 1/[`SLOT`]. Accesses are sequentially consistent. Therefore
+    /// a reactor that finds no room and announces its sleep, and a reactor that makes room and
+    /// looks for sleepers, never miss each other: see
+    /// `who_sleeps_for_want_of_room_in_the_window_is_woken`.
     used: AtomicU64,
     /// Amount that the device may hold, in 1/[`SLOT`]; [`OFF`]: any amount.
     limit: AtomicU64,
@@ -86,8 +87,8 @@ impl Window {
         window
     }
 
-    /// Changes the rule. An adaptive window begins with the depth there was, within its bounds.
-    /// Where more is held than a lower depth allows, nothing is let in until it has become less.
+    /// Changes the rule. An adaptive window begins with the previous depth, within its bounds. If
+    /// more is in use than a lower depth allows, nothing is admitted until enough has completed.
     pub fn set(&self, rule: WindowRule) {
         let mut adaptation = self.adaptation.lock().unwrap_or_else(PoisonError::into_inner);
         let had = Some(self.limit.load(Relaxed)).filter(|limit| *limit != OFF);
@@ -102,9 +103,9 @@ impl Window {
         self.limit.store(limit, Relaxed);
     }
 
-    /// Computes what a command takes of the window, in 1/[`SLOT`]: a read of up to 128 KiB one
-    /// `SLOT`, a larger one more in proportion, a write as many times that as writes were seen to
-    /// cost the device more time than reads of like size: 1 to 16 times, and 1 until that is known.
+    /// Computes the price of a command, in 1/[`SLOT`]. A read of up to 128 KiB costs one `SLOT`, a
+    /// larger one more in proportion. A write costs a multiple of that, by the observed ratio of
+    /// device time to reads of like size: 1 to 16, and 1 until it is known.
     #[inline]
     #[must_use]
     pub fn price(&self, write: bool, bytes: u32) -> u32 {
@@ -195,8 +196,8 @@ impl Window {
         u32::try_from(self.used.load(Relaxed) / u64::from(SLOT)).unwrap_or(u32::MAX)
     }
 
-    /// Computes how much the device holds, in whole commands of this price, at least one: their number
-    /// where all are alike, whatever their size and direction.
+    /// Returns the amount in use, in whole commands of this price, at least one: the number of
+    /// commands, if all are alike.
     #[inline]
     pub(crate) fn held_like(&self, price: u32) -> u32 {
         let held = self.used.load(Relaxed) / u64::from(price.max(SLOT));

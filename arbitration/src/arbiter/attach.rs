@@ -117,7 +117,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Forgets what is noted elsewhere of sessions that have no place at a device any more.
+    /// Clears the notes in other tables about sessions that no longer have a place at a device.
     fn forget_dropped(&mut self, device: DeviceId) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
         for dropped in queue.sessions.take_dropped() {

@@ -47,7 +47,7 @@ enum Walk {
 /// The request of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing: the step has ended a change, or found one that concerns nothing here.
+    /// Nothing: the step completed a change, or found one that does not concern this arbiter.
     Pass,
     /// Find out again what limits a session's commands.
     Derive(SessionId),
@@ -84,7 +84,7 @@ impl Changes {
         }
     }
 
-    /// Goes one step on, and answers what the step asks for; `None`: all changes are carried out.
+    /// Advances one step and returns its request; `None` once all changes are carried out.
     pub(super) fn step(&mut self, sessions: &mut LocalSessions, flows: &Flows) -> Option<Step> {
         let (walk, step) = match std::mem::take(&mut self.walk) {
             Walk::Nothing => match self.waiting.pop_front()? {

@@ -1,5 +1,6 @@
-//! Tests of sessions, devices and flows that come and go: nothing of what is gone stays, nothing of
-//! it shows in what comes in its place, and the cost of a change is in proportion to the change.
+//! Tests of sessions, devices and flows that are added and removed. Removed objects leave nothing
+//! behind, their successors inherit nothing, and the cost of a change is proportional to the
+//! change.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Checks what holds at any time, whatever has happened.
+    /// Checks the invariants that hold at any time.
     fn check(&self) {
         for (session, _) in self.sessions.iter() {
             let links = self.sessions.links(session);
@@ -97,8 +98,8 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Checks what holds once all changes are carried out: the arbiter knows of a session what the
-    /// session itself says.
+    /// Checks the invariants once all changes are carried out: the arbiter's copy of a session
+    /// agrees with the session.
     fn check_settled(&self) {
         for (_, local) in self.sessions.iter() {
             let session = &local.session;
@@ -117,7 +118,7 @@ impl<T: Copy> Arbiter<T> {
     }
 }
 
-/// Returns the session, device or flow that a step chooses, of those that are there.
+/// Returns the session, device or flow that a step chooses among the present ones.
 fn one<K: Copy, V>(of: &BTreeMap<K, V>, which: u32) -> Option<K> {
     of.keys().nth(which as usize % of.len().max(1)).copied()
 }
@@ -394,7 +395,7 @@ impl Life {
         self.turn(steps);
     }
 
-    /// Removes all devices and sessions, with what they have under way.
+    /// Removes all devices and sessions, with their outstanding commands.
     fn end(&mut self) {
         while let Some(device) = one(&self.devices, 0) {
             self.remove_device(device);
@@ -416,9 +417,8 @@ impl Life {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// Whatever comes and goes, with commands waiting, in devices, and holding credits: no table
-    /// has more places than were needed at one time, credits and windows come back to the last
-    /// one, and nothing is left.
+    /// Objects are added and removed while commands wait, are in devices, or hold credits. No table
+    /// grows beyond its peak use, all credits and window slots are returned, and nothing is left.
     #[test]
     fn nothing_of_what_is_gone_stays(
         steps in proptest::collection::vec((0u8..17, 0u32..10_000, 1usize..4), 1..400),
@@ -486,7 +486,7 @@ fn used(gone: u32, flows: u32) -> Life {
     life
 }
 
-/// Counts what a change makes the arbiter look at.
+/// Counts the objects that the arbiter visits for a change.
 fn work(life: &mut Life, change: impl FnOnce(&mut Life)) -> usize {
     life.arbiter.visits = 0;
     change(life);

@@ -1,4 +1,4 @@
-//! The end of a command: what it held goes back, and other reactors are told.
+//! The end of a command: it releases its resources, and other reactors are notified.
 
 use units::Nanos;
 
@@ -15,8 +15,8 @@ impl<T: Copy> Arbiter<T> {
         self.wake |= self.sessions.sets.give(set, cost, &self.waiters);
     }
 
-    /// Ends a command and gives back what it held. `served` is false where the command never
-    /// reached the device.
+    /// Ends a command and releases its resources. `served` is false if the command never reached
+    /// the device.
     #[inline]
     pub fn complete(&mut self, now: Nanos, grant: Grant, served: bool) {
         self.end(now, grant, served, served);
@@ -91,8 +91,8 @@ impl<T: Copy> Arbiter<T> {
         self.leave_session(session);
     }
 
-    /// Settles what a reservation was charged for a command with the command's share of the
-    /// device's time, or gives it back where the device never saw the command.
+    /// Settles a reservation's charge for a command with the command's share of the device's time.
+    /// Refunds the charge if the device never saw the command.
     #[inline(always)]
     fn settle_charge(
         &mut self,

@@ -14,7 +14,7 @@ use crate::order::{Hierarchy, NodeId, Place, Portion};
 use crate::reservation::Reserved;
 use crate::session::{HostId, Reservation, Session, SessionId};
 
-/// What a device's queue keeps of one session.
+/// State of one session in a device's queue.
 #[derive(Debug)]
 pub(super) struct SessionRecord {
     /// Whether the session has noted that it is, or was, blocked here.
@@ -37,7 +37,7 @@ pub(super) enum ReservationState {
     None,
     /// The session has nothing waiting.
     Idle,
-    /// The session is in the heap of those that may be due.
+    /// The session is in the heap of sessions that may be due.
     Due,
     /// The budget is used up until the next period.
     Throttled,
@@ -45,7 +45,7 @@ pub(super) enum ReservationState {
     Blocked,
 }
 
-/// What has to be forgotten elsewhere of a session that has no place here any more.
+/// References to remove from other tables for a session that no longer has a place here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
     pub(super) session: SessionId,
@@ -96,7 +96,7 @@ pub(super) struct DeviceSessions {
     pub(super) blocked: Vec<SessionId>,
     /// Directions of hosts that limits hold back.
     pub(super) held: usize,
-    /// What has to be forgotten elsewhere of sessions that have no place here any more.
+    /// References to remove from other tables for sessions that no longer have a place here.
     dropped: Vec<Dropped>,
 }
 
@@ -168,7 +168,8 @@ impl DeviceSessions {
         });
     }
 
-    /// Takes out what has to be forgotten elsewhere of sessions that have no place here any more.
+    /// Takes the references that other tables must remove, of sessions that no longer have a place
+    /// here.
     #[inline]
     pub(super) fn take_dropped(&mut self) -> Vec<Dropped> {
         std::mem::take(&mut self.dropped)

@@ -33,16 +33,16 @@ enum Tried<T> {
 pub(super) enum Blocker {
     /// The rate of this session, until this time.
     Rate(SessionId, Nanos),
-    /// The rate of this session's reads, or of its writes, until this time: what goes in the other
+    /// The rate of this session's reads, or of its writes, until this time. Commands in the other
     /// direction may pass.
     Direction(SessionId, Nanos),
     /// This session has too few credits for this cost.
     Credits(SessionId, Cost),
 }
 
-/// Takes room for a command. A large one goes in where there is any room at all: it would wait
-/// without end for all of its room while other reactors fill what comes free with small ones
-/// (docs/research/sources.md, D4: no host drowns the others).
+/// Takes room for a command. A large command enters if there is any room at all. Otherwise it would
+/// starve while other reactors fill each freed slot with small commands (docs/research/sources.md, D4: no
+/// host drowns the others).
 #[inline]
 fn take_room(device: &Device, price: u32) -> bool {
     if price <= SLOT {
@@ -157,7 +157,7 @@ impl<T: Copy> Arbiter<T> {
         Some(Some(Dispatched { item, device, class, grant }))
     }
 
-    /// Tries the next command, with all that may concern it: limits, credits and reservations.
+    /// Tries the next command against limits, credits and reservations.
     #[inline(never)]
     fn try_next(&mut self, now: Nanos, device: DeviceId, next: &Next) -> Option<Tried<T>> {
         let (head, ends) = self.head_of(device, next)?;

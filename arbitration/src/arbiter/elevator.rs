@@ -9,11 +9,11 @@ use crate::device::ContainerRules;
 use crate::order::NodeId;
 use crate::settings::OrderSettings;
 
-/// Number of hosts whose containers are told apart at one device. The commands of all others are
-/// one stream without containers: they keep their deadlines.
+/// Number of hosts with separate containers at one device. The commands of all other hosts are one
+/// stream without containers, and keep their deadlines.
 const STREAMS: u32 = 1024;
 
-/// Finds the stream of a host, and whether its containers are told apart.
+/// Returns the stream of a host, and whether its containers are separate.
 fn stream(leaf: NodeId) -> (u32, bool) {
     (leaf.number().min(STREAMS), leaf.number() < STREAMS)
 }

@@ -195,7 +195,7 @@ impl<T: Copy> Arbiter<T> {
         entry.item
     }
 
-    /// Takes a command out of the elevator, and gives back what it holds there.
+    /// Removes a command from the elevator, and releases its resources there.
     fn take_from_elevator(&mut self, now: Nanos, id: EntryId, entry: &Entry<T>) {
         let Some(Held { number, set, charge }) = self.entries.take_held(id) else { return };
         let flow = self.flows.at(entry.flow);

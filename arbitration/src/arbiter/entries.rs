@@ -23,7 +23,7 @@ pub(super) struct Entry<T> {
     pub(super) has_data: bool,
     /// Whether the command has left its flow's queue for the elevator.
     pub(super) in_elevator: bool,
-    /// When the command came to the target. It may have had to wait for something else first.
+    /// Arrival of the command at the target. It may have waited elsewhere before it was enqueued.
     pub(super) arrived: Nanos,
     pub(super) entered: Nanos,
     /// The caller's name for the command. `None`: an output mark (docs/research/sources.md, I1: outputs end
@@ -59,14 +59,14 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Computes what is left of a queue when this command, its first, leaves.
+    /// Returns the rest of a queue once this command, its first, leaves.
     #[inline]
     pub(super) fn rest(&self, queue: Ends<EntryId>) -> Option<Ends<EntryId>> {
         Some(Ends { first: self.next?, last: queue.last })
     }
 }
 
-/// The blocks of a command at a device that orders by LBA, and what the command holds there.
+/// Blocks of a command at a device that orders by LBA, and its resources there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Located {
     pub(super) lba: u64,
@@ -141,7 +141,7 @@ impl<T: Copy> Entries<T> {
         Ends { first, last }
     }
 
-    /// Takes a command out of its flow's queue. Returns what is left of the queue.
+    /// Removes a command from its flow's queue. Returns the rest of the queue.
     pub(super) fn without(&mut self, queue: Ends<EntryId>, id: EntryId) -> Option<Ends<EntryId>> {
         if queue.first == id {
             return self.at(id).rest(queue);
@@ -167,8 +167,8 @@ impl<T: Copy> Entries<T> {
         grown(&mut self.located, id.index().at(), Located::default)
     }
 
-    /// Moves a command that has left its flow's queue into the elevator: `enter` takes it in and
-    /// answers what it holds there.
+    /// Moves a command that has left its flow's queue into the elevator. `enter` inserts it and
+    /// returns its resources there.
     pub(super) fn enter_elevator(
         &mut self,
         id: EntryId,
@@ -180,7 +180,7 @@ impl<T: Copy> Entries<T> {
         self.table.at_mut(id).in_elevator = held.is_some();
     }
 
-    /// Takes what a command in the elevator holds, or one that was there.
+    /// Takes the resources of a command that is or was in the elevator.
     pub(super) fn take_held(&mut self, id: EntryId) -> Option<Held> {
         let held = self.located_mut(id).held.take();
         debug_assert!(held.is_some(), "a command in the elevator holds its number there");

@@ -7,8 +7,8 @@ use super::table::Table;
 use crate::order::NodeId;
 use crate::session::{HostId, SessionId};
 
-/// A host's commands on one session's account at one device, or those of one weighted queue of the
-/// host.
+/// A host's commands on one session's account at one device, or the commands of one weighted queue
+/// of the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostFlow {
     pub(super) device: DeviceId,
@@ -75,7 +75,7 @@ impl HostFlow {
     }
 }
 
-/// The heads of the two lists that a flow is in: that of its device, and that of its session.
+/// Heads of the two lists that contain a flow: its device's list and its session's list.
 pub(super) struct Lists<'a> {
     pub(super) at_device: &'a mut Option<HostFlowIndex>,
     pub(super) of_session: &'a mut Option<HostFlowIndex>,

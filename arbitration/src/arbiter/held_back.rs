@@ -17,7 +17,7 @@ use crate::session::SessionId;
 /// within 1/1000.
 const DIGITS: u32 = 8;
 
-/// What a limit holds back below one session.
+/// Commands below one session that a limit holds back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Below {
     sharers: Sharers,

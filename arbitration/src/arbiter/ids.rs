@@ -7,8 +7,8 @@ use crate::index::{Index, names};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u32);
 
-/// A flow: a host's commands on one session's account at one device. The name of a flow that has
-/// gone names nothing, whatever comes in its place.
+/// A flow: a host's commands on one session's account at one device. The name of a removed flow
+/// stays invalid, also after its place is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostFlowId(pub(super) Tagged<HostFlowIndex>);
 

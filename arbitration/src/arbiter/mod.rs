@@ -2,14 +2,14 @@
 //! [`Session`](crate::session::Session)s that all reactors share.
 //!
 //! A command is [enqueued](Arbiter::enqueue) with its flow (a host on a session at a device) and
-//! its class, is [pulled](Arbiter::pull) when S2 to S5 let it go, and is
-//! [completed](Arbiter::complete) with the [`Grant`] that it was dispatched with. Nothing is lost
-//! and nothing is dispatched twice, whatever changes meanwhile.
+//! its class. It is [pulled](Arbiter::pull) when S2 to S5 allow it, and
+//! [completed](Arbiter::complete) with the [`Grant`] of its dispatch. No command is lost or
+//! dispatched twice, whatever changes meanwhile.
 //!
-//! An arbiter knows the sessions and devices that its flows are of, and no others: what comes and
-//! goes elsewhere costs it nothing. A change is announced by name
-//! ([`touch_session`](Arbiter::touch_session), [`touch_device`](Arbiter::touch_device)), and is
-//! [carried out](Arbiter::settle) in steps of bounded work, for a reactor has other things to do.
+//! An arbiter knows only the sessions and devices of its own flows: changes elsewhere cost it
+//! nothing. A change is announced by name ([`touch_session`](Arbiter::touch_session),
+//! [`touch_device`](Arbiter::touch_device)), and is [carried out](Arbiter::settle) in steps of
+//! bounded work, for a reactor has other things to do.
 //!
 //! Each part of the arbiter owns its data and knows nothing of the arbiter: the commands that wait
 //! (`entries`), flows, sessions with their credit sets, devices with their queues and the own orders
@@ -17,8 +17,8 @@
 //! operations (`attach`, `enqueue`, `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`)
 //! carry a command, or a change, from part to part.
 //!
-//! The property tests in `tests/` and `churn.rs` check what the stages guarantee together; the
-//! models in `interleavings.rs` check what reactors say to each other.
+//! The property tests in `tests/` and `churn.rs` check the combined guarantees of the stages; the
+//! models in `interleavings.rs` check the protocols between reactors.
 
 mod attach;
 mod bounded;
@@ -144,7 +144,7 @@ impl<T: Copy> Arbiter<T> {
         (self.order, self.pace) = (*order, Pace::new(order));
     }
 
-    /// Counts what a change makes the arbiter look at.
+    /// Counts the objects that the arbiter visits for a change.
     #[inline]
     fn visit(&mut self, things: usize) {
         #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The order of a host's own queues within its part of a device, by its controllers' Arbitration
 //! features (01h).
 //!
-//! The other orders know a host in a class as one queue, and choose when that one has its turn. What
-//! goes in such a turn is chosen here, so that a host's weights change neither what the host gets as
-//! a whole nor what others get. The controllers of a host take turns, one command each; what comes
-//! over controllers without weighted round robin is one queue beside them, in order of arrival. Of a
-//! controller's queues, those of the priority class Urgent go first; High, Medium and Low share by
-//! the weights, in commands. The queues of one priority class take turns of a burst.
+//! The other orders treat a host in a class as one queue, and choose when that queue has its turn.
+//! This module chooses the host's command for that turn, so a host's weights change neither its own
+//! total share nor the shares of others. The controllers of a host take turns, one command each.
+//! Commands over controllers without weighted round robin form one more queue, in order of arrival.
+//! Of a controller's queues, the priority class Urgent is served first; High, Medium and Low share
+//! by their weights, in commands. The queues of one priority class take turns of a burst.
 //!
 //! A host also gets such an order when a limit first holds back its reads alone, or its writes alone:
 //! its commands of the other direction then pass these.
@@ -52,7 +52,7 @@ pub(super) struct LimitTag {
     pub(super) finish: u64,
 }
 
-/// What a host's own order knows of the limits on a direction.
+/// State of the limits on one direction, in a host's own order.
 #[derive(Debug, Default)]
 pub(super) struct Limited {
     /// The session whose limit has held the direction back last.
@@ -63,11 +63,11 @@ pub(super) struct Limited {
     tags: Vec<LimitTag>,
 }
 
-/// What the limits of each direction hold back.
+/// Limits of both directions.
 pub(super) type Held = ByDirection<Limited>;
 
 impl Held {
-    /// Says which directions are held back: reads, and writes.
+    /// Returns which directions are held back: reads, and writes.
     fn are_held(&self) -> [bool; 2] {
         [self.reads.is_held, self.writes.is_held]
     }
@@ -110,7 +110,7 @@ pub struct WeightedQueue {
     pub weights: Arc<QueueWeights>,
 }
 
-/// What a weighted queue has waiting, or all queues of the host without weights together.
+/// Waiting commands of a weighted queue, or of all queues of the host without weights together.
 #[derive(Debug)]
 struct OwnQueue {
     qid: u16,
@@ -145,7 +145,7 @@ struct Controller {
 /// The own order of one host.
 #[derive(Debug)]
 struct OwnOrder {
-    /// The first is that of the queues without weights.
+    /// The first entry stands for the queues without weights.
     own_queues: Slab<OwnQueue>,
     controllers: Slab<Controller>,
     /// Controllers with commands that are not held back, by class; the first has the turn.
@@ -298,7 +298,8 @@ impl OwnOrder {
         });
     }
 
-    /// Changes what a queue has waiting; it has turns while something of it is not held back.
+    /// Changes the waiting commands of a queue. The queue has turns while one of them is not held
+    /// back.
     fn change(&mut self, class: Class, own_queue: usize, change: impl FnOnce(&mut Waiting)) {
         let Some(of) = self.own_queues.get_mut(own_queue) else { return };
         let had_turns = of.waiting[class].first(self.held.are_held()).is_some();
@@ -330,7 +331,7 @@ impl OwnOrder {
         }
     }
 
-    /// Holds back what goes in one direction, because of a session's limit, or lets it go on.
+    /// Holds back one direction because of a session's limit, or releases it.
     fn set_held(&mut self, write: bool, by: SessionId, is_held: bool) {
         let before = self.held.are_held();
         let of = self.held.of_mut(write);
@@ -350,7 +351,7 @@ impl OwnOrder {
         }
     }
 
-    /// Returns whether all that waits is held back.
+    /// Returns whether all waiting commands are held back.
     fn holds_back(&self, class: Class) -> bool {
         (self.held.reads.is_held || self.held.writes.is_held) && self.ring[class].is_empty()
     }
@@ -451,8 +452,8 @@ impl OwnOrders {
         begins
     }
 
-    /// Holds back what goes in one direction of a host that has an own order, because of a session's
-    /// limit, or lets it go on.
+    /// Holds back one direction of a host with an own order because of a session's limit, or
+    /// releases it.
     pub(super) fn set_held(&mut self, leaf: NodeId, write: bool, by: SessionId, is_held: bool) {
         if let Some(own) = self.of_mut(leaf) {
             own.set_held(write, by, is_held);
@@ -465,14 +466,14 @@ impl OwnOrders {
         self.of_mut(leaf).map_or(&mut [], |own| &mut own.held.of_mut(write).tags)
     }
 
-    /// Returns whether all that a host with an own order has waiting is held back; `None` where it
+    /// Returns whether all waiting commands of a host with an own order are held back; `None` if it
     /// has no own order.
     #[inline]
     pub(super) fn holds_back(&self, class: Class, leaf: NodeId) -> Option<bool> {
         Some(self.of(leaf)?.holds_back(class))
     }
 
-    /// Forgets a host that goes. Returns what was known of the limits on its directions.
+    /// Forgets a host. Returns the state of the limits on its directions.
     pub(super) fn forget(&mut self, leaf: NodeId) -> Held {
         let own = self.by_leaf.get_mut(leaf.number() as usize).and_then(Option::take);
         own.map(|own| own.held).unwrap_or_default()
@@ -567,8 +568,8 @@ impl OwnOrders {
         assert_eq!(own.first(class).is_some(), !own.ring[class].is_empty());
     }
 
-    /// Lists the directions that are held back: the host's leaf, whether it is that of writes, and the
-    /// session whose limit holds it.
+    /// Lists the directions that are held back: the host's leaf, whether the direction is writes,
+    /// and the session whose limit holds it.
     #[cfg(test)]
     pub(super) fn held(&self) -> Vec<(NodeId, bool, SessionId)> {
         let leaves = (0..).map(|number| NodeId::of(Index::nth(number))).zip(&self.by_leaf);

@@ -28,8 +28,8 @@ pub enum Pull<T> {
 }
 
 impl<T: Copy> Arbiter<T> {
-    /// Returns what may go on now. A reactor pulls in each turn until the answer is [`Pull::Later`]
-    /// or [`Pull::Nothing`].
+    /// Returns the next step. A reactor pulls in each turn until the result is [`Pull::Later`] or
+    /// [`Pull::Nothing`].
     #[inline]
     pub fn pull(&mut self, now: Nanos) -> Pull<T> {
         if self.waiting > 0
@@ -102,10 +102,10 @@ impl<T: Copy> Arbiter<T> {
         self.sessions.kept(command.grant.session).is_some_and(|local| !local.free)
     }
 
-    /// Takes out the reactors that have something to do again since the last call: those that sleep
-    /// though commands wait, or whose sessions have credits again. A reactor that ends its turn before
-    /// a pull has said [`Pull::Later`] or [`Pull::Nothing`] asks here: it would keep them asleep until
-    /// its next turn.
+    /// Takes the reactors that have work since the last call: reactors that sleep though commands
+    /// wait, and reactors whose sessions have credits again. A reactor must call this if it ends
+    /// its turn before a pull returned [`Pull::Later`] or [`Pull::Nothing`]. Otherwise they sleep
+    /// until its next turn.
     #[inline]
     #[must_use = "these reactors sleep until they are woken"]
     pub fn take_wake_ups(&mut self) -> Reactors {
@@ -130,7 +130,7 @@ impl<T: Copy> Arbiter<T> {
         self.timers.next()
     }
 
-    /// Unblocks sessions whose timers have run out, and those that have credits again.
+    /// Unblocks sessions whose timers have expired, and sessions that have credits again.
     #[inline]
     pub(super) fn poll(&mut self, now: Nanos) {
         while let Some(timer) = self.timers.pop(now) {

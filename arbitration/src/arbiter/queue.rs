@@ -36,7 +36,7 @@ pub(super) struct Place {
     pub(super) class: Class,
     /// The host's node.
     pub(super) leaf: NodeId,
-    /// The host's own queue; `None`: the one of all queues without weights.
+    /// The host's own queue; `None`: the common queue of all queues without weights.
     pub(super) own_queue: Option<OwnQueueId>,
 }
 
@@ -51,8 +51,8 @@ pub(super) enum Precedence {
     Weight,
 }
 
-/// Computes the virtual time of a reactor at a limit for a command, by the weight of all that it has
-/// waiting there.
+/// Computes the step of a reactor's virtual time at a limit for a command, by the weight of all
+/// commands that it has waiting there.
 fn step_among(cost: u32, weight: u64) -> u64 {
     (u64::from(cost) << 16) / weight.max(1)
 }
@@ -82,8 +82,7 @@ pub(super) struct DeviceQueue {
     pub(super) listed: bool,
     /// Whether the device is on its way out: nothing new comes.
     pub(super) leaving: bool,
-    /// Whether the other reactors were told that a reservation is due here, for which there is no
-    /// room.
+    /// Whether the other reactors know that a reservation is due here without room.
     told_due: bool,
     /// Whether the device counts this reactor among those in which a session has a weight.
     told_weights: bool,
@@ -97,8 +96,8 @@ pub(super) struct DeviceQueue {
     woken: Arc<AtomicU64>,
     /// Commands that have gone to the device and not come back.
     pub(super) granted: u32,
-    /// The bound that reservations set to what the device holds; `None`: there are none, or the
-    /// window does not follow them.
+    /// The bound that reservations set on the commands in the device; `None` if there are no
+    /// reservations or the window does not follow them.
     ceiling: Option<Ceiling>,
     /// Memory for computing what reservations may yet ask of the device, used again by each
     /// computation.
@@ -148,8 +147,8 @@ impl DeviceQueue {
         self.sessions.order.trees[class].queue(leaf)
     }
 
-    /// Finds the command of a host that goes next, and the ends of the host's queue: the first, or
-    /// that of the host's own order.
+    /// Returns the next command of a host, and the ends of the host's queue. The command is the
+    /// first, or the choice of the host's own order.
     #[inline]
     pub(super) fn first_of(&self, next: &Next) -> Option<(EntryId, Ends<EntryId>)> {
         let ends = self.queue_of(next.class, next.leaf);
@@ -255,7 +254,7 @@ impl DeviceQueue {
         }
     }
 
-    /// Appends what a host has waiting to the own order that it has now.
+    /// Appends the waiting commands of a host to its new own order.
     pub(super) fn begin_own_order<T: Copy>(&mut self, entries: &Entries<T>, leaf: NodeId) {
         for class in Class::ALL {
             let mut next = self.queue_of(class, leaf).map(|waiting| waiting.first);
@@ -286,8 +285,8 @@ impl DeviceQueue {
         true
     }
 
-    /// Blocks the leaf of a host in the classes in which all that waits is held back, and unblocks it
-    /// in the others.
+    /// Blocks the leaf of a host in the classes whose waiting commands are all held back, and
+    /// unblocks it in the others.
     fn sync_leaf(&mut self, leaf: NodeId) {
         for class in Class::ALL {
             self.sync_leaf_in(class, leaf);
@@ -437,9 +436,9 @@ impl DeviceQueue {
         self.sessions.has_reservations() && self.device.is_due_beside(self.reactor)
     }
 
-    /// Notes that the window has no room. Where a reservation is due here, other reactors leave
-    /// what comes free to it: else they would refill the window as their own commands complete,
-    /// before this reactor could find room in it.
+    /// Notes that the window has no room. If a reservation is due here, other reactors leave freed
+    /// room to it. Otherwise they would refill the window as their own commands complete, before
+    /// this reactor could find room in it.
     #[inline]
     pub(super) fn note_full(&mut self, now: Nanos) {
         if self.sessions.has_reservations() || self.told_due {
@@ -461,9 +460,9 @@ impl DeviceQueue {
         self.wake(woken);
     }
 
-    /// Notes that nothing may go on here now. Where commands went before, and the window has room
-    /// still, other reactors may go on that left the room to this one: else they would not learn of
-    /// it before the next completion.
+    /// Notes that nothing may be dispatched here now. If commands were dispatched before and the
+    /// window still has room, wakes the reactors that left the room to this one. Otherwise they
+    /// would not learn of it before the next completion.
     #[inline]
     pub(super) fn note_stop(&mut self) {
         if std::mem::take(&mut self.took) && self.device.window.has_room() {
@@ -477,7 +476,7 @@ impl DeviceQueue {
         self.wake_others();
     }
 
-    /// Wakes reactors that have left a device with a scheduling set to what was due here.
+    /// Wakes reactors that left a device with a scheduling set to a due reservation here.
     pub(super) fn wake_others(&self) {
         if self.sessions.bounded && !self.device.fairness.is_alone() {
             self.wake(self.device.wake_beside(self.reactor));
@@ -507,8 +506,8 @@ impl DeviceQueue {
         Some(Next { class, leaf, below, precedence })
     }
 
-    /// Charges the turns of a command that goes. Its cost is settled with that: what the device is
-    /// measured to take for the command, or takes for others later, changes no turn that is over.
+    /// Charges the turns of a dispatched command. This settles its cost: later measurements of the
+    /// device's time for it, or for others, change no past turn.
     #[inline]
     pub(super) fn charge(&mut self, now: Nanos, pace: &Pace, next: &Next, kind: CommandKind) {
         if pace.counts_time() {
@@ -545,9 +544,9 @@ impl DeviceQueue {
         }
     }
 
-    /// Computes the virtual time of a host's command at a session's limit, beside other reactors: at a
-    /// limit on all commands by the weights of the classes that wait here, at one on a direction by those
-    /// of the sessions.
+    /// Computes the step of virtual time for a host's command at a session's limit, beside other
+    /// reactors. At a limit on all commands, the weights of the waiting classes count; at a limit
+    /// on a direction, the weights of the sessions.
     #[cold]
     pub(super) fn turn_step(
         &self,
@@ -617,8 +616,8 @@ impl DeviceQueue {
         self.sync_leaf_in(class, leaf);
     }
 
-    /// Takes out the command of a host that goes next, and charges its turns among the host's own
-    /// queues; `rest` is what is left of the host's queue.
+    /// Removes the next command of a host, and charges its turns among the host's own queues;
+    /// `rest` is the rest of the host's queue.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -630,7 +629,7 @@ impl DeviceQueue {
         self.set_rest(place, rest);
     }
 
-    /// Takes out a command whose turn it is not; `rest` is what is left of its host's queue.
+    /// Removes a command out of turn; `rest` is the rest of its host's queue.
     #[inline]
     pub(super) fn withdraw(
         &mut self,
@@ -682,9 +681,9 @@ impl DeviceQueue {
         }
     }
 
-    /// Checks that each session knows whom its limits on a direction hold back, that a host is blocked
-    /// in the classes in which all that waits is held back, and that a timer or an unblocked command
-    /// will look at it again.
+    /// Checks three invariants. Each session knows the hosts that its limits on a direction hold
+    /// back. A host is blocked in the classes whose waiting commands are all held back. A timer or
+    /// an unblocked command will look at it again.
     #[cfg(test)]
     pub(super) fn check_held(&self) {
         let mut known = 0;

@@ -126,7 +126,7 @@ impl DeviceSessions {
         }
     }
 
-    /// Puts a session among those that may be due.
+    /// Adds a session to the sessions that may be due.
     pub(super) fn set_due(&mut self, now: Nanos, session: SessionId) {
         self.set_state(session, ReservationState::Due);
         self.due.push(Reverse((now, session)));
@@ -223,8 +223,8 @@ impl DeviceSessions {
         }
     }
 
-    /// Notes that a limit blocks what a session with a reservation has waiting. The reservation
-    /// asks for nothing meanwhile.
+    /// Notes that a limit blocks the waiting commands of a session with a reservation. The
+    /// reservation has no demand meanwhile.
     fn note_blocked(&mut self, now: Nanos, session: SessionId) {
         self.set_state(session, ReservationState::Blocked);
         self.blocked.push(session);

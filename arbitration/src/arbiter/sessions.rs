@@ -1,5 +1,6 @@
-//! The sessions that an arbiter knows: those of its flows and commands, and those above them. A
-//! session comes with its first flow and goes with the last that is of it or below it.
+//! The sessions that an arbiter knows: the sessions of its flows and commands, and their ancestors.
+//! A session is added with its first flow, and removed with the last flow or command of itself and
+//! its descendants.
 
 use std::sync::Arc;
 
@@ -71,13 +72,13 @@ impl LocalSessions {
         }
     }
 
-    /// Finds what is known of a session, if anything is.
+    /// Returns the local state of a session, if it is known.
     #[inline]
     pub(super) fn get(&self, session: SessionId) -> Option<&LocalSession> {
         self.places.get(place(session))?.as_ref()
     }
 
-    /// Finds what is known of a session that has flows or commands here, or sessions below it.
+    /// Returns the local state of a session that has flows, commands or child sessions here.
     #[inline]
     pub(super) fn kept(&self, session: SessionId) -> Option<&LocalSession> {
         let found = self.get(session);
@@ -85,7 +86,7 @@ impl LocalSessions {
         found
     }
 
-    /// Finds what is known of a session that has flows or commands here, or sessions below it.
+    /// Returns the local state of a session that has flows, commands or child sessions here.
     #[inline]
     pub(super) fn kept_mut(&mut self, session: SessionId) -> Option<&mut LocalSession> {
         let found = self.places.get_mut(place(session)).and_then(Option::as_mut);
@@ -196,8 +197,8 @@ impl LocalSessions {
         }
     }
 
-    /// Finds the session after `at` among `top` and those below it, each before those below it.
-    /// Where `below` is false, the sessions below `at` are left out.
+    /// Returns the session after `at` in the subtree of `top`, parents before children. If `below`
+    /// is false, the sessions below `at` are skipped.
     pub(super) fn after(
         &self,
         top: SessionId,
@@ -225,7 +226,7 @@ impl LocalSessions {
         }
     }
 
-    /// Lists what is known.
+    /// Lists the known sessions.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (SessionId, &LocalSession)> {
         (0..).map(SessionId).zip(&self.places).filter_map(|(id, local)| Some((id, local.as_ref()?)))

@@ -22,8 +22,8 @@ impl<T: Copy> Arbiter<T> {
         self.changes.touch_device(device);
     }
 
-    /// Carries changes out in `steps` steps at most. Each looks at one session, flow or device;
-    /// what no step has come to yet stays as it was. Returns whether there is more to do.
+    /// Carries out changes in at most `steps` steps. Each step looks at one session, flow or
+    /// device; the others keep their earlier state. Returns whether changes remain.
     pub fn settle(&mut self, now: Nanos, steps: usize) -> bool {
         for _ in 0..steps {
             let Some(step) = self.changes.step(&mut self.sessions, &self.flows) else {

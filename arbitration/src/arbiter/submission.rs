@@ -8,7 +8,7 @@ use super::ids::DeviceId;
 /// A command as its caller submits it to the arbiter.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<T> {
-    /// What the caller knows the command by.
+    /// The caller's handle of the command.
     pub item: T,
     /// Whether the command changes the device.
     pub write: bool,
@@ -41,7 +41,7 @@ impl<T> Submission<T> {
 /// A command that may go to its device now.
 #[derive(Debug)]
 pub struct Dispatched<T> {
-    /// What the caller knows the command by.
+    /// The caller's handle of the command.
     pub item: T,
     /// The device that the command goes to.
     pub device: DeviceId,

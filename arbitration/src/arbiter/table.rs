@@ -1,4 +1,4 @@
-//! A table whose places are used again, and whose names have types.
+//! A table that reuses its places, with names of a type of their own.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use crate::index::{Index, Name};
 /// Values that come and go, by their names.
 #[derive(Debug)]
 pub(super) struct Table<K, T> {
-    /// The places, behind one that is not used.
+    /// The places, after an unused first one.
     places: Vec<Place<T>>,
     free: Option<Index>,
     names: PhantomData<K>,
@@ -24,7 +24,7 @@ pub(super) struct Place<T> {
     next: Option<Index>,
 }
 
-/// A name together with its place's tag: it names nothing that comes to the place later.
+/// A name together with its place's tag. It becomes invalid once the place is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tagged<K> {
     pub(super) name: K,

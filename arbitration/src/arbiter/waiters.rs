@@ -5,11 +5,11 @@ use crate::reactors::Reactors;
 use crate::session::{Session, SessionId};
 use crate::sync::{AtomicU64, Ordering::SeqCst};
 
-/// Number of sessions that are told apart: those with the same number modulo this are told of
+/// Number of sessions with separate bits: sessions with equal numbers modulo this are announced
 /// together.
 pub(super) const SESSIONS_TOLD_APART: u32 = 4096;
 
-/// The sessions that one reactor was told of: a bit for each, by its number modulo
+/// The sessions announced to one reactor: a bit for each, by its number modulo
 /// [`SESSIONS_TOLD_APART`].
 #[derive(Debug)]
 struct Told {
@@ -65,7 +65,7 @@ impl Waiters {
         wake
     }
 
-    /// Finds what a reactor was told.
+    /// Returns the announcements to a reactor.
     #[inline]
     fn told(&self, reactor: u32) -> Option<&Told> {
         let told = self.told.get(reactor as usize);
@@ -83,13 +83,13 @@ impl Waiters {
         told.summary.fetch_or(1 << word, SeqCst);
     }
 
-    /// Returns whether a reactor was told nothing.
+    /// Returns whether a reactor has no announcements.
     #[inline]
     pub(crate) fn is_empty(&self, reactor: u32) -> bool {
         self.told(reactor).is_none_or(|told| told.summary.load(SeqCst) == 0)
     }
 
-    /// Takes what a reactor was told: numbers of sessions modulo [`SESSIONS_TOLD_APART`].
+    /// Takes the announcements to a reactor: numbers of sessions modulo [`SESSIONS_TOLD_APART`].
     pub(crate) fn take(&self, reactor: u32, mut each: impl FnMut(u32)) {
         let Some(told) = self.told(reactor) else { return };
         if told.summary.load(SeqCst) == 0 {

@@ -55,7 +55,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// Adds up what the streams need.
+    /// Adds up the needs of the streams.
     #[must_use]
     pub fn of(promises: impl IntoIterator<Item = Promise>) -> Self {
         promises.into_iter().fold(Self::default(), |sum, promise| Self {

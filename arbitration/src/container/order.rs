@@ -12,8 +12,8 @@ struct Node<K> {
 }
 
 /// Slots (numbers below the capacity) in the order of their keys, which are unique. Insertion,
-/// removal and searches take logarithmic time on average, whatever the keys are: random priorities
-/// give the tree its shape.
+/// removal and searches take logarithmic time on average for any keys: random priorities shape the
+/// tree.
 #[derive(Debug)]
 pub(super) struct Order<K> {
     nodes: Vec<Node<K>>,
@@ -82,7 +82,7 @@ impl<K: Copy + Ord + Default> Order<K> {
         at
     }
 
-    /// Splits a tree into what is below `key`, and the rest.
+    /// Splits a tree into the keys below `key`, and the rest.
     fn split(&mut self, at: u32, key: K) -> (u32, u32) {
         let Some(&Node { key: here, left, right, .. }) = self.node(at) else { return (NIL, NIL) };
         if here < key {

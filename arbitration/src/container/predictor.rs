@@ -22,7 +22,7 @@ impl Predictor {
         self.total = (7 * self.total + 256 * measured) / 8;
     }
 
-    /// Predicts what comes next; `None` before the first measurement.
+    /// Predicts the next size; `None` before the first measurement.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
         (self.total + 128).checked_div(self.samples)

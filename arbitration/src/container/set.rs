@@ -11,8 +11,8 @@ pub enum Scheduler {
     /// CSCAN order (upwards from the head, then again from the bottom) until a deadline is
     /// imminent, then order by deadline.
     Vanilla,
-    /// As vanilla, but each stream that is chosen is then served this many requests in CSCAN order,
-    /// whatever becomes of deadlines.
+    /// As vanilla, but each chosen stream is then served this many requests in CSCAN order,
+    /// regardless of deadlines.
     Batch(u32),
     /// As vanilla, with deadlines put off towards the end of their containers. Requests of one
     /// container that share a deadline are served in CSCAN order.
@@ -69,9 +69,9 @@ pub struct DiskSet {
     by_stream: Option<Order<(u32, u64, u32)>>,
     /// With containers, the streams that have something waiting, by when that is due.
     due: Order<(Nanos, u32)>,
-    /// The streams whose containers are told apart, and when the next request of each is due.
+    /// The streams with separate containers, and when the next request of each is due.
     streams: Vec<(Stream, Option<Nanos>)>,
-    /// The block after the last one that was chosen.
+    /// The block after the last chosen request.
     head: u64,
     /// The stream that has a batch open, and how much of it is left.
     batch: Option<(u32, u32)>,
@@ -208,7 +208,7 @@ impl DiskSet {
         Some(waiting)
     }
 
-    /// Changes a stream whose containers are told apart, and notes when its next request is due.
+    /// Changes a stream with separate containers, and notes when its next request is due.
     fn follow_stream(&mut self, number: u32, change: impl FnOnce(&mut Stream)) {
         if self.scheduler != Scheduler::Containers {
             return;
@@ -287,9 +287,9 @@ impl DiskSet {
         (short && served < of.size().min(waits.size())).then_some(last)
     }
 
-    /// Finds the first stream, of those that are due first, that would come late if another request
-    /// went before what it needs; else the first that would come late if one went before what it
-    /// and those due before it need.
+    /// Returns the first of the streams due next that would be late if another request preceded its
+    /// own needed requests. If there is none, returns the first that would be late if another
+    /// request preceded its needs and the needs of the streams due before it.
     fn short_of_time(&self, now: Nanos) -> Option<u32> {
         let (mut from, mut requests, mut short) = ((Nanos::ZERO, 0), 0_u32, None);
         for _ in 0..AHEAD {

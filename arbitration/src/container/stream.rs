@@ -15,8 +15,8 @@ const ARREARS: u64 = 8;
 /// predicted).
 #[derive(Clone, Copy, Debug)]
 struct Expected {
-    /// Requests whose deadlines are put off to that of the last of them: two thirds of the
-    /// container. The rest is the safety zone, should the container turn out smaller.
+    /// Requests whose deadlines are postponed to the deadline of the last of them: two thirds of
+    /// the container. The rest is the safety zone, should the container turn out smaller.
     assumed: u64,
     /// Time from the container's beginning to the deadline of the last of those, in ns.
     together: u64,

@@ -76,7 +76,7 @@ impl Limiters {
         self.bandwidth.charge(now, since, bytes);
     }
 
-    /// Takes back what a command was charged.
+    /// Refunds the charge of a command.
     #[inline]
     pub(crate) fn give_back(&self, bytes: u64) {
         self.iops.give_back(1);

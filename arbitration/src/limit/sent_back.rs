@@ -1,13 +1,13 @@
-//! Commands of a limit whose hosts were told to send them again later.
+//! Commands of a limit whose hosts were asked to send them again later.
 //!
 //! A host that waits for a retry leaves the limit unused. Without this account, commands that were
-//! sent back would find themselves behind those that came meanwhile, again and again: a Linux host
-//! fails a command after five retries.
+//! sent back would queue behind later arrivals, again and again: a Linux host fails a command after
+//! five retries.
 //!
-//! The limit is made up for the time for which it was unused while commands were out, as far as these
-//! take at its rate: a host is told to stay away for no longer than it would have waited. Nothing is made up for
-//! after these hosts have gone, or after the time by which they should have resent. Ten seconds after all commands
-//! have come again, the rest is forgotten.
+//! The limit compensates for the time for which it was unused while commands were out, as far as
+//! these take at its rate: a host is asked to stay away for no longer than it would have waited.
+//! Compensation ends once these hosts are gone, or once the time of their retry has passed. Ten
+//! seconds after all commands have come again, the rest is forgotten.
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU64, try_update};
@@ -30,7 +30,8 @@ pub(super) struct SentBack {
     since: AtomicU64,
     /// Time at which the last one came again; 0: some are out.
     back: AtomicU64,
-    /// Time by which all have come again, or those that have come have gone; 0: none was sent back.
+    /// Time by which all commands have come again, or the returned ones have gone; 0: none was sent
+    /// back.
     until: AtomicU64,
 }
 
@@ -113,7 +114,7 @@ impl SentBack {
         Nanos(since.max(now.0.saturating_sub(longest)).min(now.0))
     }
 
-    /// Forgets what has not come again in time: its host has given up.
+    /// Forgets commands that were not resent in time: their hosts have given up.
     fn forget_old(&self, now: Nanos) {
         let until = self.until.load(Relaxed);
         if until != 0

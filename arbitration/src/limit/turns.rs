@@ -1,11 +1,11 @@
 //! Turns of the reactors whose commands wait for one limit.
 //!
-//! All of them look again when the limit lets the next command pass. The one that looks first would
-//! have that command every time: one that polls before one that sleeps, or that of the lower number.
-//! So each reactor has a virtual time at the limit, which grows by cost / weight with every command.
-//! While several wait, the reactor of the least time has the next command, and the others leave it to
-//! that one, for half a millisecond. The limit loses nothing by that, because it saves credit for a
-//! millisecond at least.
+//! All of them look again when the limit lets the next command pass. Without turns, the reactor
+//! that looks first would win every time: one that polls before one that sleeps, or the lower
+//! number. So each reactor has a virtual time at the limit, which grows by cost / weight with every
+//! command. While several wait, the reactor of the least time has the next command, and the others
+//! leave it to that reactor for half a millisecond. The limit loses nothing by that, because it
+//! saves credit for a millisecond at least.
 
 use std::sync::OnceLock;
 
@@ -18,7 +18,7 @@ use super::TOLERANCE;
 use crate::order::{advance, first_of};
 use crate::sharing::REACTORS_MAX;
 
-/// Time in ns for which a reactor leaves what a limit lets pass to another.
+/// Time in ns for which a reactor leaves the next command at a limit to another reactor.
 const PATIENCE: u64 = TOLERANCE.0 / 2;
 
 /// The virtual times of the reactors, by number.
@@ -82,8 +82,8 @@ impl Turns {
         }
     }
 
-    /// Adds a reactor to those that wait. Its virtual time becomes that of the reactor that is furthest behind, so that
-    /// it gains nothing from the time in which it did not wait.
+    /// Adds a reactor to the waiting ones. Its virtual time advances to the least of theirs, so
+    /// that it gains nothing from the time in which it did not wait.
     #[cold]
     fn begin(&self, reactor: u32) {
         let others = self.waiting.fetch_or(bit(reactor), Relaxed) & !bit(reactor);

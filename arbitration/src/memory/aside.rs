@@ -25,7 +25,7 @@ pub(super) struct Asides<F> {
 }
 
 impl<F: Copy + PartialEq> Asides<F> {
-    /// Makes those of a gate without flows; unless `on`, nothing is set aside in it.
+    /// Creates the table of a gate without flows; unless `on`, nothing is set aside in it.
     pub(super) fn new(on: bool) -> Self {
         Self { on, tenants: Slab::new() }
     }
@@ -70,13 +70,13 @@ impl<F: Copy + PartialEq> Asides<F> {
         }
     }
 
-    /// Counts the pages that are left of what is set aside for a tenant.
+    /// Returns the number of unused pages set aside for a tenant.
     pub(super) fn left(&self, at: Option<usize>) -> u32 {
         let aside = at.and_then(|at| self.tenants.get(at));
         aside.map_or(0, |aside| pages(&aside.session).saturating_sub(aside.held))
     }
 
-    /// Counts the pages that are left of what is set aside for all tenants but one.
+    /// Returns the number of unused pages set aside for all tenants but one.
     #[inline]
     pub(super) fn left_to_others(&self, but: Option<usize>) -> u32 {
         if self.tenants.is_empty() {

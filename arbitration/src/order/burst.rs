@@ -4,7 +4,7 @@ use units::Class;
 
 use super::{ClassClock, Pace};
 
-/// The class that a reactor takes commands of, and the cost of those that it takes still.
+/// The class that a reactor serves, and the remaining cost of its turn.
 #[derive(Debug, Default)]
 pub(crate) struct ClassBurst {
     class: Option<Class>,

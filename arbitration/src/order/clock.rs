@@ -1,15 +1,15 @@
 //! The clock that chooses the next class at a device which several reactors feed.
 //!
 //! Each class has a virtual time that grows by cost / weight with every command dispatched while
-//! there is contention. A reactor takes the class of the least virtual time that it has commands
-//! of, and holds back a class that is further ahead than [`SLACK`] of the slowest that waits
-//! anywhere. So the ratio of the classes is that of their weights, whichever reactor serves which,
+//! there is contention. A reactor serves the class with the least virtual time among its own. It
+//! holds back a class that is further ahead than [`SLACK`] of the slowest class that waits
+//! anywhere. So the classes share in the ratio of their weights, whichever reactor serves which,
 //! and off by no more than the slack at any time. See docs/research/sources.md, E5: classes share the device
 //! by weight.
 //!
 //! The device has a virtual time of its own: the start tag of the latest command, as in start-time
-//! fair queueing (Goyal et al., 1996). What a class used while no other wanted it moves this time as
-//! well, so that it leaves no debt: a class that begins is level with the others, or with this time.
+//! fair queueing (Goyal et al., 1996). A class that is served without contention moves this time as
+//! well, and so has no debt. A class that begins is level with the others, or with this time.
 
 use crate::sync::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -78,7 +78,7 @@ pub struct Pace {
     unit: Unit,
 }
 
-/// What decides on the cost of a command at a device.
+/// The properties of a command that decide its cost at a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandKind {
     /// Whether the command changes the device.
@@ -118,7 +118,7 @@ impl Pace {
         if is_short { COST.cast_signed() } else { self.quantum }
     }
 
-    /// Computes what a command of this many bytes costs where it takes no device time.
+    /// Computes the cost of a command of this many bytes when it takes no device time.
     #[inline]
     #[must_use]
     pub const fn cost(&self, bytes: u32) -> u32 {
@@ -128,7 +128,7 @@ impl Pace {
         }
     }
 
-    /// Computes what a command costs at a device.
+    /// Computes the cost of a command at a device.
     #[inline]
     pub(crate) fn cost_at(&self, times: &DeviceTimes, kind: CommandKind) -> u32 {
         let CommandKind { write, bytes, has_data } = kind;
@@ -166,7 +166,7 @@ pub(super) const fn ahead(a: u64, b: u64) -> i64 {
 }
 
 impl ClassClock {
-    /// Makes a clock whose Urgent class has all that it may save up.
+    /// Creates a clock whose Urgent class has its full savings.
     #[must_use]
     pub fn new(sharing: Sharing) -> Self {
         let most = cost_of(URGENT_SAVED);
@@ -282,8 +282,8 @@ impl ClassClock {
         self.urgent.load(Relaxed) > 0
     }
 
-    /// Charges Urgent for a command that went strictly first; `beside_reserved` where the command
-    /// may have gone before a reservation, whatever the class of that one's commands.
+    /// Charges Urgent for a command that went strictly first. `beside_reserved`: the command may
+    /// have gone before a reservation of any class.
     #[inline]
     pub fn charge_urgent(&self, cost: u32, beside_reserved: bool) {
         if beside_reserved || self.waiting.load(Relaxed) & !0xffff != 0 {
@@ -312,8 +312,8 @@ impl ClassClock {
     }
 }
 
-/// Returns the one of these reactors (one bit each) that has the least virtual time, and that time. `times` holds the
-/// virtual time of every reactor, by its number.
+/// Returns the reactor with the least virtual time among these (one bit each), and that time.
+/// `times` holds the virtual time of every reactor, by its number.
 #[inline]
 pub(crate) fn first_of(times: &[AtomicU64], mut reactors: u64) -> Option<(u32, u64)> {
     let mut first: Option<(u32, u64)> = None;

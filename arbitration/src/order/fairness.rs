@@ -2,9 +2,9 @@
 //!
 //! A reactor refills the window with its own commands as they complete, before others learn that
 //! there was room. So each reactor has a virtual time in each class, which grows by cost / hosts
-//! with every command. A reactor that is further ahead than [`LEAD`] of another that waits leaves
-//! what comes free to that one. Hosts count alike, whichever reactors they are on, and a host that
-//! waits in several reactors counts for an equal part of a host in each.
+//! with every command. A reactor that is further ahead than [`LEAD`] of another waiting reactor
+//! leaves freed room to it. Hosts count alike on any reactor, and a host that waits in several
+//! reactors counts for an equal part of a host in each.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 

@@ -59,7 +59,7 @@ impl<O> Place<O> {
         self.weight.as_ref().map_or(WEIGHT, |weight| weight.load(Relaxed)).into()
     }
 
-    /// Returns whether the session's weight is another than that of sessions without a setting.
+    /// Returns whether the session's weight differs from the default.
     fn has_weight(&self) -> bool {
         self.weight() != u64::from(WEIGHT)
     }
@@ -79,7 +79,7 @@ impl<O> Place<O> {
 /// The part of a session of usual weight, of which hosts have parts.
 pub(crate) const USUAL: u64 = 1 << 20;
 
-/// Those below a session who want a part of what is shared.
+/// The hosts and sessions below a session that compete for a share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sharers {
     /// Number of the session's own hosts.
@@ -99,14 +99,14 @@ impl Sharers {
 pub(crate) struct Portion {
     /// In 1/[`USUAL`] of the part of a session of usual weight.
     pub(crate) share: u64,
-    /// The sum of the weights of all that share it, the host among them.
+    /// The sum of the weights of all sharers, the host among them.
     pub(crate) of_weight: u64,
 }
 
-/// Makes what the owner keeps of a session, from what it keeps of the one above it.
+/// Creates the owner's record of a session from its record of the parent.
 pub(crate) type MakePlace<'a, O> = &'a mut dyn FnMut(SessionId, Option<&O>) -> O;
 
-/// The trees of all classes, and the sessions' places in them. `O` is what the owner keeps of a
+/// The trees of all classes, and the sessions' places in them. `O` is the owner's record of a
 /// session, `I` names a command.
 #[derive(Debug)]
 pub(crate) struct Hierarchy<O, I> {
@@ -152,7 +152,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         place
     }
 
-    /// Finds what the owner keeps of a session.
+    /// Returns the owner's record of a session.
     #[inline]
     pub(crate) fn of_owner(&mut self, session: SessionId) -> Option<&mut O> {
         self.places.get_mut(&session).map(|place| &mut place.of_owner)
@@ -163,7 +163,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         self.places.keys().copied()
     }
 
-    /// Lists what the owner keeps of all sessions.
+    /// Lists the owner's records of all sessions.
     pub(crate) fn all_of_owner(&mut self) -> impl Iterator<Item = &mut O> {
         self.places.values_mut().map(|place| &mut place.of_owner)
     }

@@ -60,7 +60,7 @@ pub(crate) struct DeviceTags {
 #[derive(Debug, Default)]
 struct Known {
     tags: FxHashMap<TagsKey, Weak<Tags>>,
-    /// Number of tags at which those that nobody uses are removed.
+    /// Number of tags at which unused ones are removed.
     sift_at: usize,
 }
 

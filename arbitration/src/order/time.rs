@@ -21,10 +21,10 @@ const INTERVAL_SHIFT: u32 = 30;
 /// Binary digits below 1 of the costs that are kept.
 const DIGITS: u32 = 8;
 
-/// Greatest cost of a command, that of 4 GiB where bytes count.
+/// Greatest cost of a command: the cost of 4 GiB where bytes count.
 const MOST: u64 = 1 << 28;
 
-/// What commands cost at a device in device time, shared by all reactors. A read of 4 KiB costs
+/// The costs of commands at a device in device time, shared by all reactors. A read of 4 KiB costs
 /// [`COST`].
 #[derive(Debug, Default)]
 pub(crate) struct DeviceTimes {
@@ -35,7 +35,7 @@ pub(crate) struct DeviceTimes {
 }
 
 /// The costs of reads or of writes in 1/2^[`DIGITS`], in one word so that both are of one profile:
-/// those of 4 KiB above bit 32, those of each KiB beyond below. 0: there is no profile.
+/// the cost of 4 KiB above bit 32, the cost of each further KiB below. 0: there is no profile.
 #[derive(Debug, Default)]
 struct Line(AtomicU64);
 
@@ -81,7 +81,7 @@ impl DeviceTimes {
         self.writes.set(writes);
     }
 
-    /// Computes what a command costs. `None`: the device has no profile yet.
+    /// Computes the cost of a command. `None`: the device has no profile yet.
     #[inline]
     pub(crate) fn cost(&self, write: bool, bytes: u32) -> Option<u32> {
         if write { self.writes.cost(bytes) } else { self.reads.cost(bytes) }

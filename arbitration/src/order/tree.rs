@@ -6,8 +6,8 @@
 //! command needs no saving up, and nobody waits for it longer than for its cost. All operations
 //! take constant time, but for the turns that pay back giants (one for each quantum).
 //!
-//! Where a session has a weight, nodes go by start tag instead (`tree/weighted.rs`). The rings are kept
-//! then, too: they say which nodes have work.
+//! If a session has a weight, nodes go by start tag instead (`tree/weighted.rs`). The rings are
+//! maintained then, too: they record which nodes have work.
 
 mod node;
 mod weighted;
@@ -60,7 +60,7 @@ impl<I: Copy> Tree<I> {
         self.forget_weight(node);
     }
 
-    /// Moves a node, with all that is below it, below another; its queue and its debt stay.
+    /// Moves a node with its subtree below another; its queue and its debt stay.
     pub(crate) fn move_to(&mut self, node: NodeId, parent: NodeId) {
         self.deactivate(node);
         let this = self.at(node);
@@ -167,7 +167,7 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Keeps a node out of its parent's ring, whatever work it has.
+    /// Removes a node from its parent's ring, even if it has work.
     pub(crate) fn block(&mut self, node: NodeId) {
         self.deactivate(node);
         self.at(node).blocked = true;
@@ -178,9 +178,9 @@ impl<I: Copy> Tree<I> {
         self.get(node).blocked
     }
 
-    /// Lets a node back into its parent's ring, if it has work. A node that was blocked in the
-    /// middle of its turn goes on with the turn: else a session with a limit on its rate would wait
-    /// for a whole round whenever its time has come, and not get what its limit allows.
+    /// Returns a node to its parent's ring if it has work. A node that was blocked in the middle of
+    /// its turn continues the turn. Otherwise a session with a limit on its rate would wait for a
+    /// whole round each time, and not reach its limit.
     pub(crate) fn unblock(&mut self, node: NodeId) {
         let this = self.at(node);
         this.blocked = false;
@@ -368,8 +368,8 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Puts a node that was linked into the heap above it. Where the node did not wait in any reactor,
-    /// it starts at the virtual time there, or at its finish tag if that is later.
+    /// Inserts a linked node into the heap above it. If the node did not wait in any reactor, it
+    /// starts at the virtual time there, or at its finish tag if that is later.
     #[inline]
     fn join(&mut self, node: NodeId) {
         if self.by_weight.is_some() {
@@ -445,8 +445,8 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Selects the leaf that goes next below `from`. `None` where this reactor holds back all that
-    /// waits there. A reservation, for which `from` is not the root, waits for no other reactor.
+    /// Selects the next leaf below `from`. `None` if this reactor holds back every waiting leaf
+    /// there. A reservation, for which `from` is not the root, waits for no other reactor.
     fn select_by_weight(&mut self, from: NodeId) -> Option<NodeId> {
         let yields = from == NodeId::ROOT;
         if !yields {
@@ -479,7 +479,7 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Goes on with the nodes that were held back: all of them, or those that are no longer ahead.
+    /// Releases the nodes that were held back: all of them, or the nodes that are no longer ahead.
     pub(crate) fn release_held(&mut self, all: bool) {
         let held = self.by_weight.as_ref().map_or(0, |order| order.held.len());
         for at in (0..held).rev() {

@@ -23,7 +23,7 @@ const WAYS: usize = 8;
 pub struct RetryDelays([u16; 3]);
 
 impl RetryDelays {
-    /// 5 s, 30 s and 150 s. A command that is told to wait for the second, and then four times for the
+    /// 5 s, 30 s and 150 s. A command that waits for the second delay, and then four times for the
     /// third, is retried for 630 s: longer than Linux waits for a connection (`ctrl_loss_tmo`).
     pub const DEFAULT: Self = Self([50, 300, 1500]);
 
@@ -64,13 +64,13 @@ impl RetryDelays {
         self.0
     }
 
-    /// Chooses the CRD field (bits 29:28 of dword 3 of a completion) for a command that would wait for
-    /// `wait` ns: 1 to 3 for the longest of CRDT1 to CRDT3 that is no longer; 0, at once, for a shorter
-    /// wait. A command that comes early waits in the target; one that comes late leaves its session
-    /// unused, where its host has nothing else to send.
+    /// Chooses the CRD field (bits 29:28 of dword 3 of a completion) for a command that would wait
+    /// for `wait` ns: 1 to 3 for the longest of CRDT1 to CRDT3 that is no longer; 0, at once, for a
+    /// shorter wait. An early retry waits in the target. A late one leaves its session unused if
+    /// its host has nothing else to send.
     ///
-    /// SPDK's host takes the delay after the one that is meant: one that is no shorter, or none at
-    /// all after the third. Then the host comes back at once, and its command waits in the target.
+    /// SPDK's host uses the delay after the intended one: a delay that is no shorter, or none at
+    /// all after the third. Then the host retries at once, and its command waits in the target.
     #[must_use]
     pub const fn choose(self, wait: u64) -> u8 {
         let [first, second, third] = self.0;
@@ -92,8 +92,8 @@ impl Default for RetryDelays {
     }
 }
 
-/// Computes a key by which a command is recognised when its host sends it again, from all that
-/// stays the same then. Two commands may have the same key: one of them is then spared a refusal.
+/// Computes a key that identifies a command when its host sends it again, from the fields that stay
+/// the same then. Two commands may have the same key: one of them is then spared a refusal.
 #[must_use]
 pub fn command_key(opcode: u8, nsid: u32, slba: u64, blocks: u16) -> u64 {
     let rest = u64::from(nsid) << 24 | u64::from(opcode) << 16 | u64::from(blocks);
@@ -116,8 +116,8 @@ struct Refused<T> {
     with: T,
 }
 
-/// The commands of one connection that were refused, so that none is refused twice. `T` is what the
-/// caller remembers of each.
+/// The commands of one connection that were refused, so that none is refused twice. `T` is the
+/// caller's record of each.
 ///
 /// The table has a fixed size: a command for which it has no place must not be refused.
 #[derive(Debug)]
@@ -150,8 +150,9 @@ impl<T: Default> RefusedOnce<T> {
         true
     }
 
-    /// Returns what is remembered of a command that was refused before, and must be let in now; `None`
-    /// where it was not. Forgets that refusal: for each refusal, one command with the same key is let in.
+    /// Returns the record of a command that was refused before, and must be admitted now; `None` if
+    /// it was not refused. Forgets that refusal: for each refusal, one command with the same key is
+    /// admitted.
     pub fn take(&mut self, now: Nanos, key: u64) -> Option<T> {
         if self.held == 0 {
             return None;
@@ -170,7 +171,7 @@ impl<T: Default> RefusedOnce<T> {
         self.held == 0
     }
 
-    /// Lists what is remembered of all commands that have not been let in again.
+    /// Lists the records of all commands that were not admitted again.
     pub fn into_all(self) -> impl Iterator<Item = T> {
         let held = self.rows.into_iter().flatten().filter(|held| held.until != 0);
         held.map(|held| held.with)

@@ -34,9 +34,9 @@ pub struct Translation {
     pub device_time: Nanos,
     /// u'' = b/p, rounded up.
     pub utilisation: Utilisation,
-    /// The least buffer space, in bytes: what the tenant's commands must hold at once for the
-    /// budget to be used, at least as many as may come at once (docs/research/sources.md, F4: buffers count
-    /// in admission).
+    /// The least buffer space, in bytes: the space that the tenant's commands must hold at once to
+    /// use the budget, and at least the space of a burst (docs/research/sources.md, F4: buffers count in
+    /// admission).
     pub buffer_bytes: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// Returns what the reservation asks of the device's window, of a tenant that does not think
+    /// Returns the reservation's demands on the device's window, for a tenant that does not think
     /// between its commands.
     #[must_use]
     pub fn queue_bound(&self) -> QueueBound {
@@ -78,7 +78,7 @@ impl Admitted {
         SECOND / interval(&self.profile, &self.terms)
     }
 
-    /// Says in words what a tenant gets at least by the number of commands that it has outstanding.
+    /// Describes the guaranteed minimum of a tenant by its number of outstanding commands.
     #[must_use]
     pub fn floors(&self, window: Option<u32>) -> String {
         let (one, rate) = (self.floor(1, window), self.rate());
@@ -97,18 +97,17 @@ impl Admitted {
 }
 
 impl Broker {
-    /// Translates `terms` into what they take of a device.
+    /// Translates `terms` into a share of a device.
     ///
     /// For a disk that is Eq. (1) (docs/research/sources.md, F1): u'' = (2*WCET + max(WCET, (n-1)*MET +
     /// WCET)) / p. Without seeks the two extra worst times fall away and MET is padded by one
-    /// eighth. Where the budget takes c commands in the device at once, (n-c)*MET + c*WCET stands
-    /// for (n-1)*MET + WCET.
+    /// eighth. If the budget takes c commands in the device at once, (n-c)*MET + c*WCET stands for
+    /// (n-1)*MET + WCET.
     ///
-    /// Where terms with a latency can be kept by one of several periods, that is the one which takes
-    /// least.
+    /// If several periods can keep terms with a latency, the period with the least share is used.
     ///
     /// # Errors
-    /// The terms make no sense, whatever the device.
+    /// The terms make no sense on any device.
     pub fn translate(profile: &Profile, terms: &Terms) -> Result<Translation, Refusal> {
         check(terms)?;
         let all = shapes(profile, terms).map(|shape| translate(profile, &shape));
@@ -116,11 +115,11 @@ impl Broker {
         least.ok_or(Refusal::Latency(terms.latency.unwrap_or_default()))
     }
 
-    /// Admits `terms` if they can be kept beside what was admitted `already` on the same device, of
-    /// which `urgent_share` per cent are kept for Urgent.
+    /// Admits `terms` if they can be kept beside the reservations admitted `already` on the same
+    /// device, of which `urgent_share` per cent are kept for Urgent.
     ///
     /// # Errors
-    /// The reason, with what is left and what would fit.
+    /// The reason, with the remaining capacity and terms that would fit.
     pub fn admit(
         profile: &Profile,
         already: &[Admitted],
@@ -144,8 +143,8 @@ impl Broker {
         })))
     }
 
-    /// Checks that a command of the tenant can be complete within a period in a device whose window
-    /// always holds `window` commands, whatever is reserved.
+    /// Checks that a command of the tenant can complete within a period in a device whose window
+    /// always holds `window` commands, regardless of reservations.
     ///
     /// # Errors
     /// The time for which commands are in the device, and the windows that would do.
@@ -173,7 +172,7 @@ impl Broker {
     /// reservations leave (docs/research/sources.md, F4: buffers count in admission).
     ///
     /// # Errors
-    /// The bytes that are needed, and those that there are.
+    /// The required and the available bytes.
     pub const fn check_buffers(admitted: &Admitted, left: u64) -> Result<(), Refusal> {
         let needed = admitted.translation.buffer_bytes;
         if needed > left { Err(Refusal::Buffers { needed, left }) } else { Ok(()) }
@@ -330,7 +329,7 @@ fn buffered(shape: &Terms, at_once: u64, operations: u64) -> u64 {
     if shape.buffers > 1 { operations } else { at_once.max(shape.burst.into()) }
 }
 
-/// A device with what is reserved of it already.
+/// A device with its existing reservations.
 #[derive(Clone, Copy, Debug)]
 struct Beside<'a> {
     profile: &'a Profile,

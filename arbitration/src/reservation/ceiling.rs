@@ -3,9 +3,9 @@
 //! are kept).
 //!
 //! A tenant with one command at a time has one complete in each `wait + service + think`. So the
-//! device may hold as many commands as it carries out at once: these are no queue. Beyond that it
-//! may hold what it carries out in half of the time that a reservation leaves between two of its
-//! commands: the other half is for what was not measured.
+//! device may hold as many commands as it carries out at once, since these do not queue. Beyond
+//! that it may hold half of the commands that it carries out between two commands of a reservation:
+//! the other half is for unmeasured effects.
 
 use units::Nanos;
 

@@ -1,4 +1,4 @@
-//! The time for which a tenant wants what it reserved: while a command of it is outstanding, in the
+//! The time for which a tenant wants its reservation: while a command of it is outstanding, in the
 //! target or in the device, and between one command and the next (docs/research/sources.md, F3: reservations
 //! are kept).
 

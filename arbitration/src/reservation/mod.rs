@@ -1,10 +1,9 @@
 //! Stage S3: reservations (docs/research/sources.md, F1 to F3).
 //!
 //! A tenant reserves a budget for each period in its own [`Terms`]. The [`Broker`] translates it
-//! into a share of the device, by the device's [`Profile`] (configured, or
-//! measured by a [`Profiler`]), and admits or refuses it. What was
-//! admitted runs as [`Reserved`]: while budget is left in a period, the tenant's commands are due
-//! and go ahead of others.
+//! into a share of the device, by the device's [`Profile`] (configured, or measured by a
+//! [`Profiler`]), and admits or refuses it. Admitted terms run as [`Reserved`]: while budget is
+//! left in a period, the tenant's commands are due and go ahead of others.
 
 mod average;
 mod broker;

@@ -46,8 +46,8 @@ pub struct Profile {
     pub seeks: bool,
 }
 
-/// The configuration's values for a device, which go before measured ones. Times are those of one
-/// command in the device, as a data sheet gives them, not shares.
+/// The configuration's values for a device, which take precedence over measured ones. Times are for
+/// one command in the device, as in a data sheet, not shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// The mean time of a command of 4 KiB in the device.
@@ -74,8 +74,7 @@ impl Profile {
         Self { read: time, write: time, per_kib, parallelism, seeks: false }
     }
 
-    /// Returns this profile with the values of the configuration in place of those that were
-    /// measured.
+    /// Returns this profile with configured values in place of measured ones.
     #[must_use]
     pub fn overridden(mut self, by: &Overrides) -> Self {
         self.parallelism = by.parallelism.unwrap_or(self.parallelism).max(1);
@@ -125,10 +124,10 @@ impl Profile {
         self.mean(write, bytes).saturating_mul(self.parallelism.max(1).into())
     }
 
-    /// Returns what a command is charged until its time is known, in ns. On a disk, that is its
+    /// Returns the charge for a command until its time is known, in ns. On a disk, that is its
     /// worst time. A device without seeks serves many commands at once, and a command's time there
-    /// tells of the others as well: no more counts, then or later, than what the broker sets aside
-    /// for a command of its size and kind.
+    /// reflects the others as well. So there the charge never exceeds the time that the broker sets
+    /// aside for a command of its size and kind.
     pub(super) const fn assumed(&self, write: bool, bytes: u32) -> u64 {
         if self.seeks { self.worst(write, bytes) } else { padded(self.mean(write, bytes)) }
     }

@@ -9,11 +9,11 @@ use units::Nanos;
 use super::average::{Average, ENOUGH, Mix, PLENTY};
 use super::profile::{Overrides, PerKib, Profile, ServiceTime};
 
-/// Number of depths that are told apart: 1, 2, 4 and so on to 256 and more.
+/// Number of separate depths: 1, 2, 4 and so on to 256 and more.
 const DEPTHS: usize = 9;
 /// Largest command of ordinary size, in bytes.
 const SMALL: u32 = 4096;
-/// Smallest command that tells what a KiB adds, in bytes.
+/// Smallest command whose time shows the cost of a KiB, in bytes.
 const LARGE: u32 = 16_384;
 /// Length of a beat, the interval between estimates of the parallelism, as a power of two of ns:
 /// about a second.
@@ -25,10 +25,10 @@ const FORGOTTEN: u64 = 10;
 
 /// Measures a device's service times from its completions, shared by all reactors.
 ///
-/// Every completion tells how long a command was in the device and how many were there with it;
+/// Every completion reports how long a command was in the device and how many were there with it;
 /// the time divided by the number is the command's share. The mean share depends on how full the
-/// device is: it falls until all that the device can do at once is done. The least mean of all
-/// depths is that of a busy device, and a lone command's time divided by it is the parallelism.
+/// device is: it falls until the device works at full parallelism. The least mean of all depths is
+/// the mean of a busy device, and a lone command's time divided by it is the parallelism.
 ///
 /// Commands that share a device with others of another size or kind wait for those: their times
 /// tell of the mix, and count only as long as nothing better is known.
@@ -155,8 +155,8 @@ impl Profiler {
         }
     }
 
-    /// Returns the profile, as far as it was measured and with what was configured instead; `None`
-    /// until there is one.
+    /// Returns the measured profile, with configured values in place of measured ones; `None` until
+    /// there is one.
     #[must_use]
     pub fn profile(&self, overrides: &Overrides) -> Option<Profile> {
         let measured = self.measured();
@@ -164,7 +164,7 @@ impl Profiler {
         Some(measured.or(configured)?.overridden(overrides))
     }
 
-    /// Says how well the device is known by now.
+    /// Returns how reliable the measurements are so far.
     #[must_use]
     pub fn sureness(&self) -> Sureness {
         match self.reads.samples().max(self.writes.samples()) {
@@ -241,8 +241,7 @@ impl Kind {
     }
 
     /// Estimates the number of lone commands that would fit into the time of one: their time over
-    /// their share in a busy device. Where none was alone, the least depth that made the device
-    /// busy.
+    /// their share in a busy device. If none was alone, the least depth that made the device busy.
     fn parallelism(&self) -> Option<u32> {
         let busy = self.busy()?.max(1);
         let found = match self.small.first().and_then(Average::get) {
@@ -255,7 +254,7 @@ impl Kind {
         Some(u32::try_from(found).unwrap_or(u32::MAX).clamp(1, 1024))
     }
 
-    /// Returns the service time of 4 KiB, and what a KiB adds.
+    /// Returns the service time of 4 KiB, and the time of each further KiB.
     fn times(&self, parallelism: u32) -> Option<(ServiceTime, u64)> {
         let (mean, per_kib) = match (self.busy(), self.large()) {
             (Some(mean), Some((share, kib))) => (mean, share.saturating_sub(mean) / (kib - 4)),

@@ -84,7 +84,7 @@ impl Promise {
         self.late.used_in(number) == 0
     }
 
-    /// Counts commands: all, and those that were late.
+    /// Counts all commands, and the late ones.
     pub(super) fn counts(&self) -> (u64, u64) {
         let late = self.late_ever.load(Relaxed);
         (self.timely_ever.load(Relaxed).saturating_add(late), late)

@@ -47,7 +47,7 @@ impl Record {
         self.foreign.raise(number, finished.foreign);
     }
 
-    /// Returns what was seen of a period.
+    /// Returns the observations of a period.
     pub(super) fn seen(&self, number: u64, wanted: Wanted) -> Seen {
         Seen {
             wanted,

@@ -1,5 +1,5 @@
-//! The reason why a reservation is refused, and what would fit (docs/research/sources.md, F2: what does not
-//! fit is refused).
+//! The reason why a reservation is refused, and terms that would fit (docs/research/sources.md, F2: what
+//! does not fit is refused).
 
 use std::fmt;
 use std::time::Duration;

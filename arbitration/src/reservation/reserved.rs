@@ -1,4 +1,4 @@
-//! A reservation at work: budgets, charges and what was kept (docs/research/sources.md, F3: reservations are
+//! A reservation at work: budgets, charges and verdicts (docs/research/sources.md, F3: reservations are
 //! kept).
 
 use std::sync::atomic::AtomicU32;
@@ -23,16 +23,16 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// An admitted reservation at work, shared by all reactors.
 ///
-/// Periods follow each other without a gap from the start on; the first reactor to come after the
-/// end of one goes on to the next. A budget in operations or bytes is kept in these units, and the
-/// device time that the broker set aside for it keeps a tenant whose commands cost more than it
-/// said from hurting others. What is not used in a period is not carried over.
+/// Periods follow each other without a gap from the start on. The first reactor after the end of a
+/// period begins the next one. A budget in operations or bytes is kept in these units. The device
+/// time that the broker set aside for it stops a tenant whose commands cost more than announced
+/// from hurting others. Unused budget is not carried over.
 ///
 /// Threads that find budget left at the same moment may each charge: a period may exceed its
 /// budget by one command for each further thread. Nothing else is inexact.
 #[derive(Debug)]
 pub struct Reserved {
-    /// Tells this reservation's charges from those of any other.
+    /// Distinguishes this reservation's charges from all others.
     tag: u32,
     profile: Profile,
     /// Whether commands go through a scheduling set.
@@ -50,7 +50,7 @@ pub struct Reserved {
     /// The number of the present period, from 1 on.
     number: AtomicU64,
     used: Used,
-    /// What was complete in the present period, charged or not.
+    /// The amount completed in the present period, charged or not.
     record: Record,
     verdicts: Verdicts,
     /// Device time that corresponds to the part of the period in which nothing was asked for, in
@@ -78,8 +78,8 @@ struct Used {
     time: Tally,
 }
 
-/// A command of a tenant in the device, and what its reservation was charged for it. The charge ends
-/// by [`Reserved::settle`] or [`Reserved::cancel`].
+/// A tenant's command in the device, and the charge of its reservation for it. The charge ends by
+/// [`Reserved::settle`] or [`Reserved::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Charge {
@@ -174,11 +174,11 @@ impl Reserved {
     /// Returns the deadline of the tenant's next command, which is the end of the period, while
     /// budget is left for it at its worst; `None` when it has to take its turn among the others.
     ///
-    /// On a disk, a budget is due as soon as there is demand, for it pays for two seeks in a period;
-    /// so is a budget whose periods keep a latency. Any other is due bit by bit: its part at the
-    /// present point of the period, and a sixteenth ahead, or as many commands as may come at once.
-    /// So a tenant with a large budget does not stop all others as each period begins, and what it
-    /// gets by its class counts for its budget first.
+    /// On a disk, a budget is due as soon as there is demand, for it pays for two seeks in a
+    /// period; so is a budget whose periods keep a latency. Any other budget becomes due gradually:
+    /// its part at the present point of the period, and a sixteenth ahead, or a burst. So a tenant
+    /// with a large budget does not stop all others at the begin of each period, and service by its
+    /// class counts for its budget first.
     #[inline]
     pub fn due(&self, now: Nanos) -> Option<Nanos> {
         let number = self.present(now);
@@ -266,8 +266,8 @@ impl Reserved {
     }
 
     /// Charges a command that is dispatched ahead of others for its operation, its bytes, and the
-    /// most device time that will count until it is settled: on a disk its worst time, elsewhere
-    /// what the broker sets aside for a command of its size and kind.
+    /// most device time that will count until it is settled. On a disk that is its worst time,
+    /// elsewhere the time that the broker sets aside for a command of its size and kind.
     #[inline]
     pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
         self.charge_waited(now, now, write, bytes)
@@ -307,7 +307,7 @@ impl Reserved {
         Charge { number, assumed, due, arrived, at: now, bytes, tag: self.tag }
     }
 
-    /// Counts a command in what the budget is in, where that is not device time.
+    /// Counts a command in the unit of the budget, unless that is device time.
     #[inline]
     fn count(&self, into: &Used, number: u64, bytes: u32) {
         if self.limits.operations != MOST {
@@ -323,11 +323,11 @@ impl Reserved {
         charge.tag == self.tag
     }
 
-    /// Settles a charged command that has completed: gives back what it did not take of the device
-    /// time it was charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of
-    /// the device's time (see [`ServiceTime`](super::ServiceTime)). After the end of the period it
-    /// was charged in, nothing is given back. The command counts for the period in which it is
-    /// complete, charged there or not. A charge of another reservation changes nothing.
+    /// Settles a charged command that has completed. Refunds the unused part of its charged device
+    /// time or, on a disk, adds the excess. `actual_ns` is its share of the device's time (see
+    /// [`ServiceTime`](super::ServiceTime)). After the end of the charged period, nothing is
+    /// refunded. The command counts for the period in which it completes, wherever it was charged.
+    /// A charge of another reservation changes nothing.
     ///
     /// On a disk all of the time counts, as the seeks are the stream's own. Elsewhere a command's
     /// time tells of what others do as well, and no more counts than the command was charged.
@@ -430,9 +430,8 @@ impl Reserved {
         }
     }
 
-    /// Computes the device time, in ns, that the tenant has forgone since it last asked for
-    /// something: the budget for the time since then, at most what it has left beyond the budget
-    /// for the rest of the period.
+    /// Computes the device time, in ns, that the tenant has forgone since its last demand: the
+    /// budget for the time since then, at most the remaining budget beyond the rest of the period.
     fn forgone_until(&self, now: Nanos, number: u64) -> u64 {
         let (periods, budget) = (&self.periods, self.limits.time);
         let until = self.demand.until(self.interval);
@@ -453,17 +452,18 @@ impl Reserved {
         }
     }
 
-    /// Returns what the reservation asks of a device's window.
+    /// Returns the reservation's demands on a device's window.
     pub(crate) fn queue_bound(&self) -> QueueBound {
         let times = (self.interval, self.usual.in_device);
         QueueBound::new(&self.profile, times, self.usual.period, self.demand.pause())
     }
 
-    /// Computes how long, in ns, a device with a scheduling set may be busy with others before the
-    /// tenant can no longer use the rest of its budget at its depth: each round of commands that it has
-    /// outstanding at once waits for another command, which takes `foreign` ns. `waiting` of its
-    /// commands wait in the target. `None` where the tenant wants nothing, where it has all that is
-    /// left outstanding already, or where one command at a time never achieves the reservation.
+    /// Computes how long, in ns, a device with a scheduling set may serve others before the tenant
+    /// can no longer use the rest of its budget at its depth. Each round of commands that the
+    /// tenant has outstanding at once waits for another command, which takes `foreign` ns;
+    /// `waiting` of the tenant's commands wait in the target. `None` if the tenant wants nothing,
+    /// if the whole rest of its budget is outstanding already, or if one command at a time never
+    /// achieves the reservation.
     pub(crate) fn slack(&self, now: Nanos, waiting: u64, foreign: u64) -> Option<u64> {
         let number = self.present(now);
         let wants = self.demand.is_wanting(now, self.interval) && !self.is_used_up(number);
@@ -488,7 +488,7 @@ impl Reserved {
         Some(self.periods.end(number).ns_since(now).saturating_sub(needed))
     }
 
-    /// Computes what the reservation may yet ask of a device with a scheduling set.
+    /// Computes the remaining claim of the reservation on a device with a scheduling set.
     pub(crate) fn claim(&self, now: Nanos) -> Claim {
         let number = self.present(now);
         let end = self.periods.end(number);
@@ -524,15 +524,15 @@ impl Reserved {
         self.periods.end(self.present(now))
     }
 
-    /// Counts the periods that have ended: those in which the tenant wanted something, and those of
-    /// them in which the reservation was kept.
+    /// Counts the ended periods in which the tenant had demand, and the periods among them that
+    /// kept the reservation.
     ///
-    /// A reservation was kept when all of it was complete in the period, or what was due: a tenant
-    /// that wants something for a part of the period, or thinks between its commands, is due the
-    /// part that corresponds to that. A period in which a command was outstanding all of the time,
-    /// and less than the reservation was complete, was not kept. With an allowed latency, a period
-    /// was kept when no command that was complete in it was late, and when one was complete where
-    /// one was outstanding all the time.
+    /// A period keeps the reservation if all of it, or the due part of it, completed within the
+    /// period. A tenant that wants something for a part of the period, or thinks between its
+    /// commands, is due the corresponding part. A period is missed if a command was outstanding all
+    /// of the time and less than the reservation completed. With an allowed latency, a period is
+    /// kept if no command that completed in it was late. If a command was outstanding all the time,
+    /// at least one must also have completed.
     #[must_use]
     pub fn kept(&self) -> (u64, u64) {
         let kept = self.verdicts.kept();
@@ -551,8 +551,8 @@ impl Reserved {
         self.verdicts.last()
     }
 
-    /// Returns the number of the period that `now` is in, or of a later one that another thread has
-    /// seen.
+    /// Returns the number of the period that contains `now`, or of a later one that another thread
+    /// has seen.
     #[inline]
     fn present(&self, now: Nanos) -> u64 {
         let number = self.number.load(Ordering::Relaxed);
@@ -576,8 +576,8 @@ impl Reserved {
         }
     }
 
-    /// Counts the commands of which each had its deadline, by the tenant's allowed latency, and those
-    /// of them that were late. Commands for which no budget was left are not among them.
+    /// Counts the commands that had a deadline of their own, by the tenant's allowed latency, and
+    /// the late commands among them. Commands without remaining budget are not counted.
     #[must_use]
     pub fn late(&self) -> (u64, u64) {
         self.promise.as_ref().map_or((0, 0), Promise::counts)

@@ -1,10 +1,10 @@
 //! The size that the set of commands from which a device chooses may have, for reservations to be
 //! kept (docs/research/sources.md, F3: reservations are kept).
 //!
-//! Fahrrad's rule: a command joins the set while, at its worst time, all of the set is done before
-//! the earliest deadline. So the set can be served in any order without a deadline being missed:
-//! by place, by containers, or as the drive likes. What reservations leave goes to others while all
-//! that is reserved up to each deadline still fits before it.
+//! Fahrrad's rule: a command joins the set if, at its worst time, the whole set completes before
+//! the earliest deadline. Then no order of service misses a deadline: by place, by containers, or
+//! by the drive's choice. Time beyond the reservations goes to others while the time reserved up to
+//! each deadline still fits before it.
 
 use units::Nanos;
 
@@ -62,7 +62,7 @@ impl Schedule {
         self.tail = self.tail.max(worst.saturating_mul(beside));
     }
 
-    /// Returns whether no command waits whose deadline is earlier than that of this account.
+    /// Returns whether no waiting command has an earlier deadline than this account.
     pub(crate) fn is_first(&self, account: Account) -> bool {
         let mut waiting = self.claims.iter().filter(|claim| claim.waits);
         match account {

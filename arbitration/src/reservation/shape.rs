@@ -1,15 +1,15 @@
 //! The period and the budget that a device keeps for a tenant's terms (docs/research/sources.md, F1:
 //! reservations in the tenant's terms, and F4: buffers count in admission).
 //!
-//! Without more, they are those of the terms. With k times the buffers, both are k times as large.
+//! By default they equal the terms. With k times the buffers, both are k times as large.
 //!
-//! With an allowed latency L, the period becomes so short that commands are complete in time. Let r
-//! be the reserved rate and B the commands that may come at once: in any time t, no more than B + r*t
-//! commands come. Periods of p <= L / (k + 1) with n >= B/k + r*p commands each are enough. At the
-//! begin of the first period after a burst no more than k periods' commands wait, and each period
-//! serves n of those that wait at its begin, oldest first: with the period in which a command came,
-//! k + 1 periods pass at the most. A greater k has shorter periods, whose fixed cost is paid more
-//! often, and reserves less beyond the rate.
+//! With an allowed latency L, the period is short enough for commands to complete in time. Let r be
+//! the reserved rate and B the commands that may arrive at once: in any time t, no more than B +
+//! r*t commands arrive. Periods of p <= L / (k + 1) with n >= B/k + r*p commands each are enough.
+//! At the begin of the first period after a burst no more than k periods' commands wait. Each
+//! period serves n of the commands that wait at its begin, oldest first: with the period in which a
+//! command arrived, at most k + 1 periods pass. A greater k has shorter periods, whose fixed cost
+//! is paid more often, and reserves less beyond the rate.
 
 use units::Nanos;
 

@@ -49,14 +49,14 @@ impl Tally {
         });
     }
 
-    /// Returns what was used in period `number` so far; in one that has passed, what was used in
-    /// the present one.
+    /// Returns the amount used in period `number` so far; for a past period, the amount used in the
+    /// present one.
     #[inline]
     pub(crate) fn used(&self, number: u64) -> u64 {
         at(self.0.load(Ordering::Relaxed), number).1
     }
 
-    /// Returns what was used in period `number` alone: 0 where the word holds another period's
+    /// Returns the amount used in period `number` alone: 0 if the word holds another period's
     /// amount.
     pub(super) fn used_in(&self, number: u64) -> u64 {
         let word = self.0.load(Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Tally {
     }
 }
 
-/// Returns the later of the word's period and `number`, and what was used in it.
+/// Returns the later of the word's period and `number`, and the amount used in it.
 const fn at(word: u64, number: u64) -> (u64, u64) {
     let behind = number.wrapping_sub(word >> AMOUNT_BITS) & NUMBER_MASK;
     if behind == 0 {

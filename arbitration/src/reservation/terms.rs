@@ -78,8 +78,8 @@ pub struct Terms {
     /// Locality of the commands.
     pub locality: Locality,
     /// Allowed latency: the longest time from a command's arrival to its completion, for commands
-    /// that come at the reserved rate, but for `burst`. `None`: each period's budget is all that
-    /// counts.
+    /// that arrive at the reserved rate, except for bursts of `burst`. `None`: only each period's
+    /// budget counts.
     pub latency: Option<Nanos>,
     /// Burstiness: commands that may come at once, at least 1.
     pub burst: u32,
@@ -105,9 +105,9 @@ impl Terms {
     }
 
     /// Returns the same rate with a period `k` times as long (docs/research/sources.md, F4: buffers count in
-    /// admission): what a stream of writes may reserve when the server has `k` times the buffers
-    /// for it, and absorbs that many periods' commands. The fixed cost of a period is then paid
-    /// once instead of `k` times.
+    /// admission). A stream of writes may reserve it if the server has `k` times the buffers for
+    /// it, and absorbs the commands of `k` periods. The fixed cost of a period is then paid once
+    /// instead of `k` times.
     #[must_use]
     pub const fn lengthened(mut self, k: u32) -> Self {
         let k = k as u64;

@@ -1,4 +1,4 @@
-//! The use of a device beside reservations: what the bound on its window costs.
+//! The use of a device beside reservations: the cost of the bound on its window.
 
 use units::Nanos;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A share of a device's time, in parts of 10^9. Sums saturate; what is derived from a budget is
+/// A share of a device's time, in parts of 10^9. Sums saturate; a share derived from a budget is
 /// rounded up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Utilisation(u64);

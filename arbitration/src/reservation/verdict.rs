@@ -40,7 +40,7 @@ impl Cause {
 pub(super) enum Verdict {
     /// Nothing was wanted.
     Idle,
-    /// What was due was complete in time.
+    /// The due amount completed in time.
     Kept,
     Missed(Cause),
 }
@@ -147,8 +147,8 @@ impl Seen {
         u64::try_from(depth).unwrap_or(u64::MAX).max(1000)
     }
 
-    /// Computes the amount that the tenant's depth achieves in `ns`, if each command takes its own
-    /// time, that of one other command, and `think` ns.
+    /// Computes the amount that the tenant achieves in `ns` at its depth, if each command takes its
+    /// own time, the time of one other command, and `think` ns.
     fn achievable(&self, usual: &Usual, ns: u64, think: u64) -> u64 {
         let amount = match self.commands {
             0 => usual.amount,

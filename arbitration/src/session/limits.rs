@@ -30,7 +30,7 @@ impl SessionSpec {
 }
 
 impl Session {
-    /// Returns the session's limits, without those of the sessions above it.
+    /// Returns the session's own limits, without its ancestors' limits.
     #[must_use]
     pub fn limits(&self) -> SessionLimits {
         SessionLimits {
@@ -114,14 +114,14 @@ impl Session {
         self.limiters(write).for_each(|own| own.bandwidth.charge_time(now, nanos, most));
     }
 
-    /// Takes back what a command was charged.
+    /// Refunds the charge of a command.
     #[inline]
     pub(crate) fn give_back_limits(&self, write: bool, bytes: u64) {
         self.limiters(write).for_each(|own| own.give_back(bytes));
     }
 
-    /// Notes that a host was told to send a command again, and will have done so by `until`: in the
-    /// limits of the session and of those above it.
+    /// Notes that a host was asked to send a command again by `until`, in the limits of the session
+    /// and of its ancestors.
     pub fn send_back(&self, now: Nanos, write: bool, bytes: u64, until: Nanos) {
         for (limit, amount) in self.line_limiters(write, bytes) {
             limit.send_back(now, amount, until);
@@ -150,8 +150,8 @@ impl Session {
         }
     }
 
-    /// Returns for how many ns a command of a direction waits that comes behind all that were sent
-    /// back and are to come again; 0 where there are none.
+    /// Returns the delay, in ns, of a new command of a direction behind all commands that were sent
+    /// back and are to come again; 0 if there are none.
     #[must_use]
     pub fn wait_behind_sent_back(&self, now: Nanos, write: bool) -> u64 {
         let limits = self.line_limiters(write, 0);
@@ -172,8 +172,8 @@ impl Session {
         limits.filter_map(commands).min()
     }
 
-    /// Lists the limits of a direction, the session's own and those of the sessions above it, each
-    /// with the amount that a command of `bytes` bytes is charged.
+    /// Lists the limits of a direction, the session's own and its ancestors', each with the charge
+    /// for a command of `bytes` bytes.
     pub(super) fn line_limiters(
         &self,
         write: bool,

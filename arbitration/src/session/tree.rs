@@ -21,8 +21,9 @@ struct Node {
     given: [u32; 2],
 }
 
-/// All sessions, as the control plane changes them. A change costs time for what it changes and,
-/// where a share changes, for the sessions that have shares; not for all that there are.
+/// All sessions, as the control plane changes them. A change costs time in proportion to the
+/// changed sessions and, if a share changes, to the sessions that have shares, but not to the
+/// number of all sessions.
 #[derive(Debug)]
 pub struct Sessions {
     sharing: Sharing,
@@ -118,8 +119,8 @@ impl Sessions {
         }
     }
 
-    /// Adds a session, or changes the one of this name. A session that keeps its parent goes on
-    /// counting, and a new setting holds at once.
+    /// Adds a session, or changes the session of this name. A session that keeps its parent keeps
+    /// its counts, and a new setting takes effect at once.
     ///
     /// # Errors
     /// The specification cannot hold; nothing has changed.
@@ -233,14 +234,14 @@ impl Sessions {
         }
     }
 
-    /// Finds a session that is there: one that was looked up, or the parent of one.
+    /// Returns a session that must exist: a looked-up session, or a parent.
     fn known(&self, name: &str) -> Option<&Node> {
         let node = self.nodes.get(name);
         debug_assert!(node.is_some(), "a session's parent is there as long as the session is");
         node
     }
 
-    /// Finds a session that is there: one that was looked up, or the parent of one.
+    /// Returns a session that must exist: a looked-up session, or a parent.
     fn known_mut(&mut self, name: &str) -> Option<&mut Node> {
         let node = self.nodes.get_mut(name);
         debug_assert!(node.is_some(), "a session's parent is there as long as the session is");
@@ -394,7 +395,7 @@ impl Sessions {
 /// the session.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// The lowest number that no session has had.
+    /// The lowest number that was never assigned.
     next: u32,
     free: BinaryHeap<Reverse<u32>>,
     /// Sessions that have gone and may still be held.

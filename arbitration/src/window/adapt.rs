@@ -1,13 +1,13 @@
 //! The depth with which a device keeps a target latency.
 //!
-//! The time in a device that is fully busy grows in proportion to what the device holds; in one
-//! that is not, more commands take no longer. So the depth at which the mean time in the device is
-//! the target is the present depth times the target over the measured mean. The depth goes down
-//! that far, by a quarter at a time (by half, far from the target), and half that far up.
+//! In a fully busy device, the time in the device grows in proportion to its commands; in any
+//! other, more commands take no longer. So the mean time in the device meets the target at this
+//! depth: the present depth times the target over the measured mean. The depth falls that far, by a
+//! quarter at a time (by half, far from the target), and rises by half of the difference.
 //!
-//! A device that misses its target even where nothing waits in it must not idle for that. Where a
-//! lower depth gains less than half of what it should, commands do not wait for each other there,
-//! and the depth goes back up to where it was, for a while.
+//! A device that misses its target even without queueing inside must not idle for it. If a lower
+//! depth gains less than half of the expected reduction, commands do not wait for each other there.
+//! The depth then returns to its previous value for a while.
 
 use units::Nanos;
 
@@ -138,8 +138,8 @@ impl Adaptation {
     }
 }
 
-/// Returns whether a lower depth made the mean time shorter by at least half of what it should in a
-/// busy device. `from` and `to` are a depth and its mean time each.
+/// Returns whether a lower depth shortened the mean time by at least half of the reduction expected
+/// in a busy device. `from` and `to` are a depth and its mean time each.
 fn was_of_use(from: (u64, u64), to: (u64, u64)) -> bool {
     let [from_depth, from_mean, to_depth, to_mean] = [from.0, from.1, to.0, to.1].map(u128::from);
     2 * to_mean * from_depth <= from_mean * (from_depth + to_depth)

@@ -13,7 +13,7 @@ const MOST: u32 = 16;
 const SIZES: usize = 10;
 /// Fewest reads, and fewest writes, of a size that are compared.
 const FEWEST: u64 = 4;
-/// Pairs of a read and a write that weigh as much as all that was learnt before.
+/// Pairs of a read and a write that weigh as much as all earlier observations.
 const INERTIA: u64 = 64;
 
 /// A sum of times and their count, in one word: a note that is lost is lost in both.
@@ -58,10 +58,10 @@ struct Size {
     write: Tally,
 }
 
-/// The price of writes, and what it is learnt from.
+/// The price of writes, and the observations behind it.
 #[derive(Debug)]
 pub(super) struct Prices {
-    /// Price of a write over that of a read of the same size, in 1/[`SLOT`].
+    /// Price of a write over a read of the same size, in 1/[`SLOT`].
     write: AtomicU32,
     sizes: [Size; SIZES],
 }

@@ -2,9 +2,9 @@
 //! (see `order/tags.rs`).
 //!
 //! Several reactors may have commands below one node. A reactor that is further ahead there than
-//! [`LEAD`] of another that waits holds the node back: it looks elsewhere, and leaves what comes free
-//! to the other. Of the reactors that wait below a node, the one of the least virtual time is never
-//! held back there, so that somebody always goes on.
+//! [`LEAD`] of another waiting reactor holds the node back: it looks elsewhere, and leaves freed
+//! room to the other. The waiting reactor with the least virtual time below a node is never held
+//! back there, so some reactor always proceeds.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -29,7 +29,7 @@ pub(super) const STEP: u64 = 1 << 12;
 /// virtual time at weight 1.
 const LEAD: u64 = 16 * COST as u64 * STEP;
 
-/// What the order by weight knows of one node.
+/// State of one node in the order by weight.
 #[derive(Debug)]
 pub(super) struct Weighed {
     pub(super) tags: Arc<Tags>,
