@@ -157,7 +157,7 @@ impl Limiter {
         self.interval.load(Relaxed) != 0
     }
 
-    /// Returns whether one more command of any size may pass now.
+    /// Checks whether one more command of any size may pass now.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 /// The length of the CRC-32 in bytes.
 const CRC_BYTES: usize = 4;
 
-/// What is wrong with the bytes of a text.
+/// A fault in the bytes of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// They are not in base64.

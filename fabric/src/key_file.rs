@@ -20,12 +20,14 @@ use crate::tls_psk::{ConfiguredPsk, PskError};
 const SECRETS_MAX: usize = 2;
 /// The most TLS keys of a host at one time: the present one and the next, of both lengths.
 const TLS_KEYS_MAX: usize = 4;
-/// The room in bytes for all that a file can have, so that it need not grow, which leaves copies behind.
+/// The room in bytes for the largest valid file, so that the buffer need not grow, which leaves
+/// copies behind.
 const TEXT_ROOM: usize = 4096;
 /// The hash functions of a host whose file names none, the best one first.
 const HASHES: [Hash; 3] = Hash::ALL;
 /// The groups of a host whose file names none: 3072 bits are as strong as SHA-256 needs, and cost
-/// little. The null group, which lets whoever records the exchange try secrets, is not among them.
+/// little. The null group is excluded: with it, an eavesdropper can try secrets against a recorded
+/// exchange.
 const GROUPS: [Group; 5] =
     [Group::Ffdhe3072, Group::Ffdhe4096, Group::Ffdhe6144, Group::Ffdhe8192, Group::Ffdhe2048];
 
@@ -81,10 +83,10 @@ pub enum KeyFault {
     /// Both ends would have one secret.
     #[error("the controller has the host's secret: make one of its own for it")]
     Same,
-    /// A name is not that of a hash function.
+    /// A name is not a known hash function.
     #[error("hashes are sha256, sha384 and sha512")]
     Hashes,
-    /// A name is not that of a group.
+    /// A name is not a known group.
     #[error("groups are ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192 and null")]
     Groups,
     /// There is no host.
@@ -283,7 +285,7 @@ fn once<T>(place: &mut Option<T>, word: &'static str, value: T) -> Result<(), Ke
     }
 }
 
-/// Reads names; `None` where one is not among those that there are.
+/// Reads names; `None` if one is unknown.
 fn names<T: Copy>(text: &str, all: &[(&str, T)]) -> Option<Vec<T>> {
     let find = |word: &str| all.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
     text.split_whitespace().map(find).collect()

@@ -11,7 +11,7 @@
 //! - [`tls_psk`]: pre-shared keys of NVMe/TCP over TLS.
 //! - [`key_file`]: a host's secrets and keys as text.
 //! - [`nvm`]: the NVM command set: block formats, I/O commands, parsed and checked.
-//! - [`queue`]: a queue of commands, whatever carries it: the trait of all transports.
+//! - [`queue`]: a queue of commands on any transport: the trait of all transports.
 //! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
 //! - [`rdma`]: NVMe/RDMA: the queue pair in the target role and in the host role.
 //! - [`host`]: the host's side of a controller.

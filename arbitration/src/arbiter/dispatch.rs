@@ -232,7 +232,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Returns whether limits and credits let a session's command go on, and takes the credits.
+    /// Checks whether limits and credits let a session's command go on, and takes the credits.
     #[inline]
     pub(super) fn admit(
         &mut self,

@@ -42,7 +42,7 @@ impl Limiters {
         self.bandwidth.set_with_burst(now, rates.bandwidth, burst);
     }
 
-    /// Returns whether one more command may pass now.
+    /// Checks whether one more command may pass now.
     ///
     /// # Errors
     /// The time at which it may, if nothing else is charged until then.
@@ -51,7 +51,7 @@ impl Limiters {
         later(self.iops.check(now), self.bandwidth.check(now))
     }
 
-    /// Returns whether a reactor may let a command pass. A reactor that may not waits for the
+    /// Checks whether a reactor may let a command pass. A reactor that may not waits for the
     /// limits from then on.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ const fn bit(reactor: u32) -> u64 {
 }
 
 impl Turns {
-    /// Returns whether a reactor may use the limits now, which have let the next command pass since
+    /// Checks whether a reactor may use the limits now, which have let the next command pass since
     /// `open`.
     ///
     /// # Errors

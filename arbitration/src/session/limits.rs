@@ -61,7 +61,7 @@ impl Session {
         once(&self.all).chain(self.directions.limiters(write))
     }
 
-    /// Returns whether a reactor may let a command pass, as far as the session's own limits on all
+    /// Checks whether a reactor may let a command pass, as far as the session's own limits on all
     /// commands are concerned. A reactor that may not waits for them from then on.
     ///
     /// # Errors

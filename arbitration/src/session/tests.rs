@@ -194,7 +194,7 @@ fn d1_the_lowest_limit_says_how_many_commands_pass_in_a_time() {
     assert_eq!(within("c", 512), None);
 }
 
-/// Returns whether a command of a direction may pass a session's limits now, or when.
+/// Checks whether a command of a direction may pass a session's limits now, or when.
 fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
     let limits = [
         session.all.check(now),

@@ -1,5 +1,5 @@
-//! The hosts that may connect to a subsystem: by their NQNs, which are believed, and by the
-//! addresses that they come from; with what they may do.
+//! The hosts that may connect to a subsystem, with their rights. A host is matched by its NQN,
+//! which is trusted, and by its address.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -111,7 +111,7 @@ pub struct AllowedHost {
     pub nqn: String,
     /// The addresses that the host may come from.
     pub sources: Sources,
-    /// What the host may do.
+    /// The rights of the host.
     pub rights: HostRights,
 }
 
@@ -122,8 +122,8 @@ impl AllowedHost {
         self.sources.is_any() && self.rights.are_all()
     }
 
-    /// Returns this host with what it may do by both entries. Where no address is in both, it may come from the addresses
-    /// of this one, and sees no namespaces.
+    /// Returns this host with the intersection of both entries' rights. If no address is in both,
+    /// the host keeps the addresses of this entry, and sees no namespaces.
     #[must_use]
     pub fn common(&self, other: &Self) -> Self {
         let mut rights = self.rights.common(&other.rights);
@@ -135,15 +135,16 @@ impl AllowedHost {
     }
 }
 
-/// Makes a host that may come from any address and do all that there is.
+/// Creates a host with all rights, from any address.
 impl<T: Into<String>> From<T> for AllowedHost {
     fn from(nqn: T) -> Self {
         Self { nqn: nqn.into(), ..Self::default() }
     }
 }
 
-/// Says why a host may not connect from `address` to a subsystem with these hosts; `None`: it may.
-/// Where `any` host may connect, one that is listed with addresses may come from these alone.
+/// Returns why a host may not connect from `address` to a subsystem with these hosts; `None` if it
+/// may. If `any` host may connect, a host that is listed with addresses may connect from these
+/// alone.
 pub(super) fn refusal(
     any: bool,
     hosts: &[AllowedHost],

@@ -42,7 +42,7 @@ impl From<SocketAddr> for MachineAddress {
 }
 
 impl MachineAddress {
-    /// Returns the scope of the address. Where its interface is not known, it is that of the same
+    /// Returns the scope of the address. Without a known interface, uses the scope of the same
     /// address in `machine`.
     fn scope(self, machine: &[Self]) -> Scope {
         let is_link_local = match self.address {
@@ -64,7 +64,7 @@ impl MachineAddress {
 }
 
 /// Returns the addresses at which a host can reach a listener. `machine` are the addresses of this
-/// machine, and `reached` is the one that the host came in by, which comes first.
+/// machine. `reached` is the address that the host connected to, and is listed first.
 pub(super) fn reachable(
     listener: &ListenerSpec,
     machine: &[MachineAddress],

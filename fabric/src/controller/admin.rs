@@ -340,9 +340,9 @@ impl Service {
         }
     }
 
-    /// Returns the length of the data that a command moves. On a connection that is not connected
-    /// yet, only Connect moves data; on an I/O queue, of the Fabrics commands those of an
-    /// authentication.
+    /// Returns the length of a command's data. On a connection that is not connected yet, only
+    /// Connect moves data. On an I/O queue, Authentication Send and Receive are the only Fabrics
+    /// commands with data.
     #[must_use]
     pub fn data_length(&self, connection: ConnectionId, sqe: &Sqe) -> DataLength {
         let to_host = |bytes: u64| DataLength {

@@ -1,16 +1,17 @@
 //! Asymmetric Namespace Access (NVMe base 2.0, section 8.1): a namespace whose file or device is not there is
 //! inaccessible.
 //!
-//! There are two groups, and a namespace changes its group: in the first one all namespaces can be accessed, in the
-//! second one none. The state of a group stays what it is (until the target drains), so that a host with an old copy
-//! of the log still knows the state of a namespace by the group that Identify Namespace tells. Both groups are
-//! always listed, for the same reason.
+//! There are two groups, and a namespace changes its group: in the first one all namespaces can be
+//! accessed, in the second one none. The state of a group is constant (until the target drains). So
+//! a host with an old copy of the log still knows the state of a namespace by the group that
+//! Identify Namespace reports. Both groups are always listed, for the same reason.
 //!
-//! Linux with native multipath holds back the I/O of a namespace that is inaccessible, without timeouts and without
-//! counting retries. Linux without it enables the event, too, but takes the status for an error like others and fails
-//! the command after five retries. The hosts differ in what they read before they connect I/O queues: only one with
-//! multipath reads the log then. It alone is told that a namespace is inaccessible; others are told that it is not
-//! ready. An operator who reads the log later (`nvme ana-log`) changes nothing.
+//! Linux with native multipath holds back the I/O of a namespace that is inaccessible, without
+//! timeouts and without counting retries. Linux without it enables the event, too, but treats the
+//! status as an ordinary error and fails the command after five retries. The hosts differ in the
+//! logs that they read before they connect I/O queues: only one with multipath reads this log then.
+//! Only that host gets the status for an inaccessible namespace; others get Namespace Not Ready. An
+//! operator who reads the log later (`nvme ana-log`) changes nothing.
 
 use core::sync::atomic::Ordering;
 
@@ -84,7 +85,7 @@ impl Service {
         }
     }
 
-    /// Notes that a controller's host has chosen the events that it is told. A host reads the log before: it would
+    /// Notes that a controller's host has chosen its events. A host reads the log before: it would
     /// not learn of a change in between.
     pub(super) fn note_events_chosen(&mut self, id: ControllerId) {
         if let Some(controller) = self.controllers.get_mut(&id)

@@ -15,7 +15,7 @@ pub struct KeyNames {
     pub generated: bool,
 }
 
-/// The connections over TLS, and who must use it.
+/// The connections over TLS, and the hosts that must use it.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     names: HashMap<ConnectionId, KeyNames>,

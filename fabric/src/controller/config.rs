@@ -172,7 +172,7 @@ pub enum ConfigError {
         /// UUID or NGUID.
         what: &'static str,
     },
-    /// The block format is not one that is served.
+    /// The block format is not supported.
     #[error(
         "logical blocks of {} bytes with {} bytes of metadata: they must have 512 or 4096 bytes, \
          and no metadata",

@@ -114,9 +114,8 @@ impl Service {
         self.replace_namespace(now, nqn, namespace).map(|_| ())
     }
 
-    /// Puts another namespace in the place of one with the same NSID. Returns the old one. A
-    /// namespace also stops being ready, and becomes ready again, by this method; hosts are told of
-    /// both.
+    /// Replaces the namespace with the same NSID. Returns the old one. Readiness of a namespace
+    /// changes by this method, too; hosts are notified of both.
     ///
     /// # Errors
     /// There is no such subsystem or namespace; an identifier is used by a third namespace.
@@ -174,8 +173,8 @@ impl Service {
         Ok(())
     }
 
-    /// Refuses a host from now on; its controllers end, unless any host is allowed: then it has the
-    /// rights of any. Keys of TLS that it has had made for the subsystem are forgotten.
+    /// Refuses a host from now on. Its controllers end, unless any host is allowed: then it has
+    /// default rights. TLS keys that it negotiated for the subsystem are forgotten.
     ///
     /// # Errors
     /// There is no such subsystem, or the host is not in its list.
@@ -268,9 +267,9 @@ impl Service {
         self.host_of(nqn, host)?.ok_or_else(missing)
     }
 
-    /// Changes the hosts that may use a subsystem, and their rights: controllers that may not stay end,
-    /// and discovery controllers are told whose hosts see the subsystem come or go. `bound`: the change
-    /// may end controllers though any host may connect.
+    /// Changes the hosts that may use a subsystem, and their rights. Controllers without access
+    /// end, and discovery controllers are notified if the subsystem appears or disappears for their
+    /// hosts. `bound`: the change may end controllers though any host may connect.
     fn change_access(
         &mut self,
         now: Nanos,
@@ -402,8 +401,8 @@ impl Subsystem {
         }
     }
 
-    /// Checks that UUID and NGUID differ from those of all other namespaces: hosts take namespaces
-    /// with the same identifier for one.
+    /// Checks that UUID and NGUID differ from all other namespaces: hosts treat namespaces with
+    /// equal identifiers as one.
     fn check_identifiers(&self, namespace: &Namespace) -> Result<(), ConfigError> {
         namespace.check()?;
         let of = |known: &HashMap<[u8; 16], u32>, id: &[u8; 16]| known.get(id).copied();

@@ -122,7 +122,7 @@ impl Service {
         Ok((subsystem, host.ok_or(Refusal::HostName)?))
     }
 
-    /// Returns whether the subsystem is served on the listener and to the host.
+    /// Checks whether the subsystem is served on the listener and to the host.
     fn check_access(&self, now: Nanos, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
         let listener = self.listeners.get(&request.listener).ok_or(Refusal::NoListener)?;
         if self.draining {

@@ -33,10 +33,10 @@ impl<P> DeferredCommands<P> {
         self.waiting.push(Waiting { cid, event_request, place });
     }
 
-    /// Notes that a command has arrived, whose data may still be missing. Where the command takes
-    /// the identifier of an event request, returns that request's place, to be freed without a
-    /// completion. `withdraw` asks the service for the request back and says whether it was there
-    /// ([`super::Service::withdraw_event_request`]).
+    /// Notes that a command has arrived, whose data may still be missing. If the command reuses the
+    /// identifier of an event request, returns that request's place, to be freed without a
+    /// completion. `withdraw` asks the service for the request back and returns whether it was
+    /// there ([`super::Service::withdraw_event_request`]).
     pub fn arrived(&mut self, cid: u16, withdraw: impl FnOnce() -> bool) -> Option<P> {
         let at = self.waiting.iter().position(|w| w.event_request && w.cid == cid)?;
         if !withdraw() {

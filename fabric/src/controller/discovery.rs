@@ -41,8 +41,8 @@ impl Service {
         }
     }
 
-    /// Sets the addresses of this machine, which discovery hands out for listeners on all addresses.
-    /// Hosts that see other addresses than before are told.
+    /// Sets the addresses of this machine, which discovery reports for listeners on all addresses.
+    /// Hosts whose view changes are notified.
     pub fn set_addresses(&mut self, mut addresses: Vec<MachineAddress>) {
         addresses.sort_unstable();
         addresses.dedup();
@@ -148,8 +148,8 @@ impl Service {
         records
     }
 
-    /// Notes that the page has changed for hosts that satisfy `concerns`: the generation moves on
-    /// and they are told.
+    /// Notes that the page has changed for hosts that satisfy `concerns`: increments the generation
+    /// and notifies them.
     pub(super) fn discovery_changed(&mut self, concerns: impl Fn(&Controller) -> bool) {
         self.generation += 1;
         for controller in self.controllers.values_mut() {

@@ -1,9 +1,9 @@
-//! Controllers that have ended, and whose queues still have commands in a device.
+//! Ended controllers whose queues still have commands in a device.
 //!
-//! A write of an ended controller must not land after its host was let go on: it would overwrite
-//! what the host writes next to the same blocks. So the host's next controller of the same
-//! subsystem is ready (CSTS.RDY) only when nothing is left of the one before, or after the time
-//! that a reset may take.
+//! A write of an ended controller must not land after its host may continue: it would overwrite the
+//! host's next write to the same blocks. So the host's next controller of the same subsystem
+//! becomes ready (CSTS.RDY) only after the previous one has no command left, or after the time that
+//! a reset may take.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ struct Ended {
     until: Nanos,
 }
 
-/// The controllers that have ended, and whose queues have not.
+/// Ended controllers whose queues have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Ending(HashMap<ControllerId, Ended>);
 

@@ -7,7 +7,7 @@ use crate::nvme::log::lid;
 
 /// AERL: outstanding Asynchronous Event Requests, 0's based.
 pub(super) const AERL: u8 = 3;
-/// Entries of the Changed Namespace List. More changes than these are told as one entry FFFFFFFFh.
+/// Entries of the Changed Namespace List. More changes are reported as one entry FFFFFFFFh.
 const CHANGED_MAX: usize = 1024;
 /// Critical warnings of SMART that a host may ask events for: bits 7:0 of the configuration.
 const SMART_EVENTS: u32 = 0xff;
@@ -51,14 +51,14 @@ impl Events {
         *self = Self { requests, ..Self::default() };
     }
 
-    /// Raises an event. The host is told if it has enabled the event and has read the log page of
-    /// the last one.
+    /// Raises an event. The host is notified if it has enabled the event and has read the log page
+    /// of the last one.
     pub(super) fn raise(&mut self, event: OptionalEvents) {
         let wanted = OptionalEvents::from_bits_truncate(self.configuration);
         self.pending |= event & wanted & !self.masked;
     }
 
-    /// Notes that the host has read the log page of `event`, so that the next one may be told.
+    /// Notes that the host has read the log page of `event`, so that the next one may be reported.
     pub(super) fn log_read(&mut self, event: OptionalEvents) {
         self.masked.remove(event);
         self.pending.remove(event);

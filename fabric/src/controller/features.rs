@@ -14,7 +14,7 @@ use crate::nvme::identify::OptionalEvents;
 /// Capabilities of a feature, DW0 bit 2: the feature can be changed. (Bit 0, saveable, is never
 /// set.)
 const CHANGEABLE: u64 = 1 << 2;
-/// Capabilities, bit 1: the value is that of one namespace.
+/// Capabilities, bit 1: the value belongs to one namespace.
 const NAMESPACE_SPECIFIC: u64 = 1 << 1;
 
 /// Encodes a number of queues, 0's based, in both halves of DW0.
@@ -154,13 +154,13 @@ impl Controller {
         self.shared.wrr.load(Ordering::Relaxed)
     }
 
-    /// Returns the present burst and weights: the host's, or those of the target.
+    /// Returns the present burst and weights: the host's, or else the target's.
     pub(super) fn arbitration(&self, config: &ServiceConfig) -> u32 {
         self.features.arbitration.unwrap_or(config.arbitration)
     }
 
-    /// Sets the burst and the weights that order the host's own queues. Without weighted round robin
-    /// the feature shows those that hold for all hosts, and no host can change it.
+    /// Sets the burst and the weights that order the host's own queues. Without weighted round
+    /// robin the feature shows the values for all hosts, and no host can change it.
     fn set_arbitration(&mut self, value: u32, config: &ServiceConfig) -> Result<(), Status> {
         // Bits 7:3 are reserved.
         if value & 0xf8 != 0 {
@@ -286,7 +286,7 @@ pub(super) fn known(kind: ControllerKind) -> &'static [u8] {
     }
 }
 
-/// Returns whether a feature's value is that of one namespace.
+/// Returns whether a feature's value belongs to one namespace.
 pub(super) fn is_of_namespace(feature: u8) -> bool {
     feature == fid::ERROR_RECOVERY
 }

@@ -1,4 +1,4 @@
-//! What the service asks of the one who keeps the TLS keys that authentications make (secure channel
+//! The interface to the keeper of the TLS keys that authentications negotiate (secure channel
 //! concatenation, NVMe base 2.1, section 8.3.4.5.9).
 //!
 //! The service has the exchange and its rules; who makes the handshakes has the keys.
@@ -18,7 +18,7 @@ pub struct GeneratedKey {
     pub psk: TlsPsk,
 }
 
-/// The number of a secret of a host: no other secret of the host has had it.
+/// The number of a secret of a host. It is unique among all secrets that the host ever had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecretNumber(pub u64);
 
@@ -29,7 +29,7 @@ pub enum Forgotten<'a> {
     All,
     /// Those for one subsystem.
     Subsystem(&'a str),
-    /// Those that the host has had made by a proof of one secret.
+    /// The keys that the host negotiated with one secret.
     Secret(SecretNumber),
 }
 
@@ -45,8 +45,8 @@ impl Forgotten<'_> {
     }
 }
 
-/// Who keeps generated keys. Both methods are called while the service is locked: they are quick, and
-/// never use the service.
+/// Keeps generated keys. Both methods are called while the service is locked: they must be quick,
+/// and must not use the service.
 pub trait GeneratedKeys: fmt::Debug + Send + Sync {
     /// Keeps a key, made by a proof of a secret, for connections of the host to the subsystem, from now
     /// on and for a time that the implementation bounds, as it does the number of keys.

@@ -99,7 +99,7 @@ impl Service {
         }
     }
 
-    /// Returns the controllers whose host sees the namespace; none where the one that asks does not.
+    /// Returns the controllers whose host sees the namespace; none if the asking host does not.
     fn controllers_with(
         &self,
         controller: &Controller,

@@ -38,7 +38,7 @@ pub(super) struct Controller {
     pub(super) table: Arc<NamespaceTable>,
     /// The NSIDs of `table` that were another disk's before, and that the host has not identified.
     pub(super) withheld: BTreeMap<u32, Withheld>,
-    /// The disks that the host has identified, by this controller or by those that it may succeed.
+    /// The disks that the host has identified, by this controller or by possible predecessors.
     pub(super) identified: Identified,
     pub(super) host_id: [u8; 16],
     pub(super) listener: ListenerId,
@@ -78,7 +78,8 @@ pub(super) struct Controller {
 pub(super) struct Withheld {
     /// The readiness that the host is shown: `Unidentified` or `KnownAsOther`.
     pub(super) shown: Readiness,
-    /// Whether the host has compared the identifiers, and was told to look at the namespace again.
+    /// Whether the host has compared the identifiers, and was notified to look at the namespace
+    /// again.
     pub(super) is_compared: bool,
 }
 

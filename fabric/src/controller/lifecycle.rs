@@ -17,9 +17,9 @@ const ABORTED: u64 = 0;
 pub(super) const NOT_ABORTED: u64 = 1;
 
 impl Service {
-    /// Notes a connection that has come from `address`, before any command of it. Where more
-    /// connections than [`max_waiting`](super::ServiceConfig::max_waiting) have sent no Connect,
-    /// orders one closed and returns it: the oldest one of the address that has the most of them.
+    /// Notes a new connection from `address`, before its first command. If more connections than
+    /// [`max_waiting`](super::ServiceConfig::max_waiting) have sent no Connect, orders one closed
+    /// and returns it: the oldest one of the address with the most of them.
     pub fn accepted(&mut self, connection: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
         let gone = self.room.come(connection, address, &self.config)?;
         let reason = CloseReason::TooManyWaiting;
@@ -61,10 +61,11 @@ impl Service {
         }
     }
 
-    /// Notes that a queue has nothing left to do, in a target that drains and takes no new
-    /// commands. Returns the time from which on its connection may be closed. An I/O queue's may be
-    /// once all I/O queues of its controller have nothing left, for a host that loses one of them
-    /// gives up what the others have under way; an admin queue's once the I/O queues are gone.
+    /// Notes that a queue is idle in a target that drains and takes no new commands. Returns the
+    /// time from which on its connection may be closed. An I/O queue may be closed once all I/O
+    /// queues of its controller are idle, for a host that loses one of them gives up the
+    /// outstanding commands of the others. An admin queue may be closed once the I/O queues are
+    /// gone.
     pub fn settle_queue(&mut self, now: Nanos, connection: ConnectionId) -> Option<Nanos> {
         let attachment = self.connections.get(&connection).filter(|a| !a.closing);
         let Some(Attachment { controller, qid, .. }) = attachment else { return Some(Nanos(0)) };
@@ -231,8 +232,8 @@ impl Service {
         next.into_iter().chain(starts).chain(unproved).chain(lost).min()
     }
 
-    /// Changes [`arbitration`](super::ServiceConfig::arbitration), which all controllers show but
-    /// those whose hosts have set weights of their own.
+    /// Changes [`arbitration`](super::ServiceConfig::arbitration), which all controllers show
+    /// unless their hosts have set weights of their own.
     pub fn set_arbitration(&mut self, value: u32) {
         self.config.arbitration = value;
         for controller in self.controllers.values() {

@@ -1,4 +1,4 @@
-//! What the daemon asks of lost hosts, and what of them has to outlive it.
+//! The daemon's interface to lost hosts, and to their state that has to outlive the daemon.
 
 use super::{AllowedHost, HostChange, HostPath, KeptHost, LostHost, Service};
 use crate::Nanos;
@@ -38,7 +38,7 @@ impl Service {
         }
     }
 
-    /// Returns the lost hosts that may come back: those whose subsystem is there, and lets them in.
+    /// Returns the lost hosts that may come back: their subsystem exists and allows them.
     #[must_use]
     pub fn lost_hosts(&self, now: Nanos) -> Vec<LostHost> {
         let may_return = |lost: &LostHost| {

@@ -1,7 +1,7 @@
 //! Subsystems, controllers and their admin commands, as pure state machines.
 //!
-//! [`Service`] is all that a host sees of the target beside its I/O: it answers Connect, every
-//! admin and Fabrics command, keeps the controllers' lives and timers, and holds the configuration
+//! [`Service`] implements the target except for I/O commands. It answers Connect, every admin and
+//! Fabrics command, keeps the controllers' lives and timers, and holds the configuration
 //! (subsystems, namespaces, listeners, hosts). It does no I/O and reads no clock: the present time
 //! is an argument, and its actions come out of [`Service::poll_action`]. After each call that takes
 //! `&mut self`, the caller takes the actions until there are none.

@@ -1,4 +1,4 @@
-//! Namespaces and the table of those that a host sees.
+//! Namespaces, and the table of a host's visible namespaces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,8 +46,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Checks that hosts can be shown this size: blocks of a format that they and the backends
-    /// know, and at least one, for hosts take a namespace without blocks for one that is not there.
+    /// Checks that hosts can use this size. The block format must be known to hosts and backends,
+    /// and there must be at least one block, for hosts treat a namespace without blocks as absent.
     fn check(self) -> Result<(), ConfigError> {
         if !matches!(self.format, BlockFormat::BYTES_512 | BlockFormat::BYTES_4096) {
             return Err(ConfigError::BlockFormat(self.format));
@@ -106,7 +106,7 @@ pub enum Readiness {
         /// answered with Namespace Not Ready as well: a capacity of 0 would tell hosts that the
         /// namespace is gone.
         geometry_known: bool,
-        /// The time since when it has not been ready: after a while hosts are told to retry later
+        /// Begin of the outage: after a while hosts are asked to retry later
         /// ([`ControllerShared::unavailable`](super::ControllerShared::unavailable)).
         since: Nanos,
     },
@@ -151,7 +151,7 @@ pub struct Namespace {
     /// The blocks in use, of a namespace that takes space as it is written and gives it back as it is
     /// deallocated (thin provisioning); `None`: all blocks have their space.
     pub used: Option<UsedBlocks>,
-    /// NQNs of the hosts that see the namespace; `None`: all that the subsystem allows.
+    /// NQNs of the hosts that see the namespace; `None`: all hosts of the subsystem.
     pub hosts: Option<Vec<String>>,
     /// The store of the namespace's blocks; the service makes it [`BackendId::NONE`] where the
     /// namespace is not ready, so that no command finds a backend.
@@ -160,9 +160,9 @@ pub struct Namespace {
     /// have the identifiers that it had (`uuid`, `nguid`, and those in `identify`): hosts take a
     /// namespace with others for another one.
     pub readiness: Readiness,
-    /// Whether the NSID was that of another disk before. Each controller's host must then ask for
-    /// Identify Namespace before its commands are executed, unless it has identified this disk before
-    /// and was not shut down since.
+    /// Whether the NSID belonged to another disk before. Each controller's host must then ask for
+    /// Identify Namespace before its commands are executed, unless it has identified this disk
+    /// before and was not shut down since.
     pub replaces: bool,
     /// Identify Namespace of the device behind a passthrough namespace. Hosts see this, except for
     /// the target's own fields: size, the one LBA format, sharing, ANA group, identifiers, no
@@ -173,7 +173,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Returns whether the namespace can be shown to hosts, apart from the others of its subsystem.
+    /// Checks whether the namespace can be shown to hosts, apart from the others of its subsystem.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if self.has_geometry() {
             self.geometry.check()?;

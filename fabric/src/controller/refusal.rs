@@ -38,7 +38,7 @@ pub enum Refusal {
     DataLength,
     /// RECFMT is not 0.
     Format,
-    /// SQSIZE is 0 or beyond what the queue may have.
+    /// SQSIZE is 0 or beyond the queue's limit.
     QueueSize,
     /// HOSTID is 0.
     NoHostId,
@@ -58,7 +58,7 @@ pub enum Refusal {
     HostNotAllowed,
     /// The host is in the subsystem's list, but not with this address.
     AddressNotAllowed,
-    /// The connection's TLS key is that of another host.
+    /// The connection's TLS key belongs to another host.
     OtherTlsHost,
     /// The connection's TLS key is for another subsystem.
     OtherTlsSubsystem,

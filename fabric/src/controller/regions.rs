@@ -1,4 +1,4 @@
-//! What the service asks of the one who serves regions of persistent memory.
+//! The interface to the server of regions of persistent memory.
 //!
 //! The service has the command and its rules; regions, rights and reservations are somebody else's.
 
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::ids::ControllerId;
 use crate::nvme::region::{RegionGrant, RegionName, RegionRights};
 
-/// Who decides on Get Region. Both methods are called while the service is locked: they are quick, and
-/// never use the service.
+/// Decides on Get Region. Both methods are called while the service is locked: they must be quick,
+/// and must not use the service.
 pub trait RegionGrants: fmt::Debug + Send + Sync {
     /// Grants a region to a host, until its controller ends.
     ///
@@ -18,13 +18,13 @@ pub trait RegionGrants: fmt::Debug + Send + Sync {
     /// for the implementation to bound.
     ///
     /// # Errors
-    /// The host is told no more than the refusal.
+    /// The host learns no more than the refusal.
     fn grant(&self, asked: &RegionRequest<'_>) -> Result<RegionGrant, RegionRefusal>;
 
     /// Notes that a controller that was granted regions has ended, or was reset or shut down by its
-    /// host: all of its grants end. Called once for them all, whatever the reason, also when the
-    /// service itself ends. The controller may ask again once its host has enabled it again, and its
-    /// identifier may become another controller's.
+    /// host: all of its grants end. Called once for all of them, for any reason, also when the
+    /// service itself ends. The controller may ask again once its host has enabled it again, and
+    /// its identifier may become another controller's.
     fn controller_ended(&self, controller: ControllerId);
 }
 

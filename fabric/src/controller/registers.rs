@@ -18,7 +18,7 @@ pub(super) struct Properties {
 /// A reset or shutdown under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiesce {
-    /// The time at which the end is reported, whatever the I/O queues do.
+    /// The time at which the end is reported, regardless of the I/O queues.
     pub(super) until: Nanos,
     pub(super) reset: bool,
     pub(super) shutdown: bool,

@@ -1,4 +1,4 @@
-//! What a host that is connected may do: see namespaces, write to them, name classes.
+//! The rights of a connected host: see namespaces, write to them, name classes.
 //!
 //! Rights apply to a command when it arrives. A write that arrived before its host became a reader is
 //! executed, although its data may arrive later.
@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use units::Class;
 
-/// The rights of a host in a subsystem. By default they are all that there are.
+/// The rights of a host in a subsystem. The default is all rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRights {
-    /// NSIDs of the namespaces that the host sees, whether they are there yet or not; `None`: all.
-    /// Of these it sees those that name no hosts, or name it.
+    /// NSIDs of the namespaces that the host sees, present or not; `None`: all. Of these it sees
+    /// the namespaces that name no hosts, or name it.
     pub namespaces: Option<BTreeSet<u32>>,
     /// Whether the host may only read.
     pub read_only: bool,
@@ -20,7 +20,7 @@ pub struct HostRights {
 }
 
 impl HostRights {
-    /// Returns whether they are all that there are.
+    /// Returns whether no right is missing.
     #[must_use]
     pub fn are_all(&self) -> bool {
         *self == Self::default()

@@ -1,10 +1,10 @@
 //! The room for connections: which of them find a place, and which have to go.
 //!
-//! There are three kinds of places, each with a bound of its own, so that one kind never takes the
+//! There are three kinds of places, each with a bound of its own, so that no kind uses up the
 //! places of another: connections that have sent no Connect yet, discovery controllers, and the
-//! queues of I/O controllers. The last are promised: a controller holds a place for each queue that
-//! its host was granted, connected or not, so that a host with a controller is never refused a
-//! queue, and hosts without one are granted what is left.
+//! queues of I/O controllers. Places of queues are reserved: a controller holds a place for each
+//! queue that its host was granted, connected or not. So a host with a controller is never refused
+//! a queue, and hosts without one are granted the rest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -108,8 +108,8 @@ impl Controller {
 }
 
 impl Room {
-    /// Adds a connection that has come. Where too many wait, returns the one that goes, which no
-    /// longer counts.
+    /// Adds a new connection. If too many wait, returns the connection to close, which no longer
+    /// counts.
     pub(super) fn come(
         &mut self,
         connection: ConnectionId,
@@ -141,8 +141,8 @@ impl Room {
         self.waiting.remove(connection);
     }
 
-    /// Gives a controller the places that it needs now, and takes back those that its host does not
-    /// want. Only a host that has said how many queues it wants gives places back.
+    /// Assigns a controller the places that it needs now, and releases the places that its host
+    /// does not want. Places are released only after a host has set its number of queues.
     pub(super) fn settle(&mut self, controller: &mut Controller) {
         let wanted = controller.places_wanted();
         self.tally(controller.kind).change(controller.address, controller.places, wanted);
@@ -165,7 +165,7 @@ impl Room {
         }
     }
 
-    /// Returns whether a new controller of a peer finds room.
+    /// Checks whether a new controller of a peer finds room.
     pub(super) fn check(
         &self,
         kind: ControllerKind,
@@ -190,7 +190,7 @@ impl Room {
         }
     }
 
-    /// Returns whether a controller, whose host has not said how many queues it wants, may have one
+    /// Checks whether a controller, whose host has not said how many queues it wants, may have one
     /// more.
     pub(super) fn check_queue(
         &self,

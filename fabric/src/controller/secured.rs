@@ -1,5 +1,4 @@
-//! What the daemon tells the service of TLS: the connections that are over it, and the hosts that have
-//! keys.
+//! The daemon's reports about TLS to the service: connections over TLS, and hosts with keys.
 
 use std::sync::Arc;
 
@@ -18,8 +17,8 @@ impl Service {
         self.gate.set_keys(keys);
     }
 
-    /// Returns whether a host has a TLS key. On a listener that allows TLS its connections must be
-    /// over TLS from now on; those that are connected stay, and hosts of discovery are told.
+    /// Sets whether a host has a TLS key. On a listener that allows TLS, its connections must be
+    /// over TLS from now on. Present connections stay, and hosts of discovery are notified.
     pub fn set_tls_key(&mut self, host: &str, has: bool) {
         if self.channels.set_key(host, has) {
             self.discovery_changed(|controller| controller.host() == host);

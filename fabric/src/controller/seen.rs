@@ -12,7 +12,7 @@ use super::{
 };
 
 impl Subsystem {
-    /// Returns the rights of a host that may connect: those of its entry, or all.
+    /// Returns the rights of a host that may connect: the rights of its entry, or all.
     pub(super) fn rights_of(&self, host: &str) -> HostRights {
         rights_among(&self.spec.hosts, host)
     }
@@ -49,8 +49,8 @@ impl Subsystem {
             || loses(&rights, &self.table_for(host, &rights), &rights_among(hosts, host))
     }
 
-    /// Returns the table of a host with these rights after a change of one namespace; `before` is what
-    /// it was. `None` where the host saw nothing of the namespace, and sees nothing.
+    /// Returns the table of a host with these rights after a change of one namespace; `before` is
+    /// its earlier state. `None` if the host saw nothing of the namespace, and sees nothing.
     pub(super) fn table_after(
         &self,
         nsid: u32,
@@ -76,8 +76,8 @@ impl Subsystem {
         self.namespaces = Arc::new(self.namespaces.with(nsid, namespace.cloned()));
     }
 
-    /// Returns all namespaces, as a host with these rights may use them. Those that are only read are
-    /// copied when the first host asks for them.
+    /// Returns all namespaces, as a host with these rights may use them. The read-only copy is made
+    /// when the first host needs it.
     fn tables(&self, rights: &HostRights) -> &Arc<NamespaceTable> {
         if !rights.read_only {
             return &self.namespaces;
@@ -118,9 +118,9 @@ impl Service {
         seen.map(|namespace| namespace.backend).filter(|id| *id != BackendId::NONE).collect()
     }
 
-    /// Returns the controllers of a subsystem whose hosts would lose something if it had these hosts:
-    /// those that [could not stay](Self::refused_by), and those that would see a namespace no more, or
-    /// could not write any more to one that they see.
+    /// Returns the controllers of a subsystem whose hosts would lose something if it had these
+    /// hosts: controllers that [could not stay](Self::refused_by), or whose hosts would lose sight
+    /// of a namespace, or the right to write to it.
     #[must_use]
     pub fn hurt_by(&self, nqn: &str, any: bool, hosts: &[AllowedHost]) -> Vec<ControllerId> {
         let refused = self.refused_by(nqn, any, hosts);

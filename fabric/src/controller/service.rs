@@ -98,7 +98,7 @@ pub struct Service {
     /// Change count of the ANA log page.
     pub(super) ana_changes: u64,
     pub(super) draining: bool,
-    /// Who decides on Get Region; `None` where no regions are served.
+    /// Decides on Get Region; `None` if no regions are served.
     pub(super) region_grants: Option<Arc<dyn RegionGrants>>,
 }
 

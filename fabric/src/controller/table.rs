@@ -147,10 +147,10 @@ impl NamespaceTable {
         self.count == 0
     }
 
-    /// Returns the optional commands that at least one namespace executes; all that the target
-    /// knows where there is no namespace yet, or one that is not ready. This is the union, because
-    /// hosts read it once at connect and namespaces come and go; a namespace that lacks a command
-    /// answers Invalid Opcode, and hosts fall back.
+    /// Returns the optional commands that at least one namespace executes. Returns all commands
+    /// that the target knows while there is no namespace, or one is not ready. This is the union,
+    /// because hosts read it once at connect and namespaces change later; a namespace that lacks a
+    /// command answers Invalid Opcode, and hosts fall back.
     pub(super) fn commands(&self) -> OptionalCommands {
         let all = NamespaceFeatures::all();
         let of = |n: &Namespace| if n.is_ready() { n.features } else { all };

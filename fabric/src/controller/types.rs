@@ -11,8 +11,8 @@ use super::{Namespace, NamespaceTable, Readiness};
 use crate::Nanos;
 use crate::nvme::Status;
 
-/// Time in ns for which an outage is expected to be short: less than the usual CRDT2, so that a command
-/// that was told to wait for it is told to wait for CRDT3 when it comes again.
+/// Longest duration of a short outage, in ns. It is less than the usual CRDT2, so a command that is
+/// retried after CRDT2 waits for CRDT3 next time.
 const SHORT_OUTAGE_NS: u64 = 20_000_000_000;
 
 /// The kind of a connected queue.
@@ -162,8 +162,8 @@ pub enum Action {
         /// Status.
         status: Status,
     },
-    /// Close the connection: start no more of its commands, settle those in flight, send no
-    /// more than what is queued. Answer with [`super::Service::disconnected`] when all of its
+    /// Close the connection: start no more of its commands, settle the commands in flight, send
+    /// only the queued output. Answer with [`super::Service::disconnected`] when all of its
     /// commands are settled.
     Close {
         /// The connection.
@@ -212,7 +212,7 @@ pub struct ControllerShared {
     /// Whether I/O commands are executed: CC.EN, CSTS.RDY and not shutting down. If not, they are
     /// answered with Command Sequence Error.
     pub ready: AtomicBool,
-    /// Whether a command has arrived: one bit for each one that asks, [`TIMER`] and [`SUCCESSOR`].
+    /// Whether a command has arrived: one bit for each reader, [`TIMER`] and [`SUCCESSOR`].
     heard: AtomicU8,
     /// The version of the controller's namespaces and of its host's rights, which grows with each
     /// change.
@@ -306,10 +306,11 @@ impl ControllerShared {
     }
 
     /// Returns the status of a command for a namespace whose commands are not executed, by its
-    /// [readiness](Readiness). Where the file or device is not there, a host that knows ANA states is told
-    /// that the namespace is inaccessible, and any other one that it is not ready, with CRDT2 while the outage has
-    /// lasted for less than 20 s, then with CRDT3. A host that has not identified the namespace is told the shortest
-    /// delay (CRDT1), since its reconnect may wait for the command.
+    /// [readiness](Readiness). If the file or device is absent, a host that knows ANA states gets
+    /// the status for an inaccessible namespace. Any other host gets Namespace Not Ready, with
+    /// CRDT2 while the outage has lasted for less than 20 s, then with CRDT3. A host that has not
+    /// identified the namespace gets the shortest delay (CRDT1), since its reconnect may wait for
+    /// the command.
     #[cold]
     #[must_use]
     pub fn unavailable(&self, namespace: &Namespace, now: Nanos) -> Status {
@@ -343,8 +344,8 @@ impl ControllerShared {
         }
     }
 
-    /// Returns whether a command has arrived since the one that asks, [`TIMER`] or [`SUCCESSOR`],
-    /// last did.
+    /// Returns whether a command has arrived since this reader, [`TIMER`] or [`SUCCESSOR`], last
+    /// asked.
     pub(super) fn take_heard(&self, asks: u8) -> bool {
         self.heard.fetch_and(!asks, Ordering::Relaxed) & asks != 0
     }

@@ -1,12 +1,14 @@
-//! The hosts that use subsystems: those that are connected, and those that were and may come back.
+//! The hosts that use subsystems: connected hosts, and lost hosts that may come back.
 //!
-//! A host whose connection breaks tries to connect again for a time (Linux: `ctrl_loss_tmo`), while the
-//! file systems on its disks stay mounted. Until that time is over, a host that did not shut its
-//! controller down (CC.SHN) is a *lost* host, which still uses what it used. Only a controller that has
-//! had an I/O queue counts: before that its host has authenticated and enabled it, and has used nothing.
+//! A host whose connection breaks tries to connect again for a time (Linux: `ctrl_loss_tmo`), while
+//! the file systems on its disks stay mounted. Until that time is over, a host that did not shut
+//! its controller down (CC.SHN) is a *lost* host, which still uses its disks. Only a controller
+//! that has had an I/O queue counts: before that its host has authenticated and enabled it, and has
+//! used nothing.
 //!
-//! A host may be back before the target notices that its earlier controller is gone (Linux tears it down without a
-//! shutdown when it reconnects). Where the later controller is shut down, the end of the earlier one loses nothing.
+//! A host may be back before the target notices that its earlier controller is gone (Linux tears it
+//! down without a shutdown when it reconnects). If the later controller is shut down, the end of
+//! the earlier one loses nothing.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,8 +19,8 @@ use super::types::SUCCESSOR;
 use super::{ControllerId, ControllerShared};
 use crate::Nanos;
 
-/// The most lost hosts of one subsystem. Where there are more, the one that was lost first is forgotten:
-/// those that are left still guard the subsystem, and no other subsystem's hosts are forgotten.
+/// The most lost hosts of one subsystem. Beyond it, the host that was lost first is forgotten: the
+/// others still guard the subsystem, and no other subsystem's hosts are forgotten.
 pub const LOST_HOSTS_MAX: usize = 1024;
 
 /// A host's way to a subsystem. Each way counts by itself: a host with two of them can lose one for good.
@@ -47,8 +49,8 @@ pub struct LostHost {
     pub restored: bool,
 }
 
-/// A change of what has to outlive the target: the state of a host that uses a subsystem; `None`: the host
-/// no longer uses it.
+/// A change of state that has to outlive the target: the state of a host that uses a subsystem;
+/// `None`: the host no longer uses it.
 pub type HostChange = (HostPath, Option<KeptHost>);
 
 /// The UUIDs that a controller's host has identified, by NSID, of namespaces that
@@ -65,8 +67,8 @@ pub struct KeptHost {
     pub identified: Option<Vec<Identified>>,
 }
 
-/// The most controllers of one host and path whose identified disks are kept. Where there are more, they
-/// count as unknown.
+/// The most controllers of one host and path whose identified disks are kept. Beyond it, they count
+/// as unknown.
 pub const KEPT_CONTROLLERS_MAX: usize = 8;
 
 /// A controller that ended without a shutdown, and has no successor yet.
@@ -129,9 +131,9 @@ impl User {
         }
     }
 
-    /// Returns whether a controller that has ended without a shutdown had a successor that was shut
-    /// down: one that came later, and since then nothing was heard of this one. Each successor has
-    /// one predecessor.
+    /// Returns whether a controller that ended without a shutdown had a successor that was shut
+    /// down. A successor connected later, and no command of this controller has arrived since then.
+    /// Each successor has one predecessor.
     fn had_successor(&mut self, ended: &Present) -> bool {
         if ended.shared.take_heard(SUCCESSOR) {
             return false;
@@ -140,8 +142,8 @@ impl User {
         successor.is_some_and(|number| self.shut_down.remove(&number))
     }
 
-    /// Notes that a controller has come, which succeeds one of those that are absent. If these differ,
-    /// the one that it succeeds is not known, and neither is the state of the others.
+    /// Notes a new controller, which succeeds one of the absent controllers. If these differ, its
+    /// predecessor is unknown, and so is the state of the others.
     fn succeed(&mut self) {
         let Some(last) = self.absent.last() else { return };
         let since = last.since;

@@ -1,15 +1,16 @@
-//! Namespaces whose NSID was another disk's before. A host that comes back may still send commands for
-//! the disk that it knows: Linux does so before it compares the identifiers. The commands of each
-//! controller's host are therefore not executed until it has asked for the size of the namespace that is
-//! there now, which Linux does once the identifiers are those that it knows, or the disk is new to it.
+//! Namespaces whose NSID was another disk's before. A host that comes back may still send commands
+//! for the disk that it knows: Linux does so before it compares the identifiers. The commands of
+//! each controller's host are therefore not executed until it has asked for the size of the present
+//! namespace. Linux does so once the identifiers match, or the disk is new to it.
 //!
-//! Linux ends a reconnect only when the commands from before have ended, and identifies namespaces after
-//! that. So the commands of a host that comes back must not wait: a host that has identified the disk
-//! before has its commands executed, and one that knows another disk has them refused. Only where neither
-//! is known, the host is told to retry.
+//! Linux ends a reconnect only when the earlier commands have ended, and identifies namespaces
+//! after that. So the commands of a returning host must not wait: if it has identified the disk
+//! before, its commands are executed, and if it knows another disk, they are refused. Only if
+//! neither is known, the host is asked to retry.
 //!
-//! A host that finds that the identifiers under an NSID are others than before drops its disk. Linux takes the new
-//! disk only at the next look at its namespaces, for which the host is told once more that the namespace has changed.
+//! A host that finds changed identifiers under an NSID drops its disk. Linux takes the new disk
+//! only at the next look at its namespaces. Therefore the host is notified once more that the
+//! namespace has changed.
 
 use std::sync::Arc;
 
@@ -53,8 +54,8 @@ impl Controller {
         self.show(table, []);
     }
 
-    /// Shows the host the namespaces of `table`. Among those of `changed`, the ones that replace another
-    /// disk are withheld from a host that has not identified them.
+    /// Shows the host the namespaces of `table`. A namespace of `changed` that replaces another
+    /// disk is withheld from a host that has not identified it.
     pub(super) fn show(
         &mut self,
         table: Arc<NamespaceTable>,
@@ -91,8 +92,8 @@ impl Controller {
 }
 
 impl Service {
-    /// Returns whether a host may have identified a namespace with this UUID under an NSID of a
-    /// subsystem: one that is connected, or one that may come back.
+    /// Returns whether a connected or lost host may have identified a namespace with this UUID
+    /// under an NSID of a subsystem.
     #[must_use]
     pub fn is_identified(&self, nqn: &str, nsid: u32, uuid: [u8; 16]) -> bool {
         let is_known = |c: &Controller| c.identified.get(&nsid) == Some(&uuid);
@@ -100,8 +101,9 @@ impl Service {
         of_subsystem.any(is_known) || self.users.is_identified(nqn, nsid, &uuid)
     }
 
-    /// Notes that a controller's host has read a namespace's identifiers, and finds out whether it knows another disk
-    /// by the NSID. A host leaves a namespace that is not ready alone, and is told when it is ready.
+    /// Notes that a controller's host has read a namespace's identifiers, and finds out whether it
+    /// knows another disk by the NSID. A host leaves a namespace that is not ready alone, and is
+    /// notified when it becomes ready.
     pub(super) fn note_compared(&mut self, id: ControllerId, nsid: u32) {
         let Some(controller) = self.controllers.get_mut(&id) else { return };
         let is_ready = controller.table.get(nsid).is_some_and(|namespace| namespace.is_ready());

@@ -1,13 +1,13 @@
 //! The memory of hosts that do not honour Command Retry Delays (Host Behavior Support, ACRE).
 //!
-//! The target cannot send the commands of such a host back when a limit makes them wait. All that its
-//! queues hold must be carried out before its timeout, which needs smaller queues. But a host sets ACRE
-//! after it has read CAP.MQES: the bound follows from the host's last controller.
+//! The target cannot send the commands of such a host back when a limit makes them wait. All
+//! commands in its queues must be carried out before its timeout, which needs smaller queues. But a
+//! host sets ACRE after it has read CAP.MQES: the bound follows from the host's last controller.
 
 use std::collections::BTreeMap;
 
-/// The most hosts that are remembered. Where there are more, another one is forgotten, and may have
-/// queues of full size again.
+/// The most hosts that are remembered. Beyond it, another one is forgotten, and may have queues of
+/// full size again.
 const HOSTS_MAX: usize = 1024;
 
 /// The hosts that did not honour Command Retry Delays when they last connected an I/O queue.

@@ -5,8 +5,8 @@
 //! is mixed with a value that only these two know, so that who records the exchange cannot try
 //! secrets on it.
 //!
-//! Exponentiations take milliseconds. A state machine asks for them as [`Work`], which any thread
-//! may carry out, and goes on with what comes out of it. Randomness is an argument of that work.
+//! Exponentiations take milliseconds. A state machine requests them as [`Work`], which any thread
+//! may carry out, and continues with the result. Randomness is an argument of that work.
 
 mod group;
 mod hash;

@@ -69,7 +69,7 @@ impl Challenge<'_> {
         self.of_host(names, |parts| self.hash.hmac(&key, parts))
     }
 
-    /// Returns whether a response is that of a host with this secret.
+    /// Returns whether a response is from a host with this secret.
     #[must_use]
     pub fn is_host(&self, secret: &Secret, names: Names<'_>, response: &[u8]) -> bool {
         let key = secret.key(names.host);
@@ -83,7 +83,7 @@ impl Challenge<'_> {
         self.of_controller(names, |parts| self.hash.hmac(&key, parts))
     }
 
-    /// Returns whether a response is that of a controller with this secret.
+    /// Returns whether a response is from a controller with this secret.
     #[must_use]
     pub fn is_controller(&self, secret: &Secret, names: Names<'_>, response: &[u8]) -> bool {
         let key = secret.key(names.subsystem);

@@ -29,7 +29,7 @@ pub enum SecretError {
     /// The secret is not as long as secrets are.
     #[error("the secret must have 32, 48 or 64 bytes")]
     Length,
-    /// The CRC-32 is not that of the secret.
+    /// The CRC-32 does not match the secret.
     #[error("its CRC-32 is wrong: it was not copied whole")]
     Checksum,
 }
@@ -90,8 +90,8 @@ impl Secret {
         interchange::encode(PREFIX, self.transformation.map_or(0, Hash::id), &self.bytes)
     }
 
-    /// Returns the key that the owner of an NQN proves itself with: the secret, transformed if it is
-    /// one that is.
+    /// Returns the key with which the owner of an NQN authenticates: the secret, transformed if it
+    /// requires a transformation.
     #[must_use]
     pub fn key(&self, nqn: &str) -> Zeroizing<Vec<u8>> {
         match self.transformation {
@@ -110,7 +110,7 @@ pub struct SecretPair {
     pub controller: Option<Secret>,
 }
 
-/// The secrets of a host, and what the target allows it to prove itself with.
+/// The secrets of a host, and the methods of authentication that the target allows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSecrets {
     /// The pairs of which the host may have any. While secrets are exchanged for others there are

@@ -36,7 +36,7 @@ impl fmt::Debug for Random {
     }
 }
 
-/// A piece of work: exponentiations in a group, and the drawing of what is random.
+/// A piece of work: exponentiations in a group, and the drawing of random values.
 #[derive(Clone, Debug)]
 pub struct Work {
     pub(crate) group: Group,
@@ -46,7 +46,7 @@ pub struct Work {
     pub(crate) peer: Option<Vec<u8>>,
 }
 
-/// What was drawn at random for one exchange.
+/// The random values of one exchange.
 #[derive(Debug)]
 pub struct Fresh {
     /// The secret exponent.
@@ -59,10 +59,10 @@ pub struct Fresh {
     pub(crate) sequence: u32,
 }
 
-/// What came out of a piece of [`Work`].
+/// The result of a piece of [`Work`].
 #[derive(Debug)]
 pub struct Worked {
-    /// What was drawn, where the work had no exponent.
+    /// The random values, if the work had no exponent.
     pub(crate) fresh: Option<Fresh>,
     /// The value that both ends have in common; `None` where there was no value of the peer, or a
     /// bad one.

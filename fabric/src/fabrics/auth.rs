@@ -104,7 +104,7 @@ impl AuthKind {
 /// AUTH_Failure1 and AUTH_Failure2. Byte 6, the reason code, is 01h with all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthFailure {
-    /// 01h: the response is not that of the secret.
+    /// 01h: the response does not match the secret.
     Failed,
     /// 02h: authentication protocol not usable.
     Protocol,
@@ -146,7 +146,7 @@ impl AuthFailure {
         }
     }
 
-    /// Returns the reason of an explanation; one that is not known says that it failed.
+    /// Returns the reason of an explanation; [`Self::Failed`] for an unknown one.
     #[must_use]
     pub fn from_id(id: u8) -> Self {
         Self::ALL.into_iter().find(|reason| reason.id() == id).unwrap_or(Self::Failed)
@@ -207,7 +207,7 @@ pub enum Concatenation {
     /// 02h (NEWTLSPSK): it makes a PSK of TLS, of which a connection without TLS is followed by others
     /// with it.
     New,
-    /// 03h (REPLACETLSPSK): it makes a PSK in the place of the generated one that the connection has.
+    /// 03h (REPLACETLSPSK): it negotiates a PSK that replaces the connection's generated one.
     Replace,
 }
 

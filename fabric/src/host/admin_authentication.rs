@@ -23,7 +23,7 @@ impl Association {
         }
     }
 
-    /// Does what an authentication wants done next.
+    /// Carries out the next step of an authentication.
     fn follow(&mut self, now: Nanos, next: Next) {
         match next {
             Next::Send(message) => {
@@ -55,7 +55,8 @@ impl Association {
         }
     }
 
-    /// Takes the answer to a command of the authentication; one that sent has no data.
+    /// Handles the answer to a command of the authentication; the answer to a sent message has no
+    /// data.
     pub(super) fn authentication_answered(&mut self, now: Nanos, data: &[u8]) {
         let Some(authentication) = &mut self.authentication else { return };
         let next = match data.is_empty() {

@@ -44,7 +44,7 @@ pub struct Settings {
     pub host: String,
     /// Host identifier.
     pub host_id: [u8; 16],
-    /// What the host proves itself with where the controller demands it.
+    /// The host's means of authentication, used if the controller demands it.
     pub credentials: Option<Arc<Credentials>>,
     /// Keep alive timeout (KATO), in milliseconds; zero for none.
     pub keep_alive: Duration,
@@ -251,7 +251,8 @@ impl Association {
         }
     }
 
-    /// Takes the answer to a command of [`Action::Submit`]; `data` is what the command read.
+    /// Handles the answer to a command of [`Action::Submit`]; `data` is the data that the command
+    /// read.
     pub fn answered(&mut self, now: Nanos, cqe: &Cqe, data: Vec<u8>) {
         let cid = cqe.cid.get();
         match cid {

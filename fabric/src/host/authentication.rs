@@ -18,7 +18,7 @@ use crate::fabrics::{
 /// The room for a message of the controller, bytes.
 pub const MESSAGE_ROOM: u32 = crate::fabrics::AUTH_MESSAGE_MAX;
 
-/// What a host proves itself with, and what it accepts.
+/// A host's means of authentication, and the methods that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The host's secret.
@@ -90,7 +90,7 @@ struct Posed {
     value: Vec<u8>,
 }
 
-/// What the host has asked of the controller.
+/// The host's challenge to the controller.
 struct Asked {
     hash: Hash,
     sequence: u32,

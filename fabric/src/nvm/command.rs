@@ -68,7 +68,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// Returns the number of bytes, whatever their direction.
+    /// Returns the number of bytes in either direction.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {

@@ -30,7 +30,7 @@ impl IoLimits {
         })
     }
 
-    /// Reads them as [`Self::dsm_ranges`] does, for those who carry out all of them or none.
+    /// Reads them as [`Self::dsm_ranges`] does, for callers that carry out all of them or none.
     ///
     /// # Errors
     /// The status of the first range that is not valid.

@@ -205,8 +205,8 @@ impl BlockFormat {
         u32::try_from(u64::from(blocks) * block).unwrap_or(u32::MAX)
     }
 
-    /// Writes this format as the only one that the namespace has: NLBAF, FLBAS, MC, DPC, DPS and
-    /// LBAF0. The relative performance stays.
+    /// Writes this format as the namespace's only one: NLBAF, FLBAS, MC, DPC, DPS and LBAF0. The
+    /// relative performance stays.
     pub fn describe(self, id: &mut IdentifyNamespace) {
         let performance = id.lbaf.first().map_or(0, |format| format.performance);
         id.lbaf = [LbaFormat::default(); 64];

@@ -1,7 +1,7 @@
 //! Wire types of the NVMe base and NVM command set specifications, one file for each family.
 //!
-//! Every multi-byte field is little-endian. Byte and bit positions are those of the
-//! specification's tables; `a:b` means bit or byte `a` down to `b`, both included.
+//! Every multi-byte field is little-endian. Byte and bit positions follow the specification's
+//! tables; `a:b` means bit or byte `a` down to `b`, both included.
 
 mod command;
 mod completion;

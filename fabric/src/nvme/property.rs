@@ -37,7 +37,7 @@ impl Capabilities {
     const AMS_WRR: u64 = 1 << 17;
     /// CSS, bits 44:37: bit 37 the NVM command set.
     const CSS_NVM: u64 = 1 << 37;
-    /// CSS bit 43: command sets are told by Identify (CC.CSS 110b).
+    /// CSS bit 43: Identify reports the command sets (CC.CSS 110b).
     const CSS_IOCSS: u64 = 1 << 43;
     /// CRMS, bits 60:59: bit 59, ready with media; bit 60, ready independent of media. Linux
     /// hosts of old versions ask whether a namespace is ready only where bit 60 is set.

@@ -82,7 +82,7 @@ impl SglDescriptor {
         Self { length: U32::new(length), kind: Self::TRANSPORT, ..Self::default() }
     }
 
-    /// Returns the length of the data in bytes, whatever the kind of the descriptor.
+    /// Returns the length of the data in bytes, for any kind of descriptor.
     #[must_use]
     pub fn data_length(&self) -> u32 {
         match self.decode() {

@@ -169,7 +169,7 @@ impl Status {
         high >> 3 & 0b11
     }
 
-    /// Returns whether SCT and SC are those of `other`, whatever the flags of both.
+    /// Returns whether SCT and SC equal those in `other`, ignoring the flags of both.
     #[must_use]
     pub const fn is(self, other: Self) -> bool {
         (self.0 ^ other.0) & 0x7ff == 0

@@ -39,7 +39,7 @@ struct Transfer {
 pub(crate) enum Progress {
     /// More data is on its way.
     More,
-    /// All that was granted is here, and the shell has to grant more.
+    /// All granted data has arrived, and the shell has to grant more.
     GrantEnd,
     /// All of the command's data is here.
     End { digest_ok: bool },

@@ -27,7 +27,7 @@ impl Grant {
 pub(crate) struct Grants {
     /// Grants of the command; one with `next == end` is not open.
     open: [Grant; MAX_GRANTS as usize],
-    /// Bytes of the command's data that were granted, of all that are wanted.
+    /// Granted bytes of the command's data, and wanted bytes.
     asked: u32,
     wanted: u32,
     /// Whether each grant is opened when the shell says so.
@@ -88,7 +88,7 @@ impl Grants {
         self.open.iter().all(|grant| grant.left() == 0)
     }
 
-    /// Returns whether all that is wanted has arrived.
+    /// Returns whether all wanted data has arrived.
     pub(crate) fn done(&self) -> bool {
         self.asked == self.wanted && self.idle()
     }

@@ -42,7 +42,7 @@ pub enum HostReceived<'a> {
         /// Number of bytes that were read.
         received: u32,
     },
-    /// The target ends the connection. Whatever follows is ignored.
+    /// The target ends the connection. Later input is ignored.
     Terminated(Termination),
 }
 
@@ -92,8 +92,8 @@ pub trait HostTransport {
     /// used up.
     ///
     /// # Errors
-    /// The target broke the protocol, and was told so where the protocol has a way: send what is
-    /// queued, then close. Input is ignored from then on.
+    /// The target broke the protocol, and was notified if the protocol has a way: send the queued
+    /// output, then close. Input is ignored from then on.
     fn next<'a>(
         &mut self,
         input: &mut Self::Chunk<'a>,

@@ -17,7 +17,7 @@ pub trait Inbox: Default + Debug {
     /// Keeps a chunk behind the input that is there already.
     fn keep(&mut self, chunk: Self::Chunk<'_>);
 
-    /// Returns what is kept.
+    /// Returns the kept bytes.
     fn kept(&self) -> Self::Chunk<'_>;
 
     /// Returns the number of bytes that are kept, without what messages refer to.

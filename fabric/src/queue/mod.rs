@@ -1,4 +1,4 @@
-//! A queue of commands, whatever carries the queue: TCP, RDMA, or memory.
+//! A queue of commands over any transport: TCP, RDMA, or memory.
 //!
 //! [`Transport`] is the target's end: commands and their data come in as [`Received`] events, data
 //! is fetched from the host and returned to it, commands are completed. [`HostTransport`] is the

@@ -5,7 +5,7 @@ use crate::nvm::Transfer;
 use crate::nvme::{SglKind, Sqe, Status};
 
 /// Checks a descriptor of in-capsule data (SGL Data Block, offset 0) or of data that the transport
-/// moves (Transport SGL Data Block) against what came in the capsule.
+/// moves (Transport SGL Data Block) against the data in the capsule.
 ///
 /// # Errors
 /// The status to complete the command with, with Do Not Retry.

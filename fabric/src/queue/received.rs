@@ -1,10 +1,10 @@
-//! What a target learns from a host.
+//! Events that a target receives from a host.
 
 use super::SlotId;
 #[cfg(doc)]
 use crate::nvme::Status;
 
-/// What a target learns from a host.
+/// An event that a target receives from a host.
 #[derive(Debug)]
 pub enum Received<'a> {
     /// The connection is set up (TCP: ICReq was accepted and ICResp is queued).
@@ -34,13 +34,13 @@ pub enum Received<'a> {
         /// [`Status::TRANSIENT_TRANSPORT_ERROR`]; the connection goes on.
         digest_ok: bool,
     },
-    /// All that [`super::Transport::grant`] let come is here, and not yet all of the command's
-    /// data: the next grant is due.
+    /// All data granted by [`super::Transport::grant`] has arrived, but not yet all of the
+    /// command's data: the next grant is due.
     GrantEnd {
         /// The command's slot.
         slot: SlotId,
     },
-    /// The host ends the connection. Whatever follows is ignored.
+    /// The host ends the connection. Later input is ignored.
     Terminated(Termination),
 }
 

@@ -27,8 +27,8 @@ pub trait Transport {
     type Payload: Payload;
     /// The form of input.
     type Inbox: Inbox;
-    /// The batch that is sent at a time. A batch owns all that it refers to: its sender may hold it
-    /// for long.
+    /// The batch that is sent at a time. A batch owns everything it refers to: its sender may hold
+    /// it for long.
     type Batch;
     /// A violation of the protocol by a host.
     type Violation: core::error::Error;
@@ -37,8 +37,8 @@ pub trait Transport {
     /// used up.
     ///
     /// # Errors
-    /// The host broke the protocol, and was told so where the protocol has a way: send what is
-    /// queued, then close. Input is ignored from then on.
+    /// The host broke the protocol, and was notified if the protocol has a way: send the queued
+    /// output, then close. Input is ignored from then on.
     fn next<'a>(
         &mut self,
         input: &mut Chunk<'a, Self::Inbox>,
@@ -49,13 +49,12 @@ pub trait Transport {
     /// command may be outstanding, the Connect.
     fn set_queue(&mut self, entries: u16, sq_flow_control: bool);
 
-    /// Sets the most data that a capsule may bring, in bytes: on an I/O queue, before the Connect
-    /// is completed. Without this call the limit is the one that the transport has for admin
-    /// queues.
+    /// Sets the most data that a capsule may carry, in bytes: on an I/O queue, before the Connect
+    /// is completed. Without this call the transport's limit for admin queues applies.
     fn set_in_capsule_data(&mut self, bytes: u32);
 
     /// Checks that a command's data descriptor has a form that this transport knows, and that the
-    /// data is where it says; `data` is what came in the capsule.
+    /// data is in the described place; `data` is the data in the capsule.
     ///
     /// # Errors
     /// SGL Descriptor Type Invalid, SGL Offset Invalid, or Data SGL Length Invalid: the status to
@@ -68,13 +67,13 @@ pub trait Transport {
     ) -> Result<(), Status>;
 
     /// Fetches `length` bytes of the command's data. [`Received::Data`] and then
-    /// [`Received::DataEnd`] follow. At most once for a command, and not for one that had data in
-    /// its capsule; a length of 0 fetches nothing.
+    /// [`Received::DataEnd`] follow. At most once for a command, and never for a command with data
+    /// in its capsule; a length of 0 fetches nothing.
     fn fetch(&mut self, slot: SlotId, length: u32);
 
-    /// Fetches data like [`Self::fetch`], but nothing may come yet: [`Self::grant`] says when.
-    /// After all that was granted has come, and before there is all of the data, comes
-    /// [`Received::GrantEnd`].
+    /// Fetches data like [`Self::fetch`], but in amounts released by [`Self::grant`].
+    /// [`Received::GrantEnd`] follows once all granted data has arrived, and some data is still
+    /// missing.
     fn fetch_metered(&mut self, slot: SlotId, length: u32);
 
     /// Lets at most `most` further bytes (and a DWORD at least) of a metered fetch come. Returns
@@ -96,8 +95,9 @@ pub trait Transport {
         None
     }
 
-    /// Bounds the bytes that [`Self::take_fetch`] has out. A command's data then comes in parts of half
-    /// the bound at the most, and one part may be out whatever the bound. `None` means no bound.
+    /// Bounds the outstanding bytes of [`Self::take_fetch`]. A command's data is then fetched in
+    /// parts of at most half the bound, and one part may be outstanding even beyond the bound.
+    /// `None` means no bound.
     fn bound_fetches(&mut self, bytes: Option<u64>) {
         let _ = bytes;
     }
@@ -110,7 +110,7 @@ pub trait Transport {
         None
     }
 
-    /// Checks that a Connect agrees with what the transport's own connection was made for.
+    /// Checks that a Connect agrees with the parameters of the transport's own connection.
     ///
     /// # Errors
     /// The field of the command that does not.
@@ -149,8 +149,7 @@ pub trait Transport {
     fn in_data(&self) -> bool;
 
     /// Returns whether [`Self::next`] would take a command with in-capsule data from the front of
-    /// `input`. Where too little input is there to tell, [`Self::next`] would answer no event
-    /// either.
+    /// `input`. With too little input to tell, [`Self::next`] would return no event either.
     fn brings_data(&self, input: &Chunk<'_, Self::Inbox>) -> bool;
 
     /// Says where the next input belongs, if the input is data of a command that still wants it: a
@@ -164,8 +163,7 @@ pub trait Transport {
     /// still wants the bytes; the end of its data comes by [`Self::next`].
     fn arrived(&mut self, bytes: &[u8]) -> bool;
 
-    /// Returns the number of bytes that wait to be sent, without those of the batch that is being
-    /// sent.
+    /// Returns the number of unsent bytes, without the batch that is being sent.
     fn unsent(&self) -> usize;
 
     /// Hands out the next batch to send. `None` where there is nothing to send, or where as many
@@ -176,8 +174,8 @@ pub trait Transport {
     /// come back in the order in which they were handed out.
     fn give_back(&mut self, batch: Self::Batch);
 
-    /// Returns the number of bytes of all batches that are out, where one that comes back has arrived at
-    /// the host; `None` where it may be on its way for long.
+    /// Returns the number of bytes of all batches that are out, if a returned batch has arrived at
+    /// the host; `None` if it may be in transit for long.
     fn under_way(&self) -> Option<usize> {
         None
     }

@@ -3,7 +3,7 @@
 /// A place to which a FLUSH brings what WRITEs have written (InfiniBand specification, annex A19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Placement {
-    /// The place where all readers see the bytes, whatever way they take.
+    /// The place where all readers see the bytes, by any path.
     Global,
     /// Memory that keeps the bytes when the power is cut, and where all readers see them.
     Persistent,

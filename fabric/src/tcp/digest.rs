@@ -21,7 +21,7 @@ impl Running {
         self.0.update(bytes);
     }
 
-    /// Returns the digest field of what was added so far.
+    /// Returns the digest field of the bytes added so far.
     pub(crate) fn field(&self) -> [u8; 4] {
         // A 32-bit algorithm: the upper half is zero.
         u32::try_from(self.0.finalize()).unwrap_or(0).to_le_bytes()

@@ -80,8 +80,8 @@ impl Encoder {
         }
     }
 
-    /// Queues what follows the header of a data PDU, of `header` bytes: padding, the piece of the
-    /// payload, and the data digest.
+    /// Queues the rest of a data PDU behind its `header` bytes: padding, the piece of the payload,
+    /// and the data digest.
     fn put_data<P: Payload>(
         &self,
         tx: &mut Tx<P>,

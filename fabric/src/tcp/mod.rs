@@ -2,9 +2,9 @@
 //! in the target role and in the host role.
 //!
 //! Both roles work alike: `next` of [`TargetConnection`] and [`HostConnection`] consumes received
-//! bytes, in chunks of any size, and answers typed events whose data borrows from the chunk; output
+//! bytes, in chunks of any size, and returns typed events whose data borrows from the chunk; output
 //! gathers in a [`Tx`] from which the shell writes. Payload is never copied by the state machine.
-//! Its memory is bounded by the queue's number of entries, whatever the peer sends.
+//! Its memory is bounded by the queue's number of entries, for any input.
 
 mod digest;
 mod encode;

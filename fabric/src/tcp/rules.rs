@@ -1,7 +1,7 @@
 //! Checks of the common header, the same in both roles.
 //!
-//! Fields are checked in the order of their offsets, so that a termination request names the
-//! first one that is wrong.
+//! Fields are checked in the order of their offsets, so that a termination request names the first
+//! wrong field.
 
 use super::Violation;
 use super::pdu::{Flags, Header, PduType, TermReq};
@@ -34,7 +34,7 @@ pub(crate) struct Shape {
 }
 
 impl Rules {
-    /// Checks a common header. Returns the shape of what follows it.
+    /// Checks a common header. Returns the shape of the rest.
     #[inline]
     pub(crate) fn check(&self, header: &Header) -> Result<Shape, Violation> {
         let kind = self.kind(header.kind)?;

@@ -1,5 +1,5 @@
-//! Violations by a peer, and what a termination request says about them (TCP transport
-//! specification 1.0, section 3.6.2.4 and 3.6.2.5; the values of FES and FEI: figure C2HTermReq).
+//! Violations by a peer, and their fields in a termination request (TCP transport specification
+//! 1.0, section 3.6.2.4 and 3.6.2.5; the values of FES and FEI: figure C2HTermReq).
 
 use super::pdu::Header;
 
@@ -13,7 +13,7 @@ pub enum Fes {
     SequenceError = 2,
     /// 03h: the header digest is wrong; FEI is the digest that was received.
     HeaderDigest = 3,
-    /// 04h: data outside of what was asked for, or not contiguous.
+    /// 04h: data outside of the requested range, or not contiguous.
     DataOutOfRange = 4,
     /// 05h: more data, or more R2T PDUs, than was allowed.
     LimitExceeded = 5,

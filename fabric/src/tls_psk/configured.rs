@@ -25,7 +25,7 @@ pub enum PskError {
     /// The PSK is not as long as PSKs are.
     #[error("the key must have 32 bytes, or 48; with hash 01 it has 32, with 02 48")]
     Length,
-    /// The CRC-32 is not that of the PSK.
+    /// The CRC-32 does not match the PSK.
     #[error("its CRC-32 is wrong: it was not copied whole")]
     Checksum,
 }

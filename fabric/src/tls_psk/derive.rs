@@ -1,5 +1,5 @@
-//! From configured and generated PSKs to those of TLS (NVMe/TCP transport 1.0, section 3.6.1.4), by
-//! HKDF (RFC 5869).
+//! Derives TLS PSKs from configured and generated PSKs (NVMe/TCP transport 1.0, section 3.6.1.4),
+//! by HKDF (RFC 5869).
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::configured::{ConfiguredPsk, PskLength, Transform};
 use crate::dhchap::Hash;
 
-/// The text behind the names in what a digest is made of.
+/// The text behind the names in the input of a digest.
 const PROTOCOL: &[u8] = b" NVMe-over-Fabrics";
 
 /// The layout of what HKDF-Expand-Label expands with.

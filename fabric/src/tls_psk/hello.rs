@@ -54,9 +54,9 @@ impl ClientHello {
     }
 }
 
-/// Chooses among the PSKs that an identity, which is number `index` in a ClientHello, may mean. Where
-/// there are several, the ClientHello without its header shows which of them the host has; without one,
-/// and where it shows none, the first counts.
+/// Chooses among the PSKs that an identity, which is number `index` in a ClientHello, may mean. If
+/// there are several, the ClientHello without its header shows the host's PSK; without a
+/// ClientHello, or if it shows none, the first counts.
 #[must_use]
 pub fn choose(candidates: Vec<TlsPsk>, index: usize, hello: Option<&[u8]>) -> Option<TlsPsk> {
     let hello = hello.filter(|_| candidates.len() > 1).and_then(ClientHello::read);

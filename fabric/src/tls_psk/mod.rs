@@ -1,11 +1,11 @@
 //! Pre-shared keys of NVMe/TCP over TLS 1.3 (NVMe/TCP transport 1.0, section 3.6.1).
 //!
-//! An administrator gives both ends a [`ConfiguredPsk`], `NVMeTLSkey-1:HH:…:`. Each end makes the
-//! *retained* PSK of it, which belongs to one host, and of that the [`TlsPsk`] for one subsystem: the
-//! secret, and the identity by which the host names it in its ClientHello. The target has the hosts'
-//! configured PSKs alone: an [`Identity`] says which host and subsystem are meant, and what it names
-//! is derived when it is asked for ([`Identity::candidates`]). What was derived elsewhere may stand
-//! beside it ([`Identity::derived`]), and the ClientHello tells them apart ([`choose`]).
+//! An administrator gives both ends a [`ConfiguredPsk`], `NVMeTLSkey-1:HH:…:`. Each end derives the
+//! *retained* PSK from it, which belongs to one host, and from that the [`TlsPsk`] for one
+//! subsystem: the secret, and the identity by which the host names it in its ClientHello. The
+//! target has the hosts' configured PSKs alone: an [`Identity`] names host and subsystem, and the
+//! PSK is derived on request ([`Identity::candidates`]). PSKs derived elsewhere may exist beside it
+//! ([`Identity::derived`]), and the ClientHello distinguishes them ([`choose`]).
 //!
 //! Two ways of derivation are in use ([`Layout`]). A DH-HMAC-CHAP exchange makes a *generated* PSK
 //! ([`generated`]), of which both ends derive as of a retained one.

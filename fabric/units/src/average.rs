@@ -9,8 +9,8 @@ use core::time::Duration;
 ///
 /// The equations of the design's sources write it in two ways. Eq. 1 and 2 of QTCP put their factor
 /// gamma on the *old* value, Eq. 3 puts its g on the *new* one: [`Average::keeping`] and
-/// [`Average::taking`]. Where samples stand for intervals of different lengths, [`Average::add_by`]
-/// takes the weight of each.
+/// [`Average::taking`]. For samples of intervals of different lengths, [`Average::add_by`] takes
+/// the weight of each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Average {
     value: f64,
@@ -58,8 +58,8 @@ impl Average {
         self.add_by(sample, self.weight)
     }
 
-    /// Takes a sample with a weight of its own, 0.0 to 1.0, and returns the new value. A sample
-    /// that is not finite, or whose weight is not a number, is ignored.
+    /// Adds a sample with a weight of its own, 0.0 to 1.0, and returns the new value. A sample that
+    /// is not finite, or whose weight is not a number, is ignored.
     #[inline]
     pub fn add_by(&mut self, sample: f64, weight: f64) -> f64 {
         if sample.is_finite() {
@@ -107,7 +107,8 @@ pub const fn follow(mean: u64, sample: u64, share: u64) -> u64 {
     if sample > mean { mean + (sample - mean) / share } else { mean - (mean - sample) / share }
 }
 
-/// Brings a setting into its range: `least` for what is not a number, and where the range is empty.
+/// Clamps a setting to its range. Returns `least` if the setting is not a number or the range is
+/// empty.
 #[must_use]
 #[inline]
 pub const fn within(setting: f64, least: f64, most: f64) -> f64 {

@@ -21,8 +21,8 @@ pub struct Calendar<E, T = Nanos> {
     last: u64,
     /// The events at that time.
     current: VecDeque<E>,
-    /// The later events: bucket `i` has those whose times differ from `last` in bit `i`, and in no
-    /// higher one.
+    /// The later events: bucket `i` has the events whose times differ from `last` in bit `i`, and
+    /// in no higher one.
     buckets: [Bucket<E>; 64],
     /// The buckets that are not empty, a bit for each.
     filled: u64,
@@ -60,8 +60,7 @@ impl<E, T: From<u64> + Into<u64>> Calendar<E, T> {
         }
     }
 
-    /// Inserts an event. One that is earlier than the event that was removed last counts as being
-    /// at the same time as that event.
+    /// Inserts an event. An event earlier than the last removed one counts as simultaneous with it.
     #[inline]
     pub fn insert(&mut self, at: T, event: E) {
         self.len += 1;

@@ -1,4 +1,4 @@
-//! Authentication Send and Authentication Receive, and what follows from them.
+//! Authentication Send and Authentication Receive, and their consequences.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::nvme::opcode::{FABRICS, fabrics};
 use crate::nvme::{Sqe, Status};
 
 impl Service {
-    /// Sets the secrets of a host: on each queue that it connects from now on, of any subsystem, it
-    /// must prove that it knows one. `None` takes them away. Queues that are connected stay as they
-    /// are. Keys of TLS that the host has had made by a secret that it has no more are forgotten.
+    /// Sets the secrets of a host. On each later queue of any subsystem, the host must prove that
+    /// it knows one of them. `None` removes the secrets. Connected queues stay as they are. TLS
+    /// keys negotiated with a removed secret are forgotten.
     pub fn set_host_secrets(&mut self, host: &str, secrets: Option<HostSecrets>) {
         self.gate.set(host, secrets);
     }

@@ -29,7 +29,7 @@ use crate::tls_psk::{PskLength, generated, generated_tls_psk};
 /// on before, from its first message.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
-/// What follows from a message that a host has sent.
+/// The result of a message that a host has sent.
 #[derive(Debug)]
 pub enum Sent {
     /// The command is complete.
@@ -42,18 +42,18 @@ pub enum Sent {
     GivenUp(AuthFailure),
 }
 
-/// What follows from a message that a host has fetched.
+/// The result of a message that a host has fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// The exchange goes on.
     Going,
     /// The host has proved itself.
     Proved,
-    /// The authentication has failed, which the host has now been told.
+    /// The authentication has failed, and the host knows.
     Failed(AuthFailure),
 }
 
-/// What both ends have agreed on for one exchange.
+/// The parameters agreed for one exchange.
 #[derive(Debug)]
 struct Terms {
     transaction: u16,
@@ -75,12 +75,12 @@ struct Made {
     secret: Secret,
 }
 
-/// What follows once the host has proved itself.
+/// The state after the host has authenticated.
 #[derive(Debug)]
 struct Passed {
     transaction: u16,
     hash: Hash,
-    /// What the exchange was to make.
+    /// The kind of key that the exchange was to negotiate.
     channel: Concatenation,
     /// The key that it has made.
     key: Option<Made>,
@@ -121,7 +121,7 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// Makes the authentication of a queue that has just been connected. Where it is `required` the
+    /// Creates the authentication of a queue that has just been connected. If it is `required`, the
     /// host has the time of a whole exchange from now on.
     #[must_use]
     pub fn new(now: Nanos, required: bool) -> Self {
@@ -172,9 +172,8 @@ impl Authentication {
         Some((key, find(&secret)?))
     }
 
-    /// Takes a message of Authentication Send. `secrets` are the host's now; an exchange that has
-    /// begun goes on with those that it began with. `agreed` is the key that the host may have made
-    /// on this queue.
+    /// Handles a message of Authentication Send. `secrets` are the host's present ones; a started
+    /// exchange keeps its own. `agreed` is the key that the host may negotiate on this queue.
     pub fn sent(
         &mut self,
         now: Nanos,
@@ -286,7 +285,7 @@ impl Authentication {
         self.stay_open();
     }
 
-    /// Takes the bound of time away from a host whose commands are answered, and whose exchange is over.
+    /// Removes the time limit of a host whose commands are answered, and whose exchange is over.
     fn stay_open(&mut self) {
         if self.is_open() {
             self.until = None;
@@ -416,8 +415,8 @@ fn generated_key(
 }
 
 impl Step {
-    /// Returns the transaction and the reason of the failure that a host is told in this step, in
-    /// which there is nothing else to fetch.
+    /// Returns the transaction and the reason of the failure to report in this step, in which there
+    /// is nothing else to fetch.
     fn failure(&self) -> (u16, AuthFailure) {
         match self {
             Self::Failed(transaction, why) => (*transaction, *why),

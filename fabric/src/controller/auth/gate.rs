@@ -60,7 +60,7 @@ pub(in crate::controller) struct Gate {
     tries: Tries,
     /// The sequence number that was used last.
     sequence: Option<u32>,
-    /// Who keeps the keys that exchanges make; `None`: there are none.
+    /// Keeps the negotiated keys; `None`: no keys are negotiated.
     keys: Option<Arc<dyn GeneratedKeys>>,
 }
 
@@ -70,8 +70,8 @@ fn names(controller: &ControllerShared) -> Names<'_> {
 }
 
 impl Gate {
-    /// Sets the secrets of a host, or takes them away. The keys that the host has had made by a secret
-    /// that is not among them go.
+    /// Sets or removes the secrets of a host. Keys that the host negotiated with a removed secret
+    /// are forgotten.
     pub(in crate::controller) fn set(&mut self, host: &str, secrets: Option<HostSecrets>) {
         let old = self.secrets.remove(host);
         let Some(secrets) = secrets else { return self.forget_keys(host, Forgotten::All) };
@@ -101,7 +101,7 @@ impl Gate {
         self.keys.is_some()
     }
 
-    /// Forgets keys that a host has had made.
+    /// Forgets keys that a host has negotiated.
     pub(in crate::controller) fn forget_keys(&self, host: &str, which: Forgotten<'_>) {
         if let Some(keys) = &self.keys {
             keys.forget(host, which);
@@ -288,15 +288,16 @@ impl Gate {
         self.count_failure(now, &controller.host_nqn, address);
     }
 
-    /// Counts a failure of a host that has secrets: who has none may not fill the table of those that wait.
+    /// Counts a failure of a host that has secrets. A host without any must not fill the table of
+    /// waiting hosts.
     fn count_failure(&mut self, now: Nanos, host: &str, address: Option<IpAddr>) {
         if self.secrets.contains_key(host) {
             self.tries.failed(now, host, address);
         }
     }
 
-    /// Forgets a queue whose connection has ended. An exchange that was not finished counts as one
-    /// that has failed: it has cost the target as much.
+    /// Forgets a queue whose connection has ended. An unfinished exchange counts as failed: it has
+    /// cost the target as much.
     pub(in crate::controller) fn forget(&mut self, now: Nanos, connection: ConnectionId) {
         let Some(queue) = self.queues.remove(&connection) else { return };
         if queue.authentication.is_under_way() {

@@ -10,7 +10,7 @@ use crate::fabrics::{
 };
 use crate::tls_psk::PskLength;
 
-/// What both ends have agreed on.
+/// The parameters agreed by both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
     pub(super) hash: Hash,
@@ -18,15 +18,14 @@ pub(super) struct Choice {
     pub(super) channel: Concatenation,
 }
 
-/// Reads AUTH_Negotiate and chooses: of what the host offers, what the target likes best. `agreed` is
-/// the key that it may ask for beside none.
+/// Reads AUTH_Negotiate and chooses the target's favourite among the host's offers. `agreed` is the
+/// key that the host may ask for, beside none.
 ///
-/// A key has the length of its hash, and TLS has no cipher suite for that of SHA-512; without a group
-/// there is nothing to make it of (NVMe base 2.1, section 8.3.4.5.9).
+/// A key has the length of its hash, and TLS has no cipher suite for the length of SHA-512; without
+/// a group there is no key material (NVMe base 2.1, section 8.3.4.5.9).
 ///
 /// # Errors
-/// The message is not well formed, asks for a key that it may not ask for, or offers nothing that is
-/// allowed.
+/// The message is malformed, asks for a forbidden key, or offers nothing that is allowed.
 pub(super) fn choose(
     message: &[u8],
     allowed: &HostSecrets,
@@ -89,9 +88,9 @@ pub(super) struct Reply {
 /// Reads DH-HMAC-CHAP_Reply.
 ///
 /// # Errors
-/// A length is not that of the hash or of the group, or the message has more or fewer bytes than its fields
-/// say; or the host's challenge has sequence number 0 though no key is to be made; or a key is to be made, and
-/// there is no challenge.
+/// A length does not match the hash or the group, or the message is longer or shorter than its
+/// fields say. The host's challenge has sequence number 0 without a key to negotiate. A key is
+/// negotiated without a challenge.
 pub(super) fn reply(message: &[u8], choice: Choice) -> Result<Reply, AuthFailure> {
     let Choice { hash, group, channel } = choice;
     let (head, rest) = ReplyHead::ref_from_prefix(message).map_err(|_| AuthFailure::Payload)?;

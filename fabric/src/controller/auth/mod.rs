@@ -1,8 +1,8 @@
 //! In-band authentication by DH-HMAC-CHAP, the target's side (NVMe base 2.0, section 8.13.5).
 //!
-//! [`Authentication`] is the state machine of one queue. The service has it stand before its commands:
-//! where a host has secrets, each queue answers little before the host has proved on it that it knows
-//! one. Those who fail have to wait before they may try again.
+//! [`Authentication`] is the state machine of one queue. The service consults it before it executes
+//! a command: if a host has secrets, each queue answers few commands before the host has
+//! authenticated on it. After a failure the host must wait before it may try again.
 
 mod commands;
 mod exchange;

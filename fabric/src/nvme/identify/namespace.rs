@@ -123,7 +123,7 @@ pub struct IdentifyNamespaceIndependent {
 const _: () = assert!(size_of::<IdentifyNamespaceIndependent>() == 16);
 
 impl IdentifyNamespaceIndependent {
-    /// NSFEAT bit 5: the namespace has no volatile write cache, whatever the controller says.
+    /// NSFEAT bit 5: the namespace has no volatile write cache, even if the controller reports one.
     pub const NO_VOLATILE_CACHE: u8 = 1 << 5;
     /// NSTAT bit 0.
     pub const READY: u8 = 1;

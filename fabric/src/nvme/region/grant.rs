@@ -19,14 +19,14 @@ const IPV4: u16 = 1;
 /// Address family: IPv6, with the number that ADRFAM has for it.
 const IPV6: u16 = 2;
 
-/// The worst event after which what was written to a region is still there.
+/// The worst event that data written to a region survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Survives {
     /// 0: none; the data is gone with the daemon.
     Nothing,
     /// 1: the end of the daemon.
     Exit,
-    /// 2: a power cut, for what is flushed.
+    /// 2: a power cut, for flushed data.
     PowerCut,
 }
 

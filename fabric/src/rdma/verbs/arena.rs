@@ -1,5 +1,5 @@
-//! Registered memory: one that a peer reads and writes, and this machine by copying; and buffers with an
-//! owner each.
+//! Registered memory: a region that a peer reads and writes, and this machine by copying; and
+//! buffers with an owner each.
 
 use std::sync::Arc;
 

@@ -116,7 +116,7 @@ impl Drop for Channel {
     }
 }
 
-/// The queue as all that use it share it.
+/// The shared queue behind all handles.
 #[derive(Debug)]
 pub(super) struct RawQueue {
     raw: NonNull<ibv_cq>,
@@ -177,8 +177,8 @@ impl CompletionQueue {
         self.0.capacity
     }
 
-    /// Returns another handle to the queue, for those who make queue pairs on it. Completions are
-    /// taken by one handle.
+    /// Returns another handle to the queue, for making queue pairs on it. Completions are taken by
+    /// one handle.
     #[must_use]
     pub fn share(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -210,8 +210,8 @@ impl CompletionQueue {
         Ok(count == usize::from(BATCH))
     }
 
-    /// Makes the descriptor readable when the next completion comes. One that came before is not told
-    /// of: poll once more.
+    /// Makes the descriptor readable when the next completion arrives. An earlier completion does
+    /// not count: poll once more.
     ///
     /// # Errors
     /// The device has failed.
@@ -220,7 +220,7 @@ impl CompletionQueue {
         Error::check("ibv_req_notify_cq", unsafe { ibv_req_notify_cq(self.0.raw(), 0) })
     }
 
-    /// Takes what has made the descriptor readable.
+    /// Consumes the events that made the descriptor readable.
     pub fn take_events(&mut self) {
         let (mut queue, mut context) = (null_mut(), null_mut());
         let channel = self.0.channel.raw.as_ptr();

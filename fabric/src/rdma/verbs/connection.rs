@@ -45,7 +45,7 @@ impl Drop for RawChannel {
     }
 }
 
-/// Where the events of listeners and connections arrive.
+/// The channel of the events of listeners and connections.
 #[derive(Debug)]
 pub struct EventChannel(Arc<RawChannel>);
 
@@ -58,15 +58,15 @@ pub enum Event {
     AddressResolved(Token),
     /// The route was resolved: make a queue pair and connect.
     RouteResolved(Token),
-    /// The connection stands; with what the peer said on accepting.
+    /// The connection is established; with the peer's private data on accepting.
     Established(Token, Vec<u8>),
-    /// The peer refuses the connection; with its reason's number, and what it said.
+    /// The peer refuses the connection; with its reason's number, and its private data.
     Rejected(Token, i32, Vec<u8>),
     /// The connection cannot be made; in words.
     Failed(Token, String),
     /// The connection has ended, or its peer ends it.
     Disconnected(Token),
-    /// The device is being removed: all that uses it must be dropped.
+    /// The device is being removed: every object on it must be dropped.
     DeviceRemoved(Token),
     /// The peer's or this machine's address has changed.
     AddressChanged(Token),
@@ -307,7 +307,7 @@ impl Id {
         Error::check("rdma_accept", unsafe { rdma_accept(self.raw(), &raw mut params) })
     }
 
-    /// Ends the connection: the queue pair's works come back flushed, and the peer is told.
+    /// Ends the connection: the queue pair's works come back flushed, and the peer is notified.
     ///
     /// # Errors
     /// It has ended already.
@@ -322,7 +322,8 @@ impl Id {
         unsafe { (*self.raw()).context = token.0 as *mut _ };
     }
 
-    /// Sets the traffic class byte (ToS) of what the connection sends, before the peer is asked for it.
+    /// Sets the traffic class byte (ToS) of the connection's packets, before the peer is asked for
+    /// it.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -404,7 +405,7 @@ pub struct ConnectRequest {
     pub listener: Token,
     /// The connection that begins.
     pub id: Id,
-    /// What the peer said, with zeroes behind it (56 bytes over IP).
+    /// The peer's private data, padded with zeroes (56 bytes over IP).
     pub private_data: Vec<u8>,
     /// RDMA READs and atomics that this side may have out at once: as many as the peer answers.
     pub initiator_depth: u8,

@@ -17,8 +17,8 @@ use super::flush;
 use super::rate_limit::RateRange;
 use crate::rdma::placement::Placement;
 
-/// A device that the connection manager has open. While this lives, the device is not closed; others
-/// are not held, so that one that has gone leaves nothing behind.
+/// A device that the connection manager has open. While this lives, the device is not closed. Other
+/// devices are not held, so that a removed device leaves nothing behind.
 #[derive(Debug)]
 struct Held(NonNull<ibv_context>);
 
@@ -52,7 +52,7 @@ pub struct Device {
     limits: DeviceLimits,
 }
 
-/// What a device allows.
+/// The limits of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceLimits {
     /// Work requests of a send or receive queue.
@@ -63,7 +63,7 @@ pub struct DeviceLimits {
     pub reads_answered: u8,
     /// RDMA READs and atomics of a queue pair that are out at once.
     pub reads: u8,
-    /// Whether atomics are atomic with those of other queue pairs, at least.
+    /// Whether atomics are atomic at least with respect to other queue pairs.
     pub atomics: bool,
     /// Scattered parts of a work request.
     pub parts: u32,
@@ -71,11 +71,11 @@ pub struct DeviceLimits {
     pub writes_on_demand: bool,
     /// The rates that it can hold a queue pair to; `None` where it can hold none back.
     pub rates: Option<RateRange>,
-    /// Where FLUSHes of peers can have bytes placed; `None` where the device knows no FLUSH.
+    /// Placements that peers may request by FLUSH; `None` if the device does not support FLUSH.
     pub flushes: Option<Placement>,
 }
 
-/// The bit of what a device can do on demand for reliable connections that stands for RDMA WRITE.
+/// The bit for RDMA WRITE among a device's on-demand capabilities for reliable connections.
 const ON_DEMAND_WRITE: u32 = ibv_odp_transport_cap_bits::IBV_ODP_SUPPORT_WRITE.0;
 
 /// Asks a device for its extended attributes; `None` where the device or the library has none.
@@ -108,7 +108,7 @@ unsafe fn plain(context: NonNull<ibv_context>) -> Result<ibv_device_attr, Error>
 }
 
 impl Device {
-    /// Lists the devices of this machine, without those that have failed.
+    /// Lists the devices of this machine, without failed ones.
     ///
     /// # Errors
     /// The machine has no RDMA.
@@ -178,7 +178,7 @@ impl Device {
         &self.name
     }
 
-    /// Returns what the device allows.
+    /// Returns the limits of the device.
     #[must_use]
     pub fn limits(&self) -> DeviceLimits {
         self.limits

@@ -1,4 +1,4 @@
-//! What devices say of themselves, outside of all queues.
+//! Events of devices, outside of all queues.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -19,7 +19,7 @@ pub enum DeviceEvent {
     PortUp(u32),
     /// The port with this number has lost its link.
     PortDown(u32),
-    /// The device has failed, or is being removed: all that uses it must be dropped.
+    /// The device has failed, or is being removed: every object on it must be dropped.
     Failed,
     /// The queue pair with this number is in error; the text says why.
     QueuePairFailed(u32, &'static str),
@@ -29,8 +29,8 @@ pub enum DeviceEvent {
     Other(&'static str),
 }
 
-/// Where the events of a device arrive. A device has one such place: what one reader takes, another one
-/// does not see.
+/// The source of a device's events. A device has one such source: an event taken by one reader is
+/// lost to all others.
 #[derive(Debug)]
 pub struct DeviceEvents {
     device: Device,

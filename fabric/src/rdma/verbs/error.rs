@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Returns whether an object has ended after the answer of the call that ends it: the kernel has
-/// ended those of a device that is gone already.
+/// Returns whether an object has ended after the answer of the call that ends it. The kernel has
+/// already ended the objects of a removed device.
 pub(super) fn has_ended(answer: i32) -> bool {
     matches!(answer, 0 | libc::EIO)
 }
@@ -25,7 +25,7 @@ pub enum Error {
     Address {
         /// The address.
         address: std::net::SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Another call failed.
@@ -33,7 +33,7 @@ pub enum Error {
     Call {
         /// The function that failed.
         call: &'static str,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
     /// The device has less of something than is needed.
@@ -41,9 +41,9 @@ pub enum Error {
     Limit {
         /// Of what there is too little.
         what: &'static str,
-        /// What the device allows.
+        /// The device's limit.
         has: u64,
-        /// What is needed.
+        /// The required value.
         wanted: u64,
     },
 }

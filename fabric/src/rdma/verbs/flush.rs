@@ -1,9 +1,10 @@
-//! RDMA FLUSH (InfiniBand specification, annex A19): an operation behind WRITEs that is over once what they
-//! wrote is placed in the peer's memory.
+//! RDMA FLUSH (InfiniBand specification, annex A19): an operation that completes once the data of
+//! earlier WRITEs is placed in the peer's memory.
 //!
-//! Few devices have it, and libraries only where they are newer than those that this module may have been
-//! built with (Debian 12's have none, Debian 13's do). So its numbers and the place of its function are
-//! given here; a queue pair that was made with [`SEND_OPERATION`] has that function.
+//! Few devices support it, and libraries only if they are newer than the ones that this module may
+//! have been built with (Debian 12's have none, Debian 13's do). So its numbers and the place of
+//! its function are given here; a queue pair that was made with [`SEND_OPERATION`] has that
+//! function.
 
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -35,7 +36,7 @@ pub(super) const fn of_device(capabilities: u64) -> Option<Placement> {
     }
 }
 
-/// The operation among those that a queue pair is made for (`IBV_QP_EX_WITH_FLUSH`).
+/// The operation in the set that a queue pair is made for (`IBV_QP_EX_WITH_FLUSH`).
 const SEND_OPERATION: u64 = 1 << 11;
 /// How much of a registration is flushed: the bytes that are named (`IBV_FLUSH_RANGE`).
 const RANGE: u8 = 0;
@@ -46,7 +47,7 @@ type Post = unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, usize, u8, u8);
 /// The place of `wr_flush`: behind `wr_abort` and `wr_atomic_write`.
 const POST: usize = offset_of!(ibv_qp_ex, wr_abort) + 2 * size_of::<Option<Post>>();
 
-/// What posts FLUSHes on one queue pair, which must live while this is used.
+/// The function that posts FLUSHes on one queue pair, which must outlive this value.
 #[derive(Debug)]
 pub(super) struct Flushes {
     pair: NonNull<ibv_qp_ex>,
@@ -57,12 +58,13 @@ pub(super) struct Flushes {
 unsafe impl Send for Flushes {}
 
 impl Flushes {
-    /// Makes the queue pair of an identifier so that it can flush; `None` where the library or the driver
-    /// cannot, and there is no queue pair then. `attributes` gets what the device makes of the size.
+    /// Creates the queue pair of an identifier with support for FLUSH; `None` if the library or the
+    /// driver cannot, and there is no queue pair then. The device's actual sizes are written to
+    /// `attributes`.
     ///
     /// # Safety
-    /// The identifier has a device and no queue pair. Identifier, domain and what the attributes name live
-    /// longer than the queue pair.
+    /// The identifier has a device and no queue pair. Identifier, domain and the objects named by
+    /// the attributes outlive the queue pair.
     pub(super) unsafe fn create(
         id: *mut rdma_cm_id,
         domain: *mut ibv_pd,

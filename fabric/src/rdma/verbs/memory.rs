@@ -15,8 +15,8 @@ use super::error::{Error, has_ended};
 use crate::queue::Remote;
 
 bitflags! {
-    /// What a registration lets devices do with the memory, beside reading it for this machine's own
-    /// work requests.
+    /// The rights of devices on registered memory, beside reads for this machine's own work
+    /// requests.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Access: u16 {
         /// This machine's own work requests write to it: RDMA READ, receive.

@@ -2,20 +2,20 @@
 //!
 //! - [`EventChannel`], [`Listener`], [`Id`]: connections, made and ended by the connection manager.
 //! - [`Device`], [`Domain`]: a device and a protection domain on it.
-//! - [`DeviceEvents`]: what a device says of itself: ports that go down and come up, failures.
+//! - [`DeviceEvents`]: a device's events: ports that go down and come up, failures.
 //! - [`Regions`]: memory that the device may reach; [`Arena`]: such memory that peers move data from
 //!   and to.
-//! - [`CompletionQueue`]: what has completed, and the descriptor to wait on for more.
+//! - [`CompletionQueue`]: completions, and the descriptor to wait on for more.
 //! - [`QueuePair`]: a queue pair with its receive buffers; [`ActivePair`]: on the thread that uses it,
 //!   with work requests and the memory that they use.
-//! - [`RateLimit`]: a limit on what a queue pair sends, where its device can keep one.
+//! - [`RateLimit`]: a limit on a queue pair's sending rate, if its device can enforce one.
 //! - [`SharedMemory`]: memory of which peers read and write parts by themselves, each with rights of its
 //!   own; [`OneSided`]: the other end, a connection that does so.
 //!
-//! The layer owns what the device may reach: payloads and buffers are the queue pair's from the
-//! post of their work request to its completion, or until the queue pair is destroyed; receive
-//! buffers as long as it lives. So no use of this layer lets a device reach memory that is gone.
-//! All `unsafe` of RDMA is in this module, and no raw pointer leaves it.
+//! The layer owns all memory that the device may reach. Payloads and buffers belong to the queue
+//! pair from the post of their work request to its completion, or until the queue pair is
+//! destroyed; receive buffers as long as it lives. So no use of this layer lets a device reach
+//! freed memory. All `unsafe` of RDMA is in this module, and no raw pointer leaves it.
 
 mod arena;
 mod completion;

@@ -17,7 +17,7 @@ use super::work::Work;
 use crate::queue::Remote;
 use crate::rdma::placement::Placement;
 
-/// The mark of an operation, by which its completion is recognised. Whoever posts it chooses it.
+/// The mark of an operation, which identifies its completion. The caller that posts it chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
@@ -67,7 +67,7 @@ pub enum OneSidedWork {
         /// The buffer.
         from: Part,
     },
-    /// Brings what was written before to a place.
+    /// Brings earlier written data to a place.
     Flush {
         /// The place of the first byte.
         at: Remote,
@@ -76,7 +76,7 @@ pub enum OneSidedWork {
         /// The place that the bytes are brought to.
         placement: Placement,
     },
-    /// Sends a message of up to 64 bytes, which the peer gets behind what was written before it.
+    /// Sends a message of up to 64 bytes, which arrives after the data of earlier WRITEs.
     Send {
         /// The message.
         bytes: Vec<u8>,
@@ -87,8 +87,8 @@ pub enum OneSidedWork {
 /// connection is of no use any more: a queue pair ends with the first failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// The peer allows no such access there: wrong key, out of range, a right that was not given, or one
-    /// that was revoked.
+    /// The peer allows no such access there: wrong key, out of range, or a right that was not
+    /// granted, or was revoked.
     #[error("the peer refuses access to this memory")]
     Refused,
     /// The operation was not tried, or given up, since the connection had ended.
@@ -103,7 +103,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Finds the reason of an outcome; `None` for one that is no failure.
+    /// Returns the failure of an outcome; `None` if it is no failure.
     fn of(outcome: Outcome) -> Option<Self> {
         if outcome.is_success() {
             None
@@ -119,7 +119,7 @@ impl Fault {
     }
 }
 
-/// What has happened on the connection.
+/// An event of the connection.
 #[derive(Debug)]
 pub enum OneSidedEvent {
     /// An operation is over.
@@ -185,7 +185,7 @@ pub struct OneSided {
     /// The operations under way, in the order in which they were posted.
     under_way: VecDeque<(Ticket, Kind)>,
     most: usize,
-    /// What was taken from the completion queue; empty between calls.
+    /// Completions taken from the queue; empty between calls.
     taken: Vec<Completion>,
 }
 
@@ -230,8 +230,7 @@ impl OneSided {
         self.under_way.len()
     }
 
-    /// Returns whether FLUSHes can be posted; what the peer's device answers is for the peer to
-    /// say.
+    /// Returns whether FLUSHes can be posted; the peer's device may still reject them.
     #[must_use]
     pub fn flushes(&self) -> bool {
         self.pair.flushes()
@@ -299,7 +298,7 @@ impl OneSided {
         }
     }
 
-    /// Takes what has happened, and hands it over in order.
+    /// Takes the pending events, and passes them on in order.
     ///
     /// # Errors
     /// The device has failed.
@@ -338,8 +337,8 @@ impl OneSided {
         Ok(())
     }
 
-    /// Makes the descriptor readable when the next thing happens. What happened before is not told of:
-    /// poll once more.
+    /// Makes the descriptor readable at the next event. An earlier event does not count: poll once
+    /// more.
     ///
     /// # Errors
     /// The device has failed.
@@ -347,7 +346,7 @@ impl OneSided {
         self.completions.arm()
     }
 
-    /// Takes what has made the descriptor readable.
+    /// Consumes the events that made the descriptor readable.
     pub fn take_events(&mut self) {
         self.completions.take_events();
     }

@@ -1,4 +1,4 @@
-//! Queue pairs: what is posted, who owns it meanwhile, and what comes back.
+//! Queue pairs: posted work, its ownership meanwhile, and its completions.
 
 use std::collections::VecDeque;
 use std::ptr::null_mut;
@@ -43,13 +43,13 @@ pub struct QueuePairSize {
 pub enum Done<P, B> {
     /// Something was received.
     Received(ReceiveBuffer),
-    /// A work request is over, with all that it had.
+    /// A work request is over, with its payload and buffer.
     Work {
         /// The work request.
         work: Work<P, B>,
         /// Its outcome.
         outcome: Outcome,
-        /// Whether it is the last of those that were posted together.
+        /// Whether it is the last of the requests that were posted together.
         ends: bool,
     },
     /// A receive buffer came back empty: the queue pair is in error.
@@ -74,7 +74,7 @@ struct Raw {
     queue: *mut ibv_qp,
     /// The limit that the device can keep.
     limit: Option<RateLimit>,
-    /// What FLUSHes are posted by, where it was asked for and the device has them.
+    /// Posts FLUSHes, if this was requested and the device supports them.
     flushes: Option<Flushes>,
     _completions: Arc<RawQueue>,
 }
@@ -123,7 +123,8 @@ pub struct QueuePair {
     receives: u16,
     heads: Option<Heads>,
     number: u32,
-    /// Number that tells this queue pair's works from those of one before with the same number.
+    /// Number that distinguishes this queue pair's works from an earlier queue pair with the same
+    /// number.
     generation: u32,
     /// Bytes of a SEND that are copied when it is posted.
     inline: u32,
@@ -138,7 +139,7 @@ pub struct ActivePair<P, B> {
     posted: VecDeque<Posted<P, B>>,
     /// Number of the first work that is with the device.
     first: WorkOrder,
-    /// Who has receive buffers.
+    /// The owners of receive buffers.
     received: Rc<Received>,
     list: List,
 }
@@ -267,8 +268,9 @@ impl QueuePair {
         Ok(pair)
     }
 
-    /// Lets SENDs copy data of up to `most` bytes when they are posted: such data need not lie in
-    /// registered memory, which is dear to make for each. `sends` is that of the queue pair's size.
+    /// Lets SENDs copy data of up to `most` bytes when they are posted. Such data need not lie in
+    /// registered memory, which is expensive to make for each. `sends` equals the queue pair's
+    /// size.
     ///
     /// # Errors
     /// There is no memory.
@@ -283,15 +285,15 @@ impl QueuePair {
         &self.raw.id
     }
 
-    /// Returns the limit on what the queue pair sends; `None` where the device can keep none.
+    /// Returns the limit on the queue pair's sending rate; `None` if the device cannot enforce one.
     #[must_use]
     pub fn rate_limit(&self) -> Option<RateLimit> {
         self.raw.limit.clone()
     }
 
     /// Accepts the connection, which a peer asked for: [`Event::Established`] follows. `tos` is the
-    /// traffic class byte of what is sent; `None` means the peer's. Returns the most bytes of data of a
-    /// packet.
+    /// traffic class byte of sent packets; `None` means the peer's. Returns the most bytes of data
+    /// of a packet.
     ///
     /// [`Event::Established`]: super::Event::Established
     ///
@@ -433,8 +435,8 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         self.received.has_handles()
     }
 
-    /// Posts works together. What they have is the queue pair's until their completions. The last
-    /// one has a completion, and each READ and atomic.
+    /// Posts works together. Their payloads and buffers belong to the queue pair until their
+    /// completions. The last one has a completion, and each READ and atomic.
     ///
     /// # Errors
     /// The device has failed, or has no room, and the works that were not posted, in order.
@@ -488,8 +490,8 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         self.pair.raw.flushes.is_some()
     }
 
-    /// Posts a FLUSH behind what was posted before, of `length` bytes of the peer's memory. It is over, as a
-    /// [`Work::Flush`], once what WRITEs before it wrote there is placed.
+    /// Posts a FLUSH behind earlier works, of `length` bytes of the peer's memory. It completes, as
+    /// a [`Work::Flush`], once the data of earlier WRITEs there is placed.
     ///
     /// # Errors
     /// The device or library has no FLUSH, the device has failed, or has no room.
@@ -710,8 +712,8 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         work
     }
 
-    /// Takes a completion that names this queue pair, and hands over what it ends: the works before
-    /// it that had no completion of their own, too.
+    /// Handles a completion of this queue pair, and passes on the ended works: also the earlier
+    /// ones without a completion of their own.
     #[inline]
     pub fn complete(&mut self, completion: Completion, mut done: impl FnMut(Done<P, B>)) {
         let Completion { work, outcome, bytes, .. } = completion;
@@ -765,9 +767,9 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         Error::check("ibv_modify_qp", answer)
     }
 
-    /// Destroys the queue pair of a device that is gone, which may owe completions for ever. Returns
-    /// them, to be taken as those of the device: all works that are under way come back flushed. What
-    /// the device has completed and was not taken counts no more, and nothing more can be posted.
+    /// Destroys the queue pair of a removed device, which may owe completions for ever. Returns
+    /// them, to be handled like the device's own: all outstanding works come back flushed.
+    /// Completions that were not taken from the device are void, and nothing more can be posted.
     #[must_use]
     pub fn give_up(&mut self) -> Vec<Completion> {
         let pair = &mut self.pair;

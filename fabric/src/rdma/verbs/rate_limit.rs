@@ -1,4 +1,4 @@
-//! The limit on what a queue pair sends that its device keeps, where the device can.
+//! The limit on a queue pair's sending rate, enforced by its device where supported.
 
 use std::num::NonZeroU32;
 use std::ptr::{NonNull, null_mut};
@@ -19,8 +19,8 @@ pub struct RateRange {
 }
 
 impl RateRange {
-    /// Reads what a device says of reliable connections: the greatest rate is 0 where it holds none back,
-    /// and bit n of the kinds stands for those whose number is n (`ibv_query_device_ex`).
+    /// Reads a device's rate limits for reliable connections. The greatest rate is 0 if it cannot
+    /// limit any, and bit n of the kinds stands for number n (`ibv_query_device_ex`).
     pub(super) fn of(said: ibv_packet_pacing_caps) -> Option<Self> {
         let ibv_packet_pacing_caps { qp_rate_limit_min, qp_rate_limit_max, supported_qpts } = said;
         if supported_qpts & 1 << ibv_qp_type::IBV_QPT_RC == 0 {
@@ -39,8 +39,8 @@ struct Limited(*mut ibv_qp);
 // SAFETY: verbs may be called by all threads; the pointer is used under its lock only.
 unsafe impl Send for Limited {}
 
-/// The limit of one queue pair, which any thread may set while the queue pair lives. It covers all that
-/// the queue pair sends: data of WRITEs, SENDs, and the requests of READs.
+/// The limit of one queue pair, which any thread may set while the queue pair lives. It covers all
+/// packets of the queue pair: data of WRITEs, SENDs, and the requests of READs.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     queue: Arc<Mutex<Limited>>,

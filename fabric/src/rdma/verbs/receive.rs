@@ -66,7 +66,7 @@ impl Drop for ReceiveMemory {
     }
 }
 
-/// The receive buffers that are not with the device, and who has them.
+/// The receive buffers outside the device, and their owners.
 #[derive(Debug)]
 pub(super) struct Received {
     memory: Arc<ReceiveMemory>,

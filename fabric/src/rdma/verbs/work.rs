@@ -61,7 +61,7 @@ pub enum Work<P, B> {
         /// The value to set.
         swap: u64,
     },
-    /// RDMA FLUSH: it is over once what the WRITEs before it wrote there is placed. It is posted by itself,
+    /// RDMA FLUSH: it completes once the data of earlier WRITEs is placed. It is posted by itself,
     /// by [`ActivePair::flush`](super::ActivePair::flush).
     Flush {
         /// The place of the first byte in the peer's memory.

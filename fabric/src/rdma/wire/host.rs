@@ -24,7 +24,7 @@ pub struct HostQueueParams {
     pub invalidate: bool,
 }
 
-/// What the host's end wants done, in order.
+/// Actions that the host's end requests, in order.
 #[derive(Debug)]
 pub enum HostPost<P> {
     /// Place a command's data in its part of the memory, before its capsule is sent.
@@ -43,7 +43,7 @@ pub enum HostPost<P> {
     },
 }
 
-/// What has arrived at a host: the capsules, and the memory that commands have their parts in.
+/// Input of a host: the capsules, and the memory with the commands' parts.
 #[derive(Debug)]
 pub struct HostInput<'a, B> {
     /// Response capsules.
@@ -105,8 +105,8 @@ impl<P: Payload, B> HostQueue<P, B> {
         self.most = most.into();
     }
 
-    /// Takes the next thing that the host's end wants done. A capsule for which the target may have no
-    /// receive buffer waits for a response, and what is behind it too.
+    /// Takes the next action of the host's end. A capsule waits for a response if the target may
+    /// have no receive buffer for it, and blocks the actions behind it.
     pub fn take_post(&mut self) -> Option<HostPost<P>> {
         if let Some(HostPost::Capsule { .. }) = self.outbox.front() {
             if self.outstanding >= self.most {

@@ -1,5 +1,5 @@
-//! A host's end of a queue pair with its device and its memory, for simulations: what a device would
-//! move between two machines' memories comes and goes as messages.
+//! A host's end of a queue pair with its device and its memory, for simulations: data that a device
+//! would move between two machines' memories is passed as messages.
 
 use super::{HostInput, HostPost, HostQueue, HostQueueParams, Post, Violation};
 use crate::nvme::Sqe;

@@ -1,4 +1,4 @@
-//! NVMe/RDMA without any device: what a queue pair receives goes in, what it is to post comes out.
+//! NVMe/RDMA without any device: the input is received data, the output is work to post.
 //!
 //! [`TargetQueue`] is the target's end of a queue pair. Capsules come in as they lie in the queue
 //! pair's receive buffers; a [`Batch`] of [`Post`]s goes out, and comes back when the device is done

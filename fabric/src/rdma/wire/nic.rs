@@ -1,4 +1,4 @@
-//! The devices at both ends of a queue pair, for tests: what is posted at one end becomes messages to
+//! The devices at both ends of a queue pair, for tests: posted work at one end becomes messages to
 //! the other, which move data from and to the host's memory.
 
 use core::ops::{Deref, DerefMut};
@@ -38,7 +38,7 @@ impl NicTarget {
         Self { queue, out: Vec::new(), ending: None }
     }
 
-    /// Takes what the end wants posted; what was posted before has gone.
+    /// Takes the work that the end wants to post; earlier work has been sent.
     pub(crate) fn transmit(&mut self) -> Vec<ToHost> {
         for batch in self.out.drain(..) {
             self.queue.give_back(batch);
@@ -115,7 +115,7 @@ impl NicHost {
         Self { end: HostNic::new(parts, part, invalidate), answers: Vec::new() }
     }
 
-    /// Takes what the end and its device send.
+    /// Takes the messages of the end and its device.
     pub(crate) fn transmit(&mut self) -> Vec<ToTarget> {
         let mut capsules = Vec::new();
         self.end.take_capsules(&mut capsules);

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Violation;
 
-/// What a host says when it asks for a connection, 32 bytes.
+/// A host's private data in its connection request, 32 bytes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
@@ -28,7 +28,7 @@ pub struct ConnectRequest {
     pub reserved10: [u8; 22],
 }
 
-/// What a target says when it accepts a connection, 32 bytes.
+/// A target's private data on acceptance, 32 bytes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
@@ -42,7 +42,7 @@ pub struct ConnectAccept {
     pub reserved4: [u8; 28],
 }
 
-/// What a target says when it refuses a connection, 4 bytes.
+/// A target's private data on rejection, 4 bytes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
@@ -68,7 +68,7 @@ pub enum RejectReason {
     RecordFormat = 2,
     /// QID is out of range.
     QueueId = 3,
-    /// HSQSIZE is 0, or beyond what a queue may have.
+    /// HSQSIZE is 0, or beyond a queue's limit.
     SendQueueSize = 4,
     /// HRQSIZE is less than HSQSIZE + 1.
     ReceiveQueueSize = 5,
@@ -138,7 +138,7 @@ pub struct QueueLimits {
 }
 
 impl ConnectRequest {
-    /// Reads and checks what a host says; the connection manager pads it with zeroes.
+    /// Reads and checks a host's private data; the connection manager pads it with zeroes.
     ///
     /// # Errors
     /// The reason to refuse the connection.
@@ -168,17 +168,17 @@ impl ConnectRequest {
 }
 
 impl ConnectAccept {
-    /// Makes what a target with this many receive buffers says.
+    /// Creates the answer of a target with this many receive buffers.
     #[must_use]
     pub fn new(entries: u16) -> Self {
         Self { crqsize: U16::new(entries), ..Self::default() }
     }
 
-    /// Reads and checks what a target says; the connection manager pads it with zeroes. Returns the
-    /// number of command capsules that the host may have outstanding.
+    /// Reads and checks a target's private data; the connection manager pads it with zeroes.
+    /// Returns the number of command capsules that the host may have outstanding.
     ///
     /// # Errors
-    /// What is wrong with it; the host must end the connection.
+    /// The violation; the host must end the connection.
     pub fn parse(private_data: &[u8]) -> Result<u16, Violation> {
         let parsed = Self::ref_from_prefix(private_data);
         let (accept, _) = parsed.map_err(|_| {

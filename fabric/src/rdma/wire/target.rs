@@ -23,7 +23,7 @@ pub struct QueueParams {
     pub qid: u16,
     /// Number of receive buffers, each for one command capsule: the most entries of the queue.
     pub entries: u16,
-    /// The most in-capsule data, bytes: what a receive buffer has room for behind the command.
+    /// The most in-capsule data, bytes: the room of a receive buffer behind the command.
     pub in_capsule_data: u32,
     /// RDMA READs that may be out at once, 1 at least: what both ends allow.
     pub reads: u16,
@@ -112,10 +112,10 @@ pub struct TargetQueue<P, B> {
     under_way: usize,
     /// Memory of batches that came back.
     spare: Vec<Vec<Post<P>>>,
-    /// Fetches that were not handed out, and the number of those that are out.
+    /// Fetches that were not handed out, and the number of outstanding ones.
     fetches: VecDeque<Fetch>,
     fetching: u16,
-    /// The bytes of those that are out, and their bound.
+    /// The bytes of outstanding fetches, and their bound.
     fetching_bytes: u64,
     fetch_bound: Option<u64>,
     capsules: core::marker::PhantomData<fn(B)>,
@@ -169,7 +169,7 @@ impl<P: Payload, B> TargetQueue<P, B> {
         Ok(Received::Command { slot, data })
     }
 
-    /// Says which key the response to a command invalidates.
+    /// Returns the key that the response to a command invalidates.
     fn invalidates(&self, slot: SlotId) -> Option<u32> {
         let keyed = Keyed::of(self.commands.sqe_of(slot)).filter(|keyed| keyed.invalidate)?;
         Some(keyed.remote.key)
