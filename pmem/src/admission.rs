@@ -17,7 +17,7 @@ pub enum Refusal {
     Aggregate {
         /// The reservation asked for, in tokens for a period.
         wanted: Tokens,
-        /// T * C_G: what the data node can do in a period.
+        /// T * C_G: the data node's capacity in a period.
         capacity: Tokens,
         /// The sum of the reservations that are admitted.
         reserved: Tokens,
@@ -50,7 +50,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Checks a reservation against both capacities, beside the sum of those that are admitted.
+    /// Checks a reservation against both capacities, beside the sum of the admitted ones.
     ///
     /// # Errors
     ///
@@ -78,9 +78,9 @@ impl Admission {
         reservation - completed <= self.local.in_time(self.period.saturating_sub(elapsed))
     }
 
-    /// Computes what each client has of its reservation at a period's end where all want more than
-    /// they have reserved, from its start on. A client whose reservation is greater may miss it
-    /// although it is admitted.
+    /// Computes how much of its reservation each client attains by a period's end if all of them
+    /// want more than they reserved, from its start on. A client with a greater reservation may
+    /// miss it although it is admitted.
     ///
     /// The data node serves in order of arrival, so that clients with equal windows have equal parts.
     /// A client that has spent its reservation goes on with global tokens while the pool, which is

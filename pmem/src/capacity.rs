@@ -58,9 +58,9 @@ impl Profile {
 /// The capacity of a data node, estimated anew after each period (algorithm 1 of the paper).
 ///
 /// The algorithm prints `U == Omega_t` as the condition under which the estimate grows. Here it
-/// also grows where U is greater. U is so whenever more can be done than was estimated, because the
-/// tokens of a conversion do not count those that clients hold (see [`crate::monitor`]); with `==`,
-/// such a period would leave the estimate as it is for ever.
+/// also grows if U is greater. U is greater whenever the real capacity exceeds the estimate,
+/// because the tokens of a conversion do not count the tokens that clients hold (see
+/// [`crate::monitor`]); with `==`, such a period would leave the estimate unchanged for ever.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimator {
     profile: Profile,

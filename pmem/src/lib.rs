@@ -3,8 +3,8 @@
 //!
 //! # Regions and blocks
 //!
-//! - [`medium`]: persistent memory as whoever writes to it sees it: what survives a cut, and a model
-//!   of a CPU's cache that loses as much as it may.
+//! - [`medium`]: persistent memory from the writer's view: the data that survives a cut, and a
+//!   model of a CPU's cache that loses as much as it may.
 //! - [`btt`]: a block translation table: logical blocks that are written whole or not at all.
 //! - [`region`]: DAX devices, files and memory, mapped, and the instructions that flush them. The one
 //!   part of this crate that touches the machine.
@@ -15,15 +15,15 @@
 //! hands out tokens instead: an [`engine`] at each client spends one for each I/O, and a [`monitor`]
 //! at the data node decides how many there are.
 //!
-//! All of this is pure: time is an argument, and what is to be sent, posted or written comes out as a
+//! All of this is pure: time is an argument, and data to send, post or write is returned as a
 //! value. Nothing in the daemon uses it yet.
 //!
 //! - [`engine`]: the client's side (H1). [`monitor`]: the data node's side (H2), and what bounds
 //!   clients that do not keep to the protocol.
 //! - [`admission`]: which reservations fit (H3). [`capacity`]: profiling, and the capacity as it is
 //!   estimated while it is used (H4).
-//! - [`one_sided`]: what both want of RDMA. [`word`]: the words that they share. [`message`]: what
-//!   the monitor tells the engines.
+//! - [`one_sided`]: the interface to RDMA that both need. [`word`]: the words that they share.
+//!   [`message`]: messages from the monitor to the engines.
 //! - [`in_process`]: providers within the process, one of them with a model of the NICs' capacities.
 //! - [`simulation`]: engines and a monitor on that model under simulated time. [`experiments`]: the
 //!   paper's figures (H5).

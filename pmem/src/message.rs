@@ -1,4 +1,4 @@
-//! What the monitor tells a client's engine: messages of the two-sided kind.
+//! Messages from the monitor to a client's engine, of the two-sided kind.
 
 use crate::period::Period;
 use crate::token::Tokens;
@@ -7,8 +7,8 @@ use crate::token::Tokens;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
-/// The start of a period, with a client's reservation tokens (docs/research/sources.md, H2; step T1 of
-/// Fig. 5). They replace whatever tokens the client still has.
+/// The start of a period, with a client's reservation tokens (docs/research/sources.md, H2; step T1 of Fig.
+/// 5). They replace all tokens that the client still has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Push {
     /// Number of the period that begins.

@@ -1,9 +1,9 @@
 //! One-sided operations on the words of a data node.
 //!
 //! RDMA verbs are asynchronous: an operation is posted, and its completion is found later in a
-//! queue. A provider within one process may be done at once. Both fit [`OneSided`]: whatever is
-//! posted comes back from [`OneSided::completed`], at once or later, and no call waits. The engine
-//! and the monitor say which [`Operation`] they want next, and are told of its [`Completion`].
+//! queue. A provider within one process may complete it at once. Both fit [`OneSided`]: every
+//! posted operation is returned by [`OneSided::completed`], at once or later, and no call waits.
+//! The engine and the monitor return the next [`Operation`], and are given its [`Completion`].
 
 use thiserror::Error;
 
@@ -11,8 +11,8 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(pub u64);
 
-/// The mark of a posted operation, by which its completion is recognised. Whoever posts it chooses
-/// the number.
+/// The mark of a posted operation, which identifies its completion. The caller that posts it
+/// chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
@@ -32,14 +32,14 @@ pub enum Operation {
         /// The new word.
         word: u64,
     },
-    /// Adds to the word, wrapping around, and returns what it was before.
+    /// Adds to the word, wrapping around, and returns its old value.
     FetchAdd {
         /// Address of the word.
         at: Address,
         /// The number to add, which may be negative.
         add: i64,
     },
-    /// Writes the word if it is as expected, and returns what it was before.
+    /// Writes the word if it is as expected, and returns its old value.
     CompareSwap {
         /// Address of the word.
         at: Address,

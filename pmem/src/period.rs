@@ -4,7 +4,7 @@
 /// where a period is a second.
 ///
 /// The paper has no such numbers. They are in every message and every word that the two sides
-/// share, so that whatever comes late from an earlier period is recognised and does no harm.
+/// share, so that late messages from an earlier period are recognised and do no harm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Period(pub u16);
 
@@ -15,8 +15,8 @@ impl Period {
         Self(self.0.wrapping_add(1))
     }
 
-    /// Returns how many periods this one comes after `other`; `None` where it is the same or an
-    /// earlier one. Of two periods, the later is the one that fewer than 32,768 steps lead to.
+    /// Returns how many periods this one comes after `other`; `None` if it is equal or earlier. A
+    /// period is later if it is fewer than 32,768 steps ahead.
     #[must_use]
     pub const fn after(self, other: Self) -> Option<u16> {
         match self.0.wrapping_sub(other.0) {

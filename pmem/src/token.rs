@@ -23,7 +23,7 @@ impl Tokens {
         Self(u64::try_from(tokens).unwrap_or(u64::MAX))
     }
 
-    /// Rounds to the nearest number of tokens; what is negative or no number becomes zero.
+    /// Rounds to the nearest number of tokens; negative values and NaN become zero.
     #[must_use]
     pub fn rounded(tokens: f64) -> Self {
         #[expect(

@@ -19,7 +19,7 @@ const LOCKS: usize = 256;
 #[repr(align(64))]
 struct Alone<T>(Mutex<T>);
 
-/// What a lane has.
+/// State of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     /// The internal block that no logical block has.
@@ -34,8 +34,8 @@ pub(super) struct Arena {
     number: u32,
     pub(super) geometry: Geometry,
     lanes: Box<[Alone<Lane>]>,
-    /// Locks of groups of entries: whoever changes an entry holds its group's. A lane is taken
-    /// before a group, and nobody takes two lanes or two groups.
+    /// Locks of groups of entries: a thread that changes an entry holds its group's lock. A lane is
+    /// taken before a group, and no thread takes two lanes or two groups.
     groups: Box<[Alone<()>]>,
 }
 

@@ -25,7 +25,7 @@ impl Sequence {
     }
 }
 
-/// What a lane's write did.
+/// The write recorded by a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// The logical block that was written.
@@ -75,16 +75,16 @@ impl Geometry {
         medium.flush(at, WORD);
     }
 
-    /// Writes the second word of a lane's next record, by which it counts, and flushes it. The first
-    /// word, and all that the record stands for, survives already.
+    /// Writes the second word of a lane's next record, which makes it valid, and flushes it. The
+    /// first word, and the data of the record, survive already.
     pub(super) fn commit(&self, medium: &impl Medium, lane: u32, next: Next, record: Record) {
         let at = self.slot_at(lane, next.slot) + WORD;
         medium.store(at, u64::from(record.new.0) | u64::from(next.sequence.0) << 32);
         medium.flush(at, WORD);
     }
 
-    /// Forgets a lane's records, and gives it a free block. What a cut in between leaves has
-    /// impossible sequence numbers, or is an earlier record.
+    /// Forgets a lane's records, and assigns it a free block. A cut in between leaves impossible
+    /// sequence numbers, or an earlier record.
     pub(super) fn renew(&self, medium: &impl Medium, lane: u32, free: Internal) -> Next {
         for slot in [0, 1] {
             let at = self.slot_at(lane, slot) + WORD;

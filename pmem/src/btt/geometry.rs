@@ -50,7 +50,7 @@ pub(super) struct Shape {
     pub(super) largest: u64,
     /// The size of the smallest arena in bytes.
     pub(super) smallest: u64,
-    /// The number of lanes of an arena, which is that of its free blocks.
+    /// The number of lanes of an arena, equal to its number of free blocks.
     pub(super) lanes: u32,
 }
 

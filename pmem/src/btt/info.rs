@@ -24,7 +24,7 @@ pub(super) struct Info {
     pub(super) geometry: Geometry,
 }
 
-/// What a place holds where an info block should be.
+/// The content of a place where an info block should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// An info block that is whole.
@@ -63,7 +63,7 @@ fn joined(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-/// Reads what is at `at`, the info block of the arena at `start`.
+/// Reads the info block at `at`, of the arena at `start`.
 pub(super) fn read(medium: &impl Medium, at: u64, start: u64) -> Found {
     let words = words(medium, at);
     if words[..2] != SIGNATURE {

@@ -43,8 +43,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Returns the internal block that belongs to the logical one, whatever its content. As long as
-    /// nothing has been written, it is the one of the same number.
+    /// Returns the internal block that belongs to the logical one, whether written or not. Before
+    /// the first write it has the same number.
     pub(super) fn internal(self) -> Internal {
         match self.raw & (ZERO | ERROR) {
             0 => Internal(self.logical.0),

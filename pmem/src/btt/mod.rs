@@ -38,9 +38,10 @@
 //! when the region is opened, and the map is set. Words are stored whole, so no record and no entry is
 //! ever torn; data is torn only where no entry leads.
 //!
-//! Each fence is needed: without that of step 3 the record may survive its data; without that of step
-//! 4 the map may survive the record, and one internal block is then both free and in use; without that
-//! of step 5 the lane's next record may survive the map's entry, and the block that it had is lost.
+//! Each fence is needed. Without the fence of step 3 the record may survive its data. Without the
+//! fence of step 4 the map may survive the record, and one internal block is then both free and in
+//! use. Without the fence of step 5 the lane's next record may survive the map's entry, and the
+//! entry's old block is lost.
 //!
 //! Zeroes are written by a bit of the map's entry alone. A write of several blocks is several writes:
 //! each block is atomic, all of them together are not.

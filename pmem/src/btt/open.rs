@@ -11,7 +11,7 @@ use super::map::{Entry, Internal, Logical};
 use super::table::Btt;
 use crate::medium::{Medium, WORD};
 
-/// What a cut may have done to a medium since the table was open last.
+/// The possible effects of a cut on a medium since the table was open last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cuts {
     /// The medium keeps the promises of [`medium`](crate::medium).
@@ -23,7 +23,7 @@ pub enum Cuts {
     InAnyOrder,
 }
 
-/// What was found, and done, when a table was opened.
+/// Findings and repairs when a table was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
     /// Info blocks that were damaged and were restored from their copies.
@@ -53,7 +53,7 @@ pub enum OpenError {
         arena: u32,
         /// The first byte of the arena.
         at: u64,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -99,9 +99,9 @@ fn clear(medium: &impl Medium, at: u64, bytes: u64) {
 }
 
 impl<M: Medium> Btt<M> {
-    /// Makes the layout of a table whose blocks are all zeroes. What the medium held is lost. A cut
-    /// before the end leaves a region that [`Btt::open`] calls unfinished. `uuid` identifies the table
-    /// and should be unique.
+    /// Creates the layout of a table whose blocks are all zeroes. The medium's content is lost. A
+    /// cut before the end leaves a region that [`Btt::open`] calls unfinished. `uuid` identifies
+    /// the table and should be unique.
     ///
     /// # Errors
     /// The medium has less than 16 MiB.
@@ -136,7 +136,7 @@ impl<M: Medium> Btt<M> {
     }
 }
 
-/// Reads the info blocks of all arenas, and restores those that are damaged.
+/// Reads the info blocks of all arenas, and restores damaged ones.
 fn geometries(
     medium: &impl Medium,
     shape: Shape,
@@ -190,8 +190,8 @@ fn geometries(
     }
 }
 
-/// Reads the lanes of an arena, and completes the writes that were cut off. Where cuts come in any
-/// order they are undone, by a new free block for their lanes: `None`.
+/// Reads the lanes of an arena, and completes interrupted writes. If cuts come in any order, such
+/// writes are undone instead, by a new free block for their lanes: `None`.
 fn lanes(
     medium: &impl Medium,
     geometry: &Geometry,
@@ -303,7 +303,7 @@ fn check(
     Ok(whole)
 }
 
-/// Gives a logical block an internal block of its own, with the bytes of the one that it shares.
+/// Assigns a logical block an internal block of its own, with a copy of the shared block's bytes.
 fn part(medium: &impl Medium, geometry: &Geometry, entry: Entry, own: Internal) {
     let (from, to) = (geometry.bytes_at(entry.internal()), geometry.bytes_at(own));
     let bytes = u64::from(geometry.internal_size);

@@ -1,10 +1,11 @@
 //! The internal blocks that are being read.
 //!
-//! Before a thread copies an internal block it writes the block down here, and looks once more
-//! whether the map still has it. Before a thread writes to a free block it waits until the block is
-//! written down nowhere. A block comes free by a change of the map: a reader that wrote the block down
-//! before the change is found by the writer, and one that did so after it sees the change. So a reader
-//! never sees a block that is written again. (The specification's name is "read tracking table".)
+//! Before a thread copies an internal block it registers the block here, and checks once more
+//! whether the map still has it. Before a thread writes to a free block it waits until no reader
+//! has the block registered. A block becomes free by a change of the map. The writer finds every
+//! reader that registered the block before the change, and a reader that registers it later sees
+//! the change. So a reader never sees a block that is written again. (The specification's name is
+//! "read tracking table".)
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;

@@ -57,8 +57,8 @@ impl<M: Medium> Btt<M> {
         (logical < arena.geometry.external).then_some((arena, Logical(logical)))
     }
 
-    /// Copies a block out; it has the bytes of one write, whoever writes meanwhile. `into` has the
-    /// size of a block; of a block beyond the end it stays as it is.
+    /// Reads a block. The result has the bytes of one write, under any concurrent writes. `into`
+    /// has the size of a block; for a block beyond the end it stays unchanged.
     ///
     /// # Errors
     /// The block cannot be read.

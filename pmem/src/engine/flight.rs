@@ -43,8 +43,8 @@ impl Flights {
         Some(ticket)
     }
 
-    /// Ends an operation and returns its purpose; `None` where none with this ticket is under way,
-    /// as where a completion is told twice.
+    /// Ends an operation and returns its purpose; `None` if no operation with this ticket is
+    /// outstanding, as after a repeated completion.
     pub(super) fn end(&mut self, ticket: Ticket) -> Option<Purpose> {
         let all = [Purpose::Fetch, Purpose::Report, Purpose::Grant];
         let purpose = all.into_iter().find(|purpose| *self.of(*purpose) == Some(ticket))?;

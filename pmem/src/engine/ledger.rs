@@ -2,8 +2,8 @@
 
 use crate::token::Tokens;
 
-/// Where a client's tokens came from and went to since its engine was made. What came is what went
-/// and what is held: [`Ledger::held`] is what the engine has.
+/// Sources and uses of a client's tokens since its engine was created. Received tokens equal the
+/// sum of used and held ones: [`Ledger::held`] equals the engine's own count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Reservation tokens that were pushed to it.

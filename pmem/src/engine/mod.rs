@@ -1,10 +1,10 @@
 //! The engine of a client: no I/O without a token (docs/research/sources.md, H1; Fig. 3 and 4 of the paper).
 //!
-//! The client hands its requests to the engine ([`Engine::request`]) and asks it again and again for
-//! the next [`Step`]: an operation on a word of the data node, which the client posts by whatever
-//! [`OneSided`](crate::one_sided::OneSided) it has, or one I/O that may go now. It tells the engine
-//! what completes, what the monitor says, and the time. No call waits, and there may be any time
-//! between a step and its completion.
+//! The client passes its requests to the engine ([`Engine::request`]) and repeatedly asks it for
+//! the next [`Step`]: an operation on a word of the data node, which the client posts by its
+//! [`OneSided`](crate::one_sided::OneSided), or one I/O that may be dispatched. It reports
+//! completions, the monitor's messages, and the time to the engine. No call waits, and there may be
+//! any time between a step and its completion.
 //!
 //! - Reservation tokens come with the [`Push`] at the start of a period. Those for which no request
 //!   is there decay with X.
@@ -52,7 +52,7 @@ use reservation::Reservation;
 /// may be on its way.
 const GRACE: u32 = 2;
 
-/// What an engine wants to be done next.
+/// The next action of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Post an operation on a word, and tell [`Engine::completed`] how it ended.
@@ -172,7 +172,8 @@ impl Engine {
         self.ledger
     }
 
-    /// Takes the push at a period's start. One that is not of a later period is ignored.
+    /// Handles the push at a period's start. A push for the present or an earlier period is
+    /// ignored.
     pub fn push(&mut self, now: Nanos, push: Push) {
         if self.is_later(push.period) {
             self.begin(now, now, push.period, push.reservation);
@@ -198,8 +199,8 @@ impl Engine {
         self.next_tick
     }
 
-    /// Returns what is to be done next; `None` where there is nothing until something completes,
-    /// the monitor or the client says something, or the time of [`Self::next_tick`] has come.
+    /// Returns the next step; `None` if there is none before a completion, a message of the
+    /// monitor, a request of the client, or the time of [`Self::next_tick`].
     pub fn next(&mut self, now: Nanos) -> Option<Step> {
         self.tick(now);
         self.next_report().or_else(|| self.next_grant()).or_else(|| self.next_io(now))
@@ -272,7 +273,8 @@ impl Engine {
         }
     }
 
-    /// Takes a grant that was read. Where it tells of a later period, its push was lost or is late.
+    /// Handles a grant that was read. If it belongs to a later period, its push was lost or is
+    /// late.
     fn take_grant(&mut self, now: Nanos, grant: GrantWord) {
         if !self.is_later(grant.period) {
             return;
@@ -289,14 +291,14 @@ impl Engine {
         self.begin(now, start, grant.period, grant.reservation);
     }
 
-    /// Does what each interval brings, if one has passed.
+    /// Runs the actions of an interval, if one has passed.
     fn tick(&mut self, now: Nanos) {
         if now >= self.next_tick {
             self.update(now);
         }
     }
 
-    /// Brings X up to date, and says what is due in this interval.
+    /// Brings X up to date, and notes the actions due in this interval.
     fn update(&mut self, now: Nanos) {
         let (interval, period) = (self.settings.interval, self.settings.period);
         self.report_due = self.is_asked();

@@ -1,4 +1,4 @@
-//! What an engine is told when it connects.
+//! Settings that an engine receives when it connects.
 
 use core::time::Duration;
 
@@ -87,7 +87,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for the first one that is out of its range.
+    /// [`SettingsError`] for the first setting out of its range.
     pub fn check(&self) -> Result<(), SettingsError> {
         let (interval, period) = (self.interval, self.period);
         if interval.is_zero() || interval > period {

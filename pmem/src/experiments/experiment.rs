@@ -1,4 +1,4 @@
-//! What is measured: a data node with clients, as a value.
+//! The subject of a measurement: a data node with clients, as a value.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::in_process::Nics;
 use crate::simulation::{ClientSetup, Faults, Kind, Setup, Workload, time_of_io};
 use crate::token::{Iops, Tokens};
 
-/// C_G: what the paper's data node can do, in I/Os per second.
+/// C_G: the capacity of the paper's data node, in I/Os per second.
 pub const AGGREGATE: u64 = 1_570_000;
 /// C_L: what one client of the paper can do, in I/Os per second.
 pub const LOCAL: u64 = 400_000;
@@ -51,7 +51,7 @@ pub struct Testbed {
     /// and so does the time that an operation on a word takes: with a scale of n, the overhead counts
     /// n times. A scale that would leave windows other ratios than they have is refused.
     pub scale: u64,
-    /// The seed of all that is random.
+    /// The seed of all random values.
     pub seed: u64,
 }
 
@@ -96,7 +96,7 @@ pub enum System {
     LowPriority,
 }
 
-/// The way in which what is reserved is divided among the clients.
+/// The distribution of the reserved I/Os among the clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// Five groups of clients, with parts after Zipf's law with this exponent, the largest first.
@@ -125,7 +125,7 @@ pub enum Demand {
 /// A client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Client {
-    /// Its part of what is reserved, relative to those of the others: for [`Distribution::Parts`].
+    /// Its part of the reserved I/Os, relative to the others' parts: for [`Distribution::Parts`].
     pub part: f64,
     /// Its requests.
     pub demand: Demand,
@@ -134,14 +134,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that wants all that it can have, in bursts.
+    /// A client with unlimited demand, in bursts.
     pub const EAGER: Self = Self { part: 1.0, demand: Demand::All, constant: false };
 }
 
-/// A data node, with what its monitor knows of it.
+/// A data node, with its monitor's knowledge of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DataNode {
-    /// C_G: what it can do, in I/Os per second.
+    /// C_G: its capacity, in I/Os per second.
     pub aggregate: u64,
     /// C_L: what one client can do, in I/Os per second.
     pub local: u64,
@@ -162,10 +162,10 @@ pub struct DataNode {
 }
 
 impl Default for DataNode {
-    /// Makes the paper's data node. The paper does not give the time that an operation on a word takes
-    /// of a NIC, nor that of travelling, nor how times vary, nor the settings of the estimate; these
-    /// are 20 ns, 1 us, 5 %, no deviation, 1 % and 5 periods. An 8-byte word is a 500th of an I/O's
-    /// 4 KiB, and 20 ns is a 30th of its time.
+    /// Creates the paper's data node. The paper does not state these values: the NIC time of an
+    /// operation on a word, the travel time, the variation of times, and the settings of the
+    /// estimate. They are 20 ns, 1 us, 5 %, no deviation, 1 % and 5 periods. An 8-byte word is a
+    /// 500th of an I/O's 4 KiB, and 20 ns is a 30th of its time.
     fn default() -> Self {
         Self {
             aggregate: AGGREGATE,
@@ -209,7 +209,7 @@ pub struct Experiment {
     pub window: u64,
     /// T: length of a period. Checks stay 1 ms apart.
     pub period: Duration,
-    /// The periods before those that are measured.
+    /// The periods before the measured ones.
     pub warmup: usize,
     /// The periods that are measured.
     pub periods: usize,
@@ -248,7 +248,7 @@ pub enum ExperimentError {
         what: String,
         /// Its value.
         is: String,
-        /// What would be right.
+        /// The correct range, as advice.
         must: String,
     },
     /// A client's reservation does not pass admission (docs/research/sources.md, H3).
@@ -318,11 +318,11 @@ impl Experiment {
         Tokens::rounded(self.capacity() as f64 * self.reserved).0
     }
 
-    /// Checks the settings. Their names in errors are those of a scenario's keys.
+    /// Checks the settings. Names in errors are the keys of a scenario.
     ///
     /// # Errors
     ///
-    /// [`ExperimentError`] for the first one that is out of its range, and for a reservation that is
+    /// [`ExperimentError`] for the first setting out of its range, and for a reservation that is
     /// not admitted.
     pub fn check(&self) -> Result<(), ExperimentError> {
         self.check_node()?;
@@ -358,7 +358,7 @@ impl Experiment {
         ensure(!self.latencies || kept <= MOST_LATENCIES, "`latencies`", true, must)
     }
 
-    /// Checks what is set of the data node, and the period.
+    /// Checks the settings of the data node, and the period.
     fn check_node(&self) -> Result<(), ExperimentError> {
         let node = &self.node;
         let capacities = LEAST_CAPACITY..=MOST_CAPACITY;
@@ -389,7 +389,7 @@ impl Experiment {
         ensure(right, "`history`", node.history, "give 1 to 1000 periods")
     }
 
-    /// Checks what clients want and what they have reserved.
+    /// Checks the clients' demands and reservations.
     fn check_clients(&self) -> Result<(), ExperimentError> {
         let most = self.capacity().saturating_mul(10);
         for (number, client) in (1..).zip(&self.clients) {
@@ -469,8 +469,8 @@ impl Experiment {
         ensure(ios <= MOST_IOS, "`periods`", periods, must)
     }
 
-    /// Checks that a scale divides windows into whole I/Os, which keep their ratios and still are all
-    /// that a client can do. Else a smaller simulation has other verdicts than the full size.
+    /// Checks that a scale divides windows into whole I/Os, which keep their ratios and still cover
+    /// a client's capacity. Otherwise a smaller simulation has other verdicts than the full size.
     fn check_scaled_windows(&self, testbed: Testbed) -> Result<(), ExperimentError> {
         let best_effort = match self.system {
             System::LowPriority => Some(("window for global tokens", BEST_EFFORT_WINDOW.into())),
@@ -495,7 +495,7 @@ impl Experiment {
         ensure(testbed.scale <= 1 || scaled >= whole, "`scale`", testbed.scale, must)
     }
 
-    /// Makes what is simulated.
+    /// Creates the set-up of the simulation.
     pub(super) fn setup(&self, testbed: Testbed) -> Setup {
         let node = self.node;
         let mean = Tokens(testbed.down(self.capacity()));

@@ -1,11 +1,10 @@
 //! The experiments of the paper, Fig. 6 to 19, and others like them, on the model of
 //! [`crate::simulation`] (docs/research/sources.md, H5).
 //!
-//! An [`Experiment`] is a set-up: a data node, its clients, what they have reserved and what they
-//! want. Unless something else is set it is the paper's Experiment 2A. The figures' set-ups are the
-//! scenarios `haechi-6` to `haechi-19` in `tools/scenarios/`, which say what the paper has and where
-//! ours differs. All results are in I/Os of a period at full size, whatever the scale of the
-//! simulation.
+//! An [`Experiment`] is a set-up: a data node, its clients, their reservations and demands. The
+//! default is the paper's Experiment 2A. The figures' set-ups are the scenarios `haechi-6` to
+//! `haechi-19` in `tools/scenarios/`, which state the paper's results and our differences. All
+//! results are in I/Os of a period at full size, at any scale of the simulation.
 
 mod experiment;
 mod outcome;

@@ -1,4 +1,4 @@
-//! What an experiment has shown.
+//! The results of an experiment.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -16,19 +16,19 @@ pub struct Outcome {
     pub experiment: Experiment,
     /// The size and the seed of the simulation.
     pub testbed: Testbed,
-    /// R_i of each client: what is simulated of it, which is a multiple of the scale.
+    /// R_i of each client: the simulated value, which is a multiple of the scale.
     pub reserved: Vec<f64>,
     /// The mean of each client's I/Os in the measured periods.
     pub means: Vec<f64>,
     /// The least of each client's I/Os in a measured period.
     pub least: Vec<f64>,
-    /// The mean of the I/Os of all clients together, without those of the background.
+    /// The mean of the I/Os of all clients together, without the background's I/Os.
     pub total: f64,
     /// Operations on words for each I/O.
     pub words: f64,
     /// The latencies of the clients' I/Os in all periods, where they were to be kept.
     pub latencies: Latencies,
-    /// What was recorded, as it was simulated, but for the latencies.
+    /// The record at simulated scale, except for the latencies.
     pub record: Record,
 }
 
@@ -37,9 +37,9 @@ pub struct Outcome {
 pub struct Latencies {
     /// The mean.
     pub mean: Duration,
-    /// What 99 % do not exceed.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// What 99.9 % do not exceed.
+    /// The 99.9th percentile.
     pub p999: Duration,
 }
 
@@ -90,8 +90,9 @@ impl Outcome {
         less.map(|(client, _)| client).collect()
     }
 
-    /// Lists the clients whose reservations the monitor has found to be out of reach (Definition 2 of
-    /// the paper: what the data node left them is more than one client can do), in order, each once.
+    /// Lists the clients whose reservations the monitor found to be out of reach, in order, each
+    /// once. By Definition 2 of the paper, the rest that the data node left them exceeds one
+    /// client's capacity.
     #[must_use]
     pub fn out_of_reach(&self) -> Vec<usize> {
         self.named(|finding| matches!(finding, Finding::OutOfReach { .. }))

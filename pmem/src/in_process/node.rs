@@ -41,7 +41,7 @@ impl PortId {
     }
 }
 
-/// What is on its way to the data node.
+/// Work on its way to the data node.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Io,
@@ -53,7 +53,7 @@ enum Work {
 struct Link {
     /// Whether a client's NIC is in between.
     remote: bool,
-    /// Time at which the client's NIC has done all that was posted.
+    /// Time at which the client's NIC has completed all posted work.
     free: Nanos,
     /// Completions, with their time, the earliest first.
     done: VecDeque<(Nanos, Completion)>,
@@ -71,7 +71,7 @@ pub struct Node {
     /// Operations on their way to the data node, each with the index of its link. An operation is dropped on
     /// arrival if its link is disconnected by then.
     arrivals: Calendar<(usize, Ticket, Work)>,
-    /// Time at which the NIC has done all that has arrived.
+    /// Time at which the NIC has completed all arrived work.
     free: Nanos,
     /// Completions of all links, in order of their time.
     done: VecDeque<(Nanos, PortId)>,
@@ -100,7 +100,7 @@ impl Node {
         PortId(self.links.len() - 1)
     }
 
-    /// Ends a connection: what is on its way is dropped, and nothing more is taken.
+    /// Ends a connection: messages on their way are dropped, and later ones are refused.
     pub fn disconnect(&mut self, port: PortId) {
         if let Some(link) = self.links.get_mut(port.0) {
             link.connected = false;
@@ -113,8 +113,8 @@ impl Node {
         &mut self.memory
     }
 
-    /// Returns the number of I/Os that were carried out for a connection: what a NIC with counters
-    /// for each connection would say.
+    /// Returns the number of I/Os carried out for a connection, like the counter of a NIC for each
+    /// connection.
     #[must_use]
     pub fn ios(&self, port: PortId) -> u64 {
         self.links.get(port.0).map_or(0, |link| link.ios)
@@ -132,7 +132,8 @@ impl Node {
         self.arrivals.next_time().into_iter().chain(done).min().unwrap_or(Nanos::MAX)
     }
 
-    /// Serves what has arrived by `now`. Must be called at each time of [`Self::next_event`].
+    /// Serves the work that has arrived by `now`. Must be called at each time of
+    /// [`Self::next_event`].
     pub fn advance(&mut self, now: Nanos) {
         while let Some((at, (index, ticket, work))) = self.arrivals.pop_due(now) {
             self.serve(at, index, ticket, work);

@@ -1,4 +1,4 @@
-//! Persistent memory as whoever writes to it sees it.
+//! Persistent memory from the writer's view.
 //!
 //! # What survives a cut
 //!
@@ -7,15 +7,15 @@
 //!
 //! - **Whole words.** An aligned word of 8 bytes survives whole or not at all. Anything larger may be
 //!   torn between any two words: some hold the new bytes and some the old ones.
-//! - **Any order.** What was stored later may survive without what was stored earlier, and a word that
-//!   was stored several times may have any of these values.
+//! - **Any order.** A later store may survive without an earlier one, and a word that was stored
+//!   several times may have any of these values.
 //! - **Flush, then fence.** What was stored before a [`Medium::flush`] of its bytes, and that before a
 //!   [`Medium::fence`], survives. Without the fence the flush promises nothing.
 //! - **Nothing is certainly lost.** A cache may write a line back at any time, so that bytes that were
 //!   never flushed may survive too.
 //!
-//! Whoever needs one store to survive before another one flushes the first, fences, and only then
-//! stores the second. [`model::Model`] is a medium that loses as much as these rules allow.
+//! If one store must survive before another, flush the first, fence, and only then store the
+//! second. [`model::Model`] is a medium that loses as much as these rules allow.
 //!
 //! Mappings of files without DAX keep none of these promises until the file is synchronized: see the
 //! kinds of regions.
@@ -36,7 +36,7 @@ pub const LINE: u64 = 64;
 /// beyond the end give zeroes, stores there do nothing.
 ///
 /// Loads and exchanges of single words are sequentially consistent among all threads. A store, and
-/// each word of a `read` or `write`, is one of its own: whoever reads while another thread writes may
+/// each word of a `read` or `write`, is atomic by itself: a reader that overlaps with a writer may
 /// see words of both.
 pub trait Medium: Send + Sync + fmt::Debug {
     /// Returns the length in bytes, a multiple of [`WORD`].
@@ -63,7 +63,7 @@ pub trait Medium: Send + Sync + fmt::Debug {
     /// Starts to write back the cache lines of some bytes, which may be any.
     fn flush(&self, at: u64, bytes: u64);
 
-    /// Waits until all that this thread has flushed is where it survives.
+    /// Waits until all flushes of this thread have reached the medium.
     fn fence(&self);
 }
 

@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 
 use super::{LINE, Medium, WORD};
 
-/// The values of a word that may survive a cut beside the one that is on the medium.
+/// The values of a word that may survive a cut, beside the settled one.
 #[derive(Clone, Debug, Default)]
 struct Unsettled {
     /// Values in the order in which they were stored.
@@ -38,7 +38,7 @@ impl Unsettled {
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// Words on the medium by their place; those that are missing are zero.
+    /// Words on the medium by their place; missing words are zero.
     settled: BTreeMap<u64, u64>,
     /// Words in the cache, or on their way from there.
     unsettled: BTreeMap<u64, Unsettled>,
@@ -51,7 +51,7 @@ struct State {
 }
 
 impl State {
-    /// Counts a step. Says whether the machine still runs.
+    /// Counts a step. Returns whether the machine still runs.
     fn step(&mut self) -> bool {
         let runs = self.runs();
         self.steps += u64::from(runs);
@@ -88,8 +88,8 @@ impl Model {
         Self { bytes: bytes / WORD * WORD, state: Mutex::default() }
     }
 
-    /// Lets the power fail after `steps` more stores, flushes and fences. What is done afterwards has
-    /// no effect.
+    /// Schedules a power failure after `steps` more stores, flushes and fences. Later calls have no
+    /// effect.
     pub fn cut_after(&self, steps: u64) {
         let mut state = self.state();
         state.cut = Some(state.steps.saturating_add(steps));
@@ -112,7 +112,7 @@ impl Model {
         self.state().steps
     }
 
-    /// Writes back all that is in the cache, as `fsync` does of a file's pages.
+    /// Writes back the whole cache, as `fsync` does for a file's pages.
     pub fn settle(&self) {
         let mut state = self.state();
         if !state.step() {

@@ -1,10 +1,10 @@
-//! What the monitor knows of one client.
+//! The monitor's knowledge of one client.
 
 use crate::period::Period;
 use crate::token::Tokens;
 use crate::word::ReportWord;
 
-/// A client in the running period, and what is kept of the ones before.
+/// A client in the running period, and its results of earlier ones.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     /// The reservation that was admitted, for the next periods.
@@ -23,7 +23,7 @@ pub(super) struct Client {
     patience: u32,
     /// Whether the reservation is out of reach where all clients want more than theirs.
     pub(super) contended: bool,
-    /// Whether the running period's end is out of reach, and was said to be.
+    /// Whether the running period's end is out of reach, and was reported to be.
     pub(super) out_of_reach: bool,
     /// Number of periods in a row in which the reservation was not used.
     pub(super) unused: u32,
@@ -33,7 +33,7 @@ pub(super) struct Client {
     pub(super) before: (Tokens, Option<Tokens>),
 }
 
-/// The limits of what a true report may say.
+/// The limits of a true report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// The running period.

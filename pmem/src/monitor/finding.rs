@@ -1,4 +1,4 @@
-//! What the monitor finds out about clients and the pool, for the person who runs the data node.
+//! The monitor's findings about clients and the pool, for the operator of the data node.
 
 use thiserror::Error;
 
@@ -46,7 +46,7 @@ pub enum Finding {
         client: ClientId,
         /// R_i, in tokens for a period.
         reservation: Tokens,
-        /// What it has at a period's end where all clients want more than they reserve.
+        /// Its tokens at a period's end if all clients want more than they reserve.
         attainable: Tokens,
     },
     /// The client has more reservation tokens than it can use alone until the period's end

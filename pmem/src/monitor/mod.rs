@@ -1,5 +1,5 @@
-//! The monitor of a data node: it hands out tokens and converts those that are not used
-//! (docs/research/sources.md, H2; Fig. 5 of the paper).
+//! The monitor of a data node: it hands out tokens and converts unused ones (docs/research/sources.md, H2;
+//! Fig. 5 of the paper).
 //!
 //! - At each period's start it pushes R_i to every client (step T1) and writes C_G - sum R_i to the
 //!   pool.
@@ -23,15 +23,15 @@
 //! new for some checks although its tokens must decay: its tokens count as given back. If it is
 //! heard again, they count again.
 //!
-//! A monitor that restarts takes the period's number from the pool's word, and goes on with the next
-//! one. Pushes of that period are later than all that clients have, so it is a whole period like any
-//! other; reservations may fail in the one that was running. Where the memory with the word is lost
-//! too, so are all connections, and engines that connect anew take any period for a later one.
+//! A monitor that restarts takes the period's number from the pool's word, and continues with the
+//! next one. Its pushes are later than the periods of all clients, so it is a whole period like any
+//! other; reservations may fail in the interrupted period. If the memory with the word is lost too,
+//! all connections are lost, and engines that reconnect accept any period as later.
 //!
 //! # What a client can do that does not keep to the protocol
 //!
-//! The paper trusts the engine. A data node that shares its memory with engines it cannot trust must
-//! know what each of them can do:
+//! The paper trusts the engine. A data node that shares its memory with untrusted engines must know
+//! the power of each of them:
 //!
 //! | it can | and what bounds it |
 //! |---|---|
@@ -44,8 +44,8 @@
 //! | report more I/Os, to make it grow | what C_L allows, and one increment in a period |
 //! | change the reports or grants of others | the rights of regions: each client may write its own report, read its own grant, and nothing else but the pool |
 //!
-//! Clients are therefore trusted to spend a token for each I/O: their reports are all that the
-//! monitor knows of what they do.
+//! Clients are therefore trusted to spend a token for each I/O: their reports are the monitor's
+//! only knowledge of their I/Os.
 
 mod client;
 mod finding;
@@ -76,7 +76,7 @@ use pool::Pool;
 /// The paper's window, of which clients use [`BEST_EFFORT_WINDOW`] beyond their reservations.
 const WINDOW: f64 = 64.0;
 
-/// What a monitor wants to be done.
+/// The next action of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send a client the start of a period.
@@ -85,8 +85,8 @@ pub enum Action {
     Grant(ClientId, GrantWord),
     /// Ask a client for reports.
     Ask(ClientId, Ask),
-    /// Post an operation on the pool's word, and tell [`Monitor::completed`] how it ended. It must
-    /// go through the NIC where that does not order its atomics with those of the processor.
+    /// Post an operation on the pool's word, and report its result to [`Monitor::completed`]. It
+    /// must pass through the NIC unless that orders its atomics with those of the processor.
     Post(Ticket, Operation),
 }
 
@@ -141,16 +141,16 @@ impl Monitor {
         })
     }
 
-    /// Admits a client, or another reservation of one that is admitted, from the next period on.
-    /// Until then the client has global tokens only. Clients whose reservations are out of reach
-    /// then, where all want more than they have reserved, are named ([`Finding::Contended`]).
+    /// Admits a client, or changes the reservation of an admitted one, from the next period on.
+    /// Until then the client has global tokens only. Clients whose reservations become unattainable
+    /// when all want more than they reserved are named ([`Finding::Contended`]).
     ///
     /// A client that connects again must be removed first: its new engine would read the grant of
     /// the running period, and have its reservation twice.
     ///
     /// # Errors
     ///
-    /// [`Refusal`] where the reservation does not fit; what was admitted stays.
+    /// [`Refusal`] if the reservation does not fit; admitted reservations stay.
     pub fn admit(&mut self, client: ClientId, reservation: Tokens) -> Result<(), Refusal> {
         let others = self.clients.iter().filter(|(id, _)| **id != client);
         let reserved = others.map(|(_, other)| other.reservation).sum();
@@ -166,7 +166,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// Names the clients that cannot count on what was admitted, each once.
+    /// Names the clients that cannot rely on their admitted reservations, each once.
     fn judge_reservations(&mut self) {
         let reservations: Vec<Tokens> =
             self.clients.values().map(|client| client.reservation).collect();
@@ -229,8 +229,8 @@ impl Monitor {
         self.asking
     }
 
-    /// Returns what each client did in the last whole period: its reservation, and the I/Os that it has
-    /// reported; `None` where no report was wanted or came.
+    /// Returns each client's use in the last whole period: its reservation, and the I/Os that it
+    /// has reported; `None` if no report was wanted or arrived.
     pub fn served(&self) -> impl Iterator<Item = (ClientId, Tokens, Option<Tokens>)> {
         self.clients.iter().map(|(id, client)| {
             let (reservation, completed) = client.before;
@@ -374,7 +374,7 @@ impl Monitor {
         }
     }
 
-    /// Estimates the capacity from the reports, and says what they tell of the clients.
+    /// Estimates the capacity from the reports, and judges the clients by them.
     fn end_period(&mut self) {
         if self.asking {
             let reported: Tokens = self.clients.values().map(|client| client.completed).sum();

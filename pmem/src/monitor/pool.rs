@@ -26,7 +26,7 @@ struct Swap {
 /// The news of a completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// The word that was found, and the one that was expected.
+    /// The found word and the expected one.
     pub(super) found: Option<(PoolWord, PoolWord)>,
     /// The next operation.
     pub(super) post: Option<(Ticket, Operation)>,

@@ -1,4 +1,4 @@
-//! What a monitor is told at its start.
+//! Settings of a monitor at its start.
 
 use core::time::Duration;
 
@@ -38,8 +38,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Makes the paper's settings, periods of 1 s and checks each 1 ms; and, of what it does not
-    /// give: tokens given back after 10 ms of silence, and clients named after 5 periods.
+    /// Creates the paper's settings, periods of 1 s and checks each 1 ms. For values that the paper
+    /// does not state: tokens are returned after 10 ms of silence, and clients named after 5
+    /// periods.
     #[must_use]
     pub const fn new(local: Iops, pool: Address) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the kernel says of a device of persistent memory (`/dev/daxX.Y`).
+//! The kernel's description of a device of persistent memory (`/dev/daxX.Y`).
 
 use std::fs::{read_link, read_to_string};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The kinds of regions, and what each survives.
+//! The kinds of regions, and the events that each survives.
 
 use std::fmt;
 
@@ -20,13 +20,13 @@ pub enum Kind {
     Anonymous,
 }
 
-/// What a region has after a power cut, or a crash of the operating system.
+/// The content of a region after a power cut, or a crash of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterPowerCut {
     /// Everything that was flushed and fenced.
     Flushed,
-    /// What was stored before it was last synchronized as a whole ([`Region::sync`]), and of what was
-    /// stored since, any part.
+    /// The stores before its last synchronization as a whole ([`Region::sync`]), and any part of
+    /// later ones.
     ///
     /// [`Region::sync`]: super::Region::sync
     Synchronized,
@@ -47,14 +47,13 @@ impl Kind {
         }
     }
 
-    /// Returns whether a region has all that was stored after the process has ended, however it
-    /// ended.
+    /// Returns whether a region keeps all stores after the process has ended, however it ended.
     #[must_use]
     pub fn survives_exit(self) -> bool {
         self != Self::Anonymous
     }
 
-    /// Says what a region has after a power cut.
+    /// Returns the content of a region after a power cut.
     #[must_use]
     pub fn after_power_cut(self) -> AfterPowerCut {
         match self {
@@ -64,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// Says what a table on such a region must expect when it is opened.
+    /// Returns the possible cuts that a table on such a region must expect when it is opened.
     #[must_use]
     pub fn cuts(self) -> Cuts {
         match self.after_power_cut() {

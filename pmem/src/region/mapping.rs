@@ -11,12 +11,12 @@ use crate::medium::WORD;
 /// The way in which memory is mapped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How<'a> {
-    /// What is stored goes to the file.
+    /// Stores go to the file.
     Shared(&'a File),
-    /// As `Shared`, where the file system has DAX and keeps its own data about the file before what
-    /// is stored (`MAP_SYNC`).
+    /// As `Shared`, if the file system has DAX and makes its own data about the file durable before
+    /// stores (`MAP_SYNC`).
     Synchronous(&'a File),
-    /// What is stored is seen by this mapping alone. The file is open for reading at least.
+    /// Stores are visible to this mapping alone. The file is open for reading at least.
     Private(&'a File),
     /// Memory of zeroes.
     Anonymous,
@@ -39,8 +39,8 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `bytes` bytes, rounded down to whole words, from the start of a file, or of zeroes.
     ///
-    /// Where a file becomes shorter than its mapping, or its medium cannot be read, an access ends
-    /// the process by a signal (SIGBUS).
+    /// If a file becomes shorter than its mapping, or its medium cannot be read, an access ends the
+    /// process by a signal (SIGBUS).
     ///
     /// # Errors
     /// The operating system refuses, or there is no whole word to map.
@@ -85,8 +85,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Lets the file system set space aside for the first `bytes` bytes of a file, without changing what
-/// they hold, so that no store to a mapping finds the file system full.
+/// Lets the file system allocate space for the first `bytes` bytes of a file, without changing
+/// their content, so that no store to a mapping finds the file system full.
 ///
 /// # Errors
 /// There is not enough space, or the file system cannot do this.

@@ -1,4 +1,4 @@
-//! Regions of persistent memory, and what stands in for it.
+//! Regions of persistent memory, and substitutes for it.
 //!
 //! | kind | after `kill -9` | after a power cut |
 //! |---|---|---|
@@ -49,7 +49,7 @@ use mapping::{How, Mapping};
 pub use flush::Instruction;
 pub use kind::{AfterPowerCut, Kind};
 
-/// What is done to a region.
+/// The access to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Loads and stores.
@@ -90,7 +90,7 @@ pub enum RegionError {
     Map(io::Error),
 }
 
-/// A region of persistent memory, or of what stands in for it.
+/// A region of persistent memory, or of a substitute.
 #[derive(Debug)]
 pub struct Region {
     mapping: Mapping,
@@ -189,8 +189,8 @@ impl Region {
         self.mapping.words().as_ptr().cast_mut().cast()
     }
 
-    /// Waits until all that was stored before survives whatever the region's kind lets survive. For a
-    /// plain file that takes milliseconds; with DAX what was flushed and fenced needs nothing.
+    /// Waits until all earlier stores survive as well as the region's kind permits. For a plain
+    /// file that takes milliseconds; with DAX, stores that were flushed and fenced need nothing.
     ///
     /// # Errors
     /// The medium cannot be written.

@@ -13,7 +13,7 @@ use crate::one_sided::Completion;
 pub(super) struct Clock(i32);
 
 impl Clock {
-    /// Returns what the clock shows at a time.
+    /// Returns the clock's reading at a time.
     pub(super) fn shows(self, now: Nanos) -> Nanos {
         let shown = i128::from(now.0) * i128::from(1_000_000 + i64::from(self.0)) / 1_000_000;
         Nanos(u64::try_from(shown).unwrap_or(u64::MAX))
@@ -27,7 +27,7 @@ impl Clock {
     }
 }
 
-/// What a client sends by.
+/// The sender of a client.
 #[derive(Debug)]
 enum Sender {
     Engine(Box<Engine>),
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Returns what the client does next.
+    /// Returns the client's next step.
     pub(super) fn next(&mut self, now: Nanos) -> Option<Step> {
         let now = self.clock.shows(now);
         let window = self.setup.window;

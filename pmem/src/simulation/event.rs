@@ -2,7 +2,7 @@
 
 use crate::message::{Ask, Push};
 
-/// What happens by itself, or because a message arrives. Clients are named by index.
+/// An event that happens by itself, or because a message arrives. Clients are named by index.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// The monitor makes its check.
@@ -13,7 +13,7 @@ pub(super) enum Event {
     MonitorStarts,
     /// A period starts where there is no monitor.
     Period,
-    /// A client's engine does what each interval brings.
+    /// A client's engine runs the actions of an interval.
     Client(usize),
     /// A client makes a request of its period with this number.
     Request(usize, u32),
@@ -21,7 +21,7 @@ pub(super) enum Event {
     Push(usize, Push),
     /// A request for reports arrives.
     Ask(usize, Ask),
-    /// A client vanishes, and the monitor is told or not.
+    /// A client vanishes, and the monitor is notified or not.
     Vanishes(usize, bool),
     /// A client is stopped.
     Stops(usize),

@@ -1,4 +1,4 @@
-//! What a simulation has shown.
+//! The results of a simulation.
 
 use core::time::Duration;
 
@@ -29,7 +29,7 @@ impl PeriodRecord {
 pub struct Record {
     /// The periods that were finished, in order.
     pub periods: Vec<PeriodRecord>,
-    /// What the monitor found, with the number of the period that ran, counted from 0.
+    /// The monitor's findings, with the number of the period that ran, counted from 0.
     pub findings: Vec<(usize, Finding)>,
     /// The number of operations on words.
     pub words: u64,

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! The set-up of a simulation.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -56,7 +56,7 @@ pub struct ClientSetup {
     pub best_effort_window: u32,
     /// The error of its clock in parts per million: positive where it is fast.
     pub skew: i32,
-    /// Time at which it vanishes, and whether the monitor is told then.
+    /// Time at which it vanishes, and whether the monitor is notified then.
     pub vanishes: Option<(Nanos, bool)>,
     /// Times between which it is stopped.
     pub stopped: Option<(Nanos, Nanos)>,
@@ -81,7 +81,7 @@ impl ClientSetup {
     }
 }
 
-/// What happens to the monitor's messages.
+/// Faults of the monitor's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Percent of the messages that are lost.
@@ -117,12 +117,12 @@ pub struct Setup {
     pub history: usize,
     /// The clients.
     pub clients: Vec<ClientSetup>,
-    /// What happens to messages.
+    /// Faults of messages.
     pub faults: Faults,
     /// Times between which there is no monitor.
     pub monitor_down: Option<(Nanos, Nanos)>,
-    /// The number of clients, the first ones, of whose I/Os each latency is kept.
+    /// The number of clients, the first ones, whose latencies are kept for each I/O.
     pub latencies: usize,
-    /// The seed of all that is random.
+    /// The seed of all random values.
     pub seed: u64,
 }

@@ -16,8 +16,8 @@ use crate::monitor::{self, Action, Monitor};
 use crate::one_sided::{Address, OneSided, Ticket};
 use crate::token::Tokens;
 
-/// The bit that tells the tickets of I/Os from those of operations on words. The other bits of an
-/// I/O's ticket are the time of its start.
+/// The bit that distinguishes the tickets of I/Os from the tickets of operations on words. The
+/// other bits of an I/O's ticket are the time of its start.
 const IO: u64 = 1 << 63;
 
 /// The simulation. The same setup runs in the same way each time.
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Runs until so many periods are finished, and returns what has happened.
+    /// Runs until this many periods are finished, and returns the record.
     #[must_use]
     pub fn run(mut self, periods: usize) -> Record {
         while self.record.periods.len() < periods && self.step() {}
@@ -108,7 +108,7 @@ impl World {
         self.now
     }
 
-    /// Returns what has happened until now.
+    /// Returns the record until now.
     #[must_use]
     pub const fn record(&self) -> &Record {
         &self.record
@@ -224,7 +224,7 @@ impl World {
         self.carry_out();
     }
 
-    /// Carries out what the monitor wants.
+    /// Carries out the monitor's actions.
     fn carry_out(&mut self) {
         while let Some(action) = self.monitor.as_mut().and_then(Monitor::next_action) {
             match action {
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Notes what the clients did in the period that ends.
+    /// Records the clients' I/Os in the period that ends.
     fn finish_period(&mut self, capacity: Tokens, asked: bool) {
         if self.started {
             let completed = self.clients.iter().map(|client| client.completed).collect();
@@ -325,7 +325,7 @@ impl World {
         }
     }
 
-    /// Takes what has completed on a connection.
+    /// Takes the completions of a connection.
     fn completion(&mut self, port: PortId) {
         let now = self.now;
         if port == self.monitor_port {
@@ -356,7 +356,7 @@ impl World {
         self.poke(index);
     }
 
-    /// Lets a client do all that it can now.
+    /// Runs all present steps of a client.
     fn poke(&mut self, index: usize) {
         let now = self.now;
         let Some(client) = self.clients.get_mut(index) else { return };

@@ -77,7 +77,7 @@ pub enum OpenError {
     Settings(#[from] SettingsError),
 }
 
-/// The reason why a client is of no use any more. Whether what was under way was carried out is not known.
+/// The reason why a client can no longer be used. The outcome of outstanding operations is unknown.
 #[derive(Debug, ThisError)]
 pub enum Lost {
     /// The data node has ended the connection, or is gone.
@@ -99,11 +99,11 @@ pub enum Lost {
 
 /// A client of a region.
 ///
-/// It is told how many I/Os are wanted ([`Self::want`]), and carries out reads and writes as far as there
-/// are tokens for them; whatever else the tokens need happens in [`Self::poll`] and [`Self::wait`], one of
-/// which must be called again and again. Reservation tokens for which nothing is wanted are given up in the
-/// course of a period: whoever knows that he will read a thousand blocks says so at once, and does not
-/// lose the tokens to a busy data node.
+/// The caller announces its demand ([`Self::want`]), and the client carries out reads and writes as
+/// far as there are tokens for them. All other work on tokens happens in [`Self::poll`] and
+/// [`Self::wait`], one of which must be called repeatedly. Reservation tokens without demand are
+/// given up in the course of a period. A caller that will read a thousand blocks should announce
+/// them at once, to keep its tokens on a busy data node.
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
@@ -142,7 +142,7 @@ impl Client {
         Ok(Self { connection, gate, begin, allowed, transferred, tickets, syncing, synced })
     }
 
-    /// Returns what the data node grants.
+    /// Returns the data node's grant.
     #[must_use]
     pub const fn accept(&self) -> &Accept {
         self.connection.provider.accept()
@@ -169,19 +169,19 @@ impl Client {
         self.connection.buffers(count, length)
     }
 
-    /// Says that `count` more I/Os are wanted; `u64::MAX` for whoever always wants more.
+    /// Announces demand for `count` more I/Os; `u64::MAX` for unlimited demand.
     pub fn want(&mut self, count: u64) {
         self.gate.want(count);
     }
 
-    /// Says that no more I/Os are wanted than those that were let go.
+    /// Withdraws all demand beyond the I/Os already allowed.
     pub fn want_no_more(&mut self) {
         self.gate.want_no_more();
     }
 
-    /// Reads as many bytes as the buffer has, from an offset of the data on, if an I/O may go now. Where
-    /// none may, returns the buffer: try again after [`Self::wait`]. Whoever has not said that he wants
-    /// an I/O says it with this.
+    /// Reads the buffer's length of bytes, from an offset of the data on, if an I/O may be
+    /// dispatched now. Otherwise returns the buffer: try again after [`Self::wait`]. This call also
+    /// announces the I/O, unless it was announced before.
     ///
     /// The end comes with [`Self::transferred`].
     ///
@@ -208,10 +208,10 @@ impl Client {
         self.connection.provider.flushes()
     }
 
-    /// Makes survive what was written before to some bytes of the data, as far as the region's kind lets
-    /// anything survive: by RDMA FLUSH where that promises as much and both sides have it, else by asking
-    /// the data node. It takes no token. The answer comes with [`Self::synced`]. Only
-    /// one is on its way at a time: returns false where there is one.
+    /// Makes earlier writes to a range of the data durable, as far as the region's kind permits: by
+    /// RDMA FLUSH if that promises as much and both sides support it, else by a request to the data
+    /// node. It takes no token. [`Self::synced`] returns the answer. Only one is outstanding at a
+    /// time: returns false if there is one.
     ///
     /// # Errors
     ///
@@ -270,8 +270,8 @@ impl Client {
         self.gate.period_ended()
     }
 
-    /// Takes what has happened, and does what the tokens need. Does not wait, nor look whether the data
-    /// node has ended the connection while nothing is under way: [`Self::wait`] does.
+    /// Handles pending events, and the steps that the tokens need. Does not wait, nor check whether
+    /// the data node has ended the connection while nothing is outstanding: [`Self::wait`] does.
     ///
     /// # Errors
     ///
@@ -321,7 +321,7 @@ impl Client {
         Nanos(units::nanos(self.begin.elapsed()))
     }
 
-    /// Does what the gate wants until nothing more is to be done now.
+    /// Carries out the gate's steps until none is left for now.
     fn advance(&mut self) {
         let now = self.now();
         while let Some(step) = self.gate.next(now) {

@@ -18,14 +18,14 @@ use crate::provider::Provider;
 
 /// READs and atomics under way at once, at the most; a device may allow fewer.
 const READS: u8 = 16;
-/// Messages of the data node that can come while the client looks elsewhere: two in a period, and again
-/// those that repeat what was not heard.
+/// Messages of the data node that can arrive while the client is busy elsewhere: two in a period,
+/// and the repeated ones.
 const MESSAGES: u16 = 32;
 /// The time in which the kernel looks up an address, and a route.
 const LOOK_UP: Duration = Duration::from_millis(500);
-/// The traffic class byte of what is sent, and of what the data node answers with: DSCP 46, that of class
-/// Urgent, which switches give a queue of its own (docs/research/sources.md, E12: Urgent has priority in the
-/// network).
+/// The traffic class byte of sent packets, and of the data node's answers: DSCP 46, the value of
+/// class Urgent, which switches assign a queue of its own (docs/research/sources.md, E12: Urgent has
+/// priority in the network).
 const TOS: u8 = 46 << 2;
 /// The name of a connection in events where it is the only one.
 const TOKEN: Token = Token(1);
@@ -68,7 +68,7 @@ pub enum ConnectError {
     },
 }
 
-/// A connection that begins, for those who take the connection manager's events themselves.
+/// A connection in progress, for callers that take the connection manager's events themselves.
 #[derive(Debug)]
 pub struct Dial {
     address: SocketAddr,
@@ -158,7 +158,7 @@ impl Dial {
 /// A connection to a data node.
 #[derive(Debug)]
 pub struct Connection {
-    /// What operations go by.
+    /// The provider of operations.
     pub provider: Provider,
     regions: Regions,
     channel: EventChannel,

@@ -1,4 +1,4 @@
-//! What lets the I/Os of a client go: an engine with tokens, or a window alone. Pure.
+//! The dispatch of a client's I/Os: an engine with tokens, or a window alone. Pure.
 
 use core::mem;
 use std::collections::VecDeque;
@@ -22,8 +22,8 @@ pub enum Pace {
         /// [`Settings::best_effort_window`].
         best_effort_window: u16,
     },
-    /// Without tokens: what a data node and a client can do, C_G and C_L, is measured so. Nobody has a
-    /// reservation meanwhile.
+    /// Without tokens: this measures the capacities C_G and C_L of a data node and a client. No
+    /// client has a reservation meanwhile.
     Bare {
         /// The most I/Os under way at once.
         window: u16,
@@ -31,9 +31,8 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Makes the pace of a client with so many I/Os under way at once, of which I/Os beyond its
-    /// reservation give way to those that others have reserved: their window is
-    /// [`BEST_EFFORT_WINDOW`].
+    /// Creates the pace of a client with this many I/Os outstanding at once. Its I/Os beyond its
+    /// reservation yield to the reserved I/Os of others: their window is [`BEST_EFFORT_WINDOW`].
     #[must_use]
     pub const fn tokens(window: u16) -> Self {
         Self::Tokens { window, best_effort_window: BEST_EFFORT_WINDOW }
@@ -66,9 +65,9 @@ enum Kind {
     Bare { window: u32, waiting: u64, under_way: u32 },
 }
 
-/// What lets the I/Os of a client go, with the periods that are over.
+/// The dispatcher of a client's I/Os, with the ended periods.
 ///
-/// It is told what happens, and asked for the next [`Step`], as an [`Engine`] is.
+/// Events are reported to it, and it returns the next [`Step`], like an [`Engine`].
 #[derive(Debug)]
 pub struct Gate {
     kind: Kind,
@@ -77,12 +76,12 @@ pub struct Gate {
     ended: VecDeque<PeriodEnd>,
 }
 
-/// The most periods that are kept for whoever asks for them.
+/// The most ended periods that are kept for the caller.
 const MOST_ENDED: usize = 64;
 
 impl Gate {
-    /// Makes the gate of a client that has just connected. `settings` are what the data node grants; the
-    /// windows are those of `pace`.
+    /// Creates the gate of a client that has just connected. `settings` are granted by the data
+    /// node; the windows come from `pace`.
     ///
     /// # Errors
     ///
@@ -134,7 +133,7 @@ impl Gate {
         }
     }
 
-    /// Returns what is to be done next: as [`Engine::next`].
+    /// Returns the next step: as [`Engine::next`].
     pub fn next(&mut self, now: Nanos) -> Option<Step> {
         match &mut self.kind {
             Kind::Engine(engine) => engine.next(now),

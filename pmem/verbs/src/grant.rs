@@ -1,10 +1,10 @@
 //! The rights of one client on a data node.
 //!
-//! Each client has a protection domain of its own, with four registrations in it: the region's data, its
-//! grant word (it reads), its report word (it writes) and the pool (atomics alone). A key works only on
-//! queue pairs of its domain. So a client that finds out another's key has no use for it, and no client
-//! writes another's words, nor the pool other than by atomics. Dropping a [`Grant`] ends its rights at
-//! once, whatever the connection does.
+//! Each client has a protection domain of its own, with four registrations in it: the region's
+//! data, its grant word (it reads), its report word (it writes) and the pool (atomics alone). A key
+//! works only on queue pairs of its domain, so another client's key is useless. No client writes
+//! another's words, nor the pool other than by atomics. Dropping a [`Grant`] ends its rights at
+//! once, in any state of the connection.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,20 +40,20 @@ impl ControlWords {
         Ok(Self { memory, clients })
     }
 
-    /// Returns the pool's word. What clients change by atomics is changed through the device alone: see
-    /// [`Grant::monitor`].
+    /// Returns the pool's word. Words that clients change by atomics are changed through the device
+    /// alone: see [`Grant::monitor`].
     #[must_use]
     pub fn pool(&self) -> u64 {
         self.memory.load(0).unwrap_or(0)
     }
 
-    /// Returns the report that a client wrote last; 0 for one that has no words.
+    /// Returns a client's last report; 0 for a client without words.
     #[must_use]
     pub fn report(&self, client: u32) -> u64 {
         self.memory.load(Self::place(client, 1).start).unwrap_or(0)
     }
 
-    /// Writes a client's grant. Returns false for one that has no words.
+    /// Writes a client's grant. Returns false for a client without words.
     pub fn set_grant(&self, client: u32, grant: GrantWord) -> bool {
         client < self.clients && self.memory.store(Self::place(client, 0).start, grant.pack())
     }
@@ -103,8 +103,8 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Grants a client a part of a memory, and its words. Whoever may write may have it placed by FLUSHes,
-    /// if the device answers them for this memory.
+    /// Grants a client a part of a memory, and its words. A client that may write may also request
+    /// placement by FLUSHes, if the device supports them for this memory.
     ///
     /// # Errors
     ///
@@ -120,8 +120,9 @@ impl Grant {
         Self::with_pool(device, words, client, (data, part), may, Access::REMOTE_ATOMIC)
     }
 
-    /// Grants the monitor of the data node itself the pool, which it changes by a connection to itself, so
-    /// that the device orders its operations with those of clients. `client` is a number of its own.
+    /// Grants the pool to the data node's own monitor. The monitor changes it by a connection to
+    /// itself, so that the device orders its operations with the clients' operations. `client` is a
+    /// number of its own.
     ///
     /// # Errors
     ///
@@ -168,7 +169,7 @@ impl Grant {
         &self.regions
     }
 
-    /// Returns what the client is told.
+    /// Returns the terms for the client.
     #[must_use]
     pub fn accept(&self, terms: Terms) -> Accept {
         let keyed = |region: &Region| {

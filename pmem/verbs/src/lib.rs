@@ -4,8 +4,8 @@
 //! The crate joins [`pmem`], which decides and knows no RDMA, with [`fabric`]'s layer over verbs, which
 //! knows no tokens.
 //!
-//! - [`private_data`]: what client and data node say while they connect. [`message`]: what the data node
-//!   says later. [`gate`]: what lets a client's I/Os go. All three are pure.
+//! - [`private_data`]: private data of client and data node while they connect. [`message`]: later
+//!   messages of the data node. [`gate`]: the dispatch of a client's I/Os. All three are pure.
 //! - `grant` (feature `rdma`, as the next four): the rights of one client on the data node.
 //! - `node`: the data node: its listener, its clients, and the monitor's work.
 //! - `provider`: [`pmem::one_sided::OneSided`] over a queue pair.

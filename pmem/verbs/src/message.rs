@@ -1,6 +1,6 @@
 //! The messages between a data node and a client, as the bytes of a SEND.
 //!
-//! What a data node sends to a client's engine, [`Message`]:
+//! Messages of a data node to a client's engine, [`Message`]:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | 7:4 | of kind 3: the client's ticket |
 //! | 15:8 | of a push: the reservation in tokens; else 0 |
 //!
-//! What a client sends, [`Sync`]:
+//! Messages of a client, [`Sync`]:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -53,9 +53,9 @@ pub enum Message {
     },
 }
 
-/// A client's wish that what it has written to some bytes survives whatever the region's kind lets
-/// survive. It goes behind the writes on the same queue pair, so that the data node gets it when their
-/// data is there.
+/// A client's request to make its earlier writes to a range durable, as far as the region's kind
+/// permits. It follows the writes on the same queue pair, so that their data is there when the data
+/// node receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
     /// The number that the answer has.
@@ -112,7 +112,7 @@ impl Message {
         })
     }
 
-    /// Reads the bytes; `None` for what is too short, or of a kind that is not known.
+    /// Reads the bytes; `None` if they are too short, or of an unknown kind.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (raw, _) = Raw::read_from_prefix(bytes).ok()?;
@@ -145,7 +145,7 @@ impl Sync {
         })
     }
 
-    /// Reads the bytes; `None` for what is too short, or of a kind that is not known.
+    /// Reads the bytes; `None` if they are too short, or of an unknown kind.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (raw, _) = RawSync::read_from_prefix(bytes).ok()?;

@@ -1,13 +1,13 @@
 //! The private data of the connection manager's messages, by which a client asks for a region.
 //!
-//! A listener may serve NVMe/RDMA on the same port. Its hosts begin with a record format of 0, two bytes;
-//! ours begin with [`MAGIC`], whose first two bytes are no record format that NVMe has. So whoever gets a
-//! request finds out by its first bytes what it is, and a target that does not know us refuses us with a
+//! A listener may serve NVMe/RDMA on the same port. Its hosts begin with a record format of 0, two
+//! bytes; ours begin with [`MAGIC`], whose first two bytes are no record format of NVMe. So the
+//! first bytes of a request identify its kind. A target without support for ours refuses it with a
 //! reason of NVMe's (record format), for which [`Reject::parse`] returns `None`.
 //!
-//! All numbers are little-endian. There is room for 56 bytes in a request, for 196 in what accepts one,
-//! and for 148 in what refuses one; the connection manager pads with zeroes. A later version may say more
-//! behind what this one says; what a version does not know it must send as 0 and ignore.
+//! All numbers are little-endian. There is room for 56 bytes in a request, for 196 in an
+//! acceptance, and for 148 in a refusal; the connection manager pads with zeroes. A later version
+//! may append fields; a version must send unknown fields as 0 and ignore them.
 
 use core::fmt;
 use core::time::Duration;
@@ -20,7 +20,7 @@ use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The first eight bytes of all that is said.
+/// The first eight bytes of all private data.
 pub const MAGIC: [u8; 8] = *b"SLUICEPM";
 /// The version of the format.
 pub const VERSION: u16 = 1;
@@ -29,8 +29,8 @@ pub const VERSION: u16 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId(pub u128);
 
-/// The secret of a grant: whoever knows it may connect with the grant's rights. It goes over the network
-/// as it is, as all of NVMe/RDMA does.
+/// The secret of a grant: any client that knows it may connect with the grant's rights. It is sent
+/// unencrypted, as all of NVMe/RDMA is.
 #[derive(Clone, Copy)]
 pub struct Secret(pub u128);
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a client may do with a region's data.
+/// The rights of a client on a region's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Read it.
@@ -77,7 +77,7 @@ impl Rights {
     }
 }
 
-/// What is wrong with private data.
+/// A fault in private data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadPrivateData {
     /// It is of another protocol.
@@ -117,7 +117,7 @@ pub struct Request {
     pub region: RegionId,
     /// The secret of the grant.
     pub secret: Secret,
-    /// What the client wants to do with the data.
+    /// The rights that the client asks for.
     pub rights: Rights,
 }
 
@@ -189,7 +189,7 @@ fn read<T: FromBytes>(bytes: &[u8]) -> Result<T, BadPrivateData> {
     T::read_from_prefix(bytes).map(|(raw, _)| raw).map_err(short)
 }
 
-/// Returns whether a request for a connection is for a region, whatever its version: one of
+/// Returns whether a request for a connection is for a region, of any version: a request of
 /// NVMe/RDMA is not.
 #[must_use]
 pub fn is_ours(private_data: &[u8]) -> bool {
@@ -214,7 +214,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`BadPrivateData`] for what is no request.
+    /// [`BadPrivateData`] if the bytes are no request.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadPrivateData> {
         let raw: RawRequest = read(bytes)?;
         let rights = Rights::of(raw.rights.get()).ok_or(BadPrivateData::Field("set of rights"))?;
@@ -232,8 +232,8 @@ pub struct Keyed {
     pub key: u32,
 }
 
-/// What a data node grants, 104 bytes on the wire: where the data and the words are, each with a key of its
-/// own, and how the engine works.
+/// A data node's grant, 104 bytes on the wire: the places of the data and the words, each with a
+/// key of its own, and the engine's settings.
 ///
 /// | bytes | what |
 /// |---|---|
@@ -255,7 +255,7 @@ pub struct Keyed {
 pub struct Accept {
     /// The number by which the data node knows the client.
     pub client: u32,
-    /// What the client may do with the data.
+    /// The client's rights on the data.
     pub rights: Rights,
     /// The data.
     pub data: Keyed,
@@ -275,7 +275,8 @@ pub struct Accept {
     pub batch: Tokens,
     /// L_i: the most I/Os in a period.
     pub limit: Option<Tokens>,
-    /// Where FLUSHes may have written data placed; `None` where the data node's device answers none.
+    /// The placement that FLUSHes can request; `None` if the data node's device does not support
+    /// them.
     pub flushes: Option<Placement>,
 }
 
@@ -316,7 +317,7 @@ impl Accept {
     ///
     /// # Errors
     ///
-    /// [`BadPrivateData`] for what grants nothing that an engine can use.
+    /// [`BadPrivateData`] if the bytes grant nothing that an engine can use.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadPrivateData> {
         let raw: RawAccept = read(bytes)?;
         let rights = Rights::of(raw.rights.get()).ok_or(BadPrivateData::Field("set of rights"))?;
@@ -390,7 +391,7 @@ impl Reject {
         zerocopy::transmute!(RawReject { head: HEAD, reason: U16::new(self as u16) })
     }
 
-    /// Reads the bytes; `None` for what is no refusal of a data node's.
+    /// Reads the bytes; `None` if they are no refusal of a data node.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let raw: RawReject = read(bytes).ok()?;

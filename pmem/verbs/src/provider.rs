@@ -29,10 +29,10 @@ pub struct Transfer {
     pub buffer: Part,
 }
 
-/// A connection to a data node, with the keys of what it grants.
+/// A connection to a data node, with the keys of its grant.
 ///
-/// Operations on words are those of [`OneSided`]. Transfers of data are posted by [`Self::read`] and
-/// [`Self::write`], and their tickets are apart from those of operations.
+/// Operations on words are posted by [`OneSided`]. Transfers of data are posted by [`Self::read`]
+/// and [`Self::write`], and their tickets are separate.
 #[derive(Debug)]
 pub struct Provider {
     pair: Pair,
@@ -48,7 +48,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Makes the provider of a connection, with what the data node grants.
+    /// Creates the provider of a connection, with the data node's grant.
     #[must_use]
     pub fn new(pair: Pair, accept: Accept) -> Self {
         let (words, transfers, messages) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
@@ -56,7 +56,7 @@ impl Provider {
         Self { pair, accept, words, transfers, messages, flushing, fault, failed }
     }
 
-    /// Returns what the data node grants.
+    /// Returns the data node's grant.
     #[must_use]
     pub const fn accept(&self) -> &Accept {
         &self.accept
@@ -96,9 +96,9 @@ impl Provider {
         self.transfer(ticket, OneSidedWork::Read { at, into })
     }
 
-    /// Makes what was written before survive: the bytes from an offset of the data on. By a FLUSH, of which
-    /// the data node's processor sees nothing, where the data node says that it promises as much; else the
-    /// data node is asked. [`Message::Synced`] with the ticket follows.
+    /// Makes earlier writes durable: the bytes from an offset of the data on. Uses a FLUSH, which
+    /// bypasses the data node's processor, if the data node says that it promises as much; else
+    /// asks the data node. [`Message::Synced`] with the ticket follows.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Provider {
         self.messages.pop_front()
     }
 
-    /// Takes what has happened: completions, messages.
+    /// Handles completions and messages.
     pub fn poll(&mut self) {
         let Self { pair, words, transfers, messages, flushing, fault, .. } = self;
         let polled = pair.poll(|event| match event {
@@ -207,8 +207,8 @@ impl Provider {
         self.words.is_empty() && self.transfers.is_empty() && self.messages.is_empty()
     }
 
-    /// Makes the descriptor readable when the next thing happens. What happened before is not told of:
-    /// poll once more.
+    /// Makes the descriptor readable at the next event. An earlier event does not count: poll once
+    /// more.
     ///
     /// # Errors
     ///
@@ -217,12 +217,12 @@ impl Provider {
         self.pair.arm()
     }
 
-    /// Takes what has made the descriptor readable.
+    /// Consumes the events that made the descriptor readable.
     pub fn take_events(&mut self) {
         self.pair.take_events();
     }
 
-    /// Finds the key of a word; `None` for one that the data node did not grant.
+    /// Returns the key of a word; `None` if the data node did not grant it.
     fn place(&self, at: Address) -> Option<Remote> {
         let Accept { pool, grant, report, .. } = self.accept;
         let word = [pool, grant, report].into_iter().find(|word| word.at == at)?;

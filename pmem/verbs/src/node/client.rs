@@ -25,16 +25,16 @@ const MESSAGES: u16 = 16;
 /// Messages of a client that may come at once; a client that sends more waits.
 const SYNCS: u16 = 16;
 
-/// The name of a grant, by which whoever has given it knows it.
+/// The name of a grant, chosen by its granter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GrantKey(pub u64);
 
-/// What a client may use.
+/// The access of a client.
 #[derive(Clone)]
 pub struct Claim {
     /// The memory, and the part of it that is granted.
     pub data: (Arc<dyn Memory>, Range<usize>),
-    /// What the client may do with the data.
+    /// The client's rights on the data.
     pub rights: Rights,
     /// R_i, in tokens of a period.
     pub reservation: Tokens,
@@ -51,7 +51,7 @@ impl fmt::Debug for Claim {
     }
 }
 
-/// Who knows what is granted.
+/// Looks up grants.
 pub trait Grants {
     /// Finds the grant of a request.
     ///
@@ -109,8 +109,8 @@ impl Client {
         self.pair.pair().number()
     }
 
-    /// Admits the client with its reservation. Where the capacity has become too small for it since it
-    /// was promised, the client is admitted without one, and the refusal returned.
+    /// Admits the client with its reservation. If the capacity has become too small for it since it
+    /// was promised, admits the client without one and returns the refusal.
     pub(super) fn admit(&self, monitor: &mut Monitor, id: ClientId) -> Option<Refusal> {
         let refusal = monitor.admit(id, self.reservation).err()?;
         // Nothing always fits.
@@ -137,7 +137,7 @@ impl Client {
         let _ = self.pair.repost();
     }
 
-    /// Ends the client's rights: the device refuses what it tries from now on.
+    /// Ends the client's rights: the device refuses its operations from now on.
     pub(super) fn revoke(&mut self) {
         self.grant = None;
     }

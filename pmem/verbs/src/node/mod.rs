@@ -1,8 +1,8 @@
 //! A data node: it accepts clients that have a grant, and a monitor hands tokens out to them.
 //!
-//! The node belongs to one thread, which calls [`Node::turn`] and then [`Node::wait`], again and again.
-//! Whoever grants regions answers [`Grants::claim`] for each client that comes, and learns by
-//! [`Node::next_news`] what has become of it.
+//! The node belongs to one thread, which calls [`Node::turn`] and then [`Node::wait`], repeatedly.
+//! The granter of regions answers [`Grants::claim`] for each new client, and learns its fate by
+//! [`Node::next_news`].
 //!
 //! The monitor uses the pool's word through the device, by a connection of the node to itself: few
 //! devices order their atomics with the processor's.
@@ -70,7 +70,7 @@ pub enum NodeError {
     NoAtomics(String),
 }
 
-/// What has happened.
+/// Events of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// The node is ready: its monitor runs.
@@ -91,7 +91,7 @@ pub enum News {
     Sync(GrantKey, Sync),
 }
 
-/// What a client did in a period.
+/// A client's I/Os in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// The client's grant.
@@ -182,7 +182,7 @@ impl Node {
         })
     }
 
-    /// Returns what each client did in the last whole period.
+    /// Returns each client's I/Os in the last whole period.
     pub fn served(&self) -> impl Iterator<Item = Served> {
         let served = self.monitor.iter().flat_map(Monitor::served);
         served.filter_map(|(client, reservation, completed)| {
@@ -196,7 +196,7 @@ impl Node {
         self.news.pop_front()
     }
 
-    /// Does what is due: takes events and messages, and lets the monitor look.
+    /// Runs all due work: handles events and messages, and runs the monitor.
     ///
     /// # Errors
     ///
@@ -370,7 +370,7 @@ impl Node {
         self.news.push_back(News::Gone(key));
     }
 
-    /// Gives back what a client has of the monitor.
+    /// Releases a client's share of the monitor.
     fn forget(&mut self, index: usize) {
         let Ok(number) = u32::try_from(index) else { return };
         if let Some(monitor) = &mut self.monitor {
@@ -434,7 +434,7 @@ impl Node {
         Ok((index, number, (key, claim)))
     }
 
-    /// Takes what has come from clients, and messages that have gone out.
+    /// Handles messages from clients, and completions of sent messages.
     fn take_completions(&mut self) -> Result<(), NodeError> {
         let mut taken = Vec::new();
         while self.completions.poll(&mut taken)? {}
@@ -459,7 +459,7 @@ impl Node {
         Ok(())
     }
 
-    /// Lets the monitor look, and does what it wants.
+    /// Runs the monitor, and carries out its actions.
     fn watch(&mut self, now: Nanos) {
         let watched = self.watched().is_some();
         let (Some(monitor), Some(provider)) = (&mut self.monitor, &mut self.provider) else {
