@@ -9,8 +9,8 @@ use crate::link::{ClassFlowId, Link, Standing};
 use crate::pacing::Traffic;
 use crate::{Nanos, Observation, Rate};
 
-/// The time without traffic after which a class leaves its link, and a connection rests: the poller
-/// then looks only at what the connection's reactor says of it.
+/// The time without traffic after which a class leaves its link, and a connection rests. The poller
+/// then looks only at the reports of the connection's reactor.
 pub const REST: Duration = Duration::from_secs(1);
 
 /// Counts of a class's packets in one direction of a link.
@@ -92,8 +92,9 @@ pub struct ClassSplit<'a> {
     /// Whether the kernel and the network hold nothing back, so that a class has more to move only
     /// if some of it waits in the target.
     pub idle: bool,
-    /// Whether what waits is data that the host was asked for. Some of it is on its way, and the class has more to
-    /// move only if the host has clearly more than that: one that writes a block at a time always owes one.
+    /// Whether the waiting data was requested from the host. Some of it is in transit, and the
+    /// class has more to move only if clearly more is waiting: a host that writes a block at a time
+    /// always owes one.
     pub asked: bool,
     /// Whether the host is on the target's own machine.
     pub local: bool,
@@ -105,7 +106,7 @@ const UNDER_WAY: f64 = 1.25;
 impl ClassSplit<'_> {
     /// Lets each class that the connection carries observe its part. Returns the limit of all
     /// classes together, if any is limited. A class that is not limited, or wants less than its
-    /// limit, adds its present rate and some room: otherwise the others would use what it leaves.
+    /// limit, adds its present rate and some room: otherwise the others would use its unused part.
     pub fn observe(
         &self,
         now: Nanos,

@@ -1,11 +1,11 @@
-//! What completions tell of a queue pair (docs/research/sources.md, E2): how much has arrived, and how long it
-//! took.
+//! Measurements from the completions of a queue pair (docs/research/sources.md, E2): how much has arrived,
+//! and how long it took.
 //!
-//! Nobody tells a target in user space which packets of a queue pair were marked. But a device reports
-//! each work request as complete when all of it has arrived (the peer has acknowledged it, or the
-//! answer to a READ is here), whatever the threads of either machine do meanwhile. What that takes
-//! beyond the least it has ever taken is time in queues: those of the network, or the work request's
-//! own bytes on their way through a slow link.
+//! A target in user space cannot see which packets of a queue pair were marked. But a device
+//! reports each work request as complete when all of it has arrived (the peer has acknowledged it,
+//! or the answer to a READ is here), regardless of the threads of either machine. Time beyond the
+//! observed minimum is time in queues: in the network's, or behind the work request's own bytes on
+//! a slow link.
 //!
 //! Data and what acknowledges it go opposite ways, and either may stand in a queue. A link carries as
 //! much one way as the other, so the queue is taken for one of the direction in which more moves.
@@ -21,14 +21,14 @@ use units::{Nanos, nanos};
 
 use crate::{Observation, Rate};
 
-/// The counters of one direction of a queue pair since its connection came, written by the thread that
-/// posts and read by the one that watches the network. A reading between two stores is off by one
-/// work request, which the next reading makes up for.
+/// The counters of one direction of a queue pair since its connection began, written by the posting
+/// thread and read by the thread that watches the network. A reading between two stores is off by
+/// one work request, which the next reading corrects.
 #[derive(Debug, Default)]
 pub struct Completions {
     /// Bytes of data that have arrived.
     bytes: AtomicU64,
-    /// Work requests that are complete; of those that were posted together, one.
+    /// Completed work requests; of a batch that was posted together, one.
     works: AtomicU64,
     /// The time from posting to completion of all of them, added up, in ns.
     latency_ns: AtomicU64,
@@ -49,7 +49,7 @@ pub struct Posted {
     ahead: u64,
 }
 
-/// What [`Completions`] count, at one time. The counters wrap around.
+/// The values of [`Completions`] at one time. The counters wrap around.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     bytes: u64,
@@ -75,7 +75,7 @@ impl Default for Quickest {
 }
 
 impl Counts {
-    /// Computes what was counted after an earlier time.
+    /// Computes the counts since an earlier time.
     fn since(&self, earlier: &Self) -> Self {
         Self {
             bytes: self.bytes.wrapping_sub(earlier.bytes),
@@ -100,7 +100,7 @@ impl Completions {
         self.works.store(counts.works, Relaxed);
     }
 
-    /// Reads the counters. The least time is that of what completes afterwards, from then on.
+    /// Reads the counters. The least time restarts with later completions.
     fn read(&self) -> Counts {
         let (bytes, works) = (self.bytes.load(Relaxed), self.works.load(Relaxed));
         let latency_ns = self.latency_ns.load(Relaxed);
@@ -117,7 +117,7 @@ impl Completions {
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     counts: Counts,
-    /// Bytes of data of what is under way.
+    /// Bytes of data in flight.
     under_way: u64,
 }
 
@@ -146,9 +146,9 @@ impl Meter {
     }
 }
 
-/// The least time from posting to completion of the last five to ten minutes, or before a longer rest:
-/// what comes first after a rest may stand in queues. A route that becomes longer is known after that
-/// time; until then its packets seem to stand in queues.
+/// The least time from posting to completion of the last five to ten minutes, or before a longer
+/// rest: the first work requests after a rest may stand in queues. A longer route is recognised
+/// after that time; until then its packets seem to stand in queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Least {
     since: Nanos,
@@ -175,26 +175,28 @@ const QUEUED: Duration = Duration::from_millis(1);
 /// How long a queue must have stood for data to count as marked. The turns of threads that share a CPU
 /// take up to 10 ms.
 const STANDING: Duration = Duration::from_millis(25);
-/// The time in queues that a flow may make by itself: what is under way is bounded by what it moves in
-/// this time and a round trip without queues. It is more than switches let the packets of other senders
-/// wait before they mark them: with less, a flow would not reach its part beside these.
+/// The time in queues that a flow may cause by itself: its data in flight is bounded by the bytes
+/// that it moves in this time and a round trip without queues. It exceeds the time that switches
+/// let the packets of other senders wait before they mark them: with less, a flow would not reach
+/// its part beside these.
 const ALLOWED: Duration = Duration::from_millis(10);
 /// By how much more may be under way than the flow moves in that time, so that it can get more.
 const GROWTH: f64 = 1.25;
 
 /// The time in queues of which the other direction's part may be, where more moves that way.
 const PATIENT: Duration = Duration::from_millis(50);
-/// By how much more must move the other way for its queue to be the one that was seen.
+/// The ratio by which the other direction must move more for the observed queue to be attributed to
+/// it.
 const CLEARLY: f64 = 4.0 / 3.0;
 
-/// What all flows of a link move in one direction, and the other way.
+/// The load of all flows of a link in one direction, and the opposite one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkLoad {
     /// The most that they were seen to move lately.
     pub fastest: Rate,
-    /// What they move now.
+    /// Their present rate.
     pub total: Rate,
-    /// What they move now the other way.
+    /// Their present rate in the opposite direction.
     pub other: Rate,
 }
 
@@ -215,7 +217,7 @@ pub struct Sampler {
     rtt: Duration,
     /// The time since which a queue has stood.
     standing: Option<Nanos>,
-    /// Whether the queues seem to be those of the other direction.
+    /// Whether the queues are attributed to the other direction.
     lesser: bool,
     /// Bytes of data in a packet.
     mtu: u32,
@@ -232,8 +234,8 @@ impl Sampler {
         Self { at: None, counts, least, empty, rtt, standing, lesser: false, mtu: mtu.max(1), held }
     }
 
-    /// Takes the rate of data to which the device holds the queue pair from now on; `None`: to none. What
-    /// it holds back stands in no queue of the network.
+    /// Sets the rate of data that the device limits the queue pair to from now on; `None`: no
+    /// limit. Data held back by the device stands in no queue of the network.
     pub fn held_to(&mut self, rate: Option<Rate>) {
         self.held[1] = rate;
     }
@@ -243,9 +245,9 @@ impl Sampler {
         self.at = None;
     }
 
-    /// Makes the observation of the time since the last one; an interval of zero, with nothing counted,
-    /// at the first. What is under way needs its time at the link's fastest at the least; the data counts
-    /// as marked if all of it stood in queues for longer, and what came just before, too.
+    /// Makes the observation of the time since the last one; at the first, an interval of zero
+    /// without counts. Data in flight needs at least its time at the link's fastest rate. The data
+    /// counts as marked if all of it stood in queues for longer, and so did the data before it.
     pub fn sample(&mut self, now: Nanos, read: &Completions, link: &LinkLoad) -> Observation {
         let counts = match self.at {
             Some(at) if now <= at => return self.observation(Duration::ZERO, 0, false),
@@ -301,7 +303,7 @@ impl Sampler {
     }
 }
 
-/// What may be under way at the least.
+/// The least bound on data in flight.
 pub const LEAST_WINDOW: u64 = 16 << 10;
 
 /// Computes the time that bytes take at a rate; none at a rate of zero.

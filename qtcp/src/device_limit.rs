@@ -1,11 +1,11 @@
-//! The limit on what a queue pair sends that its device keeps, where it can (docs/research/sources.md, E2): a
+//! The limit on a queue pair's sending rate in its device, if supported (docs/research/sources.md, E2): a
 //! bound behind the tokens of the target.
 //!
-//! Tokens decide which class sends next, and how much. What they let go is posted in one piece, and
-//! leaves at the speed of the port. A device that keeps a limit spreads it over time. But its limit is on
-//! bytes of the wire, takes a system call to change, and would hold everything back behind what was posted
-//! first. So it is greater than what tokens let through, by more than headers are, and is changed where it
-//! is clearly off.
+//! Tokens decide which class sends next, and how much. Data that they release is posted in one
+//! piece, and leaves at the speed of the port. A device with a limit spreads it over time. But its
+//! limit counts bytes of the wire, takes a system call to change, and would hold everything back
+//! behind the first posted data. So it exceeds the rate of the tokens by more than the headers do,
+//! and is changed only if it is clearly off.
 
 use core::num::NonZeroU32;
 
@@ -20,8 +20,8 @@ pub struct DeviceRates {
     pub most: NonZeroU32,
 }
 
-/// The most bytes that are on the wire for each packet beside its data: Ethernet with a tag (22), IPv6
-/// (40), UDP (8), and of RoCE the header (12), that of a WRITE (16) and the checksum (4).
+/// The most bytes on the wire for each packet beside its data: Ethernet with a tag (22), IPv6 (40),
+/// UDP (8), and of RoCE the header (12), the header of a WRITE (16) and the checksum (4).
 const HEADERS: f64 = 102.0;
 /// The device's limit where it is set, in times of what tokens let through on the wire.
 const ROOM: f64 = 1.5;
@@ -32,7 +32,7 @@ pub struct DeviceLimit {
     rates: DeviceRates,
     /// Bytes on the wire for each byte of data.
     wire: f64,
-    /// What the device was told, in kbit/s; `None`: no limit.
+    /// The device's present limit, in kbit/s; `None`: no limit.
     set: Option<NonZeroU32>,
 }
 
@@ -43,9 +43,8 @@ impl DeviceLimit {
         Self { rates, wire: 1.0 + HEADERS / f64::from(mtu.max(1)), set: None }
     }
 
-    /// Takes the rate of data at which tokens are spent; `None`: there is no limit. Returns what the
-    /// device has to be told, where it differs enough from what it was told last: a limit in kbit/s, or
-    /// none.
+    /// Takes the rate of data at which tokens are spent; `None`: there is no limit. Returns the new
+    /// setting for the device if it differs enough from the last one: a limit in kbit/s, or none.
     pub fn change(&mut self, tokens: Option<Rate>) -> Option<Option<NonZeroU32>> {
         let wanted = tokens.and_then(|rate| self.wanted(rate));
         if let (Some(wanted), Some(set)) = (wanted, self.set)
@@ -84,9 +83,8 @@ impl DeviceLimit {
     }
 }
 
-/// Returns whether the limit that is set does for the one that is wanted, which has [`ROOM`]: it
-/// leaves a quarter more than what tokens let through, and no more than two and a half times as
-/// much.
+/// Returns whether the present limit is close enough to the wanted one, which has [`ROOM`]: it
+/// leaves a quarter more than the tokens' rate, and no more than two and a half times as much.
 const fn is_near(wanted: u64, set: u64) -> bool {
     6 * set >= 5 * wanted && 3 * set <= 5 * wanted
 }

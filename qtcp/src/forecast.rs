@@ -34,8 +34,8 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Takes in that `freed` bytes in all have become free by `now`. At a time that was seen
-    /// already, they count with those that become free until the next.
+    /// Records that `freed` bytes in all have become free by `now`. At a time that was recorded
+    /// already, they count with the bytes that become free until the next.
     pub fn see(&mut self, now: Nanos, freed: u64) {
         let Some(at) = self.at else {
             (self.at, self.freed) = (Some(now), freed);

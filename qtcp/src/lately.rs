@@ -1,4 +1,4 @@
-//! What happened to a connection lately, by which it is decided how it hands answers over.
+//! Recent events of a connection, which decide how it hands answers over.
 
 use crate::class_split::REST;
 use crate::pacing::Answers;
@@ -12,8 +12,8 @@ pub struct Lately {
 }
 
 impl Lately {
-    /// Notes what a look has seen: marks or other signs of congestion, and data that the host has sent
-    /// or is to be asked for.
+    /// Notes the result of a look: marks or other signs of congestion, and data that the host has
+    /// sent or will be asked for.
     pub fn see(&mut self, now: Nanos, marked: bool, writes: bool) {
         for (at, seen) in [(&mut self.marked_at, marked), (&mut self.wrote_at, writes)] {
             if seen {
@@ -34,9 +34,9 @@ impl Lately {
         is_recent(self.wrote_at, now)
     }
 
-    /// Returns the answers that the connection hands over at once where it sends at this rate. On a
-    /// link that is full, what a host that writes is asked for next would wait behind whole answers.
-    /// Where nothing is asked for, they keep the link busy while this machine is late.
+    /// Returns the answers that the connection hands over at once when it sends at this rate. On a
+    /// full link, the next requests to a writing host would wait behind whole answers. Otherwise
+    /// whole answers keep the link busy while this machine is late.
     #[must_use]
     pub fn answers(&self, now: Nanos, rate: Rate) -> Answers {
         if self.is_congested(now) && self.is_written_to(now) {

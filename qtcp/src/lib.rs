@@ -3,7 +3,7 @@
 //! Everything here but [`linux`] is pure: observations and the time go in, windows and rates come
 //! out.
 //!
-//! - [`observation`], [`rate`]: what is measured, and its unit.
+//! - [`observation`], [`rate`]: measurements, and their unit.
 //! - [`control`]: the controllers of one flow, behind one trait.
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
 //! - [`forecast`]: buffer space that will be free, for R2Ts.
@@ -11,10 +11,10 @@
 //! - [`device_limit`]: the limit that a queue pair's device keeps, where it can.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
 //! - [`class_split`]: the classes of one connection, each a flow on its link.
-//! - [`pacing`]: what the thread that moves data and the thread that paces it tell each other of a
-//!   connection.
+//! - [`pacing`]: the values of a connection that are shared by the thread that moves data and the
+//!   thread that paces it.
 //! - [`poller`]: what looks at all connections of a target, and sets their limits.
-//! - [`linux`]: what a Linux socket tells and takes.
+//! - [`linux`]: reports and settings of a Linux socket.
 #![deny(unsafe_code)]
 
 pub mod class_split;

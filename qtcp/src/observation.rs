@@ -7,7 +7,7 @@ use crate::Rate;
 /// The state of the network that one flow saw since its previous observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// The time that the observation covers: a round trip, or what the caller takes for one.
+    /// The time that the observation covers: a round trip, or the caller's substitute for one.
     pub interval: Duration,
     /// Packets that were delivered.
     pub delivered: u32,

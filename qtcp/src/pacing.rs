@@ -1,5 +1,5 @@
-//! The values of one connection that two threads share: the one that moves its data, and the one
-//! that watches the network.
+//! The values of one connection that two threads share: the thread that moves its data, and the
+//! thread that watches the network.
 //!
 //! All values are independent of each other, and each has one writer, so they need no ordering
 //! among each other: the watching thread looks again soon, and a value that is one look old does no
@@ -21,11 +21,11 @@ pub struct Pacing {
     pub into: PerClass<Traffic>,
     /// The number of the connection's class.
     class: AtomicUsize,
-    /// Whether the kernel has not taken all that was handed to it.
+    /// Whether the kernel has not accepted all data handed to it.
     sending: AtomicBool,
     /// Whether answers are limited.
     held: AtomicBool,
-    /// The bytes of answers with data that may be ahead of what the connection says next;
+    /// The bytes of answers with data that may be ahead of the connection's next messages;
     /// [`UNLIMITED`]: no limit.
     ahead: AtomicU64,
     /// The bytes of one answer that are handed over at once; [`UNLIMITED`]: no limit.
@@ -42,19 +42,19 @@ pub struct Pacing {
     out_rate: AtomicU64,
 }
 
-/// The answers with data that a connection hands over ahead of what it says next: R2Ts, and answers
+/// The answers with data that a connection hands over ahead of its next messages: R2Ts, and answers
 /// without data.
 #[derive(Clone, Copy, Debug)]
 pub enum Answers {
-    /// All that there are.
+    /// All waiting answers.
     All,
-    /// Whole answers: those that the connection sends in 10 ms at this rate, and 64 KiB at least.
+    /// Whole answers: as many as the connection sends in 10 ms at this rate, and 64 KiB at least.
     Whole(Rate),
-    /// Answers in pieces, for a host that writes over a link that is full: what the connection sends
+    /// Answers in pieces, for a host that writes over a full link: as much as the connection sends
     /// in 10 ms at this rate, and 16 KiB at least.
     Pieces(Rate),
-    /// Answers in pieces of half of these bytes, of which there are 16 KiB at least: no more than that many
-    /// are under way. For transports that say what is under way.
+    /// Answers in pieces of half of these bytes (at least 16 KiB), which bound the data in flight.
+    /// For transports that report their data in flight.
     Window(u64),
 }
 
@@ -67,8 +67,8 @@ const AHEAD: Duration = Duration::from_millis(10);
 
 impl Answers {
     /// Computes the bytes that are handed over at once. More would only wait in the connection, and
-    /// what the host is told and asked for next would wait behind it: a host that reads much would be
-    /// asked for the data of its writes too late.
+    /// the next messages to the host would wait behind it: a host that reads much would be asked
+    /// for the data of its writes too late.
     #[must_use]
     pub fn ahead(self) -> u64 {
         let (rate, least) = match self {
@@ -102,7 +102,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Returns the bytes that have moved (handed to the kernel, or received) and those that wait:
+    /// Returns the bytes that have moved (handed to the kernel, or received) and the waiting ones:
     /// answers that the target holds back, or data that the host has not sent yet.
     #[must_use]
     #[inline]
@@ -138,7 +138,7 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// Returns the class of the connection: that of commands that name none.
+    /// Returns the class of the connection, which applies to commands that name none.
     #[must_use]
     pub fn class(&self) -> Class {
         Class::ALL.get(self.class.load(Relaxed)).copied().unwrap_or_default()
@@ -149,14 +149,14 @@ impl Pacing {
         self.class.store(class.number(), Relaxed);
     }
 
-    /// Returns whether the kernel has not taken all that was handed to it.
+    /// Returns whether the kernel has not accepted all data handed to it.
     #[must_use]
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.sending.load(Relaxed)
     }
 
-    /// Publishes whether the kernel has not taken all that was handed to it.
+    /// Publishes whether the kernel has not accepted all data handed to it.
     #[inline]
     pub fn set_sending(&self, sending: bool) {
         // This runs with each turn; the other thread's copy of the line stays valid if nothing
@@ -166,7 +166,7 @@ impl Pacing {
         }
     }
 
-    /// Returns whether answers are limited: they wait in the target, where classes are told apart.
+    /// Returns whether answers are limited: they wait in the target, in order of class.
     #[must_use]
     #[inline]
     pub fn is_held(&self) -> bool {
@@ -178,7 +178,7 @@ impl Pacing {
         self.held.store(held, Relaxed);
     }
 
-    /// Returns the bytes of answers with data that may be ahead of what the connection says next:
+    /// Returns the bytes of answers with data that may be ahead of the connection's next messages:
     /// behind them R2Ts would wait.
     #[must_use]
     #[inline]

@@ -13,13 +13,12 @@ use crate::{Nanos, Observation};
 pub const URGENCY: (f64, f64) = (0.5, 2.0);
 
 /// D2TCP: the window is multiplied with `1 - alpha^d / 2`, d being the measured delay divided by
-/// the target delay: a flow that is late (d > 1) gives way less than DCTCP, one that is early gives
-/// way more.
+/// the target delay: a late flow (d > 1) gives way less than DCTCP, an early flow more.
 ///
 /// The urgency d is the quality factor, bounded to [`URGENCY`]: with [`FlowTarget::Latency`] (Eq.
-/// 2) it is the smoothed round-trip time by the target; with [`FlowTarget::Throughput`] (Eq. 1),
-/// aimed at what is left of a transfer by the time that is left, d is the time needed by the time
-/// left, as the paper has it. Without a target d is 1: DCTCP. A step is a round trip.
+/// 2) it is the smoothed round-trip time by the target. With [`FlowTarget::Throughput`] (Eq. 1),
+/// set to the rest of a transfer over the remaining time, d is the time needed by the time left, as
+/// in the paper. Without a target d is 1: DCTCP. A step is a round trip.
 #[derive(Clone, Debug)]
 pub struct D2tcp {
     window: Window,

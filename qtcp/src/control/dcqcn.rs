@@ -156,8 +156,8 @@ impl Reaction {
         }
     }
 
-    /// Takes in what has happened until `now`: the timers that went off first, then, if there was a
-    /// mark and none counted for a while, the cut. `quality` below 1 cuts deeper (Eq. 6).
+    /// Processes the events until `now`: the timers that expired first, then, if there was a mark
+    /// and none counted for a while, the cut. `quality` below 1 cuts deeper (Eq. 6).
     #[inline]
     pub(super) fn step(&mut self, now: Nanos, seen: &Observation, quality: f64) {
         self.path.see(seen);
@@ -211,8 +211,8 @@ impl Reaction {
         self.bytes %= batch;
     }
 
-    /// Raises the rate by one round: fast recovery until either counter has had its rounds, hyper
-    /// increase once both have, additive increase between.
+    /// Raises the rate by one round: fast recovery until either counter has completed its rounds,
+    /// hyper increase once both have, additive increase between.
     #[inline]
     fn raise(&mut self) {
         let recovery = self.settings.recovery_rounds;

@@ -33,13 +33,13 @@ pub enum Growth {
     /// one to eight times. It is not in the source of QTCP. For a flow aimed at a latency it is
     /// [`Self::Quality`], and without a target [`Self::Packet`].
     ///
-    /// In the steady state each congestion takes from a window what it grew by since the one
-    /// before. By a packet each, a small window grows by more of itself than a large one, and Q
-    /// takes the difference back only once the small one is above its target, and the large one
-    /// below. By a part of each target, all grow by the same part, whatever the shares and
-    /// round-trip times are, and rest where Q is the same for all: where targets add up to what is
-    /// carried, at 1. How much a queue grows in a round trip depends on the bandwidth, not on
-    /// how many flows there are.
+    /// In the steady state each congestion takes from a window its growth since the last
+    /// congestion. With growth by one packet, a small window grows by more of itself than a large
+    /// one, and Q takes the difference back only once the small one is above its target, and the
+    /// large one below. With growth by a part of each target, all grow by the same part, for any
+    /// shares and round-trip times, and settle where Q is the same for all: at 1, if the targets
+    /// add up to the carried load. The growth of a queue in a round trip depends on the bandwidth,
+    /// not on the number of flows.
     ///
     /// This growth is Eq. 5 only where the target needs a window of 32 packets; elsewhere a flow
     /// whose Q is 1 gives way as DCTCP does, and grows by another step.
@@ -163,8 +163,8 @@ impl Window {
         }
     }
 
-    /// Ends a round trip. Where the flow saw marks that count, the window is multiplied once with
-    /// what `factor` makes of alpha; else the window grows, by `growth` packets after slow start.
+    /// Ends a round trip. If the flow saw marks that count, the window is multiplied once with the
+    /// result of `factor` for alpha; else the window grows, by `growth` packets after slow start.
     ///
     /// Marks of this round trip decide, not alpha alone: Eq. 5 and Fig. 3 grow the window in each
     /// round trip without a mark. Eq. 12, for want of single marks in its model, looks at alpha.
@@ -191,8 +191,8 @@ impl Window {
         }
     }
 
-    /// Grows the window: in slow start by what was delivered, so that it doubles (RFC 5681, section
-    /// 3.1), else by `packets` (Eq. 5: one).
+    /// Grows the window: in slow start by the delivered packets, so that it doubles (RFC 5681,
+    /// section 3.1), else by `packets` (Eq. 5: one).
     #[inline]
     fn grow(&mut self, delivered: f64, packets: f64) {
         let more = if self.slow_start { delivered.min(self.size) } else { packets };

@@ -1,9 +1,9 @@
 //! QTCP beside flows that know nothing of it (docs/research/sources.md, E8; Fig. 14b, Fig. 15a).
 //!
 //! Fig. 15a is printed with `lambda = (lambda + factor) x target_i` and the same sign in both
-//! branches. What its text says is built here: lambda, the bandwidth that the flows of QTCP share,
-//! is scaled by 1 - sigma while they fall short of their targets, and by 1 + sigma while they
-//! exceed them.
+//! branches. This module follows its text: lambda, the bandwidth that the flows of QTCP share, is
+//! scaled by 1 - sigma while they fall short of their targets, and by 1 + sigma while they exceed
+//! them.
 
 use units::within;
 
@@ -23,8 +23,8 @@ pub const FLOOR: f64 = 0.01;
 /// The bandwidth of a bottleneck that is left to flows of QTCP.
 ///
 /// Each [`InterferenceQtcp`] has one, for each flow recognises interference by itself. Beside an
-/// interfering flow those whose targets are large are then pressed down to what they get, while one
-/// whose target is below its fair share notices nothing.
+/// interfering flow, the flows with large targets are then pressed down to their actual rates,
+/// while a flow whose target is below its fair share notices nothing.
 ///
 /// A sender with many flows may have one lambda for all of them, so that they keep their ratio. In
 /// each round trip with marks it [notes](Self::note) the quality of all together, which is lambda

@@ -100,8 +100,8 @@ pub trait Controller: Debug + Send {
     /// Sets the target of the flow from now on. Controllers without targets ignore it.
     fn set_target(&mut self, target: FlowTarget);
 
-    /// Takes in what was seen in the control interval that ends `now` (a round trip; for rate-based
-    /// controllers any time), and decides.
+    /// Processes the observation of the control interval that ends `now` (a round trip; for
+    /// rate-based controllers any time), and decides.
     fn step(&mut self, now: Nanos, seen: &Observation) -> Decision;
 
     /// Returns the last decision.

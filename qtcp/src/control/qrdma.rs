@@ -23,8 +23,9 @@ impl Qrdma {
         Self { reaction: Reaction::new(settings), quality: Quality::new(settings.gamma) }
     }
 
-    /// Takes in what was seen in an interval for the quality factor alone. Where steps are told no interval,
-    /// Q goes by these alone: they should be of one length, whatever is notified meanwhile.
+    /// Adds the observation of an interval to the quality factor alone. If steps have no interval
+    /// of their own, Q uses these alone: they should be of one length, regardless of notifications
+    /// in between.
     #[inline]
     pub fn see(&mut self, seen: &Observation) {
         self.quality.see(seen);

@@ -8,7 +8,7 @@ use super::quality::Quality;
 use super::{Controller, Decision, FlowTarget, Report};
 use crate::{Nanos, Observation};
 
-/// Makes the default settings of QTCP: those of DCTCP, but that alpha starts from 0.
+/// Returns the default settings of QTCP: DCTCP's, except that alpha starts from 0.
 ///
 /// The first marks, at the end of slow start, then shrink the windows by Q far more than by alpha,
 /// and the ratios hold from there on. From 1 all windows would be halved first, and would find

@@ -45,8 +45,8 @@ impl Quality {
         self.target
     }
 
-    /// Takes in what was seen in an interval. An interval without time says nothing of the
-    /// throughput, and one without a round-trip time nothing of the latency.
+    /// Adds the observation of an interval. An interval without time contributes no throughput, and
+    /// one without a round-trip time no latency.
     #[inline]
     pub fn see(&mut self, seen: &Observation) {
         if let Some(rate) = seen.rate() {

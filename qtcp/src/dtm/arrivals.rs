@@ -21,7 +21,7 @@ pub enum Arrivals {
     Poisson {
         /// Packets per second.
         rate: f64,
-        /// Packets that come at once, as those of one request do; at least 1.
+        /// Packets that arrive at once, such as the packets of one request; at least 1.
         burst: f64,
     },
     /// Packets at equal distances for a while, then none for a while; both times are exponentially

@@ -57,8 +57,8 @@ impl ClassState {
         }
     }
 
-    /// Adjusts the window to what the last slot showed, and sends what the window takes (Eq. 9 to
-    /// 13, 15 to 17).
+    /// Adjusts the window to the result of the last slot, and sends the packets that it admits (Eq.
+    /// 9 to 13, 15 to 17).
     pub(super) fn send(&mut self, class: &ModelClass, slot: &SlotFacts<'_>, source: &mut Process) {
         let setup = slot.setup;
         self.quality = self.quality_factor(class, slot);
@@ -95,7 +95,7 @@ impl ClassState {
         self.window * (1.0 - self.alpha / 2.0) * self.quality.min(1.0)
     }
 
-    /// Computes the demand for the link in packets per second: what waits and what was sent in this
+    /// Computes the demand for the link in packets per second: packets waiting or sent in this
     /// slot.
     pub(super) fn offered(&self) -> f64 {
         (self.queue + self.sent) / self.rtt

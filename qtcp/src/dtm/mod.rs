@@ -8,24 +8,24 @@
 //!
 //! # How the equations are read
 //!
-//! Indices without a slot are those of the slot before. So `p(n)` and `R_i(n)` go by
-//! `B(n-1)`, the sum of all classes' queues, and `R_i(n) = 2 d_i + B(n-1)/C`: the way there waits
-//! in the queue, the way back does not. The latency of a packet is `d_i + q_i/C_i`.
+//! Indices without a slot refer to the slot before. So `p(n)` and `R_i(n)` use `B(n-1)`, the sum of
+//! all classes' queues, and `R_i(n) = 2 d_i + B(n-1)/C`: the way there waits in the queue, the way
+//! back does not. The latency of a packet is `d_i + q_i/C_i`.
 //!
 //! Four things are not taken by the letter:
 //!
 //! - **`C_i` of Eq. (14).** Eq. (9) gives a class with a share the bandwidth that it *should* have,
 //!   and Eq. (14) drains its queue at that rate. A link that serves in order of arrival knows no
-//!   shares: with the letter, a class below its share leaves part of the link idle beside classes
-//!   that wait, and the model cannot show the unfairness that the quality factor is there to
-//!   remove. For latency classes `C_i = W_i/R_i` does not know the link at all: a queue grows by
-//!   the window's growth beside an idle link. Here the share enters `Q_i` (Eq. 10), and queues are
-//!   drained in order of arrival: each class by its part of what waits and what comes, all of
-//!   them together by `C`. Where all are at their shares, both readings are the same, and in either
-//!   `B(n)` is what the windows hold beyond the round trips, `sum W_i - sum C_i 2 d_i`.
+//!   shares. Taken literally, a class below its share leaves part of the link idle beside classes
+//!   that wait, and the model cannot show the unfairness that the quality factor must remove. For
+//!   latency classes `C_i = W_i/R_i` ignores the link: a queue grows by the window's growth beside
+//!   an idle link. Here the share enters `Q_i` (Eq. 10), and queues are drained in order of
+//!   arrival: each class by its part of the waiting and arriving packets, all of them together by
+//!   `C`. If all are at their shares, both readings are the same, and in either `B(n)` is the
+//!   excess of the windows over the round trips, `sum W_i - sum C_i 2 d_i`.
 //! - **"No congestion" in Eq. (12)**, `alpha_i <= epsilon`. A smoothed fraction stays above any
 //!   small bound for many slots after the last mark, and windows would shrink all that time, far
-//!   below what the link takes. Eq. (5) says what is meant, "No ECN": here a window grows in a slot
+//!   below the link's capacity. Eq. (5) states the intent, "No ECN": here a window grows in a slot
 //!   without marks (`p = 0`) as well.
 //! - **A window that is not used** (`W'_i < W_i` of Eq. 17) does not grow. Otherwise a class with
 //!   little to send collects a window without bound, and floods the link with it at its first
@@ -33,8 +33,8 @@
 //! - **A class that sent nothing** in the last slot has no measured throughput to divide by in
 //!   Eq. (10): its quality factor is 1. It saw no marks either, and keeps its window.
 //!
-//! The rate that is measured for Eq. (10) is what was sent, `W'/R`, without the smoothing of Eq.
-//! (1): a slot is a round trip already.
+//! The rate measured for Eq. (10) is the sent rate, `W'/R`, without the smoothing of Eq. (1): a
+//! slot is a round trip already.
 //!
 //! All classes step together, each by its own round trip. As with the model of the source, that is
 //! exact where round trips are equal and an approximation elsewhere.
@@ -105,7 +105,7 @@ impl Model {
         self.slot += 1;
     }
 
-    /// Serves the packets that wait and those that came, in order of arrival (in place of Eq. 14).
+    /// Serves the waiting and the new packets, in order of arrival (in place of Eq. 14).
     fn drain(&mut self) {
         let offered: f64 = self.states.iter().map(ClassState::offered).sum();
         let left =

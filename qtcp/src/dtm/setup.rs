@@ -21,7 +21,7 @@ pub enum Goal {
 /// A class of flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelClass {
-    /// The goal of all flows together; of a latency, that of each packet.
+    /// The goal of all flows together; a latency applies to each packet.
     pub goal: Goal,
     /// The number of flows, at least 1. Each has a window of its own.
     pub flows: u32,

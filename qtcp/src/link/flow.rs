@@ -1,4 +1,4 @@
-//! What is measured of one flow on a link, and of the flows of a class together.
+//! Measurements of one flow on a link, and of the flows of a class together.
 
 use core::time::Duration;
 
@@ -47,11 +47,11 @@ const MARKED_TRIPS: f64 = 6.0;
 const LEAST_SMOOTHING: Duration = Duration::from_millis(8);
 /// The longest time for which marks count as congestion, unless the rules say more.
 const LONGEST_MEMORY: Duration = Duration::from_millis(500);
-/// The time after which a flow without marks has another way than those that see some.
+/// The time after which a flow without marks is assumed to use another path than marked flows.
 const APART: Duration = Duration::from_secs(1);
 /// The time after which what such a flow has no longer counts for its class.
 const ELSEWHERE: Duration = Duration::from_secs(10);
-/// The time in which a flow may send at least one packet, whatever its limit; or a round trip.
+/// The time in which a flow may send at least one packet under any limit; or a round trip.
 const SLOWEST: Duration = Duration::from_millis(40);
 /// The part of its limit from which on a flow that pauses is held back by the limit, and wants more.
 const HELD: f64 = 0.95;
@@ -110,20 +110,21 @@ pub(super) struct Flow {
     /// The part of the time in which it had data to send.
     waits: Average,
     marked_at: Option<Nanos>,
-    /// The time from which on the flow may have met a queue: that of its last mark, or of its begin.
+    /// Begin of the time in which the flow may have met a queue: its last mark, or its own begin.
     queued_at: Option<Nanos>,
-    /// Whether it is not taken for one that meets a queue before its first mark.
+    /// Whether it is assumed to meet no queue before its first mark.
     is_local: bool,
     pub(super) limit: Option<Rate>,
     /// The flow's part of its class's demand.
     pub(super) counted: Demand,
-    /// Whether it counts for what its class has on a link that is full: data to a host on this machine, or behind
-    /// another port, meets no queue and takes nothing from anybody.
+    /// Whether it counts towards its class's load on a full link. Data to a host on this machine,
+    /// or behind another port, meets no queue and takes nothing from other flows.
     pub(super) is_queued: bool,
 }
 
 impl Flow {
-    /// Makes a flow. `is_local`: it is not taken for one that meets the link's queue before its first mark.
+    /// Creates a flow. `is_local`: it is assumed not to meet the link's queue before its first
+    /// mark.
     pub(super) fn new(class: Class, is_local: bool) -> Self {
         let (rate, waits, counted) = Default::default();
         Self {

@@ -8,13 +8,13 @@ use crate::Rate;
 /// flow takes from its own class only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ClassGoal {
-    /// A share, relative to those of the other classes, of what the other goals leave: positive.
+    /// A share of the rest that the other goals leave, relative to other classes' shares: positive.
     Share(f64),
     /// A throughput.
     Rate(Rate),
     /// Round trips no longer than this, queues included.
     Latency(Duration),
-    /// No goal: whatever its flows send.
+    /// No goal: its flows send freely.
     #[default]
     Free,
 }

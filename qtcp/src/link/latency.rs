@@ -1,10 +1,10 @@
 //! The part of a link that is kept empty while a class has a latency to keep (Eq. 2).
 //!
 //! A flow that sends little and waits for each answer has no throughput to give up: its packets
-//! wait in the queue that other flows have made. While its quality factor is above 1, the
-//! throughput that the others share is lowered, until the queue is gone; then it is raised again,
-//! step by step. Where this does not make the latency clearly shorter, the others have all of the link again, and the
-//! next try comes later, after each failure twice as late.
+//! wait in a queue made by other flows. While its quality factor is above 1, the throughput that
+//! the others share is lowered, until the queue is gone; then it is raised again, step by step. If
+//! this does not make the latency clearly shorter, the others have all of the link again, and the
+//! next try is delayed, after each failure twice as long.
 
 use core::time::Duration;
 
@@ -24,20 +24,20 @@ const HELPED: f64 = 0.75;
 /// The time after which nothing is kept empty for a class that was not seen.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The time over which round trips are averaged to tell whether what is kept empty helps.
+/// The time over which round trips are averaged to judge whether kept-back capacity helps.
 const MEMORY: Duration = Duration::from_millis(100);
-/// The time over which it is forgotten how long round trips once were, so that what is kept empty has to show again
-/// that it helps.
+/// The time over which earlier long round trips are forgotten, so that kept-back capacity must
+/// prove its benefit again.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// The time for which the least part has to have been left before it counts as no help.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The part of what the latency is too long by that has to be gone then.
+/// The fraction of the excess latency that must be gone then.
 const PAYS: f64 = 0.25;
-/// The time until the first new try after one that did not help, and the longest.
+/// The time until the first new try after a failed one, and the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
 
-/// What one class with a latency to keep asks of the others.
+/// The demands of one class with a latency goal on the others.
 #[derive(Clone, Copy, Debug)]
 struct Need {
     /// The part of the link that the others have.
@@ -104,8 +104,8 @@ impl Need {
         }
     }
 
-    /// Returns whether the latency is kept, or is clearly shorter than it was: not where it is the
-    /// network's own, or the queue is that of other senders.
+    /// Returns whether the latency goal is met, or the latency is clearly shorter than before. It
+    /// is neither if the latency is the network's own, or the queue belongs to other senders.
     fn helps(&self) -> bool {
         self.quality <= 1.0 || self.worst - self.quality >= PAYS * (self.worst - 1.0)
     }
@@ -138,10 +138,10 @@ impl Headroom {
         parts.fold(1.0, f64::min)
     }
 
-    /// Returns the capacity, as far as it is known, while the others have this `part` of it: the greatest throughput
-    /// since a part was first kept empty. Where this turns out to be too much (half of it still makes a queue), the
-    /// present throughput replaces it, once. If that does not help, the queue comes from other
-    /// senders, which would take whatever else is left.
+    /// Returns the known capacity while the others have this `part` of it: the greatest throughput
+    /// since a part was first kept back. If this turns out to be too much (half of it still makes a
+    /// queue), the present throughput replaces it, once. If that does not help, the queue belongs
+    /// to other senders, which would use up any further capacity.
     pub(super) fn known(&mut self, part: f64, total: Rate, congested: bool) -> Rate {
         let too_much = congested && part <= LEAST && !self.replaced;
         self.replaced = (self.replaced || too_much) && part < HELPED;

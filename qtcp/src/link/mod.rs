@@ -1,14 +1,14 @@
 //! One direction of a link, and the flows of several classes that share it.
 //!
-//! Where a kernel's own congestion controller stays in charge of a flow's window, Eq. 5 cannot be
+//! If a kernel's own congestion controller stays in charge of a flow's window, Eq. 5 cannot be
 //! applied as printed: both would answer the same marks, and the window would be cut twice. The two
-//! divide the work instead. The kernel takes the step of DCTCP (Eq. 4), or whatever its controller
-//! does in its place; this module limits the rates of classes that have more than their shares, for
-//! those that have less. What the link carries is not estimated: classes are compared with each other.
+//! divide the work instead. The kernel takes the step of DCTCP (Eq. 4), or its own controller's
+//! step; this module limits the rates of classes above their shares, in favour of classes below.
+//! The link's capacity is not estimated: classes are compared with each other.
 //!
 //! - `level`: the law, and why it does no harm.
-//! - `goal`: what a class is to have.
-//! - `flow`: what is measured of one flow, and of the flows of a class together.
+//! - `goal`: the goals of classes.
+//! - `flow`: measurements of one flow, and of the flows of a class together.
 //! - `latency`: how much of the link is left empty for classes that have a latency to keep.
 
 mod flow;
@@ -43,7 +43,7 @@ pub struct Standing {
     pub target: Option<Rate>,
     /// The upper bound of the rate; `None`: the flow is not limited.
     pub limit: Option<Rate>,
-    /// Whether the flow is never held back, whatever others have.
+    /// Whether the flow is never held back, regardless of other flows.
     pub is_free: bool,
     /// The smoothed fraction of marked packets (Eq. 3).
     pub alpha: f64,
@@ -59,7 +59,7 @@ impl Standing {
     }
 }
 
-/// What the flows of a class do together.
+/// The totals of the flows of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClassState {
     demand: Demand,
@@ -75,7 +75,7 @@ struct ClassState {
 }
 
 impl ClassState {
-    /// Takes off what a flow counts for.
+    /// Subtracts a flow's contribution.
     fn take(&mut self, flow: &Flow) {
         self.demand.take(&flow.counted);
         if flow.is_queued {
@@ -107,7 +107,7 @@ pub struct Link {
     classes: PerClass<ClassState>,
     headroom: Headroom,
     level: Level,
-    /// Whether the given capacity is nearly used up: the link is full, whatever marks say.
+    /// Whether the given capacity is nearly used up: the link is full, with or without marks.
     is_full: bool,
     /// The greatest throughput of all flows lately.
     most: RecentMost,
@@ -259,7 +259,8 @@ impl Link {
         reference.filter(|_| self.level.limit(class, self.goals[class]).is_some())
     }
 
-    /// Returns what a class is to have at present; `None` where it has no rate and nobody is held back, or it never is.
+    /// Returns the present target of a class; `None` if it has no rate while no flow is held back,
+    /// or if it is never held back.
     #[must_use]
     pub fn class_target(&self, class: Class) -> Option<Rate> {
         self.level.part(self.goals[class])

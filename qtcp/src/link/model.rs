@@ -39,10 +39,10 @@ const ACKNOWLEDGEMENTS: f64 = 66.0 / (2.0 * MSS);
 const STEP: f64 = 100e-6;
 /// The steps between two observations of the flows.
 const LOOK: u32 = 25;
-/// The round trip beside the queue in seconds, where nothing else is said.
+/// The default round trip without the queue, in seconds.
 pub(super) const BASE: f64 = 200e-6;
 
-/// The bytes of a flow that the link carried in a step, and those of them that it marked.
+/// The bytes of a flow that the link carried in a step, and the marked bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
     bytes: f64,
@@ -79,7 +79,7 @@ pub(super) struct Flow {
     total: f64,
     /// The bytes that the sender has to send; infinite where no commands are modelled.
     ready: f64,
-    /// Whether the limit meters what the sender is asked for, not what it sends.
+    /// Whether the limit meters the requests to the sender, not its data.
     asked: bool,
     /// The bytes that the sender was asked for, or waits to be asked for, and that have not arrived.
     owed: f64,
@@ -184,7 +184,7 @@ impl Bottleneck {
         self.flows.len() - 1
     }
 
-    /// Makes a flow begin or end; one that ends leaves its link.
+    /// Starts or stops a flow; a stopped flow leaves its link.
     pub(super) fn turn(&mut self, index: usize, class: usize, on: bool) {
         let flow = &mut self.flows[index];
         flow.on = on;
@@ -329,7 +329,7 @@ impl Bottleneck {
 }
 
 impl Flow {
-    /// Sends what the link carried on its way to the receiver and back.
+    /// Sends the carried data on its way to the receiver and back.
     fn return_in(&mut self, reverse: f64, bytes: f64, marked: bool) {
         let steps = ((self.base + reverse) / STEP).round().max(1.0) as usize;
         if self.returning.len() < steps {
@@ -355,7 +355,7 @@ impl Flow {
         self.ready < MSS && self.in_flight < self.window * MSS
     }
 
-    /// Computes what the flow sends in a step, in bytes.
+    /// Computes the bytes that the flow sends in a step.
     fn sends(&mut self, noise: f64) -> f64 {
         if !self.on {
             return 0.0;
@@ -406,7 +406,7 @@ enum Word {
 /// Words that wait behind data in one end of a connection, and those on their way.
 #[derive(Debug, Default)]
 struct Words {
-    /// What has to be sent before each, as the count of bytes ever sent.
+    /// The data to be sent before each, as the count of bytes ever sent.
     behind: VecDeque<(f64, f64, Word)>,
     /// The time at which each arrives.
     under_way: VecDeque<(f64, f64, Word)>,
@@ -422,7 +422,7 @@ impl Words {
         }
     }
 
-    /// Lets words go whose turn has come, and returns one that arrives.
+    /// Releases the words whose turn has come, and returns one that arrives.
     fn arrive(&mut self, now: f64, sender: &Flow, delay: f64) -> Option<(f64, Word)> {
         while let Some(&(behind, bytes, word)) = self.behind.front()
             && sender.sent >= behind - 1.0

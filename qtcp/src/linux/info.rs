@@ -18,12 +18,12 @@ const OPTION_ECN: u8 = 8;
 const OPTION_ECN_SEEN: u8 = 16;
 
 /// The kernel's view of one connection. Counts of packets are 32 bits wide and wrap; counts of
-/// bytes are of payload. What a kernel does not tell is `None`.
+/// bytes are of payload. Values that a kernel does not report are `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Info {
     /// The state of the connection, as in `tcp_states.h` (1 is ESTABLISHED).
     pub state: u8,
-    /// Whether ECN was negotiated: what is sent can be marked, and the peer echoes marks.
+    /// Whether ECN was negotiated: sent packets can be marked, and the peer echoes marks.
     pub ecn: bool,
     /// Whether a packet with an ECN codepoint has come in.
     pub ecn_seen: bool,
@@ -75,7 +75,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Reads what the kernel knows of `fd`, a TCP socket.
+    /// Reads the kernel's information on `fd`, a TCP socket.
     ///
     /// # Errors
     ///

@@ -1,16 +1,17 @@
-//! Linux sockets: what they tell of the network, and what they take from a controller (stage S6).
+//! Linux sockets: their reports about the network, and the settings that a controller makes (stage
+//! S6).
 //!
-//! - [`Info`]: what the kernel knows of a connection (`TCP_INFO`).
+//! - [`Info`]: the kernel's information on a connection (`TCP_INFO`).
 //! - [`Sampler`]: two readings of [`Info`] make an [`Observation`](crate::Observation) for each
 //!   direction.
 //! - [`options`]: the kernel's own congestion control, the pacing rate, the unsent bytes of a
 //!   socket.
-//! - [`Offer`]: which of these features the running kernel has, and what an administrator can do
-//!   where one is missing.
+//! - [`Offer`]: which of these features the running kernel has, and how an administrator can
+//!   replace a missing one.
 //!
 //! # How true the marks are
 //!
-//! What a sender learns of congestion marks depends on both ends:
+//! A sender's knowledge of congestion marks depends on both ends:
 //!
 //! | connection | marks of what is sent ([`Sample::out`]) | marks of what is received ([`Sample::into`]) |
 //! |---|---|---|
@@ -19,7 +20,7 @@
 //! | ECN of RFC 3168 | latched: after a mark the peer echoes on every acknowledgement until it sees CWR, about a round trip later, so that a single mark counts for up to a window of packets | to the packet from Linux 6.18, else unknown |
 //! | without ECN | none | none |
 //!
-//! The receiving end counts the marks of the packets themselves, whatever it echoes.
+//! The receiving end counts the marks of the packets themselves, independent of its echo.
 
 #[cfg(feature = "bpf")]
 pub mod bpf;

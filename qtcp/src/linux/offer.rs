@@ -1,4 +1,4 @@
-//! The features of the running kernel, and what an administrator can do where one is missing.
+//! The features of the running kernel, and remedies for missing ones.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{Info, options, sys};
 
-/// The folder of the kernel's TCP settings, those of the present network namespace.
+/// The folder of the kernel's TCP settings, in the present network namespace.
 const SETTINGS: &str = "/proc/sys/net/ipv4";
 
 /// Whether a socket can have `dctcp`.
@@ -46,8 +46,7 @@ pub fn refusal(name: &str) -> Option<String> {
     }
 }
 
-/// The features that a target needs to pace its connections by marks. What could not be read is
-/// `None`.
+/// The features that a target needs to pace its connections by marks. Unreadable ones are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The congestion controls that the kernel has loaded.
@@ -67,12 +66,12 @@ pub struct Offer {
     /// The setting `net.ipv4.tcp_ecn_fallback`: a connection whose SYN with ECN is lost goes on
     /// without.
     pub ecn_fallback: Option<bool>,
-    /// Whether the kernel counts the marks of what comes in (Linux 6.18).
+    /// Whether the kernel counts the marks of received packets (Linux 6.18).
     pub received_marks: Option<bool>,
 }
 
 impl Offer {
-    /// Finds out what the running kernel offers in the present network namespace.
+    /// Probes the features of the running kernel in the present network namespace.
     #[must_use]
     pub fn probe() -> Self {
         let socket = sys::tcp_socket();
@@ -122,7 +121,7 @@ impl Offer {
     /// Chooses the congestion control for sockets (listeners among them, before they listen) where
     /// the configuration names none; `None` leaves them with the system's.
     ///
-    /// The choice is `dctcp` where there is one. With the others the shares of classes are the
+    /// The choice is `dctcp` if the kernel has it. With the others the shares of classes are the
     /// same, but one that ignores marks keeps a queue several times as long: `cubic`, or `reno`,
     /// takes its place.
     #[must_use]
@@ -136,8 +135,8 @@ impl Offer {
         self.default.as_ref().is_some_and(|name| name.starts_with("bbr"))
     }
 
-    /// Lists what is missing, with the command that mends it, and how true the marks will be, in
-    /// sentences for the log.
+    /// Lists missing features, with the commands that enable them, and how exact the marks will be,
+    /// in sentences for the log.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
         [self.ecn_advice(), self.fallback_advice(), self.base_advice(), self.marks_advice()]

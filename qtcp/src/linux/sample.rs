@@ -8,13 +8,13 @@ use crate::{Nanos, Observation};
 /// Observations of one connection since the sample before, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The observation of what is sent.
+    /// The observation of sent data.
     pub out: Observation,
-    /// Observation of received data. The round-trip time is that of the connection; whether the
-    /// peer had more to send cannot be seen from here, so `app_limited` is always false.
+    /// Observation of received data. The round-trip time is the connection's; whether the peer had
+    /// more to send cannot be seen from here, so `app_limited` is always false.
     pub into: Observation,
-    /// Whether the kernel counts the marks of what is received (Linux 6.18); otherwise
-    /// `into.marked` is 0 and says nothing.
+    /// Whether the kernel counts the marks of received packets (Linux 6.18); otherwise
+    /// `into.marked` is 0 and meaningless.
     pub marks_known: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A paced connection: the poller observes what it moves, and sets its limits.
+//! A paced connection: the poller observes its traffic, and sets its limits.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ impl<C: Watched> PacedConnection<C> {
         Self { of, generation, link, moved_at: now, lately, flows, limits }
     }
 
-    /// Looks at the connection: observes what it has moved, computes its limits and sets them. Returns
+    /// Looks at the connection: observes its traffic, computes its limits and sets them. Returns
     /// the time until the next look.
     pub(super) fn look(&mut self, now: Nanos, links: &mut Links) -> Duration {
         // The host sends data, or waits to be asked for some.
@@ -84,8 +84,8 @@ impl<C: Watched> PacedConnection<C> {
         if watched { rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
     }
 
-    /// Lets each class observe its part of what was seen in one direction. Returns the limit of all
-    /// of them together.
+    /// Lets each class observe its part of one direction's traffic. Returns the limit of all of
+    /// them together.
     fn observe(
         &mut self,
         now: Nanos,
@@ -124,7 +124,7 @@ impl<C: Watched> PacedConnection<C> {
         }
     }
 
-    /// Lets little be handed over at once until it is known what the connection moves.
+    /// Restricts the handed-over data until the connection's traffic is known.
     pub(super) fn expect_traffic(&mut self, now: Nanos, links: &Links) {
         self.of.rest(&links.start(now, self.link));
     }

@@ -37,7 +37,7 @@ pub struct Links(Vec<ConfiguredLink>);
 /// stamps (1448 of 1514 bytes), less what small packets take.
 const PAYLOAD: f64 = 0.95;
 
-/// The time in which a link without marks is to carry what a queue pair begins with.
+/// The time in which a link without marks should carry a queue pair's initial data.
 const START: Duration = Duration::from_millis(10);
 /// The range of these bytes.
 const LEAST_START: u64 = 256 << 10;
@@ -51,8 +51,8 @@ pub fn payload(bits: u64) -> Rate {
 }
 
 impl Links {
-    /// Takes new settings, the default link's first; `writes` says whether hosts' data is paced. A link
-    /// that stays keeps its flows, and what is known of them.
+    /// Applies new settings, the default link's first; `writes` enables pacing of hosts' data. A
+    /// link that stays keeps its flows, and its measurements.
     pub fn configure(&mut self, links: &[LinkSettings], writes: bool) {
         let mut before = std::mem::take(&mut self.0);
         for link in links {
@@ -90,7 +90,7 @@ impl Links {
         Some(self.0.get_mut(index)?.directions.of_mut(direction))
     }
 
-    /// Returns what a link carries, in both directions.
+    /// Returns a link's load, in both directions.
     #[must_use]
     pub fn load(&self, index: usize) -> Both<LinkLoad> {
         let Some(link) = self.0.get(index) else { return Both::default() };
@@ -103,8 +103,8 @@ impl Links {
         Both { out: load(out, into), into: load(into, out) }
     }
 
-    /// Returns how many bytes may be under way of a queue pair of which nothing is known yet: on a link without marks,
-    /// what the link is known to carry in 10 ms beside what it does carry.
+    /// Returns how many bytes of a queue pair without measurements may be in flight: on a link
+    /// without marks, its unused known capacity over 10 ms.
     #[must_use]
     pub fn start(&self, now: Nanos, index: usize) -> Both<u64> {
         let of = |this: &LinkDirection| match this.link.is_calm(now) {

@@ -1,4 +1,4 @@
-//! What a look at a connection sees, and what it allows.
+//! The observations of a look at a connection, and the limits that follow.
 
 use core::fmt;
 use core::hash::Hash;
@@ -9,7 +9,7 @@ use crate::lately::Lately;
 use crate::pacing::Pacing;
 use crate::{Nanos, Observation, Rate};
 
-/// A connection, as the poller reaches it: what it tells of the network, and where its limits are set.
+/// A connection, as the poller reaches it: its reports about the network, and its limits.
 pub trait Watched: fmt::Debug {
     /// The connection's name.
     type Id: Copy + Eq + Hash + fmt::Debug;
@@ -23,27 +23,27 @@ pub trait Watched: fmt::Debug {
     fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<Seen>;
     /// Sets limits.
     fn allow(&mut self, allowed: &Allowed<'_>);
-    /// Lets little be handed over at once until it is known what the connection moves: `start` bytes where the
-    /// target itself bounds what is under way. The first look after a rest measures nothing: the bytes before it have
-    /// no rate.
+    /// Restricts the handed-over data until the connection's traffic is known: to `start` bytes if
+    /// the target itself bounds data in flight. The first look after a rest measures nothing: the
+    /// bytes before it have no rate.
     fn rest(&mut self, start: &Both<u64>);
     /// Lifts all limits.
     fn lift(&mut self);
 }
 
-/// What a look has seen since the last one.
+/// The observations of a look since the last one.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// What was sent.
+    /// Sent data.
     pub out: Observation,
-    /// What was received.
+    /// Received data.
     pub into: Observation,
     /// The round-trip time of the connection.
     pub rtt: Duration,
     /// Whether nothing behind the target holds data back: a class has more to send only if some of it
     /// waits in the target.
     pub idle: bool,
-    /// Whether hosts send what they were asked for: over RDMA the target fetches it itself.
+    /// Whether hosts send requested data: over RDMA the target fetches it itself.
     pub asked: bool,
     /// Whether the host is on the target's own machine, so that its data crosses no link.
     pub local: bool,
@@ -61,7 +61,7 @@ pub enum Direction {
 /// A value of each direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Both<T> {
-    /// The value of what the target sends.
+    /// The value for sent data.
     pub out: T,
     /// The value of what hosts send.
     pub into: T,
@@ -85,7 +85,7 @@ impl<T> Both<T> {
     }
 }
 
-/// What a connection may do from now on.
+/// The limits of a connection from now on.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowed<'a> {
     /// The present time.
@@ -100,6 +100,6 @@ pub struct Allowed<'a> {
     pub free: Both<bool>,
     /// The round-trip time.
     pub rtt: Duration,
-    /// What happened to it lately.
+    /// Its recent events.
     pub lately: &'a Lately,
 }

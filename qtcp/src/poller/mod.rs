@@ -2,7 +2,8 @@
 //! rates of sending and of R2T. The daemon runs it in a thread beside the reactors, on sockets and
 //! queue pairs; a simulation runs it on connections of its own.
 //!
-//! - [`Watched`]: a connection; [`Seen`] is what a look at it has seen, [`Allowed`] what it may do.
+//! - [`Watched`]: a connection; [`Seen`]: the observations of a look at it; [`Allowed`]: its
+//!   limits.
 //! - [`Links`]: the links, and the goals of their classes.
 //! - [`SocketPath`]: the connection's way where it is a TCP socket; [`QueuePairPath`]: where it is a
 //!   queue pair.

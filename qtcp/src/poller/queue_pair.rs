@@ -1,5 +1,5 @@
-//! The way of a queue pair's data (docs/research/sources.md, E2): its completions tell what has arrived and how
-//! long it took, and the target itself keeps to the limits.
+//! The transport of a queue pair's data (docs/research/sources.md, E2): its completions report arrivals and
+//! their delay, and the target itself keeps to the limits.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::completions::{Completions, LinkLoad, Meter, Posted, Sampler};
 use crate::pacing::{Answers, Pacing};
 use crate::{Nanos, Observation, Rate};
 
-/// What has become of a queue pair's work requests, in both directions.
+/// The progress of a queue pair's work requests, in both directions.
 #[derive(Debug, Default)]
 pub struct QueuePairTraffic {
     /// Of WRITEs, and of SENDs with them.
@@ -17,7 +17,7 @@ pub struct QueuePairTraffic {
     pub into: Completions,
 }
 
-/// The meters by which whoever posts a queue pair's work requests fills its [`QueuePairTraffic`].
+/// The meters by which the poster of a queue pair's work requests fills its [`QueuePairTraffic`].
 #[derive(Debug, Default)]
 pub struct QueuePairMeters {
     out: Meter,
@@ -26,7 +26,7 @@ pub struct QueuePairMeters {
 }
 
 impl QueuePairMeters {
-    /// Returns what the meters tell.
+    /// Returns the counters that the meters fill.
     #[must_use]
     pub fn traffic(&self) -> Arc<QueuePairTraffic> {
         Arc::clone(&self.traffic)
@@ -77,9 +77,9 @@ impl QueuePairPath {
         self.samplers.out.held_to(rate);
     }
 
-    /// Makes the observations since the last look. `notified` has what the device has counted, where it
-    /// counts congestion, in place of the time in queues: of what it sends, notifications; of what it
-    /// receives, marked packets.
+    /// Makes the observations since the last look. `notified` has the device's own counts of
+    /// congestion, if it has any, which replace the time in queues: for sent data, notifications;
+    /// for received data, marked packets.
     pub fn look(
         &mut self,
         now: Nanos,
@@ -96,8 +96,8 @@ impl QueuePairPath {
         Seen { out, into, rtt: out.rtt.max(into.rtt), idle: true, asked: false, local: false }
     }
 
-    /// Sets the rates, and what may be under way at them: a quarter more than what the connection moves
-    /// at its rate, or is to move. Of classes that are never held back, all that there is.
+    /// Sets the rates, and the bounds on data in flight: a quarter more than the connection moves
+    /// at its rate, or its aim. Classes that are never held back have no bound.
     pub fn allow(&self, pacing: &Pacing, allowed: &Allowed<'_>) {
         let Allowed { limits, aims, free, .. } = *allowed;
         let most = |rate: Rate, limit: Option<Rate>| limit.map_or(rate, |limit| rate.max(limit));
@@ -110,7 +110,7 @@ impl QueuePairPath {
         pacing.set_asked((!free.into).then_some(into));
     }
 
-    /// Lets this many bytes be under way until it is known what the connection moves.
+    /// Bounds data in flight to this many bytes until the connection's traffic is known.
     pub fn rest(&mut self, pacing: &Pacing, start: &Both<u64>) {
         self.samplers.out.rest();
         self.samplers.into.rest();
@@ -128,9 +128,9 @@ impl QueuePairPath {
     }
 }
 
-/// Marks as much of what was observed as the device has counted marks since the last look, in place of
-/// what the time in queues tells. The device counts those of all its queue pairs: which of them they
-/// were, nobody says.
+/// Marks as much of the observed data as the device has counted marks since the last look, in place
+/// of the estimate from the time in queues. The device counts the marks of all its queue pairs
+/// together, and does not attribute them.
 fn count_marks(seen: &mut Observation, before: &mut Option<u64>, now: Option<u64>) {
     let Some(now) = now else { return };
     let new = before.replace(now).map_or(0, |before| now.saturating_sub(before));

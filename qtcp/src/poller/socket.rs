@@ -15,7 +15,7 @@ const WORTH: f64 = 0.01;
 
 /// A TCP socket of Linux.
 pub trait Socket: fmt::Debug {
-    /// Returns what the kernel knows of the connection (`TCP_INFO`); `None` where it is gone.
+    /// Returns the kernel's information on the connection (`TCP_INFO`); `None` if it is gone.
     fn info(&self) -> Option<Info>;
     /// Sets the rate at which the socket may send (`SO_MAX_PACING_RATE`); `None` lifts it. Returns
     /// false where that failed.
@@ -126,7 +126,7 @@ impl<S: Socket> SocketPath<S> {
         }
     }
 
-    /// Lets few answers be handed over at once until it is known what the connection sends.
+    /// Restricts the answers handed over at once until the connection's sending rate is known.
     pub fn rest(&mut self, pacing: &Pacing) {
         self.sampler = Sampler::new();
         pacing.hand_over(Answers::Whole(Rate::ZERO));
@@ -146,7 +146,7 @@ impl<S: Socket> SocketPath<S> {
     }
 }
 
-/// Computes the bytes that a socket may hold unsent at a limit: those that it sends until it is
+/// Computes the bytes that a socket may hold unsent at a limit: as many as it sends until it is
 /// filled again.
 fn unsent_limit(limit: Rate, rtt: Duration) -> u32 {
     let time = rtt.clamp(Duration::from_millis(2), Duration::from_millis(10));
