@@ -93,7 +93,7 @@ impl Device {
     /// Makes a device that `reactors` (at most 64) feed.
     #[must_use]
     pub fn new(rules: DeviceRules, reactors: usize) -> Self {
-        let sharing = Sharing::of(reactors);
+        let sharing = Sharing::for_reactors(reactors);
         let waiting = (0..reactors.clamp(1, REACTORS_MAX)).map(|_| Counts::default()).collect();
         let bounded = rules.containers.is_some() || rules.profile.seeks;
         let fixed = matches!(rules.window, WindowRule::Fixed(_));

@@ -53,7 +53,7 @@ pub(crate) fn grown<T>(table: &mut Vec<T>, at: usize, make: impl FnMut() -> T) -
 /// A typed name of a place.
 pub(crate) trait Name: Copy {
     /// Names a place.
-    fn of(index: Index) -> Self;
+    fn from_index(index: Index) -> Self;
 
     /// Returns the place that is named.
     fn index(self) -> Index;
@@ -64,7 +64,7 @@ macro_rules! names {
     ($($name:ty),+) => {
         $(impl $crate::index::Name for $name {
             #[inline]
-            fn of(index: $crate::index::Index) -> Self {
+            fn from_index(index: $crate::index::Index) -> Self {
                 Self(index)
             }
 

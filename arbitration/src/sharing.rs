@@ -19,7 +19,7 @@ pub enum Sharing {
 impl Sharing {
     /// Returns the sharing of a counter that this many reactors change.
     #[must_use]
-    pub const fn of(reactors: usize) -> Self {
+    pub const fn for_reactors(reactors: usize) -> Self {
         if reactors <= 1 { Self::One } else { Self::Several }
     }
 

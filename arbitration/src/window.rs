@@ -20,7 +20,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-use adapt::{Adaptation, Seen};
+use adapt::{Adaptation, DepthSample};
 use prices::{Prices, Tally, sizes};
 pub use slot::SLOT;
 use slot::SLOTS;
@@ -242,7 +242,7 @@ impl Window {
             return;
         }
         self.times.clear();
-        let seen = Seen {
+        let seen = DepthSample {
             mean,
             peak: self.peak.swap(self.used.load(Relaxed), Relaxed),
             was_full: self.was_full.swap(false, Relaxed),

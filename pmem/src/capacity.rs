@@ -33,7 +33,7 @@ impl Profile {
     /// # Errors
     ///
     /// [`ProfileError`] where there are fewer than two samples, or only zeros.
-    pub fn of(samples: &[Tokens]) -> Result<Self, ProfileError> {
+    pub fn from_samples(samples: &[Tokens]) -> Result<Self, ProfileError> {
         if samples.len() < 2 {
             return Err(ProfileError::TooFew(samples.len()));
         }
@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn h4_a_profile_has_the_mean_and_the_deviation_of_its_samples() {
-        let profile = Profile::of(&[990, 1010, 1000, 980, 1020].map(Tokens)).unwrap();
+        let profile = Profile::from_samples(&[990, 1010, 1000, 980, 1020].map(Tokens)).unwrap();
         assert_eq!(profile.mean, Tokens(1000));
         assert!((profile.sigma - 250_f64.sqrt()).abs() < 1e-9);
         assert_eq!(profile.least(), Tokens(953));
-        assert_eq!(Profile::of(&[Tokens(1)]), Err(ProfileError::TooFew(1)));
-        assert_eq!(Profile::of(&[Tokens(0); 9]), Err(ProfileError::Idle));
+        assert_eq!(Profile::from_samples(&[Tokens(1)]), Err(ProfileError::TooFew(1)));
+        assert_eq!(Profile::from_samples(&[Tokens(0); 9]), Err(ProfileError::Idle));
         let wild = Profile { mean: Tokens(10), sigma: 50.0 };
         assert_eq!(wild.least(), Tokens::ZERO);
     }

@@ -36,7 +36,7 @@ fn steps(criterion: &mut Criterion) {
     let controllers: [(&str, Box<dyn Controller>); 6] = [
         ("DCTCP", Box::new(Dctcp::default())),
         ("QTCP", Box::new(Qtcp::default())),
-        ("QTCP with interference", Box::new(InterferenceQtcp::of(LINE))),
+        ("QTCP with interference", Box::new(InterferenceQtcp::with_defaults(LINE))),
         ("D2TCP", Box::new(D2tcp::default())),
         ("DCQCN", Box::new(Dcqcn::default())),
         ("QRDMA", Box::new(Qrdma::default())),

@@ -6,12 +6,12 @@ use crate::{Nanos, Rate};
 
 /// The times at which a connection last saw that its link is full, and at which its host last wrote.
 #[derive(Debug, Default)]
-pub struct Lately {
+pub struct RecentEvents {
     marked_at: Option<Nanos>,
     wrote_at: Option<Nanos>,
 }
 
-impl Lately {
+impl RecentEvents {
     /// Notes the result of a look: marks or other signs of congestion, and data that the host has
     /// sent or will be asked for.
     pub fn see(&mut self, now: Nanos, marked: bool, writes: bool) {
@@ -61,7 +61,7 @@ mod tests {
         let now = Nanos(1_000_000_000);
         let rests = now + REST;
         for (marked, writes) in [(false, false), (false, true), (true, false), (true, true)] {
-            let mut lately = Lately::default();
+            let mut lately = RecentEvents::default();
             lately.see(now, marked, writes);
             lately.see(now, false, false);
             assert_eq!(lately.is_congested(now), marked);

@@ -47,7 +47,7 @@ pub(super) enum ReservationState {
 
 /// References to remove from other tables for a session that no longer has a place here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dropped {
+pub(super) struct StaleSession {
     pub(super) session: SessionId,
     /// Whether the session has noted that it is blocked here.
     pub(super) noted: bool,
@@ -97,7 +97,7 @@ pub(super) struct DeviceSessions {
     /// Directions of hosts that limits hold back.
     pub(super) held: usize,
     /// References to remove from other tables for sessions that no longer have a place here.
-    dropped: Vec<Dropped>,
+    dropped: Vec<StaleSession>,
 }
 
 impl DeviceSessions {
@@ -163,7 +163,7 @@ impl DeviceSessions {
             );
             let (noted, timed) = (record.noted, record.timer.is_some());
             if noted || timed {
-                dropped.push(Dropped { session, noted, timed });
+                dropped.push(StaleSession { session, noted, timed });
             }
         });
     }
@@ -171,7 +171,7 @@ impl DeviceSessions {
     /// Takes the references that other tables must remove, of sessions that no longer have a place
     /// here.
     #[inline]
-    pub(super) fn take_dropped(&mut self) -> Vec<Dropped> {
+    pub(super) fn take_dropped(&mut self) -> Vec<StaleSession> {
         std::mem::take(&mut self.dropped)
     }
 
@@ -199,7 +199,7 @@ impl DeviceSessions {
         finish: u64,
     ) -> bool {
         if let Some(record) = self.order.of_owner(session) {
-            record.held.of_mut(write).hold(leaf, finish);
+            record.held.get_mut(write).hold(leaf, finish);
             self.held += 1;
         }
         self.count_held(session, leaf, write, true);
@@ -214,14 +214,14 @@ impl DeviceSessions {
             let place = self.place(session);
             let (parent, weight) = (place.parent, place.weight());
             let Some(record) = self.order.of_owner(limit) else { return };
-            child = record.held.of_mut(write).count((session, weight), child, is_held);
+            child = record.held.get_mut(write).count((session, weight), child, is_held);
             at = parent.filter(|_| session != limit && child.is_some());
         }
     }
 
     /// Removes and returns the host that a session's limit on a direction lets go on next.
     pub(super) fn release(&mut self, session: SessionId, write: bool) -> Option<NodeId> {
-        let leaf = self.order.of_owner(session)?.held.of_mut(write).release()?;
+        let leaf = self.order.of_owner(session)?.held.get_mut(write).release()?;
         self.held -= 1;
         self.count_held(session, leaf, write, false);
         Some(leaf)
@@ -238,24 +238,24 @@ impl DeviceSessions {
     ) {
         let Portion { share, .. } = self.portion_held(*session, leaf, write);
         let Some(record) = self.order.of_owner(*session) else { return };
-        *finish = record.held.of_mut(write).finish(*finish, cost, share);
+        *finish = record.held.get_mut(write).finish(*finish, cost, share);
     }
 
     /// Computes a host's part of a session's limit on a direction, which it shares with the hosts that the limit holds back.
     pub(super) fn portion_held(&self, session: SessionId, leaf: NodeId, write: bool) -> Portion {
-        let held = self.record(session).held.of(write);
+        let held = self.record(session).held.get(write);
         self.order.portion_below(leaf, session, |session| held.sharers(session))
     }
 
     /// Counts the hosts that a session's limit on a direction holds back.
     pub(super) fn held_by(&self, session: SessionId, write: bool) -> usize {
-        self.record(session).held.of(write).len()
+        self.record(session).held.get(write).len()
     }
 
     /// Forgets a host that a session's limit on a direction may hold back.
     pub(super) fn forget_held(&mut self, session: SessionId, leaf: NodeId, write: bool) {
         let Some(record) = self.order.of_owner(session) else { return };
-        if record.held.of_mut(write).forget(leaf) {
+        if record.held.get_mut(write).forget(leaf) {
             self.held -= 1;
             self.count_held(session, leaf, write, false);
         }
@@ -316,7 +316,7 @@ impl DeviceSessions {
     /// Returns whether a session's limit on a direction holds a host back, once.
     #[cfg(test)]
     pub(super) fn holds(&self, session: SessionId, leaf: NodeId, write: bool) -> bool {
-        self.record(session).held.of(write).has(leaf)
+        self.record(session).held.get(write).has(leaf)
     }
 
     /// Notes that a session's timer has run out.

@@ -17,9 +17,9 @@ use crate::session::SessionId;
 /// within 1/1000.
 const DIGITS: u32 = 8;
 
-/// Commands below one session that a limit holds back.
+/// A session with hosts below it that a limit holds back.
 #[derive(Clone, Copy, Debug, Default)]
-struct Below {
+struct HeldSession {
     sharers: Sharers,
     /// The session's weight, with which it counts in the session above.
     weight: u64,
@@ -33,7 +33,7 @@ pub(super) struct HeldBack {
     /// The hosts, by their start tags.
     waiting: BTreeSet<(u64, NodeId)>,
     /// The sessions that such hosts are below.
-    below: FxHashMap<SessionId, Below>,
+    below: FxHashMap<SessionId, HeldSession>,
 }
 
 impl HeldBack {

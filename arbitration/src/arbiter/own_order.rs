@@ -32,13 +32,13 @@ pub(super) struct ByDirection<D> {
 impl<D> ByDirection<D> {
     /// Returns the thing of a direction.
     #[inline]
-    pub(super) const fn of(&self, write: bool) -> &D {
+    pub(super) const fn get(&self, write: bool) -> &D {
         if write { &self.writes } else { &self.reads }
     }
 
     /// Returns the thing of a direction.
     #[inline]
-    pub(super) const fn of_mut(&mut self, write: bool) -> &mut D {
+    pub(super) const fn get_mut(&mut self, write: bool) -> &mut D {
         if write { &mut self.writes } else { &mut self.reads }
     }
 }
@@ -87,7 +87,7 @@ impl Waiting {
 
     /// Finds the first command that is not held back.
     fn first(&self, [reads, writes]: [bool; 2]) -> Option<EntryId> {
-        let first = |write, is_held: bool| self.0.of(write).front().filter(|_| !is_held);
+        let first = |write, is_held: bool| self.0.get(write).front().filter(|_| !is_held);
         let firsts = [first(false, reads), first(true, writes)];
         firsts.into_iter().flatten().min_by_key(|(number, _)| *number).map(|(_, id)| *id)
     }
@@ -294,7 +294,7 @@ impl OwnOrder {
         let number = self.arrivals;
         self.arrivals += 1;
         self.change(class, own_queue.at(), |waiting| {
-            waiting.0.of_mut(write).push_back((number, entry));
+            waiting.0.get_mut(write).push_back((number, entry));
         });
     }
 
@@ -334,7 +334,7 @@ impl OwnOrder {
     /// Holds back one direction because of a session's limit, or releases it.
     fn set_held(&mut self, write: bool, by: SessionId, is_held: bool) {
         let before = self.held.are_held();
-        let of = self.held.of_mut(write);
+        let of = self.held.get_mut(write);
         (of.by, of.is_held) = (Some(by), is_held);
         if is_held && of.tags.iter().all(|tag| tag.session != by) {
             of.tags.push(LimitTag { session: by, finish: 0 });
@@ -378,7 +378,7 @@ impl OwnOrder {
     /// Withdraws a command from its queue.
     fn withdraw(&mut self, class: Class, own_queue: OwnQueueId, entry: EntryId, write: bool) {
         self.change(class, own_queue.at(), |waiting| {
-            take_out(waiting.0.of_mut(write), |(_, other)| *other == entry);
+            take_out(waiting.0.get_mut(write), |(_, other)| *other == entry);
         });
     }
 
@@ -395,23 +395,23 @@ impl OwnOrder {
 
 impl OwnOrders {
     #[inline]
-    fn of(&self, leaf: NodeId) -> Option<&OwnOrder> {
+    fn order(&self, leaf: NodeId) -> Option<&OwnOrder> {
         self.by_leaf.get(leaf.number() as usize)?.as_deref()
     }
 
     #[inline]
-    fn of_mut(&mut self, leaf: NodeId) -> Option<&mut OwnOrder> {
+    fn order_mut(&mut self, leaf: NodeId) -> Option<&mut OwnOrder> {
         self.by_leaf.get_mut(leaf.number() as usize)?.as_deref_mut()
     }
 
     /// Returns whether a host has an order of its own.
     pub(super) fn has(&self, leaf: NodeId) -> bool {
-        self.of(leaf).is_some()
+        self.order(leaf).is_some()
     }
 
     /// Finds the flow of a host's queue.
     pub(super) fn flow(&self, leaf: NodeId, queue: &WeightedQueue) -> Option<HostFlowIndex> {
-        let own = self.of(leaf)?;
+        let own = self.order(leaf)?;
         let same = |own_queue: &&OwnQueue| {
             let of = own.controllers.get(own_queue.controller);
             (own_queue.qid, own_queue.priority) == (queue.qid, queue.priority)
@@ -455,7 +455,7 @@ impl OwnOrders {
     /// Holds back one direction of a host with an own order because of a session's limit, or
     /// releases it.
     pub(super) fn set_held(&mut self, leaf: NodeId, write: bool, by: SessionId, is_held: bool) {
-        if let Some(own) = self.of_mut(leaf) {
+        if let Some(own) = self.order_mut(leaf) {
             own.set_held(write, by, is_held);
         }
     }
@@ -463,14 +463,14 @@ impl OwnOrders {
     /// Lists the limits that have ever held back a direction of a host, with its place in the order of each.
     #[inline]
     pub(super) fn tags_mut(&mut self, leaf: NodeId, write: bool) -> &mut [LimitTag] {
-        self.of_mut(leaf).map_or(&mut [], |own| &mut own.held.of_mut(write).tags)
+        self.order_mut(leaf).map_or(&mut [], |own| &mut own.held.get_mut(write).tags)
     }
 
     /// Returns whether all waiting commands of a host with an own order are held back; `None` if it
     /// has no own order.
     #[inline]
     pub(super) fn holds_back(&self, class: Class, leaf: NodeId) -> Option<bool> {
-        Some(self.of(leaf)?.holds_back(class))
+        Some(self.order(leaf)?.holds_back(class))
     }
 
     /// Forgets a host. Returns the state of the limits on its directions.
@@ -488,7 +488,7 @@ impl OwnOrders {
         own_queue: Option<OwnQueueId>,
         (id, write): (EntryId, bool),
     ) {
-        if let Some(own) = self.of_mut(leaf) {
+        if let Some(own) = self.order_mut(leaf) {
             own.append(class, own_queue.unwrap_or(PLAIN), id, write);
         }
     }
@@ -496,7 +496,7 @@ impl OwnOrders {
     /// Finds the command of a host that goes next; `None` where the host has no own order.
     #[inline]
     pub(super) fn first(&self, class: Class, leaf: NodeId) -> Option<EntryId> {
-        self.of(leaf)?.first(class)
+        self.order(leaf)?.first(class)
     }
 
     /// Finds the last command of a queue, where its host has an own order.
@@ -506,7 +506,7 @@ impl OwnOrders {
         leaf: NodeId,
         own_queue: Option<OwnQueueId>,
     ) -> Option<Option<EntryId>> {
-        let own = self.of(leaf)?;
+        let own = self.order(leaf)?;
         Some(own.own_queues.get(own_queue.unwrap_or(PLAIN).at())?.waiting[class].last())
     }
 
@@ -519,7 +519,7 @@ impl OwnOrders {
         own_queue: Option<OwnQueueId>,
         (id, write): (EntryId, bool),
     ) {
-        if let Some(own) = self.of_mut(leaf) {
+        if let Some(own) = self.order_mut(leaf) {
             debug_assert_eq!(own.first(class), Some(id), "the command whose turn it is goes");
             let own_queue = own_queue.unwrap_or(PLAIN);
             own.charge(class, own_queue);
@@ -536,7 +536,7 @@ impl OwnOrders {
         own_queue: Option<OwnQueueId>,
         (id, write): (EntryId, bool),
     ) {
-        if let Some(own) = self.of_mut(leaf) {
+        if let Some(own) = self.order_mut(leaf) {
             own.withdraw(class, own_queue.unwrap_or(PLAIN), id, write);
         }
     }
@@ -549,7 +549,7 @@ impl OwnOrders {
         leaf: NodeId,
         waiting: impl Iterator<Item = (EntryId, Option<OwnQueueId>)>,
     ) {
-        let own = self.of(leaf).unwrap();
+        let own = self.order(leaf).unwrap();
         let mut own_queues: Vec<_> =
             own.own_queues.iter().map(|(own_queue, _)| (own_queue, VecDeque::new())).collect();
         for (entry, of) in waiting {
@@ -572,7 +572,7 @@ impl OwnOrders {
     /// and the session whose limit holds it.
     #[cfg(test)]
     pub(super) fn held(&self) -> Vec<(NodeId, bool, SessionId)> {
-        let leaves = (0..).map(|number| NodeId::of(Index::nth(number))).zip(&self.by_leaf);
+        let leaves = (0..).map(|number| NodeId::from_index(Index::nth(number))).zip(&self.by_leaf);
         let orders = leaves.filter_map(|(leaf, own)| Some((leaf, &own.as_ref()?.held)));
         let both = orders
             .flat_map(|(leaf, held)| [(leaf, false, &held.reads), (leaf, true, &held.writes)]);

@@ -8,7 +8,7 @@ use units::Nanos;
 
 use super::Arbiter;
 use super::submission::Dispatched;
-use super::waiters::SESSIONS_TOLD_APART;
+use super::waiters::ANNOUNCED_SESSIONS;
 use crate::reactors::Reactors;
 use crate::session::SessionId;
 
@@ -158,7 +158,7 @@ impl<T: Copy> Arbiter<T> {
             let mut session = told;
             while session < places {
                 self.unblock_everywhere(now, SessionId(session));
-                session += SESSIONS_TOLD_APART;
+                session += ANNOUNCED_SESSIONS;
             }
         });
     }

@@ -214,7 +214,7 @@ impl DeviceQueue {
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
         let held = self.own.forget(node);
         for write in [false, true] {
-            if let Some(by) = held.of(write).by {
+            if let Some(by) = held.get(write).by {
                 self.sessions.forget_held(by, node, write);
             }
         }

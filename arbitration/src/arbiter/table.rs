@@ -67,11 +67,11 @@ impl<K: Name, T: Copy> Table<K, T> {
             let place = self.place_mut(index);
             (place.value, place.tag) = (value, place.tag.wrapping_add(1));
             self.free = place.next;
-            return K::of(index);
+            return K::from_index(index);
         }
         let index = Index::nth(self.places.len() - 1);
         self.places.push(Place { value, tag: 1, next: None });
-        K::of(index)
+        K::from_index(index)
     }
 
     /// Finds a value that is certain to be there.

@@ -7,18 +7,18 @@ use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 /// Number of sessions with separate bits: sessions with equal numbers modulo this are announced
 /// together.
-pub(super) const SESSIONS_TOLD_APART: u32 = 4096;
+pub(super) const ANNOUNCED_SESSIONS: u32 = 4096;
 
 /// The sessions announced to one reactor: a bit for each, by its number modulo
-/// [`SESSIONS_TOLD_APART`].
+/// [`ANNOUNCED_SESSIONS`].
 #[derive(Debug)]
-struct Told {
+struct Announcements {
     /// One bit for each word that is not 0.
     summary: AtomicU64,
     words: [AtomicU64; 64],
 }
 
-impl Told {
+impl Announcements {
     /// Finds the word of this number, of which there are 64.
     #[expect(clippy::indexing_slicing, reason = "a number modulo the words is that of a word")]
     #[inline]
@@ -30,14 +30,17 @@ impl Told {
 /// Tells the reactors that wait for credits which sessions have some again. All reactors share it.
 #[derive(Debug)]
 pub struct Waiters {
-    told: Vec<Told>,
+    told: Vec<Announcements>,
 }
 
 impl Waiters {
     /// Makes the waiters of this many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
-        let told = || Told { summary: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 64] };
+        let told = || Announcements {
+            summary: AtomicU64::new(0),
+            words: [const { AtomicU64::new(0) }; 64],
+        };
         Self { told: (0..reactors.max(1)).map(|_| told()).collect() }
     }
 
@@ -67,7 +70,7 @@ impl Waiters {
 
     /// Returns the announcements to a reactor.
     #[inline]
-    fn told(&self, reactor: u32) -> Option<&Told> {
+    fn told(&self, reactor: u32) -> Option<&Announcements> {
         let told = self.told.get(reactor as usize);
         debug_assert!(told.is_some(), "there is a place for each reactor that has an arbiter");
         told
@@ -89,7 +92,7 @@ impl Waiters {
         self.told(reactor).is_none_or(|told| told.summary.load(SeqCst) == 0)
     }
 
-    /// Takes the announcements to a reactor: numbers of sessions modulo [`SESSIONS_TOLD_APART`].
+    /// Takes the announcements to a reactor: numbers of sessions modulo [`ANNOUNCED_SESSIONS`].
     pub(crate) fn take(&self, reactor: u32, mut each: impl FnMut(u32)) {
         let Some(told) = self.told(reactor) else { return };
         if told.summary.load(SeqCst) == 0 {

@@ -57,7 +57,7 @@ pub struct Need {
 impl Need {
     /// Adds up the needs of the streams.
     #[must_use]
-    pub fn of(promises: impl IntoIterator<Item = Promise>) -> Self {
+    pub fn sum(promises: impl IntoIterator<Item = Promise>) -> Self {
         promises.into_iter().fold(Self::default(), |sum, promise| Self {
             needed: sum.needed.saturating_add(promise.needed()),
             least: sum.least.saturating_add(promise.least()),

@@ -181,17 +181,17 @@ fn i3_the_need_of_promises_counts_the_seeks_of_safety_zones() {
     // Seven requests in 125 ms: four together, three each on their own.
     let promise = Promise { requests: 7, every: 125 * MS, far: 9 * MS, near: 5 * MS };
     assert_eq!((promise.needed(), promise.least()), (408_000, 312_000));
-    let two = Need::of([promise; 2]);
+    let two = Need::sum([promise; 2]);
     assert!(two.fits() && two.is_possible(), "{two:?}");
-    let three = Need::of([promise; 3]);
+    let three = Need::sum([promise; 3]);
     assert!(!three.fits() && three.is_possible(), "{three:?}");
-    let four = Need::of([promise; 4]);
+    let four = Need::sum([promise; 4]);
     assert!(!four.fits() && !four.is_possible(), "{four:?}");
     let one = Promise { requests: 1, ..promise };
     assert_eq!((one.needed(), one.least()), (72_000, 72_000));
     assert_eq!(Promise { requests: 0, ..promise }.needed(), 0);
     let endless = Promise { requests: u64::MAX, every: 0, far: u64::MAX, near: 1 };
-    assert_eq!(Need::of([endless; 2]).needed, u64::MAX, "no overflow");
+    assert_eq!(Need::sum([endless; 2]).needed, u64::MAX, "no overflow");
 }
 
 #[test]

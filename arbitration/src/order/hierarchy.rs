@@ -177,7 +177,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
     fn new_node(&mut self, parent: NodeId, leaf: bool) -> NodeId {
         let node = self.free_nodes.pop().unwrap_or_else(|| {
             self.nodes += 1;
-            NodeId::of(Index::nth(self.nodes - 1))
+            NodeId::from_index(Index::nth(self.nodes - 1))
         });
         for tree in self.trees.values_mut() {
             tree.place(node, parent, leaf);
@@ -424,7 +424,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         let serial = place.map_or(0, |place| place.serial);
         let weight = place.and_then(|place| place.weight.as_ref());
         let weight = weight.filter(|_| part == Part::Whole);
-        let tags = tags.of((session, serial, part));
+        let tags = tags.find_or_create((session, serial, part));
         for tree in self.trees.values_mut() {
             tree.weigh(node, Arc::clone(&tags), weight.cloned());
         }
@@ -449,7 +449,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         let sessions = self.places.iter().flat_map(of_place);
         let hosts = (0..).zip(&self.hosts).filter_map(|(number, host)| {
             let (session, host) = (*host)?;
-            Some((NodeId::of(Index::nth(number)), session, Part::Host(host)))
+            Some((NodeId::from_index(Index::nth(number)), session, Part::Host(host)))
         });
         let nodes: Vec<(NodeId, SessionId, Part)> = sessions.chain(hosts).collect();
         for (node, session, part) in nodes {

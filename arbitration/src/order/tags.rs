@@ -88,7 +88,7 @@ impl DeviceTags {
     }
 
     /// Finds the tags of a node, or makes them.
-    pub(super) fn of(&self, key: TagsKey) -> Arc<Tags> {
+    pub(super) fn find_or_create(&self, key: TagsKey) -> Arc<Tags> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tags) = known.tags.get(&key).and_then(Weak::upgrade) {
             return tags;

@@ -25,7 +25,7 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 
 use node::Node;
 pub(crate) use node::{Ends, NodeId};
-use weighted::{ByWeight, Entry, STEP, Weighed};
+use weighted::{ByWeight, Entry, STEP, WeightedNode};
 
 /// The tree of one class at one device. `I` names a command.
 #[derive(Debug)]
@@ -289,7 +289,7 @@ impl<I: Copy> Tree<I> {
         let Some(order) = &mut self.by_weight else { return };
         order.heap(node).clear();
         order.entries = order.entries.wrapping_add(1);
-        let weighed = Weighed { tags, weight, in_heap: false, entry: order.entries };
+        let weighed = WeightedNode { tags, weight, in_heap: false, entry: order.entries };
         *grown(&mut order.nodes, node.0.at(), || None) = Some(weighed);
     }
 

@@ -126,7 +126,7 @@ impl Broker {
         urgent_share: u8,
         terms: &Terms,
     ) -> Result<Admitted, Refusal> {
-        let beside = Beside { profile, already, urgent_share };
+        let beside = LoadedDevice { profile, already, urgent_share };
         let (translation, room) = beside.best(terms)?;
         if translation.utilisation <= room.left {
             return Ok(Admitted { terms: *terms, translation, profile: *profile });
@@ -196,7 +196,7 @@ fn translate(profile: &Profile, shape: &Terms) -> Translation {
         budget: shape.budget,
         operations,
         device_time: Nanos(device_time),
-        utilisation: Utilisation::of(device_time, shape.period.0),
+        utilisation: Utilisation::ratio(device_time, shape.period.0),
         buffer_bytes: buffered(shape, at_once, operations)
             .saturating_mul(shape.request_bytes.into()),
     }
@@ -213,13 +213,13 @@ struct Room {
 }
 
 impl Room {
-    fn new(beside: &Beside<'_>, period: Nanos) -> Self {
-        let Beside { profile, already, urgent_share } = *beside;
+    fn new(beside: &LoadedDevice<'_>, period: Nanos) -> Self {
+        let LoadedDevice { profile, already, urgent_share } = *beside;
         let reserved = already.iter().map(|admitted| admitted.translation.utilisation).sum();
         let periods = already.iter().map(|admitted| admitted.translation.period);
         let shortest_period = periods.fold(period, Ord::min);
         let worst = longest_command(profile);
-        let blocking = Utilisation::of(worst.0, shortest_period.0);
+        let blocking = Utilisation::ratio(worst.0, shortest_period.0);
         let urgent = Utilisation::percent(urgent_share);
         let left = Utilisation::WHOLE.less(urgent).less(reserved).less(blocking);
         Self { reserved, urgent, blocking, left, shortest_period, worst }
@@ -331,13 +331,13 @@ fn buffered(shape: &Terms, at_once: u64, operations: u64) -> u64 {
 
 /// A device with its existing reservations.
 #[derive(Clone, Copy, Debug)]
-struct Beside<'a> {
+struct LoadedDevice<'a> {
     profile: &'a Profile,
     already: &'a [Admitted],
     urgent_share: u8,
 }
 
-impl Beside<'_> {
+impl LoadedDevice<'_> {
     /// Translates terms with the period that leaves most of the device, or is short of least.
     fn best(&self, terms: &Terms) -> Result<(Translation, Room), Refusal> {
         check(terms)?;

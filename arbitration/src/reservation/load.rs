@@ -25,18 +25,18 @@ const fn counts(word: u64) -> (u64, u64) {
 }
 
 impl SetLoad {
-    const fn of(&self, write: bool) -> &AtomicU64 {
+    const fn counter(&self, write: bool) -> &AtomicU64 {
         if write { &self.writes } else { &self.reads }
     }
 
     /// Takes note that a command has joined the set.
     pub(crate) fn join(&self, write: bool, bytes: u32) {
-        self.of(write).fetch_add(weight(bytes), SeqCst);
+        self.counter(write).fetch_add(weight(bytes), SeqCst);
     }
 
     /// Takes note that a command has left the set: it is complete, or was taken back.
     pub(crate) fn leave(&self, write: bool, bytes: u32) {
-        let before = self.of(write).fetch_sub(weight(bytes), SeqCst);
+        let before = self.counter(write).fetch_sub(weight(bytes), SeqCst);
         debug_assert!(before >= weight(bytes), "no command leaves twice");
     }
 
@@ -48,19 +48,19 @@ impl SetLoad {
     /// Counts the commands of the set.
     #[inline]
     pub(crate) fn commands(&self) -> u64 {
-        let of = |write| counts(self.of(write).load(SeqCst)).0;
+        let of = |write| counts(self.counter(write).load(SeqCst)).0;
         of(false).saturating_add(of(true))
     }
 
     /// Computes the mean device time in ns that all of the set takes.
     pub(crate) fn mean(&self, profile: &Profile) -> u64 {
-        let of = |write| profile.mean_of_all(write, counts(self.of(write).load(SeqCst)));
+        let of = |write| profile.mean_of_all(write, counts(self.counter(write).load(SeqCst)));
         of(false).saturating_add(of(true))
     }
 
     /// Computes the worst time in ns that all of the set takes.
     pub(crate) fn worst(&self, profile: &Profile) -> u64 {
-        let of = |write| profile.worst_of_all(write, counts(self.of(write).load(SeqCst)));
+        let of = |write| profile.worst_of_all(write, counts(self.counter(write).load(SeqCst)));
         of(false).saturating_add(of(true))
     }
 }

@@ -87,35 +87,35 @@ impl Profile {
         self
     }
 
-    const fn of(&self, write: bool) -> (ServiceTime, u64) {
+    const fn times(&self, write: bool) -> (ServiceTime, u64) {
         if write { (self.write, self.per_kib.write) } else { (self.read, self.per_kib.read) }
     }
 
     /// Returns the mean share of a command of `bytes` bytes anywhere on the device, in ns.
     #[must_use]
     pub const fn mean(&self, write: bool, bytes: u32) -> u64 {
-        let (time, per_kib) = self.of(write);
+        let (time, per_kib) = self.times(write);
         time.mean.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
     /// Returns the worst share of a command of `bytes` bytes, in ns.
     #[must_use]
     pub const fn worst(&self, write: bool, bytes: u32) -> u64 {
-        let (time, per_kib) = self.of(write);
+        let (time, per_kib) = self.times(write);
         time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
     /// Computes the worst share of this many commands, in ns. They have `kib` KiB beyond the first
     /// four of each in all.
     pub(super) const fn worst_of_all(&self, write: bool, (commands, kib): (u64, u64)) -> u64 {
-        let (time, per_kib) = self.of(write);
+        let (time, per_kib) = self.times(write);
         time.worst.0.saturating_mul(commands).saturating_add(per_kib.saturating_mul(kib))
     }
 
     /// Computes the mean device time of this many commands, in ns. They have `kib` KiB beyond the
     /// first four of each in all.
     pub(super) const fn mean_of_all(&self, write: bool, (commands, kib): (u64, u64)) -> u64 {
-        let (time, per_kib) = self.of(write);
+        let (time, per_kib) = self.times(write);
         time.mean.0.saturating_mul(commands).saturating_add(per_kib.saturating_mul(kib))
     }
 
@@ -169,7 +169,7 @@ impl Profile {
 
     /// Returns the time of a command that needs no seek, in ns: its transfer.
     fn transfer(&self, write: bool, bytes: u32) -> u64 {
-        let (time, per_kib) = self.of(write);
+        let (time, per_kib) = self.times(write);
         let kib = u64::from(bytes.div_ceil(1024)).max(1);
         per_kib.saturating_mul(kib).clamp(1, time.worst.0.max(1))
     }

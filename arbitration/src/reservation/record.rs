@@ -2,7 +2,7 @@
 
 use super::demand::Wanted;
 use super::tally::Tally;
-use super::verdict::Seen;
+use super::verdict::PeriodObservation;
 
 /// A command that is complete.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +48,8 @@ impl Record {
     }
 
     /// Returns the observations of a period.
-    pub(super) fn seen(&self, number: u64, wanted: Wanted) -> Seen {
-        Seen {
+    pub(super) fn seen(&self, number: u64, wanted: Wanted) -> PeriodObservation {
+        PeriodObservation {
             wanted,
             done: self.amount.used_in(number),
             commands: self.commands.used_in(number),

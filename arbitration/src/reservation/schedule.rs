@@ -94,7 +94,7 @@ impl Schedule {
             let until = claim.end.ns_since(now);
             let kept = if account == Account::Rest { urgent.within(until) } else { 0 };
             room = room.min(until.saturating_sub(asked).saturating_sub(kept));
-            following = following.plus(Utilisation::of(claim.budget, claim.period));
+            following = following.plus(Utilisation::ratio(claim.budget, claim.period));
             last = last.max(claim.end);
         }
         room

@@ -58,7 +58,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const SECOND: u64 = 1000 * MS;
 
-    fn of(terms: &Terms) -> Vec<(u64, u64)> {
+    fn period_budgets(terms: &Terms) -> Vec<(u64, u64)> {
         let shapes = shapes(&Profile::default(), terms);
         shapes.map(|shape| (shape.period.0, shape.budget.amount())).collect()
     }
@@ -66,39 +66,39 @@ mod tests {
     #[test]
     fn f1_a_latency_shortens_periods_and_a_burst_enlarges_their_budgets() {
         let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
-        assert_eq!(of(&plain), [(SECOND, 100)]);
+        assert_eq!(period_budgets(&plain), [(SECOND, 100)]);
         let latency = Some(Nanos(200 * MS));
-        let shapes = of(&Terms { latency, burst: 6, ..plain });
+        let shapes = period_budgets(&Terms { latency, burst: 6, ..plain });
         // 100 ms have 10 of the rate, and a burst of 6; a third of 200 ms and half of the burst.
         assert_eq!(shapes[..2], [(100 * MS, 10 + 6), (SECOND / 15, 7 + 3)]);
         assert!(shapes.iter().zip(1..).all(|((period, n), k)| {
             period * (k + 1) <= 200 * MS && n * k * SECOND >= 6 * SECOND + 100 * period * k
         }));
         let long = Terms { latency: Some(Nanos(4 * SECOND)), burst: 6, ..plain };
-        assert_eq!(of(&long)[..3], [(SECOND, 106), (SECOND, 103), (SECOND, 102)]);
+        assert_eq!(period_budgets(&long)[..3], [(SECOND, 106), (SECOND, 103), (SECOND, 102)]);
     }
 
     #[test]
     fn f1_a_burst_is_in_the_budgets_own_unit() {
         let latency = Some(Nanos(200 * MS));
         let bytes = Terms::of(Budget::Bytes(1 << 20), Nanos(SECOND));
-        let first = of(&Terms { latency, burst: 3, request_bytes: 8192, ..bytes })[0];
+        let first = period_budgets(&Terms { latency, burst: 3, request_bytes: 8192, ..bytes })[0];
         assert_eq!(first, (100 * MS, (1_u64 << 20).div_ceil(10) + 3 * 8192));
         let time = Terms::of(Budget::DeviceTime(Nanos(100 * MS)), Nanos(SECOND));
-        let first = of(&Terms { latency, burst: 3, ..time })[0];
+        let first = period_budgets(&Terms { latency, burst: 3, ..time })[0];
         assert_eq!(first, (100 * MS, 10 * MS + 3 * Profile::default().mean_of(&time)));
     }
 
     #[test]
     fn f1_a_latency_of_less_than_two_periods_has_no_shape() {
         let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
-        assert_eq!(of(&Terms { latency: Some(Nanos(2 * MS)), ..plain }), [(MS, 2)]);
-        assert_eq!(of(&Terms { latency: Some(Nanos(2 * MS - 1)), ..plain }), []);
+        assert_eq!(period_budgets(&Terms { latency: Some(Nanos(2 * MS)), ..plain }), [(MS, 2)]);
+        assert_eq!(period_budgets(&Terms { latency: Some(Nanos(2 * MS - 1)), ..plain }), []);
     }
 
     #[test]
     fn f4_k_times_the_buffers_make_periods_k_times_as_long() {
         let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
-        assert_eq!(of(&Terms { buffers: 4, ..plain }), [(4 * SECOND, 400)]);
+        assert_eq!(period_budgets(&Terms { buffers: 4, ..plain }), [(4 * SECOND, 400)]);
     }
 }

@@ -21,7 +21,7 @@ const fn span(now: Nanos) -> u64 {
     (now.0 >> SPAN_SHIFT) + 1
 }
 
-fn of(tallies: &[Tally; 2], span: u64) -> &Tally {
+fn tally_of(tallies: &[Tally; 2], span: u64) -> &Tally {
     let [even, odd] = tallies;
     if span.is_multiple_of(2) { even } else { odd }
 }
@@ -29,25 +29,25 @@ fn of(tallies: &[Tally; 2], span: u64) -> &Tally {
 impl Use {
     /// Counts a command that is complete.
     pub(crate) fn add(&self, now: Nanos, device_time: u64) {
-        of(&self.times, span(now)).add(span(now), device_time);
+        tally_of(&self.times, span(now)).add(span(now), device_time);
     }
 
     /// Takes note of a command that enters the device, where it takes this long.
     pub(crate) fn note_length(&self, now: Nanos, in_device: u64) {
-        of(&self.longest, span(now)).raise(span(now), in_device);
+        tally_of(&self.longest, span(now)).raise(span(now), in_device);
     }
 
     /// Computes the part of its time for which the device was busy in the latest whole span, 0 to 1.
     pub(crate) fn busy(&self, now: Nanos) -> f64 {
         let before = span(now) - 1;
-        let used = of(&self.times, before).used_in(before);
+        let used = tally_of(&self.times, before).used_in(before);
         (used as f64 / (1_u64 << SPAN_SHIFT) as f64).min(1.0)
     }
 
     /// Returns the longest time of a command in the device, in ns, in this span and the one before.
     pub(crate) fn longest(&self, now: Nanos) -> u64 {
         let [this, before] = [span(now), span(now) - 1];
-        let of = |span: u64| of(&self.longest, span).used_in(span);
+        let of = |span: u64| tally_of(&self.longest, span).used_in(span);
         of(this).max(of(before))
     }
 }

@@ -22,7 +22,7 @@ impl Utilisation {
     /// Makes the utilisation of `ns` out of every `period` ns, rounded up; with a period of 0, more
     /// than any device has.
     #[must_use]
-    pub fn of(ns: u64, period: u64) -> Self {
+    pub fn ratio(ns: u64, period: u64) -> Self {
         if period == 0 {
             return Self(u64::MAX);
         }
@@ -82,10 +82,13 @@ mod tests {
 
     #[test]
     fn shares_round_to_the_safe_side() {
-        assert_eq!(Utilisation::of(1, 3).plus(Utilisation::of(2, 3)), Utilisation(1_000_000_001));
-        assert_eq!(Utilisation::of(1, 3).within(3_000_000_000), 1_000_000_002);
+        assert_eq!(
+            Utilisation::ratio(1, 3).plus(Utilisation::ratio(2, 3)),
+            Utilisation(1_000_000_001)
+        );
+        assert_eq!(Utilisation::ratio(1, 3).within(3_000_000_000), 1_000_000_002);
         assert_eq!(Utilisation::percent(100), Utilisation::WHOLE);
-        assert_eq!(Utilisation::of(1, 0).plus(Utilisation::WHOLE), Utilisation(u64::MAX));
+        assert_eq!(Utilisation::ratio(1, 0).plus(Utilisation::WHOLE), Utilisation(u64::MAX));
         assert_eq!(Utilisation::percent(20).to_string(), "20.00 %");
     }
 }

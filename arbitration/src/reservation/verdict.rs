@@ -120,7 +120,7 @@ pub(super) struct Usual {
 
 /// The measurements of one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct PeriodObservation {
     pub(super) wanted: Wanted,
     /// Amount that was complete.
     pub(super) done: u64,
@@ -138,7 +138,7 @@ pub(super) struct Seen {
     pub(super) foreign: u64,
 }
 
-impl Seen {
+impl PeriodObservation {
     /// Computes the mean number of commands outstanding while any was, in thousandths, at least
     /// 1000 (Little's law).
     fn depth(&self) -> u64 {
@@ -236,7 +236,7 @@ pub(super) struct Verdicts {
 
 impl Verdicts {
     /// Counts a period.
-    pub(super) fn count(&self, usual: &Usual, seen: &Seen, in_time: Option<bool>) {
+    pub(super) fn count(&self, usual: &Usual, seen: &PeriodObservation, in_time: Option<bool>) {
         match seen.judge(usual, in_time) {
             Verdict::Idle => {}
             Verdict::Kept => {

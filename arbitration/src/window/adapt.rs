@@ -44,7 +44,7 @@ pub(super) fn first_depth(had: Option<u64>, max: u32) -> u64 {
 
 /// The measurements at one depth.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct DepthSample {
     /// The mean time in the device, in ns, of commands of ordinary size.
     pub(super) mean: u64,
     /// The most that the device held, in 1/[`SLOT`].
@@ -101,11 +101,11 @@ impl Adaptation {
     }
 
     /// Computes the depth after this one. Between 7/8 of the target and the target it stays.
-    pub(super) fn next_depth(&mut self, depth: u64, seen: &Seen) -> u64 {
+    pub(super) fn next_depth(&mut self, depth: u64, seen: &DepthSample) -> u64 {
         let goal = self.target - self.target / 16;
         let mean = seen.mean.max(1);
         if mean > self.target {
-            return self.lower(depth, goal, &Seen { mean, ..*seen });
+            return self.lower(depth, goal, &DepthSample { mean, ..*seen });
         }
         (self.from, self.rest, self.last_rest) = (None, 0, 0);
         if mean >= self.target - self.target / 8 || !seen.was_full {
@@ -115,7 +115,7 @@ impl Adaptation {
         depth.saturating_add((further / 2).max(u64::from(SLOT / 8))).min(self.max)
     }
 
-    fn lower(&mut self, depth: u64, goal: u64, seen: &Seen) -> u64 {
+    fn lower(&mut self, depth: u64, goal: u64, seen: &DepthSample) -> u64 {
         // A device that held less than it might and was late would be later still with more.
         let held = depth.min(seen.peak) / SLOTS * SLOTS;
         if let Some(from) = self.from.filter(|(from, _)| held <= from / 4 * 3) {

@@ -8,7 +8,7 @@ use super::config::check_nqn;
 use super::instance::{Controller, ControllerKind};
 use super::service::Subsystem;
 use super::{
-    AllowedHost, CloseReason, ConfigError, ControllerId, Forgotten, ListenerId, ListenerSpec,
+    AllowedHost, CloseReason, ConfigError, ControllerId, ForgottenKeys, ListenerId, ListenerSpec,
     Namespace, Service, SubsystemSpec,
 };
 use crate::Nanos;
@@ -182,7 +182,7 @@ impl Service {
         let at = self.must_list(nqn, host)?;
         let listed = self.must_exist(nqn)?.spec.hosts.get(at);
         let bound = listed.is_some_and(|known| !known.sources.is_any());
-        self.gate.forget_keys(host, Forgotten::Subsystem(nqn));
+        self.gate.forget_keys(host, ForgottenKeys::Subsystem(nqn));
         self.change_access(now, nqn, bound, |spec| drop(spec.hosts.remove(at)));
         Ok(())
     }

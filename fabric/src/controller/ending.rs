@@ -13,7 +13,7 @@ use crate::Nanos;
 
 /// A controller that has ended.
 #[derive(Debug)]
-struct Ended {
+struct EndedController {
     host_id: [u8; 16],
     subsystem: String,
     /// Number of I/O queues whose connections have not ended.
@@ -24,9 +24,9 @@ struct Ended {
 
 /// Ended controllers whose queues have not ended.
 #[derive(Debug, Default)]
-pub(super) struct Ending(HashMap<ControllerId, Ended>);
+pub(super) struct EndedControllers(HashMap<ControllerId, EndedController>);
 
-impl Ending {
+impl EndedControllers {
     /// Returns until when a controller waits for others of its host that have ended.
     pub(super) fn waits_until(&self, controller: &Controller, now: Nanos) -> Option<Nanos> {
         let before = self.0.values().filter(|ended| {
@@ -47,7 +47,7 @@ impl Ending {
     pub(super) fn add(&mut self, controller: &Controller, left: usize, until: Nanos) {
         if left > 0 {
             let (host_id, subsystem) = (controller.host_id, controller.subsystem().to_owned());
-            self.0.insert(controller.id, Ended { host_id, subsystem, left, until });
+            self.0.insert(controller.id, EndedController { host_id, subsystem, left, until });
         }
     }
 

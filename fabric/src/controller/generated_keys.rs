@@ -24,7 +24,7 @@ pub struct SecretNumber(pub u64);
 
 /// The keys of a host that are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forgotten<'a> {
+pub enum ForgottenKeys<'a> {
     /// All of them.
     All,
     /// Those for one subsystem.
@@ -33,7 +33,7 @@ pub enum Forgotten<'a> {
     Secret(SecretNumber),
 }
 
-impl Forgotten<'_> {
+impl ForgottenKeys<'_> {
     /// Returns whether a key is among them that was made for a subsystem by a proof of a secret.
     #[must_use]
     pub fn has(&self, subsystem: &str, secret: SecretNumber) -> bool {
@@ -53,5 +53,5 @@ pub trait GeneratedKeys: fmt::Debug + Send + Sync {
     fn keep(&self, now: Nanos, names: Names<'_>, key: GeneratedKey, secret: SecretNumber);
 
     /// Forgets keys of a host.
-    fn forget(&self, host: &str, which: Forgotten<'_>);
+    fn forget(&self, host: &str, which: ForgottenKeys<'_>);
 }

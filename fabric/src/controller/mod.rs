@@ -60,7 +60,7 @@ pub use config::{
 };
 pub use deferred::DeferredCommands;
 pub use error_log::FailedCommand;
-pub use generated_keys::{Forgotten, GeneratedKey, GeneratedKeys, SecretNumber};
+pub use generated_keys::{ForgottenKeys, GeneratedKey, GeneratedKeys, SecretNumber};
 pub use ids::{BackendId, ConnectionId, ControllerId, ListenerId};
 pub use logs::SmartCounters;
 pub use namespace::{

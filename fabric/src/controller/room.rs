@@ -33,7 +33,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(&self, address: Option<IpAddr>) -> u32 {
+    fn count(&self, address: Option<IpAddr>) -> u32 {
         address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or(0)
     }
 
@@ -42,7 +42,7 @@ impl Tally {
         let exchanged = |count: u32| (count + after).saturating_sub(before);
         self.total = exchanged(self.total);
         let Some(address) = address else { return };
-        let left = exchanged(self.of(Some(address)));
+        let left = exchanged(self.count(Some(address)));
         if left == 0 {
             self.by_address.remove(&address);
         } else {
@@ -157,7 +157,7 @@ impl Room {
     /// Returns the places for queues that a peer may still be promised.
     fn left(&self, address: Option<IpAddr>, config: &ServiceConfig) -> Result<u32, Refusal> {
         let all = config.max_connections.saturating_sub(self.queues.total);
-        let own = config.max_address_connections.saturating_sub(self.queues.of(address));
+        let own = config.max_address_connections.saturating_sub(self.queues.count(address));
         match (all, own) {
             (0, _) => Err(Refusal::TooManyConnections),
             (_, 0) => Err(Refusal::TooManyOfAddress),
@@ -178,7 +178,7 @@ impl Room {
                 () if self.discovery.total >= config.max_discovery => {
                     Err(Refusal::TooManyDiscovery)
                 }
-                () if self.discovery.of(address) >= part => Err(Refusal::TooManyOfAddress),
+                () if self.discovery.count(address) >= part => Err(Refusal::TooManyOfAddress),
                 () => Ok(()),
             };
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::access::refusal;
 use super::auth::Gate;
 use super::channels::Channels;
-use super::ending::Ending;
+use super::ending::EndedControllers;
 use super::instance::{Controller, ControllerKind};
 use super::room::Room;
 use super::users::Users;
@@ -85,7 +85,7 @@ pub struct Service {
     pub(super) room: Room,
     pub(super) gate: Gate,
     pub(super) channels: Channels,
-    pub(super) ending: Ending,
+    pub(super) ending: EndedControllers,
     pub(super) users: Users,
     pub(super) without_acre: HostsWithoutAcre,
     pub(super) actions: VecDeque<Action>,
@@ -151,7 +151,7 @@ impl Service {
             room: Room::default(),
             gate: Gate::default(),
             channels: Channels::default(),
-            ending: Ending::default(),
+            ending: EndedControllers::default(),
             users: Users::new(config.reconnect_time),
             without_acre: HostsWithoutAcre::default(),
             actions: VecDeque::new(),

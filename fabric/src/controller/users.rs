@@ -81,7 +81,7 @@ struct Absent {
 
 /// A controller that uses its subsystem.
 #[derive(Debug)]
-struct Present {
+struct ConnectedController {
     shared: Arc<ControllerShared>,
     identified: Identified,
     /// The controllers of all hosts are numbered as they come.
@@ -94,7 +94,7 @@ struct Present {
 #[derive(Debug)]
 struct User {
     address: Option<IpAddr>,
-    controllers: BTreeMap<ControllerId, Present>,
+    controllers: BTreeMap<ControllerId, ConnectedController>,
     absent: Vec<Absent>,
     /// The numbers of the last controllers that were shut down while others were there, at most as many as those are.
     shut_down: BTreeSet<u64>,
@@ -134,7 +134,7 @@ impl User {
     /// Returns whether a controller that ended without a shutdown had a successor that was shut
     /// down. A successor connected later, and no command of this controller has arrived since then.
     /// Each successor has one predecessor.
-    fn had_successor(&mut self, ended: &Present) -> bool {
+    fn had_successor(&mut self, ended: &ConnectedController) -> bool {
         if ended.shared.take_heard(SUCCESSOR) {
             return false;
         }
@@ -243,7 +243,8 @@ impl Users {
             other.heard_before = number;
         }
         let (shared, identified) = (Arc::clone(shared), identified.clone());
-        user.controllers.insert(id, Present { shared, identified, number, heard_before: number });
+        user.controllers
+            .insert(id, ConnectedController { shared, identified, number, heard_before: number });
         (user.address, user.lost) = (address, None);
         self.unsaved.insert(path.clone());
         self.controllers.insert(id, path);

@@ -18,7 +18,7 @@ mod work;
 pub use group::{EXPONENT_BYTES, Exponent, Group};
 pub use hash::Hash;
 pub use secret::{HostSecrets, Secret, SecretError, SecretPair};
-pub use work::{Fresh, NONCE_BYTES, RANDOM_BYTES, Random, Work, Worked};
+pub use work::{NONCE_BYTES, RANDOM_BYTES, Random, RandomValues, Work, WorkResult};
 
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@ pub struct Work {
 
 /// The random values of one exchange.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct RandomValues {
     /// The secret exponent.
     pub(crate) exponent: Exponent,
     /// The exponent's public value.
@@ -61,9 +61,9 @@ pub struct Fresh {
 
 /// The result of a piece of [`Work`].
 #[derive(Debug)]
-pub struct Worked {
+pub struct WorkResult {
     /// The random values, if the work had no exponent.
-    pub(crate) fresh: Option<Fresh>,
+    pub(crate) fresh: Option<RandomValues>,
     /// The value that both ends have in common; `None` where there was no value of the peer, or a
     /// bad one.
     pub(crate) shared: Option<Shared>,
@@ -87,7 +87,7 @@ impl Work {
 
     /// Carries the work out, which takes up to two exponentiations: 3 to 40 ms of CPU time.
     #[must_use]
-    pub fn run(self, random: &Random) -> Worked {
+    pub fn run(self, random: &Random) -> WorkResult {
         let drawn = match &self.exponent {
             Some(_) => None,
             None => random.parts(),
@@ -96,16 +96,16 @@ impl Work {
             let exponent = Exponent::new(exponent);
             let public = self.group.public(&exponent);
             let sequence = u32::from_le_bytes(*sequence).max(1);
-            Fresh { exponent, public, nonce: *nonce, sequence }
+            RandomValues { exponent, public, nonce: *nonce, sequence }
         });
         let exponent = self.exponent.as_ref().or(fresh.as_ref().map(|fresh| &fresh.exponent));
         let shared = exponent.zip(self.peer.as_deref());
         let shared = shared.and_then(|(exponent, peer)| self.group.shared(exponent, peer));
-        Worked { fresh, shared: shared.map(Shared) }
+        WorkResult { fresh, shared: shared.map(Shared) }
     }
 }
 
-impl Fresh {
+impl RandomValues {
     /// Returns the challenge of an exchange with a hash.
     pub(crate) fn challenge(&self, hash: Hash) -> &[u8] {
         self.nonce.get(..hash.length()).unwrap_or(&self.nonce)

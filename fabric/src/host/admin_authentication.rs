@@ -6,7 +6,7 @@ use super::association::{Action, Association, Settings, Step};
 use super::authentication::{MESSAGE_ROOM, Next};
 use super::commands;
 use super::facts::{HostError, demanded};
-use crate::dhchap::Worked;
+use crate::dhchap::WorkResult;
 use crate::dhchap::proof::Names;
 
 impl Association {
@@ -45,7 +45,7 @@ impl Association {
     }
 
     /// Takes the result of [`Action::Work`].
-    pub fn worked(&mut self, now: Nanos, worked: Worked) {
+    pub fn worked(&mut self, now: Nanos, worked: WorkResult) {
         if self.step != Step::Authenticate {
             return;
         }

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use zeroize::Zeroizing;
 
 use crate::dhchap::proof::{Challenge, Names};
-use crate::dhchap::{Fresh, Group, Hash, Secret, Work, Worked};
+use crate::dhchap::{Group, Hash, RandomValues, Secret, Work, WorkResult};
 use crate::fabrics::{
     AUTHENTICATION_REQUIRED, AuthFailure, AuthHeader, AuthKind, AuthProtocol, ChallengeHead,
     Concatenation, FailureMessage, Negotiate, ReplyHead, SECURE_CHANNEL_REQUIRED, Success1Head,
@@ -91,7 +91,7 @@ struct Posed {
 }
 
 /// The host's challenge to the controller.
-struct Asked {
+struct HostChallenge {
     hash: Hash,
     sequence: u32,
     value: Vec<u8>,
@@ -102,8 +102,8 @@ enum Step {
     Negotiating,
     Challenge,
     Working(Posed),
-    Replying(Asked),
-    Success(Asked),
+    Replying(HostChallenge),
+    Success(HostChallenge),
     /// The last message is on its way; then this is the end.
     Ending(Result<(), AuthError>),
 }
@@ -187,7 +187,7 @@ impl Authentication {
     }
 
     /// Takes the result of a piece of work.
-    pub fn worked(&mut self, worked: Worked) -> Next {
+    pub fn worked(&mut self, worked: WorkResult) -> Next {
         let step = core::mem::replace(&mut self.step, Step::Ending(Ok(())));
         let (Step::Working(posed), Some(fresh)) = (step, worked.fresh) else {
             return self.give_up(AuthFailure::Message);
@@ -231,7 +231,7 @@ impl Authentication {
         Next::Work(Work { group, exponent: None, peer: Some(public.to_vec()) })
     }
 
-    fn reply(&mut self, posed: &Posed, fresh: &Fresh, shared: Zeroizing<Vec<u8>>) -> Next {
+    fn reply(&mut self, posed: &Posed, fresh: &RandomValues, shared: Zeroizing<Vec<u8>>) -> Next {
         let Posed { hash, group, sequence, value } = posed;
         let transaction = self.transaction;
         let theirs = Challenge {
@@ -259,15 +259,15 @@ impl Authentication {
             sequence: U32::new(sequence),
         };
         let message = [head.as_bytes(), &response, &own, &fresh.public].concat();
-        self.step = Step::Replying(Asked { hash: *hash, sequence, value: own, shared });
+        self.step = Step::Replying(HostChallenge { hash: *hash, sequence, value: own, shared });
         Next::Send(message)
     }
 
-    fn succeeded(&mut self, message: &[u8], asked: &Asked) -> Next {
+    fn succeeded(&mut self, message: &[u8], asked: &HostChallenge) -> Next {
         let Ok((head, rest)) = Success1Head::read_from_prefix(message) else {
             return self.give_up(AuthFailure::Payload);
         };
-        let Asked { hash, sequence, value, shared } = asked;
+        let HostChallenge { hash, sequence, value, shared } = asked;
         if usize::from(head.hl) != hash.length() {
             return self.give_up(AuthFailure::Hash);
         }

@@ -87,7 +87,7 @@ impl<P: Payload + Clone> HostConnection<P> {
             data_digest: false,
             alignment: Encoder::alignment_of(params.hpda),
         };
-        let digests = Digests::of(params.header_digest, params.data_digest);
+        let digests = Digests::from_flags(params.header_digest, params.data_digest);
         let mut tx = Tx::default();
         encode::initialize(&mut tx, PduType::IcReq, params.hpda, digests, params.maxr2t);
         Self {

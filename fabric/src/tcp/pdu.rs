@@ -145,7 +145,7 @@ bitflags::bitflags! {
 impl Digests {
     /// Makes the set that the two booleans describe.
     #[must_use]
-    pub fn of(header: bool, data: bool) -> Self {
+    pub fn from_flags(header: bool, data: bool) -> Self {
         let mut digests = Self::empty();
         digests.set(Self::HEADER, header);
         digests.set(Self::DATA, data);

@@ -181,7 +181,13 @@ impl<P: Payload> TargetConnection<P> {
         self.encoder = Encoder { header_digest: header, data_digest: data, alignment };
         self.host_r2t_limit = request.limit.get().saturating_add(1);
         let (cpda, limit) = (self.params.cpda, self.params.max_h2c_data);
-        encode::initialize(&mut self.tx, PduType::IcResp, cpda, Digests::of(header, data), limit);
+        encode::initialize(
+            &mut self.tx,
+            PduType::IcResp,
+            cpda,
+            Digests::from_flags(header, data),
+            limit,
+        );
         Ok(())
     }
 

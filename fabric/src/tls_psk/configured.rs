@@ -64,7 +64,7 @@ impl PskLength {
 
     /// Returns the length of a PSK for this hash function; `None` where no cipher suite has it.
     #[must_use]
-    pub fn of(hash: Hash) -> Option<Self> {
+    pub fn for_hash(hash: Hash) -> Option<Self> {
         Self::ALL.into_iter().find(|length| length.hash() == hash)
     }
 

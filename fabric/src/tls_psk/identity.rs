@@ -116,7 +116,7 @@ impl<'a> Identity<'a> {
 
     /// Writes the identity of version 1 that a host offers for a configured PSK, by a layout.
     #[must_use]
-    pub fn of(psk: &ConfiguredPsk, layout: Layout, (host, subsystem): (&str, &str)) -> String {
+    pub fn format(psk: &ConfiguredPsk, layout: Layout, (host, subsystem): (&str, &str)) -> String {
         let length = psk.length();
         let digest = digest(length, &retained(psk, layout, host), (host, subsystem));
         format!("NVMe1R{:02} {host} {subsystem} {digest}", length.hash().id())

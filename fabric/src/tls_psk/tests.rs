@@ -114,7 +114,7 @@ proptest! {
         layout in prop::sample::select(&Layout::ALL[..]),
     ) {
         prop_assume!(own != other);
-        let text = Identity::of(&own, layout, (HOST, SUBSYSTEM));
+        let text = Identity::format(&own, layout, (HOST, SUBSYSTEM));
         let identity = Identity::read(text.as_bytes()).unwrap();
         prop_assert_eq!((identity.host, identity.subsystem), (HOST, SUBSYSTEM));
         let alone = identity.candidates(std::slice::from_ref(&own));
@@ -124,7 +124,7 @@ proptest! {
         prop_assert!(identity.candidates(&[other]).is_empty());
         // Another host and another subsystem have other PSKs.
         for names in [("nqn.2026-01.io.x:b", SUBSYSTEM), (HOST, "nqn.2026-01.io.x:b")] {
-            let text = Identity::of(&own, layout, names);
+            let text = Identity::format(&own, layout, names);
             let others = Identity::read(text.as_bytes()).unwrap().candidates(std::slice::from_ref(&own));
             prop_assert!(others.iter().all(|psk| !alone.contains(psk)));
         }
@@ -206,7 +206,7 @@ fn other_texts_are_no_identities() {
 #[test]
 fn nothing_shows_a_psk() {
     let psk = ConfiguredPsk::generate(&[0xab; 48], PskLength::Bytes32, Transform::None);
-    let text = Identity::of(&psk, Layout::Rfc8446, (HOST, SUBSYSTEM));
+    let text = Identity::format(&psk, Layout::Rfc8446, (HOST, SUBSYSTEM));
     let derived = Identity::read(text.as_bytes()).unwrap().candidates(std::slice::from_ref(&psk));
     assert_eq!(format!("{psk:?}"), "ConfiguredPsk(..)");
     assert!(!derived.is_empty());
@@ -241,7 +241,7 @@ fn hello(psk: &TlsPsk) -> Vec<u8> {
 #[test]
 fn a_client_hello_shows_the_psk_that_it_was_made_with_and_no_other() {
     let psk = ConfiguredPsk::generate(&[3; 48], PskLength::Bytes48, Transform::None);
-    let text = Identity::of(&psk, Layout::Rfc8446, (HOST, SUBSYSTEM));
+    let text = Identity::format(&psk, Layout::Rfc8446, (HOST, SUBSYSTEM));
     let both = Identity::read(text.as_bytes()).unwrap().candidates(&[psk]);
     for (own, other) in [(0, 1), (1, 0)] {
         let body = hello(&both[own]);

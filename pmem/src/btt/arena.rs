@@ -17,7 +17,7 @@ const LOCKS: usize = 256;
 /// Something in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Alone<T>(Mutex<T>);
+struct Padded<T>(Mutex<T>);
 
 /// State of a lane.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +33,10 @@ pub(super) struct Lane {
 pub(super) struct Arena {
     number: u32,
     pub(super) geometry: Geometry,
-    lanes: Box<[Alone<Lane>]>,
+    lanes: Box<[Padded<Lane>]>,
     /// Locks of groups of entries: a thread that changes an entry holds its group's lock. A lane is
     /// taken before a group, and no thread takes two lanes or two groups.
-    groups: Box<[Alone<()>]>,
+    groups: Box<[Padded<()>]>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,8 +45,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Arena {
     pub(super) fn new(number: u32, geometry: Geometry, lanes: Vec<Lane>) -> Self {
-        let lanes = lanes.into_iter().map(|lane| Alone(Mutex::new(lane))).collect();
-        let groups = (0..LOCKS).map(|_| Alone::default()).collect();
+        let lanes = lanes.into_iter().map(|lane| Padded(Mutex::new(lane))).collect();
+        let groups = (0..LOCKS).map(|_| Padded::default()).collect();
         Self { number, geometry, lanes, groups }
     }
 

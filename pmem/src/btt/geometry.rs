@@ -32,7 +32,7 @@ impl BlockSize {
         }
     }
 
-    pub(super) fn of(bytes: u32) -> Option<Self> {
+    pub(super) fn from_bytes(bytes: u32) -> Option<Self> {
         [Self::B512, Self::B4096].into_iter().find(|size| size.bytes() == bytes)
     }
 }

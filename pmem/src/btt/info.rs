@@ -82,7 +82,7 @@ pub(super) fn read(medium: &impl Medium, at: u64, start: u64) -> Found {
     let [external_size, external] = halves(words[7]);
     let [internal_size, internal] = halves(words[8]);
     let [lanes, _] = halves(words[9]);
-    let Some(block) = BlockSize::of(external_size) else {
+    let Some(block) = BlockSize::from_bytes(external_size) else {
         return Found::Bad("its blocks have neither 512 nor 4096 bytes");
     };
     let pair = |first: u64, second: u64| {

@@ -67,5 +67,5 @@ mod threads;
 
 pub use geometry::{BlockSize, TooSmall, region_bytes};
 pub use map::Unreadable;
-pub use open::{Cuts, OpenError, Opened};
+pub use open::{Cuts, OpenError, OpenReport};
 pub use table::Btt;

@@ -25,7 +25,7 @@ pub enum Cuts {
 
 /// Findings and repairs when a table was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenReport {
     /// Info blocks that were damaged and were restored from their copies.
     pub restored: u32,
     /// Writes that had been cut off, and were completed or undone.
@@ -34,7 +34,7 @@ pub struct Opened {
     pub parted: u32,
 }
 
-/// A table that cannot be opened. Nothing has been changed but what [`Opened`] counts.
+/// A table that cannot be opened. Nothing has been changed but what [`OpenReport`] counts.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OpenError {
     /// The medium holds no table, perhaps something else.
@@ -113,7 +113,7 @@ impl<M: Medium> Btt<M> {
     ///
     /// # Errors
     /// There is no table, it was never completed, or it cannot be used.
-    pub fn open(medium: M, cuts: Cuts) -> Result<(Self, Opened), OpenError> {
+    pub fn open(medium: M, cuts: Cuts) -> Result<(Self, OpenReport), OpenError> {
         Self::open_shaped(medium, cuts, SHAPE)
     }
 
@@ -121,8 +121,8 @@ impl<M: Medium> Btt<M> {
         medium: M,
         cuts: Cuts,
         shape: Shape,
-    ) -> Result<(Self, Opened), OpenError> {
-        let mut opened = Opened::default();
+    ) -> Result<(Self, OpenReport), OpenError> {
+        let mut opened = OpenReport::default();
         let geometries = geometries(&medium, shape, &mut opened)?;
         let mut arenas = Vec::new();
         for (number, geometry) in (0_u32..).zip(&geometries) {
@@ -140,7 +140,7 @@ impl<M: Medium> Btt<M> {
 fn geometries(
     medium: &impl Medium,
     shape: Shape,
-    opened: &mut Opened,
+    opened: &mut OpenReport,
 ) -> Result<Vec<Geometry>, OpenError> {
     if info::is_unfinished(medium) {
         return Err(OpenError::Unfinished);
@@ -196,7 +196,7 @@ fn lanes(
     medium: &impl Medium,
     geometry: &Geometry,
     cuts: Cuts,
-    opened: &mut Opened,
+    opened: &mut OpenReport,
 ) -> Result<Vec<Option<Lane>>, String> {
     let mut lanes = Vec::new();
     for number in 0..geometry.lanes {
@@ -256,7 +256,7 @@ fn check(
     geometry: &Geometry,
     mut lanes: Vec<Option<Lane>>,
     cuts: Cuts,
-    opened: &mut Opened,
+    opened: &mut OpenReport,
 ) -> Result<Vec<Lane>, String> {
     let mut in_use = InUse(vec![0; (geometry.internal as usize).div_ceil(64)]);
     // Blocks that the arena does not have are never free.

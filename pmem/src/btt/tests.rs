@@ -30,12 +30,12 @@ fn table(cuts: Cuts) -> (Arc<Model>, Btt<Arc<Model>>) {
 }
 
 /// Opens a table on a medium on which flushes and fences do nothing.
-fn open_unordered(model: &Arc<Model>) -> (Btt<Arc<Model>>, Opened) {
+fn open_unordered(model: &Arc<Model>) -> (Btt<Arc<Model>>, OpenReport) {
     model.set_unordered(true);
     open_small(Arc::clone(model), Cuts::InAnyOrder).unwrap()
 }
 
-fn open_small<M: Medium>(medium: M, cuts: Cuts) -> Result<(Btt<M>, Opened), OpenError> {
+fn open_small<M: Medium>(medium: M, cuts: Cuts) -> Result<(Btt<M>, OpenReport), OpenError> {
     Btt::open_shaped(medium, cuts, SMALL)
 }
 
@@ -239,7 +239,7 @@ proptest! {
         }
         let killed = survivor(&model, Luck::Everything, &mut rng);
         let (btt, opened) = open_unordered(&killed);
-        prop_assert_eq!(opened, Opened::default(), "a process that ends is no power cut");
+        prop_assert_eq!(opened, OpenReport::default(), "a process that ends is no power cut");
         drop(btt);
         let model = survivor(&model, luck, &mut rng);
         let (btt, _) = open_unordered(&model);
@@ -251,7 +251,7 @@ proptest! {
         drop(btt);
         model.set_unordered(false);
         let (btt, opened) = open_small(Arc::clone(&model), Cuts::InOrder).unwrap();
-        prop_assert_eq!(opened, Opened::default(), "it was repaired once");
+        prop_assert_eq!(opened, OpenReport::default(), "it was repaired once");
         let read = |block: u64| {
             let mut bytes = [0; 512];
             btt.read(block, &mut bytes).unwrap();
@@ -457,7 +457,7 @@ fn readers_see_each_block_as_one_write_left_it() {
             }
         });
         let (_, opened) = Btt::open_shaped(btt.medium, Cuts::InOrder, shape).unwrap();
-        assert_eq!(opened, Opened::default(), "no block was lost or is in use twice");
+        assert_eq!(opened, OpenReport::default(), "no block was lost or is in use twice");
     }
 }
 
@@ -472,7 +472,7 @@ fn writers_of_one_block_lose_no_internal_block() {
         }
     });
     let (_, opened) = Btt::open_shaped(btt.medium, Cuts::InOrder, shape).unwrap();
-    assert_eq!(opened, Opened::default(), "no block was lost or is in use twice");
+    assert_eq!(opened, OpenReport::default(), "no block was lost or is in use twice");
 }
 
 fn damage(model: &Model, at: u64) {
@@ -481,7 +481,7 @@ fn damage(model: &Model, at: u64) {
 }
 
 /// Damages bytes of a table and returns what opening it gives.
-fn opened_after(damaged: &[u64]) -> Result<Opened, OpenError> {
+fn opened_after(damaged: &[u64]) -> Result<OpenReport, OpenError> {
     let (model, btt) = table(Cuts::InOrder);
     write_on(&btt, 0, 5, 9);
     damaged.iter().for_each(|at| damage(&model, *at));
@@ -596,7 +596,7 @@ fn a_real_region_has_the_blocks_that_its_size_was_made_for() {
     let model = Arc::new(Model::new(bytes));
     Btt::format(&model, BlockSize::B4096, [1; 16]).unwrap();
     let (btt, opened) = Btt::open(Arc::clone(&model), Cuts::InOrder).unwrap();
-    assert_eq!(opened, Opened::default());
+    assert_eq!(opened, OpenReport::default());
     assert!((5000..5010).contains(&btt.blocks()), "{}", btt.blocks());
     let last = btt.blocks() - 1;
     btt.write(last, &[3; 4096]);

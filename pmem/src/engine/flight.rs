@@ -24,7 +24,7 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    fn of(&mut self, purpose: Purpose) -> &mut Option<Ticket> {
+    fn slot(&mut self, purpose: Purpose) -> &mut Option<Ticket> {
         match purpose {
             Purpose::Fetch => &mut self.fetch,
             Purpose::Report => &mut self.report,
@@ -34,12 +34,12 @@ impl Flights {
 
     /// Begins an operation. `None` where one for the same purpose is under way.
     pub(super) fn begin(&mut self, purpose: Purpose) -> Option<Ticket> {
-        if self.of(purpose).is_some() {
+        if self.slot(purpose).is_some() {
             return None;
         }
         let ticket = Ticket(self.begun);
         self.begun = self.begun.wrapping_add(1);
-        *self.of(purpose) = Some(ticket);
+        *self.slot(purpose) = Some(ticket);
         Some(ticket)
     }
 
@@ -47,8 +47,8 @@ impl Flights {
     /// outstanding, as after a repeated completion.
     pub(super) fn end(&mut self, ticket: Ticket) -> Option<Purpose> {
         let all = [Purpose::Fetch, Purpose::Report, Purpose::Grant];
-        let purpose = all.into_iter().find(|purpose| *self.of(*purpose) == Some(ticket))?;
-        *self.of(purpose) = None;
+        let purpose = all.into_iter().find(|purpose| *self.slot(*purpose) == Some(ticket))?;
+        *self.slot(purpose) = None;
         Some(purpose)
     }
 }

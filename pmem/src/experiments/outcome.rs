@@ -55,7 +55,7 @@ pub fn measure(experiment: &Experiment, testbed: Testbed) -> Result<Outcome, Exp
     let Experiment { warmup, periods, .. } = *experiment;
     let clients = experiment.clients.len();
     let mut record = run(experiment.setup(testbed), warmup.saturating_add(periods));
-    let latencies = Latencies::of(core::mem::take(&mut record.latencies));
+    let latencies = Latencies::new(core::mem::take(&mut record.latencies));
     let all = record.mean_total(usize::MAX, 0) * record.periods.len() as f64;
     let reserved = experiment.reservations().into_iter();
     Ok(Outcome {
@@ -150,13 +150,13 @@ impl Outcome {
     pub fn profile(&self) -> Result<Profile, ProfileError> {
         let periods = self.record.periods.iter().skip(self.experiment.warmup);
         let samples: Vec<Tokens> = periods.map(|period| Tokens(period.total())).collect();
-        Profile::of(&samples)
+        Profile::from_samples(&samples)
     }
 }
 
 impl Latencies {
     /// Computes them of the latencies of I/Os.
-    fn of(mut all: Vec<Duration>) -> Self {
+    fn new(mut all: Vec<Duration>) -> Self {
         all.sort_unstable();
         let part = |share: f64| {
             let place = usize::try_from(Tokens::rounded(all.len() as f64 * share).0);

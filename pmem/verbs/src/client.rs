@@ -79,7 +79,7 @@ pub enum OpenError {
 
 /// The reason why a client can no longer be used. The outcome of outstanding operations is unknown.
 #[derive(Debug, ThisError)]
-pub enum Lost {
+pub enum ClientError {
     /// The data node has ended the connection, or is gone.
     #[error(
         "the data node has ended the connection: the grant is over, or the data node is; ask for the \
@@ -187,8 +187,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Lost`] where the client is of no use any more.
-    pub fn read(&mut self, ticket: Ticket, offset: u64, into: Part) -> Result<Option<Part>, Lost> {
+    /// [`ClientError`] if the client can no longer be used.
+    pub fn read(
+        &mut self,
+        ticket: Ticket,
+        offset: u64,
+        into: Part,
+    ) -> Result<Option<Part>, ClientError> {
         self.io(into, |provider, into| provider.read(ticket, offset, into))
     }
 
@@ -197,7 +202,12 @@ impl Client {
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub fn write(&mut self, ticket: Ticket, offset: u64, from: Part) -> Result<Option<Part>, Lost> {
+    pub fn write(
+        &mut self,
+        ticket: Ticket,
+        offset: u64,
+        from: Part,
+    ) -> Result<Option<Part>, ClientError> {
         self.io(from, |provider, from| provider.write(ticket, offset, from))
     }
 
@@ -216,7 +226,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub fn sync(&mut self, offset: u64, length: u64) -> Result<bool, Lost> {
+    pub fn sync(&mut self, offset: u64, length: u64) -> Result<bool, ClientError> {
         if self.syncing.is_some() {
             return Ok(false);
         }
@@ -228,7 +238,7 @@ impl Client {
                 Ok(true)
             }
             Err(NotPosted::Full) => Ok(false),
-            Err(NotPosted::Disconnected) => Err(self.lost().unwrap_or(Lost::Unposted)),
+            Err(NotPosted::Disconnected) => Err(self.lost().unwrap_or(ClientError::Unposted)),
         }
     }
 
@@ -242,7 +252,7 @@ impl Client {
         &mut self,
         buffer: Part,
         post: impl FnOnce(&mut Provider, Part) -> Result<(), (NotPosted, Option<Part>)>,
-    ) -> Result<Option<Part>, Lost> {
+    ) -> Result<Option<Part>, ClientError> {
         if self.allowed == 0 {
             if self.gate.waiting() == 0 {
                 self.gate.want(1);
@@ -256,7 +266,7 @@ impl Client {
                 Ok(None)
             }
             Err((NotPosted::Full, Some(buffer))) => Ok(Some(buffer)),
-            Err(_) => Err(self.lost().unwrap_or(Lost::Unposted)),
+            Err(_) => Err(self.lost().unwrap_or(ClientError::Unposted)),
         }
     }
 
@@ -275,8 +285,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Lost`] where the client is of no use any more. Transfers that are over are still there.
-    pub fn poll(&mut self) -> Result<(), Lost> {
+    /// [`ClientError`] if the client can no longer be used. Transfers that are over are still there.
+    pub fn poll(&mut self) -> Result<(), ClientError> {
         let now = self.now();
         let Self { connection, gate, transferred, syncing, synced, .. } = self;
         let provider = &mut connection.provider;
@@ -309,7 +319,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`Self::poll`].
-    pub fn wait(&mut self, time: Duration) -> Result<(), Lost> {
+    pub fn wait(&mut self, time: Duration) -> Result<(), ClientError> {
         if self.transferred.is_empty() {
             let tick = self.gate.next_tick().since(self.now());
             self.connection.wait(time.min(tick))?;
@@ -337,11 +347,11 @@ impl Client {
     }
 
     /// Returns the reason why the client is of no use any more.
-    fn lost(&self) -> Option<Lost> {
+    fn lost(&self) -> Option<ClientError> {
         match self.connection.provider.fault() {
-            Some(Fault::Flushed) => Some(Lost::Ended),
-            Some(fault) => Some(Lost::Failed(fault)),
-            None if self.connection.has_ended() => Some(Lost::Ended),
+            Some(Fault::Flushed) => Some(ClientError::Ended),
+            Some(fault) => Some(ClientError::Failed(fault)),
+            None if self.connection.has_ended() => Some(ClientError::Ended),
             None => None,
         }
     }

@@ -68,7 +68,7 @@ impl Rights {
         }
     }
 
-    const fn of(bits: u16) -> Option<Self> {
+    const fn from_bits(bits: u16) -> Option<Self> {
         match bits {
             1 => Some(Self::Read),
             3 => Some(Self::ReadWrite),
@@ -217,7 +217,8 @@ impl Request {
     /// [`BadPrivateData`] if the bytes are no request.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadPrivateData> {
         let raw: RawRequest = read(bytes)?;
-        let rights = Rights::of(raw.rights.get()).ok_or(BadPrivateData::Field("set of rights"))?;
+        let rights =
+            Rights::from_bits(raw.rights.get()).ok_or(BadPrivateData::Field("set of rights"))?;
         let region = RegionId(u128::from_le_bytes(raw.region));
         Ok(Self { region, secret: Secret(u128::from_le_bytes(raw.secret)), rights })
     }
@@ -320,7 +321,8 @@ impl Accept {
     /// [`BadPrivateData`] if the bytes grant nothing that an engine can use.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadPrivateData> {
         let raw: RawAccept = read(bytes)?;
-        let rights = Rights::of(raw.rights.get()).ok_or(BadPrivateData::Field("set of rights"))?;
+        let rights =
+            Rights::from_bits(raw.rights.get()).ok_or(BadPrivateData::Field("set of rights"))?;
         let keyed = |at: U64, key: U32| Keyed { at: Address(at.get()), key: key.get() };
         let limit = Some(raw.limit.get()).filter(|limit| *limit != 0);
         let accept = Self {

@@ -122,7 +122,7 @@ impl InterferenceQtcp {
 
     /// Makes a flow with the settings of [`qtcp::settings`], [`SIGMA`] and [`FLOOR`].
     #[must_use]
-    pub fn of(capacity: Rate) -> Self {
+    pub fn with_defaults(capacity: Rate) -> Self {
         Self::new(&qtcp::settings(), Lambda::new(capacity, SIGMA, FLOOR))
     }
 
@@ -219,7 +219,7 @@ mod tests {
 
     /// Returns lambda as a part of the capacity after a round trip at half of the target.
     fn share_after(seen: &Observation) -> f64 {
-        let mut flow = InterferenceQtcp::of(Rate::new(1e9));
+        let mut flow = InterferenceQtcp::with_defaults(Rate::new(1e9));
         flow.set_target(FlowTarget::Throughput(Rate::new(0.5e9)));
         flow.step(Nanos(0), seen);
         flow.lambda().share()

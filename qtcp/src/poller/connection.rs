@@ -5,9 +5,9 @@ use core::time::Duration;
 use units::PerClass;
 
 use super::links::Links;
-use super::look::{Allowed, Both, Direction, Seen, Watched};
+use super::look::{AllowedTraffic, Both, Direction, LookObservations, WatchedConnection};
 use crate::class_split::{ClassFlow, ClassSplit, REST, moves};
-use crate::lately::Lately;
+use crate::lately::RecentEvents;
 use crate::{Nanos, Rate};
 
 /// The shortest time between two looks at a connection.
@@ -29,13 +29,13 @@ pub struct PacedConnection<C> {
     pub link: usize,
     /// The time at which data last moved.
     moved_at: Nanos,
-    lately: Lately,
+    lately: RecentEvents,
     flows: Both<PerClass<ClassFlow>>,
     /// The limits on the rates of sending and receiving.
     limits: Both<Option<Rate>>,
 }
 
-impl<C: Watched> PacedConnection<C> {
+impl<C: WatchedConnection> PacedConnection<C> {
     /// Makes the entry of a new connection.
     pub(super) fn new(now: Nanos, of: C, generation: u32, link: usize) -> Self {
         let (lately, flows, limits) = Default::default();
@@ -58,7 +58,9 @@ impl<C: Watched> PacedConnection<C> {
             self.moved_at = now;
         }
         let load = links.load(self.link);
-        let Some(Seen { out, into, rtt, idle, asked, local }) = self.of.look(now, &load) else {
+        let Some(LookObservations { out, into, rtt, idle, asked, local }) =
+            self.of.look(now, &load)
+        else {
             return RESTING;
         };
         if out.interval.is_zero() {
@@ -77,7 +79,7 @@ impl<C: Watched> PacedConnection<C> {
         let aims = Both { out: aim(&self.flows.out), into: aim(&self.flows.into) };
         let is_free = |flows: &PerClass<ClassFlow>| flows.values().any(|one| one.standing.is_free);
         let free = Both { out: is_free(&self.flows.out), into: is_free(&self.flows.into) };
-        let allowed = Allowed { now, limits, rates, aims, free, rtt, lately: &self.lately };
+        let allowed = AllowedTraffic { now, limits, rates, aims, free, rtt, lately: &self.lately };
         self.of.allow(&allowed);
         let is_limited = limits.out.is_some() || limits.into.is_some();
         let watched = is_limited || self.lately.is_congested(now);
@@ -104,12 +106,12 @@ impl<C: Watched> PacedConnection<C> {
 
     /// Returns the flows of the connection's classes in one direction.
     pub const fn flows(&self, direction: Direction) -> &PerClass<ClassFlow> {
-        self.flows.of(direction)
+        self.flows.get(direction)
     }
 
     /// Returns the limit of all classes together in one direction.
     pub const fn limit(&self, direction: Direction) -> Option<Rate> {
-        *self.limits.of(direction)
+        *self.limits.get(direction)
     }
 
     /// Takes the connection's flows off their link.

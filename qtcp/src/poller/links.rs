@@ -87,7 +87,7 @@ impl Links {
     /// Returns one direction of a link.
     pub fn direction(&mut self, index: usize, direction: Direction) -> Option<&mut LinkDirection> {
         debug_assert!(index < self.0.len(), "each connection has the index of a present link");
-        Some(self.0.get_mut(index)?.directions.of_mut(direction))
+        Some(self.0.get_mut(index)?.directions.get_mut(direction))
     }
 
     /// Returns a link's load, in both directions.
@@ -137,7 +137,7 @@ impl ConfiguredLink {
     /// Returns one direction.
     #[must_use]
     pub const fn direction(&self, direction: Direction) -> &LinkDirection {
-        self.directions.of(direction)
+        self.directions.get(direction)
     }
 }
 

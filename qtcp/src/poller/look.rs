@@ -5,12 +5,12 @@ use core::hash::Hash;
 use core::time::Duration;
 
 use crate::completions::LinkLoad;
-use crate::lately::Lately;
+use crate::lately::RecentEvents;
 use crate::pacing::Pacing;
 use crate::{Nanos, Observation, Rate};
 
 /// A connection, as the poller reaches it: its reports about the network, and its limits.
-pub trait Watched: fmt::Debug {
+pub trait WatchedConnection: fmt::Debug {
     /// The connection's name.
     type Id: Copy + Eq + Hash + fmt::Debug;
 
@@ -20,9 +20,9 @@ pub trait Watched: fmt::Debug {
     fn pacing(&self) -> &Pacing;
     /// Makes the observations since the last look, on a link that carries so much. An interval of zero
     /// counts nothing. Returns `None` where the connection is gone; its reactor reports that.
-    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<Seen>;
+    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<LookObservations>;
     /// Sets limits.
-    fn allow(&mut self, allowed: &Allowed<'_>);
+    fn allow(&mut self, allowed: &AllowedTraffic<'_>);
     /// Restricts the handed-over data until the connection's traffic is known: to `start` bytes if
     /// the target itself bounds data in flight. The first look after a rest measures nothing: the
     /// bytes before it have no rate.
@@ -33,7 +33,7 @@ pub trait Watched: fmt::Debug {
 
 /// The observations of a look since the last one.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct LookObservations {
     /// Sent data.
     pub out: Observation,
     /// Received data.
@@ -69,7 +69,7 @@ pub struct Both<T> {
 
 impl<T> Both<T> {
     /// Returns the value of one direction.
-    pub const fn of(&self, direction: Direction) -> &T {
+    pub const fn get(&self, direction: Direction) -> &T {
         match direction {
             Direction::Out => &self.out,
             Direction::Into => &self.into,
@@ -77,7 +77,7 @@ impl<T> Both<T> {
     }
 
     /// Returns the value of one direction, to change it.
-    pub const fn of_mut(&mut self, direction: Direction) -> &mut T {
+    pub const fn get_mut(&mut self, direction: Direction) -> &mut T {
         match direction {
             Direction::Out => &mut self.out,
             Direction::Into => &mut self.into,
@@ -87,7 +87,7 @@ impl<T> Both<T> {
 
 /// The limits of a connection from now on.
 #[derive(Clone, Copy, Debug)]
-pub struct Allowed<'a> {
+pub struct AllowedTraffic<'a> {
     /// The present time.
     pub now: Nanos,
     /// The limits of its rates.
@@ -101,5 +101,5 @@ pub struct Allowed<'a> {
     /// The round-trip time.
     pub rtt: Duration,
     /// Its recent events.
-    pub lately: &'a Lately,
+    pub lately: &'a RecentEvents,
 }

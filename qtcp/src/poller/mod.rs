@@ -2,7 +2,7 @@
 //! rates of sending and of R2T. The daemon runs it in a thread beside the reactors, on sockets and
 //! queue pairs; a simulation runs it on connections of its own.
 //!
-//! - [`Watched`]: a connection; [`Seen`]: the observations of a look at it; [`Allowed`]: its
+//! - [`WatchedConnection`]: a connection; [`LookObservations`]: the observations of a look at it; [`AllowedTraffic`]: its
 //!   limits.
 //! - [`Links`]: the links, and the goals of their classes.
 //! - [`SocketPath`]: the connection's way where it is a TCP socket; [`QueuePairPath`]: where it is a
@@ -26,7 +26,7 @@ use crate::link::Standing;
 
 pub use connection::PacedConnection;
 pub use links::{ConfiguredLink, LinkSettings, Links, payload};
-pub use look::{Allowed, Both, Direction, Seen, Watched};
+pub use look::{AllowedTraffic, Both, Direction, LookObservations, WatchedConnection};
 pub use queue_pair::{QueuePairMeters, QueuePairPath, QueuePairTraffic};
 pub use socket::{Socket, SocketPath};
 
@@ -49,7 +49,7 @@ pub struct Settings {
 
 /// All connections that are paced, or would be if the stage were on.
 #[derive(Debug)]
-pub struct Poller<C: Watched> {
+pub struct Poller<C: WatchedConnection> {
     links: Links,
     enabled: bool,
     connections: Slab<PacedConnection<C>>,
@@ -67,7 +67,7 @@ pub struct Poller<C: Watched> {
 /// The shortest time for which the poller rests before it looks again.
 pub const SHORTEST_REST: Duration = Duration::from_micros(50);
 
-impl<C: Watched> Default for Poller<C> {
+impl<C: WatchedConnection> Default for Poller<C> {
     fn default() -> Self {
         Self {
             links: Links::default(),
@@ -83,7 +83,7 @@ impl<C: Watched> Default for Poller<C> {
     }
 }
 
-impl<C: Watched> Poller<C> {
+impl<C: WatchedConnection> Poller<C> {
     /// Takes new settings; `link_of` finds each connection's link among them.
     pub fn configure(&mut self, settings: &Settings, link_of: impl Fn(&Links, &C) -> usize) {
         let begun = settings.enabled && !self.enabled;

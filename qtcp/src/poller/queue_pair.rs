@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::look::{Allowed, Both, Seen};
+use super::look::{AllowedTraffic, Both, LookObservations};
 use crate::completions::{Completions, LinkLoad, Meter, Posted, Sampler};
 use crate::pacing::{Answers, Pacing};
 use crate::{Nanos, Observation, Rate};
@@ -85,7 +85,7 @@ impl QueuePairPath {
         now: Nanos,
         link: &Both<LinkLoad>,
         notified: Option<Both<Option<u64>>>,
-    ) -> Seen {
+    ) -> LookObservations {
         let Self { traffic, samplers, notified: before } = self;
         let mut out = samplers.out.sample(now, &traffic.out, &link.out);
         let mut into = samplers.into.sample(now, &traffic.into, &link.into);
@@ -93,13 +93,20 @@ impl QueuePairPath {
             count_marks(&mut out, &mut before.out, counts.out);
             count_marks(&mut into, &mut before.into, counts.into);
         }
-        Seen { out, into, rtt: out.rtt.max(into.rtt), idle: true, asked: false, local: false }
+        LookObservations {
+            out,
+            into,
+            rtt: out.rtt.max(into.rtt),
+            idle: true,
+            asked: false,
+            local: false,
+        }
     }
 
     /// Sets the rates, and the bounds on data in flight: a quarter more than the connection moves
     /// at its rate, or its aim. Classes that are never held back have no bound.
-    pub fn allow(&self, pacing: &Pacing, allowed: &Allowed<'_>) {
-        let Allowed { limits, aims, free, .. } = *allowed;
+    pub fn allow(&self, pacing: &Pacing, allowed: &AllowedTraffic<'_>) {
+        let AllowedTraffic { limits, aims, free, .. } = *allowed;
         let most = |rate: Rate, limit: Option<Rate>| limit.map_or(rate, |limit| rate.max(limit));
         let out = self.samplers.out.window(most(aims.out, limits.out));
         let into = self.samplers.into.window(most(aims.into, limits.into));

@@ -4,7 +4,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::look::{Allowed, Seen};
+use super::look::{AllowedTraffic, LookObservations};
 use crate::linux::{Info, Sample, Sampler};
 use crate::pacing::{Answers, Pacing};
 use crate::{Nanos, Rate};
@@ -52,7 +52,7 @@ impl<S: Socket> SocketPath<S> {
     }
 
     /// Makes the observations since the last look.
-    pub fn look(&mut self, now: Nanos, pacing: &Pacing) -> Option<Seen> {
+    pub fn look(&mut self, now: Nanos, pacing: &Pacing) -> Option<LookObservations> {
         let info = self.socket.info()?;
         let mut sample = self.sampler.sample(now, &info);
         if !sample.out.interval.is_zero() {
@@ -60,7 +60,7 @@ impl<S: Socket> SocketPath<S> {
         }
         let idle = sample.out.app_limited && !pacing.is_sending();
         let Sample { out, into, .. } = sample;
-        Some(Seen { out, into, rtt: info.rtt, idle, asked: true, local: false })
+        Some(LookObservations { out, into, rtt: info.rtt, idle, asked: true, local: false })
     }
 
     /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On
@@ -86,8 +86,8 @@ impl<S: Socket> SocketPath<S> {
     }
 
     /// Sets the socket's limits, the rate of R2Ts, and which answers are handed over at once.
-    pub fn allow(&mut self, pacing: &Pacing, allowed: &Allowed<'_>) {
-        let Allowed { now, limits, rates, rtt, lately, .. } = *allowed;
+    pub fn allow(&mut self, pacing: &Pacing, allowed: &AllowedTraffic<'_>) {
+        let AllowedTraffic { now, limits, rates, rtt, lately, .. } = *allowed;
         self.pace(pacing, limits.out);
         let answers = lately.answers(now, rates.out);
         pacing.hand_over(answers);

@@ -242,7 +242,7 @@ fn beside_dctcp(
 /// and have their bandwidth back when it is gone.
 #[test]
 fn e8_flows_give_way_to_an_interfering_flow_and_come_back() {
-    let flow = |_| Flow::new(Box::new(InterferenceQtcp::of(TEN)), 100);
+    let flow = |_| Flow::new(Box::new(InterferenceQtcp::with_defaults(TEN)), 100);
     let mut quality = 0.0;
     let [alone, beside, after] = beside_dctcp((0..3).map(flow).collect(), |link, _| {
         if link.flows[3].active {

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use fabric::controller::ConnectionId;
-use fabric::dhchap::{RANDOM_BYTES, Random, Work, Worked};
+use fabric::dhchap::{RANDOM_BYTES, Random, Work, WorkResult};
 
 use zeroize::Zeroizing;
 
@@ -49,7 +49,7 @@ impl WorkQueue {
 }
 
 /// Carries out a piece of work with random bytes of the kernel; `None` where it has none.
-pub(crate) fn carry_out(work: Work) -> Option<Worked> {
+pub(crate) fn carry_out(work: Work) -> Option<WorkResult> {
     let mut bytes = Zeroizing::new([0; RANDOM_BYTES]);
     match getrandom::fill(bytes.as_mut_slice()) {
         Ok(()) => Some(work.run(&Random::new(*bytes))),

@@ -31,7 +31,7 @@ const LEAD: u64 = 16 * COST as u64 * STEP;
 
 /// State of one node in the order by weight.
 #[derive(Debug)]
-pub(super) struct Weighed {
+pub(super) struct WeightedNode {
     pub(super) tags: Arc<Tags>,
     /// Weight of the node; `None`: [`WEIGHT`].
     pub(super) weight: Option<Arc<AtomicU32>>,
@@ -78,7 +78,7 @@ pub(super) struct ByWeight {
     pub(super) reactor: u32,
     pub(super) sharing: Sharing,
     /// The nodes, by number.
-    pub(super) nodes: Vec<Option<Weighed>>,
+    pub(super) nodes: Vec<Option<WeightedNode>>,
     /// For each node those below it that wait, and some that did.
     pub(super) heaps: Vec<BinaryHeap<Entry>>,
     /// Nodes that this reactor holds back for others.

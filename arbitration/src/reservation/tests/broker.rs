@@ -17,11 +17,11 @@ fn shortage(refused: Result<Admitted, Refusal>) -> Box<crate::reservation::Short
 fn f1_equation_1_as_printed_for_a_disk() {
     // u'' = (2*20 + max(20, (11-1)*8 + 20)) / 1000 = 140/1000
     let eleven = Broker::translate(&disk(), &terms(Budget::Operations(11), SECOND)).unwrap();
-    assert_eq!(eleven.utilisation, Utilisation::of(140, 1000));
+    assert_eq!(eleven.utilisation, Utilisation::ratio(140, 1000));
     assert_eq!(eleven.device_time, Nanos(140 * MS));
     // One command: (2*20 + max(20, 0 + 20)) / 1000.
     let one = Broker::translate(&disk(), &terms(Budget::Operations(1), SECOND)).unwrap();
-    assert_eq!(one.utilisation, Utilisation::of(60, 1000));
+    assert_eq!(one.utilisation, Utilisation::ratio(60, 1000));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn f1_flash_pays_no_seeks_and_uses_its_parallelism() {
     let found = Broker::translate(&profile, &terms(Budget::Operations(5000), SECOND)).unwrap();
     let expected = 5000 * 11_250 + 5 * (125_000 - 11_250);
     assert_eq!(found.device_time, Nanos(expected));
-    assert_eq!(found.utilisation, Utilisation::of(expected, SECOND));
+    assert_eq!(found.utilisation, Utilisation::ratio(expected, SECOND));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn f4_k_times_the_buffers_lengthen_a_period_by_k_and_save_its_fixed_cost() {
     let found = Broker::translate(&disk(), &buffers).unwrap();
     assert_eq!(found.buffer_bytes, 20 * 4096, "all that comes in four periods");
     // The fixed cost of a period is 2*WCET, and WCET - MET: 52 ms.
-    let saved = Utilisation::of(52, 200).less(Utilisation::of(52, 800));
+    let saved = Utilisation::ratio(52, 200).less(Utilisation::ratio(52, 800));
     assert_eq!(utilisation(&one).less(saved), utilisation(&four));
 }
 

@@ -1,6 +1,6 @@
 use super::{MS, SECOND};
 use crate::reservation::demand::Wanted;
-use crate::reservation::verdict::{Cause, Seen, Usual, Verdict, Verdicts};
+use crate::reservation::verdict::{Cause, PeriodObservation, Usual, Verdict, Verdicts};
 
 /// Forty commands a second of a device that carries out one at a time, in 8 ms.
 const USUAL: Usual = Usual {
@@ -15,9 +15,9 @@ const USUAL: Usual = Usual {
 
 /// What is seen of commands that are outstanding for `latency` ms each, of these `in_device`, with
 /// `think` ms between them, one at a time, over `ms` of a period.
-fn seen(ms: u64, (latency, in_device, think): (u64, u64, u64)) -> Seen {
+fn seen(ms: u64, (latency, in_device, think): (u64, u64, u64)) -> PeriodObservation {
     let done = ms / (latency + think);
-    Seen {
+    PeriodObservation {
         wanted: Wanted {
             outstanding: (ms - done * think) * MS,
             thought: done * think * MS,
@@ -60,13 +60,13 @@ fn f3_a_part_of_a_period_is_due_its_part() {
     assert_eq!(judge(500, (24, 8, 0)), Verdict::Kept, "20 less two commands' time");
     assert_eq!(judge(500, (100, 8, 0)), Verdict::Missed(Cause::Order));
     assert_eq!(judge(20, (20, 8, 0)), Verdict::Kept);
-    assert_eq!(Seen::default().judge(&USUAL, None), Verdict::Idle);
+    assert_eq!(PeriodObservation::default().judge(&USUAL, None), Verdict::Idle);
 }
 
 #[test]
 fn f3_a_period_is_missed_with_its_cause_in_words() {
     let verdicts = Verdicts::default();
-    let text = |usual: &Usual, seen: &Seen| {
+    let text = |usual: &Usual, seen: &PeriodObservation| {
         verdicts.count(usual, seen, None);
         verdicts.last().unwrap().to_string()
     };
@@ -77,12 +77,12 @@ fn f3_a_period_is_missed_with_its_cause_in_words() {
     );
     let first = seen(1000, (50, 8, 0));
     assert_eq!(text(&USUAL, &first), "each command waited 42ms for others to go first");
-    let slow = Seen { took: 40 * 20 * MS, ..seen(1000, (40, 20, 0)) };
+    let slow = PeriodObservation { took: 40 * 20 * MS, ..seen(1000, (40, 20, 0)) };
     let device = "the device took 20ms for a command, and 8ms when it was measured";
     assert_eq!(text(&USUAL, &slow), device);
     let many = Usual { reserved: 100, ..USUAL };
     assert_eq!(text(&many, &seen(1000, (16, 8, 0))), "one command at a time, 16ms each");
-    let nothing = Seen { wanted: behind.wanted, ..Seen::default() };
+    let nothing = PeriodObservation { wanted: behind.wanted, ..PeriodObservation::default() };
     assert_eq!(text(&USUAL, &nothing), "no command was complete");
     let missed = verdicts.missed();
     assert_eq!((missed.window, missed.order, missed.device, missed.depth), (1, 1, 2, 1));
@@ -94,6 +94,6 @@ fn f1_with_an_allowed_latency_deadlines_decide() {
     let few = seen(1000, (100, 8, 0));
     assert_eq!(few.judge(&USUAL, Some(true)), Verdict::Kept);
     assert!(matches!(few.judge(&USUAL, Some(false)), Verdict::Missed(_)));
-    let none = Seen { wanted: few.wanted, ..Seen::default() };
+    let none = PeriodObservation { wanted: few.wanted, ..PeriodObservation::default() };
     assert!(matches!(none.judge(&USUAL, Some(true)), Verdict::Missed(_)), "nothing was complete");
 }

@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::gate::Answer;
 use crate::Nanos;
-use crate::dhchap::{HostSecrets, Work, Worked};
+use crate::dhchap::{HostSecrets, Work, WorkResult};
 use crate::fabrics::{AUTH_MESSAGE_MAX, AuthCommand, Concatenation, fctype};
 use crate::nvme::opcode::{FABRICS, fabrics};
 use crate::nvme::{Sqe, Status};
@@ -52,7 +52,7 @@ impl Service {
 
     /// Takes the result of a queue's work; `None`: nobody had time to do it, and the host may begin
     /// again. The call has no effect where the queue has ended.
-    pub fn authentication_worked(&mut self, connection: ConnectionId, worked: Option<Worked>) {
+    pub fn authentication_worked(&mut self, connection: ConnectionId, worked: Option<WorkResult>) {
         let done = worked.is_some();
         let Some(cid) = self.gate.worked(connection, worked) else { return };
         if self.connections.get(&connection).is_some_and(|a| !a.closing) {

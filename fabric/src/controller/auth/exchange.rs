@@ -20,7 +20,7 @@ use super::super::generated_keys::GeneratedKey;
 use super::message::{self, Choice, Reply};
 use crate::Nanos;
 use crate::dhchap::proof::{Challenge, Names};
-use crate::dhchap::{Fresh, Group, Hash, HostSecrets, Secret, Work, Worked};
+use crate::dhchap::{Group, Hash, HostSecrets, RandomValues, Secret, Work, WorkResult};
 use crate::fabrics::{AuthFailure, AuthHeader, AuthKind, Concatenation, FailureMessage};
 use crate::nvme::Status;
 use crate::tls_psk::{PskLength, generated, generated_tls_psk};
@@ -31,7 +31,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The result of a message that a host has sent.
 #[derive(Debug)]
-pub enum Sent {
+pub enum SendOutcome {
     /// The command is complete.
     Taken,
     /// The command is complete when this work is done: [`Authentication::worked`] takes the result.
@@ -44,7 +44,7 @@ pub enum Sent {
 
 /// The result of a message that a host has fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveOutcome {
     /// The exchange goes on.
     Going,
     /// The host has proved itself.
@@ -64,7 +64,7 @@ struct Terms {
 /// The challenge that the host has to answer.
 #[derive(Debug)]
 struct Posed {
-    fresh: Fresh,
+    fresh: RandomValues,
     sequence: u32,
 }
 
@@ -77,7 +77,7 @@ struct Made {
 
 /// The state after the host has authenticated.
 #[derive(Debug)]
-struct Passed {
+struct Authenticated {
     transaction: u16,
     hash: Hash,
     /// The kind of key that the exchange was to negotiate.
@@ -98,9 +98,9 @@ enum Step {
     /// The common value is being computed.
     Checking(Terms, Posed, Reply),
     /// The host has proved itself, which it may fetch, with the controller's response.
-    Success1(Passed, Option<Zeroizing<Vec<u8>>>),
+    Success1(Authenticated, Option<Zeroizing<Vec<u8>>>),
     /// The host checks the controller's response.
-    Success2(Passed),
+    Success2(Authenticated),
     /// The failure is there to be fetched.
     Failed(u16, AuthFailure),
 }
@@ -181,14 +181,14 @@ impl Authentication {
         secrets: Option<&Arc<HostSecrets>>,
         names: Names<'_>,
         agreed: Concatenation,
-    ) -> Sent {
+    ) -> SendOutcome {
         let Some((kind, transaction)) = AuthHeader::read(message) else {
             return self.fail(transaction_of(message), AuthFailure::Message);
         };
         if kind == AuthKind::Failure2 {
             self.step = Step::Idle;
             let why = message.get(7).copied().unwrap_or_default();
-            return Sent::GivenUp(AuthFailure::from_id(why));
+            return SendOutcome::GivenUp(AuthFailure::from_id(why));
         }
         match core::mem::replace(&mut self.step, Step::Idle) {
             Step::Idle if kind == AuthKind::Negotiate => {
@@ -209,7 +209,7 @@ impl Authentication {
             }
             Step::Success2(passed) if kind == AuthKind::Success2 => {
                 self.prove(passed);
-                Sent::Proved
+                SendOutcome::Proved
             }
             // What has failed stays so until the host has fetched it.
             Step::Failed(begun, why) => self.fail(begun, why),
@@ -218,7 +218,12 @@ impl Authentication {
     }
 
     /// Takes the result of a piece of work. `sequence` makes the number of a challenge.
-    pub fn worked(&mut self, worked: Worked, sequence: impl FnOnce(u32) -> u32, names: Names<'_>) {
+    pub fn worked(
+        &mut self,
+        worked: WorkResult,
+        sequence: impl FnOnce(u32) -> u32,
+        names: Names<'_>,
+    ) {
         match core::mem::replace(&mut self.step, Step::Idle) {
             Step::Preparing(terms) => match worked.fresh {
                 Some(fresh) => {
@@ -240,7 +245,7 @@ impl Authentication {
     ///
     /// # Errors
     /// There is less room than the message has bytes: nothing is changed.
-    pub fn receive(&mut self, room: usize, out: &mut Vec<u8>) -> Result<Received, Status> {
+    pub fn receive(&mut self, room: usize, out: &mut Vec<u8>) -> Result<ReceiveOutcome, Status> {
         let message = match &self.step {
             Step::Challenge(terms, posed) => {
                 message::challenge(terms.transaction, terms.choice, posed.sequence, &posed.fresh)
@@ -262,19 +267,19 @@ impl Authentication {
         Ok(match core::mem::replace(&mut self.step, Step::Idle) {
             Step::Challenge(terms, posed) => {
                 self.step = Step::Reply(terms, posed);
-                Received::Going
+                ReceiveOutcome::Going
             }
             Step::Success1(passed, Some(_)) => {
                 self.step = Step::Success2(passed);
-                Received::Going
+                ReceiveOutcome::Going
             }
             Step::Success1(passed, None) => {
                 self.prove(passed);
-                Received::Proved
+                ReceiveOutcome::Proved
             }
             step => {
                 self.stay_open();
-                Received::Failed(step.failure().1)
+                ReceiveOutcome::Failed(step.failure().1)
             }
         })
     }
@@ -300,12 +305,12 @@ impl Authentication {
         self.key = None;
     }
 
-    fn fail(&mut self, transaction: u16, why: AuthFailure) -> Sent {
+    fn fail(&mut self, transaction: u16, why: AuthFailure) -> SendOutcome {
         self.step = Step::Failed(transaction, why);
-        Sent::Taken
+        SendOutcome::Taken
     }
 
-    fn prove(&mut self, passed: Passed) {
+    fn prove(&mut self, passed: Authenticated) {
         self.proved = true;
         self.until = None;
         self.key = passed.key;
@@ -319,7 +324,7 @@ impl Authentication {
         message: &[u8],
         secrets: Option<&Arc<HostSecrets>>,
         agreed: Concatenation,
-    ) -> Sent {
+    ) -> SendOutcome {
         let Some(secrets) = secrets else {
             return self.fail(transaction, AuthFailure::Protocol);
         };
@@ -331,13 +336,19 @@ impl Authentication {
             Ok(choice) => {
                 let secrets = Arc::clone(secrets);
                 self.step = Step::Preparing(Terms { transaction, choice, secrets });
-                Sent::Work(Work::draw(choice.group))
+                SendOutcome::Work(Work::draw(choice.group))
             }
             Err(why) => self.fail(transaction, why),
         }
     }
 
-    fn reply(&mut self, message: &[u8], terms: Terms, posed: Posed, names: Names<'_>) -> Sent {
+    fn reply(
+        &mut self,
+        message: &[u8],
+        terms: Terms,
+        posed: Posed,
+        names: Names<'_>,
+    ) -> SendOutcome {
         let reply = match message::reply(message, terms.choice) {
             Ok(reply) => reply,
             Err(why) => return self.fail(terms.transaction, why),
@@ -345,12 +356,12 @@ impl Authentication {
         let group = terms.choice.group;
         if group == Group::Null {
             self.check(&terms, &posed, &reply, &[], names);
-            return Sent::Taken;
+            return SendOutcome::Taken;
         }
         let exponent = Some(posed.fresh.exponent.clone());
         let work = Work { group, exponent, peer: Some(reply.public.clone()) };
         self.step = Step::Checking(terms, posed, reply);
-        Sent::Work(work)
+        SendOutcome::Work(work)
     }
 
     /// Checks the host's response, and makes the controller's, and the key.
@@ -395,7 +406,9 @@ impl Authentication {
             (Some(_), None) => Err(AuthFailure::Failed),
         };
         self.step = match answer {
-            Ok(response) => Step::Success1(Passed { transaction, hash, channel, key }, response),
+            Ok(response) => {
+                Step::Success1(Authenticated { transaction, hash, channel, key }, response)
+            }
             Err(why) => Step::Failed(transaction, why),
         };
     }
@@ -410,7 +423,7 @@ fn generated_key(
 ) -> Option<GeneratedKey> {
     let psk = generated(hash, shared, challenges);
     let names = (names.host, names.subsystem);
-    let (identity, psk) = generated_tls_psk(PskLength::of(hash)?, &psk, names);
+    let (identity, psk) = generated_tls_psk(PskLength::for_hash(hash)?, &psk, names);
     Some(GeneratedKey { identity, psk })
 }
 

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::super::generated_keys::{Forgotten, GeneratedKeys, SecretNumber};
+use super::super::generated_keys::{ForgottenKeys, GeneratedKeys, SecretNumber};
 use super::super::ids::ConnectionId;
 use super::super::types::ControllerShared;
-use super::exchange::{Authentication, Received, Sent};
+use super::exchange::{Authentication, ReceiveOutcome, SendOutcome};
 use super::tries::Tries;
 use crate::Nanos;
 use crate::dhchap::proof::Names;
-use crate::dhchap::{HostSecrets, Secret, SecretPair, Work, Worked};
+use crate::dhchap::{HostSecrets, Secret, SecretPair, Work, WorkResult};
 use crate::fabrics::Concatenation;
 use crate::nvme::Status;
 
@@ -74,7 +74,7 @@ impl Gate {
     /// are forgotten.
     pub(in crate::controller) fn set(&mut self, host: &str, secrets: Option<HostSecrets>) {
         let old = self.secrets.remove(host);
-        let Some(secrets) = secrets else { return self.forget_keys(host, Forgotten::All) };
+        let Some(secrets) = secrets else { return self.forget_keys(host, ForgottenKeys::All) };
         let number = |pair: &SecretPair| {
             old.as_ref().and_then(|old| old.number(&pair.host)).unwrap_or_else(|| {
                 self.last_number = self.last_number.wrapping_add(1);
@@ -84,7 +84,7 @@ impl Gate {
         let numbers: Vec<_> = secrets.pairs.iter().map(number).collect();
         for gone in old.iter().flat_map(|old| &old.numbers) {
             if !numbers.contains(gone) {
-                self.forget_keys(host, Forgotten::Secret(*gone));
+                self.forget_keys(host, ForgottenKeys::Secret(*gone));
             }
         }
         let known = Known { secrets: Arc::new(secrets), numbers };
@@ -102,7 +102,7 @@ impl Gate {
     }
 
     /// Forgets keys that a host has negotiated.
-    pub(in crate::controller) fn forget_keys(&self, host: &str, which: Forgotten<'_>) {
+    pub(in crate::controller) fn forget_keys(&self, host: &str, which: ForgottenKeys<'_>) {
         if let Some(keys) = &self.keys {
             keys.forget(host, which);
         }
@@ -195,16 +195,16 @@ impl Gate {
         let queue = self.guard(now, connection, controller, address, false);
         let names = names(controller);
         match queue.authentication.sent(now, message, secrets.as_ref(), names, agreed) {
-            Sent::Work(work) => {
+            SendOutcome::Work(work) => {
                 queue.pending = Some(Pending { cid, work: Some(work) });
                 Answer::Later
             }
-            Sent::Taken => Answer::Now,
-            Sent::Proved => {
+            SendOutcome::Taken => Answer::Now,
+            SendOutcome::Proved => {
                 self.proved(now, connection, (controller, address));
                 Answer::Now
             }
-            Sent::GivenUp(_) => Answer::Failed,
+            SendOutcome::GivenUp(_) => Answer::Failed,
         }
     }
 
@@ -224,16 +224,18 @@ impl Gate {
         let received = queue.authentication.receive(room, out)?;
         let open = queue.authentication.is_open() && queue.pending.is_none();
         Ok(match received {
-            Received::Going => Answer::Now,
-            Received::Proved => {
+            ReceiveOutcome::Going => Answer::Now,
+            ReceiveOutcome::Proved => {
                 self.proved(now, connection, (controller, address));
                 Answer::Now
             }
             // A host without secrets had nothing to prove.
-            Received::Failed(_) if open && !self.secrets.contains_key(&controller.host_nqn) => {
+            ReceiveOutcome::Failed(_)
+                if open && !self.secrets.contains_key(&controller.host_nqn) =>
+            {
                 Answer::Now
             }
-            Received::Failed(_) => Answer::Failed,
+            ReceiveOutcome::Failed(_) => Answer::Failed,
         })
     }
 
@@ -263,7 +265,7 @@ impl Gate {
     pub(super) fn worked(
         &mut self,
         connection: ConnectionId,
-        worked: Option<Worked>,
+        worked: Option<WorkResult>,
     ) -> Option<u16> {
         let queue = self.queues.get_mut(&connection)?;
         let cid = queue.pending.take()?.cid;

@@ -3,7 +3,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::dhchap::{Fresh, Group, Hash, HostSecrets};
+use crate::dhchap::{Group, Hash, HostSecrets, RandomValues};
 use crate::fabrics::{
     AuthFailure, AuthHeader, AuthKind, AuthProtocol, ChallengeHead, Concatenation, Negotiate,
     ReplyHead, Success1Head,
@@ -42,10 +42,9 @@ pub(super) fn choose(
     let known = known.ok_or(AuthFailure::Protocol)?;
     let (hashes, groups) = known.offered().ok_or(AuthFailure::Payload)?;
     let plain = channel == Concatenation::None;
-    let hash = allowed
-        .hashes
-        .iter()
-        .find(|hash| hashes.contains(&hash.id()) && (plain || PskLength::of(**hash).is_some()));
+    let hash = allowed.hashes.iter().find(|hash| {
+        hashes.contains(&hash.id()) && (plain || PskLength::for_hash(**hash).is_some())
+    });
     let group = allowed
         .groups
         .iter()
@@ -59,7 +58,7 @@ pub(super) fn challenge(
     transaction: u16,
     Choice { hash, group, .. }: Choice,
     sequence: u32,
-    fresh: &Fresh,
+    fresh: &RandomValues,
 ) -> Vec<u8> {
     let head = ChallengeHead {
         header: AuthHeader::new(AuthKind::Challenge, transaction),

@@ -10,7 +10,7 @@ mod gate;
 mod message;
 mod tries;
 
-pub use exchange::{Authentication, Received, Sent};
+pub use exchange::{Authentication, ReceiveOutcome, SendOutcome};
 pub(super) use gate::Gate;
 
 #[cfg(test)]

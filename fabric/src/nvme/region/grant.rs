@@ -39,7 +39,7 @@ impl Survives {
         }
     }
 
-    const fn of(number: u8) -> Option<Self> {
+    const fn from_number(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::Nothing),
             1 => Some(Self::Exit),
@@ -170,7 +170,7 @@ impl RegionGrant {
             length: wire.length.get(),
             reservation: wire.reservation.get(),
             limit: wire.limit.get(),
-            survives: Survives::of(wire.survives)
+            survives: Survives::from_number(wire.survives)
                 .ok_or(BadRegionGrant::Field("value of what the data survives"))?,
         })
     }

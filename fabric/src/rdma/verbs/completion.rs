@@ -30,7 +30,7 @@ impl Outcome {
 
     /// Makes the outcome of a status.
     #[cfg(test)]
-    pub(super) fn of(status: ibv_wc_status::Type) -> Self {
+    pub(super) fn from_status(status: ibv_wc_status::Type) -> Self {
         Self(status)
     }
 

@@ -265,7 +265,7 @@ impl Id {
         token: Token,
     ) -> Result<Self, Error> {
         let id = Self::create(channel, token)?;
-        let mut address = RawAddress::of(peer);
+        let mut address = RawAddress::new(peer);
         let time = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: identifier and address live during the call.
         let answer = unsafe { rdma_resolve_addr(id.raw(), null_mut(), address.as_mut_ptr(), time) };
@@ -454,7 +454,7 @@ impl Listener {
                 )
             };
         }
-        let mut raw = RawAddress::of(address);
+        let mut raw = RawAddress::new(address);
         // SAFETY: identifier and address live during the call.
         let answer = unsafe { rdma_bind_addr(id.raw(), raw.as_mut_ptr()) };
         id.of_address(address, answer)?;
@@ -495,7 +495,7 @@ union RawAddress {
 }
 
 impl RawAddress {
-    fn of(address: SocketAddr) -> Self {
+    fn new(address: SocketAddr) -> Self {
         match address {
             SocketAddr::V4(address) => Self {
                 v4: libc::sockaddr_in {
@@ -559,7 +559,7 @@ mod tests {
     fn addresses_survive_their_form_in_c() {
         for address in ["10.0.0.1:4420", "[fe80::1%3]:4421", "[::1]:65535", "0.0.0.0:0"] {
             let address: SocketAddr = address.parse().unwrap();
-            let mut raw: [RawAddress; 1] = [RawAddress::of(address)];
+            let mut raw: [RawAddress; 1] = [RawAddress::new(address)];
             let pointer = raw[0].as_mut_ptr();
             // SAFETY: the union has room for both families.
             assert_eq!(unsafe { address_of(&*pointer) }, address);

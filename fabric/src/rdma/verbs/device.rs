@@ -131,7 +131,7 @@ impl Device {
             list.write(null_mut());
             rdma_free_devices(list.as_ptr());
         }
-        Ok(held.into_iter().filter_map(|one| Self::of(one).ok()).collect())
+        Ok(held.into_iter().filter_map(|one| Self::from_held(one).ok()).collect())
     }
 
     /// Finds the device that has this context.
@@ -141,14 +141,14 @@ impl Device {
         known.ok_or_else(|| Error::Call { call: "rdma_get_devices", source: gone() })
     }
 
-    fn of(held: Held) -> Result<Self, Error> {
+    fn from_held(held: Held) -> Result<Self, Error> {
         let context = held.0;
         // SAFETY: the context is open.
         let (attributes, on_demand, rates, flushes) = match unsafe { extended(context) } {
             Some(all) => {
                 let on_demand = all.odp_caps.per_transport_caps.rc_odp_caps;
                 let flushes = flush::of_device(all.device_cap_flags_ex);
-                (all.orig_attr, on_demand, RateRange::of(all.packet_pacing_caps), flushes)
+                (all.orig_attr, on_demand, RateRange::from_caps(all.packet_pacing_caps), flushes)
             }
             // SAFETY: as above.
             None => (unsafe { plain(context) }?, 0, None, None),

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     /// Takes an event of a kind with a port's number.
-    fn of(kind: u32, port: i32) -> DeviceEvent {
+    fn read_event(kind: u32, port: i32) -> DeviceEvent {
         let mut event = MaybeUninit::<ibv_async_event>::zeroed();
         let raw = event.as_mut_ptr();
         // SAFETY: the event has room for both.
@@ -159,10 +159,13 @@ mod tests {
     #[test]
     fn events_are_told_apart() {
         let up = ibv_event_type::IBV_EVENT_PORT_ACTIVE as u32;
-        assert_eq!(of(up, 2), DeviceEvent::PortUp(2));
-        assert_eq!(of(up + 1, 1), DeviceEvent::PortDown(1));
-        assert_eq!(of(ibv_event_type::IBV_EVENT_DEVICE_FATAL as u32, 0), DeviceEvent::Failed);
-        assert_eq!(of(0, 0), DeviceEvent::CompletionQueueFailed);
+        assert_eq!(read_event(up, 2), DeviceEvent::PortUp(2));
+        assert_eq!(read_event(up + 1, 1), DeviceEvent::PortDown(1));
+        assert_eq!(
+            read_event(ibv_event_type::IBV_EVENT_DEVICE_FATAL as u32, 0),
+            DeviceEvent::Failed
+        );
+        assert_eq!(read_event(0, 0), DeviceEvent::CompletionQueueFailed);
     }
 
     #[test]
@@ -170,7 +173,7 @@ mod tests {
         for kind in 0..=LAST {
             assert_ne!(text(kind), "unknown", "{kind}");
         }
-        assert_eq!(of(LAST + 100, 0), DeviceEvent::Other("unknown"));
-        assert!(matches!(of(LAST, 0), DeviceEvent::Other(text) if text != "unknown"));
+        assert_eq!(read_event(LAST + 100, 0), DeviceEvent::Other("unknown"));
+        assert!(matches!(read_event(LAST, 0), DeviceEvent::Other(text) if text != "unknown"));
     }
 }

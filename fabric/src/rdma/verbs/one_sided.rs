@@ -104,7 +104,7 @@ pub enum Fault {
 
 impl Fault {
     /// Returns the failure of an outcome; `None` if it is no failure.
-    fn of(outcome: Outcome) -> Option<Self> {
+    fn from_outcome(outcome: Outcome) -> Option<Self> {
         if outcome.is_success() {
             None
         } else if outcome.is_remote_access() {
@@ -314,7 +314,7 @@ impl OneSided {
                     Done::Work { work, outcome, .. } => {
                         let Some((ticket, kind)) = under_way.pop_front() else { return };
                         let mut buffer = buffer(work);
-                        let fault = Fault::of(outcome);
+                        let fault = Fault::from_outcome(outcome);
                         let word = match (kind, &buffer) {
                             (Kind::ReadsWord, Some(buffer)) => word_in(buffer),
                             (Kind::WritesWord(word), _) => word,
@@ -389,9 +389,9 @@ mod tests {
             (IBV_WC_WR_FLUSH_ERR, Some(Fault::Flushed)),
             (IBV_WC_RETRY_EXC_ERR, Some(Fault::Unanswered)),
         ] {
-            assert_eq!(Fault::of(Outcome::of(status)), fault, "{status}");
+            assert_eq!(Fault::from_outcome(Outcome::from_status(status)), fault, "{status}");
         }
-        let other = Fault::of(Outcome::of(IBV_WC_LOC_LEN_ERR)).unwrap();
+        let other = Fault::from_outcome(Outcome::from_status(IBV_WC_LOC_LEN_ERR)).unwrap();
         assert!(matches!(other, Fault::Other(text) if !text.is_empty()), "{other:?}");
     }
 }

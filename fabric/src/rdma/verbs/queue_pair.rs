@@ -514,7 +514,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
     /// Returns the number of the work that is posted next.
     fn next_order(&self) -> WorkOrder {
         let posted = u32::try_from(self.posted.len()).unwrap_or(u32::MAX);
-        WorkOrder::of(self.first.bits().wrapping_add(posted))
+        WorkOrder::from_bits(self.first.bits().wrapping_add(posted))
     }
 
     /// Makes the work request of a work, and keeps the work.
@@ -729,7 +729,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
             }
             return;
         }
-        let order = WorkOrder::of(u32::try_from(work & 0x7fff_ffff).unwrap_or(0));
+        let order = WorkOrder::from_bits(u32::try_from(work & 0x7fff_ffff).unwrap_or(0));
         let count = order.after(self.first) as usize + 1;
         if count > self.posted.len() {
             debug_assert!(false, "a completion of a work that was not posted");

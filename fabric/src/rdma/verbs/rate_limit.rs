@@ -21,7 +21,7 @@ pub struct RateRange {
 impl RateRange {
     /// Reads a device's rate limits for reliable connections. The greatest rate is 0 if it cannot
     /// limit any, and bit n of the kinds stands for number n (`ibv_query_device_ex`).
-    pub(super) fn of(said: ibv_packet_pacing_caps) -> Option<Self> {
+    pub(super) fn from_caps(said: ibv_packet_pacing_caps) -> Option<Self> {
         let ibv_packet_pacing_caps { qp_rate_limit_min, qp_rate_limit_max, supported_qpts } = said;
         if supported_qpts & 1 << ibv_qp_type::IBV_QPT_RC == 0 {
             return None;
@@ -106,7 +106,7 @@ mod tests {
         let of = |qp_rate_limit_min, qp_rate_limit_max, supported_qpts| {
             let said =
                 ibv_packet_pacing_caps { qp_rate_limit_min, qp_rate_limit_max, supported_qpts };
-            RateRange::of(said).map(|range| (range.least.get(), range.most.get()))
+            RateRange::from_caps(said).map(|range| (range.least.get(), range.most.get()))
         };
         assert_eq!(of(0, 0, 0), None, "soft RoCE");
         assert_eq!(of(1000, 100_000_000, RAW), None, "other kinds only");

@@ -130,7 +130,7 @@ impl WorkOrder {
         self.0
     }
 
-    pub(super) fn of(bits: u32) -> Self {
+    pub(super) fn from_bits(bits: u32) -> Self {
         Self(bits & Self::MASK)
     }
 }
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn numbers_of_works_wrap() {
-        let last = WorkOrder::of(u32::MAX);
+        let last = WorkOrder::from_bits(u32::MAX);
         assert_eq!(last.bits(), u32::MAX >> 1);
-        assert_eq!(last.next(), WorkOrder::of(0));
+        assert_eq!(last.next(), WorkOrder::from_bits(0));
         assert_eq!((last.next().next().after(last), last.after(last)), (2, 0));
     }
 }

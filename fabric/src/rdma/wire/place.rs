@@ -14,7 +14,7 @@ pub(super) struct Keyed {
 
 impl Keyed {
     /// Returns the keyed descriptor of a command.
-    pub(super) fn of(sqe: &Sqe) -> Option<Self> {
+    pub(super) fn from_command(sqe: &Sqe) -> Option<Self> {
         match sqe.sgl.decode() {
             SglKind::Keyed { address, key, invalidate, .. } if sqe.psdt() == Sqe::SGL => {
                 Some(Self { remote: Remote { address, key }, invalidate })

@@ -171,7 +171,8 @@ impl<P: Payload, B> TargetQueue<P, B> {
 
     /// Returns the key that the response to a command invalidates.
     fn invalidates(&self, slot: SlotId) -> Option<u32> {
-        let keyed = Keyed::of(self.commands.sqe_of(slot)).filter(|keyed| keyed.invalidate)?;
+        let keyed =
+            Keyed::from_command(self.commands.sqe_of(slot)).filter(|keyed| keyed.invalidate)?;
         Some(keyed.remote.key)
     }
 
@@ -181,7 +182,7 @@ impl<P: Payload, B> TargetQueue<P, B> {
     }
 
     fn put_data(&mut self, slot: SlotId, payload: P, offset: u32) {
-        let keyed = Keyed::of(self.commands.sqe_of(slot));
+        let keyed = Keyed::from_command(self.commands.sqe_of(slot));
         debug_assert!(keyed.is_some(), "data was checked to have a place");
         if let Some(Keyed { remote, .. }) = keyed
             && !payload.bytes().is_empty()
@@ -200,7 +201,7 @@ impl<P: Payload, B> TargetQueue<P, B> {
     fn ask(&mut self, slot: SlotId, metered: bool, most: u32) -> u32 {
         let most = most.min(self.params.max_read).min(self.most_at_once());
         let part = self.commands.open_grant(slot, metered, (1, most), |_| 0);
-        let keyed = Keyed::of(self.commands.sqe_of(slot));
+        let keyed = Keyed::from_command(self.commands.sqe_of(slot));
         let (Some((_, offset, length)), Some(Keyed { remote, .. })) = (part, keyed) else {
             return 0;
         };

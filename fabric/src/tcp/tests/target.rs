@@ -51,7 +51,7 @@ fn digests_are_used_where_both_ends_want_them() {
         let params =
             TargetParams { header_digest: header, data_digest: data, ..TargetParams::default() };
         let mut target = TargetConnection::<Vec<u8>>::new(params);
-        let digests = Digests::of(ask_header, ask_data);
+        let digests = Digests::from_flags(ask_header, ask_data);
         let request = Initialize::new(PduType::IcReq, 0, digests, 0);
         let mut input = request.as_bytes();
         assert!(matches!(target.next(&mut input), Ok(Some(Received::Initialized))));

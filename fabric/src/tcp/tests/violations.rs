@@ -115,7 +115,8 @@ fn target(before: Before) -> TargetConnection<Vec<u8>> {
         return connection;
     }
     let digests = before == Before::Digests;
-    let request = initialize(PduType::IcReq, |pdu| pdu.dgst = Digests::of(digests, digests).bits());
+    let request =
+        initialize(PduType::IcReq, |pdu| pdu.dgst = Digests::from_flags(digests, digests).bits());
     assert!(connection.next(&mut &request[..]).unwrap().is_some());
     connection.set_queue(2, true);
     connection.set_in_capsule_data(1024);
@@ -143,7 +144,7 @@ fn host(before: Before) -> HostConnection<Vec<u8>> {
         return connection;
     }
     let response =
-        initialize(PduType::IcResp, |pdu| pdu.dgst = Digests::of(digests, digests).bits());
+        initialize(PduType::IcResp, |pdu| pdu.dgst = Digests::from_flags(digests, digests).bits());
     assert!(connection.next(&mut &response[..]).unwrap().is_some());
     connection.set_in_capsule_data(0);
     let sqe = |cid| Sqe { cid: U16::new(cid), ..Sqe::default() };

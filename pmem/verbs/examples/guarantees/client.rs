@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fabric::rdma::verbs::Part;
 use pmem::one_sided::Ticket;
-use pmem_verbs::client::{Client, Lost};
+use pmem_verbs::client::{Client, ClientError};
 use pmem_verbs::gate::Pace;
 
 use crate::common::{BLOCK, LENGTH, PATIENCE, request};
@@ -47,7 +47,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(&mut self, number: u32, time: Duration) -> Result<(), Lost> {
+    fn run(&mut self, number: u32, time: Duration) -> Result<(), ClientError> {
         let (begin, mut second) = (Instant::now(), 0);
         while begin.elapsed() < time {
             self.client.wait(Duration::from_millis(100))?;
@@ -78,7 +78,7 @@ impl Reader {
     }
 
     /// Reads on as long as I/Os may go.
-    fn post(&mut self) -> Result<(), Lost> {
+    fn post(&mut self) -> Result<(), ClientError> {
         while let Some(buffer) = self.free.pop() {
             let block = (self.block + 1) % (LENGTH / BLOCK) as u64;
             if let Some(buffer) = self.client.read(Ticket(block), block * BLOCK as u64, buffer)? {

@@ -265,7 +265,7 @@ fn first_byte(file: &File) -> io::Result<Option<u64>> {
 }
 
 /// Says what opening a table found.
-fn report(path: &Path, found: pmem::btt::Opened) {
+fn report(path: &Path, found: pmem::btt::OpenReport) {
     let path = path.display();
     if found.restored > 0 {
         tracing::warn!(

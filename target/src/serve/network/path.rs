@@ -7,7 +7,7 @@ use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::Nanos;
 use qtcp::completions::LinkLoad;
 use qtcp::pacing::Pacing;
-use qtcp::poller::{Allowed, Both, Seen, Watched};
+use qtcp::poller::{AllowedTraffic, Both, LookObservations, WatchedConnection};
 
 use super::notifications::Ports;
 use super::queue_pair::QueuePairPath;
@@ -49,7 +49,7 @@ impl Path {
     }
 }
 
-impl Watched for NewConnection {
+impl WatchedConnection for NewConnection {
     type Id = ConnectionId;
 
     fn id(&self) -> ConnectionId {
@@ -60,14 +60,14 @@ impl Watched for NewConnection {
         &self.pacing
     }
 
-    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<Seen> {
+    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<LookObservations> {
         match &mut self.path {
             Path::Socket(path) => path.look(now, &self.pacing),
             Path::QueuePair(path) => Some(path.look(now, link)),
         }
     }
 
-    fn allow(&mut self, allowed: &Allowed<'_>) {
+    fn allow(&mut self, allowed: &AllowedTraffic<'_>) {
         match &mut self.path {
             Path::Socket(path) => path.allow(&self.pacing, allowed),
             Path::QueuePair(path) => path.allow(&self.pacing, allowed),

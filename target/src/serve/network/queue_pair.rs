@@ -9,7 +9,7 @@ use qtcp::device_limit::DeviceLimit;
 use qtcp::pacing::Pacing;
 #[cfg(any(feature = "rdma", test))]
 use qtcp::poller::QueuePairTraffic;
-use qtcp::poller::{self, Allowed, Both, Seen};
+use qtcp::poller::{self, AllowedTraffic, Both, LookObservations};
 use qtcp::{Nanos, Rate};
 
 use super::device_rate::DeviceRate;
@@ -49,14 +49,14 @@ impl QueuePairPath {
     }
 
     /// Makes the observations since the last look.
-    pub(super) fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Seen {
+    pub(super) fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> LookObservations {
         let counted = self.notifications.as_ref().map(|counters| counters.read(now));
         self.path.look(now, link, counted)
     }
 
     /// Sets the rates, and what may be under way at them.
-    pub(super) fn allow(&mut self, pacing: &Pacing, allowed: &Allowed<'_>) {
-        let Allowed { now, limits, free, lately, .. } = *allowed;
+    pub(super) fn allow(&mut self, pacing: &Pacing, allowed: &AllowedTraffic<'_>) {
+        let AllowedTraffic { now, limits, free, lately, .. } = *allowed;
         // The device holds back all that the queue pair sends: what is never held back, and the READs of
         // what a host writes, would wait behind the rest.
         let alone = !free.out && !lately.is_written_to(now);
@@ -93,7 +93,7 @@ mod tests {
     use std::time::Duration;
 
     use qtcp::device_limit::DeviceRates;
-    use qtcp::lately::Lately;
+    use qtcp::lately::RecentEvents;
 
     use super::*;
     use crate::sys::sync::lock;
@@ -129,14 +129,14 @@ mod tests {
         writes: bool,
     ) -> Vec<u32> {
         let (pacing, now, mut lately) =
-            (Pacing::default(), Nanos(1_000_000_000), Lately::default());
+            (Pacing::default(), Nanos(1_000_000_000), RecentEvents::default());
         if writes {
             lately.see(now, true, true);
         }
         let out = rate.map(|rate| Rate::new(rate * 1e6));
         path.allow(
             &pacing,
-            &Allowed {
+            &AllowedTraffic {
                 now,
                 limits: Both { out, into: None },
                 rates: Both::default(),

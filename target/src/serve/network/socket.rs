@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use qtcp::linux::{Info, options};
 use qtcp::pacing::Pacing;
-use qtcp::poller::{self, Allowed, Seen, Socket};
+use qtcp::poller::{self, AllowedTraffic, LookObservations, Socket};
 use qtcp::{Nanos, Rate};
 
 /// The poller's own descriptor of a socket, which stays valid when the reactor closes its one.
@@ -63,7 +63,7 @@ impl SocketPath {
     }
 
     /// Makes the observations since the last look.
-    pub(super) fn look(&mut self, now: Nanos, pacing: &Pacing) -> Option<Seen> {
+    pub(super) fn look(&mut self, now: Nanos, pacing: &Pacing) -> Option<LookObservations> {
         let mut seen = self.path.look(now, pacing)?;
         seen.local = self.is_local;
         if self.is_local {
@@ -73,7 +73,7 @@ impl SocketPath {
     }
 
     /// Sets the socket's limits, the rate of R2Ts, and which answers are handed over at once.
-    pub(super) fn allow(&mut self, pacing: &Pacing, allowed: &Allowed<'_>) {
+    pub(super) fn allow(&mut self, pacing: &Pacing, allowed: &AllowedTraffic<'_>) {
         self.path.allow(pacing, allowed);
     }
 

@@ -58,7 +58,7 @@ impl Control {
         let mut control = Self {
             config: config.clone(),
             wanted: Wanted::new(config, lowest),
-            sessions: Sessions::shared(&root(config, memory), Sharing::of(reactors)),
+            sessions: Sessions::shared(&root(config, memory), Sharing::for_reactors(reactors)),
             served: Served::default(),
             listeners: HashMap::new(),
             reservations: Reservations::new(memory, reactors),

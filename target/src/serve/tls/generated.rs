@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::{Forgotten, GeneratedKey, SecretNumber};
+use fabric::controller::{ForgottenKeys, GeneratedKey, SecretNumber};
 use fabric::dhchap::proof::Names;
 use fabric::tls_psk::{Identity, TlsPsk};
 
@@ -71,7 +71,7 @@ impl GeneratedPsks {
     }
 
     /// Forgets keys of a host.
-    pub(super) fn forget(&mut self, host: &str, which: Forgotten<'_>) {
+    pub(super) fn forget(&mut self, host: &str, which: ForgottenKeys<'_>) {
         let stays = |kept: &Kept| !which.has(&kept.subsystem, kept.secret);
         if let Some(of_host) = self.hosts.get_mut(host) {
             of_host.retain(stays);
@@ -147,10 +147,10 @@ mod tests {
             psks.keep(at(1), pair, key.clone(), SecretNumber(1));
         }
         let found = |psks: &GeneratedPsks| keys.each_ref().map(|key| has(psks, at(1), key));
-        psks.forget(a, Forgotten::Subsystem(SUBSYSTEM));
+        psks.forget(a, ForgottenKeys::Subsystem(SUBSYSTEM));
         assert_eq!(found(&psks), [false, true, true, true]);
-        psks.forget(b, Forgotten::All);
-        psks.forget("nqn.2026-01.io.x:c", Forgotten::All);
+        psks.forget(b, ForgottenKeys::All);
+        psks.forget("nqn.2026-01.io.x:c", ForgottenKeys::All);
         assert_eq!(found(&psks), [false, true, false, false]);
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let (one, other) = (key(names, 1), key(names, 2));
         psks.keep(at(1), names, one.clone(), SecretNumber(1));
         psks.keep(at(1), names, other.clone(), SecretNumber(2));
-        psks.forget(names.host, Forgotten::Secret(SecretNumber(1)));
+        psks.forget(names.host, ForgottenKeys::Secret(SecretNumber(1)));
         assert!(!has(&psks, at(1), &one) && has(&psks, at(1), &other));
     }
 

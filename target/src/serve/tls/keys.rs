@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fabric::Nanos;
-use fabric::controller::{Forgotten, GeneratedKey, GeneratedKeys, SecretNumber};
+use fabric::controller::{ForgottenKeys, GeneratedKey, GeneratedKeys, SecretNumber};
 use fabric::dhchap::proof::Names;
 use fabric::tls_psk::{ConfiguredPsk, Identity, IdentityKind, TlsPsk, choose};
 use zeroize::Zeroizing;
@@ -37,7 +37,7 @@ impl GeneratedKeys for TlsKeys {
         lock(&self.generated).keep(now, names, key, secret);
     }
 
-    fn forget(&self, host: &str, which: Forgotten<'_>) {
+    fn forget(&self, host: &str, which: ForgottenKeys<'_>) {
         lock(&self.generated).forget(host, which);
     }
 }
@@ -109,14 +109,14 @@ mod tests {
         let keys = TlsKeys::default();
         keys.set(host, std::slice::from_ref(&psk));
         for layout in Layout::ALL {
-            let own = Identity::of(&psk, layout, (host, subsystem));
+            let own = Identity::format(&psk, layout, (host, subsystem));
             assert!(keys.find(NOW, own.as_bytes(), 0, None).is_some());
-            let other = Identity::of(&psk, layout, ("nqn.2026-01.io.x:o", subsystem));
+            let other = Identity::format(&psk, layout, ("nqn.2026-01.io.x:o", subsystem));
             assert!(keys.find(NOW, other.as_bytes(), 0, None).is_none());
         }
         assert!(keys.find(NOW, b"NVMe1R01", 0, None).is_none());
         keys.set(host, &[]);
-        let own = Identity::of(&psk, Layout::Rfc8446, (host, subsystem));
+        let own = Identity::format(&psk, Layout::Rfc8446, (host, subsystem));
         assert!(keys.find(NOW, own.as_bytes(), 0, None).is_none());
     }
 
@@ -167,7 +167,7 @@ mod tests {
         let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
         let ring = Arc::new(Ring::default());
         let keys = TlsKeys::new(Some(Box::new(Arc::clone(&ring))));
-        let identity = Identity::of(&psk, Layout::Rfc8446, names);
+        let identity = Identity::format(&psk, Layout::Rfc8446, names);
         let found = || keys.find(NOW, identity.as_bytes(), 0, None).map(|psk| psk.secret.to_vec());
         ring.put(&identity, &[7; 32]);
         assert_eq!(found(), Some(vec![7; 32]));
@@ -197,10 +197,10 @@ mod tests {
         assert!(found(NOW).is_some());
         keys.forget_old(old);
         assert_eq!(found(NOW), None, "it is in memory no more");
-        let given = Identity::of(&given, Layout::Rfc8446, both);
+        let given = Identity::format(&given, Layout::Rfc8446, both);
         assert!(keys.find(old, given.as_bytes(), 0, None).is_some());
         keys.keep(NOW, names, key, SecretNumber(1));
-        keys.forget(names.host, Forgotten::Subsystem(names.subsystem));
+        keys.forget(names.host, ForgottenKeys::Subsystem(names.subsystem));
         assert_eq!(found(NOW), None);
         assert!(keys.find(NOW, given.as_bytes(), 0, None).is_some());
     }

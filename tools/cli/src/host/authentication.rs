@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use fabric::dhchap::{RANDOM_BYTES, Random, Secret, Work, Worked};
+use fabric::dhchap::{RANDOM_BYTES, Random, Secret, Work, WorkResult};
 use fabric::host::authentication::{AuthError, Authentication, Credentials, MESSAGE_ROOM, Next};
 use fabric::host::commands;
 use fabric::key_file::mask_keys;
@@ -60,7 +60,7 @@ pub(crate) fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
 }
 
 /// Carries out a piece of work.
-pub(crate) fn carry_out(work: Work) -> anyhow::Result<Worked> {
+pub(crate) fn carry_out(work: Work) -> anyhow::Result<WorkResult> {
     Ok(work.run(&Random::new(random::<RANDOM_BYTES>()?)))
 }
 

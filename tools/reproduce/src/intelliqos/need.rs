@@ -63,7 +63,7 @@ impl<'a> Needs<'a> {
     }
 
     fn need(&self, outputs: u64, percent: u64) -> Need {
-        Need::of(self.promises(outputs, percent))
+        Need::sum(self.promises(outputs, percent))
     }
 
     /// Says that the disk has no time for the promises, by how much, and what it has time for; `None` where it

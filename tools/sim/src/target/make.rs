@@ -121,7 +121,7 @@ fn sessions(now: Nanos, plan: &TargetPlan, qos: &QosPlan) -> Result<Sessions, Pl
     let usual = Caps { operations: OPERATIONS, payload };
     let root =
         RootSpec { caps: qos.caps.unwrap_or(usual), bounded: qos.caps.is_some(), queue: qos.queue };
-    let mut sessions = Sessions::shared(&root, Sharing::of(plan.reactors));
+    let mut sessions = Sessions::shared(&root, Sharing::for_reactors(plan.reactors));
     for session in &qos.sessions {
         sessions.put(now, &session.spec)?;
     }

@@ -10,8 +10,9 @@ use qtcp::completions::LinkLoad;
 use qtcp::linux::Info;
 use qtcp::pacing::Pacing;
 use qtcp::poller::{
-    Allowed, Both, Direction, LinkSettings, PacedConnection, Poller, QueuePairPath,
-    QueuePairTraffic, SHORTEST_REST, Seen, Settings, Socket, SocketPath, Watched,
+    AllowedTraffic, Both, Direction, LinkSettings, LookObservations, PacedConnection, Poller,
+    QueuePairPath, QueuePairTraffic, SHORTEST_REST, Settings, Socket, SocketPath,
+    WatchedConnection,
 };
 use units::{Class, Nanos};
 
@@ -64,7 +65,7 @@ struct SimulatedConnection {
     path: Path,
 }
 
-impl Watched for SimulatedConnection {
+impl WatchedConnection for SimulatedConnection {
     type Id = usize;
 
     fn id(&self) -> usize {
@@ -75,7 +76,7 @@ impl Watched for SimulatedConnection {
         &self.pacing
     }
 
-    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<Seen> {
+    fn look(&mut self, now: Nanos, link: &Both<LinkLoad>) -> Option<LookObservations> {
         match &mut self.path {
             Path::Socket(path) => path.look(now, &self.pacing),
             Path::QueuePair(path, counters) => {
@@ -85,7 +86,7 @@ impl Watched for SimulatedConnection {
         }
     }
 
-    fn allow(&mut self, allowed: &Allowed<'_>) {
+    fn allow(&mut self, allowed: &AllowedTraffic<'_>) {
         match &mut self.path {
             Path::Socket(path) => path.allow(&self.pacing, allowed),
             Path::QueuePair(path, _) => path.allow(&self.pacing, allowed),

@@ -19,16 +19,16 @@ impl Queue {
     fn make_key(&mut self, host: Host) -> Result<GeneratedKey, AuthFailure> {
         self.send(&host.negotiate());
         let (received, challenge) = self.fetch();
-        if let Received::Failed(why) = received {
+        if let ReceiveOutcome::Failed(why) = received {
             return Err(why);
         }
         assert!(self.key().is_none(), "before the proof");
         let (reply, key) = host.reply(&challenge, NAMES);
         self.send(&reply);
         match self.fetch().0 {
-            Received::Failed(why) => return Err(why),
-            Received::Proved => assert_eq!(host.sequence, 0),
-            Received::Going => {
+            ReceiveOutcome::Failed(why) => return Err(why),
+            ReceiveOutcome::Proved => assert_eq!(host.sequence, 0),
+            ReceiveOutcome::Going => {
                 assert!(self.key().is_none(), "before the host has said that it is content");
                 assert_eq!(self.send(Success2::new(7).as_bytes()), Took::Proved);
             }
@@ -173,7 +173,7 @@ proptest! {
             match step {
                 Move::Fetch => {
                     let (received, message) = queue.fetch();
-                    prop_assert_ne!(received, Received::Proved);
+                    prop_assert_ne!(received, ReceiveOutcome::Proved);
                     fetched = message;
                 }
                 Move::Replay(at, bit) => {

@@ -13,7 +13,7 @@ impl Queue {
         assert_eq!((kind, message.len()), (AuthKind::Failure1, 8));
         assert_eq!(message[6], 1);
         let why = AuthFailure::from_id(message[7]);
-        assert_eq!(received, Received::Failed(why));
+        assert_eq!(received, ReceiveOutcome::Failed(why));
         assert!(!self.authentication.is_open());
         why
     }
@@ -160,7 +160,7 @@ fn a_negotiation_that_is_not_well_formed_is_refused_with_its_reason() {
     two[8] = 0x55;
     two.extend(protocol);
     queue.send(&two);
-    assert_eq!(queue.fetch().0, Received::Going, "the second protocol is the known one");
+    assert_eq!(queue.fetch().0, ReceiveOutcome::Going, "the second protocol is the known one");
 }
 
 /// Returns a queue that waits for a reply, and the host's reply.
@@ -208,7 +208,7 @@ fn a_reply_that_is_not_well_formed_is_refused_with_its_reason() {
     }
     let (mut queue, reply) = replying(ffdhe2048(), credentials(5, Some(6)));
     queue.send(&reply);
-    assert_eq!(queue.fetch().0, Received::Going, "the reply as it was is good");
+    assert_eq!(queue.fetch().0, ReceiveOutcome::Going, "the reply as it was is good");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_recorded_exchange_opens_no_other_queue() {
     let mut replayed = Queue::new(known());
     replayed.count = 100;
     replayed.send(&recorded.sent[0]);
-    assert_eq!(replayed.fetch().0, Received::Going);
+    assert_eq!(replayed.fetch().0, ReceiveOutcome::Going);
     replayed.send(&recorded.sent[1]);
     assert_eq!(replayed.failure(), AuthFailure::Failed);
 }
@@ -261,7 +261,7 @@ fn a_message_waits_for_enough_room() {
     let least = 16 + 32 + 256;
     assert!(queue.authentication.receive(least - 1, &mut out).is_err());
     assert!(out.is_empty());
-    assert_eq!(queue.authentication.receive(least, &mut out), Ok(Received::Going));
+    assert_eq!(queue.authentication.receive(least, &mut out), Ok(ReceiveOutcome::Going));
 }
 
 #[test]
@@ -269,9 +269,9 @@ fn a_message_while_work_is_under_way_ends_the_exchange() {
     let mut queue = Queue::new(ffdhe2048());
     let first = begin(credentials(5, None), 1).1;
     let sent = queue.sent(&first);
-    let Sent::Work(work) = sent else { panic!("{sent:?}") };
+    let SendOutcome::Work(work) = sent else { panic!("{sent:?}") };
     let again = queue.sent(&first);
-    assert!(matches!(again, Sent::Taken), "no second piece of work: {again:?}");
+    assert!(matches!(again, SendOutcome::Taken), "no second piece of work: {again:?}");
     queue.authentication.worked(work.run(&random(&mut 0)), |seed| seed, NAMES);
     assert_eq!(queue.failure(), AuthFailure::Message);
 }
@@ -322,7 +322,7 @@ proptest! {
                 }
                 Move::Fetch => {
                     let (received, message) = queue.fetch();
-                    prop_assert_ne!(received, Received::Proved);
+                    prop_assert_ne!(received, ReceiveOutcome::Proved);
                     prop_assert!(AuthHeader::read(&message).is_some());
                     Took::Going
                 }

@@ -13,7 +13,7 @@ use crate::controller::tests::{
     TLS_REQUIRED as REQUIRED, code, command, identify, property_get, set_feature, status_code,
 };
 use crate::controller::{
-    Connected, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, ListenerId, Refusal,
+    Connected, ConnectionId, ForgottenKeys, GeneratedKey, GeneratedKeys, ListenerId, Refusal,
     SecretNumber,
 };
 use crate::fabrics::{AuthFailure, AuthKind, Concatenation, FailureMessage, Success1Head};
@@ -47,7 +47,7 @@ impl GeneratedKeys for Kept {
         kept.push(One { host, subsystem, key, secret });
     }
 
-    fn forget(&self, host: &str, which: Forgotten<'_>) {
+    fn forget(&self, host: &str, which: ForgottenKeys<'_>) {
         let goes = |one: &One| which.has(&one.subsystem, one.secret);
         self.0.lock().unwrap().retain(|one| one.host != host || !goes(one));
     }

@@ -84,7 +84,7 @@ impl Host {
             dhvlen: U16::new(u16::try_from(group.length()).unwrap()),
             sequence: U32::new(self.sequence),
         };
-        let key = PskLength::of(hash).map(|length| {
+        let key = PskLength::for_hash(hash).map(|length| {
             let psk = generated(hash, &shared, [value, own]);
             let (identity, psk) = generated_tls_psk(length, &psk, (names.host, names.subsystem));
             GeneratedKey { identity, psk }

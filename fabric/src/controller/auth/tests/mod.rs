@@ -8,7 +8,7 @@ mod service;
 
 use std::sync::Arc;
 
-use super::{Authentication, Received, Sent};
+use super::{Authentication, ReceiveOutcome, SendOutcome};
 use crate::Nanos;
 use crate::dhchap::proof::Names;
 use crate::dhchap::{Group, Hash, HostSecrets, RANDOM_BYTES, Random, Secret, SecretPair};
@@ -79,16 +79,16 @@ impl Queue {
         Self { authentication, secrets: Some(Arc::new(secrets)), agreed, count: 0 }
     }
 
-    fn sent(&mut self, message: &[u8]) -> Sent {
+    fn sent(&mut self, message: &[u8]) -> SendOutcome {
         self.authentication.sent(NOW, message, self.secrets.as_ref(), NAMES, self.agreed)
     }
 
     fn send(&mut self, message: &[u8]) -> Took {
         match self.sent(message) {
-            Sent::Taken => Took::Going,
-            Sent::Proved => Took::Proved,
-            Sent::GivenUp(why) => Took::GivenUp(why),
-            Sent::Work(work) => {
+            SendOutcome::Taken => Took::Going,
+            SendOutcome::Proved => Took::Proved,
+            SendOutcome::GivenUp(why) => Took::GivenUp(why),
+            SendOutcome::Work(work) => {
                 let worked = work.run(&random(&mut self.count));
                 // Sequence numbers are the same, so that challenges alone keep exchanges apart.
                 self.authentication.worked(worked, |_| 5, NAMES);
@@ -97,7 +97,7 @@ impl Queue {
         }
     }
 
-    fn fetch(&mut self) -> (Received, Vec<u8>) {
+    fn fetch(&mut self) -> (ReceiveOutcome, Vec<u8>) {
         let mut out = Vec::new();
         let received = self.authentication.receive(4096, &mut out).unwrap();
         (received, out)

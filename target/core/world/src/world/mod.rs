@@ -222,7 +222,7 @@ impl World {
         let service =
             testing::service(now, config, NQN, listener).expect("a scenario's limits are right");
         let root = root(scenario.waiting);
-        let sharing = arbitration::Sharing::of(scenario.reactors);
+        let sharing = arbitration::Sharing::for_reactors(scenario.reactors);
         let sessions = Sessions::shared(&root, sharing);
         let tenant = tenant(&sessions, None, scenario.reactors);
         let shares = Shares::new(&scenario.shares);
