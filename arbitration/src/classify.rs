@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_class_is_above_what_the_policy_and_the_host_may_have(
+        fn class_is_bounded_by_policy_and_host(
             (command, policy_class, max_class) in (class(), class(), class()),
             (priority, dscp, listener) in (proptest::option::of(0u8..4), class(), class()),
             most in class(),

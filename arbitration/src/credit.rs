@@ -112,7 +112,7 @@ pub struct Credits {
     /// [`Used`], packed. Changes that return credits are sequentially consistent. Therefore a
     /// reactor that finds too few credits, announces its wait and looks again, and a reactor that
     /// returns credits and then looks for waiters, never miss each other
-    /// (`a_credit_given_back_is_taken_or_told_of`).
+    /// (`returned_credit_is_taken_or_announced`).
     used: AtomicU64,
     operations: AtomicU32,
     payload: AtomicU64,

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wakes_others_stays_announced() {
+    fn waking_reactor_stays_announced() {
         let device = Device::new(DeviceRules::default(), REACTORS_MAX);
         device.sleep(3);
         assert!(device.wake_beside(3).is_empty(), "the last look before sleep wakes nobody");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn f3_room_is_left_to_another_reactors_reservation_until_it_is_due_no_more() {
+    fn f3_room_is_left_to_due_reservation_of_other_reactor() {
         let device = Device::new(DeviceRules::default(), REACTORS_MAX);
         for reactor in 0..64 {
             let other = (reactor + 1) % 64;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_counted_by_class_over_all_reactors() {
+    fn waiting_commands_are_counted_by_class() {
         let device = Device::new(DeviceRules::default(), 2);
         device.publish(0, Class::High, 3);
         device.publish(1, Class::High, 4);

@@ -63,7 +63,7 @@ fn session(sessions: &Sessions) -> Arc<Session> {
 }
 
 #[test]
-fn a_credit_given_back_is_taken_or_told_of() {
+fn returned_credit_is_taken_or_announced() {
     every(|| {
         let sessions = sessions(10);
         let (a, waiters) = (session(&sessions), Arc::new(Waiters::new(1)));
@@ -86,7 +86,7 @@ fn a_credit_given_back_is_taken_or_told_of() {
 }
 
 #[test]
-fn what_a_reactor_is_told_is_never_lost() {
+fn announcements_to_reactor_are_never_lost() {
     for others in [[1, 2], [1, 65]] {
         every(move || {
             let waiters = Arc::new(Waiters::new(1));
@@ -107,7 +107,7 @@ fn what_a_reactor_is_told_is_never_lost() {
 }
 
 #[test]
-fn a_window_never_holds_more_than_it_may_and_nothing_is_lost() {
+fn window_never_exceeds_limit_or_loses_slots() {
     every(|| {
         let window = Arc::new(Window::shared(WindowRule::Fixed(2), Sharing::Several));
         assert!(window.take(SLOT));
@@ -125,7 +125,7 @@ fn a_window_never_holds_more_than_it_may_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_budget_counts_all_that_is_used_in_a_period() {
+fn budget_counts_all_use_in_period() {
     every(|| {
         let tally = Arc::new(Tally::default());
         tally.add(1, 100);
@@ -142,7 +142,7 @@ fn a_budget_counts_all_that_is_used_in_a_period() {
 }
 
 #[test]
-fn a_class_that_begins_at_two_reactors_begins_with_the_others() {
+fn class_starting_on_two_reactors_joins_level() {
     every(|| {
         let clock = Arc::new(ClassClock::new(Sharing::Several));
         let pace = Pace::new(&OrderSettings::default());
@@ -261,18 +261,18 @@ fn all_are_woken(count: u32, window: WindowRule, operations: u32) {
 }
 
 #[test]
-fn who_sleeps_for_want_of_room_in_the_window_is_woken() {
+fn reactor_waiting_for_window_is_woken() {
     many(|| all_are_woken(2, WindowRule::Fixed(1), 10));
 }
 
 #[test]
-fn who_sleeps_for_want_of_credits_is_woken() {
+fn reactor_waiting_for_credits_is_woken() {
     many(|| all_are_woken(2, WindowRule::Off, 10));
     many(|| all_are_woken(3, WindowRule::Off, 1));
 }
 
 #[test]
-fn who_is_turned_away_by_one_that_gives_up_is_woken() {
+fn reactor_rejected_by_aborted_attempt_is_woken() {
     many(|| {
         // A command of the root's has the root's only credit. Two reactors want that and session
         // a's only one: one takes a's, finds none of the root's, gives a's back and withdraws its
@@ -314,7 +314,7 @@ fn who_is_turned_away_by_one_that_gives_up_is_woken() {
 }
 
 #[test]
-fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
+fn reactor_yielding_to_remote_class_is_woken() {
     many(|| {
         let sessions = sessions(1);
         let root = sessions.root();
@@ -340,7 +340,7 @@ fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
 }
 
 #[test]
-fn a_host_counts_in_each_reactor_in_which_it_waits_and_leaves_nothing() {
+fn waiting_host_counts_in_each_reactor() {
     every(|| {
         let sessions = sessions(10);
         let key = SpreadKey::new(&session(&sessions), HostId(1));
@@ -367,7 +367,7 @@ fn a_host_counts_in_each_reactor_in_which_it_waits_and_leaves_nothing() {
 }
 
 #[test]
-fn who_leaves_room_to_a_reactor_behind_is_woken_when_that_is_ahead() {
+fn reactor_yielding_to_reactor_behind_is_woken() {
     many(|| {
         let sessions = sessions(10);
         let root = sessions.root();
@@ -408,7 +408,7 @@ fn reserve(session: &Arc<Session>) -> Reservation {
 }
 
 #[test]
-fn who_leaves_room_to_a_reservation_is_woken_when_it_had_it() {
+fn reactor_yielding_to_reservation_is_woken() {
     many(|| {
         let sessions = sessions(10);
         let a = session(&sessions);

@@ -38,7 +38,7 @@ pub struct Window {
     /// Amount in use by the device, in 1/[`SLOT`]. Accesses are sequentially consistent. Therefore
     /// a reactor that finds no room and announces its sleep, and a reactor that makes room and
     /// looks for sleepers, never miss each other: see
-    /// `who_sleeps_for_want_of_room_in_the_window_is_woken`.
+    /// `reactor_waiting_for_window_is_woken`.
     used: AtomicU64,
     /// Amount that the device may hold, in 1/[`SLOT`]; [`OFF`]: any amount.
     limit: AtomicU64,

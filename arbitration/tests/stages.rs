@@ -270,12 +270,12 @@ fn beside_urgent(class: Class, high: bool) {
 }
 
 #[test]
-fn f3_reservations_are_kept_beside_urgent_that_was_silent_and_floods() {
+fn f3_reservations_are_kept_beside_sudden_urgent_flood() {
     beside_urgent(Class::Low, true);
 }
 
 #[test]
-fn f3_reservations_of_urgent_commands_are_kept_beside_those_of_others() {
+fn f3_urgent_reservations_are_kept_beside_others() {
     beside_urgent(Class::Urgent, false);
 }
 
@@ -424,7 +424,7 @@ fn wait_of_a_container(outputs: Outputs) -> u64 {
 }
 
 #[test]
-fn i2_outputs_put_the_first_of_a_container_off_and_deadlines_count_without_them() {
+fn i2_outputs_postpone_containers() {
     let ms = |ns: u64| ns / 1_000_000;
     let without = wait_of_a_container(Outputs::Never);
     assert!((90..100).contains(&ms(without)), "{without} ns, of a deadline of 100 ms");

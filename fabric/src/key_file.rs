@@ -324,7 +324,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_again(
+        fn written_text_round_trips(
             pairs in prop::collection::vec((secret(), prop::option::of(secret())), 0..3),
             keys in prop::collection::vec(configured(), 1..3),
             hashes in prop::sample::subsequence(Hash::ALL.to_vec(), 1..=3),
@@ -346,7 +346,7 @@ mod tests {
         }
 
         #[test]
-        fn a_key_takes_the_place_of_those_of_its_length_or_stands_beside_one(
+        fn key_replaces_keys_of_equal_length(
             keys in prop::collection::vec((configured(), any::<bool>()), 1..10),
         ) {
             let mut file = KeyFile::new("nqn.2024-01.test:a");
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_null_group_is_allowed_only_where_it_is_named() {
+    fn null_group_must_be_named() {
         let file = KeyFile::parse(&format!("# ours\n\nhost nqn.a\n secret  {ONE} \n")).unwrap();
         let secrets = file.secrets.unwrap();
         assert!(!secrets.groups.contains(&Group::Null));

@@ -158,7 +158,7 @@ mod tests {
     };
 
     #[test]
-    fn h3_a_refusal_says_why_and_what_would_fit() {
+    fn h3_refusal_states_reason_and_fitting_amount() {
         let reserved = Tokens(1_200_000);
         assert_eq!(ADMISSION.check(reserved, Tokens(370_000)), Ok(()));
         let refusal = ADMISSION.check(reserved, Tokens(370_001)).unwrap_err();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn h3_a_window_bounds_what_a_client_can_reserve() {
+    fn h3_window_bounds_reservation() {
         let latency = Duration::from_micros(40);
         assert_eq!(most_of_window(1, latency), Iops(25_000));
         assert_eq!(most_of_window(64, latency), Iops(1_600_000));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn h3_clients_with_reservations_within_an_equal_part_have_them_whatever_others_do() {
+    fn h3_reservations_within_equal_part_are_attainable() {
         for best_effort in [1.0, 1.0 / 64.0] {
             let equal = [Tokens(157_000); 10];
             assert_eq!(ADMISSION.attainable(&equal, best_effort), equal);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn h3_what_is_out_of_reach_behind_others_is_known_at_admission() {
+    fn h3_unattainable_reservation_is_known_at_admission() {
         // Zipf's reservations of the paper's Fig. 9, of which C1 and C2 have 236 thousand.
         let zipf = [235_995, 155_700, 122_078, 102_722, 89_850];
         let zipf: Vec<Tokens> = zipf.into_iter().flat_map(|each| [Tokens(each); 2]).collect();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn h3_what_is_said_to_fit_is_admitted() {
+    fn h3_offered_amount_is_admitted() {
         for reserved in [0, 1, 1_169_999, 1_170_000, 1_569_999, 1_570_000, 1_600_000] {
             let reserved = Tokens(reserved);
             match ADMISSION.check(reserved, Tokens(u64::MAX)).unwrap_err() {
@@ -243,7 +243,7 @@ mod tests {
 
     /// Example 2 of the paper: C_G = 100, C_L = 50, reservations of 40 and four times 10.
     #[test]
-    fn h3_a_burst_of_others_can_put_an_admitted_reservation_out_of_reach() {
+    fn h3_bursts_can_make_admitted_reservation_unattainable() {
         let period = Duration::from_secs(1);
         let admission = Admission { period, capacity: Tokens(100), local: Iops(50) };
         let mut reserved = Tokens::ZERO;

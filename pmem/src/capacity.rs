@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_a_profile_has_the_mean_and_the_deviation_of_its_samples() {
+    fn h4_profile_has_mean_and_deviation() {
         let profile = Profile::from_samples(&[990, 1010, 1000, 980, 1020].map(Tokens)).unwrap();
         assert_eq!(profile.mean, Tokens(1000));
         assert!((profile.sigma - 250_f64.sqrt()).abs() < 1e-9);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_the_estimate_grows_by_a_step_when_all_tokens_were_used() {
+    fn h4_estimate_grows_when_all_tokens_are_used() {
         let mut estimator = estimator();
         assert_eq!(estimator.estimate(), Tokens(1000));
         assert_eq!(estimator.period_ended(Tokens(1000)), Tokens(1010));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_the_estimate_is_the_mean_of_the_last_periods_that_count() {
+    fn h4_estimate_is_mean_of_valid_periods() {
         let mut estimator = estimator();
         assert_eq!(estimator.period_ended(Tokens(900)), Tokens(900));
         assert_eq!(estimator.period_ended(Tokens(860)), Tokens(880));

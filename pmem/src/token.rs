@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_time_has_a_part_of_the_tokens() {
+    fn tokens_are_proportional_to_time() {
         let second = Duration::from_secs(1);
         assert_eq!(Tokens(50).for_part(Duration::from_millis(600), second), Tokens(30));
         assert_eq!(Tokens(50).for_part(second, Duration::ZERO), Tokens::ZERO);

@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn h1_fetch_and_add_leaves_the_period_of_the_pool_alone(
+        fn h1_fetch_add_preserves_pool_period(
             period: u16, tokens in 0_u64..1 << 40, fetches in 0_u64..100, batch in 1_u64..1 << 40,
         ) {
             let mut word = PoolWord::new(Period(period), Tokens(tokens)).pack();

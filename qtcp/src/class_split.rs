@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn e7_a_connection_may_have_what_its_classes_may_have_together() {
+    fn e7_connection_limit_is_sum_of_class_limits() {
         let (limit, other, flows) = together(30_000, 30_000);
         let rates = (flows.high.standing.rate.bytes(), flows.low.standing.rate.bytes());
         assert!((rates.0 - 6e6).abs() < 1e5 && (rates.1 - 6e6).abs() < 1e5, "{rates:?}");
@@ -355,7 +355,7 @@ mod tests {
 
     /// A host that writes a block at a time owes one at each look, and is limited by nothing but its own depth.
     #[test]
-    fn e7_class_whose_data_is_on_its_way_wants_no_more() {
+    fn e7_class_with_data_in_transit_wants_no_more() {
         for (owed, wants) in [(MOVED / 5, false), (2 * MOVED, true)] {
             let mut connection = Connection::new();
             let shares = PerClass::from_fn(|_| ClassGoal::Share(1.0));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn e7_a_connection_that_has_less_than_its_part_is_not_limited() {
+    fn e7_connection_below_its_part_is_not_limited() {
         let (limit, ..) = together(60_000, 0);
         assert_eq!(limit, None);
     }

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_an_observation_counts_what_has_arrived() {
+    fn e2_observation_counts_arrived_bytes() {
         let mut rig = Rig::new();
         let seen = rig.see(4, 10_000, 3, 1);
         assert_eq!((seen.bytes, seen.delivered, seen.marked), (40_000, 40, 0));
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_time_in_queues_beyond_a_work_s_own_is_a_mark() {
+    fn e2_excess_queueing_time_is_a_mark() {
         let mut rig = Rig::new();
         assert_eq!(rig.see(1, 10_000, 2, 0).marked, 0, "2 ms alone");
         // 10 work requests of 1 ms each on this link: the last of them takes 11 ms by itself.
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_time_that_the_device_holds_data_back_is_not_in_queues() {
+    fn e2_time_held_by_device_is_not_queueing() {
         let mut rig = Rig::new();
         rig.see(1, 10_000, 2, 0);
         // At 2 MB/s a work request takes 5 ms; at the link's 10 MB/s it would be one.
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_a_queue_is_that_of_the_direction_in_which_more_moves() {
+    fn e2_queue_is_attributed_to_busier_direction() {
         let mut rig = Rig::new();
         rig.see(1, 10_000, 2, 0);
         let rate = Rate::new(1e7);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_what_is_under_way_is_bounded_by_what_arrives() {
+    fn e2_arrivals_bound_data_in_flight() {
         let mut rig = Rig::new();
         assert_eq!(rig.sampler.window(Rate::ZERO), LEAST_WINDOW);
         rig.see(1, 10_000, 2, 0);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_a_device_is_told_kbits_of_the_wire_rounded_up() {
+    fn e2_device_limit_is_wire_kbits_rounded_up() {
         let fresh = || DeviceLimit::new(rates(1000, 100_000_000), 408);
         // A quarter of headers, and half as much again.
         for (bits, kbits) in [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_small_changes_of_a_rate_do_not_reach_the_device() {
+    fn e2_small_rate_changes_skip_the_device() {
         let mut limit = DeviceLimit::new(rates(1, 100_000_000), 4096);
         assert!(told(&mut limit, 1e9).is_some());
         for bits in [0.95e9, 1.1e9, 0.7e9, 1.19e9, 0.61e9] {
@@ -149,7 +149,7 @@ mod tests {
     proptest! {
         /// What tokens let through is never held back by the device, and a limit is one that it can keep.
         #[test]
-        fn e2_a_device_holds_nothing_back_that_tokens_let_through(
+        fn e2_device_limit_exceeds_token_rate(
             (least, most) in (1u32..1_000_000).prop_flat_map(|least| (Just(least), least..=u32::MAX)),
             mtu in prop::sample::select(vec![256u32, 512, 1024, 2048, 4096]),
             bits in prop::collection::vec(prop::option::weighted(0.9, 0.0..1e12), 1..50),
@@ -177,7 +177,7 @@ mod tests {
 
         /// A rate that moves about in a range makes one system call, however often it changes.
         #[test]
-        fn e2_a_rate_that_moves_about_is_set_once(
+        fn e2_fluctuating_rate_is_set_once(
             middle in 1e7..1e10,
             moves in prop::collection::vec(0.61..1.19, 1..100),
         ) {

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_free_between_two_looks_at_one_time_counts() {
+    fn space_freed_between_simultaneous_looks_counts() {
         let mut forecast = Forecast::default();
         for ms in 0..1000_u64 {
             forecast.see(Nanos(ms * 1_000_000), ms * 1_000_000);

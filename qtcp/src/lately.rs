@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_go_in_pieces_to_a_host_that_writes_over_a_full_link() {
+    fn answers_to_writer_over_full_link_are_split() {
         let rate = Rate::new(1e6);
         let now = Nanos(1_000_000_000);
         let rests = now + REST;

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_side_reads_what_the_other_said() {
+    fn each_side_reads_the_other_sides_values() {
         let pacing = Pacing::default();
         assert_eq!((pacing.is_sending(), pacing.is_held()), (false, false));
         assert_eq!(pacing.class(), Class::Low);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_a_limit_and_no_rate_is_none() {
+    fn missing_rate_means_no_limit() {
         let pacing = Pacing::default();
         assert_eq!(pacing.r2t_rate(), None);
         pacing.set_r2t_rate(Some(0));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_ten_milliseconds_are_handed_over_and_in_pieces_where_the_link_is_full() {
+    fn answers_cover_ten_milliseconds_or_are_split() {
         let pacing = Pacing::default();
         let both = || (pacing.ahead(), pacing.piece());
         assert_eq!(both(), (usize::MAX, usize::MAX), "no stage says anything");

@@ -129,7 +129,7 @@ proptest! {
 
     /// Targets that make Q 1 or more are among these: then only alpha counts (Eq. 5).
     #[test]
-    fn e1_with_a_quality_of_one_qtcp_is_dctcp_bit_for_bit(
+    fn e1_qtcp_with_quality_one_equals_dctcp(
         limits in limits(),
         growth in growth(),
         g in 0.01..1.0,

@@ -420,7 +420,7 @@ proptest! {
     /// Objects are added and removed while commands wait, are in devices, or hold credits. No table
     /// grows beyond its peak use, all credits and window slots are returned, and nothing is left.
     #[test]
-    fn nothing_of_what_is_gone_stays(
+    fn removed_objects_leave_nothing_behind(
         steps in proptest::collection::vec((0u8..17, 0u32..10_000, 1usize..4), 1..400),
     ) {
         let mut life = Life::new();
@@ -496,7 +496,7 @@ fn work(life: &mut Life, change: impl FnOnce(&mut Life)) -> usize {
 }
 
 #[test]
-fn a_change_costs_what_it_changes_whatever_there_is_and_was() {
+fn change_cost_is_independent_of_table_sizes() {
     let costs = |gone, flows| {
         let mut life = used(gone, flows);
         let life = &mut life;
@@ -547,7 +547,7 @@ fn a_change_costs_what_it_changes_whatever_there_is_and_was() {
 }
 
 #[test]
-fn a_change_of_everything_is_taken_in_steps_and_none_is_left_out() {
+fn large_changes_complete_in_steps() {
     let mut life = used(0, 1000);
     let root = RootSpec { bounded: true, ..ROOT };
     life.sessions.set_root(life.now, &root);

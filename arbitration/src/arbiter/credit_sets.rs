@@ -124,7 +124,7 @@ mod tests {
     use crate::session::{RootSpec, SessionSpec, Sessions};
 
     #[test]
-    fn a_command_takes_credits_of_all_sessions_or_of_none() {
+    fn command_takes_credits_of_whole_line_or_none() {
         let caps = Caps { operations: 10, payload: u64::MAX };
         let root = RootSpec { caps, bounded: true, queue: u32::MAX };
         let name = "a".to_owned();

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_run_out_in_order_and_not_before_their_time() {
+    fn timers_expire_in_order_and_on_time() {
         let mut timers = Timers::default();
         for when in [30, 10, 20] {
             timers.start(timer(when, 0));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_that_nobody_needs_do_not_pile_up_and_others_stay() {
+    fn stale_timers_are_removed_and_others_kept() {
         let mut timers = Timers::default();
         for when in 0..10 {
             timers.start(timer(when, 1));

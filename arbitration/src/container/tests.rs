@@ -83,7 +83,7 @@ fn taught() -> DiskSet {
 }
 
 #[test]
-fn i2_the_first_two_thirds_of_a_container_wait_until_two_thirds_of_its_time() {
+fn i2_first_two_thirds_of_container_are_postponed() {
     let mut set = taught();
     // Thirty requests at once, and one of another stream that lies before them, and leaves time.
     for id in 0..30 {
@@ -112,7 +112,7 @@ fn i2_without_outputs_deadlines_stay_as_they_are() {
 }
 
 #[test]
-fn i2_what_is_learnt_of_a_pause_puts_nothing_off_for_long() {
+fn i2_pause_postpones_deadlines_briefly() {
     let mut set = set(Scheduler::Containers);
     for round in 0..5 {
         // One request, an hour of nothing, another, and an output.
@@ -143,7 +143,7 @@ fn i2_what_is_learnt_of_a_pause_puts_nothing_off_for_long() {
 }
 
 #[test]
-fn i3_late_streams_are_served_in_runs_of_a_container_and_in_the_order_of_places() {
+fn i3_late_streams_are_served_in_ordered_runs() {
     let seeks = |order: &[u32]| order.windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
     let (order, lba) = late_streams(false);
     assert!((2..=4).contains(&seeks(&order)), "runs of up to 9 of 24: {order:?}");
@@ -177,7 +177,7 @@ fn late_streams(by_deadline: bool) -> (Vec<u32>, impl Fn(u32) -> u64) {
 }
 
 #[test]
-fn i3_the_need_of_promises_counts_the_seeks_of_safety_zones() {
+fn i3_need_counts_seeks_of_safety_zones() {
     // Seven requests in 125 ms: four together, three each on their own.
     let promise = Promise { requests: 7, every: 125 * MS, far: 9 * MS, near: 5 * MS };
     assert_eq!((promise.needed(), promise.least()), (408_000, 312_000));
@@ -195,7 +195,7 @@ fn i3_the_need_of_promises_counts_the_seeks_of_safety_zones() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_taken() {
+fn oversized_requests_are_rejected() {
     let mut set = set(Scheduler::Containers);
     assert!(!set.insert(at(0), request(64, 0, 0, at(1))), "64 requests fit: 0 to 63");
     assert!(!set.insert(at(0), request(0, 2, 0, at(1))), "two streams: 0 and 1");
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_is_that_of_a_sorted_set(steps in vec((0..50_u32, 0..30_u64, any::<bool>()), 0..200)) {
+    fn order_equals_sorted_set(steps in vec((0..50_u32, 0..30_u64, any::<bool>()), 0..200)) {
         let mut order = Order::new(50);
         let mut model = BTreeSet::new();
         let mut keys = [None; 50];

@@ -148,7 +148,7 @@ proptest! {
     /// command's time at the limit cost it nothing, and no span has more than the rate, the burst (or the
     /// largest command where that is more) and the last command.
     #[test]
-    fn late_turns_cost_nothing_and_no_span_has_more_than_one_command_for_them(
+    fn late_turns_lose_no_rate_and_add_one_command(
         (rate, amounts) in load(),
         burst in prop_oneof![Just(0), 0..SECOND / 10],
         delays in prop::collection::vec(0_u64..1000, 1..50),
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_comes_back_when_told_may_pass(
+    fn retry_at_hinted_time_passes(
         (rate, amounts) in load(),
         start in 0..1_u64 << 55,
     ) {
@@ -219,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again(rate in 1_000_u64..1 << 40, amount in 1_u64..1 << 20) {
+    fn refunded_amount_can_be_used_again(rate in 1_000_u64..1 << 40, amount in 1_u64..1 << 20) {
         let (given, kept) = (limiter(rate), limiter(rate));
         for limiter in [&given, &kept] {
             limiter.charge(Nanos(SECOND), Nanos(SECOND), rate);
@@ -287,7 +287,7 @@ fn one_of_two(
 }
 
 #[test]
-fn a_new_rate_counts_at_once_and_old_debts_do_not_outlive_a_second() {
+fn new_rate_applies_at_once_and_debts_expire() {
     let limiter = limiter(1_000_000);
     let now = Nanos(SECOND);
     limiter.charge(now, now, 500_000);
@@ -314,7 +314,7 @@ fn setting_the_same_rate_again_forgives_nothing() {
 }
 
 #[test]
-fn a_changed_burst_neither_gives_credit_nor_makes_anyone_wait() {
+fn changed_burst_adds_no_credit_or_delay() {
     let limiter = limiter(1000);
     let now = Nanos(100 * SECOND);
     let long = Nanos(10 * SECOND);
@@ -392,7 +392,7 @@ fn closed_loop(depth: u64, end: u64) -> (u32, u64) {
 }
 
 #[test]
-fn d1_commands_that_wait_for_a_retry_keep_their_turn_and_their_host_its_rate() {
+fn d1_retried_commands_keep_turn_and_rate() {
     for depth in (1..=150).chain((160..=800).step_by(40)) {
         let (most, passed) = closed_loop(depth, 3600);
         assert!(most <= 5, "depth {depth}: sent back {most} times, and Linux gives up after 5");
@@ -411,7 +411,7 @@ fn hosts_that_give_up_leave_nothing_of_their_commands() {
 }
 
 #[test]
-fn d1_a_command_that_waited_for_its_turn_lets_one_more_follow_and_no_second_one() {
+fn d1_late_turn_admits_one_more_command() {
     let limit = limiter(100);
     let now = Nanos(SECOND);
     limit.charge(now, now, 1);
@@ -429,7 +429,7 @@ fn at_once(limit: &Limiter, now: Nanos) -> usize {
 }
 
 #[test]
-fn d1_commands_that_were_sent_back_leave_no_credit_once_all_have_come_again() {
+fn d1_returned_retries_leave_no_credit() {
     let limit = limiter(100);
     let mut now = Nanos(SECOND);
     // For ten minutes 20 commands a second are sent back, and come again after five seconds.
@@ -455,7 +455,7 @@ fn d1_commands_that_were_sent_back_leave_no_credit_once_all_have_come_again() {
 }
 
 #[test]
-fn d1_a_limit_is_made_up_for_the_time_that_its_hosts_were_told_to_stay_away() {
+fn d1_limit_compensates_for_retry_delays() {
     let limit = limiter(10);
     let now = Nanos(SECOND);
     let send_back = |now: Nanos, count| {
@@ -474,7 +474,7 @@ fn d1_a_limit_is_made_up_for_the_time_that_its_hosts_were_told_to_stay_away() {
 }
 
 #[test]
-fn d1_commands_that_were_sent_back_to_a_host_that_has_gone_leave_no_credit() {
+fn d1_abandoned_retries_leave_no_credit() {
     let limit = limiter(10);
     let now = Nanos(SECOND);
     (0..100).for_each(|_| limit.send_back(now, 1, now.after(160 * SECOND)));
@@ -485,7 +485,7 @@ fn d1_commands_that_were_sent_back_to_a_host_that_has_gone_leave_no_credit() {
 }
 
 #[test]
-fn d1_a_reactor_leaves_a_used_up_limit_to_another_that_waits_but_not_for_long() {
+fn d1_reactor_yields_exhausted_limit_briefly() {
     let (turns, now) = (Turns::default(), Nanos(SECOND));
     let check = |now, reactor| turns.check(now, reactor, || Nanos(SECOND));
     let took = |reactor, is_used_up| turns.took(reactor, || is_used_up, || 10);
@@ -510,7 +510,7 @@ fn d1_a_reactor_leaves_a_used_up_limit_to_another_that_waits_but_not_for_long() 
 /// Reactors have a limit by the costs over weights of their commands, and neither owe nor keep what they
 /// used or left while they did not wait.
 #[test]
-fn d1_reactors_share_a_limit_by_the_costs_of_their_commands() {
+fn d1_reactors_share_limit_by_command_cost() {
     let (turns, mut now) = (Turns::default(), Nanos(SECOND));
     let mut share = |reactors: [(u32, u64); 2], commands: usize| {
         let mut done = [0_usize; 2];
@@ -537,7 +537,7 @@ fn d1_reactors_share_a_limit_by_the_costs_of_their_commands() {
 }
 
 #[test]
-fn what_moves_no_data_pays_with_the_time_that_it_took() {
+fn commands_without_data_pay_by_time() {
     let limit = limiter(1000);
     limit.charge_time(Nanos(SECOND), SECOND / 2, 2000);
     assert_eq!(limit.check(Nanos(SECOND)), Err(Nanos(SECOND + SECOND / 2 - TOLERANCE.0)));

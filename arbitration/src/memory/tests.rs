@@ -42,7 +42,7 @@ fn take_all(gate: &mut MemoryGate<u32>, sessions: &Sessions) -> Vec<(u32, Memory
 }
 
 #[test]
-fn f4_what_is_set_aside_for_a_tenant_is_left_to_it() {
+fn f4_memory_set_aside_is_left_to_tenant() {
     let sessions = sessions();
     let tenant = sessions.named("b").unwrap();
     assert!(tenant.set_aside(u64::from(400 * PAGE)), "more than a host's quarter");
@@ -65,7 +65,7 @@ fn f4_what_is_set_aside_for_a_tenant_is_left_to_it() {
 }
 
 #[test]
-fn f4_what_was_set_aside_is_everybodys_again() {
+fn f4_released_set_aside_memory_is_shared() {
     let sessions = sessions();
     let tenant = sessions.named("b").unwrap();
     assert!(tenant.set_aside(u64::from(256 * PAGE)) && !tenant.set_aside(u64::from(256 * PAGE)));
@@ -87,7 +87,7 @@ fn f4_what_was_set_aside_is_everybodys_again() {
 }
 
 #[test]
-fn f5_hosts_are_chosen_one_after_another_each_with_a_batch() {
+fn f5_hosts_take_turns_with_a_batch_each() {
     // Eight hosts have eight commands each, and there is memory for 28 commands beside the reserve.
     let chosen = |burst| {
         let sessions = sessions();
@@ -180,7 +180,7 @@ fn left_by(hosts: u64, pages: u32, bytes: u32) -> (MemoryGate<u64>, Sessions, u3
 }
 
 #[test]
-fn who_keeps_memory_cannot_keep_it_from_others() {
+fn hoarding_host_cannot_starve_others() {
     for (hosts, bytes) in [(1, PAGE), (4, PAGE), (12, 256 * PAGE), (16, PAGE), (100, PAGE)] {
         let (mut gate, sessions, left) = left_by(hosts, 16_384, bytes);
         let flow = gate.flow(sessions.named("b").unwrap(), HostId(1 << 40));
@@ -197,14 +197,14 @@ fn who_keeps_memory_cannot_keep_it_from_others() {
 }
 
 #[test]
-fn who_holds_much_takes_nothing_of_the_reserve() {
+fn large_holders_get_nothing_from_reserve() {
     let (gate, _, left) = left_by(5, 16_384, 64 * PAGE);
     assert!(left > 16_384 / 8 - 3 * 64, "two hosts found only their first command there: {left}");
     assert!(gate.waiting() > 0);
 }
 
 #[test]
-fn what_others_use_is_not_there() {
+fn memory_used_by_others_is_unavailable() {
     let sessions = sessions();
     let mut gate = gate(1024);
     let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
@@ -219,7 +219,7 @@ fn what_others_use_is_not_there() {
 }
 
 #[test]
-fn what_is_larger_than_a_quarter_or_than_all_goes_nevertheless() {
+fn oversized_commands_are_admitted_alone() {
     let sessions = sessions();
     let mut gate = gate(16);
     let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
@@ -262,7 +262,7 @@ fn flood(hosts: &[(&str, Class)], commands: usize) -> Vec<f64> {
 }
 
 #[test]
-fn classes_share_by_weight_and_sessions_and_hosts_in_turn() {
+fn classes_share_by_weight_then_sessions_and_hosts() {
     use Class::{High, Low, Medium, Urgent};
     let close = |got: f64, want: f64| assert!((got / want - 1.0).abs() < 0.02, "{got}, not {want}");
     // Three hosts each, so that none reaches its quarter.
@@ -438,7 +438,7 @@ proptest! {
     /// Whatever comes, goes and is taken back: no page is lost or given twice, nobody has more
     /// than a quarter, each command goes once and in its order, and what waits is woken.
     #[test]
-    fn memory_is_neither_lost_nor_given_twice_and_who_waits_is_woken(
+    fn memory_is_conserved_and_waiters_are_woken(
         pages in 4u32..200,
         steps in proptest::collection::vec((0u8..10, 0usize..10_000, 0u32..60), 1..300),
     ) {
@@ -502,7 +502,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn what_may_pass_passes_and_nothing_else(
+    fn only_permitted_commands_are_admitted(
         pages in 4_u32..200,
         steps in prop::collection::vec((0_usize..3, 1_u32..20 * PAGE, any::<bool>()), 1..200),
     ) {
@@ -523,7 +523,7 @@ proptest! {
 }
 
 #[test]
-fn the_reserve_is_for_hosts_that_hold_little_besides() {
+fn reserve_serves_hosts_holding_little() {
     let sessions = sessions();
     let mut gate = gate::<()>(1024);
     let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
@@ -538,7 +538,7 @@ fn the_reserve_is_for_hosts_that_hold_little_besides() {
 }
 
 #[test]
-fn a_flow_is_there_while_it_is_used_waits_or_holds_memory() {
+fn flow_exists_while_used_waiting_or_holding_memory() {
     let (mut gate, sessions) = (gate(256), sessions());
     let session = sessions.named("a").unwrap();
     assert_eq!(gate.flows(), 0);

@@ -121,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn commands_without_data_cost_the_least_unless_time_is_known() {
+fn commands_without_data_have_least_cost() {
     let pace = |unit| Pace::new(&OrderSettings { unit, ..OrderSettings::default() });
     let zeroes = CommandKind { write: true, bytes: 1 << 20, has_data: false };
     let verify = CommandKind { write: false, ..zeroes };

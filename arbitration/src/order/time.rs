@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_follow_the_profile_once_a_second_and_stay_in_bounds() {
+    fn costs_follow_profile_within_bounds() {
         let times = DeviceTimes::default();
         times.refresh(Nanos(0), || None);
         times.refresh(Nanos(1000), || panic!("it is the same second"));

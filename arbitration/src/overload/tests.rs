@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn d5_the_hint_is_what_a_command_is_going_to_wait(
+    fn d5_hint_equals_expected_wait(
         start in 0..SECOND * 1_000_000,
         gaps in prop::collection::vec(20_000_u64..5 * MS, 1..4),
         depth in 2_usize..200,
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn the_delay_is_the_longest_that_is_no_longer_than_the_wait(
+    fn delay_is_longest_not_above_wait(
         delays in prop::array::uniform3(0_u16..3010),
         wait in 0..SECOND * 10_000,
     ) {
@@ -136,7 +136,7 @@ proptest! {
 const UNIT: u64 = 100 * MS;
 
 #[test]
-fn d5_the_usual_delays_are_those_that_operators_are_told_of() {
+fn d5_default_delays_match_documentation() {
     let all = [5000, 30_000, 150_000].map(|delay| u16::try_from(delay * MS / UNIT).unwrap());
     assert_eq!(RetryDelays::DEFAULT.hundreds_of_ms(), all);
     for (wait, crd) in [(0, 0), (4999, 0), (5000, 1), (29_999, 1), (30_000, 2), (150_000, 3)] {
@@ -179,7 +179,7 @@ fn commands_far_apart_do_not_make_a_session_slow() {
 }
 
 #[test]
-fn a_session_that_stands_still_asks_for_more_and_more_patience() {
+fn stalled_session_hints_growing_delays() {
     let (backlog, mut queue) = (Backlog::new(10), VecDeque::new());
     let now = keep_busy(&backlog, &mut queue, SECOND, (10, 100_000), SECOND);
     let waits = [0, 1, 2, 4].map(|later| backlog.expected_wait(Nanos(now + later * SECOND)));
@@ -191,7 +191,7 @@ fn a_session_that_stands_still_asks_for_more_and_more_patience() {
 }
 
 #[test]
-fn the_hint_is_never_below_what_commands_waited() {
+fn hint_is_never_below_actual_wait() {
     let backlog = Backlog::new(4);
     backlog.entered();
     backlog.left(Nanos(5 * SECOND), 3 * SECOND);
@@ -199,7 +199,7 @@ fn the_hint_is_never_below_what_commands_waited() {
 }
 
 #[test]
-fn a_table_that_is_full_refuses_nobody_until_there_is_room() {
+fn full_table_refuses_no_command() {
     let mut table = RefusedOnce::new(8);
     assert!((0..8).all(|key| table.note(Nanos::ZERO, key, key)));
     assert!(!table.note(Nanos::ZERO, 8, 8));
@@ -243,7 +243,7 @@ fn threads_together_count_every_command() {
 }
 
 #[test]
-fn d5_a_few_commands_that_come_at_once_say_nothing_about_the_rate() {
+fn d5_small_burst_gives_no_rate_estimate() {
     let (backlog, mut queue) = (Backlog::new(100), VecDeque::new());
     let mut now = keep_busy(&backlog, &mut queue, SECOND, (2, 10 * MS), 2 * SECOND);
     let expected = |backlog: &Backlog, now| {
@@ -264,7 +264,7 @@ fn d5_a_few_commands_that_come_at_once_say_nothing_about_the_rate() {
 }
 
 #[test]
-fn a_bound_of_its_own_can_be_given_up_for_the_common_one() {
+fn own_bound_can_be_replaced_by_common_bound() {
     let backlog = Backlog::new(100);
     assert_eq!(backlog.bound(), 100);
     backlog.set(5);

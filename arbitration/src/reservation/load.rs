@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f3_a_set_counts_what_its_commands_take_at_the_worst() {
+    fn f3_set_counts_worst_case_times() {
         let mut profile = Profile::of_device(Nanos(10), Nanos(1000), 3, 1);
         profile.write.worst = Nanos(5000);
         let set = SetLoad::default();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_a_command_within_rate_and_burst_is_due_one_latency_after_it_came() {
+    fn f1_conforming_command_is_due_within_latency() {
         let promise = promise();
         let due = |at: u64| promise.due(Nanos(at * MS), 1).0 / MS - at;
         assert_eq!([1000, 1000, 1000].map(due), [30, 30, 30], "the burst");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_what_is_late_is_counted_in_its_period_and_in_all() {
+    fn f1_late_commands_are_counted_per_period_and_total() {
         let promise = promise();
         promise.note(Nanos(5), Nanos(5), 1);
         assert!(promise.was_kept(1));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn f3_what_is_not_reserved_leaves_all_that_is_up_to_each_deadline() {
+    fn f3_unreserved_work_fits_before_each_deadline() {
         // Up to 200 ms there is room for 140; up to 1000 ms for 1000 - 500 - 60 - 4 * 60.
         let mut two = schedule(&[claim(1000, 500, (500, 1000)), claim(200, 60, (60, 200))]);
         assert_eq!(ms(&mut two, 0, Account::Urgent, 20), 140);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn f3_one_goes_alone_where_nothing_waits_with_an_earlier_deadline() {
+    fn f3_command_runs_alone_unless_earlier_deadline_waits() {
         let [late, early] = [claim(1000, 500, (500, 1000)), claim(200, 60, (60, 200))];
         let [first, second] = [early, late].map(|claim| Account::Reserved(claim.end));
         let both = schedule(&[late, early]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn f3_the_rest_leaves_time_for_what_is_in_a_device_that_serves_several() {
+    fn f3_rest_leaves_time_for_commands_in_device() {
         let profile = Profile::of_device(Nanos(4 * MS), Nanos(8 * MS), 0, 4);
         let mut schedule = Schedule::default();
         schedule.add(claim(100, 10, (10, 100)), &profile);

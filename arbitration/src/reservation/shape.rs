@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_a_latency_shortens_periods_and_a_burst_enlarges_their_budgets() {
+    fn f1_latency_and_burst_shape_periods() {
         let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
         assert_eq!(period_budgets(&plain), [(SECOND, 100)]);
         let latency = Some(Nanos(200 * MS));
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn f1_a_latency_of_less_than_two_periods_has_no_shape() {
+    fn f1_latency_below_two_periods_has_no_shape() {
         let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
         assert_eq!(period_budgets(&Terms { latency: Some(Nanos(2 * MS)), ..plain }), [(MS, 2)]);
         assert_eq!(period_budgets(&Terms { latency: Some(Nanos(2 * MS - 1)), ..plain }), []);
     }
 
     #[test]
-    fn f4_k_times_the_buffers_make_periods_k_times_as_long() {
+    fn f4_buffers_lengthen_periods() {
         let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
         assert_eq!(period_budgets(&Terms { buffers: 4, ..plain }), [(4 * SECOND, 400)]);
     }

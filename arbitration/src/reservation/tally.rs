@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_counts_in_the_present_period_and_takes_nothing_from_it() {
+    fn late_completion_counts_in_current_period() {
         let tally = Tally::default();
         tally.add(NUMBER_MASK + 1, 10);
         tally.add(NUMBER_MASK, 5);

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f3_a_device_is_as_busy_as_in_the_latest_whole_span() {
+    fn f3_busy_time_uses_latest_whole_span() {
         let (used, second) = (Use::default(), 1 << SPAN_SHIFT);
         for span in 0..4 {
             let now = Nanos(span * second);

@@ -53,7 +53,7 @@ fn d1_a_session_may_not_give_more_than_it_has() {
 }
 
 #[test]
-fn a_session_outlives_changes_that_do_not_move_it() {
+fn session_survives_changes_without_move() {
     let mut sessions = Sessions::new(&ROOT);
     sessions.apply(Nanos(0), &ROOT, &[spec("a", None, Some(20))]).unwrap();
     let a = named(&sessions, "a");
@@ -92,7 +92,7 @@ fn places_are_given_again_once_nobody_holds_them() {
 }
 
 #[test]
-fn only_what_changes_is_touched_and_by_no_more_than_its_own_settings() {
+fn changes_touch_only_affected_sessions() {
     let mut sessions = Sessions::new(&ROOT);
     for n in 0..1000 {
         sessions.put(Nanos(0), &spec(&format!("s{n}"), None, None)).unwrap();
@@ -121,7 +121,7 @@ proptest! {
     /// One at a time or all at once, the tree is the same; its places are as many as were needed
     /// at one time.
     #[test]
-    fn a_history_of_single_changes_ends_where_the_whole_would(
+    fn single_changes_equal_bulk_change(
         steps in proptest::collection::vec((0usize..8, 0usize..9, 0u8..4, any::<bool>()), 1..80),
     ) {
         let mut sessions = Sessions::new(&ROOT);
@@ -180,7 +180,7 @@ fn a_share_is_one_of_operations_or_of_payload() {
 }
 
 #[test]
-fn d1_the_lowest_limit_says_how_many_commands_pass_in_a_time() {
+fn d1_lowest_limit_bounds_commands_in_time() {
     let mut sessions = Sessions::new(&ROOT);
     let specs = [
         SessionSpec { iops: Rate::per_second(10), ..spec("a", None, None) },
@@ -243,7 +243,7 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
 }
 
 #[test]
-fn time_of_a_command_without_data_is_charged_to_the_limit_of_its_direction() {
+fn time_without_data_is_charged_to_direction_limit() {
     let mut sessions = Sessions::new(&ROOT);
     let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };
     sessions.put(Nanos::ZERO, &SessionSpec { writes, ..spec("a", None, None) }).unwrap();
@@ -256,7 +256,7 @@ fn time_of_a_command_without_data_is_charged_to_the_limit_of_its_direction() {
 }
 
 #[test]
-fn waits_for_retries_and_the_queues_of_hosts_follow_the_limits_of_their_direction() {
+fn retry_waits_follow_direction_limits() {
     let mut sessions = Sessions::new(&ROOT);
     let reads = Rates { iops: Rate::per_second(10), ..Rates::default() };
     let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };

@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn an_adaptive_window_keeps_the_latency_and_the_device_busy(
+    fn adaptive_window_keeps_latency_and_utilisation(
         parallel in 1_usize..64,
         work in 50_000_u64..2_000_000,
         room in 125_u64..2000,
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn a_latency_that_no_depth_keeps_does_not_cost_throughput(
+    fn infeasible_latency_costs_no_throughput(
         parallel in 2_usize..64,
         work in 100_000_u64..2_000_000,
         room in 5_u64..90,
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_held_never_exceeds_the_depth_and_all_comes_back(
+    fn use_never_exceeds_depth_and_is_returned(
         depth in 1_u32..20,
         commands in prop::collection::vec((any::<bool>(), 0_u32..2_000_000, any::<bool>()), 1..100),
     ) {
@@ -203,7 +203,7 @@ proptest! {
 }
 
 #[test]
-fn an_adaptive_window_follows_a_device_that_becomes_slower_and_faster_again() {
+fn adaptive_window_follows_device_speed() {
     let mut bench = Bench::new(adaptive(2 * MS), 8, &[read(200_000)]);
     bench.run(SECOND);
     for (work, settling) in [(200_000, SECOND), (1_000_000, SECOND), (100_000, SECOND)] {
@@ -219,7 +219,7 @@ fn an_adaptive_window_follows_a_device_that_becomes_slower_and_faster_again() {
 }
 
 #[test]
-fn a_latency_that_a_narrow_device_cannot_keep_leaves_one_command() {
+fn infeasible_latency_leaves_one_command() {
     let mut bench = Bench::new(adaptive(MS), 1, &[read(3 * MS)]);
     bench.run(5 * SECOND);
     assert_eq!(bench.window.depth(), Some(1.0));
@@ -228,7 +228,7 @@ fn a_latency_that_a_narrow_device_cannot_keep_leaves_one_command() {
 }
 
 #[test]
-fn a_window_that_is_not_full_does_not_grow_and_shrinks_to_what_is_held() {
+fn unfilled_window_shrinks_to_use() {
     let mut bench = Bench::new(adaptive(2 * MS), 4, &[read(100_000)]);
     bench.offered = 8;
     bench.run(SECOND);
@@ -239,7 +239,7 @@ fn a_window_that_is_not_full_does_not_grow_and_shrinks_to_what_is_held() {
 }
 
 #[test]
-fn mixed_reads_and_writes_keep_the_latency_and_pay_what_they_cost() {
+fn mixed_load_keeps_latency_and_prices() {
     let write = Kind { write: true, bytes: 4096, work: 800_000 };
     let kinds = [read(100_000), read(100_000), read(100_000), write];
     let mut bench = Bench::new(adaptive(4 * MS), 16, &kinds);
@@ -252,7 +252,7 @@ fn mixed_reads_and_writes_keep_the_latency_and_pay_what_they_cost() {
 }
 
 #[test]
-fn the_price_of_writes_is_what_they_cost_between_1_and_16_times() {
+fn write_price_follows_cost_from_1_to_16() {
     for (write, times) in [(50_000, 1.0), (100_000, 1.0), (400_000, 4.0), (5_000_000, 16.0)] {
         let bytes = 16384;
         let kinds = [

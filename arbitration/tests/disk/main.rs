@@ -330,7 +330,7 @@ fn beside(order: Option<ContainerRules>, window: WindowRule, flood: Source, tena
 }
 
 #[test]
-fn f3_commands_without_a_reservation_that_waited_past_their_deadline_go_by_place() {
+fn f3_overdue_unreserved_commands_go_by_place() {
     let mut reserves = Source::new(Class::Medium, 0, Conduct::Random);
     assert!(reserve(&mut reserves, &mut Vec::new(), &terms(10, SECOND)));
     let others = Source::new(Class::Medium, 0, Conduct::Random);
@@ -352,7 +352,7 @@ fn f3_commands_without_a_reservation_that_waited_past_their_deadline_go_by_place
 }
 
 #[test]
-fn f3_forty_a_second_of_a_disk_are_kept_whatever_the_flood_is() {
+fn f3_forty_iops_of_disk_are_kept_under_any_flood() {
     for order in [None, containers()] {
         for window in [WindowRule::Fixed(1), WindowRule::Fixed(32), WindowRule::Off] {
             for (class, depth, output) in
@@ -369,7 +369,7 @@ fn f3_forty_a_second_of_a_disk_are_kept_whatever_the_flood_is() {
 }
 
 #[test]
-fn f3_the_rest_has_the_whole_disk_when_nothing_else_waits() {
+fn f3_rest_gets_idle_disk() {
     let rules = DeviceRules { profile: disk(), containers: containers(), ..DeviceRules::default() };
     let mut silent = Source::new(Class::High, 0, Conduct::Random);
     assert!(reserve(&mut silent, &mut Vec::new(), &terms(40, SECOND)));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_not_known_is_in_no_network() {
+    fn unknown_address_is_in_no_network() {
         assert!(Sources::default().admit(None));
         assert!(!sources(&["0.0.0.0/0", "::/0"]).admit(None));
     }
@@ -243,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_is_admitted_by_the_networks_that_it_is_in(
+        fn address_is_admitted_by_its_networks(
             (address, networks) in address().prop_flat_map(|address| {
                 (Just(address), proptest::collection::vec(network(address), 1..4))
             }),
@@ -270,7 +270,7 @@ mod tests {
         }
 
         #[test]
-        fn a_listed_host_comes_from_its_addresses_and_others_only_where_any_may(
+        fn listed_host_connects_from_its_addresses_only(
             any in any::<bool>(),
             listed in any::<bool>(),
             bound in any::<bool>(),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_on_all_addresses_has_those_that_the_host_can_reach() {
+    fn wildcard_listener_reports_reachable_addresses() {
         let v4 = |first: &'static str| {
             let others = ["10.0.0.1:1", "10.1.0.1:1"].into_iter().filter(move |ip| *ip != first);
             std::iter::once(first).chain(others).collect::<Vec<_>>()
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_and_link_local_listeners_are_for_hosts_that_came_in_there() {
+    fn local_listeners_are_shown_to_local_hosts() {
         for (address, reached, is_shown) in [
             ("127.0.0.1:1", "127.0.0.1:9", true),
             ("127.0.0.1:1", "[::1]:9", true),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_bounded_and_the_one_that_was_reached_is_among_them() {
+    fn bounded_addresses_include_the_reached_one() {
         let of = |n: u8| MachineAddress { address: [10, 0, 0, n].into(), interface: 0 };
         let machine: Vec<_> = (1..=200).map(of).collect();
         let spec = ListenerSpec { address: ([0; 4], 1).into(), ..listener(ListenerId(1), false) };

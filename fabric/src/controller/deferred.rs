@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_completion_finds_the_request_that_it_was_for_or_none(
+        fn completion_matches_its_request_or_none(
             steps in prop::collection::vec(step(), 0..200)
         ) {
             let mut commands = DeferredCommands::default();

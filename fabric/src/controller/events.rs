@@ -138,7 +138,7 @@ mod tests {
     const NS: OptionalEvents = OptionalEvents::NAMESPACE_ATTRIBUTE;
 
     #[test]
-    fn an_event_is_told_once_until_its_log_page_is_read() {
+    fn event_is_reported_once_until_log_is_read() {
         let mut events = Events { configuration: NS.bits(), ..Events::default() };
         assert!(events.request(1));
         assert!(events.request(2));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_waits_for_a_request_and_is_dropped_where_unwanted() {
+    fn event_waits_for_request_unless_disabled() {
         let mut events = Events { configuration: NS.bits(), ..Events::default() };
         events.raise(NS);
         events.raise(OptionalEvents::ANA_CHANGE);

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_numbered_in_their_order_and_have_names_of_their_own() {
+    fn kinds_have_ordered_numbers_and_unique_names() {
         for (number, kind) in RefusalKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number);
             let like = RefusalKind::ALL.iter().filter(|other| other.name() == kind.name());

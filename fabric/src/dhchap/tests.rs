@@ -22,7 +22,7 @@ fn counting<const N: usize>(from: u8) -> [u8; N] {
 }
 
 #[test]
-fn secrets_are_read_and_written_as_nvme_cli_has_them() {
+fn secrets_match_nvme_cli_format() {
     let table = [
         "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
         "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
@@ -52,7 +52,7 @@ fn secrets_are_read_and_written_as_nvme_cli_has_them() {
 }
 
 #[test]
-fn what_is_no_secret_is_refused_with_the_fault() {
+fn invalid_secret_is_refused_with_fault() {
     let transformation = SecretError::Transformation;
     let table = [
         ("", SecretError::Form),
@@ -97,7 +97,7 @@ fn nothing_shows_a_secret() {
 }
 
 #[test]
-fn proofs_are_those_that_other_implementations_compute() {
+fn proofs_match_other_implementations() {
     let secret: Secret =
         "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:".parse().unwrap();
     let table = [
@@ -136,7 +136,7 @@ fn proofs_are_those_that_other_implementations_compute() {
 
 proptest! {
     #[test]
-    fn a_proof_holds_for_nothing_but_what_it_was_made_for(
+    fn proof_is_bound_to_its_parameters(
         hash in prop::sample::select(&Hash::ALL[..]),
         bit in 0usize..512,
         transaction in any::<u16>(),
@@ -188,7 +188,7 @@ where
 }
 
 #[test]
-fn the_primes_are_safe_ones_that_begin_and_end_with_ones() {
+fn group_primes_are_safe() {
     // The largest two take seconds without optimization; both ends exclude a slip of the pen there.
     assert!(is_safe_prime(&P2048) && is_safe_prime(&P3072));
     let bytes = |p: &[u8]| (p[..8].to_vec(), p[p.len() - 8..].to_vec());
@@ -237,7 +237,7 @@ fn values_that_give_the_secret_away_are_refused() {
 }
 
 #[test]
-fn work_draws_what_is_random_once() {
+fn random_values_are_drawn_once() {
     let group = Group::Ffdhe2048;
     let random = |from| Random::new(counting(from));
     let ours = Work { group, exponent: None, peer: None }.run(&random(1)).fresh.unwrap();

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_its_protocol_and_length_where_hosts_put_them() {
+    fn command_fields_are_at_their_offsets() {
         let [cdw10, cdw11] = AuthCommand::dwords(72);
         let mut sqe = Sqe { cdw10, cdw11, ..Sqe::default() };
         let bytes = sqe.as_bytes();
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_offers_what_it_was_made_of_and_no_more_than_it_has() {
+    fn descriptor_offers_its_hashes_and_groups() {
         let made = AuthProtocol::new([1, 2, 3].into_iter(), [0, 5].into_iter());
         assert_eq!(made.offered(), Some((&[1, 2, 3][..], &[0, 5][..])));
         let full = AuthProtocol::new(0..40, 0..40);

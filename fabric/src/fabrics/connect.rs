@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_nqn_needs_its_nul_printable_text_and_a_bounded_length() {
+    fn nqn_is_printable_bounded_and_terminated() {
         let field = |text: &str| {
             let mut out = [0; 256];
             out[..text.len()].copy_from_slice(text.as_bytes());

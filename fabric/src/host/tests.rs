@@ -206,7 +206,7 @@ impl Bench {
 }
 
 #[test]
-fn a_host_learns_what_the_controller_is() {
+fn host_learns_controller_capabilities() {
     let mut bench = Bench::connected();
     let config = config();
     let facts = bench.host.facts().clone();
@@ -261,7 +261,7 @@ fn only_temporary_statuses_with_a_delay_are_retried() {
 }
 
 #[test]
-fn io_queues_connect_to_the_controller_and_a_reset_ends_them() {
+fn reset_ends_io_queues() {
     let mut bench = Bench::connected();
     let connector = bench.host.io_connector();
     bench.connect_io(&connector).unwrap();
@@ -279,7 +279,7 @@ fn io_queues_connect_to_the_controller_and_a_reset_ends_them() {
 }
 
 #[test]
-fn a_shut_down_controller_ends_the_association_without_an_error() {
+fn shutdown_ends_association_without_error() {
     let mut bench = Bench::connected();
     bench.host.shut_down(bench.now).unwrap();
     bench.run();
@@ -291,7 +291,7 @@ fn a_shut_down_controller_ends_the_association_without_an_error() {
 }
 
 #[test]
-fn keep_alives_keep_the_controller_and_an_unanswered_one_ends_it() {
+fn unanswered_keep_alive_ends_controller() {
     let mut bench = Bench::connected();
     for _ in 0..600 {
         bench.pass(Duration::from_millis(100));
@@ -330,7 +330,7 @@ fn events_are_told_and_asked_for_again() {
 }
 
 #[test]
-fn an_event_request_that_fails_tells_nothing_and_is_not_sent_again() {
+fn failed_event_request_is_not_resent() {
     let mut bench = Bench::connected();
     bench.answer(2, 0x04_0002, Status::ABORT_REQUESTED, vec![]);
     assert!(bench.host.poll_action().is_none());
@@ -388,7 +388,7 @@ fn answer_next(host: &mut Association, now: Nanos, result: u64) {
 }
 
 #[test]
-fn a_controller_that_is_not_ready_in_time_or_fatal_is_given_up() {
+fn late_or_fatal_controller_is_abandoned() {
     let mut host = Association::new(settings());
     let mut now = Nanos(0);
     host.connect(now);
@@ -445,7 +445,7 @@ fn impossible_namespaces_are_refused() {
 }
 
 #[test]
-fn a_host_asks_for_a_region_and_learns_where_it_is() {
+fn host_learns_location_of_region() {
     let mut bench = Bench::connected();
     let name = RegionName::from_text("log").unwrap();
     let ask = |bench: &mut Bench, rights, reservation| {
@@ -481,7 +481,7 @@ fn with_secrets(own: Option<u8>, controller: Option<u8>) -> Bench {
 }
 
 #[test]
-fn a_host_proves_itself_on_its_admin_queue_and_may_want_a_proof_in_return() {
+fn admin_queue_authenticates_one_or_both_ways() {
     for controller in [None, Some(2)] {
         let bench = with_secrets(Some(1), controller);
         assert!(matches!(bench.told[..], [Action::Ready]), "{:?}", bench.told);
@@ -489,7 +489,7 @@ fn a_host_proves_itself_on_its_admin_queue_and_may_want_a_proof_in_return() {
 }
 
 #[test]
-fn a_host_that_cannot_prove_itself_or_trusts_the_controller_not_ends_with_the_reason() {
+fn failed_authentication_ends_host_with_reason() {
     let why = |own, controller| match with_secrets(own, controller).ended() {
         Some(HostError::NotAuthenticated { qid: 0, why }) => *why,
         other => panic!("{other:?}"),
@@ -500,7 +500,7 @@ fn a_host_that_cannot_prove_itself_or_trusts_the_controller_not_ends_with_the_re
 }
 
 #[test]
-fn an_io_queue_is_proved_only_where_its_connect_demands_it() {
+fn io_queue_authenticates_only_on_demand() {
     let bench = with_secrets(Some(1), None);
     let connector = bench.host.io_connector();
     assert!(connector.authentication(1, 7).is_ok_and(|none| none.is_none()));

@@ -203,7 +203,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_read_that_fits_is_taken_and_others_are_told_why() {
+    fn only_fitting_reads_are_accepted() {
         let at = |sqe: &Sqe| IoCommand::parse(sqe, &LIMITS);
         let range = LbaRange { lba: 999, blocks: 1 };
         assert_eq!(at(&read(999, 0, 4096)), Ok(IoCommand::Read { range, fua: false }));
@@ -278,7 +278,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_command_asks_for_is_read_from_its_own_bits() {
+    fn command_fields_are_decoded_from_their_bits() {
         let with = |opcode, cdw12| Sqe { opcode, cdw12: U32::new(cdw12), ..read(1, 0, 4096) };
         let at = |sqe: &Sqe| IoCommand::parse(sqe, &LIMITS);
         let range = LbaRange { lba: 1, blocks: 1 };
@@ -301,7 +301,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn no_command_changes_a_read_only_namespace_whatever_it_says(
+        fn no_command_changes_read_only_namespace(
             opcode in prop_oneof![0u8..16, any::<u8>()],
             fields: [u8; 64],
             good: bool,

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_read_in_order_and_empty_ones_left_out() {
+    fn ranges_are_read_in_order_without_empty_ones() {
         let data = [definition(990, 10), definition(5000, 0), definition(991, 10)].concat();
         let ranges: Vec<_> = LIMITS.dsm_ranges(&data).collect();
         let outside = Err(Status::LBA_OUT_OF_RANGE.dnr());

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_tells_nonsense_is_refused() {
+    fn device_with_invalid_format_is_refused() {
         let mut id = zeroed::<IdentifyNamespace>();
         assert_eq!(BlockFormat::in_use(&id), Err(BlockFormatError::Shift(0)), "not available");
         // Format 17 = 1 << 4 | 1: FLBAS 6:5 is the high part.
@@ -269,7 +269,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hosts_are_told_what_a_format_is(
+        fn format_is_reported_to_hosts(
             shift in 9u32..32, metadata: u16, protection in prop::sample::select(&PROTECTIONS[..]),
             performance in 0u8..4,
         ) {

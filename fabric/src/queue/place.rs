@@ -41,7 +41,7 @@ mod tests {
     use crate::nvme::SglDescriptor;
 
     #[test]
-    fn data_is_taken_from_where_the_descriptor_says_and_nowhere_else() {
+    fn data_place_must_match_descriptor() {
         let (length, write, read) = (4096, Transfer::ToController(4096), Transfer::ToHost(4096));
         let with = |sgl| Sqe { sgl, ..Sqe::default() };
         let (capsule, moved) =

@@ -16,7 +16,7 @@ fn unhex(text: &str) -> Vec<u8> {
 
 /// The vectors of the Linux kernel for generated PSKs (drivers/nvme/common/tests/auth_kunit.c).
 #[test]
-fn generated_psks_are_those_of_the_linux_kernel() {
+fn generated_psks_match_linux() {
     let vectors = [
         (
             PskLength::Bytes32,
@@ -50,7 +50,7 @@ fn generated_psks_are_those_of_the_linux_kernel() {
 }
 
 #[test]
-fn a_generated_psk_is_made_of_the_hash_of_the_common_value() {
+fn generated_psk_uses_hash_of_shared_value() {
     let shared = [7; 256];
     let key = Hash::Sha256.digest(&shared);
     let expected = Hash::Sha256.hmac(&key, &[b"one", b"two"]);
@@ -59,7 +59,7 @@ fn a_generated_psk_is_made_of_the_hash_of_the_common_value() {
 
 /// A key whose bytes are 1, 2, … 32.
 #[test]
-fn the_text_of_a_psk_is_read_and_a_fault_is_named() {
+fn psk_text_is_read_or_fault_named() {
     let good = "NVMeTLSkey-1:00:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAl7OaH:";
     let psk: ConfiguredPsk = good.parse().unwrap();
     assert_eq!(psk.bytes(), (1..=32).collect::<Vec<u8>>());
@@ -89,12 +89,12 @@ pub(crate) fn configured() -> impl Strategy<Value = ConfiguredPsk> {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read_again(psk in configured()) {
+    fn written_text_round_trips(psk in configured()) {
         prop_assert_eq!(psk.text().parse(), Ok(psk));
     }
 
     #[test]
-    fn a_text_that_was_changed_is_refused(psk in configured(), at in 16..80_usize, to in "[A-Za-z0-9]") {
+    fn modified_text_is_refused(psk in configured(), at in 16..80_usize, to in "[A-Za-z0-9]") {
         let mut text = psk.text().to_string();
         if at + 2 < text.len() && text[at..=at] != to {
             text.replace_range(at..=at, &to);
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn a_host_finds_its_psk_among_others_by_either_layout(
+    fn psk_is_found_by_either_layout(
         own in configured(),
         other in configured(),
         layout in prop::sample::select(&Layout::ALL[..]),
@@ -150,7 +150,7 @@ proptest! {
 }
 
 #[test]
-fn a_derived_secret_counts_for_a_retained_psk_and_is_as_long_as_its_hash() {
+fn derived_secret_has_length_of_its_hash() {
     for (form, right) in [
         ("NVMe0R01", Some(32)),
         ("NVMe0R02", Some(48)),
@@ -239,7 +239,7 @@ fn hello(psk: &TlsPsk) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_hello_shows_the_psk_that_it_was_made_with_and_no_other() {
+fn client_hello_identifies_its_psk() {
     let psk = ConfiguredPsk::generate(&[3; 48], PskLength::Bytes48, Transform::None);
     let text = Identity::format(&psk, Layout::Rfc8446, (HOST, SUBSYSTEM));
     let both = Identity::read(text.as_bytes()).unwrap().candidates(&[psk]);
@@ -257,7 +257,7 @@ fn a_client_hello_shows_the_psk_that_it_was_made_with_and_no_other() {
 }
 
 #[test]
-fn the_client_hello_chooses_and_without_one_the_first_counts() {
+fn client_hello_chooses_psk_else_first() {
     let psk = |tag| TlsPsk { secret: vec![tag; 32].into(), length: PskLength::Bytes32 };
     let all = vec![psk(1), psk(2), psk(3)];
     for own in &all {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gamma_is_the_weight_of_the_old_value_and_g_that_of_the_new() {
+    fn gamma_weights_old_value_and_g_new() {
         let (mut keeping, mut taking) = (Average::keeping(0.9), Average::taking(0.9));
         for average in [&mut keeping, &mut taking] {
             assert_eq!(average.get(), None);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_average_that_starts_somewhere_goes_on_from_there() {
+    fn average_continues_from_start_value() {
         let mut average = Average::taking(1.0 / 16.0).starting(1.0);
         assert_eq!(average.add(0.0), 15.0 / 16.0);
         assert_eq!(average.add(f64::NAN), 15.0 / 16.0);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_out_of_its_range_is_brought_into_it() {
+    fn setting_is_clamped_to_range() {
         assert_eq!(within(0.5, 0.0, 1.0), 0.5);
         assert_eq!(within(-1.0, 0.0, 1.0), 0.0);
         assert_eq!(within(7.0, 0.0, 1.0), 1.0);
@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_average_stays_between_what_was_seen(
+        fn average_stays_between_samples(
             weight in any::<f64>(), samples in prop::collection::vec(0.0..1e12, 1..50),
         ) {
             let least = samples.iter().copied().fold(f64::MAX, f64::min);

@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_leave_by_time_then_in_the_order_of_insertion(
+        fn events_leave_by_time_then_insertion(
             // The time of an event, the number of removals after it, and which events are due then.
             steps in prop::collection::vec((0u64..1 << 20, 0u32..4, 0u64..1 << 20), 1..300)
         ) {

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_has_its_number_its_name_and_its_rank() {
+    fn class_has_number_name_and_rank() {
         for (number, class) in Class::ALL.into_iter().enumerate() {
             assert_eq!(class.number(), number);
             assert_eq!(class.to_string(), ["urgent", "high", "medium", "low"][number]);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_that_does_not_fit_is_the_longest() {
+    fn oversized_duration_saturates() {
         assert_eq!(nanos(Duration::from_micros(7)), 7_000);
         assert_eq!(nanos(Duration::MAX), u64::MAX);
     }

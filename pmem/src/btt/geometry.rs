@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_is_refused_with_the_least_size() {
+    fn too_small_region_is_refused_with_least_size() {
         let error = divide((16 << 20) - 1, BlockSize::B512, SHAPE).unwrap_err();
         assert!(error.to_string().contains("at least 16777216"), "{error}");
         assert!(divide(0, BlockSize::B4096, SHAPE).is_err());

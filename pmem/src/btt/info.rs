@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_the_specification() {
+    fn bytes_match_specification() {
         let medium = Model::new(PAGE);
         write(&medium, 0, &info());
         let mut bytes = [0; 4096];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_info_block_is_read_as_it_was_written_and_any_damage_is_noticed() {
+    fn info_block_round_trips_and_detects_damage() {
         let medium = Model::new(PAGE);
         assert_eq!(read(&medium, 0, 0), Found::Other);
         write(&medium, 0, &info());

@@ -162,7 +162,7 @@ proptest! {
     /// What is acknowledged survives; the block that was being written is whole, new or old; and no
     /// internal block is in use twice, which opening checks.
     #[test]
-    fn after_a_cut_at_any_store_each_block_is_wholly_old_or_wholly_new(
+    fn cut_leaves_each_block_old_or_new(
         lives in prop::collection::vec(life(), 1..4),
         seed: u64,
     ) {
@@ -209,7 +209,7 @@ proptest! {
     /// Where nothing keeps the order, as in the page cache of a file, blocks that were not written
     /// since the file was synchronized are as they were, and the table works on.
     #[test]
-    fn a_cut_in_any_order_spares_what_was_synchronized_and_not_written_since(
+    fn unordered_cut_keeps_synchronized_blocks(
         before in steps(60),
         after in steps(24),
         later in steps(24),
@@ -272,7 +272,7 @@ proptest! {
 /// Every place where a process can end, and nothing else happens: the page cache of a file has all that
 /// was stored.
 #[test]
-fn a_process_that_ends_harms_nothing_where_cuts_are_in_any_order() {
+fn process_end_harms_nothing_with_unordered_cuts() {
     let mut settled = 0;
     for cut in 0.. {
         let (model, btt) = table(Cuts::InAnyOrder);
@@ -294,7 +294,7 @@ fn a_process_that_ends_harms_nothing_where_cuts_are_in_any_order() {
 
 /// Every place where the power can fail in three writes of one block, with the worst of luck.
 #[test]
-fn there_is_no_place_at_which_a_cut_does_harm() {
+fn cut_at_any_place_does_no_harm() {
     let lucks = [Luck::Nothing, Luck::Everything, Luck::Words, Luck::Few(true), Luck::Few(false)];
     let mut completed = 0;
     for cut in 0.. {
@@ -321,7 +321,7 @@ fn there_is_no_place_at_which_a_cut_does_harm() {
 
 /// Threads of their own lanes and lanes that they share; each has its own blocks.
 #[test]
-fn a_cut_below_several_threads_loses_nothing_that_was_acknowledged() {
+fn cut_under_threads_keeps_acknowledged_writes() {
     const THREADS: u64 = 4;
     for seed in 0..60 {
         let mut rng = Rng::with_seed(seed);
@@ -499,7 +499,7 @@ fn opened_after(damaged: &[u64]) -> Result<OpenReport, OpenError> {
 }
 
 #[test]
-fn one_damaged_info_block_is_restored_and_two_are_an_error() {
+fn single_damaged_info_block_is_restored() {
     let arena = SMALL.largest;
     let (first, copy) = (64, arena - PAGE + 64);
     for (damaged, restored) in [
@@ -519,7 +519,7 @@ fn one_damaged_info_block_is_restored_and_two_are_an_error() {
 }
 
 #[test]
-fn a_damaged_flog_or_map_is_an_error_that_says_where() {
+fn damaged_flog_or_map_is_located_in_error() {
     let geometry = geometry::divide(REGION, BlockSize::B512, SMALL).unwrap()[0];
     // The sequence number of lane 2: 1 becomes 1 + 2^8.
     let error = opened_after(&[geometry.flog + 2 * 64 + 8]).unwrap_err().to_string();
@@ -538,7 +538,7 @@ fn a_damaged_flog_or_map_is_an_error_that_says_where() {
 }
 
 #[test]
-fn what_is_no_table_is_told_from_one_that_was_never_completed() {
+fn unfinished_table_differs_from_foreign_content() {
     let model = Arc::new(Model::new(REGION));
     assert_eq!(open_small(Arc::clone(&model), Cuts::InOrder).unwrap_err(), OpenError::NoTable);
     model.store(0, 0x55aa);
@@ -570,7 +570,7 @@ fn what_is_no_table_is_told_from_one_that_was_never_completed() {
 }
 
 #[test]
-fn a_new_table_reads_as_zeroes_whatever_the_region_held() {
+fn new_table_reads_as_zeroes() {
     let model = Arc::new(Model::new(REGION));
     model.write(0, &vec![0xa5; usize::try_from(REGION).unwrap()]);
     open::format(&model, BlockSize::B512, [7; 16], SMALL).unwrap();
@@ -591,7 +591,7 @@ fn an_unreadable_block_fails_until_it_is_written() {
 }
 
 #[test]
-fn a_real_region_has_the_blocks_that_its_size_was_made_for() {
+fn real_region_has_computed_block_count() {
     let bytes = region_bytes(5000, BlockSize::B4096);
     let model = Arc::new(Model::new(bytes));
     Btt::format(&model, BlockSize::B4096, [1; 16]).unwrap();

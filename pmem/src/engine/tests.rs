@@ -114,7 +114,7 @@ fn h1_no_io_goes_without_a_token() {
 }
 
 #[test]
-fn h1_an_engine_that_was_told_nothing_does_nothing_but_read_its_grant() {
+fn h1_new_engine_only_reads_its_grant() {
     let mut client = Client::new(settings());
     client.engine.request(5);
     client.pool(0, 5000);
@@ -182,7 +182,7 @@ fn h1_repeated_and_old_pushes_change_nothing() {
 }
 
 #[test]
-fn h1_a_lost_push_is_found_in_the_grant_and_starts_when_it_should_have() {
+fn h1_lost_push_is_recovered_from_grant() {
     let mut client = Client::new(settings());
     client.push(ms(100), 1, 1000);
     client.grant(2, 1000);
@@ -200,7 +200,7 @@ fn h1_a_lost_push_is_found_in_the_grant_and_starts_when_it_should_have() {
 }
 
 #[test]
-fn h1_tokens_end_with_their_period_even_if_nobody_says_so() {
+fn h1_tokens_expire_with_their_period() {
     let mut client = Client::in_period(1, 1000);
     client.engine.request(5000);
     client.pool(1, 100_000);
@@ -246,7 +246,7 @@ fn h1_reports_are_one_word_each_millisecond_once_asked_for() {
 }
 
 #[test]
-fn h1_an_ask_may_come_before_the_push_and_an_old_one_is_ignored() {
+fn h1_early_ask_counts_and_stale_ask_is_ignored() {
     let mut client = Client::in_period(3, 100);
     client.engine.ask(Ask { period: Period(4) });
     client.engine.ask(Ask { period: Period(2) });
@@ -258,7 +258,7 @@ fn h1_an_ask_may_come_before_the_push_and_an_old_one_is_ignored() {
 }
 
 #[test]
-fn h1_the_window_bounds_what_is_under_way_and_best_effort_has_its_own() {
+fn h1_windows_bound_outstanding_ios() {
     let settings = Settings { window: 4, best_effort_window: 2, ..settings() };
     let mut engine = Engine::new(settings).unwrap();
     engine.push(ms(0), Push { period: Period(1), reservation: Tokens(6) });

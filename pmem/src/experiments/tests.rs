@@ -72,7 +72,7 @@ fn mean(outcome: &Outcome, clients: Range<usize>, periods: &[usize]) -> f64 {
 }
 
 #[test]
-fn distributions_are_those_of_the_paper() {
+fn distributions_match_the_paper() {
     assert_eq!(eager(UNIFORM, 90, System::Haechi).reservations(), [141_300; CLIENTS]);
     let zipf = eager(ZIPF, 90, System::Haechi).reservations();
     assert!((7_000_000..7_100_000).contains(&(zipf[0] * 30)), "7080K in 30 s: {zipf:?}");
@@ -99,7 +99,7 @@ fn h5_fig7_four_clients_saturate_the_data_node() {
 }
 
 #[test]
-fn h5_fig8_bursts_of_a_spike_leave_the_data_node_idle_and_a_constant_rate_does_not() {
+fn h5_fig8_spike_bursts_leave_data_node_idle() {
     let equal = Client { demand: Demand::Ios(158_000), ..Client::EAGER };
     let uniform = run(SMALL, bare(vec![equal; CLIENTS]));
     assert!(uniform.means.iter().all(|mean| near(*mean, 157e3, 0.005)), "{uniform:?}");
@@ -124,7 +124,7 @@ fn h4_a_profile_of_the_node_is_its_capacity() {
 }
 
 #[test]
-fn h5_fig9_uniform_reservations_are_met_at_less_than_a_thousandth() {
+fn h5_fig9_uniform_reservations_are_met_within_thousandth() {
     let bare = run(PAPER, eager(UNIFORM, 90, System::Bare));
     let haechi = run(PAPER, eager(UNIFORM, 90, System::Haechi));
     for client in 0..10 {
@@ -137,7 +137,7 @@ fn h5_fig9_uniform_reservations_are_met_at_less_than_a_thousandth() {
 }
 
 #[test]
-fn h5_fig9_zipf_reservations_are_met_by_low_priority_and_not_by_the_bare_system() {
+fn h5_fig9_low_priority_meets_zipf_reservations() {
     let bare = run(SMALL, eager(ZIPF, 90, System::Bare));
     assert!(near(bare.means[0] * 30.0, 4742e3, 0.01), "{:?}", bare.means);
     let haechi = run(PAPER, eager(ZIPF, 90, System::LowPriority));
@@ -162,7 +162,7 @@ fn some_reserve(reserving: usize, all: usize) -> Vec<Client> {
 /// What clients do as they are shipped, beside what they would with windows of their depth: the number
 /// of reservations that are met in each period, exactly.
 #[test]
-fn h5_a_best_effort_window_of_one_meets_what_windows_of_the_depth_miss() {
+fn h5_best_effort_window_of_one_meets_reservations() {
     let zipf = |clients, exponent, percent, millis| Experiment {
         clients: vec![Client::EAGER; clients],
         period: Duration::from_millis(millis),
@@ -203,7 +203,7 @@ fn h5_a_best_effort_window_of_one_meets_what_windows_of_the_depth_miss() {
 }
 
 #[test]
-fn h5_fig9_zipf_reservations_are_out_of_reach_of_the_protocol_as_printed() {
+fn h5_fig9_printed_protocol_misses_zipf_reservations() {
     let haechi = run(SMALL, eager(ZIPF, 90, System::Haechi));
     assert!(near(haechi.means[0], 196e3, 0.01), "not 236K: {:?}", haechi.means);
     for client in 2..10 {
@@ -220,7 +220,7 @@ fn h5_fig9_zipf_reservations_are_out_of_reach_of_the_protocol_as_printed() {
 }
 
 #[test]
-fn h5_verdicts_are_those_of_the_full_size_at_each_scale_that_is_allowed() {
+fn h5_verdicts_are_equal_at_each_allowed_scale() {
     for (clients, exponent, percent, millis) in
         [(10, 0.6, 90, 1000), (7, 0.9, 60, 500), (16, 0.6, 90, 1000), (10, 0.0, 90, 500)]
     {
@@ -243,7 +243,7 @@ fn h5_verdicts_are_those_of_the_full_size_at_each_scale_that_is_allowed() {
 }
 
 #[test]
-fn a_scale_that_would_change_verdicts_is_refused() {
+fn scale_changing_verdicts_is_refused() {
     let refused = |wanted: &Experiment, scale| {
         measure(wanted, Testbed::scaled(scale)).unwrap_err().to_string()
     };
@@ -303,7 +303,7 @@ fn h5_fig12_throughput_falls_where_much_is_reserved_unevenly() {
 }
 
 #[test]
-fn h5_fig13_bursts_of_a_spike_miss_reservations_and_a_constant_rate_exceeds_them() {
+fn h5_fig13_spike_bursts_miss_reservations() {
     let [burst, constant] = [false, true].map(reserved_spike);
     for client in 0..3 {
         assert!(burst.means[client] < 0.98 * burst.reserved[client], "{:?}", burst.means);
@@ -364,7 +364,7 @@ fn h4_fig18_the_estimate_follows_a_node_that_gets_faster() {
 }
 
 #[test]
-fn h4_fig19_what_is_added_goes_to_small_reservations() {
+fn h4_fig19_added_capacity_goes_to_small_reservations() {
     let zipf = congested(ZIPF, 0..15);
     let gain = |clients: Range<usize>| {
         mean(&zipf, clients.clone(), &[20, 22, 24]) / mean(&zipf, clients, &[8, 10, 12])
@@ -398,7 +398,7 @@ fn h5_guarantees_hold_at_other_exponents_client_counts_and_periods() {
 }
 
 #[test]
-fn h5_the_bare_system_misses_what_haechi_keeps() {
+fn h5_bare_system_misses_reservations_haechi_keeps() {
     let of = |system| Experiment {
         clients: vec![Client { constant: true, ..Client::EAGER }; CLIENTS],
         periods: 2,
@@ -418,7 +418,7 @@ fn the_seed_decides_everything() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_with_what_can() {
+fn invalid_experiments_are_refused_with_valid_ranges() {
     let refused = |wanted: Experiment| measure(&wanted, SMALLER).unwrap_err().to_string();
     let paper = Experiment::default;
     let text = refused(Experiment { clients: Vec::new(), ..paper() });
@@ -459,7 +459,7 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
 }
 
 #[test]
-fn who_completes_nothing_has_not_its_reservation_however_many_are_under_way() {
+fn outstanding_ios_do_not_count_as_served() {
     let mut outcome =
         run(SMALLER, Experiment { window: 65_536, ..eager(UNIFORM, 30, System::Haechi) });
     assert_eq!(outcome.missed(), [] as [usize; 0]);
@@ -508,7 +508,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_more_is_reserved_than_there_is_and_what_is_admitted_is_measured(
+    fn reservations_fit_capacity_and_are_measured(
         experiment in any_experiment(), scale in 1_u64..=100,
     ) {
         let sum: u64 = experiment.reservations().iter().sum();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_are_those_of_one_sided_access() {
+    fn operations_match_one_sided_access() {
         let mut memory = Memory::new(2);
         let at = Memory::address(1);
         assert_eq!(memory.carry_out(Operation::Write { at, word: 5 }), Ok(5));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused() {
+    fn missing_words_are_refused() {
         let mut memory = Memory::new(2);
         for at in [Address(3), Address(16), Address(u64::MAX)] {
             assert_eq!(memory.carry_out(Operation::Read { at }), Err(Failed::Refused));

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_io_passes_two_nics_and_travels_there_and_back() {
+    fn io_passes_both_nics_and_round_trip() {
         let mut node = Node::new(NICS, Memory::new(1), 0);
         let (one, two) = (node.connect(true), node.connect(true));
         for ticket in [1, 2] {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_has_ended_takes_nothing() {
+    fn ended_connection_accepts_nothing() {
         let mut node = Node::new(NICS, Memory::new(1), 0);
         let port = node.connect(true);
         node.port(port, Nanos(0)).io(Ticket(1)).unwrap();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn times_vary_by_the_jitter_and_the_same_seed_varies_them_alike() {
+    fn jitter_is_bounded_and_reproducible() {
         let times = |seed| {
             let mut random = fastrand::Rng::with_seed(seed);
             [(); 50].map(|()| varied(&mut random, Duration::from_nanos(600), 10).as_nanos())

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_flushed_and_then_fenced_certainly_survives() {
+    fn only_flushed_and_fenced_stores_survive() {
         let model = Model::new(256);
         model.store(0, 1);
         model.store(64, 2);

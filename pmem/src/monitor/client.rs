@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_until_the_first_report_a_client_may_use_all_it_was_given() {
+    fn h2_client_may_use_all_tokens_before_first_report() {
         let mut client = client();
         assert_eq!((client.residual(), client.has_reported()), (Tokens(100), false));
         assert!(!client.take(report(4, 7, 90), BOUNDS));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_silent_client_gives_its_tokens_back_until_it_is_heard_again() {
+    fn h2_silent_client_returns_its_tokens() {
         let mut client = client();
         for _ in 0..3 {
             assert_eq!(client.residual(), Tokens(100));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_small_reservation_may_stay_as_it_is_for_longer() {
+    fn h2_small_reservation_may_stay_unchanged_longer() {
         let mut client = Client::new(Tokens(10));
         client.begin(3, 1000);
         for _ in 0..199 {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_report_that_cannot_be_true_counts_as_far_as_it_can_be() {
+    fn h2_impossible_report_is_clamped() {
         let mut client = client();
         assert!(client.take(report(5, 101, 10), BOUNDS));
         assert_eq!(client.residual(), Tokens(100));

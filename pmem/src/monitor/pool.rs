@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_check_reads_the_pool_and_leaves_it_as_it_is() {
+    fn h2_check_reads_pool_without_change() {
         let (mut pool, mut memory) = begun();
         fetch(&mut memory, 1000);
         let check = pool.check(None).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_check_that_comes_late_does_not_reach_into_the_next_period() {
+    fn h2_late_check_spares_next_period() {
         let (mut pool, mut memory) = begun();
         let late = pool.check(Some(Tokens(9000))).unwrap();
         let write = pool.begin(Period(2), Tokens(5000));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_write_that_failed_is_written_again() {
+    fn h2_failed_write_is_retried() {
         let (mut pool, mut memory) = (Pool::new(AT, Period(0)), Memory::new(1));
         let (ticket, _) = pool.begin(Period(1), Tokens(5000));
         pool.completed(Completion { ticket, result: Err(Failed::Disconnected) });

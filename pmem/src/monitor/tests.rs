@@ -108,7 +108,7 @@ impl Node {
 }
 
 #[test]
-fn h2_a_period_begins_with_reservations_and_the_rest_in_the_pool() {
+fn h2_period_begins_with_pushes_and_pool() {
     let mut node = Node::new(settings(), &[3000, 2000]);
     node.tick(ms(0));
     let period = node.monitor.period();
@@ -139,7 +139,7 @@ fn h2_nobody_is_asked_while_the_pool_is_untouched() {
 }
 
 #[test]
-fn h2_all_are_asked_until_they_report_once_the_pool_was_touched() {
+fn h2_clients_are_asked_once_pool_is_used() {
     let mut node = Node::new(settings(), &[3000, 2000]).touched();
     assert_eq!(node.asks, [0, 1]);
     node.report(0, 2500, 500);
@@ -182,7 +182,7 @@ fn h2_without_conversion_reservations_are_wasted() {
 }
 
 #[test]
-fn h2_a_client_that_vanishes_gives_its_tokens_back() {
+fn h2_vanished_client_returns_its_tokens() {
     let mut node = Node::new(settings(), &[3000, 2000]).touched();
     for now in 101..=111 {
         node.report(0, 2000, now);
@@ -198,7 +198,7 @@ fn h2_a_client_that_vanishes_gives_its_tokens_back() {
 }
 
 #[test]
-fn h4_what_departed_clients_did_counts_in_the_estimate() {
+fn h4_departed_clients_count_in_estimate() {
     let mut node = Node::new(settings(), &[3000, 2000, 1000]).touched();
     node.ticks(101..=989);
     node.report_all([(0, 4000), (0, 3900), (0, 1000)]);
@@ -269,7 +269,7 @@ fn h3_reservations_are_admitted_for_the_next_period() {
 }
 
 #[test]
-fn h3_reservations_that_others_put_out_of_reach_are_named_at_admission() {
+fn h3_unattainable_reservations_are_named_at_admission() {
     // The node does 10,000, and one client 4000: four have 1000 each after 0.4 s.
     let mut node = Node::new(settings(), &[3300, 1000, 1000, 1000]);
     assert_eq!(node.findings(), [], "2400 more in 0.6 s are within reach");
@@ -293,7 +293,7 @@ fn h3_reservations_that_others_put_out_of_reach_are_named_at_admission() {
 }
 
 #[test]
-fn h3_a_changed_reservation_leaves_the_running_period_as_it_is() {
+fn h3_changed_reservation_spares_running_period() {
     for changed in [4000, 1000] {
         let mut node = Node::new(settings(), &[3000, 2000]).touched();
         node.monitor.admit(ClientId(0), Tokens(changed)).unwrap();
@@ -321,7 +321,7 @@ fn h3_a_changed_reservation_leaves_the_running_period_as_it_is() {
 }
 
 #[test]
-fn h2_a_client_that_connects_again_has_its_reservation_once() {
+fn h2_reconnected_client_has_reservation_once() {
     let mut node = Node::new(settings(), &[3000, 2000]);
     node.ticks(0..=100);
     let granted = |node: &Node| node.grants.iter().rfind(|(client, _)| *client == 0).unwrap().1;
@@ -335,7 +335,7 @@ fn h2_a_client_that_connects_again_has_its_reservation_once() {
 }
 
 #[test]
-fn h2_a_monitor_that_restarts_goes_on_with_the_next_period() {
+fn h2_restarted_monitor_continues_with_next_period() {
     let mut node = Node::new(settings(), &[3000, 2000]).touched();
     node.ticks(1000..=1100);
     let last = node.monitor.period();
@@ -357,7 +357,7 @@ fn h2_periods_keep_to_their_time_where_checks_are_late() {
 }
 
 #[test]
-fn h2_a_report_that_cannot_be_true_is_named() {
+fn h2_impossible_report_is_named() {
     let mut node = Node::new(settings(), &[3000, 2000]).touched();
     node.report_all([(0, 900), (2001, 0)]);
     node.tick(ms(101));
@@ -366,7 +366,7 @@ fn h2_a_report_that_cannot_be_true_is_named() {
 }
 
 #[test]
-fn h2_a_pool_that_somebody_writes_is_found_and_repaired() {
+fn h2_overwritten_pool_is_repaired() {
     for damage in [-50_000, 1 << 60] {
         let mut node = Node::new(settings(), &[3000, 2000]);
         node.ticks(0..=10);
@@ -389,7 +389,7 @@ fn h2_a_silent_client_is_named() {
 }
 
 #[test]
-fn h2_a_reservation_that_was_wanted_and_missed_is_named() {
+fn h2_missed_reservation_is_named() {
     let mut node = Node::new(settings(), &[3000, 2000]).touched();
     for now in 101..1000 {
         // Client 0 wants all it has and gets half of it; client 1 gets all.

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dax_device_is_known_by_its_subsystem_and_has_whole_alignments() {
+    fn dax_device_is_identified_and_aligned() {
         let sysfs = tempfile::tempdir().unwrap();
         let folder = |minor: u32, subsystem: &str| {
             let folder = sysfs.path().join(format!("dev/char/252:{minor}"));

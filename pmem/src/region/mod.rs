@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_in_the_file() {
+    fn stores_reach_the_file() {
         let mut file = file(10_000);
         let region = Region::open(file.try_clone().unwrap(), Access::Write).unwrap();
         assert_eq!(region.bytes(), 10_000);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_stores_goes_nowhere() {
+    fn stores_by_reader_are_private() {
         let mut file = file(8192);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let reader = Region::open(File::open(path).unwrap(), Access::Read).unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_says_what_survives() {
+    fn kind_determines_surviving_content() {
         let on_disk = Region::open(file(8192), Access::Write).unwrap();
         assert!(matches!(on_disk.kind(), Kind::File | Kind::DaxFile | Kind::MemoryFile));
         let memory = Region::anonymous(8192).unwrap();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_region_is_refused() {
+    fn invalid_regions_are_refused() {
         let open = |path| Region::open(File::open(path).unwrap(), Access::Read);
         assert!(matches!(open("/dev/null"), Err(RegionError::Other)));
         assert!(matches!(open("/"), Err(RegionError::Other)));
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_on_a_file_is_there_when_it_is_opened_again() {
+    fn table_on_file_survives_reopening() {
         let file = file(16 << 20);
         let open = || Region::open(file.try_clone().unwrap(), Access::Write).unwrap();
         Btt::format(&open(), BlockSize::B512, [1; 16]).unwrap();
@@ -429,7 +429,7 @@ mod tests {
     /// `make nvdimm` runs this one, on a file and on a device. All that the device has is lost.
     #[test]
     #[ignore = "SLUICEGATE_DAX has to name a device of persistent memory, or a file on a file system with DAX"]
-    fn a_table_on_persistent_memory_is_there_when_it_is_opened_again() {
+    fn table_on_persistent_memory_survives_reopening() {
         let path = std::path::PathBuf::from(std::env::var_os("SLUICEGATE_DAX").unwrap());
         let is_device = path.metadata().is_ok_and(|found| found.file_type().is_char_device());
         let open = || {

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_has_come_to_a_time_when_it_should() {
+    fn clock_reaches_shown_time() {
         for skew in [-900_000, -200, 0, 1, 200, 5000] {
             let clock = Clock(skew);
             for shown in [0, 1, 999, 1_000_000, 123_456_789_012] {

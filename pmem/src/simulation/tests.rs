@@ -92,7 +92,7 @@ fn the_same_setup_runs_in_the_same_way() {
 }
 
 #[test]
-fn latencies_are_kept_of_the_clients_that_are_asked_for() {
+fn latencies_are_kept_for_selected_clients() {
     let kept = |clients| {
         let setup = Setup { latencies: clients, ..system(40_000, backlogged(&EVEN)) };
         let record = run(setup, 3);
@@ -149,7 +149,7 @@ fn h1_messages_that_come_a_period_late_do_no_harm() {
 }
 
 #[test]
-fn h2_a_client_that_vanishes_leaves_its_tokens_to_the_others() {
+fn h2_vanished_client_leaves_tokens_to_others() {
     for told in [true, false] {
         let mut clients = backlogged(&[4000, 2000, 2000]);
         clients[0].vanishes = Some((ms(250), told));
@@ -165,7 +165,7 @@ fn h2_a_client_that_vanishes_leaves_its_tokens_to_the_others() {
 }
 
 #[test]
-fn h2_a_client_that_stops_and_goes_on_hurts_nobody_and_has_its_reservation_again() {
+fn h2_paused_client_harms_no_other_client() {
     let mut clients = backlogged(&EVEN);
     clients[0].stopped = Some((ms(250), ms(550)));
     let record = run(system(50_000, clients), 12);
@@ -176,7 +176,7 @@ fn h2_a_client_that_stops_and_goes_on_hurts_nobody_and_has_its_reservation_again
 }
 
 #[test]
-fn h2_a_monitor_that_restarts_loses_no_guarantee_beyond_the_running_period() {
+fn h2_restart_affects_only_running_period() {
     for (stops, starts) in [(250, 250), (250, 275), (201, 380), (250, 1250)] {
         let monitor_down = Some((ms(stops), ms(starts)));
         let setup = Setup { monitor_down, ..system(50_000, backlogged(&EVEN)) };
@@ -203,7 +203,7 @@ fn h2_a_client_without_tokens_is_not_bounded() {
 }
 
 #[test]
-fn h2_a_pool_that_a_client_fills_is_repaired_and_costs_no_reservation() {
+fn h2_filled_pool_is_repaired_without_loss() {
     let mut world = World::new(system(50_000, backlogged(&EVEN)));
     let mut filled = 0;
     while world.record().periods.len() < 8 && world.step() {
@@ -233,7 +233,7 @@ fn h2_a_pool_below_zero_is_harmless() {
 }
 
 #[test]
-fn h2_nobody_is_asked_in_a_period_in_which_reservations_are_enough() {
+fn h2_no_client_is_asked_without_pool_use() {
     let mut clients = backlogged(&EVEN);
     for client in &mut clients {
         client.workload = Workload::Burst(2000);
@@ -246,7 +246,7 @@ fn h2_nobody_is_asked_in_a_period_in_which_reservations_are_enough() {
 }
 
 #[test]
-fn h4_a_client_that_reserves_too_much_is_named() {
+fn h4_client_reserving_too_much_is_named() {
     let mut clients = backlogged(&[4000, 3000, 2000]);
     clients[0].workload = Workload::Constant(2000);
     let record = run(system(90_000, clients), 12);
@@ -302,7 +302,7 @@ proptest! {
     /// Where one client cannot use the whole node, others may leave a client more than it can do
     /// (Definition 2): then it is named.
     #[test]
-    fn h3_a_client_that_misses_its_reservation_is_named(
+    fn h3_client_missing_reservation_is_named(
         reserved in reservations(CAPACITY * 97 / 100), local in 20_u64..100, seed: u64,
     ) {
         let most = local * PERIOD;
@@ -321,7 +321,7 @@ proptest! {
 
     /// A reservation of no more than an equal part of the node is never out of reach.
     #[test]
-    fn h5_reservations_within_an_equal_part_are_met_whatever_happens_to_messages(
+    fn h5_equal_part_reservations_survive_message_faults(
         parts in prop::collection::vec(1_u64..=100, 2..6), faults in faults(), seed: u64,
         skews in prop::collection::vec(-2000_i32..2000, 6), conversion: bool,
     ) {

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn h5_a_client_beyond_its_reservation_has_one_io_under_way_by_default() {
+    fn h5_best_effort_default_is_one_outstanding_io() {
         let mut gate = Gate::new(Pace::tokens(4), settings()).unwrap();
         gate.want(20);
         gate.message(Nanos(0), push(7, 6));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_is_over_has_its_own_reservation_and_its_own_ios() {
+    fn ended_period_keeps_own_reservation_and_ios() {
         let mut gate = gate(4);
         gate.want(u64::MAX);
         assert_eq!(run(&mut gate, Nanos(0)), 0, "there are no tokens yet");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_of_which_the_grant_tells_ends_the_one_before_too() {
+    fn grant_of_later_period_ends_previous_one() {
         let mut gate = gate(4);
         gate.message(Nanos(0), push(7, 30));
         // Nothing was pushed for the next period: the engine reads its grant.

@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_heard(
+        fn messages_round_trip(
             period: u16, reservation: u64, ticket: u32, done: bool, offset: u64, length: u64,
             pad in 0_usize..50,
         ) {

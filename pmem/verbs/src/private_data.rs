@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_not_mistaken_for_those_of_nvme_nor_the_other_way_round() {
+    fn requests_differ_from_nvme_rdma() {
         let limits = QueueLimits { admin_entries: u16::MAX, io_entries: u16::MAX };
         let read = ConnectRequest::parse(&[&REQUEST.emit()[..], &[0; 8]].concat(), limits);
         assert_eq!(read, Err(RejectReason::RecordFormat));
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_for_what_is_wrong() {
+    fn invalid_private_data_is_refused_with_reason() {
         let mut other = REQUEST.emit();
         other[8] = 2;
         assert_eq!(Request::parse(&other), Err(BadPrivateData::Version(2)));
@@ -527,7 +527,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_heard(
+        fn messages_round_trip(
             region: u128, secret: u128, write: bool, accept in any_accept(), pad in 0_usize..100,
         ) {
             let rights = if write { Rights::ReadWrite } else { Rights::Read };

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn e9_a_transfer_that_needs_twice_its_rate_is_as_urgent_as_can_be() {
+    fn e9_transfer_needing_double_rate_has_highest_urgency() {
         let needs = |bytes| window(FlowTarget::Throughput(crate::Rate::new(bytes)), 100);
         assert!(needs(2e8) > needs(1e8) && needs(1e8) > needs(5e7));
         assert_eq!(needs(2e8), needs(9e9));

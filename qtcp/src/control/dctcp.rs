@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_slow_start_doubles_until_the_first_mark_then_a_packet_a_round_trip() {
+    fn e1_slow_start_doubles_until_first_mark() {
         let mut flow = Dctcp::default();
         assert_eq!(flow.decision(), Decision { window: 10.0, rate: NO_BOUND });
         assert_eq!(window(&mut flow, &seen(10, 0)), 20.0);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_a_window_that_was_not_used_does_not_grow_but_is_cut() {
+    fn e1_unused_window_is_cut_but_never_grows() {
         let mut flow = Dctcp::default();
         let idle = Observation { app_limited: true, ..seen(5, 0) };
         assert_eq!(window(&mut flow, &idle), 10.0);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_a_flow_that_is_always_marked_is_halved_down_to_one_packet() {
+    fn e1_constant_marks_halve_window_to_one_packet() {
         let mut flow = Dctcp::default();
         assert_eq!(window(&mut flow, &seen(10, 10)), 5.0);
         for _ in 0..10 {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_growth_by_target_is_a_part_of_what_the_target_needs() {
+    fn e1_growth_is_proportional_to_target_window() {
         let seen = seen(10, 0);
         // 640 packets of 1000 bytes in a round trip of 100 us.
         let target = FlowTarget::Throughput(Rate::new(6.4e9));

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn e8_lambda_falls_only_where_another_sender_keeps_a_busy_flow_from_its_target() {
+    fn e8_lambda_falls_only_under_interference() {
         let rtt = Duration::from_micros(100);
         let (delivered, bytes) = (25, 25_000);
         let quiet = Observation { interval: rtt, delivered, bytes, rtt, ..Observation::SEEN };

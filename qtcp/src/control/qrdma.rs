@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_a_flow_above_its_target_is_cut_deeper_and_recovers_to_the_same_rate() {
+    fn e2_flow_above_target_is_cut_deeper() {
         let mut flow = Qrdma::default();
         flow.set_target(FlowTarget::Throughput(Rate::new(0.8e9)));
         let cut = flow.step(Nanos(0), &seen(1)).rate.bytes();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_steps_without_an_interval_leave_the_quality_to_what_is_seen_apart() {
+    fn e2_quality_uses_separate_observations() {
         let settings = Settings { cnp_interval: Duration::ZERO, ..Settings::default() };
         let mut flow = Qrdma::new(&settings);
         flow.set_target(FlowTarget::Throughput(Rate::new(0.5e9)));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_without_a_target_or_short_of_it_qrdma_is_dcqcn() {
+    fn e2_qrdma_equals_dcqcn_up_to_target() {
         let short = FlowTarget::Throughput(Rate::new(9e9));
         for target in [FlowTarget::None, short] {
             let (mut qrdma, mut dcqcn) = (Qrdma::default(), Dcqcn::default());

@@ -87,7 +87,7 @@ fn e3_a_quality_of_one_is_the_law_of_dctcp() {
 
 /// Windows hold what the round trip takes and what waits: `B = sum W - 2 d C`.
 #[test]
-fn e3_the_queue_is_what_the_windows_hold_beyond_the_round_trip() {
+fn e3_queue_is_excess_of_windows() {
     let setup = Setup {
         classes: vec![
             class(Goal::Share(2.0), Arrivals::Saturated),
@@ -105,7 +105,7 @@ fn e3_the_queue_is_what_the_windows_hold_beyond_the_round_trip() {
 }
 
 #[test]
-fn e3_a_class_with_slack_gives_way_to_one_that_is_late() {
+fn e3_class_with_slack_yields_to_late_class() {
     // A queue of 400 packets is 48 us: one target is out of reach, the other is easy.
     let latency = |micros| class(Goal::Latency(Duration::from_micros(micros)), Arrivals::Saturated);
     let setup = Setup { classes: vec![latency(40), latency(200)], ..Setup::default() };
@@ -137,7 +137,7 @@ fn arrivals_keep_their_rate() {
 }
 
 #[test]
-fn what_cannot_be_modelled_is_refused_with_what_can() {
+fn invalid_models_are_refused_with_valid_ranges() {
     assert_eq!(Model::new(Setup::default()).unwrap_err(), SetupError::NoClasses);
     let with = |class: ModelClass| Model::new(Setup { classes: vec![class], ..Setup::default() });
     let good = class(Goal::None, Arrivals::Saturated);

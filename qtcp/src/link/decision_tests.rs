@@ -79,7 +79,7 @@ fn give_way(link: &mut Link, flows: [ClassFlowId; 2], marked: bool) -> Vec<f64> 
 }
 
 #[test]
-fn e7_who_has_more_for_its_share_comes_down_and_who_has_less_is_never_limited() {
+fn e7_only_classes_above_share_are_limited() {
     let (mut link, flows) = high_and_low(None);
     let low = give_way(&mut link, flows, true);
     assert!(low[0] > 47.0, "from what it has: {low:?}");
@@ -89,7 +89,7 @@ fn e7_who_has_more_for_its_share_comes_down_and_who_has_less_is_never_limited() 
 }
 
 #[test]
-fn e7_nobody_is_limited_without_marks_or_beside_who_wants_no_more() {
+fn e7_no_limits_without_marks_or_demand() {
     for high in [
         Look { marked: false, ..FULL },
         Look { backlogged: false, ..FULL },
@@ -103,7 +103,7 @@ fn e7_nobody_is_limited_without_marks_or_beside_who_wants_no_more() {
 }
 
 #[test]
-fn e8_limits_are_gone_half_a_second_after_the_last_mark() {
+fn e8_limits_end_half_second_after_last_mark() {
     let (mut link, flows) = high_and_low(None);
     give_way(&mut link, flows, true);
     let calm = [75.0, 25.0].map(|mbit| Look { mbit, marked: false, ..FULL });
@@ -171,7 +171,7 @@ fn e8_limits_that_help_nobody_are_lifted() {
 
 /// Whoever comes and goes makes nobody forget that what Low gave up has reached nobody.
 #[test]
-fn e8_limits_that_help_nobody_are_lifted_beside_a_class_that_comes_and_goes() {
+fn e8_useless_limits_are_lifted_beside_intermittent_class() {
     for burst in [0.2, 1.0, 5.0, 10.0, 20.0] {
         for looks in [1, 4, 10, 20, 50, 100, 200, 400] {
             let lost = lost_beside_who_cannot_be_helped(Some((burst, looks)));
@@ -183,7 +183,7 @@ fn e8_limits_that_help_nobody_are_lifted_beside_a_class_that_comes_and_goes() {
 
 /// Medium comes while nobody gives way to High any longer, since nothing reaches it.
 #[test]
-fn e7_a_class_that_cannot_be_helped_keeps_no_other_from_its_share() {
+fn e7_unhelpable_class_costs_no_other_its_share() {
     let mut goals = GOALS;
     goals[2] = ClassGoal::Share(1.0);
     let mut link = Link::new(per_class(&goals), None, Rules::default());
@@ -223,7 +223,7 @@ fn beside_another_way(is_local: bool, looks: u64) -> [f64; 2] {
 }
 
 #[test]
-fn e7_what_a_class_has_on_another_way_takes_nothing_from_its_part_of_the_full_one() {
+fn e7_use_of_other_path_leaves_share_intact() {
     for (is_local, looks) in [(true, 400), (false, 3000)] {
         let [high, low] = beside_another_way(is_local, looks);
         assert!((low / 25.0 - 1.0).abs() < 0.05, "High has {high}, Low {low}");
@@ -245,7 +245,7 @@ fn e7_a_given_capacity_is_shared_without_marks() {
 /// What a class has had the most of, and wants no more, is left to the others: High was held to its part of a capacity,
 /// and then wants a little less.
 #[test]
-fn e8_a_capacity_is_used_up_beside_a_class_that_wants_less_than_it_was_held_to() {
+fn e8_capacity_is_used_beside_class_wanting_less() {
     let (mut link, flows) = high_and_low(Some(Rate::from_bits(100e6)));
     let mut had = [80.0_f64, 60.0];
     for at in 0..800 {
@@ -262,7 +262,7 @@ fn e8_a_capacity_is_used_up_beside_a_class_that_wants_less_than_it_was_held_to()
 
 /// High is to have 50 and is slow itself.
 #[test]
-fn e8_a_capacity_is_used_up_beside_a_class_that_does_not_reach_its_rate() {
+fn e8_capacity_is_used_beside_class_below_rate() {
     let rate = |mbit: f64| Rate::from_bits(mbit * 1e6);
     let goals =
         [ClassGoal::Free, ClassGoal::Rate(rate(50.0)), ClassGoal::Free, ClassGoal::Share(1.0)];
@@ -283,7 +283,7 @@ fn e8_a_capacity_is_used_up_beside_a_class_that_does_not_reach_its_rate() {
 
 /// Low has a rate, and gives way to High; then High wants little, for long, and then all that it can get again.
 #[test]
-fn e8_a_class_with_a_rate_has_what_one_with_a_share_does_not_want() {
+fn e8_class_with_rate_uses_unwanted_share() {
     let goals = [
         ClassGoal::Free,
         ClassGoal::Share(1.0),
@@ -326,7 +326,7 @@ fn goals_that_change_count_at_once() {
 }
 
 #[test]
-fn a_flow_that_is_gone_has_nothing_and_holds_nobody() {
+fn removed_flow_has_no_effect() {
     let (mut link, flows) = high_and_low(None);
     give_way(&mut link, flows, true);
     link.remove(flows[0]);
@@ -356,7 +356,7 @@ fn beside_a_latency(delivered: u32) -> (Vec<f64>, Option<f64>) {
 }
 
 #[test]
-fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
+fn e9_missed_latency_reduces_other_rates() {
     let (targets, silent) = beside_a_latency(100);
     assert!(targets.is_sorted_by(|a, b| a >= b), "{targets:?}");
     // 2 in a second, down to a half: from 85 on it bounds what Low has.
@@ -372,7 +372,7 @@ fn e9_a_round_trip_time_without_packets_keeps_nothing_empty() {
 }
 
 #[test]
-fn the_greatest_value_of_the_last_seconds_is_forgotten_after_ten() {
+fn maximum_is_forgotten_after_ten_seconds() {
     let mut most = RecentMost::default();
     let second = |seconds: u64| Nanos(seconds * 1_000_000_000);
     for (at, value, greatest) in [

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn e9_it_is_given_back_once_the_latency_is_well_kept() {
+    fn e9_capacity_returns_once_latency_is_kept() {
         let mut headroom = Headroom::default();
         after(&mut headroom, 0, 6, 2000);
         assert!(near(after(&mut headroom, 60, 10, 1000), 0.9), "what was asked for");
@@ -202,7 +202,7 @@ mod tests {
     /// A latency that the network itself has, or that the queue of other senders makes, stays as it is whatever the
     /// others give up.
     #[test]
-    fn e9_nothing_is_kept_empty_for_long_where_that_does_not_help() {
+    fn e9_useless_headroom_is_returned_soon() {
         for noise in [0, 100, 500] {
             let (mut headroom, mut random) = (Headroom::default(), fastrand::Rng::with_seed(noise));
             let (mut kept, looks) = (0.0, 12_000);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn e9_what_makes_a_latency_clearly_shorter_is_kept_empty_though_it_is_too_long_still() {
+    fn e9_effective_headroom_is_kept_before_goal_is_met() {
         let (mut headroom, mut latency) = (Headroom::default(), 5000);
         for look in 0..1000 {
             let part = after(&mut headroom, look * 10, 1, latency);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn e9_what_once_made_a_latency_long_is_not_taken_for_help_for_good() {
+    fn e9_old_long_latency_is_forgotten() {
         let mut headroom = Headroom::default();
         after(&mut headroom, 0, 30, 20_000);
         let parts = (30..40_000).map(|look| after(&mut headroom, look * 10, 1, 2000));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn e9_a_class_that_keeps_its_latency_takes_nothing_from_one_that_does_not() {
+    fn e9_class_keeping_latency_costs_others_nothing() {
         let mut headroom = Headroom::default();
         for look in 0..30 {
             let now = Nanos(look * 10 * MS);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_a_class_that_is_silent() {
+    fn silent_class_gets_no_headroom() {
         let mut headroom = Headroom::default();
         after(&mut headroom, 0, 6, 2000);
         assert!(near(headroom.part(Nanos(1050 * MS)), 0.9), "a second is not long yet");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capacity_is_the_greatest_throughput_until_that_turns_out_to_be_too_much() {
+    fn capacity_is_greatest_throughput_until_too_high() {
         let rate = |mbit: f64| Rate::from_bits(mbit * 1e6);
         let mut headroom = Headroom::default();
         for (part, total, congested, known, why) in [

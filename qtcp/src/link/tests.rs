@@ -47,7 +47,7 @@ fn deviation(rates: &[f64]) -> f64 {
 }
 
 #[test]
-fn e7_shares_hold_over_any_kernel_and_the_link_stays_full() {
+fn e7_shares_hold_with_any_kernel_at_full_link() {
     for kernel in KERNELS {
         for mbit in [100.0, 200.0, 1000.0] {
             let [plain, rates] = [false, true].map(|control| {
@@ -64,7 +64,7 @@ fn e7_shares_hold_over_any_kernel_and_the_link_stays_full() {
 }
 
 #[test]
-fn e8_a_flow_that_comes_takes_from_its_own_class_and_leaves_to_it() {
+fn e8_new_flow_shares_with_its_own_class() {
     for kernel in KERNELS {
         let mut bottleneck = three(kernel);
         let before = rates(&mut bottleneck, 1.0, 5.0);
@@ -86,7 +86,7 @@ fn e8_a_flow_that_comes_takes_from_its_own_class_and_leaves_to_it() {
 }
 
 #[test]
-fn e8_all_give_way_to_a_flow_of_others_and_come_back() {
+fn e8_flows_yield_to_foreign_flow_and_recover() {
     for kernel in KERNELS {
         let mut bottleneck = three(kernel);
         bottleneck.run(1.0);
@@ -101,7 +101,7 @@ fn e8_all_give_way_to_a_flow_of_others_and_come_back() {
 }
 
 #[test]
-fn e7_a_class_that_wants_little_has_all_it_wants() {
+fn e7_class_with_low_demand_gets_all() {
     for kernel in KERNELS {
         let flows = [(Some(0), 20e6), (Some(1), ALL), (Some(2), ALL)];
         let rates = rates(&mut link(200.0, &THREE, kernel, &flows), 1.0, 10.0);
@@ -112,7 +112,7 @@ fn e7_a_class_that_wants_little_has_all_it_wants() {
 }
 
 #[test]
-fn e9_bulk_classes_leave_the_queue_to_a_class_with_a_latency_to_keep() {
+fn e9_bulk_classes_yield_queue_to_latency_class() {
     let target = Duration::from_micros(800);
     let goals = [ClassGoal::Latency(target), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
     let [(without, _), (with, bulk)] = [false, true].map(|control| {
@@ -157,7 +157,7 @@ fn e8_rates_come_first_where_they_take_all_there_is() {
 }
 
 #[test]
-fn e9_bulk_is_not_starved_for_a_latency_that_others_spoil() {
+fn e9_bulk_is_not_starved_for_unattainable_latency() {
     for kernel in KERNELS {
         let goals = [ClassGoal::Latency(Duration::from_micros(250)), ClassGoal::Share(1.0)];
         let flows = [(Some(0), 2e6), (Some(1), ALL), (None, ALL)];

@@ -170,7 +170,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn e1_info_tells_what_went_each_way() {
+    fn e1_info_counts_both_directions() {
         let (mut here, mut there) = pair();
         send(&mut here, &mut there, 1_000_000);
         let (sent, got) = (Info::read(here.as_fd()).unwrap(), Info::read(there.as_fd()).unwrap());
@@ -206,7 +206,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_an_older_kernel_does_not_tell_is_unknown() {
+    fn values_missing_from_older_kernel_are_unknown() {
         let (here, _there) = pair();
         let (raw, _) = sys::get::<Raw>(here.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO).unwrap();
         let old = Info::from_raw(&raw, BASIC);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_what_cannot_be_read_is_unknown_and_said() {
+    fn e1_unreadable_feature_is_reported_unknown() {
         let read = Offer::read(folder(&[("tcp_ecn", "many")]).path());
         assert_eq!((&read.available, read.ecn, read.ecn_fallback), (&None, None, None));
         assert_eq!((read.dctcp, read.best_base()), (Dctcp::Unknown, None));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_this_kernel_says_what_it_offers() {
+    fn e1_running_kernel_reports_its_features() {
         let here = Offer::probe();
         assert_ne!(here.dctcp, Dctcp::Unknown, "a socket can always be tried: {here:?}");
         assert!(here.received_marks.is_some());
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_congestion_control_that_cannot_be_is_refused_with_what_there_is() {
+    fn unknown_congestion_control_is_refused_with_choices() {
         // Every kernel has it, and every process may choose it.
         assert_eq!(refusal("reno"), None);
         let said = refusal("foo").unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_a_default_that_ignores_marks_is_replaced() {
+    fn e1_default_ignoring_marks_is_replaced() {
         let cubic = offer(Dctcp::Missing, 2);
         assert!(!cubic.ignores_marks());
         let bbr = Offer { default: Some("bbr".to_owned()), instead: Some("reno"), ..cubic };

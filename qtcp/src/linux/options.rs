@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_a_rate_of_nothing_is_not_taken_for_no_limit() {
+    fn e1_zero_rate_is_not_unlimited() {
         let (here, _there) = pair();
         set_pacing_rate(here.as_fd(), Some(Rate::ZERO)).unwrap();
         let (value, _) =

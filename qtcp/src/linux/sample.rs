@@ -119,7 +119,7 @@ mod tests {
     const AFTER: Nanos = Nanos(5_000_000);
 
     #[test]
-    fn e1_a_sample_of_a_real_connection_counts_what_went_through() {
+    fn e1_sample_of_real_connection_counts_bytes() {
         let (mut here, mut there) = pair();
         let (mut sender, mut receiver) = (Sampler::new(), Sampler::new());
         let read = |socket: &std::net::TcpStream| Info::read(socket.as_fd()).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_a_sender_with_more_to_send_is_not_limited_by_its_application() {
+    fn e1_backlogged_sender_is_not_app_limited() {
         let (here, _there) = pair();
         here.set_nonblocking(true).unwrap();
         let chunk = vec![1; 1 << 16];
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_marks_of_what_comes_in_are_counted_where_the_kernel_tells() {
+    fn e1_received_marks_are_counted_if_reported() {
         let (mut one, mut sampler) = (info(), Sampler::new());
         one.received_ce = Some(u32::MAX);
         sampler.sample(Nanos(0), &one);
@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn e1_samples_add_up_to_what_went_through(
+        fn e1_samples_add_up_to_total(
             start in any::<u32>(), steps in proptest::collection::vec((0_u32..5000, 0_u64..4), 1..50),
         ) {
             let (mut one, mut sampler) = (info(), Sampler::new());

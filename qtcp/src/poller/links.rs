@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn e2_a_queue_pair_begins_with_what_a_link_without_marks_has_room_for() {
+    fn e2_queue_pair_starts_with_free_capacity() {
         let (name, goals) = (String::new(), PerClass::default());
         let mut links = Links::default();
         links.configure(&[LinkSettings { name, capacity: None, goals }], true);

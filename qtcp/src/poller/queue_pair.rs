@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn e2_marks_that_a_device_counts_stand_in_place_of_time_in_queues() {
+    fn e2_device_marks_replace_queueing_time() {
         let observation = Observation { marked: 100, ..Observation::SEEN };
         let mut before = None;
         for (counted, marked) in [

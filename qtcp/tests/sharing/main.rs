@@ -108,7 +108,7 @@ proptest! {
 
 /// Fig. 12a has 48, 31 and 17 of 100 Gbit/s where 3:2:1 would be 50, 33 and 17.
 #[test]
-fn e7_three_two_one_within_five_per_cent_where_dctcp_is_equal() {
+fn e7_shares_of_3_2_1_hold_within_five_percent() {
     for rtt_us in [25, 62] {
         let mut link = Bottleneck::new(HUNDRED, 140.0, (0..3).map(|_| qtcp(rtt_us)).collect());
         link.set_target(HUNDRED, &PARTS);
@@ -175,7 +175,7 @@ fn joined(mut link: Bottleneck, parts: &[f64; 3]) -> u32 {
 
 /// Fig. 10: at 98 us QTCP has its ratios at least 5 ms (50 round trips) before DCTCP is fair.
 #[test]
-fn e4_flows_that_start_later_have_their_part_sooner_than_with_dctcp() {
+fn e4_late_flows_converge_faster_than_dctcp() {
     let plain = joined(Bottleneck::new(TEN, 20.0, (0..3).map(|_| dctcp(98)).collect()), &[1.0; 3]);
     let mut link = Bottleneck::new(TEN, 20.0, (0..3).map(|_| qtcp(98)).collect());
     link.set_target(TEN, &PARTS);
@@ -241,7 +241,7 @@ fn beside_dctcp(
 /// Fig. 14b, each flow with a lambda of its own: they back off for the flow that knows no classes,
 /// and have their bandwidth back when it is gone.
 #[test]
-fn e8_flows_give_way_to_an_interfering_flow_and_come_back() {
+fn e8_flows_yield_to_interfering_flow_and_recover() {
     let flow = |_| Flow::new(Box::new(InterferenceQtcp::with_defaults(TEN)), 100);
     let mut quality = 0.0;
     let [alone, beside, after] = beside_dctcp((0..3).map(flow).collect(), |link, _| {
@@ -260,7 +260,7 @@ fn e8_flows_give_way_to_an_interfering_flow_and_come_back() {
 /// The same with one lambda for all, noted once in a round trip: beside the flow each keeps its
 /// part of what all three have within 12 %.
 #[test]
-fn e8_one_lambda_for_all_flows_of_a_sender_keeps_their_ratio() {
+fn e8_common_lambda_preserves_ratio() {
     let mut lambda = Lambda::new(TEN, SIGMA, FLOOR);
     let mut had = 1.0;
     let [alone, beside, after] =
@@ -279,7 +279,7 @@ fn e8_one_lambda_for_all_flows_of_a_sender_keeps_their_ratio() {
 
 /// Of two flows in one queue, the one that may take longer gives way (Eq. 2).
 #[test]
-fn e9_who_has_time_gives_way_to_who_has_none() {
+fn e9_early_flows_yield_to_late_flows() {
     let mut link = Bottleneck::new(TEN, 40.0, (0..2).map(|_| qtcp(100)).collect());
     for (flow, target_us) in link.flows.iter_mut().zip([110, 180]) {
         flow.controller

@@ -26,7 +26,7 @@ fn a_plan_takes_effect_while_commands_wait() {
 }
 
 #[test]
-fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
+fn withdrawn_command_leaves_no_trace() {
     let specs = [SessionSpec { operations: Some(1), ..spec("a", None) }];
     let mut world = World::new(1, fixed(1), OrderSettings::default(), &specs, Vec::new());
     let session = world.sessions.named("a").unwrap();
@@ -60,7 +60,7 @@ fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
 }
 
 #[test]
-fn sessions_that_go_with_their_parents_take_their_commands_to_the_end() {
+fn removed_subtree_completes_its_commands() {
     let specs = [
         SessionSpec { operations: Some(10), ..spec("a", None) },
         spec("b", Some("a")),
@@ -117,7 +117,7 @@ fn f3_command_is_settled_with_the_reservation_that_was_charged() {
 /// A reservation's latency counts from a command's arrival: a command that waited for memory before its
 /// turn is late by that time, too.
 #[test]
-fn f1_a_latency_counts_from_the_arrival_of_a_command_that_waited_before_its_turn() {
+fn f1_latency_counts_from_arrival_at_target() {
     let specs = [spec("a", None)];
     let list = vec![Source { session: "a", ..source(0, Class::Low, 0) }];
     let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
@@ -146,7 +146,7 @@ fn f1_a_latency_counts_from_the_arrival_of_a_command_that_waited_before_its_turn
 }
 
 #[test]
-fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
+fn flow_ends_with_its_device_and_stays_stale() {
     let specs = [spec("a", None), spec("b", None)];
     let from = |session, host| Source { session, host, ..source(0, Class::High, 1) };
     let list = vec![from("a", 1), from("b", 2), from("b", 3)];

@@ -48,7 +48,7 @@ fn two(reactors: usize, classes: bool, sizes: [u32; 2]) -> Vec<Source> {
 }
 
 #[test]
-fn equal_classes_and_hosts_get_equal_amounts_whatever_their_sizes() {
+fn equal_classes_and_hosts_get_equal_amounts() {
     const LARGE: u32 = 1 << 20;
     let sizes = [[4096, 4096], [4096, 131_072], [131_072, 131_072], [4096, LARGE], [LARGE, LARGE]];
     for unit in [Unit::Commands, Unit::Bytes] {
@@ -176,7 +176,7 @@ proptest! {
     /// Four hosts of one class, or of two classes, that join and leave: when all of them wait, they
     /// have equal parts in the unit, whatever was before.
     #[test]
-    fn who_joined_and_left_before_changes_no_share(
+    fn earlier_membership_changes_no_share(
         unit in prop::sample::select(vec![Unit::Commands, Unit::Bytes]),
         sizes in prop::array::uniform4(prop::sample::select(vec![512, 4096, 131_072, 1 << 20])),
         reactors in 1..=2_usize,

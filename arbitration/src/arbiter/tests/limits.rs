@@ -4,7 +4,7 @@ use super::*;
 use crate::limit::Rates;
 
 #[test]
-fn d2_credits_bound_what_is_in_flight_and_come_back() {
+fn d2_credits_bound_commands_in_flight() {
     let specs = [
         SessionSpec { operations: Some(30), ..spec("a", None) },
         SessionSpec { payload: Some(50), ..spec("b", None) },
@@ -68,7 +68,7 @@ fn d1_limits_hold_for_a_session_and_all_below_it() {
 }
 
 #[test]
-fn d1_a_limit_is_reached_beside_a_flood_of_the_same_class() {
+fn d1_limit_is_reached_beside_flood_of_same_class() {
     for rate in [500u64, 3000] {
         let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
         let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
@@ -106,7 +106,7 @@ fn e5_classes_below_one_limit_share_it_by_weight() {
 }
 
 #[test]
-fn d1_reactors_share_a_limit_that_commands_in_each_wait_for() {
+fn d1_reactors_share_contended_limit() {
     for (rate, reactors) in [(50, 2), (1000, 3), (9000, 2), (30_000, 2)] {
         for writes in [false, true] {
             let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
@@ -177,7 +177,7 @@ fn d1_reactors_share_a_limit_by_weight() {
 /// A session with the number of one that has gone begins afresh at the limits above it, whatever that one
 /// owed there.
 #[test]
-fn d1_a_session_owes_nothing_of_one_that_had_its_number_before() {
+fn d1_reused_session_number_inherits_no_debt() {
     let writes = |rate| Rates { iops: Rate::per_second(rate), bandwidth: None };
     let specs =
         [SessionSpec { writes: writes(100), ..spec("pool", None) }, spec("other", Some("pool"))];
@@ -216,7 +216,7 @@ fn d1_a_session_owes_nothing_of_one_that_had_its_number_before() {
 }
 
 #[test]
-fn d1_devices_share_a_limit_that_commands_at_both_wait_for() {
+fn d1_devices_share_contended_limit() {
     for late in [0, 300_000] {
         let mut sessions = Sessions::new(&ROOT);
         let limited = SessionSpec { iops: Rate::per_second(1000), ..spec("a", None) };
@@ -252,7 +252,7 @@ fn d1_devices_share_a_limit_that_commands_at_both_wait_for() {
 }
 
 #[test]
-fn d1_a_limit_loses_nothing_where_the_turn_at_the_device_comes_late() {
+fn d1_limit_is_reached_despite_late_turns() {
     // (time of a command in ms, window, limit of a session beside a flood of its class)
     for (service, window, rate) in [(8, 1, 50), (8, 4, 50), (1, 4, 300), (1, 1, 300)] {
         let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
@@ -286,7 +286,7 @@ fn by_place(window: u32) -> Arbiter<u64> {
 /// Commands in the set that is ordered by place hold credits. They give them back to the sessions
 /// that they took them from, whatever plan has come meanwhile.
 #[test]
-fn credits_of_a_set_come_back_after_a_new_plan() {
+fn set_returns_credits_after_new_plan() {
     let mut sessions = Sessions::new(&ROOT);
     let capped = |name: &str| SessionSpec { operations: Some(40), ..spec(name, None) };
     let root = RootSpec {
@@ -325,7 +325,7 @@ fn credits_of_a_set_come_back_after_a_new_plan() {
 /// A command that is cancelled in the set that is ordered by place never reaches its device: the limits
 /// that let it into the set have their charges back.
 #[test]
-fn d1_a_cancelled_command_of_a_set_gives_back_what_limits_were_charged() {
+fn d1_cancelled_set_command_refunds_limits() {
     let rates = |amount| Rates { iops: Rate::per_second(1), bandwidth: Rate::per_second(amount) };
     let limited = SessionSpec {
         iops: Rate::per_second(1),
@@ -438,7 +438,7 @@ proptest! {
     /// What goes in one direction passes what waits for a limit on the other one, whoever shares the
     /// limit: that direction gets its limit, the other all that is left of the device.
     #[test]
-    fn d1_one_direction_passes_what_waits_for_the_limit_of_the_other(
+    fn d1_direction_passes_limited_other_direction(
         write: bool,
         is_above: bool,
         rate in 20u64..2000,
@@ -514,7 +514,7 @@ proptest! {
     /// its own on that direction that leaves it its part, and whatever idle hosts and sessions, and hosts
     /// that use the other direction alone, each of them has.
     #[test]
-    fn d1_sessions_below_a_limit_of_a_direction_have_equal_parts(
+    fn d1_sessions_share_direction_limit_equally(
         write: bool,
         rate in 100u64..4000,
         own in prop::option::of(100u64..300),
@@ -603,7 +603,7 @@ proptest! {
     /// Sessions below one limit have their parts of it, by weight and cost: also where a session has a
     /// limit of its own near its part, and whichever of them was idle or alone before.
     #[test]
-    fn d1_sessions_below_a_limit_keep_their_parts_near_limits_of_their_own(
+    fn d1_own_limits_preserve_shares_of_common_limit(
         total: bool,
         write: bool,
         rate in 40u64..1000,
@@ -682,7 +682,7 @@ proptest! {
 /// A session with a limit of its own near its part of another one above it has that part: beside large
 /// commands, and after it was alone.
 #[test]
-fn d1_a_session_near_its_part_of_a_limit_has_all_of_it() {
+fn d1_session_near_its_share_gets_all_of_it() {
     // (limit above, its own, size of the others' commands, due of it)
     for (above, own, bytes, due) in [(942, 845, 32_768, 837.3), (629, 308, 4096, 308.0)] {
         for total in [true, false] {
@@ -740,7 +740,7 @@ fn a_limit_of_a_direction_changes_live() {
 
 /// Weights of many levels below a limit multiply, and their product may exceed any number.
 #[test]
-fn a_limit_of_a_direction_holds_below_sessions_of_any_depth() {
+fn direction_limit_applies_to_deep_sessions() {
     const NAMES: [&str; 20] = [
         "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
         "s", "t",

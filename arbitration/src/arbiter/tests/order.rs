@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn e5_backlogged_classes_share_by_weight_with_one_reactor_and_with_several() {
+fn e5_backlogged_classes_share_by_weight_on_all_reactors() {
     use Class::{High, Low, Medium};
     // (reactor, class, depth): together; each on its own reactor; spread unevenly.
     type Given = Vec<(usize, Class, usize)>;
@@ -34,7 +34,7 @@ fn e5_backlogged_classes_share_by_weight_with_one_reactor_and_with_several() {
 }
 
 #[test]
-fn e5_what_a_class_used_alone_leaves_no_debt() {
+fn e5_uncontended_use_by_class_leaves_no_debt() {
     for (reactors, pause) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
         for (alone, other) in [(Class::Low, Class::High), (Class::High, Class::Low)] {
             // After the pause, the class that did nothing begins first.
@@ -57,7 +57,7 @@ fn e5_what_a_class_used_alone_leaves_no_debt() {
 }
 
 #[test]
-fn d4_what_a_reactor_used_alone_leaves_no_debt() {
+fn d4_uncontended_use_by_reactor_leaves_no_debt() {
     let host =
         |reactor, depth| Source { host: reactor as u64, ..source(reactor, Class::Low, depth) };
     let mut world =
@@ -120,7 +120,7 @@ fn d4_a_host_on_several_reactors_has_one_hosts_part() {
 }
 
 #[test]
-fn e5_classes_share_by_weight_where_their_hosts_are_spread_unevenly() {
+fn e5_unevenly_spread_classes_share_by_weight() {
     use Class::{High, Low, Medium};
     let of = |reactor, class, host| Source { host, ..source(reactor, class, 64) };
     // One host of High on one reactor; three of Medium, one of them everywhere; one of Low that is
@@ -173,7 +173,7 @@ fn work_is_conserved_when_a_class_is_idle() {
 }
 
 #[test]
-fn e5_urgent_within_its_share_waits_for_nobody_and_starves_nobody() {
+fn e5_urgent_within_share_neither_waits_nor_starves() {
     // Urgent asks for 10 % of 40,000 commands per second; the rest is flooded.
     let mut urgent = source(0, Class::Urgent, 1);
     urgent.rate = Some(4000);
@@ -200,7 +200,7 @@ fn e5_urgent_within_its_share_waits_for_nobody_and_starves_nobody() {
 }
 
 #[test]
-fn d1_sessions_are_polled_in_turn_and_d4_hosts_share_by_deficit() {
+fn d1_sessions_take_turns_and_d4_hosts_share() {
     let specs = [spec("a", None), spec("b", None), spec("b1", Some("b")), spec("b2", Some("b"))];
     let from = |session, host, depth| Source { session, host, ..source(0, Class::Low, depth) };
     let list = vec![
@@ -234,7 +234,7 @@ fn d4_a_giant_neither_blocks_the_small_nor_is_starved() {
 }
 
 #[test]
-fn i3_a_device_with_more_hosts_than_streams_serves_all_of_them() {
+fn i3_device_serves_more_hosts_than_streams() {
     let rules = DeviceRules {
         containers: Some(crate::device::ContainerRules {
             scheduler: crate::container::Scheduler::Containers,

@@ -114,7 +114,7 @@ fn longest_run(gone: &[usize]) -> usize {
 }
 
 #[test]
-fn weights_share_a_hosts_part_among_its_queues_and_change_nothing_for_others() {
+fn queue_weights_affect_only_their_host() {
     for of in [[1, 1, 1], [5, 2, 1], [256, 16, 1], [1, 2, 61]] {
         share_by_weights(of, "free");
         // The commands of a session with a limit are looked at one by one.
@@ -186,7 +186,7 @@ fn urgent_queues_go_first_within_their_hosts_part_alone() {
 }
 
 #[test]
-fn queues_of_one_priority_class_take_turns_of_a_burst() {
+fn queues_of_priority_class_alternate_by_burst() {
     for (exponent, longest) in [(0, 1), (1, 2), (3, 8), (6, 64), (7, 300)] {
         let (mut bench, own) = (Bench::new(), weights(exponent, [1, 1, 1]));
         let two = [1, 2].map(|qid| bench.add(1, Some(&queue(&own, qid, Class::Medium))));
@@ -212,7 +212,7 @@ fn a_burst_is_of_one_queue_alone() {
 }
 
 #[test]
-fn a_change_of_weights_holds_from_the_next_command_on() {
+fn changed_weights_apply_to_next_command() {
     let (mut bench, own) = (Bench::new(), weights(7, [256, 1, 1]));
     let queues = [(1, Class::High), (2, Class::Low), (3, Class::Low)]
         .map(|(qid, priority)| bench.add(1, Some(&queue(&own, qid, priority))));
@@ -252,7 +252,7 @@ fn controllers_of_one_host_take_turns_in_its_part() {
 }
 
 #[test]
-fn nothing_is_left_of_queues_that_have_gone() {
+fn removed_queues_leave_nothing_behind() {
     let (mut bench, own) = (Bench::new(), weights(0, [3, 2, 1]));
     let one = queue(&own, 1, Class::High);
     let high = bench.add(1, Some(&one));
@@ -276,7 +276,7 @@ fn nothing_is_left_of_queues_that_have_gone() {
 }
 
 #[test]
-fn an_output_mark_stays_behind_the_commands_of_its_own_queue() {
+fn output_mark_stays_behind_its_queue() {
     let containers = crate::device::ContainerRules {
         scheduler: crate::container::Scheduler::Containers,
         capacity: 1,
@@ -327,7 +327,7 @@ proptest! {
     /// class that it would go to if no host had weights. So no host gets more, and no other less.
     /// The commands of one queue keep their order, and all of them go.
     #[test]
-    fn weights_of_hosts_change_no_turn_of_hosts_or_classes(
+    fn host_weights_preserve_turns_of_hosts_and_classes(
         queues in proptest::collection::vec(a_queue(), 1..10),
         values in proptest::collection::vec(any::<u32>(), 6),
         sent in proptest::collection::vec((any::<proptest::sample::Index>(), 1usize..30), 1..40),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_reactor_held_back_for_a_class_elsewhere_is_woken_when_that_goes() {
+fn reactor_held_back_for_remote_class_is_woken() {
     let list = vec![source(0, Class::High, 1), source(1, Class::Low, 1)];
     let mut world = World::new(2, WindowRule::Off, OrderSettings::default(), &[], list);
     let [high, low] = [world.flows[0], world.flows[1]];
@@ -92,7 +92,7 @@ fn react(
 
 /// Worlds run side by side, so that threads are kept waiting for a CPU at any point.
 #[test]
-fn reactors_on_threads_lose_no_command_and_no_wake_up() {
+fn threaded_reactors_lose_no_command_or_wakeup() {
     std::thread::scope(|threads| {
         for _ in 0..12 {
             threads.spawn(run_on_threads);

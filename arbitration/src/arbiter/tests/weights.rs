@@ -37,7 +37,7 @@ fn assert_shares(name: &str, world: &mut World, time_ns: u64, shares: &[f64]) {
 }
 
 #[test]
-fn sessions_of_one_class_share_by_weight_with_one_reactor_and_with_several() {
+fn sessions_share_by_weight_on_all_reactors() {
     let specs = [weighted("a", None, 300), spec("b", None)];
     // Reactors and sessions of the sources, and their shares.
     type Given = (usize, &'static [(usize, &'static str, u64, f64)]);
@@ -65,7 +65,7 @@ fn sessions_of_one_class_share_by_weight_with_one_reactor_and_with_several() {
 }
 
 #[test]
-fn a_host_of_a_weighted_session_has_one_hosts_part_on_all_reactors_together() {
+fn host_of_weighted_session_counts_once_over_reactors() {
     let specs = [weighted("a", None, 200)];
     let list = vec![
         host(0, "a", 1),
@@ -117,7 +117,7 @@ fn weights_act_at_each_level_of_the_tree() {
 }
 
 #[test]
-fn a_limit_caps_a_session_and_the_others_share_the_rest_by_weight() {
+fn limit_leaves_rest_to_share_by_weight() {
     for (reactors, [a, b, c, d]) in [(1, [0; 4]), (2, [0, 0, 1, 1]), (3, [2, 0, 1, 2])] {
         // Of 40,000 a second, a would have two thirds by its weight.
         let limited = SessionSpec { iops: Rate::per_second(4000), ..weighted("a", None, 1000) };
@@ -147,7 +147,7 @@ fn a_limit_caps_a_session_and_the_others_share_the_rest_by_weight() {
 }
 
 #[test]
-fn a_reservation_goes_first_a_limit_caps_and_the_rest_is_shared_by_weight() {
+fn reservation_limit_and_weight_combine() {
     for reactors in [1, 2] {
         let limited = SessionSpec { iops: Rate::per_second(4000), ..weighted("c", None, 1000) };
         let specs = [weighted("r", None, 1), weighted("a", None, 300), spec("b", None), limited];
@@ -176,7 +176,7 @@ fn a_reservation_goes_first_a_limit_caps_and_the_rest_is_shared_by_weight() {
 }
 
 #[test]
-fn a_weight_changes_live_and_without_any_the_order_is_that_of_turns() {
+fn weights_change_live_and_default_to_turns() {
     for reactors in [1, 2] {
         let list = vec![host(0, "a", 1), host(reactors - 1, "b", 2)];
         let mut world = world(reactors, &[spec("a", None), spec("b", None)], list);
@@ -197,7 +197,7 @@ fn a_weight_changes_live_and_without_any_the_order_is_that_of_turns() {
 }
 
 #[test]
-fn what_a_session_used_alone_leaves_no_debt_by_weight() {
+fn uncontended_use_by_session_leaves_no_debt() {
     for reactors in [1, 2] {
         let list = vec![host(0, "a", 1), host(reactors - 1, "b", 2)];
         let mut world = world(reactors, &[weighted("a", None, 300), spec("b", None)], list);
@@ -255,7 +255,7 @@ proptest! {
     /// Whatever was before, and whoever comes and goes: while the same hosts wait, each has its share,
     /// but for a number of commands that depends on how many wait beside it alone.
     #[test]
-    fn hosts_that_wait_have_their_weighted_shares_whatever_was_before(
+    fn waiting_hosts_get_weighted_shares_after_any_history(
         sources in proptest::collection::vec((0usize..3, 0usize..7), 2..7),
         phases in proptest::collection::vec(
             (any::<u8>(), proptest::array::uniform6(prop_oneof![Just(100u16), 1..=1000u16])),

@@ -54,7 +54,7 @@ fn f1_flash_pays_no_seeks_and_uses_its_parallelism() {
 }
 
 #[test]
-fn f2_terms_without_sense_are_refused_with_what_would_have_one() {
+fn f2_invalid_terms_are_refused_with_remedy() {
     let good = terms(Budget::Operations(1), SECOND);
     let refusal = |terms: &Terms| Broker::translate(&disk(), terms).unwrap_err().to_string();
     for budget in [Budget::Operations(0), Budget::Bytes(0), Budget::DeviceTime(Nanos(0))] {
@@ -83,7 +83,7 @@ fn f2_terms_without_sense_are_refused_with_what_would_have_one() {
 }
 
 #[test]
-fn f2_a_refusal_says_what_is_left_and_what_would_fit() {
+fn f2_refusal_states_remainder_and_fitting_terms() {
     let first = admit(&disk(), &terms(Budget::Operations(50), SECOND));
     let refused = Broker::admit(&disk(), &[first], 20, &terms(Budget::Operations(50), SECOND));
     assert_eq!(
@@ -95,7 +95,7 @@ fn f2_a_refusal_says_what_is_left_and_what_would_fit() {
 }
 
 #[test]
-fn f2_a_longer_period_is_offered_where_the_fixed_cost_is_too_much() {
+fn f2_refusal_offers_longer_period() {
     let refused = Broker::admit(&disk(), &[], 0, &terms(Budget::Operations(7), 100 * MS));
     let shortage = shortage(refused);
     let longer = shortage.fits_longer.expect("56 of 100 ms without the fixed cost");
@@ -112,7 +112,7 @@ fn f2_periods_shorter_than_the_longest_command_are_refused() {
 }
 
 #[test]
-fn f2_a_latency_that_a_device_cannot_keep_is_refused_with_one_that_it_can() {
+fn f2_infeasible_latency_is_refused_with_feasible_one() {
     let profile = Profile::of_device(Nanos(100_000), Nanos(10 * MS), 0, 8);
     let latency = |ms: u64| {
         let terms = terms(Budget::Operations(30), SECOND);
@@ -133,7 +133,7 @@ fn f2_a_latency_that_a_device_cannot_keep_is_refused_with_one_that_it_can() {
 }
 
 #[test]
-fn f1_a_latency_has_the_period_that_takes_least_of_the_device() {
+fn f1_latency_uses_cheapest_period() {
     let plain = terms(Budget::Operations(1000), SECOND);
     let terms = Terms { latency: Some(Nanos(100 * MS)), burst: 640, ..plain };
     let profile = Profile::of_device(Nanos(100_000), Nanos(400_000), 0, 8);
@@ -146,7 +146,7 @@ fn f1_a_latency_has_the_period_that_takes_least_of_the_device() {
 }
 
 #[test]
-fn f2_a_window_that_holds_commands_for_longer_than_a_period_is_refused_with_the_figures() {
+fn f2_window_longer_than_period_is_refused() {
     let profile = Profile::of_device(Nanos(8 * MS), Nanos(9 * MS), 0, 1);
     let admitted = admit(&profile, &terms(Budget::Operations(40), SECOND));
     assert_eq!(Broker::check_window(&admitted, 124), Ok(()));
@@ -175,7 +175,7 @@ fn f2_admission_knows_what_each_depth_achieves() {
 }
 
 #[test]
-fn f2_amounts_at_the_edges_of_their_types_are_refused_not_wrapped() {
+fn f2_extreme_amounts_are_refused_not_wrapped() {
     for profile in [disk(), Profile::default()] {
         for budget in [Budget::Operations(u64::MAX), Budget::Bytes(u64::MAX)] {
             shortage(Broker::admit(&profile, &[], 90, &terms(budget, SECOND)));
@@ -188,7 +188,7 @@ fn f2_amounts_at_the_edges_of_their_types_are_refused_not_wrapped() {
 }
 
 #[test]
-fn f4_k_times_the_buffers_lengthen_a_period_by_k_and_save_its_fixed_cost() {
+fn f4_buffers_lengthen_period_and_save_fixed_cost() {
     let one = Terms { write_percent: 100, ..terms(Budget::Operations(5), 200 * MS) };
     let utilisation = |terms| Broker::translate(&disk(), terms).unwrap().utilisation;
     let four = one.lengthened(4);
@@ -235,7 +235,7 @@ fn any_terms() -> impl Strategy<Value = Terms> {
 proptest! {
     /// What a refusal says would fit is admitted, and one more of it is not.
     #[test]
-    fn f2_what_would_fit_fits(
+    fn f2_offered_terms_are_admitted(
         seeks: bool,
         urgent in 0..=50_u8,
         asked in prop::collection::vec(any_terms(), 1..8),

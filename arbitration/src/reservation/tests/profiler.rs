@@ -49,7 +49,7 @@ fn f1_it_finds_the_mean_share_and_the_parallelism() {
 }
 
 #[test]
-fn f1_larger_commands_tell_what_a_kib_costs() {
+fn f1_large_commands_reveal_cost_per_kib() {
     let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
     device.run(&profiler, 1, 100, true, 4096);
     device.run(&profiler, 64, 500, true, 4096);
@@ -61,7 +61,7 @@ fn f1_larger_commands_tell_what_a_kib_costs() {
 }
 
 #[test]
-fn f1_a_mix_of_sizes_does_not_blur_what_is_known() {
+fn f1_mixed_sizes_preserve_profile() {
     let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
     device.run(&profiler, 1, 100, false, 4096);
     device.run(&profiler, 64, 500, false, 4096);
@@ -106,7 +106,7 @@ fn f1_the_worst_time_is_remembered_for_a_while() {
 }
 
 #[test]
-fn f1_a_device_that_becomes_slower_is_followed() {
+fn f1_profile_follows_slowing_device() {
     let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
     device.run(&profiler, 64, 2000, false, 4096);
     device.ns = 300_000;
@@ -128,7 +128,7 @@ fn f1_a_faster_depth_of_long_ago_fades() {
 }
 
 #[test]
-fn f1_nothing_is_made_up_but_what_is_configured_counts() {
+fn f1_profile_needs_measurements_or_settings() {
     let profiler = Profiler::new(&NONE);
     assert_eq!(profiler.profile(&NONE), None);
     assert_eq!(profiler.sureness(), Sureness::Unmeasured);

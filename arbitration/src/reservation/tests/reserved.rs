@@ -25,7 +25,7 @@ fn use_up(reserved: &Reserved, now: Nanos, actual: u64) -> u64 {
 }
 
 #[test]
-fn f3_a_budget_in_operations_is_exact_and_renewed_each_period() {
+fn f3_operation_budget_is_exact_each_period() {
     let reserved = reserved(Budget::Operations(500));
     for period in 0..3 {
         let now = Nanos(7 + period * SECOND);
@@ -42,7 +42,7 @@ fn f3_a_budget_in_bytes_is_kept_in_bytes() {
 }
 
 #[test]
-fn f3_what_is_not_used_is_not_carried_over() {
+fn f3_unused_budget_is_not_carried_over() {
     let reserved = reserved(Budget::Operations(500));
     assert_eq!(use_up(&reserved, Nanos(7 + 10 * SECOND), 10_000), 500);
 }
@@ -84,7 +84,7 @@ fn f3_commands_are_charged_their_worst_time_until_they_complete() {
 }
 
 #[test]
-fn f3_who_waits_for_device_time_asks_again_soon_and_who_has_had_all_at_the_end() {
+fn f3_retry_time_depends_on_remaining_budget() {
     let reserved = on_disk();
     let charges = charge_all(&reserved, Nanos(0));
     assert_eq!(reserved.again(Nanos(9)), Nanos(9 + 8 * MS), "7 of 11 are in the device");
@@ -94,13 +94,13 @@ fn f3_who_waits_for_device_time_asks_again_soon_and_who_has_had_all_at_the_end()
 }
 
 #[test]
-fn f3_on_flash_a_whole_budget_may_be_in_the_device_at_once() {
+fn f3_flash_may_hold_whole_budget_at_once() {
     let reserved = reserved(Budget::Operations(500));
     assert_eq!(charge_all(&reserved, Nanos(7)).len(), 500);
 }
 
 #[test]
-fn f3_a_tenant_whose_commands_cost_more_than_it_said_uses_up_its_device_time() {
+fn f3_expensive_commands_exhaust_device_time() {
     let reserved = reserved(Budget::Operations(500));
     let mut commands = 0;
     while reserved.has_budget(Nanos(7)) {
@@ -113,7 +113,7 @@ fn f3_a_tenant_whose_commands_cost_more_than_it_said_uses_up_its_device_time() {
 }
 
 #[test]
-fn f3_a_stream_of_a_disk_pays_for_all_of_its_time() {
+fn f3_stream_of_disk_pays_for_all_its_time() {
     let reserved = on_disk();
     let charge = reserved.charge(Nanos(0), false, 4096);
     reserved.settle(Nanos(8), charge, 121 * MS);
@@ -122,7 +122,7 @@ fn f3_a_stream_of_a_disk_pays_for_all_of_its_time() {
 }
 
 #[test]
-fn f3_a_completion_in_a_later_period_gives_nothing_back_there() {
+fn f3_late_completion_refunds_nothing() {
     let reserved = reserved(Budget::Operations(500));
     let charges = [(); 2].map(|()| reserved.charge(Nanos(7), false, 4096));
     let later = Nanos(7 + SECOND);
@@ -132,7 +132,7 @@ fn f3_a_completion_in_a_later_period_gives_nothing_back_there() {
 }
 
 #[test]
-fn f3_a_charge_of_an_earlier_reservation_of_the_session_changes_nothing() {
+fn f3_stale_charge_changes_nothing() {
     let admitted = admit(&flash(), &terms(Budget::Operations(500), SECOND));
     // Both begin at the same time, as those of one configuration do.
     let [old, new] = [(); 2].map(|()| Reserved::new(Nanos(7), &admitted));
@@ -159,7 +159,7 @@ fn f3_a_cancelled_command_is_given_back_whole() {
 }
 
 #[test]
-fn f3_time_that_goes_back_a_little_stays_in_the_present_period() {
+fn f3_clock_step_back_stays_in_current_period() {
     let reserved = reserved(Budget::Operations(500));
     let second = Nanos(7 + SECOND);
     assert_eq!(use_up(&reserved, second, 10_000), 500);
@@ -197,7 +197,7 @@ fn f3_a_period_without_demand_does_not_count() {
 }
 
 #[test]
-fn f3_a_tenant_that_asks_for_little_and_is_served_at_once_is_not_cheated() {
+fn f3_light_tenant_served_at_once_keeps_budget() {
     let reserved = reserved(Budget::Operations(500));
     for command in 0..100 {
         let now = Nanos(7 + command * 10 * MS);
@@ -211,7 +211,7 @@ fn f3_a_tenant_that_asks_for_little_and_is_served_at_once_is_not_cheated() {
 }
 
 #[test]
-fn f3_a_period_with_demand_counts_though_nothing_had_to_wait() {
+fn f3_period_with_demand_counts_without_waiting() {
     let reserved = reserved(Budget::Operations(500));
     reserved.note_demand(Nanos(7), 0);
     let charge = reserved.charge(Nanos(7), false, 4096);
@@ -222,7 +222,7 @@ fn f3_a_period_with_demand_counts_though_nothing_had_to_wait() {
 }
 
 #[test]
-fn f3_a_command_that_had_to_wait_for_memory_is_demand_from_its_arrival_on() {
+fn f3_wait_for_memory_counts_as_demand() {
     let reserved = reserved(Budget::Operations(500));
     for n in 0..20 {
         // Each comes as the one before is complete, waits for memory, and is served at once.
@@ -238,7 +238,7 @@ fn f3_a_command_that_had_to_wait_for_memory_is_demand_from_its_arrival_on() {
 }
 
 #[test]
-fn f3_periods_that_pass_while_a_command_waits_are_not_kept() {
+fn f3_periods_with_stuck_command_are_missed() {
     let reserved = reserved(Budget::Operations(500));
     reserved.note_demand(Nanos(7), 0);
     reserved.note_demand(Nanos(7 + 3 * SECOND), 0);
@@ -249,7 +249,7 @@ fn f3_periods_that_pass_while_a_command_waits_are_not_kept() {
 }
 
 #[test]
-fn f3_late_completion_counts_in_the_period_in_which_it_is_complete() {
+fn f3_late_completion_counts_in_its_completion_period() {
     let reserved = reserved(Budget::Operations(500));
     let charges = charge_all(&reserved, Nanos(7));
     assert_eq!(charges.len(), 500);
@@ -262,7 +262,7 @@ fn f3_late_completion_counts_in_the_period_in_which_it_is_complete() {
 }
 
 #[test]
-fn f3_a_tenant_of_a_disk_forgoes_what_it_did_not_ask_for() {
+fn f3_tenant_of_disk_forgoes_unrequested_time() {
     let late = on_disk();
     late.note_demand(Nanos(SECOND / 2), 0);
     assert_eq!(charge_all(&late, Nanos(SECOND / 2)).len(), 3, "of 20 ms, in half of 140");
@@ -278,7 +278,7 @@ fn f3_a_tenant_of_a_disk_forgoes_what_it_did_not_ask_for() {
 }
 
 #[test]
-fn f3_two_threads_exceed_a_budget_by_at_most_one_command() {
+fn f3_racing_threads_exceed_budget_by_one_command() {
     for round in 0..20_u64 {
         let reserved = reserved(Budget::Operations(500));
         let now = Nanos(7 + round);
@@ -350,7 +350,7 @@ fn within_40_ms() -> Reserved {
 }
 
 #[test]
-fn f1_a_burst_is_due_at_once_where_a_latency_is_kept() {
+fn f1_burst_is_due_at_once_with_latency() {
     let reserved = within_40_ms();
     let end = reserved.next_period(Nanos(0));
     assert!(end <= Nanos(20 * MS), "two periods pass within the latency");
@@ -363,7 +363,7 @@ fn f1_a_burst_is_due_at_once_where_a_latency_is_kept() {
 }
 
 #[test]
-fn f1_a_command_that_is_complete_after_its_latency_is_late() {
+fn f1_completion_after_latency_is_late() {
     let reserved = within_40_ms();
     for (took, late) in [(40 * MS, 0), (40 * MS + 1, 1)] {
         let arrived = reserved.next_period(Nanos(SECOND * (1 + late)));

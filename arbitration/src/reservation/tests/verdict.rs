@@ -38,7 +38,7 @@ fn judge(ms: u64, times: (u64, u64, u64)) -> Verdict {
 }
 
 #[test]
-fn f3_less_than_the_reservation_is_never_kept_where_a_command_was_always_outstanding() {
+fn f3_continuous_demand_needs_whole_reservation() {
     assert_eq!(judge(1000, (25, 8, 0)), Verdict::Kept);
     for latency in 26..1000 {
         assert_eq!(judge(1000, (latency, 8, 0)), Verdict::Missed(Cause::Order), "{latency} ms");
@@ -48,7 +48,7 @@ fn f3_less_than_the_reservation_is_never_kept_where_a_command_was_always_outstan
 }
 
 #[test]
-fn f3_a_tenant_that_thinks_is_due_what_its_depth_achieves() {
+fn f3_thinking_tenant_is_due_achievable_part() {
     assert_eq!(judge(1000, (16, 8, 8)), Verdict::Kept);
     assert_eq!(judge(1000, (16, 8, 24)), Verdict::Kept, "one each 40 ms, and no more is wanted");
     assert_eq!(judge(1000, (24, 8, 8)), Verdict::Missed(Cause::Order), "31 of 40");

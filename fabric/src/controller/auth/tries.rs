@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_failures_are_free_and_then_each_wait_is_twice_the_one_before() {
+    fn delay_doubles_after_free_failures() {
         let mut tries = Tries::default();
         let mut now = seconds(1);
         for _ in 0..FREE {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_elsewhere_or_as_another_host_keeps_nobody_out() {
+    fn failures_of_others_block_no_host() {
         let mut tries = Tries::default();
         for _ in 0..20 {
             tries.failed(seconds(1), HOST, at(1));

@@ -46,7 +46,7 @@ fn features_have_current_default_and_capabilities() {
 }
 
 #[test]
-fn a_host_with_weighted_round_robin_has_weights_of_its_own() {
+fn weighted_round_robin_host_has_own_weights() {
     let (target, own) = (0x0201_0005, 0xff10_0003);
     let mut bench = Bench::with(ServiceConfig {
         weighted_round_robin: true,
@@ -133,7 +133,7 @@ fn impossible_features_are_refused() {
 }
 
 #[test]
-fn an_answer_fits_in_exactly_the_room_that_there_is() {
+fn answer_fits_exact_room() {
     let (mut bench, admin) = Bench::enabled();
     for (sqe, bytes) in [
         (identify(1, 0), 4096),
@@ -157,7 +157,7 @@ fn an_answer_fits_in_exactly_the_room_that_there_is() {
 }
 
 #[test]
-fn log_pages_can_be_read_in_parts_and_end_in_zeroes() {
+fn log_pages_support_partial_reads() {
     let (mut bench, admin) = Bench::enabled();
     // nvme-cli computes the length of the ANA log from NANAGRPID and MNAN.
     let ana = 16 + 2 * 32 + 4 * 16_384;
@@ -220,7 +220,7 @@ fn failed_commands_are_in_the_error_log_newest_first() {
 }
 
 #[test]
-fn identify_of_a_missing_namespace_is_empty_or_an_error() {
+fn identify_of_missing_namespace_is_empty_or_error() {
     let (mut bench, admin) = Bench::enabled();
     for cns in [0x00, 0x05, 0x08, 0x11] {
         bench.ok(admin, &identify(cns, 2));
@@ -264,7 +264,7 @@ fn identify_lists_controllers_and_command_sets() {
 }
 
 #[test]
-fn a_passed_through_device_shows_all_but_what_the_target_decides() {
+fn passthrough_device_shows_its_own_identity() {
     let (mut bench, admin) = Bench::enabled();
     let mut device = zeroed::<IdentifyNamespace>();
     device.nsze = 5.into();
@@ -303,7 +303,7 @@ fn a_passed_through_device_shows_all_but_what_the_target_decides() {
 }
 
 #[test]
-fn optional_commands_are_those_of_any_namespace() {
+fn optional_commands_are_union_of_namespaces() {
     let (mut bench, admin) = Bench::enabled();
     let oncs = |bench: &mut Bench| {
         bench.ok(admin, &identify(1, 0));
@@ -344,7 +344,7 @@ fn commands_before_connect_or_enable_are_refused() {
 }
 
 #[test]
-fn a_controller_is_not_enabled_with_settings_that_it_lacks() {
+fn unsupported_settings_prevent_enable() {
     let mut bench = Bench::new();
     let (admin, connected) = Connect::admin(SUBSYSTEM).accepted(&mut bench);
     let shared = connected.shared;

@@ -83,7 +83,7 @@ fn group(id: u32, state: u8, nsids: &[u32]) -> Group {
 }
 
 #[test]
-fn a_namespace_that_is_away_is_in_the_inaccessible_group() {
+fn absent_namespace_is_in_inaccessible_group() {
     let mut bench = Bench::new();
     for tag in 2..=4 {
         bench.add_namespace(namespace(tag));
@@ -110,7 +110,7 @@ fn a_namespace_that_is_away_is_in_the_inaccessible_group() {
 }
 
 #[test]
-fn hosts_are_told_of_each_change_until_they_have_read_the_log() {
+fn changes_are_reported_until_log_is_read() {
     let (mut bench, admin) = Bench::enabled();
     bench.listen(admin, EVENTS);
     bench.set_readiness(1, AWAY);
@@ -139,7 +139,7 @@ fn hosts_are_told_of_each_change_until_they_have_read_the_log() {
 }
 
 #[test]
-fn an_event_waits_for_a_request_and_is_dropped_where_unwanted() {
+fn event_waits_for_request_unless_disabled() {
     let (mut bench, admin) = Bench::enabled();
     bench.ok(admin, &set_feature(0x0b, 0x100));
     bench.set_readiness(1, AWAY);
@@ -151,7 +151,7 @@ fn an_event_waits_for_a_request_and_is_dropped_where_unwanted() {
 }
 
 #[test]
-fn a_change_between_the_log_and_the_choice_of_events_is_told_at_once() {
+fn change_before_event_choice_is_reported_at_once() {
     let (mut bench, admin) = Bench::enabled();
     bench.set_readiness(1, AWAY);
     assert_eq!(bench.groups(admin)[1].nsids, [1]);
@@ -166,8 +166,7 @@ fn a_change_between_the_log_and_the_choice_of_events_is_told_at_once() {
 }
 
 #[test]
-fn only_a_host_that_read_the_log_before_it_connected_queues_is_told_that_a_namespace_is_inaccessible()
- {
+fn only_multipath_hosts_get_inaccessible_status() {
     let mut bench = Bench::new();
     let not_ready = Status::NAMESPACE_NOT_READY;
     let mut connect = |reads_before: bool, reads_after: bool| {

@@ -23,7 +23,7 @@ fn connect(
 }
 
 #[test]
-fn a_key_lets_its_host_into_its_subsystem_and_nothing_else() {
+fn key_admits_its_host_to_its_subsystem_only() {
     let mut bench = bench();
     for listener in [TLS_ALLOWED, TLS_REQUIRED, LISTENER] {
         let own = Some((HOST, OTHER));
@@ -38,7 +38,7 @@ fn a_key_lets_its_host_into_its_subsystem_and_nothing_else() {
 }
 
 #[test]
-fn without_tls_only_hosts_without_a_key_get_in_and_only_where_they_may() {
+fn keyed_hosts_are_refused_without_tls() {
     let mut bench = bench();
     bench.service.set_tls_key(HOST, true);
     let no = Some(Refusal::NoTls);
@@ -66,7 +66,7 @@ fn an_ended_connection_leaves_its_key_to_none() {
 }
 
 #[test]
-fn discovery_tells_each_host_whether_it_has_to_use_tls() {
+fn discovery_reports_tls_requirement_per_host() {
     let mut bench = bench();
     bench.service.set_tls_key(HOST, true);
     let seen = |bench: &mut Bench, host| -> Vec<(u16, u8, u8)> {

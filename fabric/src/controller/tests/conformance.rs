@@ -22,7 +22,7 @@ fn succeeds(bench: &mut Bench, admin: ConnectionId, sqe: &Sqe) -> bool {
 }
 
 #[test]
-fn mandatory_log_pages_are_there_and_the_list_of_pages_is_true() {
+fn mandatory_log_pages_exist_and_are_listed() {
     let mut bench = Bench::new();
     let [(_, io), (_, discovery)] = queues(&mut bench);
     for (admin, mandatory) in [
@@ -40,7 +40,7 @@ fn mandatory_log_pages_are_there_and_the_list_of_pages_is_true() {
 }
 
 #[test]
-fn mandatory_features_are_there_and_the_list_of_features_is_true() {
+fn mandatory_features_exist_and_are_listed() {
     let mut bench = Bench::new();
     let [(_, io), (_, discovery)] = queues(&mut bench);
     let of_io = [0x01, 0x02, 0x04, 0x05, 0x06, 0x07, 0x0a, 0x16, 0x81];
@@ -67,12 +67,12 @@ fn mandatory_features_are_there_and_the_list_of_features_is_true() {
 }
 
 #[test]
-fn mandatory_commands_are_there_and_the_list_of_commands_is_true() {
+fn mandatory_commands_exist_and_are_listed() {
     check_commands(&mut Bench::new());
 }
 
 #[test]
-fn the_list_of_commands_has_get_region_where_regions_are_served() {
+fn command_list_has_get_region_with_regions() {
     let mut bench = Bench::new();
     let _regions = bench.regions();
     check_commands(&mut bench);
@@ -123,7 +123,7 @@ fn mandatory_data_structures_are_there() {
 }
 
 #[test]
-fn identify_says_what_is_true_of_both_kinds() {
+fn identify_is_true_for_both_kinds() {
     let mut bench = Bench::new();
     for (kind, admin) in queues(&mut bench) {
         bench.ok(admin, &identify(1, 0));

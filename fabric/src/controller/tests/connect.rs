@@ -36,7 +36,7 @@ fn bad_admin_connects() -> Vec<(&'static str, Bend, Status, u64)> {
 }
 
 #[test]
-fn a_bad_admin_connect_is_refused_with_the_field_that_is_wrong() {
+fn bad_admin_connect_is_refused_with_field() {
     let mut bench = Bench::new();
     for (what, bend, status, result) in bad_admin_connects() {
         let mut connect = Connect::admin(SUBSYSTEM);
@@ -49,7 +49,7 @@ fn a_bad_admin_connect_is_refused_with_the_field_that_is_wrong() {
 }
 
 #[test]
-fn a_bad_io_connect_is_refused_with_the_field_that_is_wrong() {
+fn bad_io_connect_is_refused_with_field() {
     let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let granted = bench.ok(admin, &set_feature(7, 3 | 3 << 16));
@@ -90,7 +90,7 @@ fn an_io_queue_needs_an_enabled_controller() {
 }
 
 #[test]
-fn a_connected_queue_cannot_connect_again_and_data_must_be_whole() {
+fn queue_connects_once_with_whole_data() {
     let (mut bench, admin, connected) = Bench::connected();
     let connect = Connect::admin(SUBSYSTEM);
     let sqe = Sqe::from(&connect.command);
@@ -110,7 +110,7 @@ fn a_connected_queue_cannot_connect_again_and_data_must_be_whole() {
 }
 
 #[test]
-fn connect_tells_what_the_queue_needs() {
+fn connect_reports_queue_parameters() {
     let mut bench = Bench::new();
     let mut connect = Connect::admin(SUBSYSTEM).kato(5001);
     connect.command.cattr = 0b110;
@@ -162,7 +162,7 @@ fn nameless(subsystem: &str, qid: u16, cntlid: u16) -> Connect {
 }
 
 #[test]
-fn a_host_without_a_name_may_use_what_any_host_may_use() {
+fn unnamed_host_has_default_access() {
     let mut bench = Bench::new();
     let refused = nameless(SUBSYSTEM, 0, 0xffff).refused(&mut bench);
     assert_eq!(refused.reason, Refusal::HostNotAllowed);
@@ -186,7 +186,7 @@ fn a_host_without_a_name_may_use_what_any_host_may_use() {
 }
 
 #[test]
-fn an_admin_queue_is_as_long_as_it_may_be() {
+fn admin_queue_may_have_maximum_length() {
     let mut bench =
         Bench::with(ServiceConfig { admin_queue_entries: 4096, ..ServiceConfig::default() });
     let mut connect = Connect::admin(SUBSYSTEM);

@@ -38,7 +38,7 @@ fn nqns(entries: &[DiscoveryEntry]) -> Vec<&str> {
 }
 
 #[test]
-fn each_host_is_shown_what_it_may_use_whatever_the_size_of_its_reads() {
+fn hosts_see_allowed_subsystems_at_any_read_size() {
     let mut bench = Bench::new();
     let known = bench.discovery(0, HOST);
     let stranger = bench.discovery(0, STRANGER);
@@ -82,7 +82,7 @@ fn addresses(bench: &mut Bench, admin: ConnectionId, port: u16) -> Vec<String> {
 }
 
 #[test]
-fn hosts_see_the_machines_addresses_and_are_told_of_those_that_come_and_go() {
+fn hosts_are_notified_of_address_changes() {
     let mut bench = Bench::new();
     let any =
         ListenerSpec { address: "0.0.0.0:4421".parse().unwrap(), ..listener(ListenerId(3), false) };
@@ -128,7 +128,7 @@ fn hosts_see_the_machines_addresses_and_are_told_of_those_that_come_and_go() {
 }
 
 #[test]
-fn changes_move_the_generation_and_are_told_to_hosts_concerned() {
+fn changes_increment_generation_and_notify_hosts() {
     let mut bench = Bench::new();
     let known = bench.discovery(60_000, HOST);
     let stranger = bench.discovery(60_000, STRANGER);
@@ -186,7 +186,7 @@ fn a_discovery_controller_has_nothing_of_an_io_controller() {
 }
 
 #[test]
-fn a_listener_serves_and_shows_the_subsystems_of_its_list_alone() {
+fn listener_serves_only_listed_subsystems() {
     let mut bench = Bench::new();
     let some = ListenerSpec {
         address: "192.0.2.1:4421".parse().unwrap(),
@@ -207,7 +207,7 @@ fn a_listener_serves_and_shows_the_subsystems_of_its_list_alone() {
 }
 
 #[test]
-fn a_record_tells_its_listener_and_the_subsystem_itself_comes_first() {
+fn record_describes_listener_and_discovery_is_first() {
     let mut bench = Bench::new();
     let v6 = ListenerSpec {
         transport: TransportType::Rdma,
@@ -236,7 +236,7 @@ fn a_record_tells_its_listener_and_the_subsystem_itself_comes_first() {
 }
 
 #[test]
-fn a_host_may_ask_for_the_listener_alone_that_it_has_reached() {
+fn host_may_request_only_reached_listener() {
     let mut bench = Bench::new();
     bench.service.add_listener(bench.now, listener(ListenerId(7), false)).unwrap();
     let admin = bench.discovery(0, HOST);

@@ -89,7 +89,7 @@ fn restart(before: &mut Bench, uuid: u8) -> Bench {
 }
 
 #[test]
-fn host_that_identified_the_disk_is_not_withheld_from_it_when_it_reconnects() {
+fn reconnecting_host_keeps_identified_disk() {
     let mut bench = bench();
     let first = come(&mut bench);
     put(&mut bench, 2);
@@ -113,7 +113,7 @@ fn host_that_identified_the_disk_is_not_withheld_from_it_when_it_reconnects() {
 }
 
 #[test]
-fn stale_commands_of_a_host_that_knows_another_disk_are_refused_until_it_identifies() {
+fn stale_commands_are_refused_until_identify() {
     let mut bench = bench();
     let first = come(&mut bench);
     lose(&mut bench, &first);
@@ -144,7 +144,7 @@ fn stale_commands_of_a_host_that_knows_another_disk_are_refused_until_it_identif
 }
 
 #[test]
-fn host_without_a_record_is_told_the_shortest_retry_delay() {
+fn unknown_host_gets_shortest_retry_delay() {
     let mut bench = bench();
     put(&mut bench, 2);
     let fresh = come(&mut bench);
@@ -163,7 +163,7 @@ fn look(bench: &mut Bench, here: &Here) {
 }
 
 #[test]
-fn host_that_drops_a_replaced_disk_is_told_once_more_to_look_at_the_namespace() {
+fn host_dropping_replaced_disk_is_notified_again() {
     let mut bench = bench();
     let host = come(&mut bench);
     bench.listen(host.admin, 0x100);
@@ -191,7 +191,7 @@ fn host_that_drops_a_replaced_disk_is_told_once_more_to_look_at_the_namespace() 
 }
 
 #[test]
-fn host_is_not_told_to_look_at_a_replacement_that_is_away() {
+fn host_is_not_notified_of_absent_replacement() {
     let mut bench = bench();
     let host = come(&mut bench);
     bench.listen(host.admin, 0x100);
@@ -207,7 +207,7 @@ fn host_is_not_told_to_look_at_a_replacement_that_is_away() {
 }
 
 #[test]
-fn host_with_two_controllers_looks_again_by_the_one_that_came_first() {
+fn host_with_two_controllers_rescans_by_first() {
     let mut bench = bench();
     let (one, two) = (come(&mut bench), come(&mut bench));
     let (stranger, _) = Connect::admin(OTHER).host(STRANGER).enabled(&mut bench);
@@ -276,7 +276,7 @@ fn identifiers_that_become_known_after_connect_change_nothing() {
 }
 
 #[test]
-fn controller_that_may_succeed_one_that_has_not_identified_the_disk_is_told_to_retry() {
+fn ambiguous_successor_is_told_to_retry() {
     let mut bench = bench();
     let (one, two) = (come(&mut bench), come(&mut bench));
     lose(&mut bench, &two);
@@ -295,7 +295,7 @@ fn controller_that_may_succeed_one_that_has_not_identified_the_disk_is_told_to_r
 }
 
 #[test]
-fn controller_that_does_not_come_back_counts_for_the_reconnect_time() {
+fn lost_controller_counts_for_reconnect_time() {
     let mut bench = bench();
     let (one, two) = (come(&mut bench), come(&mut bench));
     lose(&mut bench, &two);
@@ -308,7 +308,7 @@ fn controller_that_does_not_come_back_counts_for_the_reconnect_time() {
 }
 
 #[test]
-fn too_many_controllers_of_a_host_are_not_told_apart() {
+fn excess_controllers_of_host_are_unknown() {
     let mut bench = bench();
     let all: Vec<Here> = (0..=KEPT_CONTROLLERS_MAX).map(|_| come(&mut bench)).collect();
     let of = |bench: &Bench| bench.service.users.saved.values().next().unwrap().clone();
@@ -324,7 +324,7 @@ fn too_many_controllers_of_a_host_are_not_told_apart() {
 }
 
 #[test]
-fn disk_counts_as_identified_while_a_host_that_took_it_may_come_back() {
+fn disk_stays_identified_while_host_may_return() {
     let mut bench = bench();
     let is_identified = |bench: &Bench, uuid: u8| bench.service.is_identified(OTHER, 1, [uuid; 16]);
     let here = come(&mut bench);

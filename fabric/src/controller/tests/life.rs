@@ -36,7 +36,7 @@ fn io_traffic_keeps_a_controller_alive() {
 }
 
 #[test]
-fn a_timer_that_is_off_never_expires_and_can_be_set_later() {
+fn disabled_timer_can_be_set_later() {
     let (mut bench, admin) = Bench::enabled();
     assert_eq!(bench.service.tick(bench.now + Duration::from_secs(1 << 30)), None);
     bench.ok(admin, &set_feature(0x0f, 1));
@@ -62,7 +62,7 @@ fn a_discovery_controller_without_timer_lives_by_its_activity() {
 }
 
 #[test]
-fn the_admin_queue_takes_its_io_queues_along_but_not_the_other_way() {
+fn admin_queue_end_ends_io_queues() {
     let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let io = [bench.io_queue(1, id), bench.io_queue(2, id)];
@@ -77,7 +77,7 @@ fn the_admin_queue_takes_its_io_queues_along_but_not_the_other_way() {
 }
 
 #[test]
-fn a_reset_closes_queues_and_is_complete_when_they_are_settled() {
+fn reset_completes_when_queues_are_settled() {
     let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let io = bench.io_queue(1, id);
@@ -98,7 +98,7 @@ fn a_reset_closes_queues_and_is_complete_when_they_are_settled() {
 }
 
 #[test]
-fn a_shutdown_ends_after_its_limit_whatever_the_queues_do_or_with_a_reset() {
+fn shutdown_ends_by_timeout_or_reset() {
     for resets_amid_it in [false, true] {
         let (mut bench, admin, connected) = Bench::connected();
         let io = bench.io_queue(1, connected.controller.0);
@@ -126,7 +126,7 @@ fn a_shutdown_ends_after_its_limit_whatever_the_queues_do_or_with_a_reset() {
 }
 
 #[test]
-fn the_identifier_of_a_controller_is_not_given_again_while_its_queues_are_there() {
+fn controller_identifier_is_reserved_while_queues_exist() {
     let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
     let (_, other) = bench.admin_queue(0);
@@ -180,7 +180,7 @@ fn abort_finds_waiting_commands_and_event_requests() {
 }
 
 #[test]
-fn a_command_takes_the_place_of_an_event_request_with_its_identifier() {
+fn command_replaces_event_request_with_same_identifier() {
     let (mut bench, admin) = Bench::enabled();
     assert_eq!(Service::event_request_limit(), 4);
     for cid in 5..9 {
@@ -224,7 +224,7 @@ fn with_cid(sqe: Sqe, cid: u16) -> Sqe {
 }
 
 #[test]
-fn disconnect_frees_an_io_queue_and_is_not_for_admin_queues() {
+fn disconnect_applies_to_io_queues_only() {
     let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
     let mut sqe = command(FABRICS, 1);
@@ -309,7 +309,7 @@ fn an_impossible_configuration_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn queues_of_a_controller_settle_together_and_the_admin_queue_after_them() {
+fn queues_settle_together_before_admin_queue() {
     let (mut bench, admin, connected) = Bench::connected();
     let id = connected.controller.0;
     let [one, two] = [bench.io_queue(1, id), bench.io_queue(2, id)];
@@ -332,7 +332,7 @@ fn queues_of_a_controller_settle_together_and_the_admin_queue_after_them() {
 }
 
 #[test]
-fn a_queue_that_goes_while_others_work_settles_nothing_for_them() {
+fn ended_queue_settles_no_other_queue() {
     let (mut bench, _, connected) = Bench::connected();
     let id = connected.controller.0;
     let [one, two, three] = [1, 2, 3].map(|qid| bench.io_queue(qid, id));

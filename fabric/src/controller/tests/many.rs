@@ -45,7 +45,7 @@ impl Bench {
 }
 
 #[test]
-fn a_host_finds_ten_thousand_namespaces_and_learns_what_changes() {
+fn host_handles_ten_thousand_namespaces() {
     let mut bench = Bench::filled((2..=10_000).chain([16_384]));
     let (admin, connected) = bench.admin_queue(0);
     let all: Vec<u32> = (1..=10_000).chain([16_384]).collect();
@@ -83,7 +83,7 @@ fn a_host_finds_ten_thousand_namespaces_and_learns_what_changes() {
 }
 
 #[test]
-fn identifiers_are_unique_among_all_and_free_when_their_namespace_is_gone() {
+fn identifiers_are_unique_and_released_on_removal() {
     let mut bench = Bench::filled(2..=3000);
     let copy = |bench: &mut Bench, of: u32, nsid: u32| {
         let copy = Namespace { nsid, ..numbered(of) };
@@ -101,7 +101,7 @@ fn identifiers_are_unique_among_all_and_free_when_their_namespace_is_gone() {
 }
 
 #[test]
-fn hosts_that_see_the_same_share_one_table_and_others_have_their_own() {
+fn hosts_with_equal_view_share_a_table() {
     let reader = HostRights { read_only: true, ..HostRights::default() };
     for rights in [HostRights::default(), reader] {
         let mut bench = Bench::filled(2..=2000);
@@ -129,7 +129,7 @@ fn hosts_that_see_the_same_share_one_table_and_others_have_their_own() {
 
 proptest! {
     #[test]
-    fn a_table_is_what_was_put_into_it(
+    fn table_holds_inserted_namespaces(
         steps in proptest::collection::vec((1u32..400, any::<bool>()), 1..200),
     ) {
         let (mut table, mut known) = (NamespaceTable::default(), BTreeMap::new());

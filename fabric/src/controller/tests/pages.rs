@@ -25,7 +25,7 @@ pub(super) fn shows(
 }
 
 #[test]
-fn identify_controller_tells_what_the_controller_is_and_can() {
+fn identify_controller_reports_capabilities() {
     let config = ServiceConfig {
         max_transfer: 1 << 18,
         in_capsule_data: 8192,
@@ -122,7 +122,7 @@ fn a_namespace_tells_its_features() {
 }
 
 #[test]
-fn a_namespace_tells_the_sizes_that_it_prefers_and_the_blocks_in_use() {
+fn namespace_reports_preferred_sizes_and_used_blocks() {
     let (mut bench, admin) = Bench::enabled();
     let used = UsedBlocks::default();
     let sizes = |write, deallocate, optimal| Some(PreferredSizes { write, deallocate, optimal });
@@ -154,7 +154,7 @@ fn a_namespace_tells_the_sizes_that_it_prefers_and_the_blocks_in_use() {
 }
 
 #[test]
-fn a_device_that_itself_or_the_target_protects_is_shown_as_protected() {
+fn write_protection_is_reported() {
     let (mut bench, admin) = Bench::enabled();
     for (device, target) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut page = Box::new([0; 4096]);
@@ -224,7 +224,7 @@ fn the_error_log_tells_where_an_error_was() {
 }
 
 #[test]
-fn the_log_of_ana_groups_tells_changes_and_is_announced() {
+fn ana_log_reports_changes_and_is_announced() {
     let (mut bench, admin) = Bench::enabled();
     let discovery = bench.discovery(0, HOST);
     bench.ok(admin, &set_feature(0x0b, 1 << 11));
@@ -257,7 +257,7 @@ fn the_log_of_ana_groups_tells_changes_and_is_announced() {
 }
 
 #[test]
-fn the_longest_part_of_a_log_is_the_longest_transfer() {
+fn log_read_is_bounded_by_longest_transfer() {
     let mut bench = Bench::with(ServiceConfig { max_transfer: 4096, ..ServiceConfig::default() });
     let (admin, _) = bench.admin_queue(0);
     bench.ok(admin, &log(1, 4096, 0, false));
@@ -265,7 +265,7 @@ fn the_longest_part_of_a_log_is_the_longest_transfer() {
 }
 
 #[test]
-fn logs_of_supported_commands_and_features_tell_scopes_and_effects() {
+fn support_logs_report_scopes_and_effects() {
     let (mut bench, admin) = Bench::enabled();
     let (of_controller, of_namespace) = (1 | 1 << 21, 1 | 1 << 20);
     let features = [(4, 7, of_controller, "Arbitration"), (20, 23, of_namespace, "Error Recovery")];
@@ -286,7 +286,7 @@ fn logs_of_supported_commands_and_features_tell_scopes_and_effects() {
 }
 
 #[test]
-fn defaults_of_features_are_what_they_are_after_a_reset() {
+fn feature_defaults_equal_values_after_reset() {
     let mut bench = Bench::with(ServiceConfig { max_queues: 9, ..ServiceConfig::default() });
     let (admin, _) = bench.admin_queue(0);
     let behavior = Sqe { sgl: SglDescriptor::transport(512), ..set_feature(0x16, 0) };
@@ -310,7 +310,7 @@ fn defaults_of_features_are_what_they_are_after_a_reset() {
 }
 
 #[test]
-fn as_many_queues_are_granted_as_the_lesser_number_that_was_asked_for() {
+fn granted_queues_are_minimum_of_both_requests() {
     let mut bench = Bench::with(ServiceConfig { max_queues: 9, ..ServiceConfig::default() });
     let (admin, _) = bench.admin_queue(0);
     for (asked, granted) in [(0x0004_0002, 2), (0x0002_0004, 2), (0x0000_0009, 0), (0x00ff_00ff, 8)]
@@ -336,7 +336,7 @@ fn both_thresholds_of_temperature_can_be_set() {
 }
 
 #[test]
-fn fabrics_commands_of_the_admin_queue_are_refused_on_others() {
+fn admin_fabrics_commands_are_refused_on_io_queues() {
     let (mut bench, _, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
     for (fctype, record_format, status) in [
@@ -354,7 +354,7 @@ fn fabrics_commands_of_the_admin_queue_are_refused_on_others() {
 }
 
 #[test]
-fn limits_are_what_the_wire_formats_can_express() {
+fn limits_fit_wire_formats() {
     let good = |config: ServiceConfig| Service::new(config).is_ok();
     let with = ServiceConfig::default;
     for (bytes, fits) in [(4096, true), (2048, false), (12_288, false)] {
@@ -391,7 +391,7 @@ fn listeners_serve_subsystems_with_nqns() {
 }
 
 #[test]
-fn a_host_may_ask_for_warnings_that_never_come_where_there_may_be_some() {
+fn host_may_enable_silent_warnings() {
     let (mut bench, admin) = Bench::enabled();
     let discovery = bench.discovery(0, HOST);
     let wrong = status_code(Status::INVALID_FIELD);

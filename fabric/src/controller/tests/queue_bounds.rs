@@ -7,7 +7,7 @@ fn mqes(bench: &mut Bench, admin: ConnectionId) -> u64 {
 }
 
 #[test]
-fn a_host_that_did_not_set_acre_is_known_when_it_comes_back() {
+fn host_without_acre_is_remembered() {
     let mut bench = Bench::new();
     let (_, first) = bench.admin_queue(0);
     assert_eq!(first.without_acre, None, "nothing is known of it");
@@ -27,7 +27,7 @@ fn a_host_that_did_not_set_acre_is_known_when_it_comes_back() {
 }
 
 #[test]
-fn queues_of_a_controller_can_be_smaller_than_those_of_others() {
+fn queue_sizes_may_differ_between_controllers() {
     let (mut bench, admin, connected) = Bench::connected();
     assert_eq!(mqes(&mut bench, admin), 127);
     bench.service.bound_queues(connected.controller, 16);

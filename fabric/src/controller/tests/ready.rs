@@ -20,7 +20,7 @@ impl Bench {
 }
 
 #[test]
-fn a_namespace_that_is_not_ready_is_neither_gone_nor_ready() {
+fn unready_namespace_exists_but_is_not_ready() {
     let (mut bench, admin, connected) = Bench::connected();
     assert!(bench.tells_ready(admin));
     for readiness in [AWAY, UNSEEN] {
@@ -41,7 +41,7 @@ fn a_namespace_that_is_not_ready_is_neither_gone_nor_ready() {
 }
 
 #[test]
-fn sizes_and_identifiers_that_are_not_known_are_not_told() {
+fn unknown_sizes_and_identifiers_are_not_reported() {
     let (mut bench, admin) = Bench::enabled();
     let not_ready = Reply::failed(Status::NAMESPACE_NOT_READY.more());
     for cns in [LEGACY, ALLOCATED] {
@@ -76,7 +76,7 @@ fn a_namespace_of_unknown_size_needs_no_blocks() {
 }
 
 #[test]
-fn a_disk_in_the_place_of_another_is_withheld_from_hosts_that_have_not_identified_it() {
+fn replaced_disk_is_withheld_until_identified() {
     let (mut bench, admin, connected) = Bench::connected();
     let (idle, other) = bench.admin_queue(0);
     let backends = |bench: &Bench, of: &Connected| {

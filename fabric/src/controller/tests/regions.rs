@@ -108,7 +108,7 @@ pub(crate) fn get_region() -> Sqe {
 }
 
 #[test]
-fn a_request_is_passed_on_with_its_host_and_its_address() {
+fn request_is_forwarded_with_host_and_address() {
     let mut bench = Bench::new();
     let regions = bench.regions();
     // Another controller first, so that identifiers differ from what is counted elsewhere.
@@ -135,7 +135,7 @@ fn a_request_is_passed_on_with_its_host_and_its_address() {
 }
 
 #[test]
-fn a_refusal_has_its_status_and_leaves_an_entry_in_the_error_log() {
+fn refusal_has_status_and_error_log_entry() {
     const DNR: u16 = 1 << 14;
     const MORE: u16 = 1 << 13;
     let mut bench = Bench::new();
@@ -162,7 +162,7 @@ fn a_refusal_has_its_status_and_leaves_an_entry_in_the_error_log() {
 }
 
 #[test]
-fn a_command_that_is_not_well_formed_is_asked_of_nobody() {
+fn malformed_get_region_is_not_forwarded() {
     let mut bench = Bench::new();
     let regions = bench.regions();
     let (admin, _) = bench.admin_queue(0);
@@ -187,7 +187,7 @@ fn a_command_that_is_not_well_formed_is_asked_of_nobody() {
 }
 
 #[test]
-fn only_enabled_io_controllers_of_a_target_with_regions_have_the_command() {
+fn get_region_needs_enabled_io_controller() {
     let mut bench = Bench::new();
     let (plain, _) = bench.admin_queue(0);
     bench.fails(plain, &get_region(), Status::INVALID_OPCODE);

@@ -178,7 +178,7 @@ fn check(bench: &mut Bench, of: &Connection, model: &Model) {
 
 proptest! {
     #[test]
-    fn a_host_sees_what_it_may_and_learns_of_each_change(
+    fn host_sees_allowed_namespaces_and_changes(
         before in prop::collection::vec(change(), 0..6),
         changes in prop::collection::vec(change(), 1..12),
     ) {
@@ -246,7 +246,7 @@ proptest! {
     }
 
     #[test]
-    fn who_would_lose_something_is_known_before(
+    fn hurt_hosts_are_known_in_advance(
         now in prop::collection::vec(change(), 0..10),
         next in prop::option::of(rights()),
         any in any::<bool>(),

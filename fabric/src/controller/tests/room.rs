@@ -50,7 +50,7 @@ fn wait(bench: &mut Bench, from: u8) -> (ConnectionId, Option<ConnectionId>) {
 }
 
 #[test]
-fn discovery_controllers_leave_room_for_io_and_for_other_addresses() {
+fn discovery_controllers_leave_room_for_others() {
     let mut bench = Bench::with(config());
     let discovery = Connect::admin(DISCOVERY_NQN);
     let of_one: Vec<_> = (0..1000).filter_map(|_| connect(&mut bench, 1, &discovery).1).collect();
@@ -108,7 +108,7 @@ fn an_address_has_its_part_and_others_find_theirs() {
 }
 
 #[test]
-fn a_host_that_does_not_say_how_many_queues_it_wants_has_no_more_than_its_part() {
+fn host_without_queue_count_keeps_its_part() {
     let mut bench = Bench::with(ServiceConfig { max_address_connections: 18, ..config() });
     let mut queues = Vec::new();
     while let (admin, Some(id)) = connect(&mut bench, 1, &Connect::admin(OTHER)) {
@@ -129,7 +129,7 @@ fn a_host_that_does_not_say_how_many_queues_it_wants_has_no_more_than_its_part()
 }
 
 #[test]
-fn a_host_that_resets_its_controller_finds_the_room_that_it_had() {
+fn reset_controller_keeps_its_room() {
     let mut bench = Bench::with(ServiceConfig { max_connections: 5, ..config() });
     let (admin, id, granted) = controller(&mut bench, 1).unwrap();
     assert_eq!(granted, QUEUES);
@@ -147,7 +147,7 @@ fn a_host_that_resets_its_controller_finds_the_room_that_it_had() {
 }
 
 #[test]
-fn of_connections_without_a_connect_the_address_with_the_most_loses_its_first() {
+fn busiest_address_loses_oldest_idle_connection() {
     let mut bench = Bench::with(config());
     let (patient, gone) = wait(&mut bench, 1);
     assert_eq!(gone, None);
@@ -170,7 +170,7 @@ fn of_connections_without_a_connect_the_address_with_the_most_loses_its_first() 
 }
 
 #[test]
-fn a_controller_is_ready_when_nothing_is_left_of_its_hosts_last_one() {
+fn controller_is_ready_after_predecessor_ends() {
     for (wait, io_ends) in [(1, true), (60, false)] {
         let (mut bench, admin, connected) = Bench::connected();
         let io = bench.io_queue(1, connected.controller.0);
@@ -223,7 +223,7 @@ proptest! {
     /// allow, a host with a controller connects each queue that it was granted, and when the four
     /// have gone nothing is held for them.
     #[test]
-    fn a_host_that_was_granted_queues_finds_room_for_them(steps in prop::collection::vec(step(), 1..300)) {
+    fn granted_queues_have_room(steps in prop::collection::vec(step(), 1..300)) {
         let most = config();
         let mut bench = Bench::with(config());
         let mut controllers: Vec<(u8, ConnectionId, u16, u16)> = Vec::new();

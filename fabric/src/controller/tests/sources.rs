@@ -26,7 +26,7 @@ impl Bench {
 }
 
 #[test]
-fn a_host_is_refused_from_addresses_that_are_not_its_own() {
+fn host_is_refused_from_foreign_addresses() {
     let mut bench = Bench::new();
     bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &["192.0.2.0/24"])).unwrap();
     let connect = Connect::admin(SUBSYSTEM);
@@ -49,7 +49,7 @@ fn a_host_is_refused_from_addresses_that_are_not_its_own() {
 }
 
 #[test]
-fn an_io_queue_comes_from_an_address_of_its_host_too() {
+fn io_queue_address_is_checked() {
     let mut bench = Bench::new();
     bench.service.set_host(bench.now, SUBSYSTEM, bound(HOST, &[HOME_NETWORK])).unwrap();
     let (admin, connected) = bench.connect_from(ip(HOME), &Connect::admin(SUBSYSTEM));
@@ -64,7 +64,7 @@ fn an_io_queue_comes_from_an_address_of_its_host_too() {
 const HOME_NETWORK: &str = "192.0.2.0/28";
 
 #[test]
-fn a_controller_ends_where_one_of_its_connections_may_not_come_any_more() {
+fn controller_ends_if_a_connection_loses_access() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.connect_from(ip(HOME), &Connect::admin(SUBSYSTEM));
     let id = connected.unwrap().controller;
@@ -82,7 +82,7 @@ fn a_controller_ends_where_one_of_its_connections_may_not_come_any_more() {
 }
 
 #[test]
-fn where_any_host_may_connect_a_host_with_addresses_connects_from_these_alone() {
+fn listed_addresses_restrict_host_beside_any_host() {
     let mut bench = Bench::new();
     let stranger = "nqn.2026-01.io.x:other";
     let connect = |host| Connect::admin(OTHER).host(host);
@@ -98,7 +98,7 @@ fn where_any_host_may_connect_a_host_with_addresses_connects_from_these_alone() 
 }
 
 #[test]
-fn discovery_shows_a_subsystem_to_those_who_may_connect_from_where_they_are() {
+fn discovery_considers_the_host_address() {
     let mut bench = Bench::new();
     let discover = Connect::admin(DISCOVERY_NQN).host(HOST);
     let connect = |bench: &mut Bench, address| {

@@ -39,7 +39,7 @@ fn save(bench: &mut Bench) -> Vec<HostChange> {
 }
 
 #[test]
-fn a_host_that_did_not_shut_down_counts_until_its_time_is_over() {
+fn unclean_host_counts_until_timeout() {
     let mut bench = bench();
     let connections = come(&mut bench, HOST);
     go(&mut bench, connections);
@@ -59,7 +59,7 @@ fn a_host_that_did_not_shut_down_counts_until_its_time_is_over() {
 }
 
 #[test]
-fn a_shutdown_counts_though_the_target_ends_the_controller_and_a_reset_is_none() {
+fn shutdown_counts_and_reset_does_not() {
     let mut bench = bench();
     // The target itself ends the controller after the shutdown: the connection did not end by then.
     let connections = come(&mut bench, HOST);
@@ -76,7 +76,7 @@ fn a_shutdown_counts_though_the_target_ends_the_controller_and_a_reset_is_none()
 }
 
 #[test]
-fn a_controller_whose_successor_was_shut_down_leaves_no_lost_host() {
+fn shut_down_successor_leaves_no_lost_host() {
     // (whether the earlier one was heard before the later one came, and after; whether the host is lost)
     for (before, after, is_lost) in
         [(false, false, false), (true, false, false), (true, true, true)]
@@ -99,7 +99,7 @@ fn a_controller_whose_successor_was_shut_down_leaves_no_lost_host() {
 }
 
 #[test]
-fn a_peer_that_used_nothing_does_not_count() {
+fn peer_without_use_does_not_count() {
     let mut bench = bench();
     let (admin, _) = Connect::admin(OTHER).accepted(&mut bench);
     bench.disconnect(admin);
@@ -148,7 +148,7 @@ fn hosts_outlive_the_target_and_count_from_its_start() {
 }
 
 #[test]
-fn a_change_that_could_not_be_stored_is_stored_later() {
+fn failed_store_is_retried_later() {
     let mut bench = bench();
     let connections = come(&mut bench, HOST);
     let first = bench.service.unsaved_hosts();
@@ -162,7 +162,7 @@ fn a_change_that_could_not_be_stored_is_stored_later() {
 }
 
 #[test]
-fn only_hosts_that_may_reconnect_count_and_what_they_see() {
+fn only_returning_hosts_and_their_view_count() {
     let mut bench = bench();
     let nsid = bench.service.add_namespace(bench.now, OTHER, namespace(1)).unwrap();
     let connections = come(&mut bench, STRANGER);
@@ -194,7 +194,7 @@ fn only_hosts_that_may_reconnect_count_and_what_they_see() {
 }
 
 #[test]
-fn the_host_that_was_lost_first_makes_room_in_its_subsystem_alone() {
+fn oldest_lost_host_of_subsystem_is_evicted() {
     let mut bench = bench();
     let (admin, connected) = bench.admin_queue(0);
     bench.io_queue(1, connected.controller.0);
@@ -304,7 +304,7 @@ fn reconnect(bench: &mut Bench, host: &str) -> (Vec<ConnectionId>, Vec<bool>, Co
 }
 
 #[test]
-fn d1_host_resends_commands_after_an_unclean_end_until_it_identifies() {
+fn d1_commands_are_resent_until_identify() {
     let mut bench = bench();
     let (first, resends, at) = reconnect(&mut bench, HOST);
     assert_eq!((resends, at.shared.resends_since()), (vec![false; 2], None), "nothing was lost");

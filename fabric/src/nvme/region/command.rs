@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_made_is_read(command in command()) {
+        fn encoded_value_round_trips(command in command()) {
             prop_assert_eq!(GetRegion::parse(&command.sqe()), Ok(command));
         }
 

@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_made_is_read(grant in grant(), more in prop::collection::vec(any::<u8>(), 0..9)) {
+        fn encoded_value_round_trips(grant in grant(), more in prop::collection::vec(any::<u8>(), 0..9)) {
             let mut bytes = grant.emit().to_vec();
             bytes.extend(more);
             prop_assert_eq!(RegionGrant::parse(&bytes), Ok(grant));

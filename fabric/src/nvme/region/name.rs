@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_has_the_first_character_in_its_low_byte() {
+    fn number_has_first_character_in_low_byte() {
         let name = RegionName::from_text("log").unwrap();
         assert_eq!(name.bytes(), *b"log\0\0\0\0\0\0\0\0\0\0\0\0\0");
         assert_eq!(name.id(), 0x67_6f6c);
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in "[-_.a-zA-Z0-9]{1,16}") {
+        fn written_name_round_trips(text in "[-_.a-zA-Z0-9]{1,16}") {
             let name = RegionName::from_text(&text).unwrap();
             prop_assert_eq!(name.as_str(), &text);
             prop_assert_eq!(RegionName::from_bytes(name.bytes()), Ok(name));

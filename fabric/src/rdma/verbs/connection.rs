@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_rdma_is_told_what_it_lacks() {
+    fn missing_rdma_is_reported() {
         if let Err(error) = EventChannel::new() {
             let text = error.to_string();
             assert!(text.contains("no RDMA") && text.contains("rdma link add"), "{text}");

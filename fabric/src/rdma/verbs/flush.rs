@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_makes_nothing_visible_keeps_nothing() {
+    fn flush_without_visibility_is_unsupported() {
         let of = |bits: u64| of_device(bits << 38);
         assert_eq!(of(0), None);
         assert_eq!(of(1), Some(Placement::Global));

@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_that_are_told_apart_have_reasons_of_their_own() {
+    fn distinct_outcomes_have_distinct_reasons() {
         use rdma_sys::ibv_wc_status::*;
         for (status, fault) in [
             (IBV_WC_SUCCESS, None),

@@ -102,7 +102,7 @@ mod tests {
     const RAW: u32 = 1 << ibv_qp_type::IBV_QPT_RAW_PACKET;
 
     #[test]
-    fn a_device_that_holds_no_reliable_connections_back_has_no_rates() {
+    fn device_without_reliable_pacing_has_no_rates() {
         let of = |qp_rate_limit_min, qp_rate_limit_max, supported_qpts| {
             let said =
                 ibv_packet_pacing_caps { qp_rate_limit_min, qp_rate_limit_max, supported_qpts };
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_a_queue_pair_that_has_ended_is_not_set() {
+    fn ended_queue_pair_ignores_limit() {
         let range = RateRange { least: NonZeroU32::MIN, most: NonZeroU32::MAX };
         // SAFETY: nothing uses the pointer before the end, which is the next call.
         let limit = unsafe { RateLimit::new(NonNull::dangling().as_ptr(), range) };

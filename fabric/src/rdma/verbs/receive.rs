@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_free_when_its_last_handle_is_dropped() {
+    fn last_handle_frees_the_buffer() {
         let memory = ReceiveMemory::new(3, 100).unwrap();
         assert_eq!((memory.size(), memory.length()), (128, 384));
         let received = Received::new(memory, 3);

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_loaded_as_they_were_stored_and_nothing_beside_the_memory() {
+    fn word_accesses_stay_within_memory() {
         let memory = SharedMemory::new(100).unwrap();
         assert_eq!(memory.length(), 128);
         assert!(memory.store(8, 7) && memory.store(120, u64::MAX));

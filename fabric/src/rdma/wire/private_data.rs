@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_cannot_be_are_refused_for_what_is_wrong() {
+    fn invalid_queues_are_refused_with_reason() {
         let check = |request: ConnectRequest| ConnectRequest::parse(request.as_bytes(), LIMITS);
         assert_eq!(check(request(0, 32, 31)).map(|one| one.entries()), Ok(32));
         assert_eq!(check(request(0, 64, 32)), Err(RejectReason::SendQueueSize));

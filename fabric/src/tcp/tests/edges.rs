@@ -42,7 +42,7 @@ fn a_target_moves_each_command_in_one_pdu() {
 }
 
 #[test]
-fn a_capsule_that_brings_data_is_known_before_it_is_taken() {
+fn capsule_with_data_is_recognised_in_advance() {
     let mut connection = ready(TargetParams::default(), false);
     let (with, without) = (capsule(1, 512), command(2));
     assert!(connection.brings_data(&&with[..]));
@@ -78,7 +78,7 @@ fn a_read_of_nothing_has_a_response() {
 }
 
 #[test]
-fn a_target_may_end_a_connection_before_it_is_initialized() {
+fn target_may_terminate_before_initialization() {
     let mut host = HostConnection::<Vec<u8>>::new(HostParams::default());
     let mut target = TargetConnection::<Vec<u8>>::new(TargetParams::default());
     // A response where a request belongs: the target says what is wrong.
@@ -90,7 +90,7 @@ fn a_target_may_end_a_connection_before_it_is_initialized() {
 }
 
 #[test]
-fn a_hosts_command_is_fused_or_not_and_has_an_sgl() {
+fn host_command_has_fuse_and_sgl_fields() {
     let mut host = host(8192);
     host.set_in_capsule_data(512);
     for (cid, flags) in [(0, 0b1000_0010), (1, 0b0000_0001), (2, 0)] {
@@ -109,7 +109,7 @@ fn a_hosts_command_is_fused_or_not_and_has_an_sgl() {
 }
 
 #[test]
-fn a_batch_in_flight_stays_as_it_is_while_more_is_queued() {
+fn batch_in_flight_is_immutable() {
     let mut connection = ready(TargetParams::default(), true);
     let slots = [1, 2].map(|cid| take_command(&mut connection, cid));
     connection.complete_with_data(slots[0], vec![1; 100], 0);

@@ -64,7 +64,7 @@ fn damaged_in_capsule_data_fails_its_command_alone() {
 }
 
 #[test]
-fn damaged_h2c_data_is_reported_at_the_end_of_all_data() {
+fn damaged_h2c_data_is_reported_at_end() {
     let (mut host, mut target) = pair(DIGESTS);
     host.set_in_capsule_data(0);
     host.submit(sqe(1), Some(vec![7; 200_000]), 0).unwrap();
@@ -102,7 +102,7 @@ fn damaged_read_data_turns_success_into_a_transport_error() {
 }
 
 #[test]
-fn an_answer_waits_for_data_that_is_on_its_way() {
+fn answer_waits_for_data_in_transit() {
     let (mut host, mut target) = pair(HostParams::default());
     host.submit(sqe(1), Some(vec![7; 512]), 0).unwrap();
     let bytes = sent(host.tx());

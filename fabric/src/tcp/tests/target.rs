@@ -75,7 +75,7 @@ fn digests_are_used_where_both_ends_want_them() {
 }
 
 #[test]
-fn read_data_ends_with_success_flag_only_without_flow_control_and_result() {
+fn success_flag_needs_no_flow_control_or_result() {
     for (flow_control, result, flag) in [(false, 0, true), (true, 0, false), (false, 7, false)] {
         let mut connection = ready(TargetParams::default(), flow_control);
         let slot = take_command(&mut connection, 9);
@@ -113,7 +113,7 @@ fn data_for(r2t: &R2t) -> Vec<u8> {
 }
 
 #[test]
-fn data_that_has_arrived_belongs_to_its_command_until_that_is_answered() {
+fn arrived_data_belongs_to_unanswered_command() {
     let mut connection = ready(TargetParams::default(), true);
     let slot = take_command(&mut connection, 3);
     connection.fetch(slot, 6000);
@@ -132,7 +132,7 @@ fn data_that_has_arrived_belongs_to_its_command_until_that_is_answered() {
 }
 
 #[test]
-fn r2t_data_is_asked_for_in_parts_and_its_end_reported_once() {
+fn r2t_data_arrives_in_parts_with_one_end() {
     let params = TargetParams { max_r2t_data: 4096, ..TargetParams::default() };
     let mut connection = ready(params, true);
     let slot = take_command(&mut connection, 3);

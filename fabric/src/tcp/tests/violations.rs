@@ -335,7 +335,7 @@ fn a_host_answers_each_violation_with_its_term_req() {
 }
 
 #[test]
-fn a_term_req_ends_the_connection_and_a_malformed_one_gets_no_answer() {
+fn term_req_ends_connection_without_answer() {
     let term = |kind, plen| {
         let header = Header::new(kind, Flags::empty(), 0, plen);
         let (fes, fei) = (U16::new(1), U32::new(8));

@@ -38,7 +38,7 @@ fn e2_at_most_one_cut_in_the_interval_of_notifications() {
 }
 
 #[test]
-fn e2_fast_recovery_halves_the_way_five_times_then_additive_increase() {
+fn e2_fast_recovery_precedes_additive_increase() {
     let mut flow = cut(2);
     // RT = LINE / 2, RC = LINE / 4.
     let mut missing = LINE / 4.0;
@@ -77,7 +77,7 @@ fn e2_alpha_decays_with_its_timer_while_no_notification_comes() {
 }
 
 #[test]
-fn e2_a_step_catches_up_on_the_timers_since_the_last() {
+fn e2_step_processes_expired_timers() {
     let (mut often, mut seldom) = (cut(6), cut(6));
     for us in 251..20_000 {
         rate(&mut often, us, 0);

@@ -176,7 +176,7 @@ mod tests {
 
     /// Tests everything in turn, since the kernel takes one program of this name at a time.
     #[test]
-    fn e1_the_kernels_window_is_the_one_that_is_set() {
+    fn e1_kernel_uses_the_set_window() {
         let map = match WindowMap::load() {
             Ok(map) => map,
             Err(error @ (LoadError::NoTypes | LoadError::Forbidden)) => {

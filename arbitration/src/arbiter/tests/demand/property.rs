@@ -99,7 +99,7 @@ proptest! {
     /// which it always had a command outstanding is reported as kept where the host's log has what
     /// was reserved, and nowhere else.
     #[test]
-    fn f3_the_hosts_log_has_what_was_reserved_and_what_is_reported(setup in setup(false, 1)) {
+    fn f3_host_log_matches_reservation_and_report(setup in setup(false, 1)) {
         let lab = setup.run();
         setup.check_floor(&lab, 0)?;
         setup.check_report(&lab, 0)?;
@@ -108,7 +108,7 @@ proptest! {
     /// The same on a disk, of tenants whose gaps are shorter than the time in which one command is
     /// reserved.
     #[test]
-    fn f3_the_hosts_log_has_what_was_reserved_of_a_disk(setup in setup(true, 1)) {
+    fn f3_host_log_matches_reservation_of_disk(setup in setup(true, 1)) {
         let lab = setup.run();
         if setup.tenants[0].think < SECOND / setup.rates[0] {
             setup.check_floor(&lab, 0)?;
@@ -119,7 +119,7 @@ proptest! {
     /// What is reported of two tenants is what their logs have, and those with some depth have what they
     /// reserved.
     #[test]
-    fn f3_the_logs_of_two_tenants_have_what_is_reported(setup in setup(false, 2)) {
+    fn f3_logs_of_two_tenants_match_reports(setup in setup(false, 2)) {
         let lab = setup.run();
         for tenant in 0..2 {
             setup.check_report(&lab, tenant)?;

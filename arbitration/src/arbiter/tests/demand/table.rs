@@ -18,7 +18,7 @@ fn flash(service: u64, channels: usize) -> Model {
 }
 
 #[test]
-fn f3_forty_a_second_of_a_device_with_a_queue_are_kept_at_any_depth() {
+fn f3_forty_iops_are_kept_at_any_depth() {
     for depth in [1, 2, 8, 32] {
         let lab = run(flash(8 * MS, 1), 40, tenant(depth, 50_000));
         let had = lab.had(0, PERIODS);
@@ -29,7 +29,7 @@ fn f3_forty_a_second_of_a_device_with_a_queue_are_kept_at_any_depth() {
 }
 
 #[test]
-fn f3_four_hundred_of_four_channels_are_kept_from_the_depth_that_achieves_them() {
+fn f3_four_hundred_iops_are_kept_from_sufficient_depth() {
     for (depth, least) in [(1, 243), (2, 400), (8, 400), (32, 400)] {
         let lab = run(flash(2 * MS, 4), 400, tenant(depth, 50_000));
         let had = lab.had(0, PERIODS);
@@ -41,7 +41,7 @@ fn f3_four_hundred_of_four_channels_are_kept_from_the_depth_that_achieves_them()
 }
 
 #[test]
-fn f3_a_window_that_does_not_follow_makes_periods_missed_and_says_why() {
+fn f3_window_without_bound_reports_missed_periods() {
     for (depth, most) in [(1, 2), (2, 3), (8, 9)] {
         let mut hosts = vec![tenant(depth, 50_000)];
         hosts.extend(flood(4, 64, 0));
@@ -62,7 +62,7 @@ fn f3_a_window_that_does_not_follow_makes_periods_missed_and_says_why() {
 /// One command at a time on a disk, with no gap, a short one, and one as long as another host's
 /// command.
 #[test]
-fn f3_forty_a_second_of_a_disk_are_kept_with_a_gap_between_commands() {
+fn f3_forty_iops_of_disk_are_kept_with_gaps() {
     for think in [0, 50_000, 4 * MS, 8 * MS] {
         let model = Model { seeks: true, ..flash(8 * MS, 1) };
         let lab = run(model, 40, tenant(1, think));
@@ -76,7 +76,7 @@ fn f3_forty_a_second_of_a_disk_are_kept_with_a_gap_between_commands() {
 /// At the start of a period, Urgent has more commands in a disk at once than another class, for which
 /// the reservation and the share of Urgent leave less room.
 #[test]
-fn f3_urgent_has_its_share_of_a_disk_beside_a_reservation() {
+fn f3_urgent_keeps_share_of_disk_beside_reservation() {
     let in_disk = |class| {
         let model = Model { seeks: true, ..flash(8 * MS, 1) };
         let mut lab = Lab::new(model, 95, vec![tenant(0, 0), Host { class, ..tenant(16, 0) }]);
@@ -112,7 +112,7 @@ fn f3_commands_that_a_limit_holds_back_are_no_demand() {
 /// Reads of a tenant are demand, and keep its reservation, while a limit holds its writes back: those
 /// that always wait, and those that begin when nothing but writes has waited for a while.
 #[test]
-fn f3_reads_keep_a_reservation_while_a_limit_holds_writes_back() {
+fn f3_reads_keep_reservation_while_writes_are_limited() {
     let writes = Rates { iops: Rate::per_second(10), bandwidth: None };
     let limited = SessionSpec { writes, ..SessionSpec::default() };
     for (service, channels, seeks) in [(8 * MS, 1, false), (2 * MS, 4, false), (8 * MS, 1, true)] {

@@ -42,7 +42,7 @@ impl Queue {
 }
 
 #[test]
-fn both_ends_make_the_same_key_whether_or_not_the_controller_proves_itself() {
+fn both_ends_derive_the_same_key() {
     for channel in [Concatenation::New, Concatenation::Replace] {
         for (hash, length) in
             [(Hash::Sha256, PskLength::Bytes32), (Hash::Sha384, PskLength::Bytes48)]
@@ -67,7 +67,7 @@ fn both_ends_make_the_same_key_whether_or_not_the_controller_proves_itself() {
 }
 
 #[test]
-fn a_key_is_made_where_it_was_agreed_on_and_of_what_is_long_enough() {
+fn key_is_negotiated_if_agreed_and_long_enough() {
     use Concatenation::{New, Replace};
     type Bend = fn(&mut Host);
     let table: [(&str, Concatenation, Bend, AuthFailure); 13] = [
@@ -103,7 +103,7 @@ fn a_key_is_made_where_it_was_agreed_on_and_of_what_is_long_enough() {
 }
 
 #[test]
-fn a_queue_that_has_been_proved_has_no_first_key_made() {
+fn authenticated_queue_negotiates_no_first_key() {
     let mut queue = agreeing(Concatenation::New);
     let plain = Host { sequence: 9, ..Host::asking(Concatenation::None) };
     queue.make_key(plain).unwrap();
@@ -120,7 +120,7 @@ fn a_queue_that_has_been_proved_has_no_first_key_made() {
 }
 
 #[test]
-fn a_key_of_a_secret_that_has_gone_meanwhile_is_none() {
+fn key_of_removed_secret_is_void() {
     let mut queue = agreeing(Concatenation::New);
     queue.make_key(LINUX).unwrap();
     let among = |secrets: HostSecrets| {
@@ -159,7 +159,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn who_does_not_know_the_secret_has_no_key_made(moves in moves()) {
+    fn wrong_secret_negotiates_no_key(moves in moves()) {
         let mut good = agreeing(Concatenation::New);
         good.count = 100;
         let first = LINUX.negotiate();

@@ -49,7 +49,7 @@ struct Messages {
 }
 
 #[test]
-fn every_hash_and_group_authenticates_one_way_and_both_ways() {
+fn all_hashes_and_groups_authenticate() {
     let groups = [Group::Null, Group::Ffdhe2048, Group::Ffdhe3072];
     for (hash, group) in Hash::ALL.into_iter().flat_map(|hash| groups.map(|group| (hash, group))) {
         for both in [false, true] {
@@ -71,7 +71,7 @@ fn every_hash_and_group_authenticates_one_way_and_both_ways() {
 }
 
 #[test]
-fn a_wrong_secret_on_either_side_ends_with_the_reason() {
+fn wrong_secret_on_either_side_ends_with_reason() {
     let both = || Queue::new(secrets(&[(5, Some(6))]));
     let refused = Err(AuthError::Refused(AuthFailure::Failed));
     let mut queue = both();
@@ -88,7 +88,7 @@ fn a_wrong_secret_on_either_side_ends_with_the_reason() {
 }
 
 #[test]
-fn while_secrets_are_exchanged_both_are_good_and_the_controller_answers_with_the_right_one() {
+fn both_secrets_are_valid_during_rotation() {
     let pairs = [(5, Some(6)), (7, Some(9))];
     for (own, controller) in [(5, 6), (7, 9)] {
         let mut queue = Queue::new(secrets(&pairs));
@@ -99,7 +99,7 @@ fn while_secrets_are_exchanged_both_are_good_and_the_controller_answers_with_the
 }
 
 #[test]
-fn the_target_chooses_what_it_likes_best_of_what_is_offered_and_takes_nothing_else() {
+fn target_chooses_its_favourite_offer() {
     let known = || HostSecrets {
         hashes: vec![Hash::Sha384, Hash::Sha256],
         groups: vec![Group::Ffdhe3072, Group::Ffdhe2048],
@@ -128,7 +128,7 @@ fn the_target_chooses_what_it_likes_best_of_what_is_offered_and_takes_nothing_el
 }
 
 #[test]
-fn a_negotiation_that_is_not_well_formed_is_refused_with_its_reason() {
+fn malformed_negotiation_is_refused_with_reason() {
     let good = begin(credentials(5, None), 1).1;
     type Bend = fn(&mut Vec<u8>);
     let table: [(&str, Bend, AuthFailure); 9] = [
@@ -181,7 +181,7 @@ fn ffdhe2048() -> HostSecrets {
 }
 
 #[test]
-fn a_reply_that_is_not_well_formed_is_refused_with_its_reason() {
+fn malformed_reply_is_refused_with_reason() {
     type Bend = fn(&mut Vec<u8>);
     let table: [(&str, Bend, AuthFailure); 11] = [
         ("other transaction", |m| m[4] ^= 1, AuthFailure::Payload),
@@ -227,7 +227,7 @@ fn a_recorded_exchange_opens_no_other_queue() {
 }
 
 #[test]
-fn a_host_proves_itself_again_and_loses_the_queue_where_it_cannot() {
+fn failed_reauthentication_ends_the_queue() {
     let mut queue = Queue::new(secrets(&[(5, Some(6))]));
     assert_eq!(queue.run(begin(credentials(5, None), 1)).0, Ok(()));
     queue.secrets = Some(Arc::new(secrets(&[(7, Some(9))])));
@@ -246,7 +246,7 @@ fn a_host_proves_itself_again_and_loses_the_queue_where_it_cannot() {
 }
 
 #[test]
-fn a_host_that_gives_up_is_taken_at_its_word() {
+fn host_may_abort_authentication() {
     let (mut queue, _) = replying(ffdhe2048(), credentials(5, Some(6)));
     assert_eq!(queue.send(&[0, 0xf0, 0, 0, 5, 0, 1, 4]), Took::GivenUp(AuthFailure::Hash));
     assert!(!queue.authentication.is_open());
@@ -265,7 +265,7 @@ fn a_message_waits_for_enough_room() {
 }
 
 #[test]
-fn a_message_while_work_is_under_way_ends_the_exchange() {
+fn message_during_work_ends_exchange() {
     let mut queue = Queue::new(ffdhe2048());
     let first = begin(credentials(5, None), 1).1;
     let sent = queue.sent(&first);
@@ -333,7 +333,7 @@ proptest! {
     }
 
     #[test]
-    fn a_good_host_gets_in_whatever_the_other_end_draws(seed in any::<u8>(), both in any::<bool>()) {
+    fn valid_host_authenticates_for_any_randomness(seed in any::<u8>(), both in any::<bool>()) {
         let mut queue = Queue::new(HostSecrets {
             groups: vec![Group::Null],
             ..secrets(&[(5, Some(6))])

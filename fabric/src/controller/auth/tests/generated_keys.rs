@@ -113,7 +113,7 @@ fn failure(message: &[u8]) -> Result<(), AuthFailure> {
 }
 
 #[test]
-fn a_key_is_made_where_a_listener_allows_tls_and_proves_its_host_on_every_queue() {
+fn generated_key_authenticates_every_queue() {
     let (mut bench, kept) = bench();
     let (plain, connected) = connect(&mut bench, ALLOWED, None);
     assert!(connected.authentication);
@@ -137,7 +137,7 @@ fn a_key_is_made_where_a_listener_allows_tls_and_proves_its_host_on_every_queue(
 }
 
 #[test]
-fn without_tls_with_a_given_key_and_on_io_queues_no_key_is_made() {
+fn no_key_without_tls_or_on_io_queues() {
     for (listener, key, host) in [
         (OFF, None, LINUX),
         (ALLOWED, Some(false), LINUX),
@@ -173,7 +173,7 @@ fn without_tls_with_a_given_key_and_on_io_queues_no_key_is_made() {
 }
 
 #[test]
-fn the_queue_on_which_a_key_was_made_carries_no_data() {
+fn negotiating_queue_carries_no_data() {
     let (mut bench, _) = bench();
     let (admin, connected) = connect(&mut bench, ALLOWED, None);
     exchange(&mut bench, admin, LINUX).unwrap();
@@ -194,7 +194,7 @@ fn the_queue_on_which_a_key_was_made_carries_no_data() {
 }
 
 #[test]
-fn a_key_is_replaced_over_tls_and_a_failure_to_do_so_ends_the_queue() {
+fn failed_key_replacement_ends_the_queue() {
     let (mut bench, kept) = bench();
     let (admin, _) = connect(&mut bench, ALLOWED, Some(true));
     bench.set_cc(admin, ENABLE);
@@ -244,7 +244,7 @@ fn keys_go_with_their_secret_and_with_their_host() {
 }
 
 #[test]
-fn only_the_keys_go_that_were_made_by_the_secret_that_goes() {
+fn removed_secret_removes_its_keys_only() {
     let (mut bench, kept) = bench();
     let both = |order: [u8; 2]| secrets(&order.map(|secret| (secret, None)));
     let made = |bench: &mut Bench, own| {
@@ -272,7 +272,7 @@ fn only_the_keys_go_that_were_made_by_the_secret_that_goes() {
 }
 
 #[test]
-fn a_secret_that_goes_in_the_middle_of_an_exchange_leaves_no_key() {
+fn secret_removed_during_exchange_leaves_no_key() {
     let (mut bench, kept) = bench();
     let (plain, _) = connect(&mut bench, ALLOWED, None);
     let queue = Queue::Admin(plain);
@@ -285,7 +285,7 @@ fn a_secret_that_goes_in_the_middle_of_an_exchange_leaves_no_key() {
 }
 
 #[test]
-fn a_host_with_a_generated_key_does_not_wait_for_the_failures_of_others() {
+fn generated_key_bypasses_failure_delays() {
     let (mut bench, _) = bench();
     let come = |bench: &mut Bench, key| {
         bench.service.accepted(ConnectionId(bench.connections + 1), [192, 0, 2, 1].into());

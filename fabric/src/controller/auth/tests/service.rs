@@ -136,7 +136,7 @@ fn close(queue: Queue) -> Action {
 }
 
 #[test]
-fn connect_demands_the_proof_of_hosts_that_have_a_secret_and_of_no_others() {
+fn connect_demands_authentication_of_hosts_with_secret() {
     let mut bench = bench();
     let (_, connected) = connect(&mut bench);
     assert!(connected.authentication);
@@ -157,7 +157,7 @@ fn connect_demands_the_proof_of_hosts_that_have_a_secret_and_of_no_others() {
 }
 
 #[test]
-fn before_the_proof_nothing_is_answered_but_what_it_needs() {
+fn unauthenticated_queue_answers_few_commands() {
     let mut bench = bench();
     let (queue, _) = connect(&mut bench);
     let mut refused = |sqe: &Sqe| {
@@ -211,7 +211,7 @@ fn each_queue_needs_a_proof_of_its_own() {
 }
 
 #[test]
-fn a_failed_proof_is_answered_and_then_ends_the_controller() {
+fn failed_authentication_ends_controller_after_answer() {
     for (own, controller) in [(9, None), (OWN, Some(9))] {
         let mut bench = bench();
         let (queue, _) = connect(&mut bench);
@@ -226,7 +226,7 @@ fn a_failed_proof_is_answered_and_then_ends_the_controller() {
 }
 
 #[test]
-fn who_fails_waits_longer_each_time_and_keeps_no_other_address_waiting() {
+fn failures_delay_only_their_own_address() {
     let mut bench = bench();
     let attack = |bench: &mut Bench| {
         let queue = connect_from(bench, address(1))?;
@@ -255,7 +255,7 @@ fn who_fails_waits_longer_each_time_and_keeps_no_other_address_waiting() {
 }
 
 #[test]
-fn an_exchange_that_is_left_unfinished_counts_as_a_failure() {
+fn unfinished_exchange_counts_as_failure() {
     let leave = |bench: &mut Bench, from, begins: bool| {
         let queue = connect_from(bench, address(from)).unwrap();
         if begins {
@@ -281,7 +281,7 @@ fn an_exchange_that_is_left_unfinished_counts_as_a_failure() {
 }
 
 #[test]
-fn a_host_that_does_not_prove_itself_in_time_is_closed() {
+fn authentication_timeout_closes_connection() {
     let mut bench = bench();
     let (idle, _) = connect(&mut bench);
     let (begun, _) = connect(&mut bench);
@@ -307,7 +307,7 @@ fn a_host_that_does_not_prove_itself_in_time_is_closed() {
 }
 
 #[test]
-fn work_that_nobody_had_time_for_may_be_asked_for_again() {
+fn dropped_work_may_be_requested_again() {
     for has_proved in [false, true] {
         let mut bench = bench();
         let (queue, _) = if has_proved { proved(&mut bench) } else { connect(&mut bench) };
@@ -329,7 +329,7 @@ fn work_that_nobody_had_time_for_may_be_asked_for_again() {
 }
 
 #[test]
-fn the_result_of_work_for_a_queue_that_has_ended_is_dropped() {
+fn work_result_for_ended_queue_is_dropped() {
     let mut bench = bench();
     let (queue, _) = connect(&mut bench);
     queue.begin(&mut bench);
@@ -343,7 +343,7 @@ fn the_result_of_work_for_a_queue_that_has_ended_is_dropped() {
 }
 
 #[test]
-fn a_command_that_is_not_one_of_dh_hmac_chap_is_refused() {
+fn unknown_security_protocol_is_refused() {
     let mut bench = bench();
     let (queue, _) = connect(&mut bench);
     let first = begin(credentials(OWN, None), 1).1;
@@ -373,7 +373,7 @@ fn a_command_that_is_not_one_of_dh_hmac_chap_is_refused() {
 }
 
 #[test]
-fn a_host_without_a_secret_that_tries_is_told_and_goes_on() {
+fn host_without_secret_may_continue_after_refusal() {
     let (mut bench, admin) = Bench::enabled();
     let queue = Queue::Admin(admin);
     let refused = queue.authenticate(&mut bench, credentials(OWN, None));
@@ -436,7 +436,7 @@ fn connect_to(bench: &mut Bench, subsystem: &str, tls: bool) -> Result<(Queue, b
 }
 
 #[test]
-fn where_authentication_is_required_a_host_needs_a_secret_or_a_tls_key_in_use() {
+fn required_authentication_needs_secret_or_tls_key() {
     for place in [Place::Target, Place::Listener, Place::Subsystem] {
         let mut bench = requiring(place);
         let refused =
@@ -470,7 +470,7 @@ fn required_authentication_counts_for_queues_that_connect_later() {
 }
 
 #[test]
-fn discovery_wants_a_proof_where_the_target_or_the_listener_requires_authentication() {
+fn discovery_requires_authentication_if_configured() {
     let mut bench = requiring(Place::Subsystem);
     bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
     let open = bench.discovery(0, HOST);

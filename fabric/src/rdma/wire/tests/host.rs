@@ -50,7 +50,7 @@ fn a_command_has_its_own_part_of_the_memory() {
 }
 
 #[test]
-fn no_more_capsules_are_outstanding_than_the_target_has_room_for() {
+fn outstanding_capsules_are_bounded_by_target() {
     let mut queue = queue();
     queue.limit_capsules(2);
     for cid in 0..4 {
@@ -79,7 +79,7 @@ fn small_writes_go_in_their_capsules() {
 }
 
 #[test]
-fn what_was_read_is_in_the_memory_where_the_command_succeeded() {
+fn successful_read_fills_host_memory() {
     let mut queue = queue();
     queue.submit(sqe(1), None, 10).unwrap();
     queue.submit(sqe(2), None, 10).unwrap();

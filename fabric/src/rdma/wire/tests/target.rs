@@ -86,7 +86,7 @@ fn data_goes_by_write_ahead_of_its_response() {
 }
 
 #[test]
-fn a_key_is_invalidated_where_the_host_asks_for_it_and_nowhere_else() {
+fn key_is_invalidated_on_request_only() {
     let mut queue = queue();
     let (invalidate, keep) = (keyed(1, 8, true), keyed(2, 8, false));
     let mut no_sgl = keyed(3, 8, true);
@@ -110,7 +110,7 @@ fn a_key_is_invalidated_where_the_host_asks_for_it_and_nowhere_else() {
 }
 
 #[test]
-fn no_more_is_out_at_once_than_the_send_queue_has_room_for() {
+fn posted_work_fits_send_queue() {
     let mut queue = queue();
     for cid in 0..4 {
         let slot = take(&mut queue, cid, 8);
@@ -135,7 +135,7 @@ fn no_more_is_out_at_once_than_the_send_queue_has_room_for() {
 }
 
 #[test]
-fn data_is_fetched_in_parts_of_which_a_bounded_number_is_out() {
+fn outstanding_fetches_are_bounded() {
     let mut queue = queue();
     let mut slots = Vec::new();
     for cid in 0..3 {
@@ -165,7 +165,7 @@ fn data_is_fetched_in_parts_of_which_a_bounded_number_is_out() {
 }
 
 #[test]
-fn e2_fetches_that_are_out_keep_to_a_bound_of_bytes() {
+fn e2_outstanding_fetch_bytes_are_bounded() {
     let mut queue = connected(QueueParams { reads: 9, max_read: 1 << 20, ..PARAMS }, true);
     // Two parts of it are no more than the bound.
     queue.bound_fetches(Some(16_384));
@@ -192,7 +192,7 @@ fn e2_fetches_that_are_out_keep_to_a_bound_of_bytes() {
 }
 
 #[test]
-fn e2_what_is_under_way_is_known() {
+fn e2_data_in_flight_is_known() {
     let mut queue = queue();
     let slot = take(&mut queue, 9, 600);
     queue.complete_with_data(slot, vec![1; 600], 0);
@@ -204,7 +204,7 @@ fn e2_what_is_under_way_is_known() {
 }
 
 #[test]
-fn a_metered_fetch_asks_for_no_more_than_is_granted() {
+fn metered_fetch_stays_within_grants() {
     let mut queue = queue();
     let slot = take(&mut queue, 5, 1500);
     queue.fetch_metered(slot, 1500);
@@ -220,7 +220,7 @@ fn a_metered_fetch_asks_for_no_more_than_is_granted() {
 }
 
 #[test]
-fn a_command_that_is_answered_before_its_data_was_fetched_needs_no_data() {
+fn early_answer_cancels_data_fetch() {
     let mut queue = queue();
     let slot = take(&mut queue, 5, 500);
     queue.fetch(slot, 500);
@@ -288,7 +288,7 @@ fn the_place_of_data_is_checked() {
 }
 
 #[test]
-fn a_command_brings_data_where_its_capsule_is_longer_than_an_entry() {
+fn longer_capsule_carries_data() {
     let queue = queue();
     let brings = |length| queue.brings_data(&&[vec![0; length]][..]);
     assert_eq!([63, 64, 65].map(brings), [false, false, true]);
@@ -296,7 +296,7 @@ fn a_command_brings_data_where_its_capsule_is_longer_than_an_entry() {
 }
 
 #[test]
-fn a_connect_is_for_the_queue_that_the_connection_was_made_for() {
+fn connect_must_match_its_connection() {
     let queue = queue();
     let check = |qid, sqsize| {
         let mut command = ConnectCommand::from(&Sqe::default());
