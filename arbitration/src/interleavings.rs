@@ -158,7 +158,7 @@ fn class_starting_on_two_reactors_joins_level() {
         };
         clock.begins(Class::Low);
         other.join().unwrap();
-        // What Low did not use while it had nothing is gone: it cannot hold High back.
+        // Low's unused share while it was idle is gone: it cannot hold High back.
         let has = crate::order::bit(Class::High);
         assert_eq!(clock.pick(has, None), Some(Class::High));
         clock.ends(Class::Low);

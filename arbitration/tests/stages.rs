@@ -168,7 +168,7 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
         for period in 0..20 {
             let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
             let got = served_within(&bench.served[source], from, to);
-            // What was dispatched at a period's end is complete in the next.
+            // A command dispatched at a period's end completes in the next.
             assert!(got + 4 >= least, "source {source}, period {period}: {got} of {least}");
         }
         let (periods, kept) = reserved[source].kept();
@@ -208,7 +208,7 @@ fn longest_of_bursts(terms: &Terms) -> (u64, Arc<Reserved>) {
                 }
             }
         }
-        // What is not complete yet takes longer than this.
+        // An incomplete command takes longer than this.
         let took =
             |at: usize| bench.served[0].get(at).map_or(1_000_000_000, |at| at.ns_since(from));
         longest = longest.max(took(before + 7));
@@ -232,9 +232,9 @@ fn f1_a_burst_is_complete_within_the_allowed_latency() {
     assert!(periods >= 9 && kept == periods, "{kept} of {periods}");
 }
 
-/// Runs a tenant that reserves 40 of the 80 commands that the device carries out in a period, of a
-/// class, beside three that flood it with Urgent from the 20th period on, and perhaps one that
-/// floods it with High. Checks that the tenant has what it reserved in each of 40 periods.
+/// Runs a tenant of a class that reserves 40 of the 80 commands that the device carries out in a
+/// period. Three others flood it with Urgent from the 20th period on, and perhaps another with
+/// High. Checks that the tenant gets its reservation in each of 40 periods.
 fn beside_urgent(class: Class, high: bool) {
     const PERIOD: u64 = 2_000_000;
     let sessions = sessions(&["a", "b", "c", "d", "high"]);

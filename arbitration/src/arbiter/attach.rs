@@ -51,7 +51,7 @@ impl<T: Copy> Arbiter<T> {
         host: HostId,
         queue: &WeightedQueue,
     ) -> Option<HostFlowId> {
-        // The flow of a queue uses that of its host, which keeps the host's leaf.
+        // The flow of a queue uses its host's flow, which keeps the host's leaf.
         let of_host = self.flow(device, session, host)?;
         let (id, node) = (session.id(), self.flows.find(of_host)?.node);
         let at = self.devices.get_mut(device)?;

@@ -561,7 +561,7 @@ fn large_changes_complete_in_steps() {
         if !more {
             break;
         }
-        // Sessions go meanwhile, also the very one that the change has come to.
+        // Meanwhile sessions are removed, also the one that the change is at.
         let at = if turns % 2 == 0 { life.arbiter.changes.looking_at() } else { None };
         let of = |(_, flow): &(u32, HostFlowId)| {
             life.arbiter.flows.find(*flow).map(|flow| flow.session) == at

@@ -30,7 +30,7 @@ impl<T: Copy> Arbiter<T> {
 
     #[inline]
     fn end(&mut self, now: Nanos, grant: Grant, served: bool, keeps_charge: bool) {
-        // Field by field: what was written just now as small words is read as small words.
+        // Field by field: small words that were just written are read as small words.
         let Grant { device, session, write, bytes, has_data, operations, .. } = grant;
         let Grant { price, set, at, counted, charged, .. } = grant;
         if (!keeps_charge || !has_data)

@@ -86,7 +86,7 @@ impl CreditSets {
                 return Err((capped.id(), wake));
             }
         }
-        // The set stays, whatever plan comes, until the credits are given back.
+        // The set stays under any new plan until the credits are returned.
         found.held += 1;
         Ok(())
     }
@@ -137,7 +137,7 @@ mod tests {
         let (waiters, cost) = (Waiters::new(1), Cost { operations: 4, payload: 0 });
         let mut sets = CreditSets::default();
         let set = sets.add(line.to_vec()).unwrap();
-        // Others have taken most of what the root has.
+        // Others have taken most of the root's credits.
         let others = Cost { operations: 7, payload: 0 };
         assert!(line[1].credits.take(others));
         let refused = sets.take(set, cost, &waiters).unwrap_err();

@@ -68,10 +68,11 @@ impl<T: Copy> Arbiter<T> {
             return;
         };
         let Entry { flow, write, bytes, .. } = *entries.at(id);
-        // What goes on a reservation has until the end of its period, however long it has waited: the set
-        // is done by then in any order. By its arrival a backlog would be served in the order in which it
-        // came, with a seek for each command, and never be made up for. Beside reservations the latency of any
-        // other command counts from now, for the same reason: a backlog would cost reserved streams their time.
+        // A command on a reservation has until the end of its period, however long it has waited:
+        // the set is done by then in any order. With deadlines by arrival, a backlog would be
+        // served in arrival order, with a seek for each command, and never catch up. Beside
+        // reservations the latency of any other command counts from now, for the same reason: a
+        // backlog would cost reserved streams their time.
         let until = match charge.filter(Charge::has_budget) {
             Some(charge) if charge.has_deadline() => None,
             Some(_) => {

@@ -100,7 +100,7 @@ impl<T: Copy> Arbiter<T> {
         };
         let Some(elevator) = &mut queue.elevator else { return };
         match last.map(|last| self.entries.at(last).item.is_some()) {
-            // Nothing of the flow waits: the output ends just what is in the set already.
+            // No command of the flow waits: the output ends only the commands in the set.
             None => elevator.output(now, found.node),
             // Behind another mark there is nothing to end.
             Some(false) => {}

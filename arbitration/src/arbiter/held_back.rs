@@ -90,7 +90,7 @@ impl HeldBack {
         let step = ((u64::from(cost) << DIGITS) * USUAL / share.max(1)).max(1);
         let start = self.now.max(last);
         if self.waiting.is_empty() {
-            // What a host uses while no other one waits leaves no debt.
+            // Use by a host while no other one waits leaves no debt.
             self.now = start;
         }
         start.saturating_add(step)

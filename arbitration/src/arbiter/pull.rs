@@ -88,8 +88,8 @@ impl<T: Copy> Arbiter<T> {
                     break;
                 }
             }
-            // A session that was blocked just now may have got its credits in that very moment:
-            // then this reactor was told, and nobody else will say so again.
+            // A session that was blocked just now may have got its credits in that very moment.
+            // Then this reactor was notified, and no other notification follows.
             if self.waiters.is_empty(self.reactor) {
                 return None;
             }

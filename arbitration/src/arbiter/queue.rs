@@ -333,7 +333,7 @@ impl DeviceQueue {
         // A class in which other reactors go first does not count.
         let mut has = self.working;
         if self.is_by_weight() {
-            // Which class holds back all that waits turns out where it is selected.
+            // Selection shows which class holds back all its waiting commands.
         } else if !self.device.fairness.is_alone() {
             for class in Class::ALL {
                 if has & bit(class) != 0

@@ -137,7 +137,7 @@ impl DeviceSessions {
     pub(super) fn note_demand(&mut self, (now, arrived): (Nanos, Nanos), session: SessionId) {
         let Some(session) = self.covering(session) else { return };
         if self.held > 0 && self.record(session).state == ReservationState::Blocked {
-            // What has come may pass what a limit on its direction holds back.
+            // A new command may pass the commands that a limit on its direction holds back.
             let place = self.place(session);
             if !place.is_blocked() && place.top().is_some_and(|top| self.first_class(top).is_some())
             {
@@ -159,7 +159,7 @@ impl DeviceSessions {
     /// (docs/research/sources.md, F3: reservations are kept).
     pub(super) fn next_due(&mut self, now: Nanos) -> Option<DueSession> {
         while let Some(&Reverse((when, session))) = self.throttled.peek() {
-            // What completes in a set gives device time back at any moment, in any reactor.
+            // A completion in a set can release device time at any moment, in any reactor.
             if when > now && !self.bounded {
                 break;
             }
@@ -179,7 +179,7 @@ impl DeviceSessions {
             let found = top.and_then(|top| Some(DueSession { class: self.first_class(top)?, top }));
             let Some(found) = found else {
                 self.due.pop();
-                // Where a limit on a direction holds hosts back, some of them may be the session's.
+                // If a limit on a direction holds hosts back, some of them may be the session's.
                 if blocked || self.held > 0 {
                     self.note_blocked(now, session);
                 } else {

@@ -98,7 +98,7 @@ impl Waiters {
         if told.summary.load(SeqCst) == 0 {
             return;
         }
-        // The summary is taken before the words: what is told meanwhile sets it again.
+        // The summary is taken before the words: a later announcement sets it again.
         let mut summary = told.summary.swap(0, SeqCst);
         while summary != 0 {
             let word = summary.trailing_zeros();

@@ -1,4 +1,4 @@
-//! Tests of what the user of a [`DiskSet`] may rely on.
+//! Tests of the guarantees to the user of a [`DiskSet`].
 
 use std::collections::BTreeSet;
 
@@ -158,7 +158,7 @@ fn i3_late_streams_are_served_in_ordered_runs() {
 fn late_streams(by_deadline: bool) -> (Vec<u32>, impl Fn(u32) -> u64) {
     let mut set = set(Scheduler::Containers);
     set.set_by_deadline(by_deadline);
-    // Containers of 9 requests in 180 ms, which is what is promised to both.
+    // Containers of 9 requests in 180 ms, as promised to both.
     for ms in (0..3600).step_by(20) {
         for stream in [0, 1] {
             set.insert(at(ms), request(stream, stream, 500, at(ms + 20)));
@@ -301,10 +301,10 @@ fn i2_the_newest_container_counts_an_eighth() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A stream that always has something waiting gets at least four fifths of what its latency
-    /// promises, and a fourth of it from any output to the next, whatever the others do, as long as
-    /// the device can do it. What is missing at most it loses to streams whose containers are much
-    /// shorter, or turn out other than was learnt.
+    /// A stream that always has waiting requests gets at least four fifths of its latency's
+    /// promise, and a fourth of it from any output to the next, under any load of the others, as
+    /// long as the device can do it. It loses the rest at most to streams whose containers are much
+    /// shorter, or differ from the learnt ones.
     #[test]
     fn i3_no_stream_starves_between_two_outputs(
         outputs in vec(100..1500_u64, 3),

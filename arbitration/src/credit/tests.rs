@@ -30,7 +30,7 @@ fn d2_a_command_costs_one_operation_and_its_kib() {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Take(Cost),
-    /// The n-th of what is running.
+    /// The n-th of the running ones.
     Give(usize),
     Set(Caps),
 }

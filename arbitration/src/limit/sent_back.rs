@@ -47,7 +47,7 @@ impl SentBack {
             self.since.store(now.0, Relaxed);
             self.most.store(0, Relaxed);
         } else if back != 0 {
-            // What those that have come again have not used yet stays as it is.
+            // The unused part of returned ones stays as it is.
             self.since.fetch_add(now.0.saturating_sub(back), Relaxed);
         }
         let more = |out: u64| out.saturating_add(amount);

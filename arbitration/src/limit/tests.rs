@@ -371,7 +371,7 @@ fn closed_loop(depth: u64, end: u64) -> (u32, u64) {
             sent_back.push(times);
         }
         for _ in 0..fresh {
-            // A command that comes now waits behind those that wait, and those that were sent back.
+            // A new command waits behind the waiting commands and the ones that were sent back.
             let sent_back_wait = limit.wait_behind_sent_back(now);
             let wait = sent_back_wait + here.len() as u64 * SECOND;
             match sent_back_wait > 0 && wait > 10 * SECOND {
@@ -507,8 +507,8 @@ fn d1_reactor_yields_exhausted_limit_briefly() {
     assert!(check(now, 5).is_err() && check(now, 63).is_ok(), "reactor 5 is ahead");
 }
 
-/// Reactors have a limit by the costs over weights of their commands, and neither owe nor keep what they
-/// used or left while they did not wait.
+/// Reactors share a limit by the costs over weights of their commands. Use or disuse while they did
+/// not wait leaves neither debt nor credit.
 #[test]
 fn d1_reactors_share_limit_by_command_cost() {
     let (turns, mut now) = (Turns::default(), Nanos(SECOND));

@@ -30,7 +30,7 @@ fn gate<T>(pages: u32) -> MemoryGate<T> {
     MemoryGate::new(&OrderSettings::default(), (pages * PAGE) as usize)
 }
 
-/// Lets six hosts of session "a" wait for all memory, and takes what they may have.
+/// Lets six hosts of session "a" wait for all memory, and takes their grants.
 fn take_all(gate: &mut MemoryGate<u32>, sessions: &Sessions) -> Vec<(u32, MemoryGrant)> {
     for host in 2..8 {
         let flow = gate.flow(sessions.named("a").unwrap(), HostId(host));
@@ -49,7 +49,7 @@ fn f4_memory_set_aside_is_left_to_tenant() {
     let mut gate = gate(1024).setting_aside();
     let flow = gate.flow(sessions.named("b1").unwrap(), HostId(1));
     let held = take_all(&mut gate, &sessions);
-    // All but what is set aside, and the reserve.
+    // All but the memory set aside, and the reserve.
     assert_eq!(gate.held(), (1024 - 400 - 128) / 16 * 16);
     for n in 1..=30 {
         gate.enqueue(flow, Class::Low, 16 * PAGE, n);
@@ -77,7 +77,7 @@ fn f4_released_set_aside_memory_is_shared() {
     let _more: Vec<_> = std::iter::from_fn(|| gate.pull()).collect();
     assert_eq!((gate.held(), gate.left_aside()), (1024 - 128, 0));
     gate.release(flow);
-    // Nothing is set aside in other gates, or for those that are not here.
+    // Nothing is set aside in other gates, or for absent tenants.
     assert!(tenant.set_aside(u64::from(256 * PAGE)));
     assert_eq!(gate.left_aside(), 0);
     let mut reads = super::MemoryGate::<u32>::new(&OrderSettings::default(), 1 << 22);
@@ -304,7 +304,7 @@ fn urgent_goes_before_all_that_waited_longer() {
 /// A command that waits: the item, its entry and its bytes.
 type Waiting = (u64, MemoryEntryId, u32);
 
-/// A history of the gate, and what must hold of it.
+/// A history of the gate, and its invariants.
 struct History {
     gate: MemoryGate<u64>,
     pages: u32,
@@ -398,8 +398,8 @@ impl History {
         }
     }
 
-    /// Checks that whoever waits has its quarter, or waits behind a command for which memory is
-    /// short; and that hosts that hold nothing find the reserve.
+    /// Checks that each waiting host has its quarter, or waits behind a command for which memory is
+    /// short, and that hosts that hold nothing find the reserve.
     fn check_that_none_could_go(&self) {
         let waits = |flow: usize| {
             let heads = self.waiting.iter().filter(move |((of, _), _)| *of == flow);
@@ -435,8 +435,8 @@ impl History {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever comes, goes and is taken back: no page is lost or given twice, nobody has more
-    /// than a quarter, each command goes once and in its order, and what waits is woken.
+    /// Under any sequence of steps, no page is lost or allocated twice, no host has more than a
+    /// quarter, each command is dispatched once and in its order, and waiters are woken.
     #[test]
     fn memory_is_conserved_and_waiters_are_woken(
         pages in 4u32..200,
@@ -472,7 +472,7 @@ proptest! {
                 _ => while history.pull() {},
             }
         }
-        // A host goes; what it has under way stays until it is over.
+        // A host is removed; its outstanding commands stay until they end.
         for flow in history.flows.clone() {
             history.gate.release(flow);
         }

@@ -137,7 +137,8 @@ impl Pace {
         {
             return cost;
         }
-        // The device reads what it verifies, and writes nothing where it zeroes or deallocates.
+        // The device reads the data that it verifies, and writes nothing if it zeroes or
+        // deallocates.
         if write && !has_data { COST } else { self.cost(bytes) }
     }
 

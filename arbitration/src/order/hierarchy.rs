@@ -273,7 +273,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         };
         let mut here = others(session);
         let mut share = USUAL / here.hosts.saturating_add(1);
-        // The weight of the host's side, and of all that share with it.
+        // The weight of the host's side, and of all sharers together.
         let (mut weight, mut all) = (usual, here.weights.saturating_add(usual));
         while session != above
             && let Some(place) = self.place(session)

@@ -1,4 +1,4 @@
-//! Tests that what was used before leaves no debt: whatever the history, whoever waits has its share.
+//! Tests that earlier use leaves no debt: after any history, each waiting host has its share.
 
 use proptest::prelude::*;
 use units::Nanos;

@@ -232,7 +232,7 @@ impl Room {
             return Ok(());
         }
         let (worst, period) = (self.worst, self.shortest_period);
-        // Twice what is just too short leaves half of the device to be reserved.
+        // Twice a period that is just too short leaves half of the device to be reserved.
         let twice = worst.0.saturating_mul(2).saturating_mul(100);
         let shortest = Nanos(twice / (100 - self.urgent.whole_percent().min(99)));
         Err(match terms.latency {

@@ -340,7 +340,7 @@ impl Reserved {
     /// host takes `foreign` ns.
     #[inline]
     pub(crate) fn settle_beside(&self, now: Nanos, charge: Charge, actual_ns: u64, foreign: u64) {
-        // What is complete at the very end of a period is complete in it.
+        // A completion at the very end of a period counts in it.
         let number = self.present(Nanos(now.0.saturating_sub(1)));
         if !self.made(&charge) {
             return;

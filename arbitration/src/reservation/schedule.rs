@@ -80,8 +80,8 @@ impl Schedule {
         if account == Account::Rest {
             room = room.saturating_sub(self.tail);
         }
-        // What is asked for up to a deadline: what is left of the periods that end until then, and
-        // the part of those that follow them.
+        // Demand up to a deadline: the rest of the periods that end until then, and the part of the
+        // periods that follow them.
         let (mut asked, mut following, mut last) = (0_u64, Utilisation::NONE, now);
         for claim in &self.claims {
             if let Account::Reserved(own) = account

@@ -190,7 +190,7 @@ impl PeriodObservation {
             let due = self.achievable(usual, period, think);
             return if too_shallow { reserved } else { due.min(reserved) };
         }
-        // What came in the middle of the period had to get through the device as well.
+        // A command that arrived in the middle of the period had to pass the device as well.
         let through = usual.longest.saturating_add(self.foreign);
         let wanted = wanted.saturating_sub(through);
         let part = u128::from(reserved) * u128::from(wanted) / u128::from(period.max(1));

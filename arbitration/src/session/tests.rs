@@ -30,7 +30,7 @@ fn d1_shares_are_of_the_parents() {
     assert_eq!(named(&sessions, "b").credits.caps().operations, 100);
     assert!(!named(&sessions, "c").is_capped(), "no bound but its parents'");
     assert_eq!(named(&sessions, "a").credits.caps().payload, u64::MAX);
-    // What is below follows, whoever changes above.
+    // Sessions below follow any change above.
     sessions.put(Nanos(0), &spec("a", None, Some(40))).unwrap();
     assert_eq!(named(&sessions, "b").credits.caps().operations, 200);
     let half = RootSpec { caps: Caps { operations: 500, payload: 10_000 }, ..ROOT };

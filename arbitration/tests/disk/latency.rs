@@ -4,8 +4,8 @@
 use super::*;
 
 impl Source {
-    /// Returns how many commands a tenant sends now that keeps to its rate and burst: at random, any
-    /// number of those that it may send.
+    /// Returns the number of commands that a tenant sends now while it keeps to its rate and burst:
+    /// at random, up to the permitted number.
     pub(super) fn wanted_at_rate(
         &mut self,
         now: Nanos,
@@ -38,8 +38,8 @@ fn paced() -> impl Strategy<Value = (Terms, Class)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Tenants that keep to the rate and the burst that they said have each command complete within
-    /// the latency that the broker has admitted, whatever others do.
+    /// Tenants that keep to their announced rate and burst have each command complete within the
+    /// latency that the broker has admitted, under any load of others.
     #[test]
     fn f1_an_admitted_latency_is_kept_by_each_command(
         asked in prop::collection::vec(paced(), 1..5),

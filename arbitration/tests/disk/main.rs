@@ -1,5 +1,5 @@
 //! Reservations on devices that seek, by the interface that the daemon uses (docs/research/sources.md, F3:
-//! reservations are kept): whatever others send, whatever order the device itself has.
+//! reservations are kept): under any load of others, and in any order of the device itself.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod latency;
@@ -36,7 +36,7 @@ enum Conduct {
     /// The source always has commands, anywhere on the disk: they take the time that the head
     /// needs.
     Random,
-    /// It has commands at the rate that it said, and as many at once, which take what it said.
+    /// It sends commands at its announced rate and burst, at their announced cost.
     Paced,
 }
 
@@ -82,7 +82,7 @@ impl Source {
     }
 
     fn note(&mut self, done: Nanos) {
-        // What is done at the very end of a period is not done in the next one, either.
+        // A completion at the very end of a period does not count in the next one, either.
         let at = self.period(done);
         self.done.resize(self.done.len().max(at + 1), 0);
         self.done[at] += 1;
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// Counts the whole periods up to `now` in which the source had what it reserved, and all of
+    /// Counts the whole periods up to `now` in which the source got its reservation, and all of
     /// them.
     fn had(&self, now: Nanos) -> (u64, u64) {
         let least = self.reserved.as_ref().unwrap().0.translation.operations;
@@ -297,7 +297,7 @@ fn reserve(source: &mut Source, already: &mut Vec<Admitted>, terms: &Terms) -> b
     true
 }
 
-/// Checks that a source had what it reserved in every period, and that `kept` says so.
+/// Checks that a source got its reservation in every period, and that `kept` reports so.
 fn check(bench: &Bench, n: usize) {
     let source = &bench.sources[n];
     let (had, of) = source.had(bench.now);
@@ -437,7 +437,7 @@ fn tenant() -> impl Strategy<Value = Tenant> {
     (1..40_u64, 2..40_u64, class(), conduct())
 }
 
-/// Returns the sources of the tenants that the broker admits, beside those that are there already.
+/// Returns the sources of the tenants that the broker admits, beside existing ones.
 fn admitted(tenants: Vec<Tenant>, already: &mut Vec<Admitted>) -> Vec<Source> {
     let source = |(operations, tenths, class, conduct)| {
         let mut source = Source::new(class, 64, conduct);
@@ -449,9 +449,9 @@ fn admitted(tenants: Vec<Tenant>, already: &mut Vec<Admitted>) -> Vec<Source> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever the broker has admitted is kept, for every tenant that keeps its own contract,
-    /// whatever the others do and in whichever order the disk serves what it holds; and the disk is
-    /// never idle while anybody waits.
+    /// Every admitted reservation is kept for each tenant that keeps its own contract, under any
+    /// load of others and in any order in which the disk serves its commands. The disk is never
+    /// idle while a command waits.
     #[test]
     fn f3_an_admitted_set_is_schedulable_and_streams_are_isolated(
         tenants in prop::collection::vec(tenant(), 1..8),

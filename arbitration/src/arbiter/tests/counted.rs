@@ -1,10 +1,10 @@
-//! Tests of what a share counts: commands, bytes or device time.
+//! Tests of the unit of a share: commands, bytes or device time.
 
 use super::*;
 
 const KIB: u64 = 1024;
 
-/// Computes what a command of a source counts in a unit.
+/// Computes the amount of a source's command in a unit.
 fn amount(world: &World, unit: Unit, index: usize) -> u64 {
     match unit {
         Unit::Commands => 1,
@@ -96,7 +96,7 @@ fn device_time_is_shared_by_size_and_direction() {
         for (source, (_, write)) in list.iter_mut().zip(kinds) {
             (source.write, source.depth) = (write, 0);
         }
-        // What is measured before contention: reads and writes of 4 KiB, and of what there is.
+        // Measurements before contention: reads and writes of 4 KiB, and of the sizes in use.
         let large = kinds.map(|(bytes, _)| bytes).into_iter().max().unwrap().max(131_072);
         let kinds_alone = [(4096, false), (large, false), (4096, true), (large, true)];
         for (index, (bytes, write)) in kinds_alone.into_iter().enumerate() {
@@ -122,7 +122,8 @@ fn device_time_is_shared_by_size_and_direction() {
     }
 }
 
-/// A Flush takes long and Write Zeroes is done at once: neither tells what a read or a write costs.
+/// A Flush takes long and Write Zeroes is done at once: neither shows the cost of a read or a
+/// write.
 #[test]
 fn commands_that_move_no_data_change_no_profile() {
     let mut sessions = Sessions::new(&ROOT);
@@ -174,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Four hosts of one class, or of two classes, that join and leave: when all of them wait, they
-    /// have equal parts in the unit, whatever was before.
+    /// have equal parts in the unit, after any history.
     #[test]
     fn earlier_membership_changes_no_share(
         unit in prop::sample::select(vec![Unit::Commands, Unit::Bytes]),

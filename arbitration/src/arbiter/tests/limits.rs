@@ -32,7 +32,7 @@ fn d2_credits_bound_commands_in_flight() {
         assert!(held("b") <= 3, "50 % of 100 KiB in commands of 16 KiB");
         assert!(held("a") + held("b") <= 10);
     }
-    // The device would take more: credits are what is used up, all the time.
+    // The device would take more: credits are exhausted, all the time.
     let a = world.done[0] + world.done[1];
     assert!(a as f64 >= 0.95 * 3.0 * 2000.0, "three at a time, 100 us each: {a}");
 }
@@ -94,7 +94,7 @@ fn e5_classes_below_one_limit_share_it_by_weight() {
             let of = |class| Source { session: "pool", host: 3, ..source(0, class, 32) };
             let list = vec![of(higher), of(Class::Low)];
             let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
-            // What Urgent has saved goes first.
+            // Urgent uses its savings first.
             world.run(5_000_000_000);
             let before = world.done.clone();
             world.run(20_000_000_000);
@@ -137,8 +137,8 @@ fn d1_reactors_share_contended_limit() {
     }
 }
 
-/// Classes on different reactors have their parts of a limit on all commands, and sessions on different
-/// reactors those of any limit.
+/// Classes on different reactors have their shares of a limit on all commands, and sessions on
+/// different reactors their shares of any limit.
 #[test]
 fn d1_reactors_share_a_limit_by_weight() {
     use Class::{High, Low, Medium};
@@ -174,8 +174,8 @@ fn d1_reactors_share_a_limit_by_weight() {
     }
 }
 
-/// A session with the number of one that has gone begins afresh at the limits above it, whatever that one
-/// owed there.
+/// A session with a reused number starts afresh at the limits above it, without its predecessor's
+/// debt.
 #[test]
 fn d1_reused_session_number_inherits_no_debt() {
     let writes = |rate| Rates { iops: Rate::per_second(rate), bandwidth: None };
@@ -202,7 +202,7 @@ fn d1_reused_session_number_inherits_no_debt() {
         let index = world.sources.len() - 1;
         world.run(2_000_000_000);
         assert_close("half of the limit", world.done[index] as f64, 100.0, 0.05);
-        // It ends alone, with all that the limit lets pass.
+        // It ends alone, with the whole limit for itself.
         world.sources[0].depth = 0;
         world.run(3_000_000_000);
         world.sources[index].depth = 0;
@@ -283,8 +283,8 @@ fn by_place(window: u32) -> Arbiter<u64> {
     arbiter
 }
 
-/// Commands in the set that is ordered by place hold credits. They give them back to the sessions
-/// that they took them from, whatever plan has come meanwhile.
+/// Commands in the set that is ordered by place hold credits. They return them to the sessions that
+/// they were taken from, even after a new plan.
 #[test]
 fn set_returns_credits_after_new_plan() {
     let mut sessions = Sessions::new(&ROOT);
@@ -388,7 +388,7 @@ fn d1_resent_commands_bypass_a_blocked_session() {
     assert_eq!(session.backlog.waiting(), 2, "the others still wait");
 }
 
-/// What reads and writes of the hosts of one session, or of sessions below it, do beside a limit on
+/// The load of reads and writes by hosts of one session, or of sessions below it, beside a limit on
 /// one direction.
 #[derive(Clone, Copy, Debug)]
 struct Directions {
@@ -404,7 +404,8 @@ struct Directions {
 }
 
 /// Runs hosts for `seconds` whose session, or whose session's parent, limits one direction. Returns
-/// how many commands of each host were carried out, and the longest wait of the other direction in ns.
+/// the number of completed commands of each host, and the longest wait of the other direction in
+/// ns.
 fn run_directions(case: Directions, is_above: bool, seconds: u64) -> (Vec<[u64; 2]>, u64) {
     let rates = Rates { iops: Rate::per_second(case.rate), bandwidth: None };
     let [reads, writes] =
@@ -435,8 +436,9 @@ fn run_directions(case: Directions, is_above: bool, seconds: u64) -> (Vec<[u64; 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
-    /// What goes in one direction passes what waits for a limit on the other one, whoever shares the
-    /// limit: that direction gets its limit, the other all that is left of the device.
+    /// Commands in one direction pass commands that wait for a limit on the other one, with any
+    /// sharers of the limit. The limited direction gets its limit, the other the rest of the
+    /// device.
     #[test]
     fn d1_direction_passes_limited_other_direction(
         write: bool,
@@ -510,9 +512,9 @@ fn d1_the_limit_of_a_direction_is_shared_by_weight() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
-    /// Two sessions below one limit on a direction have equal parts of it: also where one has a limit of
-    /// its own on that direction that leaves it its part, and whatever idle hosts and sessions, and hosts
-    /// that use the other direction alone, each of them has.
+    /// Two sessions below one limit on a direction have equal parts of it. This also holds if one
+    /// has a limit of its own on that direction that permits its part, and with any number of idle
+    /// hosts and sessions, and of hosts that use the other direction alone.
     #[test]
     fn d1_sessions_share_direction_limit_equally(
         write: bool,

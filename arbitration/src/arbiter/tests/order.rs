@@ -180,7 +180,8 @@ fn e5_urgent_within_share_neither_waits_nor_starves() {
     let list = vec![urgent, source(0, Class::High, 128), source(0, Class::Low, 128)];
     let mut world = World::new(1, fixed(4), OrderSettings::default(), &[], list);
     world.run(1_000_000_000);
-    // An Urgent command waits for a place in the window, and for those that came just before it.
+    // An Urgent command waits for a place in the window, and for the Urgent commands just before
+    // it.
     assert!(world.longest_wait[0] <= 2 * world.service_ns, "{} ns", world.longest_wait[0]);
     // Urgent floods too: it has its share, and High's weight beyond.
     let list = vec![

@@ -180,7 +180,7 @@ fn urgent_queues_go_first_within_their_hosts_part_alone() {
     assert_eq!((count(&gone, urgent), count(&gone, high), count(&gone, other)), (20, 0, 20));
     let gone = bench.go(20);
     assert_eq!((count(&gone, high), count(&gone, other)), (10, 10));
-    // One that comes late goes next of its host.
+    // A late one is the host's next.
     bench.send(urgent, 1);
     assert!(bench.go(2).contains(&urgent));
 }
@@ -234,7 +234,7 @@ fn changed_weights_apply_to_next_command() {
 fn controllers_of_one_host_take_turns_in_its_part() {
     let (mut bench, first, second) = (Bench::new(), weights(0, [9, 1, 1]), weights(0, [1, 1, 1]));
     let plain = bench.add(1, None);
-    // What waits already when the first weighted queue comes keeps its turns.
+    // Commands that wait when the first weighted queue is added keep their turns.
     bench.send(plain, 400);
     let of = |bench: &mut Bench, own, qid, priority| {
         let queue = bench.add(1, Some(&queue(own, qid, priority)));
@@ -323,9 +323,9 @@ fn a_queue() -> impl Strategy<Value = RandomQueue> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever weights hosts have, and whenever they change them: each turn goes to the host and
-    /// class that it would go to if no host had weights. So no host gets more, and no other less.
-    /// The commands of one queue keep their order, and all of them go.
+    /// Under any weights of hosts, and any changes of them, each turn goes to the same host and
+    /// class as without weights. So no host gets more, and no other less. The commands of one queue
+    /// keep their order, and all of them are dispatched.
     #[test]
     fn host_weights_preserve_turns_of_hosts_and_classes(
         queues in proptest::collection::vec(a_queue(), 1..10),

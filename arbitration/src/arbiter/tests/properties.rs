@@ -5,8 +5,8 @@ use super::*;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whoever waits is served after a number of others that depends on the weights, the sessions
-    /// and the hosts, but not on how much any of them sends.
+    /// A waiting command is served after a number of others that depends on the weights, the
+    /// sessions and the hosts, but not on the amount that any of them sends.
     #[test]
     fn d4_no_command_waits_longer_than_its_bound(
         floods in proptest::collection::vec((0usize..3, 1u64..6, 0usize..3, 1usize..200), 1..8),

@@ -28,7 +28,7 @@ fn reactor_held_back_for_remote_class_is_woken() {
 }
 
 /// Runs one of two reactors on threads of their own: sends `commands`, keeps them in the device for
-/// a few turns, sleeps when it can do nothing, and is told by `doorbells` when it can again.
+/// a few turns, sleeps when it can do nothing, and is woken by `doorbells`.
 fn react(
     reactor: usize,
     mut arbiter: Arbiter<u64>,

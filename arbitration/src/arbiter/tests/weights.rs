@@ -17,7 +17,7 @@ fn world(reactors: usize, specs: &[SessionSpec], list: Vec<Source>) -> World {
     World::new(reactors, fixed(8), OrderSettings::default(), specs, list)
 }
 
-/// Runs the world, and asserts the share of each source in what is done meanwhile.
+/// Runs the world, and asserts the share of each source in the completed commands.
 fn assert_shares(name: &str, world: &mut World, time_ns: u64, shares: &[f64]) {
     let before = world.done.clone();
     world.run(time_ns);
@@ -206,7 +206,7 @@ fn uncontended_use_by_session_leaves_no_debt() {
             world.run(1_000_000_000);
             let before = world.done.clone();
             world.resume(1 - alone, 64);
-            // As many commands as the lead of both reactors and what the window holds.
+            // As many commands as the lead of both reactors and the window's capacity.
             world.run(10_000_000);
             let done = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
             let off = (done[0] - 0.75 * (done[0] + done[1])).abs();
@@ -252,8 +252,9 @@ fn fair_shares(weights: &[u16; 6], list: &[Source], waits: &[bool]) -> Vec<f64> 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever was before, and whoever comes and goes: while the same hosts wait, each has its share,
-    /// but for a number of commands that depends on how many wait beside it alone.
+    /// After any history, and while hosts join and leave: while the same hosts wait, each has its
+    /// share, except for a number of commands that depends only on the number of hosts waiting
+    /// beside it.
     #[test]
     fn waiting_hosts_get_weighted_shares_after_any_history(
         sources in proptest::collection::vec((0usize..3, 0usize..7), 2..7),
@@ -292,7 +293,7 @@ proptest! {
                 world.sources[index].depth = 64;
             }
             waited.clone_from(&waits);
-            // What waited before is gone then, unless its share is small.
+            // Earlier waiting commands are gone then, unless their share is small.
             world.run(10_000_000);
             let quiet = |world: &World| (0..list.len()).all(|index| {
                 waits[index] || world.commands.iter().filter(|(of, _)| *of == index).count() as u64

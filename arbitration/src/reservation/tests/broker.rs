@@ -156,7 +156,7 @@ fn f2_window_longer_than_period_is_refused() {
          commands of 4 KiB every 1s are reserved: give a window of at most 124 (with 1, \
          one command at a time is complete in time), or none: it then follows the reservation"
     );
-    // What is carried out at once is no queue.
+    // Commands carried out at once are no queue.
     let short = admit(&profile, &terms(Budget::Operations(1), 20 * MS));
     assert_eq!(Broker::check_window(&short, 1), Ok(()));
 }
@@ -233,7 +233,7 @@ fn any_terms() -> impl Strategy<Value = Terms> {
 }
 
 proptest! {
-    /// What a refusal says would fit is admitted, and one more of it is not.
+    /// Terms offered by a refusal are admitted, and one more command of them is not.
     #[test]
     fn f2_offered_terms_are_admitted(
         seeks: bool,

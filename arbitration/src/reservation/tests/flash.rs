@@ -22,8 +22,8 @@ struct Command {
     dispatched: Nanos,
 }
 
-/// A device with channels and one queue, behind a window; reserved commands go first while they
-/// are due, those of the earliest deadline before others, and a flood takes what is left.
+/// A device with channels and one queue, behind a window. Reserved commands go first while they are
+/// due, earliest deadline first, and a flood takes the rest.
 struct Device {
     now: Nanos,
     window: usize,
@@ -101,7 +101,7 @@ fn run(admitted: &[Admitted], window: usize, flood: u32, seed: u64) -> Vec<(u64,
     tenants.iter().map(|(_, reserved)| reserved.kept()).collect()
 }
 
-/// Commands are in the device for 5 ms each behind those of the flood: some must be there together.
+/// Commands are in the device for 5 ms each behind the flood's: some must be there together.
 #[test]
 fn f3_a_small_reservation_is_kept_behind_large_commands() {
     let profile = Profile::of_device(Nanos(MEAN), Nanos(WORST), KIB, 8);

@@ -134,7 +134,7 @@ fn f3_late_completion_refunds_nothing() {
 #[test]
 fn f3_stale_charge_changes_nothing() {
     let admitted = admit(&flash(), &terms(Budget::Operations(500), SECOND));
-    // Both begin at the same time, as those of one configuration do.
+    // Both begin at the same time, like reservations of one configuration.
     let [old, new] = [(); 2].map(|()| Reserved::new(Nanos(7), &admitted));
     let theirs = [(); 2].map(|()| old.charge(Nanos(7), false, 4096));
     let own = new.charge(Nanos(7), false, 4096);
@@ -167,8 +167,8 @@ fn f3_clock_step_back_stays_in_current_period() {
     assert!(!reserved.has_budget(Nanos(0)));
 }
 
-/// Serves `served` commands of a tenant that always waits in each of four periods. Returns what was
-/// kept.
+/// Serves `served` commands of a tenant that always waits in each of four periods. Returns the kept
+/// periods.
 fn kept_when_served(served: u64) -> (u64, u64) {
     let reserved = reserved(Budget::Operations(500));
     for period in 0..4 {
@@ -266,7 +266,7 @@ fn f3_tenant_of_disk_forgoes_unrequested_time() {
     let late = on_disk();
     late.note_demand(Nanos(SECOND / 2), 0);
     assert_eq!(charge_all(&late, Nanos(SECOND / 2)).len(), 3, "of 20 ms, in half of 140");
-    // One command at a time, the first of which was held up: what is between them is next to
+    // One command at a time, the first of which was held up: the gap between them is next to
     // nothing.
     let alone = on_disk();
     alone.note_demand(Nanos(0), 0);
@@ -308,7 +308,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, nobody is due beyond the budget, and a new period has all of it.
+    /// After any sequence of steps, nothing is due beyond the budget, and a new period has all of
+    /// it.
     #[test]
     fn f3_never_more_than_the_budget(steps in prop::collection::vec(step(), 1..300)) {
         let reserved = reserved(Budget::Operations(20));

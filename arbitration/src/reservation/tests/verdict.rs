@@ -13,8 +13,8 @@ const USUAL: Usual = Usual {
     share: 8 * MS,
 };
 
-/// What is seen of commands that are outstanding for `latency` ms each, of these `in_device`, with
-/// `think` ms between them, one at a time, over `ms` of a period.
+/// The observation of commands that are outstanding for `latency` ms each, of these `in_device`,
+/// with `think` ms between them, one at a time, over `ms` of a period.
 fn seen(ms: u64, (latency, in_device, think): (u64, u64, u64)) -> PeriodObservation {
     let done = ms / (latency + think);
     PeriodObservation {

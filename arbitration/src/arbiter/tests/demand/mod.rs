@@ -1,6 +1,6 @@
 //! Reservations beside floods, on devices that keep a queue of their own (docs/research/sources.md, F3:
-//! reservations are kept). What tenants had is read from the host's own log of completions, never
-//! from the arbiter.
+//! reservations are kept). Service is read from the host's own log of completions, never from the
+//! arbiter.
 
 mod property;
 mod table;
@@ -208,7 +208,7 @@ impl Lab {
                     Event::Send(n) => self.send(n),
                     Event::Done(id) => self.done(id),
                 }
-                // A reactor goes on after each event: the one that is first does not know the next.
+                // A reactor proceeds after each event: the first one does not know the next.
                 self.pull();
             }
         }

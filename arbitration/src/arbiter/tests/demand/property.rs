@@ -1,4 +1,4 @@
-//! Any configuration: what the hosts' logs say, and what is reported.
+//! Any configuration: the hosts' logs against the reports.
 
 use super::*;
 
@@ -41,8 +41,8 @@ fn setup(seeks: bool, tenants: usize) -> impl Strategy<Value = Setup> {
 }
 
 impl Setup {
-    /// Computes how many commands a tenant gets in a second at least: those that are reserved, or
-    /// those that its depth achieves where each waits for the longest other one.
+    /// Computes a tenant's guaranteed commands per second: its reservation, or the rate that its
+    /// depth achieves if each command waits for the longest foreign one.
     fn floor(&self, tenant: usize) -> u64 {
         let Host { depth, think, bytes, .. } = self.tenants[tenant];
         let longest = self.model.takes(self.flood[0].bytes).max(self.model.service);
@@ -59,7 +59,7 @@ impl Setup {
         lab
     }
 
-    /// Checks what is reported of a tenant against its log.
+    /// Checks the report on a tenant against its log.
     fn check_report(&self, lab: &Lab, tenant: usize) -> Result<(), TestCaseError> {
         let had = lab.had_about(tenant, PERIODS);
         let rate = self.rates[tenant];
@@ -75,7 +75,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Checks that a tenant had what it is due in each period, by its log.
+    /// Checks by its log that a tenant got its due in each period.
     fn check_floor(&self, lab: &Lab, tenant: usize) -> Result<(), TestCaseError> {
         let had = lab.had(tenant, PERIODS);
         // Commands are whole, and those in channels at the end of a period are complete in the next.
@@ -95,9 +95,9 @@ impl Setup {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// In every period a tenant has what it reserved, or what its depth achieves; and a period in
-    /// which it always had a command outstanding is reported as kept where the host's log has what
-    /// was reserved, and nowhere else.
+    /// In every period a tenant gets its reservation, or the amount that its depth achieves. A
+    /// period in which it always had a command outstanding is reported as kept exactly if the
+    /// host's log has the reserved amount.
     #[test]
     fn f3_host_log_matches_reservation_and_report(setup in setup(false, 1)) {
         let lab = setup.run();
@@ -116,14 +116,13 @@ proptest! {
         }
     }
 
-    /// What is reported of two tenants is what their logs have, and those with some depth have what they
-    /// reserved.
+    /// Reports on two tenants match their logs, and tenants with some depth get their reservations.
     #[test]
     fn f3_logs_of_two_tenants_match_reports(setup in setup(false, 2)) {
         let lab = setup.run();
         for tenant in 0..2 {
             setup.check_report(&lab, tenant)?;
-            // With one command at a time, a tenant waits for those of the other that are due.
+            // With one command at a time, a tenant waits for the other's due commands.
             if setup.tenants[tenant].depth > 2 * setup.model.channels as u64 {
                 setup.check_floor(&lab, tenant)?;
             }

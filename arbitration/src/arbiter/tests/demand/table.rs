@@ -109,8 +109,8 @@ fn f3_commands_that_a_limit_holds_back_are_no_demand() {
     }
 }
 
-/// Reads of a tenant are demand, and keep its reservation, while a limit holds its writes back: those
-/// that always wait, and those that begin when nothing but writes has waited for a while.
+/// Reads of a tenant are demand, and keep its reservation, while a limit holds its writes back:
+/// reads that always wait, and reads that begin after nothing but writes has waited for a while.
 #[test]
 fn f3_reads_keep_reservation_while_writes_are_limited() {
     let writes = Rates { iops: Rate::per_second(10), bandwidth: None };
