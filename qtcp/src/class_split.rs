@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::link::{ClassGoal, Rules};
 
-    /// What a connection has seen in 5 ms.
+    /// The observation of a connection over 5 ms.
     fn seen(bytes: u64, rtt: Duration) -> Observation {
         let interval = Duration::from_millis(5);
         let (delivered, marked, mss) = (40, 10, 1448);
@@ -294,7 +294,8 @@ mod tests {
             split.observe(now, &mut self.link, &self.traffic, &mut self.flows)
         }
 
-        /// Looks 5 ms later, after High has moved so many bytes of those that its host was asked for, and owes more.
+        /// Looks 5 ms later, after High has moved so many of the bytes requested from its host, and
+        /// owes more.
         fn look_asked(&mut self, moved: u64, owed: u64) {
             self.looks += 1;
             self.traffic.high.publish(self.looks * moved, owed);

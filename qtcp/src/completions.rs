@@ -263,7 +263,7 @@ impl Sampler {
             let least = Duration::from_nanos(new.least.latency_ns);
             self.empty = self.least.see(now, least);
             let own = time_of(new.least.ahead, link.fastest);
-            // What was posted before the device was told goes at the rate of then.
+            // Data posted before the limit changed drains at the old rate.
             let held = self.held.into_iter().flatten();
             let held = held.map(|rate| time_of(new.least.ahead, rate)).max().unwrap_or_default();
             let held = held.saturating_sub(own);
@@ -319,7 +319,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A queue pair over a link, at work: the sampler sees what a model of the link does.
+    /// A queue pair over a link, at work: the sampler sees the behaviour of a modelled link.
     struct Rig {
         meter: Meter,
         completions: Completions,
@@ -430,7 +430,7 @@ mod tests {
         rig.sampler.held_to(None);
         assert_eq!(rig.see(1, 10_000, 6, 0).marked, 0, "posted when it still held data back");
         assert_eq!(rig.see(1, 10_000, 6, 0).marked, 10);
-        // A device's limit above what the link carries changes nothing.
+        // A device's limit above the link's capacity changes nothing.
         rig.sampler.held_to(Some(Rate::new(1e9)));
         let seen = rig.see(1, 10_000, 6, 0);
         assert_eq!((seen.marked, seen.rtt), (10, Duration::from_millis(6)));

@@ -99,7 +99,7 @@ mod tests {
         DeviceRates { least: NonZeroU32::new(least).unwrap(), most: NonZeroU32::new(most).unwrap() }
     }
 
-    /// Tells a rate of data in bit/s. Returns what the device is told: 0 for no limit.
+    /// Sets a rate of data in bit/s. Returns the device's new limit: 0 for no limit.
     fn told(limit: &mut DeviceLimit, bits: f64) -> Option<u32> {
         let change = limit.change(Some(Rate::from_bits(bits)))?;
         Some(change.map_or(0, NonZeroU32::get))
@@ -147,7 +147,8 @@ mod tests {
     }
 
     proptest! {
-        /// What tokens let through is never held back by the device, and a limit is one that it can keep.
+        /// The device never holds back data released by tokens, and each limit is valid for the
+        /// device.
         #[test]
         fn e2_device_limit_exceeds_token_rate(
             (least, most) in (1u32..1_000_000).prop_flat_map(|least| (Just(least), least..=u32::MAX)),

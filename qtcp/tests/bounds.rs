@@ -1,4 +1,4 @@
-//! Properties that every controller has, whatever it sees.
+//! Properties of every controller, under any observations.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn count() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(u32::MAX), any::<u32>(), 0..1000_u32]
 }
 
-/// Draws anything that an observation can hold.
+/// Draws any possible observation.
 fn anything() -> impl Strategy<Value = Observation> {
     let bytes = prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0..10_000_000_u64];
     (time(), count(), count(), bytes, time(), count(), any::<bool>()).prop_map(
@@ -41,7 +41,7 @@ fn anything() -> impl Strategy<Value = Observation> {
     )
 }
 
-/// Draws what a round trip may look like.
+/// Draws a plausible round trip.
 fn likely() -> impl Strategy<Value = Observation> {
     (0..2000_u32, 0..=8_u32, 20..500_u64, any::<bool>()).prop_map(
         |(delivered, eighths, rtt_us, app_limited)| Observation {
@@ -170,7 +170,7 @@ proptest! {
             let [low, high, free] = flows.each_mut().map(|flow| flow.step(Nanos(0), seen).window);
             prop_assert!(low <= high && high <= free, "{low}, {high}, {free}");
         }
-        // Four times the lower target without marks, until what came before is forgotten; then a
+        // Four times the lower target without marks, until the earlier rate is forgotten; then a
         // mark.
         let trip = |marked| Observation {
             interval: Duration::from_secs(1),
@@ -187,7 +187,7 @@ proptest! {
         let before = flows.each_ref().map(|flow| flow.decision().window);
         let after = flows.each_mut().map(|flow| flow.step(Nanos(0), &trip(500)).window);
         let left = [0, 1, 2].map(|flow| after[flow] / before[flow]);
-        // Eq. 5: what a mark leaves of a window that is Q times what it leaves without a target.
+        // Eq. 5: a mark leaves Q times as much of a window as without a target.
         for (part, quality) in left.iter().zip([0.25, 0.5, 1.0]) {
             let expected = left[2] * quality;
             prop_assert!((part / expected - 1.0).abs() < 1e-3, "{before:?} then {after:?}");

@@ -159,7 +159,8 @@ impl Arena {
                     self.geometry.set_entry(medium, entry.zeroed());
                 }
             }
-            // Those that were zeroes already, too: whoever made them so may not have fenced yet.
+            // Also entries that were zeroes already: the thread that zeroed them may not have
+            // fenced yet.
             self.geometry.flush_entries(medium, Logical(left.start), end - left.start);
             left.start = end;
         }

@@ -77,8 +77,7 @@ enum Step {
 }
 
 impl Step {
-    /// Carries the step out, with a stamp that no other step has. Returns the blocks and what they
-    /// become.
+    /// Carries the step out, with a unique stamp. Returns the blocks and their new content.
     fn run<M: Medium>(self, btt: &Btt<M>, stamp: u64) {
         match self {
             Self::Write { lane, block, elsewhere: false } => write_on(btt, lane, block, stamp),
@@ -89,7 +88,8 @@ impl Step {
         }
     }
 
-    /// Returns what a block may be while the step runs, and must be once it is over.
+    /// Returns the possible content of a block while the step runs, and its content once it is
+    /// over.
     fn makes(self, of: u64, stamp: u64) -> Option<u64> {
         match self {
             Self::Write { block, .. } => (block == of).then_some(stamp),
@@ -159,8 +159,8 @@ fn life() -> impl Strategy<Value = Life> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// What is acknowledged survives; the block that was being written is whole, new or old; and no
-    /// internal block is in use twice, which opening checks.
+    /// Acknowledged writes survive. The block under write is whole, new or old. No internal block
+    /// is in use twice, which opening checks.
     #[test]
     fn cut_leaves_each_block_old_or_new(
         lives in prop::collection::vec(life(), 1..4),
@@ -206,8 +206,8 @@ proptest! {
         }
     }
 
-    /// Where nothing keeps the order, as in the page cache of a file, blocks that were not written
-    /// since the file was synchronized are as they were, and the table works on.
+    /// If nothing keeps the order, as in the page cache of a file, blocks that were not written
+    /// since the file was synchronized are unchanged, and the table works on.
     #[test]
     fn unordered_cut_keeps_synchronized_blocks(
         before in steps(60),
@@ -269,8 +269,8 @@ proptest! {
     }
 }
 
-/// Every place where a process can end, and nothing else happens: the page cache of a file has all that
-/// was stored.
+/// Every place where a process can end without any other event: the page cache of a file has all
+/// stores.
 #[test]
 fn process_end_harms_nothing_with_unordered_cuts() {
     let mut settled = 0;

@@ -221,7 +221,7 @@ impl Engine {
                 }
             }
             (Purpose::Grant, Ok(word)) => self.take_grant(now, GrantWord::unpack(word)),
-            // What could not be written or read is due again in the next interval.
+            // Failed writes and reads are due again in the next interval.
             (Purpose::Grant | Purpose::Report, _) => {}
         }
         true
@@ -284,8 +284,8 @@ impl Engine {
             let length = nanos(self.settings.period).saturating_mul(u64::from(periods));
             Some(current.start.after(length))
         });
-        // Where the monitor has not kept to the client's clock, as after a restart, the period
-        // counts from now.
+        // If the monitor has not kept to the client's clock, as after a restart, the period counts
+        // from now.
         let fits = |start: &Nanos| *start <= now && now.since(*start) < self.settings.period;
         let start = expected.filter(fits).unwrap_or(now);
         self.begin(now, start, grant.period, grant.reservation);

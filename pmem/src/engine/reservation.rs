@@ -58,8 +58,8 @@ mod tests {
 
     const T: Duration = Duration::from_secs(1);
 
-    /// Makes Example 1 at 0.6 s: a reservation of 50, of which `demand` requests came and `served`
-    /// of them were carried out. Returns what is left and what was given up.
+    /// Makes Example 1 at 0.6 s: a reservation of 50, with `demand` requests, of which `served`
+    /// were carried out. Returns the remaining and the given-up tokens.
     fn example(demand: u64, served: u64) -> (Tokens, Tokens) {
         let mut reservation = Reservation::new(Tokens(50));
         for _ in 0..served {

@@ -16,7 +16,7 @@ fn settings() -> Settings {
     Settings::new(Words { pool, grant, report })
 }
 
-/// A client whose operations complete at once, and whose I/Os never complete unless told.
+/// A client whose operations complete at once, and whose I/Os complete only on request.
 struct Client {
     engine: Engine,
     memory: Memory,
@@ -60,7 +60,7 @@ impl Client {
         self.engine.push(now, push);
     }
 
-    /// Does all that the engine wants; I/Os complete at once. Returns their number.
+    /// Runs all steps of the engine; I/Os complete at once. Returns their number.
     fn run(&mut self, now: Nanos) -> u64 {
         let mut ios = 0;
         let mut access = Immediate::new(&mut self.memory);
@@ -340,7 +340,7 @@ fn settings_out_of_range_are_refused() {
     }
 }
 
-/// What may happen to an engine.
+/// Possible events of an engine.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Request(u64),
@@ -368,7 +368,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// Whatever comes, in whatever order, and whatever words the data node returns.
+    /// Any events in any order, with any words from the data node.
     #[test]
     fn h1_tokens_are_conserved_in_any_order_of_messages(
         events in prop::collection::vec(event(), 1..300), limit in prop::option::of(0_u64..4000),

@@ -1,4 +1,4 @@
-//! The paper's experiments and others, with what they show.
+//! The paper's experiments and others, with their results.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -159,8 +159,8 @@ fn some_reserve(reserving: usize, all: usize) -> Vec<Client> {
     (0..all).map(client).collect()
 }
 
-/// What clients do as they are shipped, beside what they would with windows of their depth: the number
-/// of reservations that are met in each period, exactly.
+/// The results of clients as shipped, beside the results with windows of their depth: the number of
+/// reservations that are met in each period, exactly.
 #[test]
 fn h5_best_effort_window_of_one_meets_reservations() {
     let zipf = |clients, exponent, percent, millis| Experiment {
@@ -195,7 +195,7 @@ fn h5_best_effort_window_of_one_meets_reservations() {
         let short = short.enumerate().filter(|(_, (reserved, least))| least < reserved);
         let short: Vec<usize> = short.map(|(client, _)| client).collect();
         assert_eq!(shipped.contended(), short, "admission names those, and no others");
-        // What the paper's own set-up leaves to C1 and C2 is nearly all, in place of five sixths.
+        // The paper's own set-up leaves nearly all to C1 and C2, in place of five sixths.
         let part = |outcome: &Outcome| outcome.least[0] / outcome.reserved[0];
         assert!(part(&shipped) > 0.997, "{}", part(&shipped));
         assert!(part(&printed) < 0.9995, "{}", part(&printed));

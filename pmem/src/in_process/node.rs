@@ -158,7 +158,7 @@ impl Node {
         };
         self.free = self.free.max(at) + time;
         let travel = if link.remote { self.nics.travel } else { Duration::ZERO };
-        // Completions of the data node's own operations could overtake those that travel; they are
+        // Completions of the data node's own operations could overtake travelling ones; they are
         // kept in order, so that the first one is always the next.
         let last = self.done.back().map_or(Nanos::ZERO, |(at, _)| *at);
         let done = (self.free + travel).max(last);

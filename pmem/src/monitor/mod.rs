@@ -358,7 +358,7 @@ impl Monitor {
         let Settings { interval, local, .. } = self.settings;
         let admission = self.admission();
         let most = local.in_time(elapsed);
-        // A client's clock, and what was under way at the period's start.
+        // A client's clock, and the I/Os outstanding at the period's start.
         let margin = Tokens(most.0 / 16) + local.in_time(interval.saturating_mul(3));
         for (id, client) in &mut self.clients {
             let bounds = Bounds { period: self.number, completed: most + margin };

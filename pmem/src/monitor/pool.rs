@@ -96,7 +96,7 @@ impl Pool {
             let again = swap.target.is_some() && swap.attempts < ATTEMPTS;
             again.then(|| self.begin_swap(swap.target, swap.attempts + 1))
         } else {
-            // Somebody has written what no fetch-and-add of tokens leads to.
+            // The word has a value that no fetch-and-add of tokens leads to.
             Some(self.rewrite())
         };
         News { found: Some((found, expected)), post }

@@ -87,7 +87,7 @@ impl Node {
         self.reports[client] = report.pack();
     }
 
-    /// Takes what is left of their tokens and what they have completed from all clients.
+    /// Reports the remaining tokens and the completed I/Os of all clients.
     fn report_all<const N: usize>(&mut self, reports: [(u64, u64); N]) {
         for (client, (residual, completed)) in reports.into_iter().enumerate() {
             self.report(client, residual, completed);

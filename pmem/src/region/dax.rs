@@ -24,7 +24,7 @@ impl DaxDevice {
         let number = |name: &str| -> Option<u64> {
             read_to_string(folder.join(name)).ok()?.trim().parse().ok()
         };
-        // Before Linux 5.10 the alignment was that of all devices of a region.
+        // Before Linux 5.10 all devices of a region shared one alignment.
         let align = number("align").or_else(|| number("dax_region/align")).unwrap_or(2 << 20);
         let align = align.max(4096);
         let size = number("size")? / align * align;

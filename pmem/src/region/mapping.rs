@@ -71,9 +71,10 @@ impl Mapping {
     /// Returns the words of the mapping. They begin at a page.
     #[inline]
     pub(super) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped at `start`, for reading and writing, until `drop`; a page
-        // is aligned for them; any bytes are a valid word; and nobody has them as anything else.
-        // What other processes store in a shared mapping is seen as another thread's stores are.
+        // SAFETY: so many words are mapped at `start`, for reading and writing, until `drop`; a
+        // page is aligned for them; any bytes are a valid word; and no other reference of another
+        // type exists. Stores of other processes in a shared mapping behave like another thread's
+        // stores.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
@@ -116,6 +117,6 @@ pub(super) fn is_in_memory(file: &File) -> io::Result<bool> {
     }
     // SAFETY: the call has succeeded and filled it.
     let found = unsafe { found.assume_init() };
-    // TMPFS_MAGIC and RAMFS_MAGIC: numbers of 32 bits, whatever the field's width.
+    // TMPFS_MAGIC and RAMFS_MAGIC: numbers of 32 bits, in a field of any width.
     Ok(matches!(found.f_type & 0xffff_ffff, 0x0102_1994 | 0x8584_58f6))
 }

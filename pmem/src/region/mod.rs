@@ -426,7 +426,7 @@ mod tests {
         flags.split_whitespace().any(|flag| flag == "sf")
     }
 
-    /// `make nvdimm` runs this one, on a file and on a device. All that the device has is lost.
+    /// `make nvdimm` runs this one, on a file and on a device. The device's content is lost.
     #[test]
     #[ignore = "SLUICEGATE_DAX has to name a device of persistent memory, or a file on a file system with DAX"]
     fn table_on_persistent_memory_survives_reopening() {

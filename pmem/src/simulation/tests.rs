@@ -1,4 +1,4 @@
-//! Tests of engines and monitor together: properties over random systems, and what goes wrong.
+//! Tests of engines and monitor together: properties over random systems, and faults.
 
 use core::time::Duration;
 
@@ -69,8 +69,8 @@ fn slack(clients: usize, batch: u64) -> u64 {
     u64::try_from(clients).unwrap() * each + CAPACITY / PERIOD * 2
 }
 
-/// Returns the clients that had less than their reservation in a period from `first` on, with what
-/// they had.
+/// Returns the clients that got less than their reservation in a period from `first` on, with their
+/// I/Os.
 fn missed(record: &Record, reserved: &[u64], slack: u64, first: usize) -> Vec<(usize, usize, u64)> {
     let periods = record.periods.iter().enumerate().skip(first);
     let each = periods.flat_map(|(number, period)| {
@@ -187,7 +187,7 @@ fn h2_restart_affects_only_running_period() {
     }
 }
 
-/// Clients are trusted (docs/use/pmem.md): this is what a client can take that is not.
+/// Clients are trusted (docs/use/pmem.md): this shows how much an untrustworthy client can take.
 #[test]
 fn h2_a_client_without_tokens_is_not_bounded() {
     let reserved = [2000, 4000, 4000];
@@ -281,8 +281,8 @@ fn faults() -> impl Strategy<Value = Faults> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Each client that is backlogged has its reservation in every period, whatever the others want,
-    /// where one client can use the whole node: then Definition 2 asks only for the sum.
+    /// Each backlogged client gets its reservation in every period, under any demand of the others,
+    /// if one client can use the whole node: then Definition 2 asks only for the sum.
     #[test]
     fn h5_no_reservation_is_missed_while_the_admitted_sum_holds(
         reserved in reservations(CAPACITY * 97 / 100), batch in 1_u64..200, constant: bool,
@@ -299,7 +299,7 @@ proptest! {
         prop_assert_eq!(missed(&record, &reserved, slack(reserved.len(), batch), 0), []);
     }
 
-    /// Where one client cannot use the whole node, others may leave a client more than it can do
+    /// If one client cannot use the whole node, others may leave a client more than it can do
     /// (Definition 2): then it is named.
     #[test]
     fn h3_client_missing_reservation_is_named(
@@ -338,7 +338,7 @@ proptest! {
         prop_assert_eq!(missed(&record, &reserved, slack, 0), []);
     }
 
-    /// What some do not use, others have in the same period.
+    /// Tokens unused by some clients are used by others in the same period.
     #[test]
     fn h2_unused_tokens_are_used_within_the_period(
         reserved in reservations(CAPACITY * 97 / 100), idle in prop::collection::vec(any::<bool>(), 7),
@@ -372,8 +372,8 @@ proptest! {
         }
     }
 
-    /// Without conversion each token is made once: clients never get more in a period than there
-    /// are, whatever happens to messages, clocks, and the monitor.
+    /// Without conversion each token is made once: clients never get more tokens in a period than
+    /// exist, under any faults of messages, clocks, and the monitor.
     #[test]
     fn h2_tokens_are_conserved(
         reserved in reservations(CAPACITY), faults in faults(), seed: u64,

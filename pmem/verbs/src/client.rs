@@ -300,7 +300,7 @@ impl Client {
             }
             transferred.push_back(transfer);
         }
-        // What completed before a period began belongs to the one before it.
+        // Completions before a period's begin belong to the previous one.
         while let Some(message) = provider.message() {
             match message {
                 Message::Synced { ticket, done } if *syncing == Some(ticket) => {

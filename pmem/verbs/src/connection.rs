@@ -214,7 +214,7 @@ impl Connection {
         while let Some(event) = self.channel.next()? {
             if matches!(event, Event::Disconnected(_) | Event::DeviceRemoved(_)) && !self.ended {
                 self.ended = true;
-                // What is under way comes back flushed. It has perhaps ended on this side too.
+                // Outstanding operations come back flushed. It has perhaps ended on this side too.
                 let _ = self.provider.pair().id().disconnect();
             }
         }
@@ -233,7 +233,7 @@ impl Connection {
 fn wait_for(descriptors: &[&dyn AsFd], time: Duration) {
     let fds = descriptors.iter().map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN));
     let mut fds: Vec<PollFd<'_>> = fds.collect();
-    // Whoever is woken by a signal looks again.
+    // A thread woken by a signal looks again.
     let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(time)), None);
 }
 

@@ -340,7 +340,7 @@ impl Accept {
             flushes: match raw.placement.get() {
                 1 => Some(Placement::Global),
                 3 => Some(Placement::Persistent),
-                // What a later version says has no meaning here.
+                // Fields of a later version have no meaning here.
                 _ => None,
             },
         };

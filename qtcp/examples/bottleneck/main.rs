@@ -33,7 +33,7 @@ enum Command {
         #[arg(long)]
         base: Option<String>,
     },
-    /// Accepts a connection for each weight, sends on all of them, and prints what each got.
+    /// Accepts a connection for each weight, sends on all of them, and prints the rate of each.
     Send(send::Settings),
 }
 

@@ -47,7 +47,7 @@ impl Measure {
         flow.retrans = (flow.retrans.0.or(Some(info.total_retrans)), info.total_retrans);
     }
 
-    /// Prints what each flow got in the last second, in Mbit/s.
+    /// Prints the rate of each flow in the last second, in Mbit/s.
     fn second(&mut self) {
         self.seconds += 1;
         let rates = self.flows.iter_mut().map(|flow| std::mem::take(&mut flow.second) * 8e-6);

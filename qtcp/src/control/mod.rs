@@ -72,7 +72,7 @@ impl Limits {
     #[must_use]
     #[inline]
     pub fn clamp(&self, window: f64) -> f64 {
-        // Not `f64::clamp`: it panics where min is above max, and keeps what is not a number.
+        // Not `f64::clamp`: it panics where min is above max, and keeps NaN.
         if window > self.min { window.min(self.max.max(self.min)) } else { self.min }
     }
 

@@ -60,7 +60,7 @@ fn e3_without_targets_it_is_dctcp() {
         assert!(model.classes().iter().all(|class| class.quality == 1.0));
     }
     let rates = carried(&mut model, 0, 5000);
-    // Low offers less than an equal part and gets it; the others share what is left.
+    // Low offers less than an equal part and gets it; the others share the rest.
     assert!(rates[2] > 0.9 * gigabits(30.0), "{rates:?}");
     assert!((rates[0] / rates[1] - 1.0).abs() < 0.1, "{rates:?}");
 }
@@ -85,7 +85,7 @@ fn e3_a_quality_of_one_is_the_law_of_dctcp() {
     assert!(model.queue() > 0.0, "and it did come to congestion");
 }
 
-/// Windows hold what the round trip takes and what waits: `B = sum W - 2 d C`.
+/// Windows hold the data of the round trip and of the queue: `B = sum W - 2 d C`.
 #[test]
 fn e3_queue_is_excess_of_windows() {
     let setup = Setup {

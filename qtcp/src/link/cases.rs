@@ -65,9 +65,9 @@ impl Case {
         case
     }
 
-    /// Takes out of a random case what no shares are promised for: a connection whose window would
-    /// need more than a second to grow to the whole link by a packet in a round trip, and a host
-    /// that wants nearly what its part is, who counts now as one and now as the other.
+    /// Removes from a random case the parts without a promise of shares: a connection whose window
+    /// would need more than a second to grow to the whole link by a packet in a round trip, and a
+    /// host whose demand is so close to its part that its state alternates.
     pub(super) fn keep_to_bounds(&mut self) {
         for host in &mut self.hosts {
             let packets = self.mbit * 1e6 / 8.0 / MSS / host.connections as f64;
@@ -101,7 +101,7 @@ impl Case {
         let taken: Vec<_> = self.hosts.iter().map(|host| fixed(host, total / weights)).collect();
         let left = total - taken.iter().flatten().sum::<f64>();
         if taken.iter().all(Option::is_some) && weights == 0.0 {
-            // What no host with a share wants goes to the one with a rate.
+            // Capacity unwanted by hosts with shares goes to the host with a rate.
             return taken
                 .iter()
                 .map(|taken| if *taken > Some(0.0) { total } else { 0.0 })
@@ -218,8 +218,8 @@ pub(super) fn come_and_go_both_ways(seed: u64, mut found: impl FnMut(f64, f64, &
     }
 }
 
-/// Does the same with hosts that read and write at once, on one connection: what the target and the
-/// host tell each other waits behind the data that they send.
+/// Does the same with hosts that read and write at once, on one connection: messages between the
+/// target and the host wait behind the data that they send.
 pub(super) fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
     let mut case = Case::draw_on(seed, 50.0 + 150.0 * Rng::with_seed(seed).f64());
     for host in &mut case.hosts {
@@ -242,8 +242,8 @@ pub(super) fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f6
     }
 }
 
-/// Returns seeds of random cases: those that once found something, and `fresh` others (or as many as
-/// `SHARES_CASES` says), which follow from `PROPTEST_RNG_SEED`.
+/// Returns seeds of random cases: the ones that once found something, and `fresh` others (or as
+/// many as `SHARES_CASES` says), which follow from `PROPTEST_RNG_SEED`.
 pub(super) fn seeds(kept: impl IntoIterator<Item = u64>, fresh: usize) -> Vec<u64> {
     let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
     let mut random = fastrand::Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));

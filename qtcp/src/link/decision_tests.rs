@@ -8,7 +8,7 @@ use super::model::per_class;
 use super::{ClassFlowId, ClassGoal, Link, RecentMost, Rules, Standing};
 use crate::{Nanos, Observation, Rate};
 
-/// What a flow saw in 5 ms.
+/// The observation of a flow over 5 ms.
 #[derive(Clone, Copy)]
 struct Look {
     mbit: f64,
@@ -62,8 +62,8 @@ fn high_and_low(capacity: Option<Rate>) -> (Link, [ClassFlowId; 2]) {
     (link, flows)
 }
 
-/// Lets Low have what its limit allows, of 100 Mbit/s, and High the rest; `marked`: both see marks. Returns Low's
-/// limits.
+/// Lets Low send at its limit, of 100 Mbit/s, and High the rest; `marked`: both see marks. Returns
+/// Low's limits.
 fn give_way(link: &mut Link, flows: [ClassFlowId; 2], marked: bool) -> Vec<f64> {
     let (mut low, mut seen) = (50.0_f64, Vec::new());
     for look in 0..400 {
@@ -135,9 +135,10 @@ fn e8_a_capacity_holds_where_all_classes_have_rates() {
     }
 }
 
-/// Lets Low have what its limit allows of 90 Mbit/s for 20 seconds, beside High, which something else than the network
-/// holds back to 10, though it sees marks, and Urgent, which has so many Mbit/s in every second time of so many looks
-/// of `bursts`. Returns the part of 90 that Low has lost in each second but the first two.
+/// Lets Low send at its limit of 90 Mbit/s for 20 seconds. High is held to 10 by something else
+/// than the network, though it sees marks. Urgent has so many Mbit/s in every second period of so
+/// many looks of `bursts`. Returns the part of 90 that Low has lost in each second but the first
+/// two.
 fn lost_beside_who_cannot_be_helped(bursts: Option<(f64, u64)>) -> Vec<f64> {
     let mut goals = GOALS;
     goals[0] = ClassGoal::Share(1.0);
@@ -169,7 +170,7 @@ fn e8_limits_that_help_nobody_are_lifted() {
     assert!(lost[3..].iter().all(|lost| *lost < 0.055), "{lost:.3?} of what Low might have");
 }
 
-/// Whoever comes and goes makes nobody forget that what Low gave up has reached nobody.
+/// Flows that come and go do not erase the finding that Low's sacrifice has reached no flow.
 #[test]
 fn e8_useless_limits_are_lifted_beside_intermittent_class() {
     for burst in [0.2, 1.0, 5.0, 10.0, 20.0] {
@@ -242,8 +243,8 @@ fn e7_a_given_capacity_is_shared_without_marks() {
     assert!((low[low.len() - 1] / 25.0 - 1.0).abs() < 0.05, "{low:?}");
 }
 
-/// What a class has had the most of, and wants no more, is left to the others: High was held to its part of a capacity,
-/// and then wants a little less.
+/// The unwanted use of the largest class is left to the others: High was held to its part of a
+/// capacity, and then wants a little less.
 #[test]
 fn e8_capacity_is_used_beside_class_wanting_less() {
     let (mut link, flows) = high_and_low(Some(Rate::from_bits(100e6)));
@@ -281,7 +282,8 @@ fn e8_capacity_is_used_beside_class_below_rate() {
     assert!((parts[799] / 50.0 - 1.0).abs() < 0.05, "{parts:?}");
 }
 
-/// Low has a rate, and gives way to High; then High wants little, for long, and then all that it can get again.
+/// Low has a rate, and gives way to High; then High wants little, for long, and then its full share
+/// again.
 #[test]
 fn e8_class_with_rate_uses_unwanted_share() {
     let goals = [

@@ -199,8 +199,8 @@ mod tests {
         assert!(near(after(&mut headroom, 340, 200, 0), 1.0), "never more than all");
     }
 
-    /// A latency that the network itself has, or that the queue of other senders makes, stays as it is whatever the
-    /// others give up.
+    /// A latency of the network itself, or of the queue of other senders, stays as it is however
+    /// much the others yield.
     #[test]
     fn e9_useless_headroom_is_returned_soon() {
         for noise in [0, 100, 500] {

@@ -516,8 +516,8 @@ impl Connection {
         // The host reads again; the target answers a write.
         self.up.send(into, into.ready, arrived[0], Word::Read);
         into.owed -= arrived[1];
-        // What the target says overtakes its answers, but for those that it has handed over. The
-        // kernel takes a window more than it sends.
+        // The target's messages overtake its answers, except for handed-over ones. The kernel takes
+        // a window more than it sends.
         let handed_over = Answers::Pieces(Rate::new(out.rate)).ahead() as f64;
         let ahead = out.ready.min(handed_over + out.window * MSS);
         self.down.send(out, ahead, arrived[1], Word::Written);

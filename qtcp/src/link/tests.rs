@@ -10,7 +10,7 @@ use crate::{Nanos, Observation, Rate};
 
 const KERNELS: [Kernel; 3] = [Kernel::Dctcp, Kernel::Cut(0.5), Kernel::Cut(0.7)];
 const THREE: [ClassGoal; 3] = [ClassGoal::Share(3.0), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
-/// What a flow wants that takes all it gets.
+/// The demand of a flow that uses any rate.
 const ALL: f64 = f64::INFINITY;
 
 /// Makes a link with flows: the class of each, if it is ours, and the bits per second that it wants.
@@ -39,7 +39,7 @@ fn three(kernel: Kernel) -> Bottleneck {
     link(200.0, &THREE, kernel, &[(Some(0), ALL), (Some(1), ALL), (Some(2), ALL)])
 }
 
-/// Returns the largest deviation of flows from 3:2:1, as a part of what each should have.
+/// Returns the largest deviation of flows from 3:2:1, relative to the due part of each.
 fn deviation(rates: &[f64]) -> f64 {
     let total: f64 = rates.iter().sum();
     let parts = rates.iter().zip([3.0, 2.0, 1.0]);

@@ -111,7 +111,8 @@ impl Offer {
         match tried {
             Ok(()) => Dctcp::Usable,
             Err(_) if here == Some(true) => Dctcp::Forbidden,
-            // A process that may not load modules is told the same where the kernel has one.
+            // A process without the right to load modules gets the same error if the kernel has
+            // one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Dctcp::Missing,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Dctcp::Forbidden,
             Err(_) => Dctcp::Unknown,

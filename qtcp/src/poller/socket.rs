@@ -92,8 +92,8 @@ impl<S: Socket> SocketPath<S> {
         let answers = lately.answers(now, rates.out);
         pacing.hand_over(answers);
         let unsent = limits.out.or(match answers {
-            // What goes ahead of answers must not wait in the socket. A flow without a limit may become
-            // faster until the next look.
+            // Messages ahead of answers must not wait in the socket. A flow without a limit may
+            // become faster until the next look.
             Answers::Pieces(rate) => Some(rate.times(2.0)),
             Answers::All | Answers::Whole(_) | Answers::Window(_) => None,
         });

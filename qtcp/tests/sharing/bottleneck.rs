@@ -24,7 +24,7 @@ struct Batch {
 enum Sender {
     /// A window in flight.
     Windowed,
-    /// A rate, whatever is in flight.
+    /// A rate, with any amount in flight.
     Paced,
 }
 
@@ -72,7 +72,7 @@ impl Flow {
         }
     }
 
-    /// Makes a flow that keeps to a rate, and whose controller steps in this period.
+    /// Creates a flow at a fixed rate, whose controller steps in this period.
     pub(crate) fn paced(controller: Box<dyn Controller>, base_us: u64, period_us: u64) -> Self {
         Self { sender: Sender::Paced, period_us, ..Self::new(controller, base_us) }
     }

@@ -249,7 +249,7 @@ fn e8_flows_yield_to_interfering_flow_and_recover() {
             quality = link.flows[0].controller.report().quality;
         }
     });
-    // High has 28 % of the 50 % that are its alone: its target has come down to what is left.
+    // High has 28 % of the 50 % available to it alone: its target has fallen to the rest.
     assert!((0.8..1.2).contains(&quality), "{quality:.3}");
     assert!(deviation(&alone[..3], &PARTS) < 0.08, "{alone:.3?}");
     assert!((0.2..0.3).contains(&beside[3]), "about its fair share: {beside:.3?}");
@@ -277,7 +277,7 @@ fn e8_common_lambda_preserves_ratio() {
     assert!(after[3] < 0.01);
 }
 
-/// Of two flows in one queue, the one that may take longer gives way (Eq. 2).
+/// Of two flows in one queue, the flow with the longer target gives way (Eq. 2).
 #[test]
 fn e9_early_flows_yield_to_late_flows() {
     let mut link = Bottleneck::new(TEN, 40.0, (0..2).map(|_| qtcp(100)).collect());

@@ -38,7 +38,7 @@ fn refused(address: SocketAddr, request: Request, expected: Reject) {
 fn access(address: SocketAddr, own: Request, kind: &str, stolen: &[u64]) {
     let mut connection = connect(address, own, 4).unwrap();
     if kind == "old-key" {
-        // What was good for a connection before is good for nothing now.
+        // Keys of an earlier connection are invalid now.
         let before = connection.provider.accept().data;
         drop(connection);
         connection = connect_again(address, own);

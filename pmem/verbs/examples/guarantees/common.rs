@@ -1,4 +1,4 @@
-//! What data node and clients have in common.
+//! Common parts of data node and clients.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

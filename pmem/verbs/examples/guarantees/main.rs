@@ -11,8 +11,9 @@
 //! write; with a capacity of 0 it has no monitor. It obeys lines of its input: `revoke NUMBER` ends a client's rights and not its
 //! connection, `stop` and `start` end the monitor and make another one, `end` ends it.
 //!
-//! A `client` and a `bare` one, which has no engine, read 4 KiB at a time as fast as they may, and print
-//! what they did in each second. `rights` tries all that the last client may do. A `cheat` breaks a rule, and fails where it gets away with it.
+//! A `client` and a `bare` one, which has no engine, read 4 KiB at a time as fast as they may, and
+//! print their I/Os in each second. `rights` tries every operation that the last client may do. A
+//! `cheat` breaks a rule, and fails if it succeeds.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

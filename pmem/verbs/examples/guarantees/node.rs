@@ -18,7 +18,7 @@ use pmem_verbs::private_data::{Reject, Request, Rights};
 
 use crate::common::{BLOCK, Clock, LENGTH, REGION, request};
 
-/// What is granted: to each client the same data, and a reservation of its own.
+/// The grant: to each client the same data, and a reservation of its own.
 struct Granted {
     data: Arc<SharedMemory>,
     reserved: Vec<u64>,
@@ -45,7 +45,7 @@ impl Grants for Granted {
     }
 }
 
-/// Serves until it is told to end.
+/// Serves until it is asked to end.
 pub(crate) fn serve(
     address: SocketAddr,
     capacity: u64,
@@ -69,7 +69,7 @@ pub(crate) fn serve(
         },
         clients,
         local: Iops(capacity),
-        // The capacity stays as it is given: what a link carries is known here.
+        // The capacity stays at the given value: the link's capacity is known here.
         profile: Profile { mean: Tokens(capacity), sigma: 0.0 },
         increment: Tokens::ZERO,
         history: 5,

@@ -1,4 +1,4 @@
-//! A client that does all that it may.
+//! A client that uses all of its rights.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use pmem_verbs::private_data::{Request, Rights};
 
 use crate::common::{BLOCK, LENGTH, connect, request};
 
-/// Tries everything. Fails where something is refused, or is not what it should be.
+/// Tries everything. Fails if an operation is refused, or has a wrong result.
 pub(crate) fn run(address: SocketAddr, number: u32) {
     let wanted = Request { rights: Rights::ReadWrite, ..request(number) };
     let mut connection = connect(address, wanted, 8).unwrap();
@@ -39,7 +39,7 @@ pub(crate) fn run(address: SocketAddr, number: u32) {
     connection.provider.write(Ticket(2), offset, restored).unwrap();
     transferred(&mut connection, Ticket(2));
 
-    // What was written is made to survive.
+    // The written data is made durable.
     let asked = Sync { ticket: 3, offset, length: BLOCK as u64 };
     connection.provider.sync(asked).unwrap();
     assert!(synced(&mut connection, asked.ticket), "it is made to survive");

@@ -121,7 +121,7 @@ impl Client {
     /// Sends a message, unless too many are on their way: the client does not look.
     pub(super) fn send(&mut self, message: Message) {
         if self.is_here && self.pair.posted() < usize::from(MESSAGES) {
-            // A connection that has ended is told of by the connection manager.
+            // The connection manager reports an ended connection.
             let _ = self.pair.post([Work::send(&message.emit(), None)]);
         }
     }
@@ -133,7 +133,7 @@ impl Client {
         done: impl FnMut(Done<Vec<u8>, Vec<u8>>),
     ) {
         self.pair.complete(completion, done);
-        // Where the connection has ended, nothing more can come.
+        // If the connection has ended, nothing more can arrive.
         let _ = self.pair.repost();
     }
 

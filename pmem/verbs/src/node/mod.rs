@@ -106,7 +106,7 @@ pub struct Served {
 /// A data node. See the [module](self).
 #[derive(Debug)]
 pub struct Node {
-    // The order of the fields is that of their end: connections before what they use.
+    // The fields are dropped in this order: connections before the objects that they use.
     clients: Vec<Option<Client>>,
     own_pair: Option<Pair>,
     provider: Option<Provider>,
@@ -226,7 +226,7 @@ impl Node {
         if let Some(provider) = &mut self.provider {
             provider.arm()?;
         }
-        // What came before the queues were armed makes nothing readable.
+        // Earlier events make nothing readable.
         self.take_completions()?;
         let has_words = self.provider.as_mut().is_some_and(|provider| {
             provider.poll();
@@ -240,7 +240,7 @@ impl Node {
         fds.extend(self.provider.as_ref().map(AsFd::as_fd));
         let mut fds: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        // Whoever is woken by a signal looks again.
+        // A thread woken by a signal looks again.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None);
         drop(fds);
         self.completions.take_events();

@@ -15,7 +15,7 @@ fn rate(flow: &mut Dcqcn, us: u64, marked: u32) -> f64 {
     flow.step(micros(us), &seen(marked, 0)).rate.bytes()
 }
 
-/// Makes a flow that has had so many notifications, one each 50 us.
+/// Creates a flow after so many notifications, one each 50 us.
 fn cut(times: u64) -> Dcqcn {
     let mut flow = Dcqcn::default();
     (0..times).for_each(|cut| _ = rate(&mut flow, 50 * cut, 1));
@@ -61,7 +61,7 @@ fn e2_hyper_increase_once_both_counters_have_had_their_rounds() {
         gains.push(((flow.reaction.target - target) / 5e6).round());
         target = flow.reaction.target;
     }
-    // In units of R_AI. Round 6: the timer adds one, then both have had six: hyper increase.
+    // In units of R_AI. Round 6: the timer adds one, then both have completed six: hyper increase.
     assert_eq!(gains, [0.0, 0.0, 0.0, 0.0, 0.0, 11.0, 30.0, 50.0]);
 }
 
