@@ -118,7 +118,7 @@ fn main() {
     };
     for pair in &mut pairs {
         for capsule in &capsules {
-            // One that has ended already takes none.
+            // An ended connection takes none.
             let _ = pair.post([Work::send(capsule, None)]);
         }
     }

@@ -75,12 +75,12 @@ impl Block {
 struct End {
     pair: Pair,
     completions: CompletionQueue,
-    /// What has completed and was not looked at.
+    /// Completions that were not looked at.
     over: VecDeque<Over>,
 }
 
 impl End {
-    /// Takes all that is over, and waits for something if nothing is, asleep.
+    /// Takes all completed work, and sleeps until some completes if there is none.
     fn next(&mut self) -> Vec<Over> {
         if !self.over.is_empty() {
             return self.over.drain(..).collect();
@@ -184,8 +184,8 @@ fn main() {
     let memory = region.remote();
     let (mut host, mut target) = connect(&channel, &regions, address);
 
-    // A limit on what a queue pair sends, where the device can keep one. Soft RoCE, the driver with the
-    // attribute `parent`, can not.
+    // A limit on a queue pair's sending rate, if the device can enforce one. Soft RoCE, the driver
+    // with the attribute `parent`, cannot.
     let parent = format!("/sys/class/infiniband/{}/parent", device.name());
     let limit = target.pair.pair().rate_limit();
     assert!(limit.is_none() || !Path::new(&parent).exists(), "{:?}", device.limits());
@@ -208,7 +208,7 @@ fn main() {
     target.pair.repost().unwrap();
     println!("sends ok");
 
-    // WRITE, then READ of what was written.
+    // WRITE, then READ of the written data.
     let write = Work::Write { payload: vec![5; 1000], remote: memory.after(100) };
     target.pair.post([write, Work::send(b"written", None)]).unwrap();
     assert_eq!(&host.received()[..], b"written");
@@ -308,7 +308,7 @@ fn main() {
     println!("receiver not ready ok: {}", outcomes[0].text());
     drop((host, target));
 
-    // A queue pair that ends gives back what was with the device.
+    // A queue pair that ends returns the buffers that were with the device.
     let (mut host, target) = connect(&channel, &regions, address);
     host.pair.post([Work::Read { into: vec![0; 100], remote: memory }]).unwrap();
     let End { pair, .. } = host;

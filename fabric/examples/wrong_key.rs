@@ -1,6 +1,6 @@
-//! A host that breaks NVMe/RDMA's rules on a real device: it names memory that it never gave, sends what
-//! is no capsule, and private data of another format. The target must end or refuse such a connection,
-//! and do nothing else.
+//! A host that breaks NVMe/RDMA's rules on a real device: it names memory that it never granted,
+//! sends malformed capsules, and private data of another format. The target must end or refuse such
+//! a connection, and do nothing else.
 //!
 //! usage: wrong_key ADDRESS SUBSYSTEM
 #![allow(
@@ -42,7 +42,7 @@ unsafe impl Memory for Shown {
     }
 }
 
-/// What became of a connection.
+/// The fate of a connection.
 #[derive(Debug, PartialEq)]
 enum Met {
     Refused,
@@ -98,7 +98,7 @@ fn meet(
     Met::Ended(answers)
 }
 
-/// Takes what has completed. Returns the number of answers among it.
+/// Takes completions. Returns the number of answers among them.
 fn take(completions: &mut CompletionQueue, pair: &mut ActivePair<Vec<u8>, Vec<u8>>) -> usize {
     let mut taken: Vec<Completion> = Vec::new();
     completions.poll(&mut taken).unwrap();

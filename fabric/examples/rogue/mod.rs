@@ -1,4 +1,4 @@
-//! What hosts that break the rules of NVMe/RDMA say, for the examples.
+//! Messages of hosts that break the rules of NVMe/RDMA, for the examples.
 
 use std::time::Duration;
 

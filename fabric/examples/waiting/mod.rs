@@ -1,4 +1,4 @@
-//! Waiting for what a device or the connection manager says, for the examples.
+//! Waiting for events of a device or the connection manager, for the examples.
 
 use fabric::rdma::verbs::{Event, EventChannel};
 

@@ -185,7 +185,7 @@ fn discovery_controller(id: &mut IdentifyController, config: &ServiceConfig) {
 /// Writes the fields that only I/O controllers have.
 fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &ServiceConfig) {
     id.cntrltype = CNTRLTYPE_IO;
-    // The recommended burst is the one that holds; 2^6 commands where there is no limit.
+    // The recommended burst is the actual one; 2^6 commands if there is no limit.
     id.rab = u8::try_from(config.arbitration & 0b111).unwrap_or(6).min(6);
     id.cmic = (MultiPath::PORTS | MultiPath::CONTROLLERS | MultiPath::ANA).bits();
     id.crdt = config.retry_delays.map(U16::new);

@@ -98,7 +98,7 @@ impl Controller {
             ControllerKind::Io if self.features.queues_asked => {
                 u32::from(self.features.queues_granted).saturating_add(1).max(FIRST)
             }
-            // The controller keeps what it had, so that a host that resets it finds room again.
+            // The controller keeps its places, so that a host that resets it finds room again.
             ControllerKind::Io => {
                 let queues = u32::try_from(self.queues.len()).unwrap_or(u32::MAX);
                 queues.saturating_add(1).max(self.places).max(FIRST)

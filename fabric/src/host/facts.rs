@@ -253,6 +253,6 @@ pub(super) fn demanded(
         return Ok(None);
     }
     let credentials = credentials.ok_or(AuthError::NoSecret)?;
-    // A number of its own for each queue: transactions of one controller are told apart.
+    // A number of its own for each queue, which distinguishes the transactions of one controller.
     Ok(Some(Authentication::begin(Arc::clone(credentials), names, qid)))
 }

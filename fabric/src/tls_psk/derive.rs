@@ -46,7 +46,7 @@ pub(super) fn expand_label(
     let length = u16::try_from(hash.length()).unwrap_or(0);
     let byte = |length: usize| [u8::try_from(length).unwrap_or(u8::MAX)];
     let (label, first) = (label.as_bytes(), &[1][..]);
-    // What is wanted is one value of the hash: the first one.
+    // One value of the hash is wanted: the first one.
     match layout {
         Layout::Rfc8446 => {
             let (label_bytes, context_bytes) =

@@ -215,7 +215,7 @@ fn nothing_shows_a_psk() {
     }
 }
 
-/// Makes a ClientHello with one identity whose binder is that of the PSK.
+/// Creates a ClientHello with one identity and the binder of the PSK.
 fn hello(psk: &TlsPsk) -> Vec<u8> {
     let hash = psk.length.hash();
     let mut extension = vec![0, 9, 0, 3, b'i', b'd', b'!', 0, 0, 0, 0];

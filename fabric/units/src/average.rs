@@ -103,7 +103,7 @@ pub fn weight_of(interval: Duration, memory: Duration) -> f64 {
 #[inline]
 pub const fn follow(mean: u64, sample: u64, share: u64) -> u64 {
     let share = if share == 0 { 1 } else { share };
-    // Neither over- nor underflows: what is added or taken is part of the greater of the two.
+    // Neither over- nor underflows: the change is part of the greater of the two.
     if sample > mean { mean + (sample - mean) / share } else { mean - (mean - sample) / share }
 }
 
@@ -112,7 +112,7 @@ pub const fn follow(mean: u64, sample: u64, share: u64) -> u64 {
 #[must_use]
 #[inline]
 pub const fn within(setting: f64, least: f64, most: f64) -> f64 {
-    // Not `f64::clamp`: it panics where the range is empty, and keeps what is not a number.
+    // Not `f64::clamp`: it panics where the range is empty, and keeps NaN.
     if setting > least && most > least {
         if setting < most { setting } else { most }
     } else {

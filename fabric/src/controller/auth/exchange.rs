@@ -211,7 +211,7 @@ impl Authentication {
                 self.prove(passed);
                 SendOutcome::Proved
             }
-            // What has failed stays so until the host has fetched it.
+            // A failed exchange stays failed until the host has fetched it.
             Step::Failed(begun, why) => self.fail(begun, why),
             _ => self.fail(transaction, AuthFailure::Message),
         }

@@ -55,7 +55,7 @@ impl Tries {
             self.0.retain(|_, record| now < record.last + MEMORY);
         }
         if self.0.len() >= MOST {
-            // The one that failed least lately is the one that matters least.
+            // Evicts the entry whose last failure is oldest.
             let oldest = self.0.iter().min_by_key(|(_, record)| record.last);
             if let Some(oldest) = oldest.map(|(who, _)| who.clone()) {
                 self.0.remove(&oldest);

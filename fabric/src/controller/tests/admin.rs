@@ -83,7 +83,7 @@ fn weighted_round_robin_host_has_own_weights() {
     ] {
         bench.fails(admin, &sqe, status);
     }
-    // What the operator changes is the default, and holds for hosts that have set nothing.
+    // The operator's change is the default, and holds for hosts that have set nothing.
     let (third, unset) = enabled(&mut bench, ENABLE | 0x800);
     bench.service.set_arbitration(0x0400_0005);
     assert_eq!(shown(&mut bench, admin), [of(own), 0x0400_0005, 0x0400_0005, 4]);

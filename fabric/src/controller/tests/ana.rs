@@ -23,8 +23,8 @@ struct Group {
     nsids: Vec<u32>,
 }
 
-/// Parses the log by the rules of `nvme_parse_ana_log` and `nvme_update_ana_state` in drivers/nvme/host/multipath.c:
-/// what the kernel warns of is an assertion here.
+/// Parses the log by the rules of `nvme_parse_ana_log` and `nvme_update_ana_state` in
+/// drivers/nvme/host/multipath.c: warnings of the kernel are assertions here.
 fn parse(page: &[u8]) -> Vec<Group> {
     let count = u16::from_le_bytes(page[8..10].try_into().unwrap());
     let mut at = 16;
@@ -115,7 +115,7 @@ fn changes_are_reported_until_log_is_read() {
     bench.listen(admin, EVENTS);
     bench.set_readiness(1, AWAY);
     assert_eq!(bench.take_completions(), [(admin, NAMESPACE_EVENT), (admin, ANA_EVENT)]);
-    // Nothing is told twice, nor after the log was read with Retain Asynchronous Event.
+    // Nothing is reported twice, nor after the log was read with Retain Asynchronous Event.
     bench.set_readiness(1, Readiness::Ready);
     bench.ok(admin, &log(ANA, 4096, 0, true));
     bench.set_readiness(1, AWAY);
@@ -131,7 +131,8 @@ fn changes_are_reported_until_log_is_read() {
     for cid in 200..204 {
         bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, cid));
     }
-    // A namespace that changes otherwise stays in its group; one that comes or goes has an event of its own.
+    // A namespace that changes otherwise stays in its group. Adding or removing one raises an event
+    // of its own.
     bench.service.resize_namespace(bench.now, SUBSYSTEM, 1, 5).unwrap();
     bench.add_namespace(namespace(2));
     bench.remove_namespace(2);

@@ -1,4 +1,4 @@
-//! Tests of every check of Connect, with the status and the field that a host is told.
+//! Tests of every check of Connect, with the status and the field in the answer.
 
 use zerocopy::IntoBytes;
 

@@ -98,7 +98,7 @@ fn hosts_are_notified_of_address_changes() {
     let one = &["10.0.0.1", "127.0.0.1"][..];
     let two = &["127.0.0.1", "10.0.0.2", "::1", "10.0.0.1"][..];
     let three = &["10.0.0.2", "127.0.0.1", "10.0.0.1", "127.0.0.7", "::1"][..];
-    // The machine's addresses, those that a host on it sees, and the hosts that are told.
+    // The machine's addresses, the addresses that a host on it sees, and the notified hosts.
     let rows: [(&[&str], &[&str], &[ConnectionId]); 5] = [
         (one, &["127.0.0.1", "10.0.0.1"], &[here]),
         (two, &["127.0.0.1", "10.0.0.1", "10.0.0.2"], &[remote, here]),

@@ -1,4 +1,5 @@
-//! Tests of random histories: whatever hosts, administrators and time do, the invariants hold.
+//! Tests of random histories: under any actions of hosts, administrators and time, the invariants
+//! hold.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Daemon {
     bench: Bench,
     open: Vec<ConnectionId>,
-    /// Connections that were told to close, and whose commands are not settled yet.
+    /// Connections that are closing, and whose commands are not settled yet.
     closing: Vec<ConnectionId>,
     /// Deferred commands, and which of them are event requests.
     waiting: HashMap<(ConnectionId, u16), bool>,

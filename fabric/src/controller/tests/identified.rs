@@ -1,5 +1,5 @@
-//! Tests of disks in the place of others, for hosts that come back: what they have identified before is
-//! executed, and what they mean for an earlier disk is refused.
+//! Tests of replaced disks, for hosts that come back: commands for identified disks are executed,
+//! and commands meant for an earlier disk are refused.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn answer(bench: &Bench, here: &Here) -> Status {
     here.shared.unavailable(table.get(1).unwrap(), bench.now)
 }
 
-/// Returns a service that has the same namespaces, and what was stored of the hosts of `before`.
+/// Returns a service with the same namespaces, and the stored state of the hosts of `before`.
 fn restart(before: &mut Bench, uuid: u8) -> Bench {
     let changes = before.service.unsaved_hosts();
     before.service.hosts_saved(changes);
@@ -154,8 +154,8 @@ fn unknown_host_gets_shortest_retry_delay() {
     assert_eq!(answer(&bench, &fresh), Status::NAMESPACE_NOT_READY.with_retry_delay(1));
 }
 
-/// Reads the list of changed namespaces and the identifiers of NSID 1, as Linux does when it is told that namespaces
-/// have changed.
+/// Reads the list of changed namespaces and the identifiers of NSID 1, as Linux does when it is
+/// notified of changed namespaces.
 fn look(bench: &mut Bench, here: &Here) {
     bench.ok(here.admin, &log(0x04, 4096, 0, false));
     assert_eq!(nsids(&bench.out), [1], "the changed namespaces");
@@ -252,7 +252,7 @@ fn identified_disks_outlive_the_target() {
     assert_eq!(shown_to_newcomer(&mut again), Readiness::Ready);
     let mut other = restart(&mut again, 3);
     assert_eq!(shown_to_newcomer(&mut other), Readiness::KnownAsOther);
-    // The record of an earlier version does not say what was identified.
+    // The record of an earlier version does not contain the identified disks.
     let mut earlier = bench();
     put(&mut earlier, 2);
     let path = before.service.users.saved.keys().next().unwrap().clone();

@@ -211,7 +211,7 @@ fn shutdown_leaves_event_requests_outstanding_until_a_reset() {
     assert_eq!(bench.csts(admin), 0b1001, "complete");
     bench.add_namespace(namespace(2));
     assert_eq!(bench.take_completions(), []);
-    // The identifier is still that of the request, which a host may have forgotten.
+    // The identifier still belongs to the request, which a host may have forgotten.
     let cc = bench.ok(admin, &with_cid(property_get(0x14, 0), 5));
     assert_eq!(cc, u64::from(SHUT_DOWN));
     bench.set_cc(admin, ENABLE & !1);

@@ -322,7 +322,7 @@ impl Bench {
         }
     }
 
-    /// Sends a command that must fail with a status, whatever its flags.
+    /// Sends a command that must fail with a status, with any flags.
     #[track_caller]
     pub(crate) fn fails(&mut self, id: ConnectionId, sqe: &Sqe, status: Status) {
         let reply = self.admin(id, sqe);

@@ -91,7 +91,7 @@ fn replaced_disk_is_withheld_until_identified() {
     bench.remove_namespace(1);
     add(&mut bench, 1, 8);
     let (none, one, two) = (BackendId::NONE, BackendId(1), BackendId(2));
-    // Whoever asks is told that the disk is ready, or Linux would not look at it again.
+    // A host that asks is notified that the disk is ready, or Linux would not look at it again.
     assert!(bench.tells_ready(admin));
     bench.ok(admin, &identify(DESCRIPTORS, 1));
     assert_eq!(backends(&bench, &connected), [none, none], "Linux compares it now");
@@ -104,7 +104,7 @@ fn replaced_disk_is_withheld_until_identified() {
     assert_eq!(backends(&bench, &connected), [one, two]);
     assert_eq!(backends(&bench, &other), [none, none], "each controller for itself");
     bench.ok(idle, &identify(LEGACY, 1));
-    // The same disk with another size is the one that hosts know.
+    // The same disk with another size is the known one.
     bench.service.resize_namespace(bench.now, SUBSYSTEM, 1, 500).unwrap();
     assert_eq!(backends(&bench, &connected), [one, two]);
     assert_eq!(backends(&bench, &other), [one, none]);

@@ -1,4 +1,5 @@
-//! Tests of Get Region: who is asked, what the host is told, and when its grants end.
+//! Tests of Get Region: the request to the server of regions, the answer to the host, and the end
+//! of its grants.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -46,7 +47,7 @@ impl Regions {
         self.state().held.clone()
     }
 
-    /// Returns the controllers whose end was told, since the last call.
+    /// Returns the controllers whose end was reported, since the last call.
     pub(crate) fn ended(&self) -> Vec<ControllerId> {
         std::mem::take(&mut self.state().ended)
     }
@@ -111,7 +112,7 @@ pub(crate) fn get_region() -> Sqe {
 fn request_is_forwarded_with_host_and_address() {
     let mut bench = Bench::new();
     let regions = bench.regions();
-    // Another controller first, so that identifiers differ from what is counted elsewhere.
+    // Another controller first, so that identifiers differ from counts elsewhere.
     bench.admin_queue(0);
     for (host, address, seen) in [
         (HOST, "192.0.2.7", "192.0.2.7"),
@@ -253,7 +254,7 @@ fn every_end_of_a_controller_ends_its_grants_once() {
         assert_eq!(regions.ended(), [], "the end of an I/O queue is none of its controller");
         end(&mut bench, admin);
         assert_eq!(regions.ended(), [connected.controller], "{name}");
-        // Nothing that follows is a second end.
+        // Later events are no second end.
         for (_, another) in &ENDS[4..6] {
             another(&mut bench, admin);
         }
@@ -263,7 +264,7 @@ fn every_end_of_a_controller_ends_its_grants_once() {
 }
 
 proptest! {
-    /// Grants are those of the controllers that are ready, whichever of several end, and how.
+    /// Grants belong to the ready controllers, whichever of several end, and how.
     #[test]
     fn the_end_of_one_controller_is_none_of_another(
         count in 1..6_usize,

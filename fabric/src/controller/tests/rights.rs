@@ -28,8 +28,8 @@ fn bench() -> Bench {
 /// A change of a subsystem that any host may use.
 #[derive(Clone, Debug)]
 enum Change {
-    /// Adds a namespace for the hosts at these bits, for all where 0. One that is there is shown to these
-    /// hosts instead, and removed where it is for them.
+    /// Adds a namespace for the hosts at these bits, for all if 0. An existing one is shown to
+    /// these hosts instead, and removed if it is for them.
     Namespace { nsid: u32, hosts: u8 },
     /// Gives a namespace another size.
     Resize { nsid: u32, blocks: u64 },
@@ -57,7 +57,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 const HOSTS: [&str; 2] = [HOST, STRANGER];
 
-/// What there is, in the simplest form: each namespace's hosts and blocks, and each host's entry.
+/// The state in its simplest form: each namespace's hosts and blocks, and each host's entry.
 #[derive(Default)]
 struct Model {
     namespaces: BTreeMap<u32, (u8, u64)>,
@@ -65,7 +65,7 @@ struct Model {
 }
 
 impl Model {
-    /// Returns what a host sees: for each namespace whether it is protected, and its blocks.
+    /// Returns a host's view: for each namespace whether it is protected, and its blocks.
     fn seen(&self, host: usize) -> BTreeMap<u32, (bool, u64)> {
         let rights = self.rights[host].clone().unwrap_or_default();
         let named = |hosts: u8| hosts == 0 || hosts >> host & 1 == 1;
@@ -136,7 +136,7 @@ fn table(bench: &Bench, of: &Connection) -> Arc<NamespaceTable> {
     bench.service.namespaces(of.connected.controller)
 }
 
-/// Checks that a host is shown what it may see, by every way that there is, and nothing else.
+/// Checks that a host is shown its permitted view, in each way, and nothing else.
 fn check(bench: &mut Bench, of: &Connection, model: &Model) {
     let seen = model.seen(of.host);
     let table = table(bench, of);

@@ -1,4 +1,4 @@
-//! Tests of the room for connections: some hosts take all that they can, and others find a place.
+//! Tests of the room for connections: some hosts use up their room, and others find a place.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -160,7 +160,7 @@ fn busiest_address_loses_oldest_idle_connection() {
         assert_eq!(bench.actions(), [Action::Close { connection: old, reason }]);
         bench.disconnect(old);
     }
-    // A new host finds a place, whatever the crowd does, and so does the first one.
+    // A new host finds a place beside any crowd, and so does the first one.
     assert!(connect(&mut bench, 3, &Connect::admin(OTHER)).1.is_some());
     let connect = Connect::admin(OTHER);
     let sqe = Sqe::from(&connect.command);
@@ -219,9 +219,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Four addresses take all that they can: there are never more connections than the limits
-    /// allow, a host with a controller connects each queue that it was granted, and when the four
-    /// have gone nothing is held for them.
+    /// Four addresses use up their room: there are never more connections than the limits allow, a
+    /// host with a controller connects each queue that it was granted, and once the four are gone
+    /// nothing is held for them.
     #[test]
     fn granted_queues_have_room(steps in prop::collection::vec(step(), 1..300)) {
         let most = config();
@@ -273,7 +273,7 @@ proptest! {
             prop_assert!(waiting <= most.max_waiting as usize, "{waiting} wait");
             let limit = most.max_connections + most.max_discovery + most.max_waiting;
             prop_assert!(open.len() <= limit as usize);
-            // Whatever the four do, an address that has nothing may wait.
+            // Beside any actions of the four, an address without connections may wait.
             let (id, gone) = wait(&mut bench, 200);
             prop_assert_ne!(gone, Some(id));
             bench.disconnect(id);

@@ -1,4 +1,4 @@
-//! What is sent goes out batch by batch, in order and once.
+//! Output is sent batch by batch, in order and once.
 
 use super::joined::{Joined, Tcp};
 use crate::queue::{HostReceived, HostTransport, Received, Transport};

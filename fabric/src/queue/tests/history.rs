@@ -1,6 +1,5 @@
-//! Random histories of commands over wires that hand over what is sent in pieces of any size, in
-//! any order of the ends' turns: what is written is what is read, and each command is answered
-//! once.
+//! Random histories of commands over wires that deliver in pieces of any size, in any order of the
+//! ends' turns: written data is read back, and each command is answered once.
 
 use fastrand::Rng;
 use proptest::prelude::*;
@@ -82,7 +81,7 @@ fn chunk<U>(wire: &mut Vec<U>, random: &mut Rng) -> Vec<U> {
     wire.drain(..n.min(wire.len())).collect()
 }
 
-/// The target's shell: what it holds for each slot.
+/// The target's shell: its state for each slot.
 struct Target<J: Joined> {
     connection: J::Target,
     written: Vec<Vec<Option<u8>>>,
@@ -90,8 +89,7 @@ struct Target<J: Joined> {
 }
 
 impl<J: Joined> Target<J> {
-    /// Takes what has arrived. Where it is data of a command, half of the times that is received
-    /// where it belongs.
+    /// Takes arrived units. Half of the times, data of a command is received in its place.
     fn receive(&mut self, mut input: &[J::ToTarget], history: &History, random: &mut Rng) {
         while !input.is_empty() {
             let arriving = self.connection.arriving().filter(|_| random.bool());
@@ -234,7 +232,7 @@ struct Host<J: Joined> {
     ready: bool,
     next: usize,
     free: Vec<u16>,
-    /// By CID: the command and what it has read.
+    /// By CID: the command and its data so far.
     reading: Vec<(usize, Vec<u8>)>,
     done: Vec<usize>,
 }

@@ -1,4 +1,4 @@
-//! Both ends of a queue, joined by wires that hold what is under way.
+//! Both ends of a queue, joined by wires that hold units in transit.
 
 use core::error::Error;
 use core::fmt::Debug;
@@ -16,9 +16,9 @@ pub(super) type Event<T> = Result<Option<T>, Box<dyn Error>>;
 
 /// A transport as the suite drives it.
 pub(super) trait Joined {
-    /// What a pair of ends is made with.
+    /// The settings of a pair of ends.
     type Settings: Clone + Debug;
-    /// What arrives at the target, and at the host.
+    /// Units that arrive at the target, and at the host.
     type ToTarget: Clone + Debug;
     type ToHost: 'static;
     type Queue: Transport<Payload = Vec<u8>>;

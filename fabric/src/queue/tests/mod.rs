@@ -1,4 +1,4 @@
-//! What every transport has to keep: the suite is generic, and each transport is put through it.
+//! Requirements on every transport: the suite is generic, and each transport is put through it.
 
 mod batches;
 mod history;

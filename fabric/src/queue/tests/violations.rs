@@ -17,7 +17,7 @@ struct Pair<J: Joined> {
 /// A command, its status, and the bytes that it read.
 type Answer = (u16, Status, u32);
 
-/// What the target was told, without what borrows from the input.
+/// The target's events, without borrowed input.
 #[derive(Debug, PartialEq)]
 enum Told {
     Command(SlotId),
@@ -99,8 +99,8 @@ impl<J: Joined> Pair<J> {
         }
     }
 
-    /// Checks that the target ends when the host's next units break the protocol: nothing is heard
-    /// of the host any more, and it is told.
+    /// Checks that the target ends when the host's next units break the protocol: later units are
+    /// ignored, and the host is notified.
     fn assert_target_ends(&mut self, units: &[J::ToTarget]) {
         self.feed(units).expect_err("a violation");
         assert_eq!(self.feed(units), Ok(vec![]), "input is ignored from then on");

@@ -152,7 +152,7 @@ impl EventChannel {
             RDMA_CM_EVENT_CONNECT_REQUEST => {
                 let channel = Arc::clone(&self.0);
                 let id = Id { raw: NonNull::new(event.id)?, _channel: channel };
-                // SAFETY: a request's listener lives, and its parameters are those of a connection.
+                // SAFETY: a request's listener lives, and its parameters belong to a connection.
                 let (listener, depth, answers) = unsafe {
                     let conn = &event.param.conn;
                     let listener = (*event.listen_id).context as u64;

@@ -235,7 +235,8 @@ impl Domain {
 
 impl Drop for RawDomain {
     fn drop(&mut self) {
-        // SAFETY: all that was made in the domain has a clone of it, and is gone. The device is open.
+        // SAFETY: every object made in the domain has a clone of it, and is gone. The device is
+        // open.
         let answer = unsafe { ibv_dealloc_pd(self.raw.as_ptr()) };
         debug_assert!(
             has_ended(answer),

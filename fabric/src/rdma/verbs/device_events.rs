@@ -72,8 +72,8 @@ impl DeviceEvents {
                 _ => return Err(Error::Call { call: "ibv_get_async_event", source: error }),
             }
         }
-        // SAFETY: the call has filled the event in, which is acknowledged once, here. What it refers to
-        // lives until then.
+        // SAFETY: the call has filled the event in, which is acknowledged once, here. The objects
+        // that it refers to live until then.
         unsafe {
             let taken = take(event.as_ptr());
             ibv_ack_async_event(event.as_mut_ptr());

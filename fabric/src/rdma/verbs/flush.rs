@@ -70,7 +70,7 @@ impl Flushes {
         domain: *mut ibv_pd,
         attributes: &mut ibv_qp_init_attr,
     ) -> Option<Self> {
-        // SAFETY: all zeroes are attributes, with null for what is not used.
+        // SAFETY: all zeroes are attributes, with null for unused ones.
         let mut all: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
         all.send_cq = attributes.send_cq;
         all.recv_cq = attributes.recv_cq;
@@ -85,8 +85,8 @@ impl Flushes {
             return None;
         }
         attributes.cap = all.cap;
-        // SAFETY: the call has made the identifier's queue pair, with functions for its operations: so it
-        // is an extended one, and has all functions up to that of FLUSH.
+        // SAFETY: the call has made the identifier's queue pair, with functions for its operations:
+        // so it is an extended one, and has all functions up to FLUSH.
         unsafe {
             let pair = NonNull::new(ibv_qp_to_qp_ex((*id).qp));
             let post = pair.and_then(|pair| pair.byte_add(POST).cast::<Option<Post>>().read());

@@ -191,7 +191,7 @@ impl Region {
             return Err(Error::Call { call: "the registration of read-only memory", source });
         }
         if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) {
-            // Whoever lets peers write must be let write itself.
+            // Remote write access requires local write access.
             access |= Access::LOCAL_WRITE;
         }
         // SAFETY: the bytes begin inside the memory.

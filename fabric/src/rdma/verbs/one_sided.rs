@@ -332,7 +332,7 @@ impl OneSided {
                 break;
             }
         }
-        // Where the connection has ended, no message can come any more.
+        // If the connection has ended, no message can arrive any more.
         let _ = pair.repost();
         Ok(())
     }

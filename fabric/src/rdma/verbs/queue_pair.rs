@@ -115,7 +115,7 @@ impl Drop for Raw {
 /// A queue pair with its connection and its receive buffers, which are all with the device.
 #[derive(Debug)]
 pub struct QueuePair {
-    // The order of the fields is that of their end: the queue pair first.
+    // The fields are dropped in this order: the queue pair first.
     raw: Raw,
     regions: Regions,
     receive: Arc<ReceiveMemory>,
@@ -134,7 +134,7 @@ pub struct QueuePair {
 /// works send, `B` a buffer that they write to.
 #[derive(Debug)]
 pub struct ActivePair<P, B> {
-    // The order of the fields is that of their end: the queue pair first.
+    // The fields are dropped in this order: the queue pair first.
     pair: QueuePair,
     posted: VecDeque<Posted<P, B>>,
     /// Number of the first work that is with the device.
@@ -215,7 +215,7 @@ impl QueuePair {
         }
         let parts = 1 + u32::from(size.send_payloads);
         let shared = completions.shared();
-        // SAFETY: all zeroes are attributes, with null for what is not used.
+        // SAFETY: all zeroes are attributes, with null for unused ones.
         let mut attributes: ibv_qp_init_attr = unsafe { std::mem::zeroed() };
         attributes.send_cq = shared.raw();
         attributes.recv_cq = shared.raw();
@@ -520,7 +520,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
     /// Makes the work request of a work, and keeps the work.
     fn prepare(&mut self, mut work: Work<P, B>) -> Result<(), (Error, Work<P, B>)> {
         let order = self.next_order();
-        // SAFETY: all zeroes are a work request, with null for what is not used.
+        // SAFETY: all zeroes are a work request, with null for unused fields.
         let mut request: ibv_send_wr = unsafe { std::mem::zeroed() };
         request.wr_id = self.pair.work_number(order.bits().into());
         let first_part = self.list.parts.len();
@@ -689,9 +689,9 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         }
         let mut bad: *mut ibv_send_wr = null_mut();
         let answer = self.pair.raw.queue().map_err(|error| (error, 0)).and_then(|queue| {
-            // SAFETY: the requests and their parts live until the call returns, and inline bytes are
-            // copied by it. What else they refer to is registered, and is the posted works' until
-            // their completions were taken, or the queue pair was destroyed.
+            // SAFETY: the requests and their parts live until the call returns, and inline bytes
+            // are copied by it. All other memory that they refer to is registered, and belongs to
+            // the posted works until their completions were taken, or the queue pair was destroyed.
             let answer = unsafe { ibv_post_send(queue, next, &raw mut bad) };
             // A provider that names no request has them all in its ring, and could not tell the
             // device (librxe): they are the device's until the queue pair ends.
@@ -735,8 +735,8 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
             debug_assert!(false, "a completion of a work that was not posted");
             return;
         }
-        // A send queue is carried out in order: those before the one with the completion are over,
-        // and were carried out, or they would have had one.
+        // A send queue is carried out in order: the works before the one with the completion are
+        // over, and were carried out, or they would have had one.
         for left in (0..count).rev() {
             let Some(posted) = self.posted.pop_front() else { return };
             self.first = self.first.next();

@@ -1,4 +1,4 @@
-//! The edges of both roles: the least and the most that may be sent, and what is told of it.
+//! The edges of both roles: the least and the most that may be sent, and the reports about it.
 
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U16;
@@ -81,7 +81,7 @@ fn a_read_of_nothing_has_a_response() {
 fn target_may_terminate_before_initialization() {
     let mut host = HostConnection::<Vec<u8>>::new(HostParams::default());
     let mut target = TargetConnection::<Vec<u8>>::new(TargetParams::default());
-    // A response where a request belongs: the target says what is wrong.
+    // A response in place of a request: the target reports the fault.
     let wrong = Initialize::new(PduType::IcReq, 99, Digests::empty(), 0);
     assert!(target.next(&mut wrong.as_bytes()).is_err());
     let termination = sent(target.tx());

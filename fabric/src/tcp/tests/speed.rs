@@ -1,4 +1,4 @@
-//! What the state machines cost: `cargo test --release -p fabric speed -- --ignored --nocapture`.
+//! The cost of the state machines: `cargo test --release -p fabric speed -- --ignored --nocapture`.
 
 use std::time::Instant;
 

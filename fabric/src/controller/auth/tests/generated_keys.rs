@@ -262,7 +262,7 @@ fn removed_secret_removes_its_keys_only() {
     assert_eq!(keys(&kept), [old, new.clone()]);
     bench.service.set_host_secrets(HOST, Some(secrets(&[(7, None)])));
     assert_eq!(keys(&kept), [new]);
-    // A secret that comes in the place of one that has gone is another one.
+    // A new secret in place of a removed one is another secret.
     bench.service.set_host_secrets(HOST, Some(both([8, 7])));
     let third = made(&mut bench, 8);
     bench.service.set_host_secrets(HOST, Some(secrets(&[(8, None)])));

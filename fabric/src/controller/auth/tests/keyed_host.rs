@@ -25,7 +25,7 @@ pub(super) struct Host {
     /// S2.
     pub(super) sequence: u32,
     pub(super) cvalid: u8,
-    /// SC_C in what it proves itself with.
+    /// SC_C in its authentication.
     pub(super) proved: u8,
 }
 

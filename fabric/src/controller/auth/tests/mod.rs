@@ -53,7 +53,7 @@ pub(super) fn begin(credentials: Credentials, transaction: u16) -> (host::Authen
     host::Authentication::begin(Arc::new(credentials), NAMES, transaction)
 }
 
-/// A target's side of a queue, and all that a host sends to it.
+/// A target's side of a queue, and all messages of its host.
 pub(super) struct Queue {
     authentication: Authentication,
     secrets: Option<Arc<HostSecrets>>,
@@ -61,7 +61,7 @@ pub(super) struct Queue {
     count: u8,
 }
 
-/// What the target did with a message.
+/// The target's reaction to a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Took {
     Going,

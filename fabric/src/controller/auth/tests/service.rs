@@ -273,7 +273,7 @@ fn unfinished_exchange_counts_as_failure() {
         leave(&mut bench, 1, true);
     }
     assert_eq!(connect_from(&mut bench, address(1)).err(), Some(Refusal::TooManyTries));
-    // One that has not begun has cost nothing.
+    // An exchange that has not begun has cost nothing.
     for _ in 0..9 {
         leave(&mut bench, 2, false);
     }
@@ -299,7 +299,7 @@ fn authentication_timeout_closes_connection() {
     closed.sort_by_key(|action| format!("{action:?}"));
     assert_eq!(closed, [close(idle), close(begun)]);
     assert!(bench.service.is_authenticated(good.connection()));
-    // One that was let in has the same time to prove itself again.
+    // An authenticated host has the same time to authenticate again.
     good.send(&mut bench, &begin(credentials(OWN, None), 2).1);
     bench.pass(Duration::from_secs(60));
     bench.tick();

@@ -1,4 +1,4 @@
-//! The host's end: where commands have their data, and what it takes from a target.
+//! The host's end: the places of commands' data, and the units that it accepts from a target.
 
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U16;

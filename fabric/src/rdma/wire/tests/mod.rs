@@ -1,4 +1,4 @@
-//! What holds for queue pairs beside what holds for all transports (`queue::tests`).
+//! Requirements on queue pairs, beside the requirements on all transports (`queue::tests`).
 
 mod host;
 mod target;

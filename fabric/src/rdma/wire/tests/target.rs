@@ -1,4 +1,4 @@
-//! The target's end: what it takes, what it posts and how much of it at once.
+//! The target's end: the units that it accepts, its posts, and their bounds.
 
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
@@ -180,7 +180,7 @@ fn e2_outstanding_fetch_bytes_are_bounded() {
     let next = fetches(&mut queue);
     assert_eq!(next.iter().map(|fetch| fetch.length).collect::<Vec<_>>(), [8192]);
     assert_ne!((next[0].slot, next[0].offset), (first[0].slot, 8192), "in turn");
-    // One is always out, whatever the bound.
+    // One is always outstanding, under any bound.
     queue.bound_fetches(Some(1));
     assert_eq!(fetches(&mut queue), []);
     for fetch in [&first[1], &next[0]] {
