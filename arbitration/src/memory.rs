@@ -287,7 +287,7 @@ impl<T> MemoryGate<T> {
             needy: false,
             aside: None,
         };
-        let id = MemoryFlowId::of(Index::nth(self.flows.insert(flow)));
+        let id = MemoryFlowId::from_index(Index::nth(self.flows.insert(flow)));
         let aside = self.asides.join(session, id);
         if let Some(flow) = self.used(id) {
             flow.aside = aside;
@@ -517,7 +517,7 @@ impl<T> MemoryGate<T> {
         bytes: u32,
         item: T,
     ) -> MemoryEntryId {
-        let id = MemoryEntryId::of(Index::nth(self.entries.vacant_key()));
+        let id = MemoryEntryId::from_index(Index::nth(self.entries.vacant_key()));
         let Some(of) = self.used(flow) else { return id };
         of.waiting += 1;
         let node = of.node;

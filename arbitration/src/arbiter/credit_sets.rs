@@ -34,7 +34,7 @@ impl CreditSets {
             return None;
         }
         let set = CreditSet { chain, held: 0, current: true };
-        Some(CreditSetId::of(Index::nth(self.sets.insert(set))))
+        Some(CreditSetId::from_index(Index::nth(self.sets.insert(set))))
     }
 
     fn get_mut(&mut self, set: CreditSetId) -> Option<&mut CreditSet> {

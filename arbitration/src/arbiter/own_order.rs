@@ -268,7 +268,7 @@ impl OwnOrder {
             of.own_queues += 1;
         }
         let place = self.own_queues.vacant_entry();
-        let flow = flow(OwnQueueId::of(Index::nth(place.key())));
+        let flow = flow(OwnQueueId::from_index(Index::nth(place.key())));
         let (qid, priority, waiting) = (queue.qid, queue.priority, PerClass::default());
         place.insert(OwnQueue { qid, priority, controller, flow, waiting });
         flow

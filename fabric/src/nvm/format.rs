@@ -110,7 +110,7 @@ impl BlockFormat {
             return Err(BlockFormatError::DataSize(data));
         }
         let shift = u8::try_from(data.trailing_zeros()).unwrap_or(u8::MAX);
-        Self::new(shift, metadata, protection)
+        Self::from_fields(shift, metadata, protection)
     }
 
     /// Makes a format without metadata, from its data bytes.
@@ -129,7 +129,7 @@ impl BlockFormat {
     pub fn in_use(device: &IdentifyNamespace) -> Result<Self, BlockFormatError> {
         let index = Self::index_in_use(device);
         let format = device.lbaf.get(usize::from(index)).ok_or(BlockFormatError::Index(index))?;
-        Self::new(format.shift, format.metadata.get(), Protection::from_dps(device.dps)?)
+        Self::from_fields(format.shift, format.metadata.get(), Protection::from_dps(device.dps)?)
     }
 
     /// Returns the index of the LBA format in use: FLBAS 6:5 above FLBAS 3:0.
@@ -138,7 +138,11 @@ impl BlockFormat {
         device.flbas & 0xf | (device.flbas >> 5 & 0b11) << 4
     }
 
-    fn new(shift: u8, metadata: u16, protection: Protection) -> Result<Self, BlockFormatError> {
+    fn from_fields(
+        shift: u8,
+        metadata: u16,
+        protection: Protection,
+    ) -> Result<Self, BlockFormatError> {
         if !(9..=31).contains(&shift) {
             return Err(BlockFormatError::Shift(shift));
         }
