@@ -599,7 +599,7 @@ impl<T> MemoryGate<T> {
         }
         debug_assert!(self.free <= self.pages, "no page comes back twice");
         let Some(flow) = self.used(id) else { return };
-        debug_assert!(flow.pages >= pages, "a flow holds what its commands hold");
+        debug_assert!(flow.pages >= pages, "a flow holds the pages of its commands");
         flow.pages = flow.pages.saturating_sub(pages);
         let (holder, tenant) = (flow.holder, flow.aside);
         self.asides.give_back(tenant, pages);

@@ -11,7 +11,7 @@ use super::queue::{DeviceQueue, Next, Precedence};
 use crate::reservation::{Account, Utilisation};
 
 impl DeviceQueue {
-    /// Returns whether reservations limit the commands in the device, and their order by place.
+    /// Returns whether reservations bound the commands in the device and in its order by place.
     #[inline]
     pub(super) fn is_bounded(&self) -> bool {
         self.device.is_bounded() && self.sessions.has_reservations()

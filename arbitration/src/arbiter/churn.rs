@@ -441,7 +441,7 @@ proptest! {
         let (left, places) = (life.arbiter.present(), life.arbiter.places());
         let timers = left.timers;
         prop_assert_eq!(left, Sizes { timers, ..Sizes::default() });
-        prop_assert!(timers <= 64, "timers of what has gone: {}", timers);
+        prop_assert!(timers <= 64, "timers of removed objects: {}", timers);
         prop_assert_eq!(life.sent, life.served + life.back, "each command once");
         // A weighted queue comes with two flows, before others go in the same turn.
         prop_assert!(places.flows <= life.most.flows + 2, "{:?} {:?}", places, life.most);

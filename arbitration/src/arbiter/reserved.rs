@@ -217,7 +217,7 @@ impl DeviceSessions {
     /// Notes that a limit above the session that [`Self::next_due`] found blocks it.
     pub(super) fn block_due(&mut self, now: Nanos) {
         let due = self.due.pop();
-        debug_assert!(due.is_some(), "the session that is due is the first of those that may be");
+        debug_assert!(due.is_some(), "the due session is the first candidate");
         if let Some(Reverse((_, session))) = due {
             self.note_blocked(now, session);
         }

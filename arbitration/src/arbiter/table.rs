@@ -78,7 +78,7 @@ impl<K: Name, T: Copy> Table<K, T> {
     #[inline]
     pub(super) fn at(&self, name: K) -> &T {
         let place = self.place(name.index());
-        debug_assert!(place.is_used(), "the name of what has gone is kept nowhere");
+        debug_assert!(place.is_used(), "no name of a removed object is kept");
         &place.value
     }
 
@@ -86,7 +86,7 @@ impl<K: Name, T: Copy> Table<K, T> {
     #[inline]
     pub(super) fn at_mut(&mut self, name: K) -> &mut T {
         let place = self.place_mut(name.index());
-        debug_assert!(place.is_used(), "the name of what has gone is kept nowhere");
+        debug_assert!(place.is_used(), "no name of a removed object is kept");
         &mut place.value
     }
 

@@ -30,7 +30,7 @@ impl Spread {
     #[inline]
     pub(crate) fn ends(&self, class: Class) {
         let before = self.0[class].fetch_sub(1, Relaxed);
-        debug_assert!(before > 0, "a reactor ends what it has begun");
+        debug_assert!(before > 0, "each end follows a begin");
     }
 
     /// Returns the number of reactors.

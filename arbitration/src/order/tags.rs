@@ -84,7 +84,7 @@ impl DeviceTags {
     /// Notes that sessions with a weight have flows in one reactor less.
     pub(crate) fn end(&self) {
         let before = self.weighted.fetch_sub(1, Relaxed);
-        debug_assert!(before > 0, "a reactor ends what it has begun");
+        debug_assert!(before > 0, "each end follows a begin");
     }
 
     /// Finds the tags of a node, or makes them.

@@ -204,7 +204,7 @@ impl<I: Copy> Tree<I> {
         let mut node = from;
         loop {
             let this = *self.get(node);
-            debug_assert!(this.has_work(), "only what has work is asked whose turn it is");
+            debug_assert!(this.has_work(), "only a node with work selects a child");
             if this.leaf {
                 return this.queue.is_some().then_some(node);
             }

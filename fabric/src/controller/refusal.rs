@@ -213,7 +213,7 @@ impl Refusal {
             Self::NotServedHere => "the subsystem is not served on this listener",
             Self::HostNotAllowed => "the host is not in the subsystem's list",
             Self::AddressNotAllowed => "the host may not come from this address",
-            Self::OtherTlsHost => "the TLS key of the connection is that of another host",
+            Self::OtherTlsHost => "the TLS key of the connection belongs to another host",
             Self::OtherTlsSubsystem => "the TLS key of the connection is for another subsystem",
             Self::NoTls => {
                 "the connection is not over TLS, which the host has a key for or the listener requires"

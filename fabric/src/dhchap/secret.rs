@@ -21,7 +21,7 @@ const LENGTHS: [usize; 3] = [32, 48, 64];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The text does not have the form of a secret.
-    #[error("it does not have the form DHHC-1:HH:…: (nvme gen-dhchap-key makes one that has)")]
+    #[error("it does not have the form DHHC-1:HH:…: (nvme gen-dhchap-key generates it)")]
     Form,
     /// The transformation is not known.
     #[error("its transformation must be 00 (none), 01 (SHA-256), 02 (SHA-384) or 03 (SHA-512)")]

@@ -164,7 +164,7 @@ impl AuthFailure {
                 "there is no Diffie-Hellman group that both allow, or a bad value of one"
             }
             Self::Payload => "a message has a field that is wrong, or is not whole",
-            Self::Message => "a message is not the one whose turn it is",
+            Self::Message => "a message is out of sequence",
         }
     }
 }

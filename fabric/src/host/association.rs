@@ -133,7 +133,7 @@ pub(super) enum Step {
 
 impl Step {
     /// Returns the command of the step, in words.
-    fn what(self) -> &'static str {
+    fn command_name(self) -> &'static str {
         match self {
             Self::Connect => "Connect",
             Self::Authenticate => "Authentication Send or Receive",
@@ -235,7 +235,7 @@ impl Association {
             return;
         }
         if self.unanswered.is_some_and(|end| now >= end) {
-            return self.fail(HostError::Silent { what: self.step.what() });
+            return self.fail(HostError::Silent { what: self.step.command_name() });
         }
         if self.keep_alive_end.is_some_and(|end| now >= end) {
             return self.fail(HostError::Silent { what: "Keep Alive" });
@@ -397,7 +397,7 @@ impl Association {
         self.unanswered = None;
         let (status, result) = (cqe.status(), cqe.result.get());
         if !status.is_success() {
-            let what = self.step.what();
+            let what = self.step.command_name();
             return self.fail(match self.step {
                 Step::Connect => HostError::Refused { qid: 0, status },
                 _ => HostError::Command { what, status },

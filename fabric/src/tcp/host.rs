@@ -138,7 +138,7 @@ impl<P: Payload + Clone> HostConnection<P> {
             PduType::CapsuleResp => {
                 let CapsuleResp { cqe, .. } = read(head)?;
                 let event = self.response(cqe).ok_or_else(|| {
-                    let what = "the completion's CID is not that of an outstanding command";
+                    let what = "the completion's CID matches no outstanding command";
                     Violation::field(CapsuleResp::CID, what)
                 })?;
                 return Ok(Some(Head::Event(event)));

@@ -94,7 +94,7 @@ impl Rules {
         if flags.contains(Flags::HEADER_DIGEST) != self.header_digest {
             return Err(Violation::field(
                 Header::FLAGS,
-                "FLAGS: HDGSTF is not what was negotiated",
+                "FLAGS: HDGSTF differs from the negotiated value",
             ));
         }
         check_hlen(kind, header)?;

@@ -17,7 +17,7 @@ const PREFIX: &str = "NVMeTLSkey-1:";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PskError {
     /// The text does not have the form of a configured PSK.
-    #[error("it does not have the form NVMeTLSkey-1:HH:…: (nvme gen-tls-key makes one that has)")]
+    #[error("it does not have the form NVMeTLSkey-1:HH:…: (nvme gen-tls-key generates it)")]
     Form,
     /// HH is not known.
     #[error("its hash must be 00 (none), 01 (SHA-256) or 02 (SHA-384)")]

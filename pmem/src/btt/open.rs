@@ -175,7 +175,7 @@ fn geometries(
             }
         };
         if all.first().is_some_and(|first| first.block != info.geometry.block) {
-            return Err(fail("its blocks have another size than those of the first arena"));
+            return Err(fail("its block size differs from the first arena's"));
         }
         if let Some(lost) = lost {
             info::write(medium, lost, &info);

@@ -405,7 +405,7 @@ impl Experiment {
                 }
                 Demand::Ios(ios) => {
                     let must = format!(
-                        "give at most {most}, ten times what the data node does in a period"
+                        "give at most {most}, ten times the data node's capacity in a period"
                     );
                     ensure(ios <= most, &what, ios, must)?;
                 }

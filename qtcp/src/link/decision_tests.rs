@@ -139,7 +139,7 @@ fn e8_a_capacity_holds_where_all_classes_have_rates() {
 /// than the network, though it sees marks. Urgent has so many Mbit/s in every second period of so
 /// many looks of `bursts`. Returns the part of 90 that Low has lost in each second but the first
 /// two.
-fn lost_beside_who_cannot_be_helped(bursts: Option<(f64, u64)>) -> Vec<f64> {
+fn lost_beside_unhelpable_class(bursts: Option<(f64, u64)>) -> Vec<f64> {
     let mut goals = GOALS;
     goals[0] = ClassGoal::Share(1.0);
     let mut link = Link::new(per_class(&goals), None, Rules::default());
@@ -165,7 +165,7 @@ fn lost_beside_who_cannot_be_helped(bursts: Option<(f64, u64)>) -> Vec<f64> {
 /// After three tries that helped nobody, Low loses little for another one.
 #[test]
 fn e8_limits_that_help_nobody_are_lifted() {
-    let lost = lost_beside_who_cannot_be_helped(None);
+    let lost = lost_beside_unhelpable_class(None);
     assert!(lost.iter().sum::<f64>() / 18.0 < 0.03, "{lost:.3?} of what Low might have");
     assert!(lost[3..].iter().all(|lost| *lost < 0.055), "{lost:.3?} of what Low might have");
 }
@@ -175,7 +175,7 @@ fn e8_limits_that_help_nobody_are_lifted() {
 fn e8_useless_limits_are_lifted_beside_intermittent_class() {
     for burst in [0.2, 1.0, 5.0, 10.0, 20.0] {
         for looks in [1, 4, 10, 20, 50, 100, 200, 400] {
-            let lost = lost_beside_who_cannot_be_helped(Some((burst, looks)));
+            let lost = lost_beside_unhelpable_class(Some((burst, looks)));
             let mean = lost.iter().sum::<f64>() / 18.0;
             assert!(mean < 0.09, "{lost:.3?} with {burst} Mbit/s for {looks} looks");
         }

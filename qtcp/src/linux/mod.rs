@@ -13,7 +13,7 @@
 //!
 //! A sender's knowledge of congestion marks depends on both ends:
 //!
-//! | connection | marks of what is sent ([`Sample::out`]) | marks of what is received ([`Sample::into`]) |
+//! | connection | marks of sent data ([`Sample::out`]) | marks of received data ([`Sample::into`]) |
 //! |---|---|---|
 //! | `dctcp` at both ends | to the packet (RFC 8257) | to the packet from Linux 6.18 |
 //! | AccECN at both ends (`tcp_ecn=3`) | to the packet | to the packet |

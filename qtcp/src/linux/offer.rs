@@ -208,16 +208,16 @@ impl Offer {
     fn accuracy(&self) -> String {
         let base = match self.dctcp {
             Dctcp::Usable => {
-                "marks of what is sent are exact for hosts that run dctcp too; for others a mark \
+                "marks of sent data are exact for hosts that run dctcp too; for others a mark \
                  is echoed for a round trip and counts for up to a window of packets"
             }
             _ => {
-                "marks of what is sent are echoed for a round trip, so a mark counts for up to a \
-                 window of packets: what is reported is too high, and ratios take longer to settle"
+                "marks of sent data are echoed for a round trip, so a mark counts for up to a \
+                 window of packets: the reported number is too high, and ratios take longer to settle"
             }
         };
         match self.ecn {
-            Some(3..=5) => "marks of what is sent are exact for hosts with AccECN \
+            Some(3..=5) => "marks of sent data are exact for hosts with AccECN \
                  (on each of them `sysctl -w net.ipv4.tcp_ecn=3`), and for others echoed for a \
                  round trip"
                 .to_owned(),

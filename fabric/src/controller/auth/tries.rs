@@ -45,7 +45,7 @@ pub(super) struct Tries(HashMap<Who, Record>);
 impl Tries {
     /// Returns whether a host at an address has failed so often that it has to wait.
     pub(super) fn must_wait(&self, now: Nanos, host: &str, address: Option<IpAddr>) -> bool {
-        let record = self.0.get(&who(host, address));
+        let record = self.0.get(&address_key(host, address));
         record.is_some_and(|record| now < record.until())
     }
 
@@ -61,7 +61,8 @@ impl Tries {
                 self.0.remove(&oldest);
             }
         }
-        let record = self.0.entry(who(host, address)).or_insert(Record { failures: 0, last: now });
+        let record =
+            self.0.entry(address_key(host, address)).or_insert(Record { failures: 0, last: now });
         if now >= record.last + MEMORY {
             record.failures = 0;
         }
@@ -71,11 +72,11 @@ impl Tries {
 
     /// Notes that a host has proved itself: its failures are forgotten.
     pub(super) fn proved(&mut self, host: &str, address: Option<IpAddr>) {
-        self.0.remove(&who(host, address));
+        self.0.remove(&address_key(host, address));
     }
 }
 
-fn who(host: &str, address: Option<IpAddr>) -> Who {
+fn address_key(host: &str, address: Option<IpAddr>) -> Who {
     (host.to_owned(), address.map(|address| address.to_canonical()))
 }
 

@@ -171,7 +171,7 @@ impl RegionGrant {
             reservation: wire.reservation.get(),
             limit: wire.limit.get(),
             survives: Survives::from_number(wire.survives)
-                .ok_or(BadRegionGrant::Field("value of what the data survives"))?,
+                .ok_or(BadRegionGrant::Field("value of the event that data survives"))?,
         })
     }
 }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(refused(0, 2), BadRegionGrant::Version(2));
         assert_eq!(refused(2, 2), BadRegionGrant::Field("value of its rights"));
         assert_eq!(refused(4, 3), BadRegionGrant::Field("address family"));
-        assert_eq!(refused(56, 3), BadRegionGrant::Field("value of what the data survives"));
+        assert_eq!(refused(56, 3), BadRegionGrant::Field("value of the event that data survives"));
         let short = &example().emit()[..127];
         assert_eq!(RegionGrant::parse(short), Err(BadRegionGrant::Short { has: 127 }));
     }
