@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{
-    Action, ConnectionId, Forgotten, GeneratedKey, GeneratedKeys, ListenerId, ListenerSpec, Reply,
-    SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters,
+    Action, ConnectionId, ForgottenKeys, GeneratedKey, GeneratedKeys, ListenerId, ListenerSpec,
+    Reply, SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters,
 };
 use fabric::dhchap::proof::Names;
 use fabric::dhchap::{Group, Hash, HostSecrets, RANDOM_BYTES, Random, Secret, SecretPair};
@@ -71,7 +71,7 @@ impl GeneratedKeys for NoKeys {
         assert_ne!(names.host, HOST, "a key was made without a proof");
     }
 
-    fn forget(&self, _: &str, _: Forgotten<'_>) {}
+    fn forget(&self, _: &str, _: ForgottenKeys<'_>) {}
 }
 
 struct Bench {

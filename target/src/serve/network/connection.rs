@@ -4,6 +4,7 @@ use arbitration::PerClass;
 use qtcp::Rate;
 use qtcp::class_split::ClassFlow;
 use qtcp::poller::{Direction, Links, PacedConnection, WatchedConnection as _};
+use sluice_config::DEFAULT_LINK;
 
 use super::path::NewConnection;
 use crate::serve::engine::{ConnectionNetwork, FlowState};
