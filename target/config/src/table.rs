@@ -267,7 +267,7 @@ macro_rules! table {
                 <$type as $crate::table::Table>::KEYS,
                 <$type as $crate::table::Table>::BOUND,
             ),
-            "the keys of the schema differ from those that are bound to fields"
+            "the keys of the schema differ from the keys that are bound to fields"
         );
     };
     (@field $type:ty, $name:literal, $($field:ident).+) => {

@@ -59,9 +59,9 @@ impl fmt::Display for Unproved {
             ),
             Self::Unallowed(host) => write!(
                 f,
-                "host {host} has a secret or a TLS key, and no subsystem allows it: correct its NQN, \
-                 allow it (sluice host add SUBSYSTEM {host}), or remove what it has (sluice host key \
-                 remove {host})"
+                "host {host} has a secret or a TLS key, and no subsystem allows it: correct its \
+                 NQN, allow it (sluice host add SUBSYSTEM {host}), or remove its keys (sluice host \
+                 key remove {host})"
             ),
         }
     }

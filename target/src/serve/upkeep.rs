@@ -77,7 +77,7 @@ fn tell_of_lines_left_out(shared: &Shared) {
         tracing::warn!(
             passed_over,
             peer,
-            "lines about peers were left out of the log; most were about the one that is named"
+            "lines about peers were left out of the log; most were about the named peer"
         );
     }
 }

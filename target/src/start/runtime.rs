@@ -159,7 +159,7 @@ fn tell_earlier_uuids(config: &Config) {
                 subsystem = nqn,
                 nsid,
                 "the namespace's UUID follows from its file or device, since there is neither \
-                 `state` nor `uuid`; uuid = \"{}\" keeps the one of earlier versions",
+                 `state` nor `uuid`; uuid = \"{}\" keeps the UUID of earlier versions",
                 derived_uuid(nqn, nsid)
             );
         }

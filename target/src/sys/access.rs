@@ -113,8 +113,7 @@ pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
              name a group that has it {DROP_IN}; the folders above count too"
         )),
         (libc::EACCES | libc::EPERM, _) => Some(
-            "this user lacks the permission: check the path's mode and those of the folders \
-                 above"
+            "this user lacks the permission: check the modes of the path and of the folders above"
                 .to_owned(),
         ),
         (libc::ENOENT, Facts { service: true, missing: Some(_), .. })

@@ -91,8 +91,8 @@ pub(crate) fn resolve(address: ListenAddress) -> Result<SocketAddr, String> {
     let index = if_nametoindex(interface).or_else(|error| interface.parse().map_err(|_| error));
     index.map(|index| address.socket(index)).map_err(|error| {
         format!(
-            "cannot listen on {address}: this machine has no interface {interface} now: {error}: choose \
-             one that `ip link` shows"
+            "cannot listen on {address}: this machine has no interface {interface} now: {error}: \
+             choose an interface that `ip link` shows"
         )
     })
 }
@@ -156,8 +156,8 @@ pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
         Some(libc::EADDRNOTAVAIL) => {
             let all = if address.is_ipv4() { "0.0.0.0" } else { "[::]" };
             format!(
-                "this machine has no address {ip} now: choose one that `ip address` shows, or \
-                 {all} for all of them"
+                "this machine has no address {ip} now: choose an address that `ip address` shows, \
+                 or {all} for all addresses"
             )
         }
         Some(libc::EACCES) => format!(

@@ -22,8 +22,8 @@ pub const NETWORK: &[ConfigKey] = &[
         Values::Other("`\"auto\"`, or a congestion control of the kernel"),
         "`\"auto\"`",
         "The kernel's congestion control under connections; `\"auto\"` is the best that this \
-         kernel has. Read at the start; a live change to one that connections cannot have is \
-         refused.",
+         kernel has. Read at the start; a live change to a congestion control that connections \
+         cannot use is refused.",
     )
     .option(
         "NAME",
@@ -57,7 +57,7 @@ pub const LINK: &[ConfigKey] = &[
     key(
         "classes",
         Values::Other("as in `[network]`"),
-        "those of `[network]` in this file",
+        "as in `[network]` of this file",
         "A live change of `[network]` does not change existing links.",
     ),
 ];

@@ -57,7 +57,7 @@ pub const PMEM: &[ConfigKey] = &[
         "batch",
         Values::Number { min: 1, max: BATCH_MAX },
         "1000",
-        "Tokens that a client takes at once of those that belong to nobody (B).",
+        "Tokens that a client takes from the pool at a time (B).",
     ),
     key(
         "clients",
@@ -97,13 +97,13 @@ pub const REGION: &[ConfigKey] = &[
     key(
         "size",
         Values::Size { min: 4096, max: 1 << 60 },
-        "needed for memory and with `create`; else what the file or device has",
+        "needed for memory and with `create`; else the size of the file or device",
         "Of a larger file or device clients get this much; a smaller file grows to it.",
     )
     .with(", for memory to 4 TiB, whole pages of 4 KiB")
     .option(
         "",
-        "Size, such as \"1 GiB\"; a new region has that of its file or device where not given",
+        "Size, such as \"1 GiB\"; without it a new region has the size of its file or device",
     ),
     key(
         "hosts",

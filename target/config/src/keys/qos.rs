@@ -54,7 +54,7 @@ pub const QOS: &[ConfigKey] = &[
         "burst",
         Values::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
         "4",
-        "At most this many commands are taken from one queue at a time. Where `unit` is not \
+        "At most this many commands are taken from one queue at a time. With a `unit` other than \
          `\"commands\"`: the cost of as many reads of 4 KiB, and at least one command.",
     )
     .option("", "Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited"),
@@ -150,8 +150,8 @@ const LIMITS: &[ConfigKey] = &[
         IOPS,
         "no limit",
         "The most commands in a second for each GiB of the namespace whose session it is; for a \
-         subsystem's session, of its namespaces together. Not for other sessions. Where `iops` is \
-         set too, the lower counts.",
+         subsystem's session, of its namespaces together. Not for other sessions. If `iops` is set \
+         too, the lower limit applies.",
     )
     .or_none("", "Largest number of commands in a second for each GiB; none for no limit"),
     key(
@@ -194,8 +194,8 @@ const LIMITS: &[ConfigKey] = &[
         "burst",
         Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
         "`\"1 ms\"`",
-        "Each limit of the session saves credit while the session uses less: at most what the \
-         limit lets pass in this time.",
+        "Each limit of the session saves credit while the session uses less: at most the amount \
+         that the limit admits in this time.",
     )
     .or_none("TIME", "Time for which limits save credit, such as \"10 s\"; none for the default"),
 ];
@@ -257,8 +257,8 @@ const BEHIND_LIMITS: &[ConfigKey] = &[
         "queue",
         Values::Number { min: 1, max: COMMANDS_MAX },
         "as in `[qos]`",
-        "Commands on the session's own account (not those of sessions below it) that may wait \
-         before hosts are held back.",
+        "Commands on the session's own account (without commands of sessions below it) that may \
+         wait before hosts are held back.",
     )
     .or_none("COMMANDS", "Commands that may wait before hosts are held back"),
     key(
@@ -310,8 +310,8 @@ pub const RESERVE: &[ConfigKey] = &[
         "latency",
         Values::Time { min: Duration::from_millis(2), max: Duration::from_secs(60) },
         "none",
-        "The longest time that a command may take from its arrival to its completion, of those that come \
-         at the reserved rate, but for `burst`.",
+        "The longest time that a command may take from its arrival to its completion, as long as \
+         the tenant sends no more than its rate and `burst`.",
     )
     .option("TIME", "The longest time that a command at the reserved rate may take"),
     key(

@@ -21,9 +21,10 @@ pub const LISTENER: &[ConfigKey] = &[
         "address",
         Values::Address,
         "needed",
-        "`\"192.0.2.1:4420\"`; `\"0.0.0.0:4420\"`: all IPv4 addresses; `\"[::]:4420\"`: all IPv6 addresses, \
-         and no IPv4 one (for both, write two listeners); `\"[fe80::1%eth0]:4420\"`: a link-local address, \
-         with its interface. 4420 is NVMe's port, 8009 that of discovery.",
+        "`\"192.0.2.1:4420\"`; `\"0.0.0.0:4420\"`: all IPv4 addresses; `\"[::]:4420\"`: all IPv6 \
+         addresses, and no IPv4 address (for both, write two listeners); \
+         `\"[fe80::1%eth0]:4420\"`: a link-local address, with its interface. 4420 is NVMe's port, \
+         8009 is the port of discovery.",
     ),
     key(
         "transport",
@@ -37,8 +38,9 @@ pub const LISTENER: &[ConfigKey] = &[
         "advertise",
         Values::Address,
         "`address`",
-        "The address that discovery hands out to all hosts: for hosts behind address translation, or to \
-         name one address of a listener on all. Without it each host is shown those that it can reach \
+        "The address that discovery hands out to all hosts: for hosts behind address translation, \
+         or to name one address of a listener on all. Without it discovery shows each host the \
+         addresses that the host can reach \
          ([operating](../use/operating.md#addresses-in-discovery)).",
     )
     .option("ADDRESS", "The address that discovery hands out"),
@@ -68,8 +70,9 @@ pub const LISTENER: &[ConfigKey] = &[
         Values::Words(&["off", "allowed", "required"]),
         "`\"off\"`",
         "Whether connections are over TLS 1.3 with a key of `host_keys` or `keyring` \
-         ([security](../use/security.md)): with `\"allowed\"` those of hosts that have a key (with one of a \
-         keyring alone: where they ask for it), with `\"required\"` all. For `tcp`, in builds with TLS.",
+         ([security](../use/security.md)). `\"allowed\"`: connections of hosts that have a key (if \
+         the key is in a keyring alone, only where the host requests TLS); `\"required\"`: all \
+         connections. For `tcp`, in builds with TLS.",
     )
     .option("", "Whether connections are over TLS"),
     key(
@@ -143,12 +146,7 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
 
 /// The keys of `[[subsystem.host]]`.
 pub const HOST: &[ConfigKey] = &[
-    key(
-        "nqn",
-        Values::Nqn,
-        "needed",
-        "The host's NQN; one that stands in `hosts` has no entry of its own.",
-    ),
+    key("nqn", Values::Nqn, "needed", "The host's NQN. A host in `hosts` has no entry of its own."),
     key(
         "addresses",
         Values::Networks,
@@ -166,15 +164,15 @@ pub const HOST: &[ConfigKey] = &[
         "namespaces",
         Values::Nsids,
         "all",
-        "The host sees these namespaces only, of those that it may see: a namespace's own `hosts` \
-         holds as well. Namespaces that are not there yet may be named.",
+        "The host sees these namespaces only. A namespace's own `hosts` applies as well. \
+         Namespaces that are not there yet may be named.",
     )
     .option("NSID,…", "Namespaces that the host sees, such as 1,3; all where none was ever given"),
     key(
         "read_only",
         Values::Boolean,
         "`false`",
-        "Whether the host may only read. It is told that its disks are write protected; its writes \
+        "Whether the host may only read. Its disks are reported as write protected, and its writes \
          are refused.",
     )
     .option("", "Whether the host may only read"),
@@ -207,14 +205,14 @@ pub const NAMESPACE: &[ConfigKey] = &[
     )
     .option(
         "",
-        "What keeps the blocks: null reads zeroes and forgets writes, memory is lost when the \
+        "Storage of the blocks: null reads zeroes and forgets writes, memory is lost when the \
          daemon ends, file is created where it is missing, block is a block device, pmem a device \
          or file of persistent memory, nvme an NVMe namespace by passthrough",
     ),
     key(
         "size",
         Values::Other("whole blocks, 4 KiB to 1 EiB, for memory to 4 TiB"),
-        "needed for null and memory; else what the file or device has",
+        "needed for null and memory; else the size of the file or device",
         "A smaller file grows to it (not for `pmem`); of a larger file or device hosts get this \
          much. Not for `nvme`.",
     )
@@ -224,8 +222,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "create",
         Values::Boolean,
         "`false`",
-        "For file and pmem, with `size`: a missing file is created, but never in place of one that was \
-         served before: see below.",
+        "For file and pmem, with `size`: a missing file is created, unless a file was served there \
+         before: see below.",
     ),
     key(
         "block_size",
@@ -290,7 +288,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
     key(
         "hosts",
         Values::Nqns,
-        "all that the subsystem allows",
+        "all hosts that the subsystem allows",
         "The hosts that see this namespace.",
     )
     .option(
@@ -324,8 +322,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         Values::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"` for the window, `\"20 ms\"` for containers",
         "With `window = \"adaptive\"`: the latency that the device keeps. With `order = \
-         \"containers\"`: the deadline of a single command; one that goes on a reservation has until the \
-         end of the reservation's period, if that is later.",
+         \"containers\"`: the deadline of a single command; a command of a reservation has until \
+         the end of the reservation's period, if that is later.",
     )
     .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
     key(
@@ -339,8 +337,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         Values::Boolean,
         "as the kernel says of the device",
         "Whether the device has a head that moves. Reservations on it count its seeks, and bound \
-         what waits in it. Where the kernel does not know, a device seeks with `order = \
-         \"containers\"`.",
+         what waits in it. If the kernel does not know, the default is `true` with `order = \
+         \"containers\"`, and else `false`.",
     ),
     key(
         "flush_is_output",

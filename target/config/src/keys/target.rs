@@ -20,8 +20,8 @@ pub const TARGET: &[ConfigKey] = &[
         "poll",
         Values::Words(&["adaptive", "always", "never"]),
         "`\"adaptive\"`",
-        "What a reactor without work does: poll for `poll_time` and then sleep; never sleep \
-         (lowest latency, a CPU at 100 %); sleep at once.",
+        "A reactor without work polls for `poll_time` and then sleeps; never sleeps (lowest \
+         latency, a CPU at 100 %); or sleeps at once.",
     ),
     key(
         "poll_time",
@@ -76,19 +76,19 @@ pub const TARGET: &[ConfigKey] = &[
         "admin_queue_depth",
         Values::Number { min: 32, max: 4096 },
         "128",
-        "Entries of the largest admin queue. A host that asks for more is refused. 128 commands \
-         of one admin queue may bring data at one time (512 KiB), whatever the queue's size.",
+        "Entries of the largest admin queue. A host that asks for more is refused. At any depth, \
+         at most 128 commands of one admin queue may bring data at one time (512 KiB).",
     ),
     key("max_queues", Values::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
     key(
         "max_connections",
         Values::Number { min: 2, max: 65536 },
         "4096",
-        "Queues of I/O controllers at one time, all listeners together, admin queues among them. \
-         A host that has a controller holds a place for each queue that it was granted, connected \
-         or not, and is never refused one; hosts that come later are granted what is left. Each \
-         connection takes two file descriptors: sluiced raises its soft limit as far as the hard \
-         limit allows, and warns where that is not enough.",
+        "Queues of I/O controllers at one time, all listeners together, admin queues among them. A \
+         host that has a controller holds a place for each queue that it was granted, connected or \
+         not, and is never refused these queues; later hosts are granted the remaining places. \
+         Each connection takes two file descriptors: sluiced raises its soft limit as far as the \
+         hard limit allows, and warns where that is not enough.",
     ),
     key(
         "max_address_connections",
@@ -108,8 +108,8 @@ pub const TARGET: &[ConfigKey] = &[
         Values::Number { min: 1, max: 16384 },
         "256",
         "Connections at one time that have sent no Connect, beside the others. Each is closed \
-         after 10 s. Where more come, the one is closed that has waited longest of the address \
-         with the most.",
+         after 10 s. Beyond the limit, the oldest connection of the address with the most is \
+         closed.",
     ),
     key(
         "discovery_keep_alive",
@@ -164,8 +164,8 @@ pub const TARGET: &[ConfigKey] = &[
         "keyring",
         Values::Keyring,
         "none",
-        "The keyring of the kernel in which TLS keys of hosts are looked up at each handshake, beside \
-         those of `host_keys`: `\".nvme\"`, into which nvme-cli puts them \
+        "The keyring of the kernel in which TLS keys of hosts are looked up at each handshake, in \
+         addition to `host_keys`: `\".nvme\"`, into which nvme-cli inserts keys \
          ([security](../use/security.md#keys-in-the-kernels-keyring)).",
     ),
     key(
@@ -187,8 +187,8 @@ pub const TARGET: &[ConfigKey] = &[
         "control_admins",
         Values::Group,
         "none",
-        "Where this is set, only this group's members, root and the daemon's own user may change \
-         anything by the control socket; others who may use it look.",
+        "If set, only this group's members, root and the daemon's own user may change anything by \
+         the control socket; its other users may only look.",
     ),
     key(
         "metrics",

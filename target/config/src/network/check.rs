@@ -41,7 +41,7 @@ pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problem
 fn choose(name: &str, names: &[&str]) -> String {
     match did_you_mean(name, names) {
         Some(near) => format!("did you mean \"{near}\"?"),
-        None if names.len() > 8 => "choose one that exists, or add a [[link]]".into(),
+        None if names.len() > 8 => "choose an existing link, or add a [[link]]".into(),
         None => {
             let names = [&[DEFAULT_LINK], names].concat().join(", ");
             format!("choose from {names}, or add a [[link]] with this name")

@@ -88,12 +88,12 @@ methods! {
     Status "status" shows (params::Nothing) -> answer::Status,
         "",
         "Version, `commit` (of the source; `unknown` where the build did not know it), process, \
-         uptime, numbers of objects, reactors; `durable`: whether changes \
-         survive a restart; `live_changes`: the number of objects that differ from the \
-         configuration file; `namespaces_unavailable`, `namespaces_with_errors`: numbers of \
-         namespaces in these states; `problems`: a line for each; `file_systems`: those that \
-         files of namespaces are on, with `mount`, `files`, and in bytes `may_take` (what the \
-         files may still take), `free` and `overcommit` (what they may take beyond that).";
+         uptime, numbers of objects, reactors; `durable`: whether changes survive a restart; \
+         `live_changes`: the number of objects that differ from the configuration file; \
+         `namespaces_unavailable`, `namespaces_with_errors`: numbers of namespaces in these \
+         states; `problems`: a line for each; `file_systems`: the file systems with files of \
+         namespaces, each with `mount`, `files`, and in bytes `may_take` (further growth of the \
+         files), `free` and `overcommit` (growth beyond the free space).";
     Connections "connections" shows (params::Nothing) -> Vec<answer::Connection>,
         "",
         "One object for each connection.";
@@ -115,15 +115,16 @@ methods! {
          takes.";
     ConfigDiff "config.diff" shows (params::Nothing) -> answer::ConfigDiff,
         "",
-        "`objects`: those that differ from the file by live changes, each with `object` (its name), \
-         `change` (`added`, `changed`, `removed`), `file` and `running` (its keys, a line for each; \
-         `null` where it is missing) and `keys` (those that differ: `key`, `file`, `running`); \
-         `file`: the path (`null`: the daemon runs without a file); `file_changed`: why the file is \
-         not the one that the daemon read last (`null`: it is); `needs_restart` as of `reload`.";
+        "`objects`: the objects that differ from the file by live changes, each with `object` (its \
+         name), `change` (`added`, `changed`, `removed`), `file` and `running` (its keys, a line \
+         for each; `null` where it is missing) and `keys` (the keys that differ: `key`, `file`, \
+         `running`); `file`: the path (`null`: the daemon runs without a file); `file_changed`: \
+         why the file is no longer as the daemon read it last (`null`: it is); `needs_restart` as \
+         of `reload`.";
     ConfigRevert "config.revert" changes (params::Settings) -> answer::Changed<answer::Reverted>,
         "`object` (left out: all), a name that `config.diff` lists; `force` (boolean, default false)",
-        "`objects`: the names of those that are as in the file again; `changes`, `warnings` as of \
-         `reload`";
+        "`objects`: the names of the objects that are as in the file again; `changes`, `warnings` \
+         as of `reload`";
     ConfigMerge "config.merge" shows (params::Nothing) -> answer::ConfigMerged,
         "",
         "`text`: the configuration file with the live changes in it; `before`: the file as it is; \
@@ -151,8 +152,8 @@ methods! {
         -> answer::Changed<answer::NamespaceAdded>,
         "`subsystem`, and as `[[subsystem.namespace]]`; a missing file with a `size` is created. \
          `force`: a device that holds a file system or other data is served",
-        "`subsystem`, `nsid`, `uuid`; `warnings`: what the operator should know of the file or \
-         device, left out where there is nothing";
+        "`subsystem`, `nsid`, `uuid`; `warnings`: findings about the file or device, left out \
+         where there are none";
     NamespaceRemove "namespace.remove" changes (params::NamespaceRemove)
         -> answer::Changed<answer::NamespaceName>,
         "`subsystem`, `nsid`, `force`",
@@ -177,7 +178,7 @@ methods! {
         "`address`";
     HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
         "`subsystem` (may be left out)",
-        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`); `authentication`: one with what the daemon has in files for each host (`secret`, `tls_key`, `both`, `none`); `lost`: the hosts that did not shut down and may come back (`host`, `listener`, `address`; `lost_seconds` since the connection broke, or with `restored` since the daemon's start; `left_seconds`)";
+        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`); `authentication`: one with the kinds of keys that the daemon has in files for each host (`secret`, `tls_key`, `both`, `none`); `lost`: the hosts that did not shut down and may come back (`host`, `listener`, `address`; `lost_seconds` since the connection broke, or with `restored` since the daemon's start; `left_seconds`)";
     HostAdd "host.add" changes (params::Settings) -> answer::Changed<answer::HostName>,
         "`subsystem`, `host`, and as `[[subsystem.host]]`, without `nqn`; `force`",
         "`subsystem`, `host`";
@@ -191,7 +192,7 @@ methods! {
         "`subsystem`, `allow` (boolean), `force`",
         "`subsystem`, `allow_any_host`";
     HostKeys "host.keys" shows (params::OfHost) -> answer::HostKeys,
-        "`host` (may be left out: all that have keys)",
+        "`host` (may be left out: all hosts with keys)",
         "`folder`: the `host_keys` that the daemon reads (`null`: none); `unreadable`: why the files cannot be read now, left out where they can; `changes`: a line for each change that a reload would make; `hosts`: of each host `host`, `secret`, `controller_secret`, `tls_key` (booleans: whether the daemon has it, from files and systemd credentials), `allowed` (whether a subsystem allows it, or any host). No secret is ever shown";
     QosShow "qos.show" shows (params::Buckets) -> answer::Qos,
         "`buckets`, as in `statistics`",
@@ -250,7 +251,8 @@ methods! {
         "",
         "The settings of `[network]`, and `base_used`, `advice`, `links`: see below.";
     NetworkSet "network.set" changes (params::Settings) -> answer::Changed<answer::NetworkSettings>,
-        "keys of `[network]`, in `classes` only those that change; a key that is not given stays",
+        "keys of `[network]`, in `classes` only the classes to change; a key that is not given \
+         stays",
         "The settings of `[network]`";
     NetworkListener "network.listener" changes (params::ListenerLink)
         -> answer::Changed<answer::ListenerLink>,

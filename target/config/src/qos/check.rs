@@ -276,8 +276,8 @@ impl<'a> Tree<'a> {
             ),
         };
         let message = format!(
-            "session {name}: `{key}`{of} needs a size, and the session is not that of a namespace \
-             or subsystem"
+            "session {name}: `{key}`{of} needs a size, and the session belongs to no namespace or \
+             subsystem"
         );
         problems.at(&parsed.name, message, remedy);
     }
@@ -379,7 +379,7 @@ impl<'a> Tree<'a> {
         match did_you_mean(name, &known) {
             Some(near) => format!("did you mean {near}?"),
             None if known.is_empty() => "add it first".into(),
-            None if known.len() > 8 => "choose one that exists, or add it first".into(),
+            None if known.len() > 8 => "choose an existing session, or add it first".into(),
             None => format!("choose from {}, or add it first", known.join(", ")),
         }
     }

@@ -40,8 +40,8 @@ pub(crate) fn refusal(loss: &Loss<'_>, hosts: &HurtHosts) -> String {
             let shrinks = |to: &&RegionConfig| region.is_same_memory(to) && region.size != to.size;
             let consequence = match to.filter(shrinks) {
                 Some(_) => {
-                    "it would shrink while they use it, and what is beyond its new end could not \
-                     be reached any more"
+                    "it would shrink while they use it, and they could no longer reach data beyond \
+                     its new end"
                 }
                 None => "they would lose it",
             };

@@ -246,7 +246,7 @@ fn no_session(config: &Config, name: &str) -> Failure {
     let automatic = config.subsystems.iter().map(|subsystem| subsystem.nqn.clone());
     known.extend(automatic.filter(|nqn| !config.qos.sessions.iter().any(|s| s.name == *nqn)));
     Failure::not_found(format!(
-        "there is no session {name}; there are: {}, and those of namespaces as NQN/NSID",
+        "there is no session {name}; there are: {}, and NQN/NSID for each namespace",
         list(&known)
     ))
 }

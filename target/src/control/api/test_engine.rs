@@ -87,7 +87,7 @@ impl TestEngine {
         let mut left = self.refuse_after.lock().unwrap();
         if *left == Some(0) {
             *left = None;
-            return Err(EngineError::System("it was told to fail".into()));
+            return Err(EngineError::System("the test requested a failure".into()));
         }
         *left = left.map(|left| left - 1);
         let mut config = self.config.lock().unwrap();

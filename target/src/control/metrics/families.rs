@@ -249,7 +249,7 @@ impl<'a> Families<'a> {
             ),
             (
                 "file_system_overcommit",
-                "Space that files of namespaces may still take beyond what is free",
+                "Space that files of namespaces may still take beyond the free space",
                 |of| of.overcommit,
             ),
         ] {

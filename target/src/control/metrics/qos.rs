@@ -64,7 +64,7 @@ impl Families<'_> {
     ) -> Result<(), Error> {
         let now = all.iter().map(|(labels, traffic)| (labels.clone(), traffic.waiting));
         self.gauges(waiting, "Commands waiting now", None, now)?;
-        let help = "Commands whose host was told to retry later";
+        let help = "Commands refused with a request to retry later";
         let kind = MetricType::Counter;
         let mut family = self.encoder.encode_descriptor(refused, help, None, kind)?;
         for (labels, traffic) in all {

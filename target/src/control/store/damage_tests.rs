@@ -324,7 +324,7 @@ fn what_was_seen_of_namespaces_outlives_damage_of_live_changes() {
     assert!(usable && left.machine.is_some());
     assert_eq!(left.objects.len(), 1, "{left:?}");
     assert!(
-        problems[0].contains("live changes are lost, among them those of host"),
+        problems[0].contains("live changes are lost, among them changes of host"),
         "{problems:?}"
     );
     assert!(!problems[0].contains("seen"), "{problems:?}");

@@ -214,7 +214,9 @@ fn put_away(
             format!("all of its {} live changes could be read, and count", known.len())
         }
         (false, []) => "its live changes are lost, and cannot be named".into(),
-        (false, known) => format!("its live changes are lost, among them those of {}", list(known)),
+        (false, known) => {
+            format!("its live changes are lost, among them changes of {}", list(known))
+        }
     };
     let left = if whole { content } else { without_changes(content) };
     let (usable, after) = match set_aside(path, Keep::Renamed) {

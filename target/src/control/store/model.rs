@@ -102,9 +102,9 @@ pub enum StoreError {
     },
     /// A later version of the daemon wrote the file.
     #[error(
-        "the state file {file} was written by a later sluiced: it needs one that knows format \
-         {format}, and this one knows formats up to {known}. The file was left as it is. Start the \
-         later sluiced, or {remedy}"
+        "the state file {file} was written by a later sluiced: it needs a sluiced that reads \
+         format {format}, and this one reads formats up to {known}. The file was left as it is. \
+         Start the later sluiced, or {remedy}"
     )]
     Later {
         /// The state file.

@@ -296,7 +296,7 @@ impl Drop for BeingMade<'_> {
 fn taken(claimant: Claimant<'_>, holder: &str) -> BackendError {
     let why = format!(
         "{holder} has it already, perhaps by another path: give each namespace its own file or \
-         device, or make all that share it read_only"
+         device, or make each of its users read_only"
     );
     BackendError::in_use(claimant.path.display(), why)
 }

@@ -50,8 +50,8 @@ pub(super) fn compare(
     let expected = configured.map_or(seen.size, |size| size.min(seen.size));
     if now.size < expected {
         let why = format!(
-            "it has {} and had at least {} when it was open last: restore it; to serve what is \
-             left, {NEW_DISK}",
+            "it has {} and had at least {} when it was open last: restore it; to serve it at this \
+             size, {NEW_DISK}",
             format_size(now.size),
             format_size(expected)
         );

@@ -39,8 +39,8 @@ pub(super) fn keep_hosts(
                 Ok(()) => shared.with_service(|service| service.hosts_saved(changes)),
                 Err(error) if is_news => tracing::warn!(
                     %error,
-                    "the hosts that use subsystems are not stored: after a restart, one that has not \
-                     connected again does not count as a user of its namespaces"
+                    "the hosts that use subsystems are not stored: after a restart, a host counts \
+                     as a user of its namespaces only once it has connected again"
                 ),
                 Err(_) => {}
             }

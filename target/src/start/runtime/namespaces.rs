@@ -291,7 +291,7 @@ impl Namespaces {
             subsystem = nqn,
             nsid,
             reason = why,
-            "the namespace is not available: hosts are told to retry until its device opens"
+            "the namespace is not available: hosts are asked to retry until its device opens"
         );
         let known = Known::absent(namespace.clone(), self.fresh_stats(), now, (why, tried));
         self.table.insert((nqn.to_owned(), nsid), known);

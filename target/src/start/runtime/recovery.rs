@@ -182,7 +182,7 @@ impl Recovery {
             subsystem = nqn,
             nsid,
             reason = why,
-            "the namespace's device is gone: hosts are told to retry until it is back"
+            "the namespace's device is gone: hosts are asked to retry until it is back"
         );
         let replaced = shared.with_service(|service| {
             let mut gone = FabricNamespace::clone(service.namespace(nqn, nsid)?);
@@ -194,7 +194,7 @@ impl Recovery {
                 subsystem = nqn,
                 nsid,
                 %error,
-                "hosts could not be told that the device is gone"
+                "hosts could not be notified that the device is gone"
             );
         }
         shared.qos.remove_namespace(now, nqn, nsid);

@@ -56,7 +56,9 @@ impl World {
                     self.read_changes(host);
                 }
                 Some(Action::Event(event)) => {
-                    self.breaks(format!("host {host} was told of {event:?}, and asked for none"));
+                    self.breaks(format!(
+                        "host {host} received {event:?}, which it did not request"
+                    ));
                 }
                 Some(Action::Answered { cid, cqe, data }) => self.is_told(host, cid, &cqe, &data),
                 Some(Action::Ended(error)) => {

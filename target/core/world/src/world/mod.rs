@@ -563,7 +563,9 @@ impl World {
             let latency: u64 = kinds.iter().map(|kind| kind.latency.sum_ns).sum();
             let parts = (done.queueing.sum_ns, done.service.sum_ns);
             if latency != parts.0 + parts.1 {
-                return broken(format!("{class:?} took {latency} ns, of which {parts:?} are told"));
+                return broken(format!(
+                    "{class:?} took {latency} ns, and its queueing and service are {parts:?} ns"
+                ));
             }
         }
         Ok(())
