@@ -127,8 +127,8 @@ fn table(setup: &Setup, [linux, fahrrad]: &[Vec<Got>; 2]) -> String {
 /// Writes how the totals differ, by the outstanding requests of the background stream.
 fn by_background(setup: &Setup, seed: u64) -> anyhow::Result<String> {
     let mut text = String::from(
-        "\nBy the requests that the background stream has outstanding (with few, whoever promises \
-         nothing has the longer\nsweeps):\n",
+        "\nBy the outstanding requests of the background stream (with few, the scheduler without \
+         promises has the longer\nsweeps):\n",
     );
     let mut shorter = Setup { windows: setup.windows / QUICK, ..setup.clone() };
     for background in [64, 128, 256, setup.depth(), 512] {

@@ -120,10 +120,10 @@ impl Stages {
 }
 
 /// The reason why containers gain more than the source's.
-const CREDIT: &str = "There the requests in a container's safety zone keep their own deadlines, which \
-    with this many in flight are past, so that the head would go back to running between the files. Ours \
-    count them from the container's beginning, and what a stream got ahead of its promise is to its \
-    credit until the next output.";
+const CREDIT: &str = "There the requests in a container's safety zone keep their own deadlines, \
+    which with this many in flight are past, so that the head would go back to running between the \
+    files. Ours count them from the container's beginning, and a stream keeps its lead over its \
+    promise as credit until the next output.";
 
 /// The reason why the vanilla scheduler has more than the source's.
 const SEEKS: &str = "It runs from one file to the other and back for two requests: 66 of them in a second for each \

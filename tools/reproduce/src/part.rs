@@ -171,7 +171,7 @@ mod tests {
             (
                 include_str!("../../scenarios/intelliqos-2.toml"),
                 ("counted = 250", "counted = 40"),
-                "What users see of one disk",
+                "One disk as its users see it",
             ),
         ] {
             let text = changed(text, &[short]);

@@ -119,7 +119,7 @@ fn document(made: &[(&Figure, Made)], args: &Args) -> String {
          is the source's within the tolerance, and *differs* where it is not, for the reason that is \
          given. The command fails\n\
          where a number does neither. [Models](models.md) describes the models.\n\n\
-         This page is what a command prints: change the figures, not the page.\n\n\
+         A command prints this page: change the figures, not the page.\n\n\
          \x20   {command} --write docs/research/reproduction.md\n\n\
          ## All figures\n\n\
          | figure | what | hold | differ |\n|---|---|---|---|\n"

@@ -151,7 +151,7 @@ impl Claim {
     pub fn known(self, bound: Bound, why: &'static str) -> Self {
         debug_assert!(
             !self.bound.cover(bound, self.unit.all()),
-            "{}: whatever the number is, it holds or differs as declared",
+            "{}: each possible number holds or differs as declared",
             self.what
         );
         Self { known: Some((bound, why)), ..self }
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "whatever the number is")]
+    #[should_panic(expected = "each possible number")]
     fn a_claim_that_no_number_fails_cannot_be_made() {
         let claim = Claim::new("x", "worse", 1.1, Unit::Times, Bound::AtLeast(1.0));
         _ = claim.known(Bound::Between(0.0, 1.0), "why");

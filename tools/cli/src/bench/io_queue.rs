@@ -215,7 +215,7 @@ impl IoQueue {
         }
         ensure!(
             now.saturating_sub(self.last_progress) < STUCK_NS,
-            "{outstanding} commands have had no answer for 30 s"
+            "no command completed for 30 s, and {outstanding} commands are outstanding"
         );
         Ok(())
     }

@@ -181,7 +181,7 @@ impl Driver {
         self.client.want_no_more();
         let begin = Instant::now();
         while self.free.len() < self.slots.len() {
-            ensure!(begin.elapsed() < DRAIN, "I/Os have had no answer for 30 s");
+            ensure!(begin.elapsed() < DRAIN, "outstanding I/Os did not complete within 30 s");
             self.turn(false)?;
             self.client.wait(SLEEP)?;
         }

@@ -51,7 +51,7 @@ pub(crate) fn check(block: &[u8], stamp: Stamp, scratch: &mut [u8]) -> Result<()
     let asked = format!("LBA {lba}, generation {generation}");
     if let Some(found) = read_stamp(block).filter(|found| *found != stamp) {
         return Err(format!(
-            "{asked}: the read returned what was written to LBA {} as generation {}{}",
+            "{asked}: the read returned data written to LBA {} as generation {}{}",
             found.lba,
             found.generation,
             if found.seed == stamp.seed { "" } else { " by another run" }

@@ -83,7 +83,9 @@ pub(crate) fn pin(core: Option<usize>) -> anyhow::Result<()> {
     let Some(core) = core else { return Ok(()) };
     let mut set = CpuSet::new();
     set.set(core).with_context(|| {
-        format!("there is no core {core}: choose one that `nproc` counts, beginning with 0")
+        format!(
+            "there is no core {core}: cores are numbered from 0, and `nproc` prints their number"
+        )
     })?;
     sched_setaffinity(Pid::from_raw(0), &set)
         .with_context(|| format!("cannot pin a thread to core {core}: choose a core that exists"))
@@ -204,7 +206,7 @@ impl<'a> Worker<'a> {
             ensure!(
                 limit.is_none_or(|limit| begun.elapsed() < limit)
                     || self.io_queues.iter().any(IoQueue::has_retries),
-                "commands have had no answer for 30 s"
+                "outstanding commands did not complete within 30 s"
             );
         }
         Ok(())

@@ -19,7 +19,7 @@ pub(super) fn diff(diff: &ConfigDiff) -> String {
         text += &difference(object);
     }
     match diff.objects.is_empty() {
-        true => text += "There are no live changes: the daemon runs what it read of the file.\n",
+        true => text += "There are no live changes: the daemon runs the file as it read it.\n",
         false => {
             text += "\n- in the file, + runs. Back to the file: sluice config revert [OBJECT]; into the \
                      file: sluice config save\n";

@@ -299,7 +299,7 @@ fn set(
     if let Some(key) = tls_key {
         let added = file.add_tls_key(key, beside);
         added.with_context(|| {
-            format!("{host}: set it without --beside, which removes those of its length")
+            format!("{host}: set it without --beside, which removes the keys of its length")
         })?;
     }
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

@@ -232,7 +232,7 @@ fn reload(reloaded: &Reloaded, only_checked: bool) -> String {
         + &lines("Needs a restart to take effect:", &reloaded.needs_restart)
         + &lines("Note:", &reloaded.warnings);
     match (text.is_empty(), reloaded.live_changes) {
-        (true, 0) => "The daemon runs what the configuration file says; nothing changes.\n".into(),
+        (true, 0) => "The daemon already runs the configuration file; nothing changes.\n".into(),
         (false, 0) => text,
         (true, count) => format!("Nothing changes. {}", config_view::on_top(count)),
         (false, count) => text + &config_view::on_top(count),
@@ -667,7 +667,7 @@ mod tests {
     fn a_reload_says_where_live_changes_stay() {
         let answer = |count| json!({"changes": [], "needs_restart": [], "live_changes": count});
         let plain = text(Method::Reload, &answer(0));
-        assert!(plain.starts_with("The daemon runs what the configuration file says"), "{plain}");
+        assert!(plain.starts_with("The daemon already runs the configuration file"), "{plain}");
         let seen = text(Method::Reload, &answer(1));
         assert_eq!(seen, "Nothing changes. 1 live change on top of the file: sluice config diff\n");
     }

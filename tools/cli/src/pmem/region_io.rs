@@ -130,7 +130,7 @@ pub(crate) fn write<R: RegionIo>(
         outcome.with_context(|| format!("{written} bytes were written, and not flushed"))?;
     ensure!(
         at < part.end || plan.length.is_some() || fill(input, &mut [0])? == 0,
-        "the input is longer than what was left of the region: {written} bytes were written, and flushed"
+        "the input is longer than the rest of the region: {written} bytes were written and flushed"
     );
     Ok(Written { bytes: written, flushed_by })
 }

@@ -46,7 +46,7 @@ IOPS LIMIT, MB/s LIMIT: of all commands, of reads (r) and of writes (w).
 COMMANDS, PAYLOAD: credits in use, and all credits.
 IN DEVICE: commands that the device holds, and may hold (the window).
 KEPT: periods in which a reservation was kept, of those with demand.
-OUT: what the target sends; IN: what hosts send.
+OUT: data that the target sends; IN: data that hosts send.
 RATE: payload; TARGET: the rate it should get; LIMIT: its upper bound now.
 ALPHA: the part of packets that the network marks; Q: target by rate; below 1
 it makes room, above 1 it is short. RTT: round-trip time, queues included.

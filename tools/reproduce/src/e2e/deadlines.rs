@@ -143,8 +143,9 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
 }
 
 /// The reason why misses are not the source's.
-const LIMITS: &str = "The daemon's effect cannot appear here. It gives a class its latency by holding back classes that \
-    have none to keep, and all three have one: it limits nobody, also with goals of 110 us and with a load beyond \
-    the link, and its numbers are those of DCTCP. The device is memory that takes no time, so that no commands wait \
-    for classes to order. How many transfers are late depends on how they meet at 80 % of the link: four runs are \
-    added up, which differ by more than the two situations (2 to 15 % are late).";
+const LIMITS: &str = "The daemon's effect cannot appear here. It keeps a class's latency by \
+    holding back classes without a latency, and all three have one. So it limits no class, even \
+    with goals of 110 us or a load beyond the link, and its numbers equal DCTCP's. The device is \
+    memory that takes no time, so that no commands wait for classes to order. How many transfers \
+    are late depends on how they meet at 80 % of the link: four runs are added up, which differ by \
+    more than the two situations (2 to 15 % are late).";

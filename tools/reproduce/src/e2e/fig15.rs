@@ -179,15 +179,15 @@ fn missed(situation: &Situation, request: Request) -> [Missed; 3] {
 }
 
 /// The reason why sizes are not the source's in the normal situation.
-const NORMAL_SIZES: &str = "At 80 % of the link, some transfers of an exponential distribution with a \
-    mean of 2 MB are long and meet others; the source does not say what it takes as a latency, nor how \
-    sizes are distributed. How many meet is chance: runs of 0.3 s differ by a factor of two. The order of \
-    the laws is the source's.";
+const NORMAL_SIZES: &str = "At 80 % of the link, some transfers of an exponential distribution \
+    with a mean of 2 MB are long and meet others; the source defines neither its latency nor the \
+    distribution of sizes. How many meet is chance: runs of 0.3 s differ by a factor of two. The \
+    order of the laws is the source's.";
 
 /// The reason why sizes are not the source's in the stressed situation.
-const STRESSED_SIZES: &str = "At the source's load of 80 % all laws miss a third of what the source \
-    has, or less. At 95 to 100 % DCTCP misses as much, but then QTCP misses more than the source's, too: no load \
-    has all of its numbers.";
+const STRESSED_SIZES: &str = "At the source's load of 80 % each law has at most a third of the \
+    source's misses. At 95 to 100 % DCTCP misses as much, but then QTCP misses more than the \
+    source's, too: no load has all of its numbers.";
 
 /// Makes the figure.
 pub(super) fn run(request: Request) -> Made {

@@ -237,10 +237,11 @@ fn tails_of(name: &str, [high, medium, low]: [[f64; 3]; 3]) -> Plot {
 }
 
 /// The reason why the drives are not the source's.
-const BUFFER: &str = "120 Gb/s are more than ten such drives program. A write ends in its drive's buffer, which takes \
-    writes in order of arrival: the 128 commands that the target hands to a drive wait 13 ms for it, whatever their \
-    class. Low waits in the target besides, for as long as the run takes. The source's drives are not full: it \
-    says neither how large their buffers are nor how full.";
+const BUFFER: &str = "120 Gb/s are more than ten such drives program. A write ends in its drive's \
+    buffer, which takes writes in order of arrival: the 128 commands that the target hands to a \
+    drive wait 13 ms for it, in every class. Low waits in the target besides, for as long as the \
+    run takes. The source's drives are not full: it says neither how large their buffers are nor \
+    how full.";
 
 /// What High is known to have of Medium's percentiles with the daemon.
 const KNOWN_HIGH: [(f64, f64); 3] = [(0.02, 0.09), (0.05, 0.14), (0.08, 0.16)];
@@ -249,14 +250,16 @@ const KNOWN_HIGH: [(f64, f64); 3] = [(0.02, 0.09), (0.05, 0.14), (0.08, 0.16)];
 const KNOWN_HIGH_QUICK: [(f64, f64); 3] = [(0.09, 0.24), (0.18, 0.33), (0.22, 0.36)];
 
 /// The reason why the storage's order does not turn that of the network.
-const NETWORK: &str = "What is offered is 28 % more than the link carries, and waits at the hosts: how long, \
-    the network decides alone. Drives put what has come in another order only while it waits for flash.";
+const NETWORK: &str = "The offered load is 28 % more than the link carries, and waits at the \
+    hosts: the network alone decides how long. Drives reorder arrived commands only while these \
+    wait for flash.";
 
 /// The reason why latencies are not those of the source under DCTCP.
-const STORAGE: &str = "Classes have their order at the drives, which are full, too: High and Medium pass Low \
-    there, and what they do not lose they do not wait for.";
+const STORAGE: &str = "Classes have their order at the drives, which are full, too: High and \
+    Medium pass Low there, and wait less.";
 
 /// The reason why classes are further apart than in the source.
-const OVERLOAD: &str = "The offered loads are more than the link carries, so that queues at the hosts of \
-    Medium and Low grow for as long as the run takes, and those of High do not: a ratio of times depends on \
-    how long an episode is: half a second here with the warm-up (200 ms at reduced length), 1 to 5 s in the source.";
+const OVERLOAD: &str = "The offered loads are more than the link carries. The hosts' queues of \
+    Medium and Low grow for as long as the run takes, and the queues of High do not. A ratio of \
+    times depends on the length of an episode: half a second here with the warm-up (200 ms at \
+    reduced length), 1 to 5 s in the source.";

@@ -282,10 +282,11 @@ pub(super) fn ratios(request: Request) -> anyhow::Result<Made> {
 const KNOWN_MISSES: [Bound; 2] = [Bound::Between(-0.12, 0.05), Bound::Between(0.12, 0.3)];
 
 /// The reason why misses are not the source's.
-const MISSES: &str = "The daemon's goals are about round trips (Eq. 2), which are far below milliseconds here, not about \
-    transfers: all that it changes is how much of a queue pair's data is under way. Eq. 6 has a target for the \
-    throughput, of which a mean transfer takes half its time: the source does not say which latency it compares. \
-    Four runs are added up, which differ by more than the daemon from DCQCN: of DCQCN, 34 to 70 % are late.";
+const MISSES: &str = "The daemon's goals are about round trips (Eq. 2), which are far below \
+    milliseconds here, not about transfers: the daemon changes only how much of a queue pair's \
+    data is under way. Eq. 6 has a target for the throughput, of which a mean transfer takes half \
+    its time: the source does not say which latency it compares. Four runs are added up, which \
+    differ by more than the daemon from DCQCN: of DCQCN, 34 to 70 % are late.";
 
 /// The reason why the mix has not the source's parts.
 const MIX: &str = "Q only takes from flows that have more than their targets. DCTCP grows by a packet in each round \
@@ -298,6 +299,7 @@ const PACKETS: &str = "DCQCN leaves QTCP more than its targets. By Eq. 5 every f
     trip, which is more of a small window than of a large one: see e2e-9.";
 
 /// The reason why flows of QRDMA are equal.
-const EQUAL: &str = "DCTCP has seven to nine tenths of the link, so that all flows of QRDMA have less than their \
-    targets, which add up to half of it: Q takes from nobody, and they are equal as with DCQCN. The source \
-    says neither how much others have in Fig. 19 nor what the targets add up to.";
+const EQUAL: &str = "DCTCP has seven to nine tenths of the link, so that all flows of QRDMA have \
+    less than their targets, which add up to half of it: Q takes from nobody, and they are equal \
+    as with DCQCN. The source gives neither the rates of the other flows in Fig. 19 nor the sum of \
+    the targets.";

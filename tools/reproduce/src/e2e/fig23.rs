@@ -110,13 +110,13 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
 }
 
 /// The reason why some accesses take a little longer than the source's.
-pub(super) const TURNS: &str = "A reactor takes half a microsecond for a turn, and an access two turns: one \
-    that comes while a turn is under way waits for its end.";
+pub(super) const TURNS: &str = "A reactor takes half a microsecond for a turn, and an access \
+    two turns: an access that comes during a turn waits for its end.";
 
 /// The reason why the queue is not the source's.
 const QUEUES: &str = "Congestion control holds the queue about the threshold: 140 packets, which take 17 us of \
     the link. It is shorter for half of the accesses, and longer after bursts.";
 
 /// The reason why writes do not take longer.
-const SMALL: &str = "What Urgent has of the link is the same with its own queue and without: who goes first \
-    moves it by microseconds, and writes take milliseconds.";
+const SMALL: &str = "Urgent's share of the link is the same with its own queue and without: the \
+    order of packets moves a write by microseconds, and writes take milliseconds.";

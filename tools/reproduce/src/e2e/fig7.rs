@@ -121,7 +121,7 @@ const TRACES: &str = "The traces are not here, and sizes and bursts were chosen:
     the drive alone, and bursts of others come on top.";
 
 /// The reason why classes change little.
-const BURSTS: &str = "Hardly any command waits in the target, where the order of classes is: the window holds 128 \
-    commands. High waits in the drive for its own bursts, which no order of classes makes shorter. A window of 16 \
-    raises all three medians, that of High the most (from 87 to 142 us): 62 % of the commands are its own, and its \
-    weight is half of all.";
+const BURSTS: &str = "Hardly any command waits in the target, where the order of classes is: the \
+    window holds 128 commands. High waits in the drive for its own bursts, which no order of \
+    classes makes shorter. A window of 16 raises all three medians, most of all the median of High \
+    (from 87 to 142 us): 62 % of the commands are its own, and its weight is half of all.";

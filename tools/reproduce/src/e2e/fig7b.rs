@@ -19,14 +19,15 @@ use crate::plot::bars::{Bars, Series};
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-7b.toml");
 
 /// The reason why classes in the protocol change nothing.
-const NOTHING_WAITS: &str = "No command waits in the target, where the order of classes is: the window of 128 commands \
-    is never full. A window of 64 has the same medians and 99 %. High has the fewest commands, and is \
-    as fast as Medium or faster for that alone. With a window of 16 commands do wait, and the rows of that window have what classes do then. \
-    The traces are not here: what the source's commands wait for is not known.";
+const NOTHING_WAITS: &str = "No command waits in the target, where the order of classes is: the \
+    window of 128 commands is never full. A window of 64 has the same medians and 99 %. High has \
+    the fewest commands, and is as fast as Medium or faster for that alone. With a window of 16 \
+    commands do wait, and the rows of that window have what classes do then. The traces are not \
+    here: the reason why the source's commands wait is not known.";
 
 /// The reason why classes in the drive do change latencies.
-const INSIDE: &str = "What waits here waits in the drive, for dies that program: classes in its queues are what tells \
-    applications apart.";
+const INSIDE: &str = "Commands wait only in the drive here, for dies that program: classes in the \
+    drive's queues separate the applications.";
 
 /// Makes Fig. 7b and 7c.
 ///

@@ -116,7 +116,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     for (class, (name, share)) in CLASSES.into_iter().zip(SHARES).enumerate() {
         for (of, rates) in [("model", &model), ("packets", &packets)] {
             claims.push(Claim::new(
-                format!("{name}, {of}: part of what is carried"),
+                format!("{name}, {of}: share of the carried data"),
                 format!("{:.1} %", part(share) * 100.0),
                 part_of(rates, class),
                 Unit::Percent,

@@ -213,8 +213,8 @@ const OUTSIDE: &str = "The mean Q of the class is outside 0.95..1 already, so th
 
 /// The reason why Q is not within 0.95..1 in each round trip of one run.
 const ONE_RUN: &str = "A flow's window is a few packets at 25 us and some dozens at 98 us, and \
-    changes by a packet and more each round trip, and requests come at random: in one run Q moves more \
-    than the source's band is wide, even over ten round trips. What is stable is the mean.";
+    changes by a packet and more each round trip, and requests come at random: in one run Q moves \
+    more than the source's band is wide, even over ten round trips. Only the mean is stable.";
 
 /// Makes the figure.
 ///

@@ -55,8 +55,8 @@ pub(crate) fn report(
         columns: &columns,
         rows: streams().map(row).collect(),
         note: format!(
-            "{} in a second together; late is what was served after it was due by the reservation, lost \
-             what found `room` others waiting",
+            "{} in a second together; late: requests served after they were due by the \
+             reservation; lost: requests that found `room` others waiting",
             total(&got)
         ),
         chart: "Requests per second",

@@ -98,7 +98,7 @@ pub(super) fn sixteen(request: Request) -> anyhow::Result<Made> {
         ));
         let settled = estimates.get(CHANGE + 6).copied().unwrap_or_default();
         claims.push(Claim::new(
-            format!("{name}: the estimate of period 21, of what is done"),
+            format!("{name}: the estimate of period 21, of the completed I/Os"),
             "stabilizes",
             settled / after,
             Unit::Percent,
@@ -215,8 +215,8 @@ pub(super) fn eighteen(request: Request) -> anyhow::Result<Made> {
             )
             .known(
                 Bound::AtLeast(0.85),
-                "Conversion sets the pool to what the estimate leaves of the time, whatever was done, so\n    \
-                 that the pool of a node that does more than estimated does not run dry.",
+                "Conversion sets the pool to the estimate for the remaining time, regardless of\n    \
+                 completed I/Os, so that the pool of a node that does more than estimated does not run dry.",
             ),
         );
     }

@@ -25,7 +25,8 @@ pub(super) fn six(request: Request) -> anyhow::Result<Made> {
         "thousand I/Os per second of each client alone",
         &[("one-sided", vec![alone; CLIENTS])],
     );
-    let title = "Haechi, Fig. 6 (H5): what a client alone does; ten clients that do not differ here.\n\
+    let title = "Haechi, Fig. 6 (H5): throughput of one client alone; ten clients that do not \
+                 differ here.\n\
                  The paper's two-sided I/Os, which take the data node's processor, are not modelled.";
     Ok(Made::of(title, claims, [("haechi-6", plot)]))
 }

@@ -111,7 +111,7 @@ pub(super) fn nine(request: Request) -> anyhow::Result<Made> {
             Bound::AtLeast(0.995),
         ),
         Claim::new(
-            "Zipf, Haechi: C5 to C10, by what the bare has",
+            "Zipf, Haechi: C5 to C10, relative to the bare system",
             "less",
             expense,
             Unit::Times,
@@ -196,8 +196,8 @@ pub(super) fn ten(request: Request) -> anyhow::Result<Made> {
             [("reserved", reserved), ("Basic", in_30_s(&basic)), ("Haechi", in_30_s(&haechi))];
         plots.push((file, by_client(&title, &series)));
     }
-    let title = "Haechi, Fig. 10 (H2): C1 and C2 want half of what they have reserved (the paper does \
-                 not say\nhow much of it), of 90 % that are reserved";
+    let title = "Haechi, Fig. 10 (H2): C1 and C2 want half of their reservations (the paper does \
+                 not say\nhow much of them); 90 % are reserved";
     Ok(Made::of(title, claims, plots))
 }
 
@@ -237,8 +237,7 @@ pub(super) fn eleven(request: Request) -> anyhow::Result<Made> {
     let [basic, haechi, bare] = heights;
     let series = [("Basic Haechi", basic), ("Haechi", haechi), ("bare system", bare)];
     let plot = bars("thousand I/Os per second where C1 and C2 want half", names, &series);
-    let title =
-        "Haechi, Fig. 11 (H2): throughput where C1 and C2 want half of what they have reserved";
+    let title = "Haechi, Fig. 11 (H2): throughput where C1 and C2 want half of their reservations";
     Ok(Made::of(title, claims, [("haechi-11", plot)]))
 }
 

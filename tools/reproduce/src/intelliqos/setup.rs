@@ -42,7 +42,7 @@ struct File {
 }
 
 fn title() -> String {
-    "What users see of one disk".to_owned()
+    "One disk as its users see it".to_owned()
 }
 
 /// The scheduler of the disk.

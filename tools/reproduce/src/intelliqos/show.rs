@@ -55,10 +55,10 @@ pub(crate) fn report(
             "{} outputs of each stream, {} in a second, seed {seed}, with the scheduler: {scheduler}.",
             setup.counted, setup.outputs_per_second
         ),
-        table: "What the user of each stream sees",
+        table: "Throughput that the user of each stream sees",
         columns: &columns,
         rows: streams().map(row).collect(),
-        note: "an output tells what was read since the one before it".to_owned(),
+        note: "an output reports the data read since the previous output".to_owned(),
         chart: "Throughput that outputs tell",
         axes: ["outputs", "throughput, KiB/s"],
         lines: streams().map(line).collect(),

@@ -315,7 +315,7 @@ impl Scenario {
             columns: columns.map(|(name, unit)| Column::new(name, unit)).into(),
             names: 1,
             rows: self.classes.iter().enumerate().map(row).collect(),
-            note: "Q of a class: its target, divided by what it carried".to_owned(),
+            note: "Q of a class: its target, divided by its carried rate".to_owned(),
         }
     }
 
@@ -421,8 +421,8 @@ fn class(of: &Entry, trips: u64) -> anyhow::Result<Class> {
             key("blocks")
         ),
         (None, Some(_)) => bail!(
-            "`{}` is missing: write what is offered as \"90 Gbit/s\", or leave `blocks` out for flows that \
-             always have something to send",
+            "`{}` is missing: write the offered rate as \"90 Gbit/s\", or leave `blocks` out for \
+             flows that always have something to send",
             key("rate")
         ),
     };

@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<Made> {
     }
     let mut measured = measured.iter();
     let settings = fit(measured.next(), measured.next())
-        .with_context(|| format!("the device of {} cannot be told", args.namespace))?;
+        .with_context(|| format!("cannot model the device of {}", args.namespace))?;
     let text = DeviceProfile::of(&settings, Some(args.namespace.clone())).text();
     let text =
         format!("# Measured by `sluice sim profile`; times are those in the device.\n{text}");

@@ -261,7 +261,7 @@ impl Outcome {
             cells
         };
         Table {
-            title: "What hosts had".to_owned(),
+            title: "Results per host".to_owned(),
             file: "hosts".to_owned(),
             columns,
             names: 2,

@@ -137,9 +137,8 @@ impl Namespace {
 ///
 /// The text is not TOML, or no configuration of the daemon.
 pub(super) fn parse(text: &str) -> anyhow::Result<Config> {
-    let mut config: Config = toml::from_str(text).context(
-        "this is no configuration of sluiced: `sluiced --check FILE` names what is wrong",
-    )?;
+    let mut config: Config = toml::from_str(text)
+        .context("this is no configuration of sluiced: `sluiced --check FILE` names the errors")?;
     for subsystem in &mut config.subsystems {
         number(&mut subsystem.namespaces);
     }

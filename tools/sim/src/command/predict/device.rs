@@ -44,8 +44,8 @@ impl Asked {
                     .to_owned()
             }
             Self::Nobody(why) => format!(
-                "--config needs --device with a file of `sluice sim profile` where no daemon tells what \
-                 it has measured ({why})"
+                "--config needs --device with a file of `sluice sim profile` where no daemon \
+                 reports its measurements ({why})"
             ),
         }
     }
@@ -79,9 +79,7 @@ pub(super) fn keys(
         ("memory" | "pmem", _) => None,
         (_, Some(measured)) => {
             if matches!(known.asked, Asked::Other) {
-                notes.push(format!(
-                    "{name}: its times are those that the running daemon has measured"
-                ));
+                notes.push(format!("{name}: the running daemon has measured its times"));
             }
             Some(as_measured(&measured))
         }

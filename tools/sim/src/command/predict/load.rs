@@ -137,8 +137,8 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Loads> {
         connections += load.count * u32::from(load.connections);
         ensure!(
             connections <= CONNECTIONS,
-            "`load {number}.count` is {} with {} `connections` each: that makes {connections}, with those \
-             of the loads before: write at most {CONNECTIONS} in all",
+            "`load {number}.count` is {} with {} `connections` each: that makes {connections}, \
+             with the connections of the loads before: write at most {CONNECTIONS} in all",
             load.count,
             load.connections
         );

@@ -263,8 +263,8 @@ impl Results {
             let beside = kinds.iter().map(|(title, file, rows)| beside(title, file, rows));
             tables.extend(beside);
             if let Some(last) = tables.last_mut() {
-                "Latency: in the target, from a command's arrival to its answer. off: the prediction \
-                 beside what was measured."
+                "Latency: in the target, from a command's arrival to its answer. off: the \
+                 deviation of the prediction from the measurement."
                     .clone_into(&mut last.note);
             }
         }
