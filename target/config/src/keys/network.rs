@@ -35,8 +35,8 @@ pub const NETWORK: &[ConfigKey] = &[
         "capacity",
         Values::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"),
         "`\"auto\"`",
-        "The rate of the narrowest part of the path, in each direction. `\"auto\"`: it is not \
-         known, and marks tell when it is full.",
+        "The rate of the narrowest part of the path, in each direction. `\"auto\"`: the rate is \
+         unknown, and congestion marks show when the path is full.",
     )
     .option("RATE", "Rate that the default link carries, such as \"10 Gbit/s\", or auto")
     .shape(Shape::Text),

@@ -57,7 +57,7 @@ pub const PMEM: &[ConfigKey] = &[
         "batch",
         Values::Number { min: 1, max: BATCH_MAX },
         "1000",
-        "Tokens that a client takes from the pool at a time (B).",
+        "Tokens that a client takes at once from the common pool (B).",
     ),
     key(
         "clients",
@@ -109,7 +109,7 @@ pub const REGION: &[ConfigKey] = &[
         "hosts",
         Values::Nqns,
         "nobody",
-        "The hosts that may ask for the region. Nobody else learns that there is one.",
+        "The hosts that may request the region. Other hosts cannot learn that it exists.",
     )
     .option("NQN", "NQN of a host that may ask for the region; may be given more than once")
     .long("host"),

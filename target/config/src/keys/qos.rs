@@ -54,7 +54,7 @@ pub const QOS: &[ConfigKey] = &[
         "burst",
         Values::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
         "4",
-        "At most this many commands are taken from one queue at a time. With a `unit` other than \
+        "At most this many commands are taken from one queue at a time. If `unit` is not \
          `\"commands\"`: the cost of as many reads of 4 KiB, and at least one command.",
     )
     .option("", "Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited"),
@@ -117,8 +117,8 @@ pub const QOS: &[ConfigKey] = &[
         "wrr",
         Values::Boolean,
         "`true`",
-        "Controllers offer NVMe's weighted round robin with urgent (CAP.AMS), which lets a host \
-         name a class for each queue, and order its own queues by weights of its own.",
+        "Controllers offer NVMe's weighted round robin with urgent (CAP.AMS). A host can then \
+         select a class for each queue, and order its queues by its own weights.",
     )
     .option("", "Whether controllers offer weighted round robin with urgent"),
     key("mark", Values::Boolean, "`true`", "Answers carry the DSCP of their connection's class.")
@@ -149,9 +149,9 @@ const LIMITS: &[ConfigKey] = &[
         "iops_per_gib",
         IOPS,
         "no limit",
-        "The most commands in a second for each GiB of the namespace whose session it is; for a \
-         subsystem's session, of its namespaces together. Not for other sessions. If `iops` is set \
-         too, the lower limit applies.",
+        "The most commands in a second for each GiB of the session's namespace; for a subsystem's \
+         session, of all its namespaces. Not for other sessions. If `iops` is set too, the lower \
+         limit applies.",
     )
     .or_none("", "Largest number of commands in a second for each GiB; none for no limit"),
     key(
@@ -194,8 +194,8 @@ const LIMITS: &[ConfigKey] = &[
         "burst",
         Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
         "`\"1 ms\"`",
-        "Each limit of the session saves credit while the session uses less: at most the amount \
-         that the limit admits in this time.",
+        "Each limit of the session saves credit while the session uses less: at most the limit's \
+         amount for this time.",
     )
     .or_none("TIME", "Time for which limits save credit, such as \"10 s\"; none for the default"),
 ];
@@ -250,15 +250,15 @@ const BEHIND_LIMITS: &[ConfigKey] = &[
         "profile",
         Values::Profile,
         "none",
-        "The profile whose limits and burst the session has where it sets none of its own.",
+        "The profile that supplies limits and burst that the session does not set itself.",
     )
     .or_none("NAME", "Name of the profile whose limits the session has; none takes it back"),
     key(
         "queue",
         Values::Number { min: 1, max: COMMANDS_MAX },
         "as in `[qos]`",
-        "Commands on the session's own account (without commands of sessions below it) that may \
-         wait before hosts are held back.",
+        "Commands on the session's own account, without the sessions below it, that may wait \
+         before hosts are held back.",
     )
     .or_none("COMMANDS", "Commands that may wait before hosts are held back"),
     key(
@@ -310,8 +310,8 @@ pub const RESERVE: &[ConfigKey] = &[
         "latency",
         Values::Time { min: Duration::from_millis(2), max: Duration::from_secs(60) },
         "none",
-        "The longest time that a command may take from its arrival to its completion, as long as \
-         the tenant sends no more than its rate and `burst`.",
+        "The longest time from a command's arrival to its completion, for commands that arrive at \
+         the reserved rate, apart from `burst`.",
     )
     .option("TIME", "The longest time that a command at the reserved rate may take"),
     key(

@@ -23,8 +23,8 @@ pub const LISTENER: &[ConfigKey] = &[
         "needed",
         "`\"192.0.2.1:4420\"`; `\"0.0.0.0:4420\"`: all IPv4 addresses; `\"[::]:4420\"`: all IPv6 \
          addresses, and no IPv4 address (for both, write two listeners); \
-         `\"[fe80::1%eth0]:4420\"`: a link-local address, with its interface. 4420 is NVMe's port, \
-         8009 is the port of discovery.",
+         `\"[fe80::1%eth0]:4420\"`: a link-local address, with its interface. The port of NVMe is \
+         4420, the port of discovery is 8009.",
     ),
     key(
         "transport",
@@ -38,9 +38,9 @@ pub const LISTENER: &[ConfigKey] = &[
         "advertise",
         Values::Address,
         "`address`",
-        "The address that discovery hands out to all hosts: for hosts behind address translation, \
-         or to name one address of a listener on all. Without it discovery shows each host the \
-         addresses that the host can reach \
+        "The address that discovery returns to all hosts: for hosts behind address translation, or \
+         to name one address of a listener on all addresses. Without it, discovery shows each host \
+         the addresses that it can reach \
          ([operating](../use/operating.md#addresses-in-discovery)).",
     )
     .option("ADDRESS", "The address that discovery hands out"),
@@ -69,10 +69,10 @@ pub const LISTENER: &[ConfigKey] = &[
         "tls",
         Values::Words(&["off", "allowed", "required"]),
         "`\"off\"`",
-        "Whether connections are over TLS 1.3 with a key of `host_keys` or `keyring` \
-         ([security](../use/security.md)). `\"allowed\"`: connections of hosts that have a key (if \
-         the key is in a keyring alone, only where the host requests TLS); `\"required\"`: all \
-         connections. For `tcp`, in builds with TLS.",
+        "Whether connections use TLS 1.3 with a key of `host_keys` or `keyring` \
+         ([security](../use/security.md)). `\"allowed\"`: connections of hosts that have a key (in \
+         a keyring alone: if the host requests TLS). `\"required\"`: all connections. For `tcp`, \
+         in builds with TLS.",
     )
     .option("", "Whether connections are over TLS"),
     key(
@@ -137,8 +137,8 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
         "hosts",
         Values::Nqns,
         "none",
-        "The hosts that may connect: what `/etc/nvme/hostnqn` holds on each. A host that is not \
-         listed is refused unless `allow_any_host` is set.",
+        "The hosts that may connect, by the NQN in each host's `/etc/nvme/hostnqn`. A host that is \
+         not listed is refused unless `allow_any_host` is set.",
     )
     .option("NQN", "NQN of a host that may connect; may be given more than once")
     .long("host"),
@@ -146,7 +146,12 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
 
 /// The keys of `[[subsystem.host]]`.
 pub const HOST: &[ConfigKey] = &[
-    key("nqn", Values::Nqn, "needed", "The host's NQN. A host in `hosts` has no entry of its own."),
+    key(
+        "nqn",
+        Values::Nqn,
+        "needed",
+        "The host's NQN; a host in `hosts` has no entry of its own.",
+    ),
     key(
         "addresses",
         Values::Networks,
@@ -164,16 +169,16 @@ pub const HOST: &[ConfigKey] = &[
         "namespaces",
         Values::Nsids,
         "all",
-        "The host sees these namespaces only. A namespace's own `hosts` applies as well. \
-         Namespaces that are not there yet may be named.",
+        "The host sees these namespaces only, and only if their own `hosts` allow it too. \
+         Namespaces that do not exist yet may be named.",
     )
     .option("NSID,…", "Namespaces that the host sees, such as 1,3; all where none was ever given"),
     key(
         "read_only",
         Values::Boolean,
         "`false`",
-        "Whether the host may only read. Its disks are reported as write protected, and its writes \
-         are refused.",
+        "Whether the host may only read. Identify reports its disks as write protected; its writes \
+         are rejected.",
     )
     .option("", "Whether the host may only read"),
     key(
@@ -192,16 +197,16 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "nsid",
         Values::Number { min: 1, max: NSID_MAX as u64 },
         "the lowest that is free",
-        "Write it down: without it, an entry that is inserted later moves those after it.",
+        "Set it: without it, an entry that is inserted later renumbers the entries after it.",
     )
     .option("", "Namespace identifier; the lowest that was never in use where not given"),
     key(
         "backend",
         Values::Words(&["null", "memory", "file", "block", "pmem", "nvme"]),
         "needed",
-        "`null` reads zeroes and forgets writes; `memory` is allocated as it is written and lost \
-         at the end; `file` and `block` mean the same, a path; `pmem` is persistent memory, or a \
-         file in its stead; `nvme` passes commands to a drive as they are.",
+        "`null` reads zeroes and discards writes. `memory` is allocated as it is written, and lost \
+         when the daemon ends. `file` and `block` mean the same: a path. `pmem` is persistent \
+         memory, or a file in its place. `nvme` passes commands to a drive unchanged.",
     )
     .option(
         "",
@@ -222,8 +227,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "create",
         Values::Boolean,
         "`false`",
-        "For file and pmem, with `size`: a missing file is created, unless a file was served there \
-         before: see below.",
+        "For file and pmem, with `size`: a missing file is created, but never in place of a file \
+         that was served before: see below.",
     ),
     key(
         "block_size",
@@ -255,8 +260,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "uuid",
         Values::Other("UUID"),
         "chosen by the daemon",
-        "By the UUID hosts tell one disk from another. With `state` it is random and kept there for \
-         as long as `path` or `device` stays, without it derived from the file or device.",
+        "Hosts identify the disk by its UUID. With `state`, it is random and kept there for as \
+         long as `path` or `device` stays. Without `state`, it is derived from the file or device.",
     )
     .option("", "UUID; the daemon chooses one where not given")
     .shape(Shape::Text),
@@ -322,8 +327,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         Values::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"` for the window, `\"20 ms\"` for containers",
         "With `window = \"adaptive\"`: the latency that the device keeps. With `order = \
-         \"containers\"`: the deadline of a single command; a command of a reservation has until \
-         the end of the reservation's period, if that is later.",
+         \"containers\"`: the deadline of a single command. A command that is charged to a \
+         reservation has until the end of the reservation's period, if that is later.",
     )
     .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
     key(
@@ -336,9 +341,9 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "seeks",
         Values::Boolean,
         "as the kernel says of the device",
-        "Whether the device has a head that moves. Reservations on it count its seeks, and bound \
-         what waits in it. If the kernel does not know, the default is `true` with `order = \
-         \"containers\"`, and else `false`.",
+        "Whether the device has a moving head. Reservations on it count its seeks, and bound the \
+         commands that wait in it. If the kernel does not know, a device with `order = \
+         \"containers\"` counts as one with a head.",
     ),
     key(
         "flush_is_output",

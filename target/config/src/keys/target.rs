@@ -20,8 +20,8 @@ pub const TARGET: &[ConfigKey] = &[
         "poll",
         Values::Words(&["adaptive", "always", "never"]),
         "`\"adaptive\"`",
-        "A reactor without work polls for `poll_time` and then sleeps; never sleeps (lowest \
-         latency, a CPU at 100 %); or sleeps at once.",
+        "The behaviour of an idle reactor: poll for `poll_time` and then sleep; never sleep \
+         (lowest latency, a CPU at 100 %); sleep at once.",
     ),
     key(
         "poll_time",
@@ -33,9 +33,9 @@ pub const TARGET: &[ConfigKey] = &[
         "clock",
         Values::Words(&["auto", "monotonic"]),
         "`\"auto\"`",
-        "The source of the daemon's time: the CPU's time stamp counter where it is invariant, else \
-         the kernel's `CLOCK_MONOTONIC`; always `CLOCK_MONOTONIC`, for machines whose counter cannot \
-         be trusted, and for virtual time.",
+        "The source of the daemon's time. `\"auto\"`: the CPU's time stamp counter if it is \
+         invariant, else the kernel's `CLOCK_MONOTONIC`. `\"monotonic\"`: always \
+         `CLOCK_MONOTONIC`, for machines with an unreliable counter, and for virtual time.",
     ),
     key(
         "io_memory",
@@ -76,19 +76,19 @@ pub const TARGET: &[ConfigKey] = &[
         "admin_queue_depth",
         Values::Number { min: 32, max: 4096 },
         "128",
-        "Entries of the largest admin queue. A host that asks for more is refused. At any depth, \
-         at most 128 commands of one admin queue may bring data at one time (512 KiB).",
+        "Entries of the largest admin queue. A host that requests more is rejected. At one time, \
+         128 commands of one admin queue may carry data (512 KiB), for any size of the queue.",
     ),
     key("max_queues", Values::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
     key(
         "max_connections",
         Values::Number { min: 2, max: 65536 },
         "4096",
-        "Queues of I/O controllers at one time, all listeners together, admin queues among them. A \
-         host that has a controller holds a place for each queue that it was granted, connected or \
-         not, and is never refused these queues; later hosts are granted the remaining places. \
-         Each connection takes two file descriptors: sluiced raises its soft limit as far as the \
-         hard limit allows, and warns where that is not enough.",
+        "Queues of I/O controllers at one time on all listeners together, admin queues included. A \
+         controller holds a place for each granted queue, connected or not, and these queues are \
+         never rejected. Later hosts are granted the remaining places. Each connection uses two \
+         file descriptors. The daemon raises its soft limit as far as the hard limit allows, and \
+         warns if that is not enough.",
     ),
     key(
         "max_address_connections",
@@ -108,16 +108,16 @@ pub const TARGET: &[ConfigKey] = &[
         Values::Number { min: 1, max: 16384 },
         "256",
         "Connections at one time that have sent no Connect, beside the others. Each is closed \
-         after 10 s. Beyond the limit, the oldest connection of the address with the most is \
-         closed.",
+         after 10 s. Beyond this number, the oldest such connection of the address with the most \
+         of them is closed.",
     ),
     key(
         "discovery_keep_alive",
         Values::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400) },
         "`\"5 min\"`",
-        "The longest keep-alive time that a discovery controller's host may ask for; a longer one \
-         is refused (Keep Alive Timeout Invalid). A controller without a keep-alive time ends \
-         after two minutes without a command.",
+        "The longest keep-alive time that a host may request for a discovery controller. A longer \
+         time is rejected (Keep Alive Timeout Invalid). A controller without a keep-alive time \
+         ends after two minutes without a command.",
     ),
     key(
         "retry_delays",
@@ -126,12 +126,13 @@ pub const TARGET: &[ConfigKey] = &[
              the one before",
         ),
         "`[\"5 s\", \"30 s\", \"150 s\"]`",
-        "The retry delays for commands that the target sends back to hosts that understand it (CRDT1 \
-         to CRDT3 of Identify Controller): because a session is full, or because a command has waited \
-         for 10 s. The host retries after the longest of the three that the expected wait is not \
-         below, else at once. A namespace whose file or device is not there has its commands \
-         retried after the second, and from 20 s on after the third, by hosts without multipath: \
-         Linux gives up after five retries, with these values after more than 10 minutes.",
+        "The retry delays (CRDT1 to CRDT3 of Identify Controller) for commands that the target \
+         sends back to hosts that support them. A command is sent back if its session is full, or \
+         if the command has waited for 10 s. The host retries after the longest delay that does \
+         not exceed the expected wait, or at once if all exceed it. If a namespace's file or \
+         device is missing, hosts without multipath retry after the second delay, and from 20 s on \
+         after the third. Linux gives up after five retries: with these values, after more than 10 \
+         minutes.",
     ),
     key(
         "state",
@@ -144,36 +145,37 @@ pub const TARGET: &[ConfigKey] = &[
         "reconnect_time",
         Values::Time { min: Duration::ZERO, max: Duration::from_secs(86_400) },
         "`\"10 min\"`",
-        "The time for which a host that did not shut its controller down (`nvme disconnect` does) counts \
-         as a user of its namespaces, since it may connect again with its file systems mounted: as long \
-         as hosts try (`nvme connect --ctrl-loss-tmo`, by default 10 minutes). Changes that would take \
-         something from it are refused unless they are forced \
-         ([operating](../use/operating.md#hosts-that-have-lost-their-connection)). With `state` this holds \
-         across restarts. 0: only connected hosts count.",
+        "The time for which a lost host counts as a user of its namespaces. A lost host did not \
+         shut its controller down (`nvme disconnect` does), and may connect again with its file \
+         systems mounted. Set this to the time for which hosts try to reconnect (`nvme connect \
+         --ctrl-loss-tmo`, by default 10 minutes). Changes that would affect such a host are \
+         refused unless they are forced \
+         ([operating](../use/operating.md#hosts-that-have-lost-their-connection)). With `state` \
+         this holds across restarts. 0: only connected hosts count.",
     ),
     key(
         "host_keys",
         Values::Path,
         "none",
-        "The folder with the secrets and TLS keys of hosts: a file NAME.key of mode 0600 for each, as \
-         `sluice host key` writes it. A host that has a secret must prove that it knows it. \
-         systemd credentials with such names are read as well. `sluice reload` reads all again. \
-         See [security](../use/security.md).",
+        "The folder with the secrets and TLS keys of hosts: a file NAME.key of mode 0600 for each, \
+         as `sluice host key` writes it. A host with a secret must authenticate with it. systemd \
+         credentials with such names are read as well. `sluice reload` reads all again. See \
+         [security](../use/security.md).",
     ),
     key(
         "keyring",
         Values::Keyring,
         "none",
-        "The keyring of the kernel in which TLS keys of hosts are looked up at each handshake, in \
-         addition to `host_keys`: `\".nvme\"`, into which nvme-cli inserts keys \
+        "The kernel keyring in which the daemon looks up TLS keys of hosts at each handshake, in \
+         addition to `host_keys`. The keyring of nvme-cli is `\".nvme\"` \
          ([security](../use/security.md#keys-in-the-kernels-keyring)).",
     ),
     key(
         "require_authentication",
         Values::Boolean,
         "`false`",
-        "Whether all hosts must authenticate, also to the discovery controller: a host without a \
-         secret is refused unless it connects over TLS by a key of its own \
+        "Whether all hosts must authenticate, also to the discovery controller. A host without a \
+         secret is rejected unless it connects over TLS with its own key \
          ([security](../use/security.md#require-authentication)).",
     ),
     key("control", Values::Path, "see below", "The control socket."),
@@ -181,14 +183,14 @@ pub const TARGET: &[ConfigKey] = &[
         "control_group",
         Values::Group,
         "the daemon's own group",
-        "The group of the control socket: its members may use it, and root.",
+        "The group of the control socket. Its members and root may use the socket.",
     ),
     key(
         "control_admins",
         Values::Group,
         "none",
-        "If set, only this group's members, root and the daemon's own user may change anything by \
-         the control socket; its other users may only look.",
+        "If this is set, only this group's members, root and the daemon's own user may make \
+         changes through the control socket. Other users of the socket may only read.",
     ),
     key(
         "metrics",

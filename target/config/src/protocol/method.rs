@@ -87,48 +87,50 @@ macro_rules! methods {
 methods! {
     Status "status" shows (params::Nothing) -> answer::Status,
         "",
-        "Version, `commit` (of the source; `unknown` where the build did not know it), process, \
-         uptime, numbers of objects, reactors; `durable`: whether changes survive a restart; \
-         `live_changes`: the number of objects that differ from the configuration file; \
+        "Version, `commit` (of the source; `unknown` if the build did not know it), process, \
+         uptime, numbers of objects, reactors. `durable`: whether changes survive a restart. \
+         `live_changes`: the number of objects that differ from the configuration file. \
          `namespaces_unavailable`, `namespaces_with_errors`: numbers of namespaces in these \
-         states; `problems`: a line for each; `file_systems`: the file systems with files of \
-         namespaces, each with `mount`, `files`, and in bytes `may_take` (further growth of the \
-         files), `free` and `overcommit` (growth beyond the free space).";
+         states. `problems`: a line for each. `file_systems`: the file systems of the namespaces' \
+         files, with `mount` and `files`. `may_take`, `free` and `overcommit` are in bytes: the \
+         possible further growth of the files, the free space, and the growth beyond the free \
+         space.";
     Connections "connections" shows (params::Nothing) -> Vec<answer::Connection>,
         "",
         "One object for each connection.";
     Statistics "statistics" shows (params::Buckets) -> answer::Statistics,
         "`buckets` (boolean, default false)",
-        "Operations, bytes, errors and latency (sum, mean and percentiles in nanoseconds) for \
-         each namespace, host, workload (a host in a class at a namespace) and queue; for each \
-         reactor the CPU time that the reactor spent on a change of the configuration in one turn \
-         (`changes_ns`); with `buckets` the counts that percentiles are made of, see below.";
+        "Operations, bytes, errors and latency (sum, mean, percentiles in nanoseconds) for each \
+         namespace, host, workload (a host in a class at a namespace) and queue. For each reactor, \
+         the CPU time that the reactor spent on a change of the configuration in one turn \
+         (`changes_ns`). With `buckets`, the counts behind the percentiles, see below.";
     Reload "reload" changes (params::Reload) -> answer::Reloaded,
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
-        "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their \
-         order; the keys that only a restart changes, each with its present and its next value; \
-         live changes that no longer count, and with `check` the losses of hosts. `live_changes`: \
-         the number of objects that differ from the file afterwards.";
+        "Three lists of lines for people, and a number. `changes`: the changes in their order. \
+         `needs_restart`: the keys that only a restart changes, each with its present and its next \
+         value. `warnings`: live changes that no longer count, and with `check` the losses of \
+         hosts. `live_changes`: the number of objects that differ from the file afterwards.";
     ConfigShow "config.show" shows (params::Nothing) -> answer::Configuration,
         "",
         "`text`: the configuration that runs now, with live changes, as a file that `sluiced --config` \
          takes.";
     ConfigDiff "config.diff" shows (params::Nothing) -> answer::ConfigDiff,
         "",
-        "`objects`: the objects that differ from the file by live changes, each with `object` (its \
-         name), `change` (`added`, `changed`, `removed`), `file` and `running` (its keys, a line \
-         for each; `null` where it is missing) and `keys` (the keys that differ: `key`, `file`, \
-         `running`); `file`: the path (`null`: the daemon runs without a file); `file_changed`: \
-         why the file is no longer as the daemon read it last (`null`: it is); `needs_restart` as \
-         of `reload`.";
+        "`objects`: the objects that differ from the file by live changes. Each has `object` (its \
+         name), `change` (`added`, `changed`, `removed`), `file`, `running` and `keys`. `file` and \
+         `running` are its keys, a line for each (`null` where it is missing). `keys` are the \
+         different keys: `key`, `file`, `running`. The other fields are `file`, `file_changed` and \
+         `needs_restart`. `file` is the path (`null`: the daemon runs without a file). \
+         `file_changed` is the reason why the file is not the version that the daemon read last \
+         (`null`: it is). `needs_restart` is as for `reload`.";
     ConfigRevert "config.revert" changes (params::Settings) -> answer::Changed<answer::Reverted>,
         "`object` (left out: all), a name that `config.diff` lists; `force` (boolean, default false)",
         "`objects`: the names of the objects that are as in the file again; `changes`, `warnings` \
          as of `reload`";
     ConfigMerge "config.merge" shows (params::Nothing) -> answer::ConfigMerged,
         "",
-        "`text`: the configuration file with the live changes in it; `before`: the file as it is; \
-         `file`: its path; `live_changes`: the number of objects that differ. Writes nothing.";
+        "`text`: the configuration file with the live changes in it. `before`: the file as it is. \
+         `file`: its path. `live_changes`: the number of objects that differ. Writes nothing.";
     Shutdown "shutdown" changes (params::Shutdown) -> answer::Nothing,
         "`now` (boolean, default false)",
         "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that \
@@ -152,8 +154,8 @@ methods! {
         -> answer::Changed<answer::NamespaceAdded>,
         "`subsystem`, and as `[[subsystem.namespace]]`; a missing file with a `size` is created. \
          `force`: a device that holds a file system or other data is served",
-        "`subsystem`, `nsid`, `uuid`; `warnings`: findings about the file or device, left out \
-         where there are none";
+        "`subsystem`, `nsid`, `uuid`; `warnings`: limitations of the file or device, left out if \
+         there are none";
     NamespaceRemove "namespace.remove" changes (params::NamespaceRemove)
         -> answer::Changed<answer::NamespaceName>,
         "`subsystem`, `nsid`, `force`",
@@ -178,12 +180,12 @@ methods! {
         "`address`";
     HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
         "`subsystem` (may be left out)",
-        "`subsystem`, `allow_any_host`, `hosts`; `addresses`: an object with the addresses and networks of each host that may come from these only; `rights`: one with the rights of each host that has not all (`namespaces`, `read_only`, `max_class`); `authentication`: one with the kinds of keys that the daemon has in files for each host (`secret`, `tls_key`, `both`, `none`); `lost`: the hosts that did not shut down and may come back (`host`, `listener`, `address`; `lost_seconds` since the connection broke, or with `restored` since the daemon's start; `left_seconds`)";
+        "`subsystem`, `allow_any_host`, `hosts`. `addresses`: an object with the addresses and networks of each host that may come from these only. `rights`: an object with the rights of each host without full rights (`namespaces`, `read_only`, `max_class`). `authentication`: an object with the keys of each host in the daemon's files (`secret`, `tls_key`, `both`, `none`). `lost`: the hosts that did not shut down and may come back, with `host`, `listener`, `address`, `lost_seconds` and `left_seconds`. `lost_seconds` counts from the end of the connection, or with `restored` from the daemon's start";
     HostAdd "host.add" changes (params::Settings) -> answer::Changed<answer::HostName>,
         "`subsystem`, `host`, and as `[[subsystem.host]]`, without `nqn`; `force`",
         "`subsystem`, `host`";
     HostSet "host.set" changes (params::Settings) -> answer::Changed<answer::HostName>,
-        "`subsystem`, `host`, and keys of `[[subsystem.host]]`; a key that is not given stays, `null` takes a setting back; `force`",
+        "`subsystem`, `host`, and keys of `[[subsystem.host]]`; a key that is not given stays, `null` resets a setting; `force`",
         "`subsystem`, `host`";
     HostRemove "host.remove" changes (params::HostRemove) -> answer::Changed<answer::HostName>,
         "`subsystem`, `host`, `force`",
@@ -193,7 +195,7 @@ methods! {
         "`subsystem`, `allow_any_host`";
     HostKeys "host.keys" shows (params::OfHost) -> answer::HostKeys,
         "`host` (may be left out: all hosts with keys)",
-        "`folder`: the `host_keys` that the daemon reads (`null`: none); `unreadable`: why the files cannot be read now, left out where they can; `changes`: a line for each change that a reload would make; `hosts`: of each host `host`, `secret`, `controller_secret`, `tls_key` (booleans: whether the daemon has it, from files and systemd credentials), `allowed` (whether a subsystem allows it, or any host). No secret is ever shown";
+        "`folder`: the `host_keys` that the daemon reads (`null`: none). `unreadable`: why the files cannot be read now, left out if they can. `changes`: a line for each change that a reload would make. `hosts`: for each host `host`, `secret`, `controller_secret`, `tls_key` and `allowed`. The booleans `secret`, `controller_secret` and `tls_key` report whether the daemon has it, from files and systemd credentials. `allowed` reports whether a subsystem allows the host, or any host. No secret is ever shown";
     QosShow "qos.show" shows (params::Buckets) -> answer::Qos,
         "`buckets`, as in `statistics`",
         "The settings of `[qos]`, and `classes`, `sessions`, `devices`, `policies`: see below.";
@@ -219,8 +221,7 @@ methods! {
         "as `[[session]]`",
         "The settings of the session";
     SessionSet "session.set" sets (params::Settings) -> answer::Changed<answer::SessionSettings>,
-        "`name`, and keys of `[[session]]`; a key that is not given stays, `null` takes a setting \
-         back",
+        "`name`, and keys of `[[session]]`; a key that is not given stays, `null` resets a setting",
         "The settings of the session";
     SessionRemove "session.remove" removes (params::SessionRemove) -> answer::Changed<answer::Name>,
         "`name`; of an automatic session only the settings are removed",
@@ -228,8 +229,8 @@ methods! {
     SessionReserve "session.reserve" changes (params::Settings)
         -> answer::Changed<answer::SessionSettings>,
         "`session`, and as `reserve`",
-        "The settings of the session; `floors`: the rate that the tenant gets at least, by its \
-         depth, in words; without it where the rate is not known (the device is not measured yet)";
+        "The settings of the session. `floors`: the tenant's minimum rate by its depth, in words; \
+         left out while the rate is unknown (the device is not measured yet)";
     SessionRelease "session.release" changes (params::SessionRelease)
         -> answer::Changed<answer::SessionSettings>,
         "`session`",
@@ -241,8 +242,8 @@ methods! {
         "as `[[profile]]`",
         "The settings of the profile";
     ProfileSet "profile.set" sets (params::Settings) -> answer::Changed<answer::ProfileSettings>,
-        "`name`, and keys of `[[profile]]`; a key that is not given stays, `null` takes a setting \
-         back. All sessions with the profile change",
+        "`name`, and keys of `[[profile]]`; a key that is not given stays, `null` resets a \
+         setting. All sessions with the profile change",
         "The settings of the profile";
     ProfileRemove "profile.remove" removes (params::ProfileRemove) -> answer::Changed<answer::Name>,
         "`name` of a profile that no session names",
@@ -276,7 +277,7 @@ methods! {
         "The settings of the region";
     RegionSet "region.set" sets (params::Settings) -> answer::Changed<answer::RegionSettings>,
         "`name`, and `size`, `hosts`, `reserve`, `limit` of `[[region]]`; a key that is not given \
-         stays, `null` takes `size` or `limit` back; `force`",
+         stays, `null` resets `size` or `limit`; `force`",
         "The settings of the region";
     RegionRemove "region.remove" removes (params::RegionRemove) -> answer::Changed<answer::Name>,
         "`name`, `force`",
