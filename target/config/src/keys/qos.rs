@@ -47,7 +47,7 @@ pub const QOS: &[ConfigKey] = &[
         "`\"bytes\"`",
         "The unit in which the shares of classes, sessions and hosts are counted. `\"bytes\"`: \
          bytes read or written, at least 4 KiB for each command. `\"time\"`: estimated device \
-         time. See [quality of service](../use/qos.md#what-a-share-counts).",
+         time. See [quality of service](../use/qos.md#unit-of-a-share).",
     )
     .option("", "The unit in which shares are counted"),
     key(

@@ -146,12 +146,7 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
 
 /// The keys of `[[subsystem.host]]`.
 pub const HOST: &[ConfigKey] = &[
-    key(
-        "nqn",
-        Values::Nqn,
-        "needed",
-        "The host's NQN; a host in `hosts` has no entry of its own.",
-    ),
+    key("nqn", Values::Nqn, "needed", "The host's NQN; a host in `hosts` has no entry of its own."),
     key(
         "addresses",
         Values::Networks,
@@ -244,7 +239,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         Values::Boolean,
         "`true`",
         "For file and block: whether to go around the page cache where that is possible \
-         ([below](#what-a-file-or-device-can-do)).",
+         ([below](#capabilities-of-a-file-or-device)).",
     )
     .option("", "Go through the page cache (file, block)")
     .shape(Shape::Flag(false))
