@@ -1,13 +1,12 @@
 //! `reproduce`: figures of the sources, reproduced on models with the libraries' code, for readers of the papers.
 //!
-//! - [`figures`]: all figures by their names; [`report`]: several of them, and docs/research/reproduction.md.
-//! - [`e2e`]: QTCP on one bottleneck, on [`net`], a network packet by packet; [`intelliqos`]:
-//!   containers on a disk; [`fahrrad`]: reservations on a disk; [`haechi`]: Haechi's experiments, and
-//!   the same on a data node of a user's own. [`disk`]: what scenarios of one disk have in common;
-//!   [`scenario`]: what all of these have.
-//! - [`part`]: a scenario of a part of the system; [`dtm`]: the discrete-time model on one.
-//!   [`whole`]: whole targets, for figures.
-//! - [`mod@figure`]: what a figure shows; [`plot`]: charts.
+//! - `figures`: all figures by their names; `report`: several of them, and docs/research/reproduction.md.
+//! - `e2e`: QTCP on one bottleneck, on `net`, a network packet by packet; `intelliqos`: containers on a disk;
+//!   `fahrrad`: reservations on a disk; `haechi`: Haechi's experiments, and the same on a data node of a user's
+//!   own. `disk`: the common parts of scenarios of one disk; `scenario`: those of all scenarios.
+//! - `part`: a scenario of a part of the system; `dtm`: the discrete-time model on one. `whole`: whole targets,
+//!   for figures.
+//! - `figure`: the content of a figure; `plot`: charts.
 
 mod disk;
 mod dtm;
