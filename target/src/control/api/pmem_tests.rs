@@ -150,7 +150,7 @@ fn what_connected_clients_would_lose_is_refused_by_name_unless_forced() {
         let loss = format!("{:?}", Loss::Region(from, to));
         *rig.engine.hurt.lock().unwrap() = vec![(loss, "nqn.2026-01.io.x:h3".to_owned())];
     };
-    let beyond = "what is beyond its new end could not be reached";
+    let beyond = "they could no longer reach data beyond its new end";
     for (from, to, method, params, words) in [
         (&log, Some(&smaller), "region.set", json!({"name": "log", "size": 4096}), beyond),
         (

@@ -41,7 +41,7 @@ type Text = TableDefinition<'static, (&'static str, &'static str), (u64, &'stati
 type Summed = TableDefinition<'static, (&'static str, &'static str), (u64, u64, &'static str)>;
 
 fn kept_file(format: u64) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/store/formats/{format}.redb"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/control/store/formats/{format}.redb"))
 }
 
 /// Writes a namespace as daemons before format 4 did, with the derived identifiers.

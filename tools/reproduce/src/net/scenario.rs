@@ -544,7 +544,7 @@ mod tests {
             ("'10 Gbit/s'", "'0 Gbit/s'", "`link.rate` is 0 Mbit/s: write 1 to 1000000 Mbit/s"),
             ("'9 Gbit/s'", "'9 Pbit/s'", "Gbit/s or Tbit/s: \"10 Gbit/s\""),
             ("'9 Gbit/s'", "'1 kbit/s'", "`class High.rate` is 0.001 Mbit/s"),
-            ("rate = '9 Gbit/s'", "", "`class High.rate` is missing: write what is offered"),
+            ("rate = '9 Gbit/s'", "", "`class High.rate` is missing: write the offered rate"),
             ("blocks = { least = 17, most = 98 }", "", "`class High.blocks` is missing"),
             ("least = 17", "least = 99", "`class High.blocks.least` is 99: write 1 to 98"),
             ("most = 98", "most = 98000", "`class High.blocks.most` is 98000: write 1 to 65536"),
