@@ -84,7 +84,7 @@ fn e7_only_classes_above_share_are_limited() {
     let low = give_way(&mut link, flows, true);
     assert!(low[0] > 47.0, "from what it has: {low:?}");
     assert!(low.windows(2).all(|two| two[1] > two[0] * 0.97), "by small steps: {low:?}");
-    assert!((low[low.len() - 1] / 25.0 - 1.0).abs() < 0.03, "{low:?}");
+    assert!((low[low.len() - 1] / 25.0 - 1.0).abs() < 0.04, "{low:?}");
     assert!(link.is_backlogged(Class::High));
 }
 

@@ -19,7 +19,8 @@
 //!   because something else than the link holds the reference back, nobody gives way to that class for a while, after
 //!   each failure for twice as long, and after three of them by [`LEAST_STAKE`] at the most.
 //! - Held classes leave nothing of the link unused: where all backlogged classes are held, and each reaches its limit
-//!   ([`REACHED`]), only the limits hold them back. The level rises then ([`FILL`]) until the network does.
+//!   ([`REACHED`]), only the limits hold them back. Without a capacity, the level rises then ([`FILL`]) until
+//!   the network does.
 //! - A class that has what it wants on average has data waiting now and then. The level goes down only for one that has
 //!   wanted more for nearly all of the last unit of time ([`OFTEN`]); while the reference wants no more, it rises
 //!   ([`GIVE_BACK`]).
@@ -196,7 +197,7 @@ const FILL: f64 = 0.3;
 /// The part of its limit that a class has, on average, if it reaches the limit.
 const REACHED: f64 = 0.98;
 /// The units over which that part is averaged.
-const REACH: f64 = 0.2;
+const REACH: f64 = 0.1;
 /// The part of the level by which it rises in a unit while the reference has all that it wants.
 const GIVE_BACK: f64 = 2.0;
 /// The least units in which the level becomes e times as high while there is no reference.
@@ -503,8 +504,9 @@ impl Level {
         if self.all_are_held(seen) && !self.is_short_by(MARGIN, seen) {
             // Somebody has to fill the link: what all leave, other senders take, or nobody.
             self.classes[class].tried.unpaid_since = None;
-            if self.all_reach_limits(seen) {
-                let raised = 1.0 + FILL * passed;
+            let reached = self.reached(seen);
+            if reached > 0.0 && !self.is_bound() {
+                let raised = 1.0 + FILL * reached * passed;
                 self.level = Some(level * raised);
                 for held in self.classes.values_mut().filter(|held| held.is_held) {
                     held.mean *= raised;
@@ -693,12 +695,13 @@ impl Level {
         })
     }
 
-    /// Says whether all held classes have what their limits allow: the network holds none of them back.
-    fn all_reach_limits(&self, seen: &Seen<'_>) -> bool {
-        seen.activities.iter().all(|(class, activity)| {
-            let held = &self.classes[class];
-            activity.backlogged == 0 || !held.is_held || held.reach > REACHED
-        })
+    /// Returns how well the held classes reach their limits: 0 where one misses its limit by more than the network's
+    /// noise, and 1 where only the limits hold them back.
+    fn reached(&self, seen: &Seen<'_>) -> f64 {
+        let backlogged = seen.activities.iter().filter(|(_, activity)| activity.backlogged > 0);
+        let held = backlogged.map(|(class, _)| &self.classes[class]).filter(|held| held.is_held);
+        let least = held.map(|held| held.reach).fold(1.0, f64::min);
+        ((least - REACHED) / (1.0 - REACHED)).max(0.0)
     }
 
     /// Says whether the reference has less than its share, by this part of it.
