@@ -3,7 +3,7 @@
 //! - `figures`: all figures by their names; `report`: several of them, and docs/research/reproduction.md.
 //! - `e2e`: QTCP on one bottleneck, on `net`, a network packet by packet; `intelliqos`: containers on a disk;
 //!   `fahrrad`: reservations on a disk; `haechi`: Haechi's experiments, and the same on a data node of a user's
-//!   own. `disk`: the common parts of scenarios of one disk; `scenario`: those of all scenarios.
+//!   own. `disk`: the common parts of scenarios of one disk; `scenario`: the common parts of all scenarios.
 //! - `part`: a scenario of a part of the system; `dtm`: the discrete-time model on one. `whole`: whole targets,
 //!   for figures.
 //! - `figure`: the content of a figure; `plot`: charts.
