@@ -561,7 +561,7 @@ fn large_changes_complete_in_steps() {
         if !more {
             break;
         }
-        // Meanwhile sessions are removed, also the one that the change is at.
+        // Sessions are removed during the change, including the session that the change has reached.
         let at = if turns % 2 == 0 { life.arbiter.changes.looking_at() } else { None };
         let of = |(_, flow): &(u32, HostFlowId)| {
             life.arbiter.flows.find(*flow).map(|flow| flow.session) == at

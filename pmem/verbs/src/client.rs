@@ -331,7 +331,7 @@ impl Client {
         Nanos(units::nanos(self.begin.elapsed()))
     }
 
-    /// Carries out the gate's steps until none is left for now.
+    /// Executes the steps that the gate has due.
     fn advance(&mut self) {
         let now = self.now();
         while let Some(step) = self.gate.next(now) {

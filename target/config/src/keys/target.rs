@@ -127,9 +127,10 @@ pub const TARGET: &[ConfigKey] = &[
         ),
         "`[\"5 s\", \"30 s\", \"150 s\"]`",
         "The retry delays (CRDT1 to CRDT3 of Identify Controller) for commands that the target \
-         sends back to hosts that support them. A command is sent back if its session is full, or \
-         if the command has waited for 10 s. The host retries after the longest delay that does \
-         not exceed the expected wait, or at once if all exceed it. If a namespace's file or \
+         sends back to hosts that support them. A command is sent back if it has waited for 10 s. \
+         If its session is full, it is sent back when the expected wait reaches the first delay. \
+         The host retries after the longest delay that does not exceed the expected wait, \
+         and not before the first delay. If a namespace's file or \
          device is missing, hosts without multipath retry after the second delay, and from 20 s on \
          after the third. Linux gives up after five retries: with these values, after more than 10 \
          minutes.",
