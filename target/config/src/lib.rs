@@ -29,6 +29,7 @@ pub mod network;
 pub mod node;
 mod parse;
 pub mod pmem;
+pub mod program;
 pub mod protocol;
 pub mod qos;
 mod render;

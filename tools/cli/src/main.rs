@@ -2,7 +2,6 @@
 
 mod bench;
 mod control;
-mod failure;
 mod host;
 mod pmem;
 mod sim;
@@ -14,6 +13,10 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use control::{Names, Options};
+use sluice_config::program;
+
+/// The name of the program in its messages.
+const NAME: &str = "sluice";
 
 /// The version with the commit of the source.
 const VERSION_AND_COMMIT: &str =
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let (Cli { options, command }, names) = match parse(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return failure::usage(&error, &arguments),
+        Err(error) => return program::report_usage(NAME, &error, &arguments),
     };
     let outcome = match command {
         Command::Control(command) => control::run(&command, &options, &names),
@@ -85,7 +88,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => Err(sim::run(&args, &options)),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
     };
-    outcome.unwrap_or_else(|error| failure::report(&error, options.json))
+    outcome.unwrap_or_else(|error| program::report(NAME, &error, options.json))
 }
 
 #[cfg(test)]

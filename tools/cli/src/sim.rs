@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::anyhow;
+use sluice_config::program::find_beside;
 
 use crate::control::Options;
 
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 /// Runs the program. Its exit status is that of this process. Returns why it cannot be run.
 pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Error {
-    let program = beside(PROGRAM);
+    let program = find_beside(PROGRAM);
     let error = Command::new(&program).args(options.words()).args(&args.arguments).exec();
     match error.kind() {
         ErrorKind::NotFound => anyhow!(
@@ -33,11 +33,4 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Error {
         ),
         _ => anyhow!("cannot run {}: {error}", program.display()),
     }
-}
-
-/// Returns the path of a program beside this one; where there is none, its name, which is looked up in PATH.
-fn beside(name: &str) -> PathBuf {
-    let own = std::env::current_exe().ok();
-    let path = own.and_then(|own| Some(own.parent()?.join(name)));
-    path.filter(|path| path.is_file()).unwrap_or_else(|| name.into())
 }

@@ -1,9 +1,11 @@
 //! `sluice-sim`: the planner's program: what a configuration will do, before it is rolled out.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use sluice_sim::command::{Command, Options, failure};
+use sluice_config::program;
+use sluice_sim::command::{Command, Options};
 
 /// The name of the program in its messages.
 const NAME: &str = "sluice-sim";
@@ -19,9 +21,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let Cli { options, command } = match Cli::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let Cli { options, command } = match Cli::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return failure::usage(NAME, &error),
+        Err(error) => return program::report_usage(NAME, &error, &arguments),
     };
     let outcome = command.run(&options).and_then(|made| {
         print!("{}", made.text);
@@ -29,7 +32,7 @@ fn main() -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report(NAME, &error, options.json),
+        Err(error) => program::report(NAME, &error, options.json),
     }
 }
 

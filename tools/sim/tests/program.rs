@@ -25,3 +25,12 @@ fn failures_have_kinds_and_statuses_and_are_json_where_that_is_wanted() {
     assert_eq!(code, Some(2), "{err}");
     assert!(err.starts_with("{\"error\":{\"kind\":\"usage\",") && err.contains("e2e-9"), "{err}");
 }
+
+#[test]
+fn keys_on_a_wrong_command_line_are_masked() {
+    for line in ["run x.toml DHHC-1:00:AAECAwQF:", "--json run x.toml DHHC-1:00:AAECAwQF:"] {
+        let (code, err) = run(line);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains("DHHC-1:****") && !err.contains("AAEC"), "{err}");
+    }
+}

@@ -32,7 +32,6 @@ mod one_sided;
 #[path = "one_sided_without.rs"]
 mod one_sided;
 mod pace;
-mod random;
 mod region;
 mod region_load;
 #[cfg(any(feature = "rdma", test))]

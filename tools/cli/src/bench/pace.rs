@@ -3,7 +3,6 @@
 use fastrand::Rng;
 
 use super::job::Arrivals;
-use super::random::Draw as _;
 
 /// The times at which the commands of one connection fall due.
 #[derive(Clone, Debug)]
@@ -38,7 +37,8 @@ impl Pace {
         }
         self.due += match self.arrivals {
             Arrivals::Constant => self.interval_ns,
-            Arrivals::Poisson => self.numbers.exponential(self.interval_ns),
+            // 1 is never drawn, so the logarithm is of more than 0.
+            Arrivals::Poisson => -self.interval_ns * (1.0 - self.numbers.f64()).ln(),
         };
         #[expect(
             clippy::cast_possible_truncation,

@@ -3,7 +3,6 @@
 use fastrand::Rng;
 
 use super::job::{Job, Rw};
-use super::random::Draw as _;
 
 /// The access pattern of one connection, in units of the job's block size.
 #[derive(Clone, Debug)]
@@ -37,10 +36,10 @@ impl Source {
         let write = match self.read_share {
             100 => false,
             0 => true,
-            share => self.numbers.below(100) >= share,
+            share => self.numbers.u64(..100) >= share,
         };
         if self.random {
-            return (write, self.numbers.below(self.units));
+            return (write, self.numbers.u64(..self.units.max(1)));
         }
         let unit = self.cursor;
         self.cursor = if unit + 1 >= self.units { 0 } else { unit + 1 };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use sluice_config::program::parse_timeout;
 
 use super::keys::KeyAction;
 use super::qos_args::QosAction;
@@ -22,7 +23,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Give up when the daemon is silent for this long
-    #[arg(long, global = true, value_name = "TIME", value_parser = patience, default_value = "5s")]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_timeout, default_value = "5s")]
     pub(crate) timeout: Duration,
     /// Print answers and errors as JSON
     #[arg(long, global = true)]
@@ -51,15 +52,6 @@ impl Options {
 
 /// The value of --timeout unless given.
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The shortest and the longest value of --timeout.
-const PATIENCE: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
-
-fn patience(text: &str) -> Result<Duration, String> {
-    let time = crate::bench::time(text)?;
-    if PATIENCE.contains(&time) { Ok(time) } else { Err("write a time from 1ms to 24h".to_owned()) }
-}
 
 /// The subcommands that ask a running daemon.
 #[derive(Clone, Debug, Subcommand)]

@@ -35,12 +35,13 @@ use serde_json::Value;
 use sluice_config::failure::{Failure, INVALID, UNKNOWN_METHOD};
 use sluice_config::{Method, client};
 
-use crate::failure;
-
 pub(crate) use args::{Command, Options};
 pub(crate) use names::Names;
 pub(crate) use region_args::PmemAction;
 use request::Request;
+
+/// Exit status of `sluice status` where the daemon answers and there are problems.
+const PROBLEMS: u8 = 8;
 
 /// Runs a subcommand.
 ///
@@ -92,7 +93,7 @@ fn call(request: &Request, options: &Options, names: &Names) -> Result<Value, Fa
 fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> {
     let result = call(request, options, names)?;
     let code = match request.method == Method::Status && view::has_problems(&result) {
-        true => ExitCode::from(failure::PROBLEMS),
+        true => ExitCode::from(PROBLEMS),
         false => ExitCode::SUCCESS,
     };
     if options.json {

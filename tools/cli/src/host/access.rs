@@ -7,10 +7,6 @@ use fabric::host::authentication::Credentials;
 use serde::Serialize;
 use sluice_config::RDMA_BEFORE;
 
-/// The NQN of a host that was given none.
-pub(crate) const HOSTNQN: &str =
-    "nqn.2014-08.org.nvmexpress:uuid:6b1d8f0e-5c1e-4b0a-9d55-736c75696365";
-
 /// The host that the target sees, and the subsystem that it uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Access {

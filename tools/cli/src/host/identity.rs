@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::access::HOSTNQN;
+use sluice_config::program::HOSTNQN;
 
 /// The folder in which nvme-cli keeps them.
 const FOLDER: &str = "/etc/nvme";

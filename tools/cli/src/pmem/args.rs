@@ -8,7 +8,8 @@ use pmem::engine::BEST_EFFORT_WINDOW;
 
 use super::plan::Plan;
 use crate::bench::units;
-use crate::host::access::{Access, HOSTNQN, Transport};
+use crate::host::access::{Access, Transport};
+use sluice_config::program::HOSTNQN;
 
 /// The region, and how its grant is got.
 #[derive(Clone, Debug, clap::Args)]

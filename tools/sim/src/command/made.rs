@@ -24,9 +24,18 @@ impl Made {
     ///
     /// One is not; the error lists them.
     pub fn conclude(&self) -> anyhow::Result<()> {
-        ensure!(self.off.is_empty(), "not as expected: {}", self.off.join("; "));
-        Ok(())
+        conclude(&self.off)
     }
+}
+
+/// Says whether all results are as expected. `off` lists the others.
+///
+/// # Errors
+///
+/// One is not; the error lists them.
+pub fn conclude(off: &[String]) -> anyhow::Result<()> {
+    ensure!(off.is_empty(), "not as expected: {}", off.join("; "));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@
 //! - `predict`: a load on a configured target; `profile`: the measured times of its devices, both by
 //!   a running `daemon` and its `counts`.
 //! - `promises`: service levels beside random antagonists.
-//! - [`Made`]: what a command prints; [`failure`]: how a failure is printed; [`Options`]: how to reach the daemon.
+//! - [`Made`]: what a command prints; [`Options`]: how to reach the daemon.
 
 mod counts;
 mod daemon;
-pub mod failure;
 mod made;
 mod options;
 mod predict;
@@ -16,7 +15,7 @@ mod profile;
 mod promises;
 pub mod run;
 
-pub use made::Made;
+pub use made::{Made, conclude};
 pub use options::Options;
 
 /// A command.

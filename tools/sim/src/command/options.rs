@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sluice_config::amounts::parse_fio_duration;
+use sluice_config::program::parse_timeout;
 
 /// How to reach the daemon and how to print its answers.
 #[derive(Clone, Debug, clap::Args)]
@@ -14,16 +14,9 @@ pub struct Options {
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Give up when the daemon is silent for this long
-    #[arg(long, global = true, value_name = "TIME", value_parser = patience, default_value = "5s")]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_timeout, default_value = "5s")]
     pub timeout: Duration,
     /// Print answers and errors as JSON
     #[arg(long, global = true)]
     pub json: bool,
-}
-
-/// Parses the value of --timeout.
-fn patience(text: &str) -> Result<Duration, String> {
-    let time = parse_fio_duration(text)?;
-    let known = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
-    if known.contains(&time) { Ok(time) } else { Err("write a time from 1ms to 24h".to_owned()) }
 }

@@ -12,6 +12,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use sluice_config::amounts::parse_fio_duration;
 use sluice_config::answer::{Io, Statistics};
 use sluice_config::client;
+use sluice_config::program::{HOSTNQN, find_beside};
 
 use super::counts::Counts;
 use super::daemon::{Daemon, since};
@@ -20,9 +21,6 @@ use super::options::Options;
 use crate::device::profiled::{Alone, KindMeasured, Saturated, fit};
 use crate::progress::Progress;
 use crate::scenario::DeviceProfile;
-
-/// NQN of this host unless given: that of `sluice bench`.
-const HOSTNQN: &str = "nqn.2014-08.org.nvmexpress:uuid:6b1d8f0e-5c1e-4b0a-9d55-736c75696365";
 
 /// The larger size, in KiB, from whose rate the time of a byte follows.
 const LARGE_KIB: u16 = 64;
@@ -191,7 +189,7 @@ impl Args {
 
 /// Starts `sluice bench`, which puts a load on the target.
 fn start(arguments: &[String]) -> anyhow::Result<Child> {
-    let mut bench = Command::new(beside("sluice"));
+    let mut bench = Command::new(find_beside("sluice"));
     bench.arg("bench").args(arguments).stdin(Stdio::null());
     bench.stdout(Stdio::null()).stderr(Stdio::piped());
     bench.spawn().with_context(|| format!("cannot run {}", bench.get_program().display()))
@@ -207,13 +205,6 @@ fn finish(load: Child) -> anyhow::Result<()> {
     let says = String::from_utf8_lossy(&output.stderr);
     let says = says.trim().trim_start_matches("sluice: ").to_owned();
     if output.status.success() { Ok(()) } else { Err(anyhow!("{says}")) }
-}
-
-/// Returns the path of a program beside this one; where there is none, its name, which is looked up in PATH.
-fn beside(name: &str) -> PathBuf {
-    let own = std::env::current_exe().ok();
-    let path = own.and_then(|own| Some(own.parent()?.join(name)));
-    path.filter(|path| path.is_file()).unwrap_or_else(|| name.into())
 }
 
 impl Window {
