@@ -37,8 +37,6 @@ fn build() -> Result<PathBuf> {
         cargo.args(["-p", "fabric", "-p", "pmem-verbs"]);
         let examples = ["verbs", "wrong_key", "crowd", "guarantees"];
         cargo.args(examples.iter().flat_map(|name| ["--example", name]));
-    } else {
-        cargo.args(["--features", "sluiced/tls"]);
     }
     if folder.ends_with("release") {
         cargo.arg("--release");

@@ -64,7 +64,7 @@ fn a_machine_that_has_all_lacks_nothing_and_nothing_is_made() {
 }
 
 #[test]
-fn a_listener_with_tls_needs_a_kernel_and_a_build_that_have_it() {
+fn tls_listener_needs_kernel_tls() {
     let place = Place::new();
     let free = hostile::free_address().unwrap();
     for (tls, asked) in [("off", false), ("allowed", true), ("required", true)] {

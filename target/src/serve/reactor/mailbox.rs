@@ -31,7 +31,6 @@ pub(crate) enum Message {
         channel: Channel,
     },
     /// A connection that has shaken hands, or need not: to be served like one that was accepted.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "none does"))]
     Arrived {
         /// The connection.
         incoming: Incoming,

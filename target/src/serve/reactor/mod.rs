@@ -670,5 +670,4 @@ impl Reactor {
 }
 
 #[cfg(test)]
-#[cfg(feature = "tls")]
 mod tests;

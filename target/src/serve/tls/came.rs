@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 /// What has come on a connection over TLS when a receive has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nothing comes"))]
 pub(crate) enum Came {
     /// The peer sends with a new key, by which is received from now on.
     KeyUpdate {
@@ -17,7 +16,6 @@ pub(crate) enum Came {
 
 /// Why a connection over TLS is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "none is over TLS"))]
 pub(crate) enum End {
     /// The peer has closed it (close_notify).
     Closed,

@@ -70,7 +70,6 @@ impl TlsKeys {
     /// Finds the key that a host means by an identity, which is number `index` in its ClientHello.
     /// Where the identity names several, the ClientHello shows which of them the host has; without
     /// one, the first counts: that of a file before that of the keyring.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nobody asks"))]
     pub(crate) fn find(
         &self,
         now: Nanos,
@@ -93,7 +92,6 @@ impl TlsKeys {
 }
 
 #[cfg(test)]
-#[cfg(feature = "tls")]
 mod tests {
     use fabric::tls_psk::{Layout, PskLength, Transform, generated_tls_psk};
 

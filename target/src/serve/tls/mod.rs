@@ -9,30 +9,16 @@
 //! - `shared`: what the threads share.
 //! - `refused`: what is noted of a connection that is not served.
 //! - `came`, `records`: what comes that is not data: a new key, or why a connection is over.
-//! - `handshakes`: the thread; builds without TLS have `handshakes_without`,
-//!   `records_without` and `keyring_without`.
+//! - `handshakes`: the thread.
 
 mod came;
 mod generated;
-#[cfg(feature = "tls")]
 mod handshakes;
-#[cfg(not(feature = "tls"))]
-#[path = "handshakes_without.rs"]
-mod handshakes;
-#[cfg(feature = "tls")]
-mod keyring;
-#[cfg(not(feature = "tls"))]
-#[path = "keyring_without.rs"]
 mod keyring;
 mod keys;
-#[cfg(feature = "tls")]
-mod records;
-#[cfg(not(feature = "tls"))]
-#[path = "records_without.rs"]
 mod records;
 mod refused;
 mod shared;
-#[cfg(feature = "tls")]
 mod waiting;
 
 pub(crate) use came::{Came, End};

@@ -22,10 +22,8 @@ pub(crate) enum Channel {
     /// It is not known yet.
     Unknown,
     /// It is not, and need not be.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nobody finds out"))]
     Plain,
     /// It is, with a key for these names and a cipher suite.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "none is"))]
     Tls { names: KeyNames, cipher: &'static str, session: Box<Session> },
 }
 
@@ -94,14 +92,12 @@ impl TlsShared {
     }
 
     /// Takes the connections that were left.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nobody asks"))]
     pub(super) fn take(&self) -> Vec<Incoming> {
         let _ = self.wake_up.read();
         std::mem::take(&mut *lock(&self.arrivals))
     }
 
     /// Returns what becomes readable when a connection was left.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nobody asks"))]
     pub(super) fn wake_up(&self) -> &EventFd {
         &self.wake_up
     }
