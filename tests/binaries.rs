@@ -34,7 +34,7 @@ fn build() -> Result<PathBuf> {
         let features = std::fs::read_to_string(ci.join("features"));
         cargo.args(features.context("which features?")?.split_whitespace());
         // Programs on RDMA verbs, which the scenarios of RDMA start.
-        cargo.args(["-p", "fabric", "-p", "pmem-verbs"]);
+        cargo.args(["-p", "fabric-verbs", "-p", "pmem-verbs"]);
         let examples = ["verbs", "wrong_key", "crowd", "guarantees"];
         cargo.args(examples.iter().flat_map(|name| ["--example", name]));
     }

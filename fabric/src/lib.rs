@@ -16,8 +16,7 @@
 //! - [`rdma`]: NVMe/RDMA: the queue pair in the target role and in the host role.
 //! - [`host`]: the host's side of a controller.
 //! - [`controller`]: subsystems, controllers, admin commands, discovery.
-#![cfg_attr(not(feature = "rdma"), forbid(unsafe_code))]
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod controller;
 pub mod dhchap;

@@ -1,8 +1,5 @@
-//! NVMe/RDMA (transport specification 1.0): the protocol as pure state machines, and behind the
-//! feature `rdma` the devices.
+//! NVMe/RDMA (transport specification 1.0): the protocol as pure state machines. The
+//! devices are in the crate `fabric-verbs`.
 
 pub mod placement;
-#[cfg(feature = "rdma")]
-#[allow(unsafe_code)]
-pub mod verbs;
 pub mod wire;

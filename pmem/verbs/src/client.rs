@@ -49,7 +49,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fabric::rdma::placement::Placement;
-use fabric::rdma::verbs::{Error, Fault, Part};
+use fabric_verbs::{Error, Fault, Part};
 use pmem::engine::{Engine, SettingsError, Step};
 use pmem::one_sided::{NotPosted, OneSided as _, Ticket};
 use thiserror::Error as ThisError;

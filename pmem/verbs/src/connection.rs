@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use fabric::rdma::verbs::{
+use fabric_verbs::{
     ConnectionParams, Domain, Error, Event, EventChannel, Id, OneSided as Pair, OneSidedSize, Part,
     Regions, Token,
 };

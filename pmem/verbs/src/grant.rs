@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fabric::queue::Remote;
 use fabric::rdma::placement::Placement;
-use fabric::rdma::verbs::{Access, Device, Domain, Error, Memory, Region, Regions, SharedMemory};
+use fabric_verbs::{Access, Device, Domain, Error, Memory, Region, Regions, SharedMemory};
 use pmem::one_sided::Address;
 use pmem::token::Tokens;
 use pmem::word::GrantWord;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use fabric::queue::Remote;
 use fabric::rdma::placement::Placement;
-use fabric::rdma::verbs::{
+use fabric_verbs::{
     Error, Fault, OneSided as Pair, OneSidedEvent, OneSidedWork, Part, Ticket as Mark, Unposted,
 };
 use pmem::one_sided::{Address, Completion, Failed, NotPosted, OneSided, Operation, Ticket};

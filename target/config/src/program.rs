@@ -1,11 +1,13 @@
 //! Common parts of the command-line programs: `sluice`, `sluice-sim` and `reproduce`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use fabric::key_file::mask_keys;
 use serde_json::json;
 
@@ -31,6 +33,31 @@ pub fn find_beside(name: &str) -> PathBuf {
     let own = std::env::current_exe().ok();
     let path = own.and_then(|own| Some(own.parent()?.join(name)));
     path.filter(|path| path.is_file()).unwrap_or_else(|| name.into())
+}
+
+/// Writes text to standard output. A reader that has gone is no error: the work goes on without it.
+///
+/// # Errors
+/// Standard output takes no text: its disk is full, for example.
+pub fn print(text: impl Display) -> anyhow::Result<()> {
+    write_all(&mut std::io::stdout().lock(), &text)
+}
+
+/// As [`print()`], with a line feed behind the text.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_line(text: impl Display) -> anyhow::Result<()> {
+    print(format_args!("{text}\n"))
+}
+
+fn write_all(output: &mut impl Write, text: &impl Display) -> anyhow::Result<()> {
+    match write!(output, "{text}").and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes a failure of `program` to standard error, with `as_json` as one object on a line. Keys in it are masked.
@@ -67,4 +94,29 @@ pub fn report_usage(program: &str, error: &clap::Error, arguments: &[OsString]) 
         .fold(&*masked, |text, end| text.split_once(end).map_or(text, |(text, _)| text));
     let message = message.strip_prefix("error: ").unwrap_or(message).trim();
     report(program, &Failure::new(USAGE, message).into(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An output that fails.
+    struct Failing(ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_gone_readers_are_ignored() {
+        assert!(write_all(&mut Failing(ErrorKind::BrokenPipe), &"text").is_ok());
+        let error = write_all(&mut Failing(ErrorKind::StorageFull), &"text").unwrap_err();
+        assert!(error.to_string().contains("standard output"), "{error}");
+    }
 }

@@ -317,9 +317,8 @@ impl Drop for HeldPart {
     }
 }
 
-#[cfg(feature = "rdma")]
 // SAFETY: the bytes are mapped until `drop`. Nobody may write to them, as `is_writable` says.
-unsafe impl fabric::rdma::verbs::Memory for BlockMemory {
+unsafe impl fabric_verbs::Memory for BlockMemory {
     fn address(&self) -> *mut u8 {
         self.memory.address(0)
     }

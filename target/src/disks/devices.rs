@@ -245,12 +245,10 @@ impl Devices {
     }
 
     /// Returns the memory of all devices that are in memory.
-    #[cfg(feature = "rdma")]
     pub(crate) fn memories(&self) -> impl Iterator<Item = Arc<super::block_memory::BlockMemory>> {
         self.all().into_iter().flat_map(|device| device.backend.memory())
     }
 
-    #[cfg(any(test, feature = "rdma"))]
     fn all(&self) -> Vec<Arc<OpenDevice>> {
         lock(&self.table).places.iter().flatten().map(|(_, device)| Arc::clone(device)).collect()
     }

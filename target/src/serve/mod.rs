@@ -11,10 +11,6 @@ pub(crate) mod hosts;
 pub(crate) mod network;
 pub(crate) mod pmem;
 pub(crate) mod qos;
-#[cfg(feature = "rdma")]
-pub(crate) mod rdma;
-#[cfg(not(feature = "rdma"))]
-#[path = "rdma_without.rs"]
 pub(crate) mod rdma;
 pub mod reactor;
 pub(crate) mod service;

@@ -90,9 +90,8 @@ impl Drop for Mapping {
     }
 }
 
-#[cfg(feature = "rdma")]
 // SAFETY: the bytes are mapped, for reading and writing, until `drop`.
-unsafe impl fabric::rdma::verbs::Memory for Mapping {
+unsafe impl fabric_verbs::Memory for Mapping {
     fn address(&self) -> *mut u8 {
         self.start.as_ptr()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fabric::queue::Remote;
 use fabric::rdma::placement::Placement;
-use fabric::rdma::verbs::{Fault, OneSided, OneSidedEvent, OneSidedWork, Ticket};
+use fabric_verbs::{Fault, OneSided, OneSidedEvent, OneSidedWork, Ticket};
 use pmem_verbs::connection::ConnectError;
 use pmem_verbs::private_data::{Keyed, Reject, Request, Rights, Secret};
 

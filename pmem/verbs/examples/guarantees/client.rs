@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fabric::rdma::verbs::Part;
+use fabric_verbs::Part;
 use pmem::one_sided::Ticket;
 use pmem_verbs::client::{Client, ClientError};
 use pmem_verbs::gate::Pace;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabric::rdma::placement::Placement;
-use fabric::rdma::verbs::SharedMemory;
+use fabric_verbs::SharedMemory;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use pmem::capacity::Profile;
 use pmem::token::{Iops, Tokens};

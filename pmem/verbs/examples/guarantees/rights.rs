@@ -74,17 +74,13 @@ pub(crate) fn run(address: SocketAddr, number: u32) {
 }
 
 /// Reads into a buffer.
-fn read(
-    connection: &mut Connection,
-    offset: u64,
-    into: fabric::rdma::verbs::Part,
-) -> fabric::rdma::verbs::Part {
+fn read(connection: &mut Connection, offset: u64, into: fabric_verbs::Part) -> fabric_verbs::Part {
     connection.provider.read(Ticket(7), offset, into).unwrap();
     transferred(connection, Ticket(7))
 }
 
 /// Waits for the end of a transfer. Returns its buffer.
-fn transferred(connection: &mut Connection, ticket: Ticket) -> fabric::rdma::verbs::Part {
+fn transferred(connection: &mut Connection, ticket: Ticket) -> fabric_verbs::Part {
     loop {
         if let Some(transfer) = connection.provider.transferred() {
             assert_eq!((transfer.ticket, transfer.result), (ticket, Ok(())));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fabric::rdma::placement::Placement;
-use fabric::rdma::verbs::{
+use fabric_verbs::{
     ActivePair, Completion, CompletionQueue, ConnectRequest, ConnectionParams, Device, Done, Error,
     Memory, QueuePair, QueuePairSize, Token, Work,
 };

@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use fabric::rdma::verbs::{
+use fabric_verbs::{
     CompletionQueue, ConnectRequest, Device, Done, Error, Event, EventChannel, Listener, Token,
 };
 use nix::poll::{PollFd, PollFlags, ppoll};

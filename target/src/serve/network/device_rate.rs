@@ -16,8 +16,7 @@ pub(crate) trait SetRate: fmt::Debug + Send {
     fn set(&self, rate: Option<NonZeroU32>) -> Result<(), String>;
 }
 
-#[cfg(feature = "rdma")]
-impl SetRate for fabric::rdma::verbs::RateLimit {
+impl SetRate for fabric_verbs::RateLimit {
     fn set(&self, rate: Option<NonZeroU32>) -> Result<(), String> {
         Self::set(self, rate).map_err(|error| error.to_string())
     }
@@ -32,7 +31,6 @@ pub(crate) struct DeviceRate {
 
 impl DeviceRate {
     /// Makes the limit of a queue pair that has none yet.
-    #[cfg(any(feature = "rdma", test))]
     pub(super) fn new(limit: DeviceLimit, set: Box<dyn SetRate>) -> Self {
         Self { limit, set }
     }

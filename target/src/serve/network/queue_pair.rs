@@ -4,16 +4,13 @@
 use std::sync::Arc;
 
 use qtcp::completions::LinkLoad;
-#[cfg(any(feature = "rdma", test))]
 use qtcp::device_limit::DeviceLimit;
 use qtcp::pacing::Pacing;
-#[cfg(any(feature = "rdma", test))]
 use qtcp::poller::QueuePairTraffic;
 use qtcp::poller::{self, AllowedTraffic, Both, LookObservations};
 use qtcp::{Nanos, Rate};
 
 use super::device_rate::DeviceRate;
-#[cfg(any(feature = "rdma", test))]
 use super::device_rate::SetRate;
 use super::notifications::{Notifications, Ports};
 
@@ -31,14 +28,12 @@ pub(crate) struct QueuePairPath {
 
 impl QueuePairPath {
     /// Makes the way of a queue pair of a device's port, whose packets have up to `mtu` bytes of data.
-    #[cfg(any(feature = "rdma", test))]
     pub(crate) fn new(traffic: Arc<QueuePairTraffic>, port: (String, u8), mtu: u32) -> Self {
         let path = poller::QueuePairPath::new(traffic, mtu);
         Self { path, port, notifications: None, device: None }
     }
 
     /// Has the device, which can keep such a limit, hold the queue pair back, too.
-    #[cfg(any(feature = "rdma", test))]
     pub(crate) fn with_limit(self, limit: DeviceLimit, set: Box<dyn SetRate>) -> Self {
         Self { device: Some(DeviceRate::new(limit, set)), ..self }
     }

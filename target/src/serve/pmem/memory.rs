@@ -1,6 +1,6 @@
 //! A region as memory that RDMA devices may reach.
 
-use fabric::rdma::verbs::Memory;
+use fabric_verbs::Memory;
 use pmem::medium::Medium as _;
 use pmem::region::Region;
 use std::sync::Arc;

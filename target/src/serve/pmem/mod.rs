@@ -12,17 +12,10 @@
 //! no longer among the region's hosts; then the data node ends the client's rights and its connection.
 
 mod grants;
-#[cfg(feature = "rdma")]
 #[expect(unsafe_code, reason = "memory that devices reach, behind a safe type")]
 mod memory;
-#[cfg(feature = "rdma")]
 mod serve;
-#[cfg(not(feature = "rdma"))]
-#[path = "serve_without.rs"]
-mod serve;
-#[cfg_attr(not(feature = "rdma"), expect(dead_code, reason = "the data node uses all of it"))]
 mod shared;
-#[cfg(feature = "rdma")]
 mod sync;
 #[cfg(test)]
 mod tests;

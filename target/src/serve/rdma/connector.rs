@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabric::controller::ListenerId;
-use fabric::rdma::verbs::{
+use fabric::rdma::wire::private_data::{self, QueueLimits, RejectReason};
+use fabric::rdma::wire::{COMMAND_BYTES, QueueParams};
+use fabric_verbs::{
     ConnectRequest, ConnectionParams, Device, DeviceEvent, Error, Event, Memory, QueuePair,
     QueuePairSize, Token,
 };
-use fabric::rdma::wire::private_data::{self, QueueLimits, RejectReason};
-use fabric::rdma::wire::{COMMAND_BYTES, QueueParams};
 use zerocopy::IntoBytes as _;
 
 use super::NewQueuePair;

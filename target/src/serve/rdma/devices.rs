@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use fabric::rdma::verbs::{
-    Access, CompletionQueue, Device, Domain, Error, Memory, Regions, StaticBytes,
-};
+use fabric_verbs::{Access, CompletionQueue, Device, Domain, Error, Memory, Regions, StaticBytes};
 use sluice_core::{ZEROES, zeroes};
 
 use crate::sys::mapping::Mapping;

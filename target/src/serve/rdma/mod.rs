@@ -16,7 +16,7 @@ mod watch;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fabric::rdma::verbs::{Error, EventChannel, Listener, Token};
+use fabric_verbs::{Error, EventChannel, Listener, Token};
 
 use super::shared::Shared;
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use fabric::controller::ListenerId;
-use fabric::rdma::verbs::{CompletionQueue, ConnectionParams, QueuePair, Token};
 use fabric::rdma::wire::QueueParams;
+use fabric_verbs::{CompletionQueue, ConnectionParams, QueuePair, Token};
 
 /// A queue pair that begins, for the reactor that is to use it.
 #[derive(Debug)]

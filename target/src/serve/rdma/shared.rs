@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 use fabric::controller::ListenerId;
-use fabric::rdma::verbs::{CompletionQueue, Device, EventChannel, Listener, QueuePair, Token};
+use fabric_verbs::{CompletionQueue, Device, EventChannel, Listener, QueuePair, Token};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use sluice_config::Endpoint;

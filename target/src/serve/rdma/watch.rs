@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use fabric::rdma::verbs::{Device, DeviceEvent, DeviceEvents};
+use fabric_verbs::{Device, DeviceEvent, DeviceEvents};
 
 /// The devices whose events are read.
 #[derive(Debug, Default)]

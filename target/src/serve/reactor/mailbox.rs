@@ -8,12 +8,10 @@ use std::sync::{Arc, Mutex};
 use fabric::controller::{Action, BackendId, ListenerId};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-#[cfg(feature = "rdma")]
 use crate::serve::rdma::NewQueuePair;
 use crate::serve::tls::{Channel, Incoming};
 use crate::sys::sync::lock;
-#[cfg(feature = "rdma")]
-use fabric::rdma::verbs::Token;
+use fabric_verbs::Token;
 use sluice_core::Touched;
 
 /// A message to a reactor.
@@ -38,10 +36,8 @@ pub(crate) enum Message {
         channel: Channel,
     },
     /// A queue pair that begins, to be served here.
-    #[cfg(feature = "rdma")]
     QueuePair(Box<NewQueuePair>),
     /// The connection of a queue pair is over.
-    #[cfg(feature = "rdma")]
     QueuePairLost {
         /// The connection's name.
         token: Token,
@@ -49,10 +45,8 @@ pub(crate) enum Message {
         reason: String,
     },
     /// The device of a queue pair is gone, and the connection with this name with it.
-    #[cfg(feature = "rdma")]
     RdmaDeviceGone(Token),
     /// The completion queue with this number is used no more: let go of it.
-    #[cfg(feature = "rdma")]
     CompletionsUnused(usize),
     /// Accept connections from this listening socket.
     Listen {

@@ -5,12 +5,7 @@ mod busy;
 mod jobs;
 pub mod mailbox;
 pub mod pool;
-#[cfg(feature = "rdma")]
 mod queue_pairs;
-#[cfg(not(feature = "rdma"))]
-#[path = "queue_pairs_without.rs"]
-mod queue_pairs;
-#[cfg(feature = "rdma")]
 mod rdma;
 mod receive;
 mod registered;
@@ -201,7 +196,6 @@ impl Reactor {
                 Poll::Adaptive => self.core.now().since(last_work) >= poll_time,
             };
             let sleep = if idle { self.sleep_time() } else { None };
-            #[cfg(feature = "rdma")]
             let sleep = sleep.filter(|_| self.arm_queue_pairs());
             self.core.driver().ring.turn(sleep)?;
             self.core.set_time(self.shared.clock.now());
@@ -252,10 +246,7 @@ impl Reactor {
             }
             self.completions = completions;
             worked |= count > 0;
-            #[cfg(feature = "rdma")]
-            {
-                worked |= self.serve_queue_pairs();
-            }
+            worked |= self.serve_queue_pairs();
             let bytes = std::mem::take(&mut self.ahead);
             (receives, received) = (receives + 1, received + bytes);
             if bytes > 0 && receives < RECEIVES && received < RECEIVED_MAX {
@@ -277,7 +268,6 @@ impl Reactor {
         if self.core.end() {
             self.chores();
         }
-        #[cfg(feature = "rdma")]
         self.core.driver().pairs.repost();
         let Uring { jobs, ring, .. } = self.core.driver();
         jobs.retry_busy(now, ring);
@@ -318,7 +308,6 @@ impl Reactor {
                 self.read_mail();
             }
             Some(Tag::Accept(listener)) => self.accepted(listener, &completion),
-            #[cfg(feature = "rdma")]
             Some(Tag::Completions(number)) => self.completions_came(number, completion.more()),
             Some(Tag::Close) => self.core.driver().ring.closed(),
             Some(Tag::Cancel) | None => {}
@@ -602,17 +591,13 @@ impl Reactor {
                 self.serve(socket, listener, peer, channel);
             }
             Message::Arrived { incoming, channel } => self.arrived(incoming, channel),
-            #[cfg(feature = "rdma")]
             Message::QueuePair(new) => self.serve_queue_pair(*new),
-            #[cfg(feature = "rdma")]
             Message::QueuePairLost { token, reason } => {
                 self.core.driver().pairs.lost(token, reason);
             }
-            #[cfg(feature = "rdma")]
             Message::RdmaDeviceGone(token) => {
                 self.core.driver().pairs.device_gone(token);
             }
-            #[cfg(feature = "rdma")]
             Message::CompletionsUnused(number) => self.drop_completions(number),
             Message::Listen { listener, socket } => {
                 let listening = Listening { socket, accepting: 0, ending: false };

@@ -12,11 +12,11 @@ use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
 use fabric::queue::Fetch;
 use fabric::queue::Payload as _;
-use fabric::rdma::verbs::{
+use fabric::rdma::wire::{self, Post};
+use fabric_verbs::{
     ActivePair, Completion, CompletionQueue, Done, Outcome, RateRange, ReceiveBuffer, Stable,
     StableMut, Token, Work,
 };
-use fabric::rdma::wire::{self, Post};
 use qtcp::completions::Posted;
 use qtcp::device_limit::{DeviceLimit, DeviceRates};
 use qtcp::poller::QueuePairMeters;

@@ -23,7 +23,6 @@ pub(super) enum Tag {
     /// A socket is closed.
     Close,
     /// A completion queue has completions.
-    #[cfg(feature = "rdma")]
     Completions(u32),
 }
 
@@ -41,7 +40,6 @@ impl Tag {
             Self::Cancel => 6 << 56,
             Self::ReceiveOnce(of) => key(7, of),
             Self::Close => 8 << 56,
-            #[cfg(feature = "rdma")]
             Self::Completions(queue) => 9 << 56 | u64::from(queue),
         }
     }
@@ -60,7 +58,6 @@ impl Tag {
             6 => Self::Cancel,
             7 => Self::ReceiveOnce(key),
             8 => Self::Close,
-            #[cfg(feature = "rdma")]
             9 => Self::Completions(low),
             _ => return None,
         })

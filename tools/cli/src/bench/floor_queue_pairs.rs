@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use fabric::queue::Remote;
-use fabric::rdma::verbs::{
+use fabric::rdma::wire::{COMMAND_BYTES, RESPONSE_BYTES};
+use fabric_verbs::{
     Access, ActivePair, Arena, Completion, CompletionQueue, ConnectionParams, Domain, Done, Event,
     EventChannel, Id, Listener, Part, QueuePair, QueuePairSize, ReceiveBuffer, Regions,
     StaticBytes, Token, Work,
 };
-use fabric::rdma::wire::{COMMAND_BYTES, RESPONSE_BYTES};
 use nix::poll::{PollFd, PollFlags};
+use sluice_config::program::print_line;
 
 use super::args::Floor;
 use super::floor_sizes::Sizes;
@@ -64,7 +65,7 @@ pub(crate) fn answer(floor: &Floor, bs: usize) -> anyhow::Result<()> {
     };
     let channel = reach::open()?;
     let listener = Listener::new(&channel, address, 1, LISTENER).map_err(anyhow::Error::msg)?;
-    println!("{}", listener.local_address());
+    print_line(listener.local_address())?;
     pin(floor.server_core)?;
     Server::accept(&channel, plan(floor, bs))?.run(&channel)
 }

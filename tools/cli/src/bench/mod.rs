@@ -17,24 +17,15 @@ mod content;
 mod fairness;
 mod figures;
 mod floor;
-#[cfg(feature = "rdma")]
-mod floor_queue_pairs;
-#[cfg(not(feature = "rdma"))]
-#[path = "floor_queue_pairs_without.rs"]
 mod floor_queue_pairs;
 mod floor_sizes;
 mod floor_streams;
 mod io_queue;
 mod job;
-#[cfg(feature = "rdma")]
-mod one_sided;
-#[cfg(not(feature = "rdma"))]
-#[path = "one_sided_without.rs"]
 mod one_sided;
 mod pace;
 mod region;
 mod region_load;
-#[cfg(any(feature = "rdma", test))]
 mod region_periods;
 mod region_report;
 mod report;

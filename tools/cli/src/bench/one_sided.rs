@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use fabric::nvme::region::RegionGrant;
-use fabric::rdma::verbs::Part;
+use fabric_verbs::Part;
 use pmem::one_sided::Ticket;
 use pmem_verbs::client::Client;
 use pmem_verbs::gate::Pace;
@@ -25,16 +25,6 @@ const IDLE_TURNS: u32 = 256;
 const SLEEP: Duration = Duration::from_millis(100);
 /// The time to wait for outstanding I/Os at the end.
 const DRAIN: Duration = Duration::from_secs(30);
-
-/// Checks that this build can load regions.
-///
-/// # Errors
-///
-/// Never.
-#[expect(clippy::unnecessary_wraps, reason = "in builds without RDMA it fails")]
-pub(crate) fn check() -> anyhow::Result<()> {
-    Ok(())
-}
 
 /// Loads a region for the times of the warm-up and of the measurement.
 ///

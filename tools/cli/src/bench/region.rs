@@ -3,6 +3,7 @@
 use anyhow::ensure;
 use fabric::nvme::region::RegionName;
 use fabric::tcp::HostParams;
+use sluice_config::program::{print, print_line};
 
 use super::args::Load;
 use super::one_sided;
@@ -16,7 +17,7 @@ use crate::pmem::grant::{self, Granted};
 ///
 /// The target cannot be reached, or does not grant the region; or the region cannot be used.
 pub(crate) fn run(load: &Load, region: RegionName) -> anyhow::Result<()> {
-    one_sided::check()?;
+    fabric_verbs::check()?;
     let wanted = RegionLoad::of(load, region)?;
     let params =
         HostParams { header_digest: load.hdgst, data_digest: load.ddgst, ..HostParams::default() };
@@ -35,36 +36,13 @@ pub(crate) fn run(load: &Load, region: RegionName) -> anyhow::Result<()> {
     let measured = granted.hold(|grant| one_sided::drive(&wanted, grant, (warmup, time), core))?;
     let report = Report::of(&loaded, &wanted.job, &measured);
     if load.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        print_line(serde_json::to_string_pretty(&report)?)?;
     } else {
-        print!("{}", report.table());
+        print(report.table())?;
     }
     ensure!(
         measured.stats.count() > 0,
         "no I/O completed within the measurement: use a longer --time"
     );
     Ok(())
-}
-
-#[cfg(test)]
-#[cfg(not(feature = "rdma"))]
-mod tests {
-    use clap::Parser;
-
-    use super::super::args::Args;
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    #[test]
-    fn a_build_without_rdma_says_how_to_get_it() {
-        let line = ["bench", "-n", "nqn", "--pmem", "log"];
-        let load = Line::parse_from(line).args.load;
-        let text = run(&load, load.pmem.unwrap()).unwrap_err().to_string();
-        assert!(text.contains("--features rdma"), "{text}");
-    }
 }

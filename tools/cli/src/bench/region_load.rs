@@ -1,5 +1,4 @@
 //! How a region is loaded, as the command line says it.
-#![cfg_attr(not(feature = "rdma"), expect(dead_code, reason = "for builds with RDMA"))]
 
 use anyhow::{Context as _, ensure};
 use fabric::nvme::region::{GetRegion, RegionName, RegionRights};

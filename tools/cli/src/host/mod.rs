@@ -11,12 +11,7 @@ pub(crate) mod authentication;
 pub(crate) mod connection;
 pub(crate) mod controller;
 pub(crate) mod identity;
-#[cfg(feature = "rdma")]
-mod queue_pair;
-#[cfg(not(feature = "rdma"))]
-#[path = "queue_pair_without.rs"]
 mod queue_pair;
 mod queue_room;
-#[cfg(feature = "rdma")]
 pub(crate) mod reach;
 pub(crate) mod socket;

@@ -6,12 +6,12 @@ use std::time::Instant;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use fabric::nvme::Sqe;
 use fabric::queue::{HostReceived, HostTransport as _, SubmitError};
-use fabric::rdma::verbs::{
+use fabric::rdma::wire::private_data::{ConnectAccept, ConnectRequest};
+use fabric::rdma::wire::{HostInput, HostPost, HostQueue, HostQueueParams, RESPONSE_BYTES};
+use fabric_verbs::{
     Access, ActivePair, Arena, Completion, CompletionQueue, ConnectionParams, Domain, Done, Event,
     EventChannel, Id, Outcome, QueuePair, QueuePairSize, ReceiveBuffer, Regions, Token, Work,
 };
-use fabric::rdma::wire::private_data::{ConnectAccept, ConnectRequest};
-use fabric::rdma::wire::{HostInput, HostPost, HostQueue, HostQueueParams, RESPONSE_BYTES};
 use nix::poll::{PollFd, PollFlags};
 use zerocopy::IntoBytes as _;
 use zerocopy::little_endian::U16;

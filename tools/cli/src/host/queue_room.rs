@@ -3,7 +3,6 @@
 /// The room that a connection has to have for its queue. A stream needs none; a queue pair is made with
 /// it.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "rdma"), expect(dead_code, reason = "for builds with RDMA"))]
 pub(crate) struct QueueRoom {
     /// The queue; 0 is the admin queue.
     pub(crate) qid: u16,

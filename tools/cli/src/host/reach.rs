@@ -5,8 +5,8 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
-use fabric::rdma::verbs::{Event, EventChannel, Id, Token};
 use fabric::rdma::wire::private_data::RejectReason;
+use fabric_verbs::{Event, EventChannel, Id, Token};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

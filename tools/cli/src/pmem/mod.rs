@@ -7,17 +7,11 @@
 //!   `sluice bench` too.
 
 mod args;
-#[cfg(feature = "rdma")]
 pub(crate) mod connect;
 mod demo;
 pub(crate) mod grant;
 mod plan;
-#[cfg(any(feature = "rdma", test))]
 mod region_io;
-#[cfg(feature = "rdma")]
-mod transfer;
-#[cfg(not(feature = "rdma"))]
-#[path = "transfer_without.rs"]
 mod transfer;
 mod written;
 
@@ -27,12 +21,11 @@ use clap::Subcommand;
 use fabric::nvme::region::RegionRights;
 use fabric::tcp::HostParams;
 use serde_json::json;
+use sluice_config::program::print;
 
 use args::{CommandArgs, GrantArgs, TransferArgs};
 use grant::Granted;
 use written::FlushedBy;
-
-use crate::control::print;
 
 /// What can be done with regions.
 #[derive(Debug, Subcommand)]
@@ -66,16 +59,13 @@ pub(crate) fn run(action: &Action, as_json: bool) -> anyhow::Result<()> {
         Action::Demo(demo) => demo::run(*demo, as_json),
         Action::Read(args) => read(args),
         Action::Write(args) => write(args, as_json),
-        Action::Command(args) => {
-            print(&args.line());
-            Ok(())
-        }
+        Action::Command(args) => print(args.line()),
     }
 }
 
 /// Reads to standard output, and says on standard error how much.
 fn read(args: &TransferArgs) -> anyhow::Result<()> {
-    transfer::check()?;
+    fabric_verbs::check()?;
     let (name, plan) = (args.from.region, args.plan());
     let granted = granted(&args.from, RegionRights::Read)?;
     let bytes = granted.hold(|grant| transfer::read(name, grant, &plan, &mut stdout().lock()))?;
@@ -86,14 +76,14 @@ fn read(args: &TransferArgs) -> anyhow::Result<()> {
 
 /// Writes standard input, and says how much, and what it survives.
 fn write(args: &TransferArgs, as_json: bool) -> anyhow::Result<()> {
-    transfer::check()?;
+    fabric_verbs::check()?;
     let (name, plan) = (args.from.region, args.plan());
     let granted = granted(&args.from, RegionRights::ReadWrite)?;
     let survives = grant::survives(granted.grant.survives);
     let written = granted.hold(|grant| transfer::write(name, grant, &plan, &mut stdin().lock()))?;
     let (offset, bytes) = (plan.offset, written.bytes);
     let flushed_by = written.flushed_by.map(FlushedBy::words);
-    print(&if as_json {
+    print(if as_json {
         let wrote = json!({
             "region": name.as_str(),
             "offset": offset,
@@ -107,8 +97,7 @@ fn write(args: &TransferArgs, as_json: bool) -> anyhow::Result<()> {
         format!(
             "wrote {bytes} bytes to {name} at offset {offset}, flushed{by}; survives {survives}\n"
         )
-    });
-    Ok(())
+    })
 }
 
 /// Gets the grant of a region.

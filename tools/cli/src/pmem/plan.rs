@@ -1,5 +1,4 @@
 //! The part of a region that is read or written, and its pieces.
-#![cfg_attr(not(any(feature = "rdma", test)), expect(dead_code, reason = "for builds with RDMA"))]
 
 use std::io::{ErrorKind, Read};
 use std::ops::Range;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use fabric::nvme::region::{RegionGrant, RegionName};
-use fabric::rdma::verbs::Part;
+use fabric_verbs::Part;
 use pmem::one_sided::Ticket;
 use pmem_verbs::client::Client;
 use pmem_verbs::gate::Pace;
@@ -17,16 +17,6 @@ use super::written::{FlushedBy, Written};
 
 /// The longest wait for something to happen.
 const WAIT: Duration = Duration::from_secs(1);
-
-/// Checks that this build can use regions.
-///
-/// # Errors
-///
-/// Never.
-#[expect(clippy::unnecessary_wraps, reason = "in builds without RDMA it fails")]
-pub(crate) fn check() -> anyhow::Result<()> {
-    Ok(())
-}
 
 /// Reads a part of a region. Returns the number of bytes.
 ///

@@ -4,7 +4,6 @@ use fabric::rdma::placement::Placement;
 
 /// What made the bytes of a write survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "rdma"), expect(dead_code, reason = "such a build writes nothing"))]
 pub(crate) enum FlushedBy {
     /// RDMA FLUSHes to this place, by the RDMA device of the data node.
     Flush(Placement),
