@@ -1,4 +1,5 @@
 //! The Sluicegate daemon, as a library.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod control;
 pub mod disks;

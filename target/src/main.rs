@@ -1,5 +1,7 @@
 //! `sluiced`: the NVMe over Fabrics target daemon.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
         return cli::check(file, args.offline, &mut std::io::stdout(), &mut std::io::stderr());
     }
     if let Err(error) = log::init(&args.log_filter(), args.log) {
-        eprintln!("sluiced: {error}");
+        let _ = writeln!(std::io::stderr(), "sluiced: {error}");
         return ExitCode::FAILURE;
     }
     match run(&args) {
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
             tracing::error!("{error:#}");
             // A person who chose the journal by hand looks at standard error.
             if args.log == Some(LogTarget::Journald) {
-                eprintln!("sluiced: {error:#}");
+                let _ = writeln!(std::io::stderr(), "sluiced: {error:#}");
             }
             exit_failed(&error)
         }

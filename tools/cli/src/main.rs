@@ -1,4 +1,5 @@
 //! `sluice`: the command line of Sluicegate.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod control;

@@ -7,6 +7,7 @@
 //! - `part`: a scenario of a part of the system; `dtm`: the discrete-time model on one. `whole`: whole targets,
 //!   for figures.
 //! - `figure`: the content of a figure; `plot`: charts.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod disk;
 mod dtm;
@@ -108,9 +109,9 @@ fn run(args: &Args) -> anyhow::Result<()> {
         }
         (None, None) => (list().into(), None),
     };
-    print!("{}", made.text);
+    program::print(&made.text)?;
     if let Some(folder) = plot {
-        print!("{}", draw(&made, folder)?);
+        program::print(draw(&made, folder)?)?;
     }
     conclude(&made.off)
 }

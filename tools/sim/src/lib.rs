@@ -13,6 +13,7 @@
 //! - [`report`]: what a run has shown, as tables, charts and a page.
 //! - [`scenario`]: what a person writes, and the plan that follows from it.
 //! - [`command`]: what planners run; [`claim`]: a number beside what it is to be; [`progress`]: how far a run is.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
 pub mod claim;

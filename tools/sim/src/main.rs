@@ -1,4 +1,5 @@
 //! `sluice-sim`: the planner's program: what a configuration will do, before it is rolled out.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
         Err(error) => return program::report_usage(NAME, &error, &arguments),
     };
     let outcome = command.run(&options).and_then(|made| {
-        print!("{}", made.text);
+        program::print(&made.text)?;
         made.conclude()
     });
     match outcome {

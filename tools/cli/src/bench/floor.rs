@@ -3,6 +3,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
+use sluice_config::program::print_line;
 
 use super::args::Floor;
 use super::figures::{COLUMNS, Figures};
@@ -43,10 +44,12 @@ pub(crate) fn run(floor: &Floor) -> anyhow::Result<()> {
             depth: floor.depth,
             figures,
         };
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        print_line(serde_json::to_string_pretty(&report)?)
     } else {
-        println!("{request} B requests, {response} B responses, {} outstanding\n", floor.depth);
-        println!("{COLUMNS}\n{}", figures.columns());
+        let depth = floor.depth;
+        print_line(format_args!(
+            "{request} B requests, {response} B responses, {depth} outstanding\n"
+        ))?;
+        print_line(format_args!("{COLUMNS}\n{}", figures.columns()))
     }
-    Ok(())
 }

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use sluice_config::program::{print, print_line};
 
 use super::args::Load;
 use super::content;
@@ -22,10 +23,10 @@ const MAX_WINDOWS: u128 = 1_000_000;
 pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
     let outcome = whole(load, load.live && !load.json)?;
     if load.json {
-        println!("{}", serde_json::to_string_pretty(&outcome.report()?)?);
+        print_line(serde_json::to_string_pretty(&outcome.report()?)?)?;
     } else {
         let gap = if load.live { "\n" } else { "" };
-        print!("{gap}{}", outcome.table()?);
+        print(format_args!("{gap}{}", outcome.table()?))?;
     }
     outcome.ensure_no_errors()
 }
@@ -42,7 +43,7 @@ pub(crate) fn whole(load: &Load, live: bool) -> anyhow::Result<Outcome> {
     }
     for job in jobs.iter().filter(|_| apart) {
         if live {
-            println!("{} alone ...", job.name);
+            print_line(format_args!("{} alone ...", job.name))?;
         }
         let outcome = together(load, std::slice::from_ref(job), false)?;
         outcome.ensure_no_errors()?;
@@ -125,7 +126,7 @@ impl Conductor<'_> {
         live: bool,
     ) -> anyhow::Result<()> {
         if live && outcome.is_verified() {
-            println!("filling the blocks with stamped data ...");
+            print_line("filling the blocks with stamped data ...")?;
         }
         for _ in 0..self.threads {
             match self.next()? {
@@ -159,7 +160,7 @@ impl Conductor<'_> {
                     outcome.add(&figures)?;
                     round.add(&figures)?;
                     if live && round.reported == self.threads {
-                        print!("{}", round.finish(outcome)?);
+                        print(round.finish(outcome)?)?;
                     }
                 }
             }

@@ -3,6 +3,7 @@
 
 use anyhow::{bail, ensure};
 use serde::Serialize;
+use sluice_config::program::print_line;
 
 use super::args::Load;
 use super::content;
@@ -33,24 +34,26 @@ pub(crate) struct Comparison {
 /// Runs `--pairs` pairs and prints the ratio of each, the median and the spread.
 pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
     if load.json {
-        println!("{}", serde_json::to_string_pretty(&compare(load, |_, _| ())?)?);
-        return Ok(());
+        return print_line(serde_json::to_string_pretty(&compare(load, |_, _| Ok(()))?)?);
     }
     let other = other(load);
-    println!("A {}  {}\nB {}  {}\n", endpoint(load), load.nqn, endpoint(&other), other.nqn);
-    println!("pair     A IOPS   B IOPS     A/B    A mean   B mean    A p99    B p99");
-    let comparison = compare(load, |number, pair| println!("{}", pair.row(number)))?;
+    let (a, b) = (endpoint(load), endpoint(&other));
+    print_line(format_args!("A {a}  {}\nB {b}  {}\n", load.nqn, other.nqn))?;
+    print_line("pair     A IOPS   B IOPS     A/B    A mean   B mean    A p99    B p99")?;
+    let comparison = compare(load, |number, pair| print_line(pair.row(number)))?;
     let Comparison { median_ratio, min_ratio, max_ratio, .. } = comparison;
-    println!(
+    print_line(format_args!(
         "\nA does {median_ratio:.3} x the IOPS of B (median; {min_ratio:.3} to {max_ratio:.3}, \
          spread {:.1} %)",
         (max_ratio - min_ratio) / median_ratio * 100.0
-    );
-    Ok(())
+    ))
 }
 
 /// Runs the pairs and hands each to `show` with its number.
-pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Result<Comparison> {
+pub(crate) fn compare(
+    load: &Load,
+    show: impl Fn(usize, &Pair) -> anyhow::Result<()>,
+) -> anyhow::Result<Comparison> {
     ensure!(load.pairs > 0, "--pairs must be at least 1");
     let jobs = load.jobs()?;
     let elsewhere = jobs.iter().find(|job| {
@@ -66,7 +69,7 @@ pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Resul
     let mut pairs = Vec::new();
     for number in 1..=load.pairs {
         let pair = Pair::measure(load, &other)?;
-        show(number, &pair);
+        show(number, &pair)?;
         pairs.push(pair);
     }
     Ok(Comparison::of(load, &other, pairs))

@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::Value;
 use sluice_config::failure::{Failure, INVALID, UNKNOWN_METHOD};
+use sluice_config::program::{print, print_line};
 use sluice_config::{Method, client};
 
 pub(crate) use args::{Command, Options};
@@ -49,12 +50,12 @@ const PROBLEMS: u8 = 8;
 /// The daemon cannot be reached, or refuses; the message says what to do.
 pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
     if let Some(action) = command.on_keys() {
-        print(&keys::run(action, |request| call(request, options, names))?);
+        print(keys::run(action, |request| call(request, options, names))?.as_str())?;
         return Ok(ExitCode::SUCCESS);
     }
     if command.saves() {
         let saved = config_save::run(|request| call(request, options, names))?;
-        print(&if options.json { saved.json() } else { saved.text() });
+        print(if options.json { saved.json() } else { saved.text() })?;
         return Ok(ExitCode::SUCCESS);
     }
     ask(&command.request(), options, names)
@@ -97,22 +98,17 @@ fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> 
         false => ExitCode::SUCCESS,
     };
     if options.json {
-        print(&format!("{result:#}\n"));
+        print_line(format_args!("{result:#}"))?;
         return Ok(code);
     }
     let room = table::Room::of_output(options.wide);
-    print(&view::text(request, &result, room)?);
+    print(view::text(request, &result, room)?)?;
     if result.get("durable") == Some(&Value::Bool(false)) && request.method.changes() {
         let note = "note: the change ends with the daemon; \
                     set `state` in its configuration to keep changes";
         let _ = writeln!(std::io::stderr(), "{note}");
     }
     Ok(code)
-}
-
-/// Writes to standard output. A reader that has gone (`| head`) is no error.
-pub(crate) fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// Says whether standard output is a terminal that can do more than print lines.

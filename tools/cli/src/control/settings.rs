@@ -1,5 +1,6 @@
 //! Options that set keys of the configuration: one for each key that the schema gives an option.
 
+use std::io::Write as _;
 use std::marker::PhantomData;
 
 use clap::builder::{PossibleValuesParser, ValueParser};
@@ -160,7 +161,8 @@ fn say_renamed<T: Table>(matches: &ArgMatches) {
         let is_former = |word: &String| word.split('=').next() == Some(was.as_str());
         if matches.contains_id(key.name) && words.iter().any(is_former) {
             let name = dashed(key.name);
-            eprintln!("sluice: {was} is called --{name} now; the former name still works");
+            let note = format!("sluice: {was} is called --{name} now; the former name still works");
+            let _ = writeln!(std::io::stderr(), "{note}");
         }
     }
 }

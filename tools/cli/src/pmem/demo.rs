@@ -16,8 +16,7 @@ use pmem::simulation::{
 };
 use pmem::token::{Iops, Tokens};
 use serde::Serialize;
-
-use crate::control::print;
+use sluice_config::program::{print, print_line};
 
 /// The number of periods.
 const PERIODS: usize = 6;
@@ -248,9 +247,9 @@ fn report(seed: u64) -> Report {
 pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
     let report = report(args.seed);
     if as_json {
-        print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+        print_line(serde_json::to_string_pretty(&report)?)?;
     } else {
-        print(&report.text());
+        print(report.text())?;
     }
     report.conclude()
 }
