@@ -67,16 +67,23 @@ impl fmt::Display for Unproved {
     }
 }
 
+/// Returns the keys that `before` does not have, of hosts that no subsystem allows: their NQNs are mistyped, or
+/// the hosts must be allowed first.
+pub(crate) fn newly_unallowed(
+    config: &Config,
+    before: &HostKeys,
+    keys: &HostKeys,
+) -> Vec<Unproved> {
+    let mut found = unallowed(keys, &Allowed::in_config(config));
+    found.retain(|one| matches!(one, Unproved::Unallowed(host) if !before.contains_key(host)));
+    found
+}
+
 /// Finds where secrets and TLS keys prove nothing: those of a keyring first, then those of hosts' files.
 pub(crate) fn find(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
-    let subsystems = &config.subsystems;
-    let allowed = Allowed {
-        any: subsystems.iter().any(|subsystem| subsystem.allow_any_host),
-        hosts: subsystems.iter().flat_map(|s| &s.hosts).map(|host| host.nqn.as_str()).collect(),
-    };
     let mut found = hosts(config, keys);
     found.extend(keyring(config));
-    found.extend(unallowed(keys, &allowed));
+    found.extend(unallowed(keys, &Allowed::in_config(config)));
     found
 }
 
@@ -90,6 +97,14 @@ pub(crate) struct Allowed<'a> {
 }
 
 impl<'a> Allowed<'a> {
+    fn in_config(config: &'a Config) -> Self {
+        let subsystems = &config.subsystems;
+        Self {
+            any: subsystems.iter().any(|subsystem| subsystem.allow_any_host),
+            hosts: subsystems.iter().flat_map(|s| &s.hosts).map(|host| host.nqn.as_str()).collect(),
+        }
+    }
+
     /// Returns those of the present subsystems.
     pub(crate) fn by(subsystems: &'a [SubsystemState]) -> Self {
         Self {
@@ -98,9 +113,14 @@ impl<'a> Allowed<'a> {
         }
     }
 
+    /// Returns whether a subsystem allows a host by its NQN.
+    pub(crate) fn lists(&self, host: &str) -> bool {
+        self.hosts.contains(host)
+    }
+
     /// Says whether a host is among them.
     pub(crate) fn has(&self, host: &str) -> bool {
-        self.any || self.hosts.contains(host)
+        self.any || self.lists(host)
     }
 }
 
@@ -113,8 +133,13 @@ pub(crate) fn unallowed(keys: &HostKeys, allowed: &Allowed<'_>) -> Vec<Unproved>
 /// Writes the warnings of a start about secrets and TLS keys: whether the keyring can be used, too.
 pub(crate) fn at_start(config: &Config, keys: &HostKeys) -> Vec<String> {
     let mut warnings = lines(&find(config, keys));
-    warnings.extend(config.target.keyring.as_deref().and_then(tls::keyring_doubt));
+    warnings.extend(keyring_doubt(config));
     warnings
+}
+
+/// Returns why the keyring of a configuration cannot be used.
+pub(crate) fn keyring_doubt(config: &Config) -> Option<String> {
+    config.target.keyring.as_deref().and_then(tls::keyring_doubt)
 }
 
 /// Finds the hosts whose TLS keys prove nothing, by subsystem.

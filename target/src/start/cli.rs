@@ -381,9 +381,16 @@ mod tests {
         );
         assert_eq!(checked(&file, true).2, "", "the keys of another machine are not here");
         let text = text.replace(host, "nqn.2026-01.io.x:other");
-        std::fs::write(&file, text).unwrap();
+        std::fs::write(&file, &text).unwrap();
         let (status, _, errors) = checked(&file, false);
-        assert!(status == VALID && errors.contains("no subsystem allows it"), "{errors}");
+        assert!(status == LACKING && errors.contains("no subsystem allows it"), "{errors}");
+        let state = format!("state = \"{}\"\nhost_keys", folder.path().join("a.redb").display());
+        std::fs::write(&file, text.replacen("host_keys", &state, 1)).unwrap();
+        let (status, _, errors) = checked(&file, false);
+        assert!(
+            status == VALID && errors.contains("warning: host nqn.2026-01.io.x:h has"),
+            "{errors}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Checks of this machine against a configuration: the part of `--check` that needs more than the
 //! file. The checks create, change and remove nothing.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,10 @@ use sluice_config::{Backend, Config, Listener, Namespace, RegionConfig, Transpor
 
 use crate::control::api;
 use crate::control::api::occupant::{self, Occupant};
-use crate::control::unproved;
+use crate::control::unproved::{self, Unproved};
 use crate::disks::backend::{self, BackendError, Claims, OnSignature, Opening, OwnFile, Probed};
 use crate::disks::file_systems;
+use crate::serve::host_keys::HostKeys;
 use crate::serve::reactor::ring::{Ring, RingSize};
 use crate::serve::{rdma, tls};
 use crate::sys::{access, socket};
@@ -23,7 +25,7 @@ use crate::sys::{access, socket};
 /// What was found on this machine, one sentence each.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What it lacks: a start fails.
+    /// What it lacks: a start fails, or a host would connect without the secret or key that it has.
     pub lacks: Vec<String>,
     /// What is dubious about the configuration with the secrets and keys of hosts that it has: a start
     /// succeeds all the same.
@@ -87,7 +89,7 @@ pub fn look(config: &Config) -> Findings {
             found.lacks.push(format!("{name}: {why}"));
         }
     }
-    found.warnings.extend(unproved::at_start(config, &keys));
+    found.keys(config, &keys);
     found.warnings.extend(file_systems::at_start(config));
     Findings { lacks: found.lacks, warnings: found.warnings }
 }
@@ -97,6 +99,8 @@ pub fn look(config: &Config) -> Findings {
 struct Running {
     is: bool,
     paths: Vec<PathBuf>,
+    /// The NQNs of the hosts that it allows, by live changes too.
+    hosts: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -126,11 +130,38 @@ impl Found {
                 let pmem = occupant::ask(path, "pmem.show").unwrap_or_default();
                 let lists = [Some(&namespaces), pmem.get("regions")];
                 let rows = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
-                let path = |row: &Value| Some(PathBuf::from(row.get("path")?.as_str()?));
-                self.running = Running { is: true, paths: rows.filter_map(path).collect() };
+                let paths = rows.filter_map(|row| Some(PathBuf::from(row.get("path")?.as_str()?)));
+                let paths = paths.collect();
+                let allowed = occupant::ask(path, "host.list").unwrap_or_default();
+                let rows = allowed.as_array().into_iter().flatten();
+                let hosts = rows.filter_map(|row| row.get("hosts")?.as_array()).flatten();
+                let hosts = hosts.filter_map(|host| Some(host.as_str()?.to_owned())).collect();
+                let keys = occupant::ask(path, "host.keys").unwrap_or_default();
+                let unreadable = keys.get("unreadable").and_then(Value::as_str);
+                self.lacks.extend(
+                    unreadable.map(|why| {
+                        format!("the running daemon cannot read secrets of hosts: {why}")
+                    }),
+                );
+                self.running = Running { is: true, paths, hosts };
             }
             Err(error) => self.lacks.push(error.to_string()),
         }
+    }
+
+    /// Checks that the hosts with secrets and TLS keys are allowed, and that these prove who the hosts are.
+    fn keys(&mut self, config: &Config, keys: &HostKeys) {
+        let found = unproved::find(config, keys).into_iter();
+        let (unallowed, others): (Vec<_>, Vec<_>) =
+            found.partition(|one| matches!(one, Unproved::Unallowed(_)));
+        let allowed = |one: &Unproved| matches!(one, Unproved::Unallowed(host) if self.running.hosts.contains(host));
+        let unallowed: Vec<_> = unallowed.into_iter().filter(|one| !allowed(one)).collect();
+        // Without a running daemon, only the state file could tell which hosts live changes allow.
+        let is_known = self.running.is || config.target.state.is_none();
+        let place = if is_known { &mut self.lacks } else { &mut self.warnings };
+        place.extend(unproved::lines(&unallowed));
+        self.warnings.extend(unproved::lines(&others));
+        self.warnings.extend(unproved::keyring_doubt(config));
     }
 
     /// Checks that io_uring is available, with passthrough where a namespace needs it.

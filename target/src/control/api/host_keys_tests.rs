@@ -29,7 +29,7 @@ fn hosts_are_told_with_what_they_have_and_whether_a_subsystem_allows_them() {
     *rig.engine.keys_of_files.lock().unwrap() = [both, key_file(&host(2), false, true)].into();
     let row = |n: u8, secret: bool, tls_key: bool, allowed: bool| {
         json!({"host": host(n), "secret": secret, "controller_secret": secret,
-               "tls_key": tls_key, "allowed": allowed})
+               "tls_key": tls_key, "allowed": allowed, "listed": allowed})
     };
     let told = rig.ask("host.keys");
     assert_eq!(told["folder"].as_str(), folder.path().to_str());

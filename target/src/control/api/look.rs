@@ -191,12 +191,15 @@ impl Control {
                 controller_secret: pairs.any(|pair| pair.controller.is_some()),
                 tls_key: keys.get(host).is_some_and(|file| !file.tls_keys.is_empty()),
                 allowed: allowed.has(host),
+                listed: allowed.lists(host),
             }
         };
         let folder = self.first.target.host_keys.as_ref();
         answer::HostKeys {
             folder: folder.map(|folder| folder.display().to_string()),
             unreadable,
+            unreadable_folder: folder
+                .is_some_and(|folder| host_keys::check_folder(folder).is_err()),
             changes,
             hosts: match &asked.host {
                 Some(host) => vec![row(host)],

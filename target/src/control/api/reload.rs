@@ -64,8 +64,15 @@ impl Control {
         let keys = self.engine().read_host_keys()?;
         let mut told = look.told();
         told.warnings.extend(look.unproved(&keys));
+        told.warnings.extend(self.key_refusals(&look, &keys));
         told.warnings.extend(self.refusals(&look.changes, &look.next.config));
         Ok(told)
+    }
+
+    /// Returns the reasons why a reload does not take new keys, in words: their hosts could connect without them.
+    fn key_refusals(&self, look: &Look, keys: &HostKeys) -> Vec<String> {
+        let found = unproved::newly_unallowed(&look.next.config, &self.engine().host_keys(), keys);
+        found.iter().map(|one| format!("{one}; --force reloads without that")).collect()
     }
 
     /// Returns the losses of hosts by changes that lead to `to`, in words.
@@ -130,6 +137,10 @@ impl Control {
         let mut told = look.told();
         // Read first: a fault in them leaves everything as it is.
         let keys = self.engine().read_host_keys()?;
+        let refusals = if force { Vec::new() } else { self.key_refusals(&look, &keys) };
+        if !refusals.is_empty() {
+            return Err(Failure::new(ErrorKind::Refused, refusals.join("\n")));
+        }
         told.warnings.extend(look.unproved(&keys));
         let stored = live.take(look.file, look.next)?;
         // A host that has a key from now on needs it at the first listener that lets it in; one that has

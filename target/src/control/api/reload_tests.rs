@@ -85,7 +85,15 @@ fn warns(rig: &Rig, words: &[&str]) {
 fn who_makes_a_tls_key_prove_nothing_is_told() {
     let host = "nqn.2026-01.io.x:h7";
     let rig = Rig::of(FILE);
-    *rig.engine.keys_of_files.lock().unwrap() = [key_file(host, false, true)].into();
+    let keys = HostKeys::from([key_file(host, false, true)]);
+    (*rig.engine.keys_of_files.lock().unwrap()).clone_from(&keys);
+    let refused = rig.attempt("reload", json!({})).unwrap_err();
+    assert_eq!(refused["kind"], "refused");
+    let message = refused["message"].to_string();
+    assert!(message.contains(host) && message.contains("--force"), "{message}");
+    assert!(rig.engine.host_keys.lock().unwrap().is_empty(), "nothing was taken");
+    // With the keys of a host that was removed later, the target reloads.
+    (*rig.engine.host_keys.lock().unwrap()).clone_from(&keys);
     warns(&rig, &[host, "no subsystem allows it"]);
     // A live change lets the host in, by a listener without TLS.
     let seen = logged(|| {
@@ -121,10 +129,10 @@ fn keys_are_there_before_a_change_lets_their_hosts_in_and_go_behind_the_last_cha
     *rig.engine.keys_of_files.lock().unwrap() = keys(new);
     rig.edit(&FILE.replace("4420", "4421"));
     *rig.engine.refuse_after.lock().unwrap() = Some(0);
-    rig.attempt("reload", json!({})).unwrap_err();
+    rig.attempt("reload", json!({ "force": true })).unwrap_err();
     assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(old), "as it was");
     rig.engine.keys_at_changes.lock().unwrap().clear();
-    let answer = rig.ask("reload");
+    let answer = rig.call("reload", json!({ "force": true }));
     assert_eq!(*rig.engine.host_keys.lock().unwrap(), keys(new));
     let seen = rig.engine.keys_at_changes.lock().unwrap();
     assert!(!seen.is_empty() && seen.iter().all(|hosts| *hosts == [new, old]), "{seen:?}");

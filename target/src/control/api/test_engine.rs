@@ -23,7 +23,7 @@ use crate::serve::engine::{
 };
 use crate::serve::host_keys::{HostKeys, differing};
 use crate::serve::workloads::WorkloadKey;
-use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
+use sluice_core::stats::{Histogram, HistogramSnapshot, IoSnapshot, IoStats};
 
 /// An engine that keeps a configuration, and answers as a target that runs it.
 #[derive(Debug, Default)]
@@ -483,7 +483,7 @@ impl Engine for TestEngine {
                 buffer_used: 4096,
                 buffer_total: 1 << 20,
                 states: vec![("filling", 2), ("in_device", 7)],
-                changes: HistogramSnapshot::default(),
+                changes: one_event(40_000),
             }],
             accepted: 5,
             protocol_errors: 1,
@@ -693,4 +693,11 @@ pub(crate) fn sorted(config: &Config) -> Config {
         subsystem.namespaces.sort_by_key(|namespace| namespace.nsid);
     }
     config
+}
+
+/// Makes a histogram of one event.
+fn one_event(ns: u64) -> HistogramSnapshot {
+    let histogram = Histogram::default();
+    histogram.record(ns, 1);
+    histogram.snapshot()
 }

@@ -80,7 +80,7 @@ fn a_field_that_is_gone_or_says_something_else_is_noticed() {
 fn requests_and_answers_are_what_programs_know() {
     let text = transcript();
     if std::env::var_os("SLUICE_REWRITE").is_some() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/control/wire.txt");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/control/api/wire.txt");
         std::fs::write(file, text).unwrap();
         return;
     }

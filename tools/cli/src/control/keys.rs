@@ -160,9 +160,17 @@ fn checked(
     let (doubts, more) = match ask(&Request::of::<call::HostKeys>(&asked)) {
         Ok(answer) => {
             let answer: HostKeys = serde_json::from_value(answer)?;
-            let why = answer.unreadable.as_ref();
-            let more =
+            let why = answer.unreadable.as_ref().filter(|_| !answer.unreadable_folder);
+            let faulty =
                 why.map(|why| format!("the daemon could not read the secrets of hosts: {why}"));
+            let row = answer.hosts.iter().find(|row| row.host == host);
+            let unlisted = row.is_some_and(|row| row.allowed && !row.listed).then(|| {
+                format!(
+                    "no subsystem lists {host}, and one allows any host: the secret has no effect if the NQN is \
+                     mistyped"
+                )
+            });
+            let more = faulty.into_iter().chain(unlisted).collect();
             (doubts(&answer, folder, host), more)
         }
         Err(failure) if unasked(&failure) => {
@@ -170,9 +178,9 @@ fn checked(
                 "nobody checked that the daemon reads this folder and that a subsystem allows the \
                  host: {failure}"
             );
-            (Vec::new(), Some(more))
+            (Vec::new(), vec![more])
         }
-        Err(failure) => (vec![failure.message], None),
+        Err(failure) => (vec![failure.message], Vec::new()),
     };
     if !doubts.is_empty() && !force {
         let message = format!("{}; --force stores it all the same", doubts.join("\n"));
@@ -193,6 +201,13 @@ fn doubts(daemon: &HostKeys, folder: &Path, host: &str) -> Vec<String> {
         Some(read) if absolute(Path::new(read)) != absolute(folder) => doubts.push(format!(
             "the daemon reads secrets in {read}, not in {}: use --folder {read}",
             folder.display()
+        )),
+        Some(read) if daemon.unreadable_folder => doubts.push(format!(
+            "{}: make the folder the daemon's (install -d -m 700 -o sluicegate {read})",
+            daemon
+                .unreadable
+                .as_deref()
+                .unwrap_or("the daemon cannot read its folder with secrets")
         )),
         Some(_) => {}
     }
@@ -390,7 +405,12 @@ mod tests {
     fn daemon(folder: Option<&Path>, allowed: bool) -> HostKeys {
         HostKeys {
             folder: folder.map(|folder| folder.display().to_string()),
-            hosts: vec![HostKey { host: HOST.to_owned(), allowed, ..HostKey::default() }],
+            hosts: vec![HostKey {
+                host: HOST.to_owned(),
+                allowed,
+                listed: allowed,
+                ..HostKey::default()
+            }],
             ..HostKeys::default()
         }
     }
@@ -419,6 +439,10 @@ mod tests {
             (daemon(None, true), "set host_keys = "),
             (daemon(Some(Path::new("/etc/other")), true), "use --folder /etc/other"),
             (daemon(Some(&folder), false), "sluice host add SUBSYSTEM nqn.2026-01.io.x:a/b"),
+            (
+                HostKeys { unreadable_folder: true, ..daemon(Some(&folder), true) },
+                "install -d -m 700",
+            ),
         ] {
             let error = set(HOST, Ok(answer.clone()), false).unwrap_err();
             assert_eq!(error.downcast_ref::<Failure>().unwrap().kind, REFUSED);
@@ -435,6 +459,10 @@ mod tests {
             HostKeys { unreadable: Some("mode 640".into()), ..daemon(Some(&folder), true) };
         let said = set(HOST, Ok(faulty), false).unwrap();
         assert!(said.contains("Warning: ") && said.contains("mode 640"), "{}", *said);
+        let mut any = daemon(Some(&folder), true);
+        any.hosts.iter_mut().for_each(|host| host.listed = false);
+        let said = set(HOST, Ok(any), false).unwrap();
+        assert!(said.contains("Warning: no subsystem lists nqn.2026-01.io.x:a/b"), "{}", *said);
         let gone = Failure::new(NO_DAEMON, "sluiced is not running");
         let said = set(HOST, Err(gone), false).unwrap();
         assert!(said.contains("nobody checked") && said.contains("is not running"), "{}", *said);

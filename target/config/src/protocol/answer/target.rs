@@ -275,6 +275,8 @@ pub struct HostKeys {
     /// Why the files cannot be read now; `None` where they can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+    /// Whether that is because the folder itself cannot be read.
+    pub unreadable_folder: bool,
     /// The changes that a reload would make, a line for each.
     pub changes: Vec<String>,
     /// The hosts.
@@ -295,6 +297,8 @@ pub struct HostKey {
     pub tls_key: bool,
     /// Whether a subsystem allows the host, or any host.
     pub allowed: bool,
+    /// Whether a subsystem allows the host by its NQN.
+    pub listed: bool,
 }
 
 /// A host that was connected to a subsystem, did not shut its controller down, and may come back.
