@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use fabric::Nanos;
+use fabric::key_file::mask_keys;
 use serde_json::Value;
 
 use super::caller::Caller;
@@ -76,9 +77,9 @@ impl Audit {
     }
 }
 
-/// Writes the parameters of a request, or their beginning.
+/// Writes the parameters of a request, or their beginning. Keys in them are masked.
 fn shortened(params: &Value) -> String {
-    let mut request = params.to_string();
+    let mut request = mask_keys(&params.to_string());
     if let Some((end, _)) = request.char_indices().nth(REQUEST_MAX) {
         request.truncate(end);
         request.push('…');

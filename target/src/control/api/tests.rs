@@ -698,6 +698,9 @@ fn each_method_does_something() {
     }
 }
 
+/// A secret that must not be logged.
+const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+
 /// Returns the lines that `act` has had logged.
 pub(super) fn logged(act: impl FnOnce()) -> String {
     let mut file = tempfile::tempfile().unwrap();
@@ -730,7 +733,15 @@ fn who_may_look_changes_nothing_and_each_change_has_a_line_with_its_maker() {
         assert_eq!(rig.check_agreement(), before);
         assert!(ask("namespace.add", added.clone(), &Caller::own()).get("error").is_none());
         assert!(ask("namespace.add", json!({}), &Caller::own()).get("error").is_some());
+        let mut other = Caller::own();
+        other.uid = 4321;
+        let slip = json!({"subsystem": NQN, "host": SECRET});
+        assert!(ask("host.add", slip, &other).get("error").is_some());
     });
+    assert!(
+        text.contains("host.add") && !text.contains(&SECRET[..20]),
+        "a secret is logged: {text}"
+    );
     let of = |part: &str| text.lines().filter(|line| line.contains(part)).collect::<Vec<_>>();
     let [made] = of("changed by the control socket")[..] else { panic!("{text}") };
     let own = format!("uid={}", nix::unistd::geteuid());
@@ -741,7 +752,7 @@ fn who_may_look_changes_nothing_and_each_change_has_a_line_with_its_maker() {
     let changing = Method::ALL.iter().filter(|method| method.changes()).count();
     let left_out = usize::try_from(rig.control.audit.left_out()).unwrap();
     assert!(left_out > 0, "a user that goes on asking has no line for each try");
-    assert_eq!(refused.len() + left_out, changing + 2, "each is counted: {text}");
+    assert_eq!(refused.len() + left_out, changing + 3, "each is counted: {text}");
     let of_own = refused.iter().filter(|line| line.contains(&own)).count();
     assert_eq!(of_own, 1, "another user has lines of its own: {text}");
     assert!(of("status").is_empty(), "who looks has no line: {text}");
