@@ -59,7 +59,14 @@ impl Control {
         // The name that a rename replaces: not that of a symbolic link.
         let place = path.canonicalize().map_err(unreadable)?;
         let live_changes = differences(&file, &running).len();
-        Ok(ConfigMerged { file: place.display().to_string(), before, text, live_changes })
+        let left_over = live.differences().len().saturating_sub(live_changes);
+        Ok(ConfigMerged {
+            file: place.display().to_string(),
+            before,
+            text,
+            live_changes,
+            left_over,
+        })
     }
 
     /// Answers `config.revert`.

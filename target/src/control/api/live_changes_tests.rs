@@ -158,6 +158,7 @@ fn settings_left_over_from_removed_objects_are_in_no_file() {
     assert_eq!(left(shown["text"].as_str().unwrap()), (vec!["gold".to_owned()], 0));
     let merged = rig.call("config.merge", json!({}));
     assert_eq!(merged["live_changes"], 2, "the namespace and gold");
+    assert_eq!(merged["left_over"], 3, "the session, the one below it and the policy");
     let text = merged["text"].as_str().unwrap();
     assert_eq!(left(text), (vec!["gold".to_owned()], 0));
     std::fs::write(rig.file(), text).unwrap();

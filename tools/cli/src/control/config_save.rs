@@ -21,24 +21,36 @@ pub(super) struct Saved {
     changes: usize,
     /// The live changes that were made meanwhile.
     left: usize,
+    /// The live changes that no file can have.
+    left_over: usize,
 }
 
 impl Saved {
     /// Writes the result for people.
     pub(super) fn text(&self) -> String {
+        let over = match self.left_over {
+            0 => String::new(),
+            over => format!(
+                "{} to objects that were removed cannot be saved: sluice config revert takes them back.\n",
+                count(over, "live change")
+            ),
+        };
         if self.changes == 0 {
-            return format!("There are no live changes; {} stays as it is.\n", self.file);
+            return format!(
+                "There are no live changes to save; {} stays as it is.\n{over}",
+                self.file
+            );
         }
-        let left = match self.left {
+        let left = match self.left.saturating_sub(self.left_over) {
             0 => String::new(),
             left => super::config_view::on_top(left),
         };
-        format!("Saved {} to {}.\n{left}", count(self.changes, "live change"), self.file)
+        format!("Saved {} to {}.\n{left}{over}", count(self.changes, "live change"), self.file)
     }
 
     /// Writes the result for programs.
     pub(super) fn json(&self) -> String {
-        let Self { file, changes, left } = self;
+        let Self { file, changes, left, .. } = self;
         format!("{:#}\n", json!({ "file": file, "saved": changes, "live_changes": left }))
     }
 }
@@ -49,10 +61,10 @@ impl Saved {
 /// The daemon refuses; the file has changed since the daemon read it, or cannot be written.
 pub(super) fn run(ask: impl Fn(&Request) -> Result<Value, Failure>) -> Result<Saved, Failure> {
     let merged = ask(&Request::of::<call::ConfigMerge>(&params::Nothing::default()))?;
-    let ConfigMerged { file, before, text, live_changes: changes } =
+    let ConfigMerged { file, before, text, live_changes: changes, left_over } =
         read::<call::ConfigMerge>(merged)?;
     if changes == 0 {
-        return Ok(Saved { file, changes, left: 0 });
+        return Ok(Saved { file, changes, left: left_over, left_over });
     }
     let path = Path::new(&file);
     let now = fs::read_to_string(path).map_err(|error| unwritable(path, &error))?;
@@ -71,7 +83,7 @@ pub(super) fn run(ask: impl Fn(&Request) -> Result<Value, Failure>) -> Result<Sa
         failure
     })?;
     let Reloaded { live_changes: left, .. } = read::<call::Reload>(reloaded)?;
-    Ok(Saved { file, changes, left })
+    Ok(Saved { file, changes, left, left_over })
 }
 
 /// Takes the answer of a method.
@@ -173,6 +185,12 @@ mod tests {
         fs::write(&file, "edited").unwrap();
         let (saved, asked) = save(&file, 0);
         assert_eq!((saved.unwrap().changes, asked), (0, vec![Method::ConfigMerge]));
+        let over = Saved { file: "f".to_owned(), changes: 0, left: 2, left_over: 2 };
+        assert!(
+            over.text().contains("\n2 live changes to objects that were removed"),
+            "{}",
+            over.text()
+        );
         let (saved, asked) = save(&file, 1);
         let error = saved.unwrap_err();
         assert!(error.kind == INVALID && error.message.contains("sluice reload"), "{error}");

@@ -121,6 +121,8 @@ pub struct ConfigMerged {
     pub text: String,
     /// The number of objects that differ.
     pub live_changes: usize,
+    /// The number of live changes that no file can have: settings of objects that were removed.
+    pub left_over: usize,
 }
 
 /// Makes the answers that name an object.
