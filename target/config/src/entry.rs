@@ -16,7 +16,7 @@ use super::qos::{Policy, Profile, Qos, Reserve, Session};
 use super::subsystem::{self, Subsystem};
 use super::{network, qos};
 
-/// Reads settings from JSON.
+/// Reads settings from JSON. Returns them with notices of former names, a sentence each.
 ///
 /// # Errors
 /// All faults, one sentence each.
@@ -24,7 +24,7 @@ pub fn read_json<T>(
     value: &Json,
     title: &'static str,
     read: impl FnOnce(Fields<'_>) -> Option<T>,
-) -> Result<T, String> {
+) -> Result<(T, Vec<String>), String> {
     read_node(&Node::from_json(value), title, Problems::of_request(), read)
 }
 
@@ -38,7 +38,7 @@ pub fn read_text<T>(
     read: impl FnOnce(Fields<'_>) -> Option<T>,
 ) -> Result<T, String> {
     let root = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
-    read_node(&Node::from_toml(&root), title, Problems::default(), read)
+    read_node(&Node::from_toml(&root), title, Problems::default(), read).map(|(value, _)| value)
 }
 
 fn read_node<T>(
@@ -46,8 +46,9 @@ fn read_node<T>(
     title: &'static str,
     problems: Problems,
     read: impl FnOnce(Fields<'_>) -> Option<T>,
-) -> Result<T, String> {
+) -> Result<(T, Vec<String>), String> {
     let value = Fields::of(node, title, String::new(), &problems).and_then(read);
+    let notices = problems.take_notices().into_iter().map(|notice| notice.message).collect();
     let wrong: Vec<String> = problems
         .into_vec()
         .into_iter()
@@ -57,7 +58,7 @@ fn read_node<T>(
         })
         .collect();
     match value {
-        Some(value) if wrong.is_empty() => Ok(value),
+        Some(value) if wrong.is_empty() => Ok((value, notices)),
         _ => Err(wrong.join("\n")),
     }
 }

@@ -6,12 +6,17 @@ use sluice_config::fields::Fields;
 
 use super::protocol::Failure;
 
-/// Reads parameters by a reader of the configuration.
+/// Reads parameters by a reader of the configuration. Former names are logged.
 pub(super) fn read<T>(
     params: &Value,
     read: impl FnOnce(Fields<'_>) -> Option<T>,
 ) -> Result<T, Failure> {
-    entry::read_json(params, "the parameters", read).map_err(Failure::invalid)
+    let (value, notices) =
+        entry::read_json(params, "the parameters", read).map_err(Failure::invalid)?;
+    for notice in notices {
+        tracing::warn!("a request on the control socket: {notice}");
+    }
+    Ok(value)
 }
 
 /// Reports parameters that passed their check and do not fit their type: a defect of the schema.
