@@ -5,7 +5,7 @@ export NO_COLOR=1
 # Where sluice looks for the control socket.
 export SLUICEGATE_CONTROL=/run/sg.sock
 CONFIG=/run/sg.toml METRICS=127.0.0.1:9420
-DAEMON=0 STARTS=0 EXTRA_CONFIG=''
+DAEMON=0 STARTS=0 EXTRA_CONFIG='' MEMORIES=0
 
 target_can() { return 0; }
 
@@ -69,7 +69,12 @@ namespace() {
         echo "[[subsystem.namespace]]"
         echo "backend = \"$1\""
         case $1 in
-        null | memory) printf 'size = "%s MiB"\nblock_size = %s\n' "$2" "$3" ;;
+        null) printf 'size = "%s MiB"\nblock_size = %s\n' "$2" "$3" ;;
+        memory)
+            printf 'size = "%s MiB"\nblock_size = %s\n' "$2" "$3"
+            # A host keeps the disk when the daemon was killed: what it has read and written is not compared.
+            printf 'uuid = "00000000-0000-4000-8000-%012d"\n' $((MEMORIES += 1))
+            ;;
         pmem) printf 'path = "%s"\nsize = "%s MiB"\nblock_size = %s\ncreate = true\n' "$2" "$3" "$4" ;;
         file | block) printf 'path = "%s"\nblock_size = %s\n' "$2" "$3" ;;
         nvme) echo "device = \"$2\"" ;;

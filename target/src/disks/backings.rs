@@ -68,7 +68,12 @@ impl Backings {
         namespace: &Namespace,
         occasion: Occasion,
     ) -> Result<Opened, EngineError> {
-        let known = self.uuid(nqn, nsid, namespace, occasion)?;
+        // Memory that is allocated now is another disk than memory that was lost.
+        let is_memory = matches!(namespace.backend, sluice_config::Backend::Memory { .. });
+        let known = match is_memory {
+            true => namespace.uuid,
+            false => self.uuid(nqn, nsid, namespace, occasion)?,
+        };
         // A namespace with another UUID is another disk, of which nothing was seen.
         let seen = known.and_then(|uuid| {
             let seen = self.seen.get(nqn, nsid).filter(|seen| seen.uuid == uuid);
@@ -97,6 +102,7 @@ impl Backings {
                 let origin = origin.clone().unwrap_or_else(|| path.display().to_string());
                 uuid_of_data(nqn, nsid, &origin)
             }
+            (None, _) if is_memory => self.random_uuid(nqn, nsid, Occasion::Added)?,
             (None, _) => self.random_uuid(nqn, nsid, occasion)?,
         };
         if let Some(path) = &description.path {
@@ -269,6 +275,11 @@ impl Backings {
     pub(crate) fn take_back(&self, nqn: &str, nsid: u32) {
         self.seen.forget(|(subsystem, id)| subsystem == nqn && *id == nsid);
         self.identities.discard(nqn, nsid);
+    }
+
+    /// Returns the states of all namespaces when they were open last.
+    pub(crate) fn all_seen(&self) -> Vec<(Place, Seen)> {
+        self.seen.all().into_iter().filter(|(place, _)| !is_region(place)).collect()
     }
 
     /// Returns the state of a namespace when it was open last.

@@ -7,6 +7,7 @@
 //! - `settings`: the configuration, translated for the service and the arbiter; `hurt`: the hosts
 //!   that would lose something by a change.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,9 +15,9 @@ use std::time::Duration;
 use anyhow::Context;
 use fabric::Nanos;
 use fabric::controller::Service;
-use sluice_config::{Config, derived_uuid};
+use sluice_config::{Backend, Config, Namespace, derived_uuid, format_size};
 
-use crate::control::store::{Remembered, Unstored};
+use crate::control::store::{Place, Remembered, Seen, Unstored};
 use crate::control::unproved;
 use crate::disks::backings::{Backings, Occasion};
 use crate::serve::engine::Engine;
@@ -112,8 +113,9 @@ impl Runtime {
                 self.namespaces.add_configured(nqn, namespace)?;
             }
         }
-        self.namespaces.survey(true);
         self.shared.pmem.begin(&self.namespaces, &config.pmem.regions);
+        self.namespaces.survey(true);
+        self.report_lost_disks(config);
         // The identities and states are kept before the first host comes.
         let backings = &self.namespaces.backings;
         backings.keep_or_warn();
@@ -125,6 +127,25 @@ impl Runtime {
             self.listeners.add_at_start(&self.shared, listener)?;
         }
         Ok(())
+    }
+
+    /// Logs the disks that are smaller or not served since the last run, of hosts that did not shut down and may come
+    /// back. A live change and a reload refuse this; a start cannot ask.
+    fn report_lost_disks(&self, config: &Config) {
+        let lost = self.lost_hosts();
+        for LostDisk { nqn, nsid, what } in losses(&self.namespaces.backings.all_seen(), config) {
+            let hosts = lost.iter().filter(|(subsystem, _)| *subsystem == nqn);
+            let hosts: BTreeSet<&str> = hosts.map(|(_, host)| host.host.as_str()).collect();
+            if !hosts.is_empty() {
+                tracing::error!(
+                    subsystem = nqn,
+                    nsid,
+                    ?hosts,
+                    "{what}: hosts that did not shut down may come back to it, and lose data; to keep it, restore \
+                     its entry in the configuration file, and restart"
+                );
+            }
+        }
     }
 
     /// Logs how classes share the network, where the configuration says how they do.
@@ -144,6 +165,38 @@ impl Runtime {
         let seen = |gauges: &ReactorGauges| Nanos(gauges.seen.load(Ordering::Relaxed));
         self.shared.gauges.iter().all(|gauges| now.since(seen(gauges)) < limit)
     }
+}
+
+/// A disk that hosts may know as it was.
+struct LostDisk {
+    nqn: String,
+    nsid: u32,
+    what: String,
+}
+
+/// Finds the namespaces that were `seen` and are smaller or missing in a configuration.
+fn losses(seen: &[(Place, Seen)], config: &Config) -> Vec<LostDisk> {
+    let find = |nqn: &str, nsid: u32| {
+        let subsystem = config.subsystems.iter().find(|subsystem| subsystem.nqn == nqn)?;
+        subsystem.namespaces.iter().find(|namespace| namespace.id() == nsid)
+    };
+    let size = |namespace: &Namespace| match namespace.backend {
+        Backend::File { size, .. } | Backend::Pmem { size, .. } => size,
+        _ => None,
+    };
+    let loss = |((nqn, nsid), seen): &(Place, Seen)| {
+        let what = match find(nqn, *nsid).map(size) {
+            None => "the configuration no longer has the namespace".to_owned(),
+            Some(Some(size)) if size < seen.size => format!(
+                "the configuration shrinks the namespace from {} to {}",
+                format_size(seen.size),
+                format_size(size)
+            ),
+            Some(_) => return None,
+        };
+        Some(LostDisk { nqn: nqn.clone(), nsid: *nsid, what })
+    };
+    seen.iter().filter_map(loss).collect()
 }
 
 /// Logs the UUIDs that namespaces on files and devices had in daemons before 0.2, which derived them

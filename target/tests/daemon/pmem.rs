@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use fabric::nvme::opcode;
+use fabric::nvme::{Sqe, opcode};
 use nix::sys::signal::Signal;
 
 use crate::client::{HOST, NQN, connected, io, on};
@@ -121,9 +121,18 @@ fn a_file_in_memory_has_all_acknowledged_writes_whole_after_kills() {
 fn a_memory_namespace_has_nothing_after_a_kill() {
     let setup = Setup::new();
     setup.write(&setup.text(""));
-    for _ in 0..2 {
+    for round in 0..2 {
         let mut daemon = setup.start();
-        let (_admin, [mut queue]) = connected(setup.address);
+        let (mut admin, [mut queue]) = connected(setup.address);
+        if round > 0 {
+            // The host knows the memory that is lost: a write that it sends again must not reach the new one.
+            let (status, ..) = queue.call(io(opcode::io::WRITE, 6, 1), Some(bytes(6, 1)), 0);
+            assert!(!status.is_success(), "{status}");
+            let identify =
+                Sqe { opcode: opcode::admin::IDENTIFY, nsid: 1.into(), ..Sqe::default() };
+            assert!(admin.call(identify, None, 4096).0.is_success());
+            assert!(queue.read(1, 6, 1) == [0; 4096]);
+        }
         assert!(queue.read(1, 5, 1) == [0; 4096]);
         queue.write(1, 5, bytes(5, 1));
         daemon.send(Signal::SIGKILL);

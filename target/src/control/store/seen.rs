@@ -104,6 +104,13 @@ impl SeenNamespaces {
         self.states().known.get(&(nqn.to_owned(), nsid)).cloned()
     }
 
+    /// Returns the states of all namespaces that were seen.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Place, Seen)> {
+        let states = self.states();
+        states.known.iter().map(|(place, seen)| (place.clone(), seen.clone())).collect()
+    }
+
     /// Notes the states of namespaces. [`SeenNamespaces::keep`] stores them.
     pub fn note(&self, all: impl IntoIterator<Item = (Place, Seen)>) {
         let mut states = self.states();

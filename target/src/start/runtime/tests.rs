@@ -14,9 +14,9 @@ use sluice_config::{Config, derived_uuid};
 use tempfile::TempDir;
 use zerocopy::little_endian::U32;
 
-use super::Runtime;
+use super::{LostDisk, Runtime, losses};
 use crate::control::store::full_store::FullStore;
-use crate::control::store::{DiskStore, MemoryStore, Remembered, Store};
+use crate::control::store::{DiskStore, MemoryStore, Place, Remembered, Seen, Store};
 use crate::serve::engine::{Availability, Engine, NamespaceState};
 
 const NQN: &str = "nqn.2026-01.io.x:s0";
@@ -203,6 +203,11 @@ fn run<R>(config: &Config, store: Arc<dyn Store>, act: impl FnOnce(&Runtime) -> 
     runtime.shutdown(true);
     runtime.wait();
     result
+}
+
+/// Returns the names that outlive a restart: the file's UUID and the serial number.
+fn kept([file, _, serial]: &[String; 3]) -> [&str; 2] {
+    [file, serial]
 }
 
 /// Returns the UUIDs of the file and of the memory, and the serial number.
@@ -472,9 +477,10 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
     // A file that came back from a backup is another one.
     std::fs::remove_file(&path).unwrap();
     let absent = run(&config, store(), names);
-    assert_eq!(absent, first, "hosts keep the disk while it is away");
+    assert_eq!(kept(&absent), kept(&first), "hosts keep the disk while it is away");
+    assert_ne!(absent[1], first[1], "other memory");
     write(&path);
-    assert_eq!(run(&config, store(), names), first);
+    assert_eq!(kept(&run(&config, store(), names)), kept(&first));
     let moved = disks(&other, "");
     let second = run(&config, store(), |runtime| {
         // A reload that fails: the file is back.
@@ -486,8 +492,16 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
         assert!(replaces());
         runtime.remove_namespace(NQN, 1).unwrap();
         runtime.add_namespace(NQN, &config.subsystems[0].namespaces[0]).unwrap();
-        assert_eq!(names(runtime), first);
+        assert_eq!(kept(&names(runtime)), kept(&first));
         assert!(!replaces(), "no host has identified the other disk");
+        let memory =
+            || runtime.shared.with_service(|service| service.namespace(NQN, 2).unwrap().replaces);
+        assert!(memory(), "hosts know the memory of before the restart");
+        // A reload that allocates the memory again.
+        let before = names(runtime)[1].clone();
+        runtime.remove_namespace(NQN, 2).unwrap();
+        runtime.add_namespace(NQN, &config.subsystems[0].namespaces[1]).unwrap();
+        assert_ne!(names(runtime)[1], before);
         runtime.forget_other_identities(&config);
         // A removal.
         runtime.remove_namespace(NQN, 1).unwrap();
@@ -495,11 +509,11 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
         runtime.add_namespace(NQN, &config.subsystems[0].namespaces[0]).unwrap();
         names(runtime)
     });
-    assert!(second[0] != first[0] && second[1..] == first[1..]);
-    assert_eq!(run(&config, store(), names), second);
+    assert!(second[0] != first[0] && second[2] == first[2]);
+    assert_eq!(kept(&run(&config, store(), names)), kept(&second));
     // Another path in the file, read at the next start.
     let third = run(&moved, store(), names);
-    assert!(third[0] != second[0] && third[1..] == first[1..]);
+    assert!(third[0] != second[0] && third[2] == first[2]);
     assert_ne!(run(&config, store(), names)[0], second[0], "it was forgotten");
 }
 
@@ -551,4 +565,23 @@ fn a_revert_brings_back_the_disks_that_hosts_know() {
         settle(runtime)
     });
     assert_ne!(other[0], first[0], "another file at the path");
+}
+
+#[test]
+fn shrunk_and_omitted_disks_are_found() {
+    let seen = |nsid, size| {
+        let kind = "file".to_owned();
+        let (path, uuid) = (PathBuf::from("/disk"), uuid::Uuid::nil());
+        ((NQN.to_owned(), nsid), Seen { size, block_size: 4096, kind, path, device: None, uuid })
+    };
+    let found = |size: &str, seen: &[(Place, Seen)]| -> Vec<(u32, String)> {
+        let lost = losses(seen, &disks(Path::new("/disk"), size));
+        lost.into_iter().map(|LostDisk { nsid, what, .. }| (nsid, what)).collect()
+    };
+    let both = [seen(1, 2 << 20), seen(3, 1 << 20)];
+    let gone = [(3, "the configuration no longer has the namespace".to_owned())];
+    assert_eq!(found("", &both), gone);
+    assert_eq!(found("size = \"2 MiB\"\n", &both), gone);
+    let smaller = (1, "the configuration shrinks the namespace from 2 MiB to 1 MiB".to_owned());
+    assert_eq!(found("size = \"1 MiB\"\n", &both), [&[smaller][..], &gone].concat());
 }
