@@ -101,6 +101,11 @@ impl Problems {
         }
     }
 
+    /// Reports a value that is valid and has a consequence.
+    pub(crate) fn push_warning(&self, at: &At<()>, message: String) {
+        self.push_notice(&at.span, at.path.clone(), message);
+    }
+
     /// Reports a former name of a key.
     fn push_notice(&self, span: &Range<usize>, path: String, message: String) {
         let mut notices = self.notices.borrow_mut();

@@ -260,6 +260,9 @@ pub(crate) fn parse(
         let most = target.in_capsule_data / 16 * 16;
         target.rdma_in_capsule_data = target.rdma_in_capsule_data.min(most);
     }
+    if let Some(at) = seen.place("retry_delays") {
+        check_retry_delays(target.retry_delays, &at, problems);
+    }
     let unread = seen.unread("io_memory") || seen.unread("max_transfer");
     let places = places.map(|at| at.unwrap_or_else(|| place.clone()));
     check_memory(&target, &places, unread, problems);
@@ -267,6 +270,24 @@ pub(crate) fn parse(
 }
 
 /// Checks that the cores exist, each is listed once, and at least one is.
+/// The time for which a Linux host without multipath should retry where a file or device is missing: as long as it
+/// tries to reconnect by default (`ctrl_loss_tmo`).
+const OUTAGE: Duration = Duration::from_mins(10);
+
+/// Warns where a Linux host would give up during an outage that it waits out by default. It submits a command again
+/// after the second delay, and then four times after the third.
+fn check_retry_delays(delays: RetryDelays, at: &At<()>, problems: &Problems) {
+    let covered = Duration::from_nanos(delays.ns(2) + 4 * delays.longest());
+    if covered < OUTAGE {
+        let message = format!(
+            "with `retry_delays`, Linux hosts without multipath report an I/O error when a file or device is missing \
+             for more than {}: delays of [\"5 s\", \"30 s\", \"150 s\"] cover 10 minutes",
+            format_duration(covered)
+        );
+        problems.push_warning(at, message);
+    }
+}
+
 fn check_cores(list: Option<&List<usize>>, place: &At<()>, machine: &Machine, problems: &Problems) {
     let Some(list) = list else { return };
     if list.items.is_empty() && list.whole {

@@ -71,8 +71,8 @@ pub const LISTENER: &[ConfigKey] = &[
         "`\"off\"`",
         "Whether connections use TLS 1.3 with a key of `host_keys` or `keyring` \
          ([security](../use/security.md)). `\"allowed\"`: connections of hosts that have a key (in \
-         a keyring alone: if the host requests TLS). `\"required\"`: all connections. For `tcp`, \
-         in builds with TLS.",
+         a keyring alone: if the host requests TLS). `\"required\"`: all connections. For \
+         `tcp`.",
     )
     .option("", "Whether connections are over TLS"),
     key(
