@@ -136,7 +136,9 @@ impl<'a> Families<'a> {
         let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
         for (host, subsystem, io) in hosts {
             // Nothing is lower than Low.
-            for (class, count) in io.lowered.iter().filter(|(class, _)| *class != Class::Low) {
+            let lowered =
+                io.lowered.iter().filter(|(class, count)| *class != Class::Low && **count > 0);
+            for (class, count) in lowered {
                 let labels =
                     [("host", host.as_str()), ("subsystem", subsystem), ("class", class.name())];
                 counter(family.encode_family(&labels)?, count)?;
@@ -213,7 +215,7 @@ impl<'a> Families<'a> {
         let help = "CPU time that a reactor spent on a change of the configuration in one turn";
         let (name, kind) = ("reactor_change", MetricType::Histogram);
         let mut changes = self.encoder.encode_descriptor(name, help, unit, kind)?;
-        for reactor in reactors {
+        for reactor in reactors.iter().filter(|reactor| reactor.changes.count() > 0) {
             histogram(changes.encode_family(&label(reactor))?, &reactor.changes)?;
         }
         let gauges: [(&str, &str, Option<&Unit>, Pick<ReactorState>); 3] = [
@@ -244,12 +246,12 @@ impl<'a> Families<'a> {
         for (name, help, pick) in [
             (
                 "file_system_free",
-                "Free space of a file system that files of namespaces are on",
+                "Free space of a file system that files of namespaces and regions are on",
                 (|of| of.free) as Pick<FileSystem>,
             ),
             (
                 "file_system_overcommit",
-                "Space that files of namespaces may still take beyond the free space",
+                "Space that files of namespaces and regions may still take beyond the free space",
                 |of| of.overcommit,
             ),
         ] {

@@ -128,7 +128,7 @@ impl Families<'_> {
         for (name, help, pick) in counters {
             let kind = MetricType::Counter;
             let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
-            for (labels, flow) in all {
+            for (labels, flow) in all.iter().filter(|(_, flow)| pick(flow) > 0) {
                 counter(family.encode_family(labels)?, &pick(flow))?;
             }
         }

@@ -67,7 +67,7 @@ impl Families<'_> {
         let help = "Commands refused with a request to retry later";
         let kind = MetricType::Counter;
         let mut family = self.encoder.encode_descriptor(refused, help, None, kind)?;
-        for (labels, traffic) in all {
+        for (labels, traffic) in all.iter().filter(|(_, traffic)| traffic.refused > 0) {
             counter(family.encode_family(labels)?, &traffic.refused)?;
         }
         let sources: Vec<Source<'_>> = all

@@ -98,6 +98,21 @@ fn operations_that_never_happened_have_no_series_but_errors() {
 }
 
 #[test]
+fn only_counters_for_alerts_have_series_at_zero() {
+    let alerts = [
+        "_errors_total",
+        "_connects_refused_total",
+        "_reservation_",
+        "_region_",
+        "_busy_",
+        "_turns_",
+    ];
+    for line in text().lines().filter(|line| line.contains("_total{") && line.ends_with(" 0")) {
+        assert!(alerts.iter().any(|part| line.contains(part)), "{line}");
+    }
+}
+
+#[test]
 fn a_class_without_a_target_has_no_series_of_one() {
     let text = text();
     let urgent = |name: &str| {
