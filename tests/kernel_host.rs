@@ -67,6 +67,11 @@ fn namespaces_change_while_a_host_is_connected() -> Result<()> {
 }
 
 #[test]
+fn slips_of_operator_cost_no_data() -> Result<()> {
+    scenario("slips", &[])
+}
+
+#[test]
 fn a_device_may_come_late_fail_go_and_come_back() -> Result<()> {
     scenario("devices", &[])
 }

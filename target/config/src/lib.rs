@@ -33,6 +33,7 @@ pub mod program;
 pub mod protocol;
 pub mod qos;
 mod render;
+pub mod signature;
 mod subsystem;
 mod syntax;
 pub mod table;

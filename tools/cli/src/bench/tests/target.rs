@@ -101,6 +101,16 @@ pub(super) const REGION: &str = "log";
 /// The largest reservation that it admits.
 pub(super) const MOST_RESERVED: u32 = 1000;
 
+/// Makes a disk with an ext4 file system.
+fn with_file_system(size: usize) -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(size as u64).unwrap();
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut made = std::process::Command::new("mkfs.ext4");
+    assert!(made.env("PATH", path).args(["-q", "-F"]).arg(file.path()).status().unwrap().success());
+    std::fs::read(file.path()).unwrap()
+}
+
 /// Starts a target, which runs until the process ends. Returns its address.
 pub(super) fn start(behaviour: Behaviour) -> String {
     start_seen(behaviour).0
@@ -112,7 +122,7 @@ pub(super) fn start_seen(behaviour: Behaviour) -> (String, Arc<Mutex<Seen>>) {
     let address = listener.local_addr().unwrap().to_string();
     let mut memory = vec![0; behaviour.size];
     if behaviour.file_system {
-        memory[..4].copy_from_slice(b"XFSB");
+        memory = with_file_system(behaviour.size);
     }
     let memory = Arc::new(Mutex::new(memory));
     let seen = Arc::new(Mutex::new(Seen::default()));
