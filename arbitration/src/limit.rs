@@ -30,8 +30,8 @@ mod sent_back;
 mod tests;
 mod turns;
 
-pub use directions::Rates;
-pub(crate) use directions::{Directions, Limiters};
+pub(crate) use directions::{Amount, Directions, Limiters};
+pub use directions::{Content, Rates};
 use sent_back::SentBack;
 
 /// Time by which an idle user may be ahead of its rate where no longer burst is set: 1 ms of the

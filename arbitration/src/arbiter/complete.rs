@@ -31,7 +31,8 @@ impl<T: Copy> Arbiter<T> {
     #[inline]
     fn end(&mut self, now: Nanos, grant: Grant, served: bool, keeps_charge: bool) {
         // Field by field: small words that were just written are read as small words.
-        let Grant { device, session, write, bytes, has_data, operations, .. } = grant;
+        let Grant { device, session, write, bytes, content, operations, .. } = grant;
+        let has_data = content.has_data();
         let Grant { price, set, at, counted, charged, .. } = grant;
         if (!keeps_charge || !has_data)
             && let Some(local) = self.sessions.kept(session)
@@ -39,7 +40,7 @@ impl<T: Copy> Arbiter<T> {
             for limited in &local.limits {
                 if !keeps_charge {
                     // The charges for the command are taken back.
-                    limited.give_back_limits(write, if has_data { u64::from(bytes) } else { 0 });
+                    limited.give_back_limits(write, content.amount(bytes));
                 } else if served {
                     limited.charge_time(now, write, now.ns_since(at), u64::from(bytes));
                 }

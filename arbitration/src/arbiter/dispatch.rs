@@ -130,7 +130,7 @@ impl<T: Copy> Arbiter<T> {
         let (first, ends) = queue.first_of(next)?;
         let entry = entries.at(first);
         let Entry { flow: flow_id, bytes, operations, class, entered, .. } = *entry;
-        let Entry { write, has_data, .. } = *entry;
+        let Entry { write, content, .. } = *entry;
         let item = entry.item?;
         let flow = flows.at_mut(flow_id);
         let local = sessions.kept(flow.session).filter(|local| local.free)?;
@@ -140,14 +140,14 @@ impl<T: Copy> Arbiter<T> {
         }
         let rest = entries.without(ends, first);
         entries.remove(first);
-        queue.charge(now, pace, next, CommandKind { write, bytes, has_data });
+        queue.charge(now, pace, next, CommandKind { write, bytes, has_data: content.has_data() });
         let place = Place { class, leaf: next.leaf, own_queue: flow.own_queue };
         queue.take(place, (first, write), rest);
         queue.uncount(class);
         flow.uncount();
         local.session.backlog.left(now, now.ns_since(entered));
         let (session, unused) = (flow.session, flow.references == 0);
-        let work = Work { session, write, bytes, has_data, operations };
+        let work = Work { session, write, bytes, content, operations };
         let grant = queue.grant(now, device, work, Holds { price, set: None, charged: None });
         self.uncount();
         // The command keeps its session from here on as it did while it waited.
@@ -194,12 +194,12 @@ impl<T: Copy> Arbiter<T> {
         let (first, ends) = self.devices.kept(device)?.first_of(next)?;
         let entry = self.entries.at(first);
         let session = self.flows.at(entry.flow).session;
-        let &Entry { write, bytes, has_data, operations, flow, class, .. } = entry;
+        let &Entry { write, bytes, content, operations, flow, class, .. } = entry;
         let head = Head {
             id: first,
             flow,
             class,
-            work: Work { session, write, bytes, has_data, operations },
+            work: Work { session, write, bytes, content, operations },
             mark: entry.item.is_none(),
             free: self.sessions.kept(session).is_none_or(|local| local.free),
         };
@@ -375,7 +375,7 @@ impl<T: Copy> Arbiter<T> {
         if !head.free {
             let place = (head.class, self.flows.at(head.flow).node);
             for limited in &self.sessions.kept(head.work.session)?.limits {
-                limited.charge_limits(now, entered, head.work.write, head.work.limited_bytes());
+                limited.charge_limits(now, entered, head.work.write, head.work.amount());
                 limited.count_turn(now, self.reactor, head.work.write, |of_direction| {
                     queue.turn_step(&self.pace, limited.id(), place, head.work.kind(), of_direction)
                 });

@@ -105,14 +105,14 @@ impl<T: Copy> Arbiter<T> {
         let is_reserved = queue.sessions.has_reservations();
         let id = queue.elevator.as_mut()?.pick(now, is_reserved)?;
         let Held { set, charge, .. } = self.entries.take_held(id)?;
-        let Entry { flow, class, write, bytes, has_data, operations, .. } = *self.entries.at(id);
+        let Entry { flow, class, write, bytes, content, operations, .. } = *self.entries.at(id);
         let session = self.flows.at(flow).session;
         let price = queue.device.window.price(write, bytes);
         // There is room; by how much it is exceeded matters less than the order by LBA.
         queue.device.window.put_in(price);
         queue.uncount(class);
         self.flows.at_mut(flow).uncount();
-        let work = Work { session, write, bytes, has_data, operations };
+        let work = Work { session, write, bytes, content, operations };
         let head = Head { id, flow, class, work, mark: false, free: false };
         self.send(now, device, &head, (price, set, charge))
     }

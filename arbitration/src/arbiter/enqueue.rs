@@ -10,6 +10,7 @@ use super::ids::{EntryId, HostFlowId, HostFlowIndex};
 use super::queue::Place;
 use super::submission::Submission;
 use crate::credit::Cost;
+use crate::limit::Content;
 
 impl<T: Copy> Arbiter<T> {
     /// Lets a command go on at once, if nothing waits and nothing has to be charged: returns its
@@ -21,7 +22,7 @@ impl<T: Copy> Arbiter<T> {
         flow: HostFlowId,
         submission: &Submission<R>,
     ) -> Option<Grant> {
-        let &Submission { write, bytes, has_data, operations, .. } = submission;
+        let &Submission { write, bytes, content, operations, .. } = submission;
         let flow = self.flows.find(flow)?;
         if !flow.plain {
             return None;
@@ -36,7 +37,7 @@ impl<T: Copy> Arbiter<T> {
             return None;
         }
         self.sessions.count(session);
-        let work = Work { session, write, bytes, has_data, operations };
+        let work = Work { session, write, bytes, content, operations };
         Some(queue.grant(now, device, work, Holds { price, set: None, charged: None }))
     }
 
@@ -109,7 +110,7 @@ impl<T: Copy> Arbiter<T> {
                     item: (),
                     write: false,
                     bytes: 0,
-                    has_data: false,
+                    content: Content::Nothing,
                     operations: 0,
                     lba: 0,
                     blocks: 0,
@@ -134,9 +135,9 @@ impl<T: Copy> Arbiter<T> {
         let flow = flows.at_mut(flow_id);
         let queue = devices.kept_mut(flow.device)?;
         let leaf = flow.node;
-        let Submission { write, bytes, has_data, operations, lba, blocks, .. } = *submission;
+        let Submission { write, bytes, content, operations, lba, blocks, .. } = *submission;
         let mut entry = Entry::new((now, flow_id, class), write, (bytes, operations), item);
-        (entry.has_data, entry.arrived) = (has_data, arrived);
+        (entry.content, entry.arrived) = (content, arrived);
         flow.waiting += 1;
         *waiting += 1;
         let ends = entries.append(queue.queue_of(class, leaf), entry);
@@ -212,9 +213,8 @@ impl<T: Copy> Arbiter<T> {
         }
         let session = flow.session;
         if let Some(local) = self.sessions.kept(session) {
-            let bytes = if entry.has_data { u64::from(entry.bytes) } else { 0 };
             for limited in &local.limits {
-                limited.give_back_limits(entry.write, bytes);
+                limited.give_back_limits(entry.write, entry.content.amount(entry.bytes));
             }
         }
         if let Some(set) = set {

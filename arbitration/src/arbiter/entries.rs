@@ -5,6 +5,7 @@ use units::{Class, Nanos};
 use super::ids::{CreditSetId, EntryId, HostFlowIndex};
 use super::table::{Place, Table};
 use crate::index::{Name, grown};
+use crate::limit::Content;
 use crate::order::Ends;
 use crate::reservation::Charge;
 
@@ -20,7 +21,7 @@ pub(super) struct Entry<T> {
     pub(super) operations: u32,
     pub(super) class: Class,
     pub(super) write: bool,
-    pub(super) has_data: bool,
+    pub(super) content: Content,
     /// Whether the command has left its flow's queue for the elevator.
     pub(super) in_elevator: bool,
     /// Arrival of the command at the target. It may have waited elsewhere before it was enqueued.
@@ -51,7 +52,7 @@ impl<T> Entry<T> {
             operations,
             class,
             write,
-            has_data: true,
+            content: Content::Data,
             in_elevator: false,
             arrived: now,
             entered: now,

@@ -4,6 +4,7 @@ use units::Nanos;
 
 use super::ids::{CreditSetId, DeviceId, HostFlowId};
 use crate::credit::Cost;
+use crate::limit::{Amount, Content};
 use crate::order::CommandKind;
 use crate::reservation::Charge;
 use crate::session::SessionId;
@@ -17,7 +18,7 @@ pub struct Grant {
     pub(super) session: SessionId,
     pub(super) write: bool,
     pub(super) bytes: u32,
-    pub(super) has_data: bool,
+    pub(super) content: Content,
     pub(super) operations: u32,
     pub(super) price: u32,
     pub(super) set: Option<CreditSetId>,
@@ -31,7 +32,7 @@ impl Grant {
     /// Makes the grant of a command that goes to a device.
     #[inline]
     pub(super) fn new(now: Nanos, device: DeviceId, work: Work, holds: Holds) -> Self {
-        let Work { session, write, bytes, has_data, operations } = work;
+        let Work { session, write, bytes, content, operations } = work;
         let Holds { price, set, charged } = holds;
         let (at, counted) = (now, false);
         Self {
@@ -39,7 +40,7 @@ impl Grant {
             session,
             write,
             bytes,
-            has_data,
+            content,
             operations,
             price,
             set,
@@ -68,21 +69,21 @@ pub(super) struct Work {
     pub(super) session: SessionId,
     pub(super) write: bool,
     pub(super) bytes: u32,
-    pub(super) has_data: bool,
+    pub(super) content: Content,
     pub(super) operations: u32,
 }
 
 impl Work {
-    /// Computes the bytes that a limit on bytes a second is charged when the command goes.
+    /// Returns what limits are charged when the command goes.
     #[inline]
-    pub(super) fn limited_bytes(&self) -> u64 {
-        if self.has_data { u64::from(self.bytes) } else { 0 }
+    pub(super) fn amount(&self) -> Amount {
+        self.content.amount(self.bytes)
     }
 
     /// Returns what decides on the cost of the command.
     #[inline]
     pub(super) const fn kind(&self) -> CommandKind {
-        CommandKind { write: self.write, bytes: self.bytes, has_data: self.has_data }
+        CommandKind { write: self.write, bytes: self.bytes, has_data: self.content.has_data() }
     }
 
     /// Computes the credits that the command takes.

@@ -4,6 +4,7 @@ use units::Class;
 
 use super::grant::Grant;
 use super::ids::DeviceId;
+use crate::limit::Content;
 
 /// A command as its caller submits it to the arbiter.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +15,8 @@ pub struct Submission<T> {
     pub write: bool,
     /// Bytes that the command reads or changes.
     pub bytes: u32,
-    /// Whether the host or the target sends these bytes. If not, a limit in bytes a second is
-    /// charged the time that the command takes at its device.
-    pub has_data: bool,
+    /// What limits per second are charged for the command.
+    pub content: Content,
     /// Operation credits that the command takes: 1 for a host's command (docs/research/sources.md, D2:
     /// credits bound what runs).
     pub operations: u32,
@@ -34,7 +34,16 @@ impl<T> Submission<T> {
     /// Makes the submission of a host's command.
     #[must_use]
     pub fn of_host(item: T, write: bool, bytes: u32) -> Self {
-        Self { item, write, bytes, has_data: true, operations: 1, lba: 0, blocks: 0, resent: false }
+        Self {
+            item,
+            write,
+            bytes,
+            content: Content::Data,
+            operations: 1,
+            lba: 0,
+            blocks: 0,
+            resent: false,
+        }
     }
 }
 

@@ -24,6 +24,46 @@ impl Rates {
     }
 }
 
+/// The content of a command, by which limits per second are charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Data that the host or the target sends: an operation and its bytes.
+    Data,
+    /// No data: an operation, and in bytes the time that the command takes at its device.
+    Nothing,
+    /// A later part of a command without data whose operation was charged with its first part. In bytes, its time is
+    /// charged.
+    Continued,
+}
+
+impl Content {
+    /// Returns whether the host or the target sends data.
+    #[inline]
+    #[must_use]
+    pub const fn has_data(self) -> bool {
+        matches!(self, Self::Data)
+    }
+
+    /// Returns what limits are charged when a command of `bytes` goes.
+    #[inline]
+    pub(crate) const fn amount(self, bytes: u32) -> Amount {
+        match self {
+            Self::Data => Amount { operations: 1, bytes: bytes as u64 },
+            Self::Nothing => Amount { operations: 1, bytes: 0 },
+            Self::Continued => Amount { operations: 0, bytes: 0 },
+        }
+    }
+}
+
+/// The cost of a command at limits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Amount {
+    /// Operations.
+    pub(crate) operations: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+}
+
 /// The limiters of all commands of a session, or of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Limiters {
@@ -71,16 +111,16 @@ impl Limiters {
 
     /// Charges a command that has waited since `since`.
     #[inline]
-    pub(crate) fn charge(&self, now: Nanos, since: Nanos, bytes: u64) {
-        self.iops.charge(now, since, 1);
-        self.bandwidth.charge(now, since, bytes);
+    pub(crate) fn charge(&self, now: Nanos, since: Nanos, amount: Amount) {
+        self.iops.charge(now, since, amount.operations);
+        self.bandwidth.charge(now, since, amount.bytes);
     }
 
     /// Refunds the charge of a command.
     #[inline]
-    pub(crate) fn give_back(&self, bytes: u64) {
-        self.iops.give_back(1);
-        self.bandwidth.give_back(bytes);
+    pub(crate) fn give_back(&self, amount: Amount) {
+        self.iops.give_back(amount.operations);
+        self.bandwidth.give_back(amount.bytes);
     }
 
     /// Returns the rates.

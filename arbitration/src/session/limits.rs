@@ -6,7 +6,7 @@ use std::iter::{once, successors};
 use units::Nanos;
 
 use super::{Session, SessionSpec};
-use crate::limit::{Limiter, Limiters, Rate, Rates};
+use crate::limit::{Amount, Limiter, Limiters, Rate, Rates};
 
 /// The rates of a session's limits, and the credit that they save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,8 +87,8 @@ impl Session {
 
     /// Charges a command that has waited since `since` to the session's own limits.
     #[inline]
-    pub(crate) fn charge_limits(&self, now: Nanos, since: Nanos, write: bool, bytes: u64) {
-        self.limiters(write).for_each(|own| own.charge(now, since, bytes));
+    pub(crate) fn charge_limits(&self, now: Nanos, since: Nanos, write: bool, amount: Amount) {
+        self.limiters(write).for_each(|own| own.charge(now, since, amount));
     }
 
     /// Counts a command that has passed in a reactor's turn at the session's own limits. `step` computes
@@ -116,8 +116,8 @@ impl Session {
 
     /// Refunds the charge of a command.
     #[inline]
-    pub(crate) fn give_back_limits(&self, write: bool, bytes: u64) {
-        self.limiters(write).for_each(|own| own.give_back(bytes));
+    pub(crate) fn give_back_limits(&self, write: bool, amount: Amount) {
+        self.limiters(write).for_each(|own| own.give_back(amount));
     }
 
     /// Notes that a host was asked to send a command again by `until`, in the limits of the session

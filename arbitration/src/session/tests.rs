@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::limit::{Rate, Rates};
+use crate::limit::{Amount, Rate, Rates};
 
 const ROOT: RootSpec =
     RootSpec { caps: Caps { operations: 1000, payload: 10_000 }, bounded: true, queue: 5000 };
@@ -194,6 +194,11 @@ fn d1_lowest_limit_bounds_commands_in_time() {
     assert_eq!(within("c", 512), None);
 }
 
+/// Returns the cost of a command.
+fn amount(bytes: u64) -> Amount {
+    Amount { operations: 1, bytes }
+}
+
 /// Checks whether a command of a direction may pass a session's limits now, or when.
 fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
     let limits = [
@@ -206,7 +211,9 @@ fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
 /// Returns how many commands of a direction pass a session's limits at a time.
 fn passes(session: &Session, now: Nanos, write: bool, bytes: u64) -> usize {
     let next = || {
-        check(session, now, write).is_ok().then(|| session.charge_limits(now, now, write, bytes))
+        check(session, now, write)
+            .is_ok()
+            .then(|| session.charge_limits(now, now, write, amount(bytes)))
     };
     std::iter::from_fn(next).take(100_000).count()
 }
@@ -233,10 +240,10 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
     sessions.put(later, &free).unwrap();
     assert!(check(&session, later, true).is_ok(), "live");
     assert_eq!(session.limits().reads, reads);
-    session.give_back_limits(false, 1);
+    session.give_back_limits(false, amount(1));
     assert_eq!(passes(&session, later, false, 1), 1, "what was given back may pass again");
     for _ in 0..100 {
-        session.charge_limits(later, later, true, 0);
+        session.charge_limits(later, later, true, amount(0));
     }
     let when = check(&session, later, false).unwrap_err();
     assert!(when.ns_since(later) > 8_000_000, "reads wait for the limit of both: {when:?}");

@@ -27,8 +27,9 @@ use crate::nvme::property::VERSION_2_0;
 /// Linux splits Write Zeroes by WZSL since 5.13; before, it sends up to a block more than MDTS has
 /// sectors, and SPDK's host 65536 blocks.
 const SIZE_WITHOUT_DATA: u32 = 1 << 20;
-/// DMRSL: the most blocks of one range of Dataset Management; 1 GiB of blocks of 512 bytes.
-pub(super) const DEALLOCATED_RANGE: u32 = 1 << 21;
+/// DMRSL: the most blocks of one range of Dataset Management; 64 MiB of blocks of 4 KiB. Linux sends larger
+/// deallocations as several commands, each of which passes a limit by itself. Larger ranges are carried out, too.
+pub(super) const DEALLOCATED_RANGE: u32 = 1 << 14;
 /// ACL: Abort commands at one time, 0's based.
 pub(super) const ABORT_LIMIT: u8 = 3;
 

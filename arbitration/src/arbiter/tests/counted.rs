@@ -1,6 +1,7 @@
 //! Tests of the unit of a share: commands, bytes or device time.
 
 use super::*;
+use crate::limit::Content;
 
 const KIB: u64 = 1024;
 
@@ -152,7 +153,7 @@ fn commands_that_move_no_data_change_no_profile() {
     run(moving(false, 4096), 200, 100_000);
     run(moving(true, 4096), 200, 200_000);
     let before = device.profile().unwrap();
-    let still = |write, bytes| Submission { has_data: false, ..moving(write, bytes) };
+    let still = |write, bytes| Submission { content: Content::Nothing, ..moving(write, bytes) };
     run(still(false, 0), 1000, 10_000_000);
     run(moving(false, 0), 1000, 10_000_000);
     run(still(true, 1 << 20), 1000, 5000);

@@ -81,7 +81,7 @@ fn identify_controller_reports_capabilities() {
         (0, 0, 8, "VSL: 1 MiB"),
         (1, 1, 8, "WZSL: 1 MiB"),
         (3, 3, 0, "DMRL"),
-        (4, 7, 1 << 21, "DMRSL"),
+        (4, 7, 1 << 14, "DMRSL"),
     ];
     shows(&mut bench, admin, &identify(6, 0), &without_data);
 }

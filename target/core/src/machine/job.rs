@@ -66,6 +66,13 @@ impl<V, B> Job<V, B> {
         }
     }
 
+    /// Returns the time at which the command arrived.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn arrived(&self) -> Nanos {
+        self.arrived
+    }
+
     /// Returns the connection that the command came from.
     #[must_use]
     pub fn connection(&self) -> Key {

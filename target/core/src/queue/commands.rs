@@ -538,7 +538,7 @@ impl<D: Driver> Commands<D> {
                 // All that the host was asked for has come, and the next R2T waits for its turn.
                 State::Filling(..) if slot.asked.is_none() => 2 * wait_max,
                 State::Filling(..) => return false,
-                State::SliceTurn(sliced, _) if sliced.in_device_ns() > 0 => 2 * wait_max,
+                State::SliceTurn(sliced, _) if sliced.has_begun() => 2 * wait_max,
                 _ if waits.contains(&slot.kind()) => wait_max,
                 _ => return false,
             };

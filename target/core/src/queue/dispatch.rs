@@ -5,6 +5,7 @@ use std::ops::DerefMut;
 use std::sync::Arc;
 
 use arbitration::arbiter::{Dispatched, Grant, Submission};
+use arbitration::limit::Content;
 use fabric::Nanos;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
@@ -515,7 +516,7 @@ fn submission(
         _ => 1,
     };
     Submission {
-        has_data,
+        content: if has_data { Content::Data } else { Content::Nothing },
         operations,
         lba,
         blocks,

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use arbitration::arbiter::Submission;
+use arbitration::limit::Content;
 use fabric::controller::AbortTicket;
 use fabric::nvm::{BlockFormat, DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
 use fabric::queue::SlotId;
@@ -47,6 +48,8 @@ pub(crate) struct Sliced {
     most: u32,
     /// Operation credits of a slice.
     operations: u32,
+    /// Whether a slice was taken.
+    begun: bool,
     /// Time for which the slices that are over were in the device, in ns.
     in_device_ns: u64,
     /// Whether no slice follows the one that is in the device.
@@ -134,6 +137,7 @@ impl Sliced {
                     true => OPERATIONS,
                     false => 1,
                 },
+                begun: false,
                 in_device_ns: 0,
                 stopped: false,
                 aborts: Vec::new(),
@@ -141,7 +145,8 @@ impl Sliced {
         })
     }
 
-    /// Returns what the next slice asks the stages for. Deallocation moves no bytes.
+    /// Returns what the next slice asks the stages for. Deallocation moves no bytes. Limits are charged one
+    /// operation for the whole command, however many slices it has.
     pub(crate) fn submission(
         &self,
         item: (Key, SlotId),
@@ -154,13 +159,19 @@ impl Sliced {
             Work::Verify => (false, format.transfer_bytes(blocks)),
         };
         let operations = self.operations;
+        let content = if self.begun { Content::Continued } else { Content::Nothing };
         let submission = Submission::of_host(item, write, bytes);
-        Submission { has_data: false, operations, lba, blocks, ..submission }
+        Submission { content, operations, lba, blocks, ..submission }
     }
 
     /// Notes for how many ns a slice was in the device.
     pub(crate) fn was_in_device(&mut self, nanos: u64) {
         self.in_device_ns = self.in_device_ns.saturating_add(nanos);
+    }
+
+    /// Returns whether a slice was taken: the command would begin anew when its host sends it again.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// Returns for how many ns its slices were in the device.
@@ -171,6 +182,7 @@ impl Sliced {
     /// Takes out the next slice, as a command for the device.
     pub(crate) fn take(&mut self) -> Option<IoCommand> {
         let range = self.front()?;
+        self.begun = true;
         let left = self.left.front_mut()?;
         left.lba += u64::from(range.blocks);
         left.blocks -= range.blocks;
@@ -335,7 +347,15 @@ mod tests {
     fn d2_a_slice_is_charged_for_what_it_does() {
         let item = (Key { index: 0, generation: 0 }, SlotId(0));
         let user = Submission::of_host(item, true, 0);
-        let slice = deallocation(&memory(), &[(3, 9000)]).unwrap().submission(item, FORMAT);
+        let mut whole = deallocation(&memory(), &[(3, 9000)]).unwrap();
+        let slice = whole.submission(item, FORMAT);
+        assert_eq!(slice.content, Content::Nothing);
+        assert!(whole.take().is_some() && whole.has_begun());
+        assert_eq!(
+            whole.submission(item, FORMAT).content,
+            Content::Continued,
+            "one operation in all"
+        );
         assert!(slice.operations > user.operations && slice.write);
         assert_eq!((slice.lba, slice.blocks, slice.bytes), (3, 1024, 0));
         let slice = deallocation(&drive(), &[(3, 90_000)]).unwrap().submission(item, FORMAT);

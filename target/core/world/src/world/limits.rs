@@ -72,8 +72,8 @@ struct Limit {
 }
 
 impl Limit {
-    fn passes(&mut self, at: Nanos, bytes: u64) -> bool {
-        let iops = self.iops.as_mut().is_none_or(|bucket| bucket.passes(at, 1));
+    fn passes(&mut self, at: Nanos, (operations, bytes): (u64, u64)) -> bool {
+        let iops = self.iops.as_mut().is_none_or(|bucket| bucket.passes(at, operations));
         let bandwidth = self.bandwidth.as_mut().is_none_or(|bucket| bucket.passes(at, bytes));
         iops && bandwidth
     }
@@ -124,21 +124,22 @@ impl Limits {
         self.left.push(session.id().0);
     }
 
-    /// Takes note that a command of a session went to a device. Returns the session whose limit
+    /// Takes note that a command of a session, of so many operations and bytes, went to a device. Returns the session whose limit
     /// that exceeds.
     pub(super) fn passed(
         &mut self,
         session: u32,
         at: Nanos,
-        (write, bytes): (bool, u64),
+        write: bool,
+        amount: (u64, u64),
     ) -> Option<&str> {
         let (mut next, mut exceeded) = (Some(session), None);
         while let Some(id) = next {
             let Some(watched) = self.watched.get_mut(&id) else { break };
             next = watched.parent;
             let [all, reads, writes] = &mut watched.limits;
-            let passes = all.passes(at, bytes);
-            if !(if write { writes } else { reads }).passes(at, bytes) || !passes {
+            let passes = all.passes(at, amount);
+            if !(if write { writes } else { reads }).passes(at, amount) || !passes {
                 exceeded = Some(id);
             }
         }

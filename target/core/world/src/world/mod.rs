@@ -15,7 +15,7 @@ mod rights;
 mod sessions;
 mod shares;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,6 +165,8 @@ pub struct World {
     shared: Rc<Shared<Content>>,
     sessions: Sessions,
     limits: Limits,
+    /// The commands without data of which a part went to a device: reactor, connection, identifier, and arrival.
+    begun: HashSet<(usize, Key, u16, Nanos)>,
     granted: Vec<Granted>,
     /// Number of commands that the first host had of its device in each period, where that is
     /// watched.
@@ -279,6 +281,7 @@ impl World {
             shared,
             sessions,
             limits: Limits::default(),
+            begun: HashSet::new(),
             granted: Vec::new(),
             had: Vec::new(),
             shares,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabric::Nanos;
 use fabric::controller::Action;
-use fabric::nvm::BlockFormat;
+use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Status;
 use sluice_core::device::BlockDevice as _;
 use sluice_core::testing::wire::Carrier;
@@ -290,7 +290,17 @@ impl World {
             if !self.scenario.seeks {
                 self.note_reserved(session, at);
             }
-            let exceeded = self.limits.passed(session.0, at, (write, bytes)).map(str::to_owned);
+            // Parts of one command are one operation.
+            let may_be_part = matches!(
+                job.command,
+                IoCommand::Deallocate { .. }
+                    | IoCommand::WriteZeroes { .. }
+                    | IoCommand::Verify { .. }
+            );
+            let name = (index, job.connection(), job.sqe.cid.get(), job.arrived());
+            let operations = u64::from(!may_be_part || self.begun.insert(name));
+            let amount = (operations, bytes);
+            let exceeded = self.limits.passed(session.0, at, write, amount).map(str::to_owned);
             // Limits count what joins an order by place, not what leaves it.
             if let Some(name) = exceeded.filter(|_| !self.scenario.by_place) {
                 self.breaks(format!("{name} has more than its limits let pass"));
