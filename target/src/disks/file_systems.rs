@@ -1,12 +1,12 @@
-//! The file systems that namespaces' files are on: what the files may still take of them, and what is
-//! free there.
+//! The file systems that files of namespaces and regions are on: what the files may still take of them, and
+//! what is free there.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
-use sluice_config::{Backend, Config};
+use sluice_config::{Backend, Config, RegionConfig};
 
 use crate::serve::engine::FileSystem;
 use crate::sys::words::coarse_size;
@@ -32,6 +32,11 @@ impl SparseFile {
             }
             _ => None,
         }
+    }
+
+    /// Looks at a region's file in the same way.
+    pub(crate) fn of_region(region: &RegionConfig) -> Option<Self> {
+        Self::at(region.path.as_ref()?, region.size, region.create).filter(|_| !region.read_only)
     }
 
     fn at(path: &Path, size: Option<u64>, create: bool) -> Option<Self> {
@@ -99,7 +104,7 @@ pub(crate) fn warning(of: &FileSystem) -> Option<String> {
     let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
     (*overcommit > 0).then(|| {
         format!(
-            "file system {mount} is overcommitted: {files} of namespaces may still take {}, and {} are \
+            "file system {mount} is overcommitted: {files} of namespaces and regions may still take {}, and {} are \
              free; writes fail with Capacity Exceeded once it is full: watch \
              sluicegate_file_system_overcommit_bytes, and add space or shrink namespaces in time",
             coarse_size(*may_take),
@@ -112,9 +117,7 @@ pub(crate) fn warning(of: &FileSystem) -> Option<String> {
 pub(crate) fn at_start(config: &Config) -> Vec<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     let files = namespaces.filter_map(|n| SparseFile::of(&n.backend, n.read_only));
-    let regions = config.pmem.regions.iter().filter(|region| !region.read_only);
-    let regions = regions
-        .filter_map(|region| SparseFile::at(region.path.as_ref()?, region.size, region.create));
+    let regions = config.pmem.regions.iter().filter_map(SparseFile::of_region);
     sum(files.chain(regions)).iter().filter_map(warning).collect()
 }
 
@@ -188,6 +191,9 @@ mod tests {
         assert_eq!(may_take(Some(2 * GIB), false), Some(2 * GIB - taken), "it will grow");
         assert_eq!(may_take(Some(4096), false), Some(0));
         assert_eq!(SparseFile::of(&backend(None, false), true), None, "nobody writes");
+        let text = format!("[[region]]\nname = \"log\"\npath = \"{}\"\n", path.display());
+        let region = &sluice_config::testing::parse(&text).unwrap().pmem.regions[0];
+        assert_eq!(SparseFile::of_region(region).map(|file| file.may_take), Some(GIB - taken));
         let found = sum(SparseFile::of(&backend(None, false), false));
         assert!(path.canonicalize().unwrap().starts_with(&found[0].mount) && found[0].free > 0);
     }

@@ -490,7 +490,8 @@ impl Namespaces {
     fn look_at_file_systems(&self, is_change: bool) {
         let files = self.table.written();
         let files = files.iter().filter_map(|backend| SparseFile::of(backend, false));
-        let now = file_systems::sum(files);
+        let regions = self.shared.pmem.config().regions;
+        let now = file_systems::sum(files.chain(regions.iter().filter_map(SparseFile::of_region)));
         let before = std::mem::replace(&mut *lock(&self.file_systems), now.clone());
         for warning in file_systems::news(&before, &now, is_change) {
             tracing::warn!("{warning}");
