@@ -70,6 +70,10 @@ fn without_value(line: &str, message: &str) -> String {
         let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         !key.is_empty() && key.chars().all(right)
     };
+    // An entry of a list of several lines.
+    if let Some(numbers) = expand_ranges(line) {
+        return format!("write each number: {numbers}");
+    }
     match line.split_once(':') {
         Some((key, value)) if is_key(key.trim()) => {
             format!("write {} = {}", key.trim(), value.trim())
@@ -141,6 +145,7 @@ mod tests {
             ("poll = adaptive", "", "poll = \"adaptive\""),
             ("hosts = [nqn.2026-01.io.x:a, nqn.2026-01.io.x:b]", "", "\"nqn.2026-01.io.x:b\"]"),
             ("create = True", "", "write create = true"),
+            ("0-3,", "", "write each number: 0, 1, 2, 3"),
             ("size =", "", "write a value: size = …"),
             ("poll", "", "write a value: poll = …"),
             ("size: \"1 GiB\"", "", "write size = \"1 GiB\""),

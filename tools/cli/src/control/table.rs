@@ -219,7 +219,7 @@ impl Table {
                 let cell = row.get(*column)?;
                 Some(match align {
                     Align::Left => format!("{:<width$}", middle_cut(cell, *width)),
-                    Align::Value => format!("{:<width$}", end_cut(cell, *width)),
+                    Align::Value => format!("{:<width$}", value_cut(cell, *width)),
                     Align::Right => format!("{cell:>width$}"),
                 })
             })
@@ -243,6 +243,20 @@ fn middle_cut(text: &str, width: usize) -> String {
     let head = kept / 3;
     let tail = text.chars().skip(length - (kept - head));
     text.chars().take(head).chain(std::iter::once('…')).chain(tail).take(width).collect()
+}
+
+/// Cuts a list of values between two values, to at most `width` characters with a mark: a part of a value would be
+/// another value.
+fn value_cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let ends = text.match_indices(", ").map(|(at, _)| at);
+    let fits = |at: &usize| text.get(..*at).is_some_and(|head| head.chars().count() + 3 <= width);
+    match ends.filter(fits).last().and_then(|at| text.get(..at)) {
+        Some(head) => format!("{head}, …"),
+        None => end_cut(text, width),
+    }
 }
 
 /// Cuts `text` to at most `width` characters, of which the last one is a mark.
@@ -311,6 +325,16 @@ mod tests {
             table.text("", Room::Unlimited),
             "NAME     SIZE\nä           1\nlonger  12345\n"
         );
+    }
+
+    #[test]
+    fn list_of_values_is_cut_between_values() {
+        let limits = "100000/s, 200 MiB/s, r 80000/s, w 100 MiB/s";
+        assert_eq!(value_cut(limits, 43), limits);
+        assert_eq!(value_cut(limits, 42), "100000/s, 200 MiB/s, r 80000/s, …");
+        assert_eq!(value_cut(limits, 28), "100000/s, 200 MiB/s, …");
+        assert_eq!(value_cut(limits, 10), "100000/s,…");
+        assert_eq!(value_cut("a reservation that is not in force", 10), "a reserva…");
     }
 
     #[test]

@@ -389,7 +389,7 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
         ("AUTHENTICATION", Left),
         ("MAY", Align::Value),
     ])
-    .least(&["MAY", "FROM", "AUTHENTICATION"]);
+    .least(&["MAY", "FROM"]);
     for row in subsystems {
         let any = String::from("any address");
         if row.allow_any_host {
