@@ -145,6 +145,9 @@ PATHS = s|/usr/bin/sluice|$(PREFIX)/bin/sluice|g; s|/usr/share/doc/sluicegate|$(
 
 # With sudo, what its user has built is installed: root need not have a compiler.
 install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
+	@case "$(PREFIX)/" in /home/* | /root/* | /run/user/* | /tmp/* | /var/tmp/*) \
+		echo "PREFIX=$(PREFIX): the service sees no programs there (ProtectHome, PrivateTmp): choose /usr/local or /opt/NAME" >&2; \
+		exit 1 ;; esac
 	@[ -x $(BINARIES)/sluiced ] || { echo "no $(BINARIES)/sluiced: run make first" >&2; exit 1; }
 	install -D -t $(at)/bin $(BINARIES)/sluiced $(BINARIES)/sluice $(BINARIES)/sluice-sim
 	install -D -m 644 -t $(at)/share/doc/sluicegate/use docs/use/*.md

@@ -106,6 +106,22 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
 }
 
 #[test]
+fn prefix_that_service_cannot_see_is_refused() {
+    for prefix in ["/home/me/sg", "/root", "/tmp/sg"] {
+        let output = Command::new("make")
+            .args(["install", "BINARIES=/usr/bin", "DESTDIR=/nonexistent"])
+            .arg(format!("PREFIX={prefix}"))
+            .args(["-C"])
+            .arg(root())
+            .env_remove("MAKEFLAGS")
+            .output()
+            .expect("make runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("choose /usr/local"), "{prefix}: {said}");
+    }
+}
+
+#[test]
 fn the_unit_names_what_was_installed_and_no_other_file_below_the_prefix() {
     for prefix in ["/usr", "/usr/local", "/opt/sg"] {
         let (folder, _) = install(prefix);

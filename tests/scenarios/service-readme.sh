@@ -20,7 +20,7 @@ typed() {
         # `make install` has been done; the machine's kernel has everything built in.
         [[ ! $command =~ ^(make|modprobe) ]] || continue
         expect "README" bash -c "$command"
-    done < <(sed 's/ *#.*//; s/^sudo //; s/SERVER/127.0.0.1/' <<<"$commands")
+    done < <(sed 's/ *#.*//; s/^sudo //; s/SERVER/127.0.0.1/; s/10s$/1s/; s/^sluice top$/& --once/; /qos reserve/d' <<<"$commands")
 }
 
 step "the commands after the installation"
@@ -40,6 +40,20 @@ typed "nvme connect"
 d=$(disk nqn.2026-01.io.example:disks 1)
 size_is "$d" $((10 << 30)) || fail "$d has another size: $(blockdev --getsize64 "$d")"
 write_verify readme "$d" --rw=write --bs=64k --size=16m
+
+step "a live change"
+typed "sluice namespace add"
+size_is "$(disk nqn.2026-01.io.example:disks 2)" $((4 << 30)) || fail "the host has no second disk"
+
+step "tenants"
+# This machine's disk is slower than the one of the example.
+{ block toml listener && block toml 'class = "high"'; } |
+    sed "s/nqn.2014-08.org.nvmexpress:uuid:[0-9a-f-]*/$name/; s/commands = 20000/commands = 100/" \
+    >/tmp/tenants.toml
+expect "check" sluiced --check --offline /tmp/tenants.toml
+cp /tmp/tenants.toml $CONFIG
+expect "reload" sluice reload
+typed "sluice top"
 
 step "what README says of drives is right too"
 {
