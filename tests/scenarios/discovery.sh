@@ -85,7 +85,24 @@ ip -n target link add data type dummy
 ip -n target addr add 10.8.0.1/24 dev data
 refuse "an address of an interface that is down" is_shown 10.8.0.1
 ip -n target link set data up
-eventually 15 is_shown 10.8.0.1 || fail "an address that came is not shown"
+if over tcp; then
+    eventually 15 is_shown 10.8.0.1 || fail "an address that came is not shown"
+else
+    # No RDMA device has this interface.
+    sleep 11
+    refuse "an address without RDMA" is_shown 10.8.0.1
+fi
+
+step "an address of the machine alone is not shown to others"
+if over tcp; then
+    expect "listener add" sluice listener add 127.0.0.1:4432
+    log=$(discover $HOST_NQN $HOST_ID $port)
+    lacks "a loopback address" "$log" '^traddr: +127\.|^trsvcid: +4432'
+fi
+
+step "a serial number is used once"
+serial=$(sluice --json subsystem list | grep -oE '"serial": *"[^"]*"' | head -1 | cut -d'"' -f4)
+refuse "a second subsystem with it" sluice subsystem add $T3-b --serial "$serial"
 
 if over tcp; then
     step "a link-local listener is shown on its link"

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::ListenerSpec;
+use super::{ListenerSpec, TransportType};
 
 /// The most addresses that a listener on all addresses has in the page of a host.
 const ADDRESSES_MAX: usize = 16;
@@ -18,6 +18,8 @@ pub struct MachineAddress {
     pub address: IpAddr,
     /// Index of the network interface of a link-local address; 0: not known, or not link-local.
     pub interface: u32,
+    /// Whether an RDMA device has the interface.
+    pub has_rdma: bool,
 }
 
 /// The machines for which an address is this machine.
@@ -37,7 +39,7 @@ impl From<SocketAddr> for MachineAddress {
             SocketAddr::V4(_) => 0,
             SocketAddr::V6(address) => address.scope_id(),
         };
-        Self { address: address.ip(), interface }
+        Self { address: address.ip(), interface, has_rdma: false }
     }
 }
 
@@ -72,6 +74,7 @@ pub(super) fn reachable(
 ) -> Vec<SocketAddr> {
     let reached = reached.map(MachineAddress::from);
     let scope = reached.map_or(Scope::Global, |reached| reached.scope(machine));
+    let is_rdma = listener.transport == TransportType::Rdma;
     let is_shown = |address: MachineAddress| {
         let of = address.scope(machine);
         of == Scope::Global || of == scope
@@ -79,7 +82,8 @@ pub(super) fn reachable(
     let address = listener.advertise.unwrap_or(listener.address);
     let mut all = Vec::new();
     if address.ip().is_unspecified() {
-        let others = machine.iter().copied().filter(|&other| is_shown(other));
+        let others = machine.iter().copied().filter(|other| other.has_rdma || !is_rdma);
+        let others = others.filter(|&other| is_shown(other));
         let ips = reached.into_iter().chain(others).map(|known| known.address);
         for ip in ips.filter(|ip| ip.is_ipv4() == address.is_ipv4()) {
             if all.len() < ADDRESSES_MAX && !all.contains(&ip) {
@@ -103,6 +107,7 @@ mod tests {
         let of = |(address, interface): (&str, u32)| MachineAddress {
             address: address.parse().unwrap(),
             interface,
+            has_rdma: address == "10.1.0.1",
         };
         let mut all: Vec<_> = [
             ("127.0.0.1", 0),
@@ -128,6 +133,21 @@ mod tests {
         };
         let all = reachable(&spec, &machine(), Some(reached.parse().unwrap()));
         all.iter().map(SocketAddr::to_string).collect()
+    }
+
+    #[test]
+    fn rdma_wildcard_reports_addresses_of_rdma_devices() {
+        let transport = TransportType::Rdma;
+        let address = "0.0.0.0:1".parse().unwrap();
+        let spec = ListenerSpec { address, transport, ..listener(ListenerId(1), false) };
+        let shown = |reached: &str| reachable(&spec, &machine(), Some(reached.parse().unwrap()));
+        let all = |text: [&str; 2]| text.map(|address| address.parse().unwrap()).to_vec();
+        assert_eq!(
+            shown("10.0.0.7:9"),
+            all(["10.0.0.7:1", "10.1.0.1:1"]),
+            "the host came by the first"
+        );
+        assert_eq!(shown("10.1.0.1:9"), vec!["10.1.0.1:1".parse().unwrap()]);
     }
 
     #[test]
@@ -180,7 +200,8 @@ mod tests {
 
     #[test]
     fn bounded_addresses_include_the_reached_one() {
-        let of = |n: u8| MachineAddress { address: [10, 0, 0, n].into(), interface: 0 };
+        let of =
+            |n: u8| MachineAddress { address: [10, 0, 0, n].into(), interface: 0, has_rdma: false };
         let machine: Vec<_> = (1..=200).map(of).collect();
         let spec = ListenerSpec { address: ([0; 4], 1).into(), ..listener(ListenerId(1), false) };
         let all = reachable(&spec, &machine, Some(([10, 0, 0, 200], 9).into()));

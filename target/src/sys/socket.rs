@@ -1,8 +1,10 @@
 //! TCP sockets: listening ones, and the options of accepted ones; addresses and their interfaces.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fabric::controller::MachineAddress;
@@ -112,8 +114,11 @@ pub(crate) fn named(address: SocketAddr) -> ListenAddress {
 /// The kernel does not list them: it does so by a netlink socket, which the process may not have.
 pub(crate) fn machine_addresses() -> io::Result<Vec<MachineAddress>> {
     let up = getifaddrs()?.filter(|one| one.flags.contains(InterfaceFlags::IFF_UP));
+    let rdma = rdma_interfaces();
     let known = up.filter_map(|one| {
         let mut known = MachineAddress::from(internet_address(&one.address?)?);
+        // A sandbox that hides /sys shows none.
+        known.has_rdma = rdma.is_empty() || rdma.contains(&one.interface_name);
         // Of IPv4 the kernel tells no interface.
         if matches!(known.address, IpAddr::V4(address) if address.is_link_local()) {
             known.interface = if_nametoindex(one.interface_name.as_str()).unwrap_or(0);
@@ -121,6 +126,18 @@ pub(crate) fn machine_addresses() -> io::Result<Vec<MachineAddress>> {
         Some(known)
     });
     Ok(known.collect())
+}
+
+/// Returns the names of the network interfaces that RDMA devices have.
+fn rdma_interfaces() -> BTreeSet<String> {
+    let entries = |folder: PathBuf| {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+    };
+    let ports =
+        entries("/sys/class/infiniband".into()).flat_map(|device| entries(device.join("ports")));
+    let gids = ports.flat_map(|port| entries(port.join("gid_attrs/ndevs")));
+    // A GID that is not set has no interface: reading it fails.
+    gids.filter_map(|gid| Some(std::fs::read_to_string(gid).ok()?.trim().to_owned())).collect()
 }
 
 /// Returns an address of IPv4 or IPv6; `None` for one of another family.
@@ -394,7 +411,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_its_loopback_address() {
-        let loopback = MachineAddress { address: [127, 0, 0, 1].into(), interface: 0 };
-        assert!(machine_addresses().unwrap().contains(&loopback));
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        assert!(machine_addresses().unwrap().iter().any(|known| known.address == loopback));
     }
 }

@@ -112,7 +112,11 @@ fn hosts_are_notified_of_address_changes() {
         }
         bench.actions();
         let before = bench.service.generation();
-        let of = |ip: &&str| MachineAddress { address: ip.parse().unwrap(), interface: 0 };
+        let of = |ip: &&str| MachineAddress {
+            address: ip.parse().unwrap(),
+            interface: 0,
+            has_rdma: true,
+        };
         bench.service.set_addresses(machine.iter().map(of).collect());
         assert_eq!(bench.service.generation() > before, !told.is_empty(), "{machine:?}");
         assert_eq!(told_of_changes(&mut bench), told, "{machine:?}");
