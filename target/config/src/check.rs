@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::keys::NSID_MAX;
 use fabric::controller::SecureChannel;
 
+use super::backend::Backend;
 use super::endpoint::Transport;
 use super::fields::{At, Problems};
 use super::identity;
@@ -52,6 +53,9 @@ pub(crate) fn across(
     }
     identifiers(subsystems, problems);
     shared(state, subsystems, problems);
+    if state.is_none() && known == Known::File {
+        created(subsystems, problems);
+    }
     for subsystem in subsystems {
         hosts(subsystem, problems);
         nsids(subsystem, problems);
@@ -163,6 +167,22 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
 /// same blocks by another namespace would keep stale ones in its cache. Nor may a namespace be the
 /// state file. Paths count by their [plain](plain_path) forms; what a link hides is found where the
 /// files are opened.
+/// Warns of files that each start would create, because nothing remembers that they were there.
+fn created(subsystems: &[ParsedSubsystem], problems: &Problems) {
+    for parsed in subsystems.iter().flat_map(|subsystem| &subsystem.namespaces) {
+        if let Backend::File { path, create: true, .. } | Backend::Pmem { path, create: true, .. } =
+            &parsed.namespace.backend
+        {
+            let message = format!(
+                "without `state`, each start creates {} again, empty, if it is missing (a file system may not be \
+                 mounted): set `state`, or remove `create` after the first start",
+                path.display()
+            );
+            problems.push_warning(&parsed.place, message);
+        }
+    }
+}
+
 fn shared(state: Option<&Path>, subsystems: &[ParsedSubsystem], problems: &Problems) {
     let mut seen: BTreeMap<PathBuf, (&Path, bool)> = BTreeMap::new();
     let state = state.map(plain_path);
