@@ -230,7 +230,7 @@ pub struct DeviceModel {
 
 /// The kind of a backend, which decides about its settings.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Null,
     Memory,
     File,
@@ -242,7 +242,7 @@ enum Kind {
 const MODEL: [&str; 4] = ["service_time", "bandwidth", "channels", "errors"];
 
 /// The words of `backend`.
-const KINDS: [(&str, Kind); 6] = [
+pub(crate) const KINDS: [(&str, Kind); 6] = [
     ("null", Kind::Null),
     ("memory", Kind::Memory),
     ("file", Kind::File),

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use crate::keys::RDMA_BEFORE;
+use fabric::controller::SecureChannel;
 
 use super::address::{ListenAddress, NoAddress};
 use super::node::Node;
@@ -35,7 +36,15 @@ pub struct Endpoint {
 }
 
 /// The names of transports.
-const TRANSPORTS: [(&str, Transport); 2] = [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
+pub(crate) const TRANSPORTS: [(&str, Transport); 2] =
+    [("tcp", Transport::Tcp), ("rdma", Transport::Rdma)];
+
+/// The values of `tls`.
+pub(crate) const CHANNELS: [(&str, SecureChannel); 3] = [
+    ("off", SecureChannel::Off),
+    ("allowed", SecureChannel::Allowed),
+    ("required", SecureChannel::Required),
+];
 
 impl Transport {
     /// Returns the transport's name in configurations and answers.
@@ -86,6 +95,7 @@ impl FromStr for Endpoint {
 }
 
 words! {
+    SecureChannel: CHANNELS;
     Transport: TRANSPORTS;
 }
 

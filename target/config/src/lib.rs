@@ -29,6 +29,7 @@ pub mod network;
 pub mod node;
 mod parse;
 pub mod pmem;
+mod polling;
 pub mod program;
 pub mod protocol;
 pub mod qos;
@@ -68,6 +69,7 @@ pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use pmem::{Pmem, PmemConfig, RegionConfig};
+pub use polling::{ClockSource, Poll};
 pub use protocol::{
     Call, Method, Parameter, Params, Setting, Verb, answer, call, client, failure, params, wire,
 };
@@ -80,7 +82,7 @@ pub use render::render;
 pub use render::{render_subsystem, restart_keys};
 pub use subsystem::Subsystem;
 pub use taken::{Taken, plain_path};
-pub use target::{ClockSource, Poll, TargetConfig};
+pub use target::TargetConfig;
 pub use whole::Config;
 
 use errors::Problem;

@@ -7,11 +7,11 @@ use arbitration::Class;
 use fabric::controller::SecureChannel;
 
 use super::address::ListenAddress;
-use super::endpoint::{Endpoint, Transport};
+use super::endpoint::{CHANNELS, Endpoint, Transport};
 use super::fields::{At, Fields, List};
 use super::network::values::reference;
 use super::qos::values::word;
-use super::table::{self, Written, read_already, table, words};
+use super::table::{self, Written, read_already, table};
 use super::values;
 
 /// `[[listener]]`: an address on which hosts connect.
@@ -45,17 +45,6 @@ impl Listener {
     pub fn endpoint(&self) -> Endpoint {
         Endpoint { transport: self.transport, address: self.address }
     }
-}
-
-/// The values of `tls`.
-const CHANNELS: [(&str, SecureChannel); 3] = [
-    ("off", SecureChannel::Off),
-    ("allowed", SecureChannel::Allowed),
-    ("required", SecureChannel::Required),
-];
-
-words! {
-    SecureChannel: CHANNELS;
 }
 
 /// Returns the value of `tls` that means a channel.

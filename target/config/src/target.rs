@@ -15,7 +15,8 @@ use super::fields::{At, Fields, List, Problems, Wrong};
 use super::lines::quote;
 use super::machine::Machine;
 use super::node::{Node, Value};
-use super::table::{self, Field, Written, read_already, table, words};
+use super::polling::{ClockSource, Poll};
+use super::table::{self, Field, Written, read_already, table};
 use super::values::{self, Read};
 
 /// The number of largest transfers that I/O buffers hold at least.
@@ -162,40 +163,6 @@ impl TargetConfig {
         self.max_address_connections.unwrap_or_else(|| self.max_connections.div_ceil(2).max(2))
     }
 }
-
-/// The behaviour of a reactor without work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Poll {
-    /// Polls for a while, then sleeps until something happens.
-    #[default]
-    Adaptive,
-    /// Never sleeps.
-    Always,
-    /// Sleeps at once.
-    Never,
-}
-
-/// The words of `poll`.
-pub(crate) const POLL: [(&str, Poll); 3] =
-    [("adaptive", Poll::Adaptive), ("always", Poll::Always), ("never", Poll::Never)];
-
-words! { Poll: POLL }
-
-/// The source of the daemon's time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClockSource {
-    /// The CPU's time stamp counter where it is invariant, else the kernel's `CLOCK_MONOTONIC`.
-    #[default]
-    Auto,
-    /// The kernel's `CLOCK_MONOTONIC`.
-    Monotonic,
-}
-
-/// The words of `clock`.
-const CLOCK: [(&str, ClockSource); 2] =
-    [("auto", ClockSource::Auto), ("monotonic", ClockSource::Monotonic)];
-
-words! { ClockSource: CLOCK }
 
 /// The unit of retry delays.
 const RETRY_UNIT: Duration = Duration::from_millis(100);

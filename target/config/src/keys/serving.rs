@@ -2,10 +2,22 @@
 
 use std::time::Duration;
 
-use super::key::{ConfigKey, Documented, Shape, key};
+use super::key::{ConfigKey, Documented, Shape, key, words};
 use super::limits::{NSID_MAX, PARALLEL_MAX, WINDOW_MAX};
 use super::qos::CLASSES;
 use super::values::Values;
+use crate::backend::KINDS;
+use crate::endpoint::{CHANNELS, TRANSPORTS};
+use crate::qos::device::ORDERS;
+
+/// The words of `transport`.
+const TRANSPORT: [&str; 2] = words(&TRANSPORTS);
+/// The words of `tls`.
+const TLS: [&str; 3] = words(&CHANNELS);
+/// The words of `backend`.
+const BACKEND: [&str; 6] = words(&KINDS);
+/// The words of `order`.
+const ORDER: [&str; 2] = words(&ORDERS);
 
 /// The tables of this file in docs/reference/configuration.md.
 pub(super) const TABLES: &[Documented] = &[
@@ -28,7 +40,7 @@ pub const LISTENER: &[ConfigKey] = &[
     ),
     key(
         "transport",
-        Values::Words(&["tcp", "rdma"]),
+        Values::Words(&TRANSPORT),
         "`\"tcp\"`",
         "`\"rdma\"`, in builds with RDMA, needs an address of an RDMA device. Each transport has ports \
          of its own: both may have 4420.",
@@ -67,7 +79,7 @@ pub const LISTENER: &[ConfigKey] = &[
     .long("subsystem"),
     key(
         "tls",
-        Values::Words(&["off", "allowed", "required"]),
+        Values::Words(&TLS),
         "`\"off\"`",
         "Whether connections use TLS 1.3 with a key of `host_keys` or `keyring` \
          ([security](../use/security.md)). `\"allowed\"`: connections of hosts that have a key (in \
@@ -197,7 +209,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
     .option("", "Namespace identifier; the lowest that was never in use where not given"),
     key(
         "backend",
-        Values::Words(&["null", "memory", "file", "block", "pmem", "nvme"]),
+        Values::Words(&BACKEND),
         "needed",
         "`null` reads zeroes and discards writes. `memory` is allocated as it is written, and lost \
          when the daemon ends. `file` and `block` mean the same: a path. `pmem` is persistent \
@@ -328,7 +340,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
     .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
     key(
         "order",
-        Values::Words(&["fair", "containers"]),
+        Values::Words(&ORDER),
         "`\"fair\"`",
         "Inside a class: sessions and hosts in turn; or containers, for disks with heads.",
     ),

@@ -2,8 +2,14 @@
 
 use std::time::Duration;
 
-use super::key::{ConfigKey, Documented, key};
+use super::key::{ConfigKey, Documented, key, words};
 use super::values::Values;
+use crate::polling;
+
+/// The words of `poll`.
+const POLL: [&str; 3] = words(&polling::POLL);
+/// The words of `clock`.
+const CLOCK: [&str; 2] = words(&polling::CLOCK);
 
 /// The tables of this file in docs/reference/configuration.md.
 pub(super) const TABLES: &[Documented] = &[("## `[target]`", TARGET)];
@@ -18,7 +24,7 @@ pub const TARGET: &[ConfigKey] = &[
     ),
     key(
         "poll",
-        Values::Words(&["adaptive", "always", "never"]),
+        Values::Words(&POLL),
         "`\"adaptive\"`",
         "The behaviour of an idle reactor: poll for `poll_time` and then sleep; never sleep \
          (lowest latency, a CPU at 100 %); sleep at once.",
@@ -31,7 +37,7 @@ pub const TARGET: &[ConfigKey] = &[
     ),
     key(
         "clock",
-        Values::Words(&["auto", "monotonic"]),
+        Values::Words(&CLOCK),
         "`\"auto\"`",
         "The source of the daemon's time. `\"auto\"`: the CPU's time stamp counter if it is \
          invariant, else the kernel's `CLOCK_MONOTONIC`. `\"monotonic\"`: always \

@@ -44,7 +44,8 @@ pub enum Order {
 }
 
 /// The words of `order`.
-const ORDERS: [(&str, Order); 2] = [("fair", Order::Fair), ("containers", Order::Containers)];
+pub(crate) const ORDERS: [(&str, Order); 2] =
+    [("fair", Order::Fair), ("containers", Order::Containers)];
 
 words! {
     Order: ORDERS;
