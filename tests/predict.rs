@@ -128,7 +128,6 @@ impl Target {
     }
 }
 
-/// Writes the file of loads.
 fn file(loads: &[Load<'_>]) -> Result<String> {
     let mut text = String::new();
     for (host, class, keys) in loads {

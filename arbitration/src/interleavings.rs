@@ -172,7 +172,6 @@ struct Reactor {
     arbiter: Arbiter<()>,
     flow: HostFlowId,
     got: Option<Grant>,
-    /// Reactors that it woke.
     woke: Reactors,
 }
 

@@ -152,7 +152,6 @@ struct Entry<T> {
 /// The gate of one reactor. See the module's documentation.
 #[derive(Debug)]
 pub struct MemoryGate<T> {
-    /// Number of pages.
     pages: u32,
     /// Pages that no command of the gate holds.
     free: u32,

@@ -33,7 +33,6 @@ impl Reactors {
         self.0 >> (reactor & 63) & 1 != 0
     }
 
-    /// Returns the set without this reactor.
     #[inline]
     pub(crate) const fn without(self, reactor: u32) -> Self {
         Self(self.0 & !(1 << (reactor & 63)))

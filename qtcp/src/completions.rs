@@ -61,7 +61,6 @@ struct Counts {
 /// The work request that took the least time since a reading.
 #[derive(Clone, Copy, Debug)]
 struct Quickest {
-    /// The number of that reading.
     reading: u64,
     latency_ns: u64,
     /// The bytes that were under way when it was posted, its own among them.

@@ -121,7 +121,6 @@ impl DeviceSessions {
         self.order.place(session).unwrap_or(&NOWHERE)
     }
 
-    /// Finds the record of a session.
     #[inline]
     pub(super) fn record(&self, session: SessionId) -> &SessionRecord {
         &self.place(session).of_owner

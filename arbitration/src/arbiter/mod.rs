@@ -96,7 +96,6 @@ pub struct Arbiter<T: Copy> {
     timers: Timers,
     /// Changes that are not carried out yet.
     changes: Changes,
-    /// Reactors to wake.
     wake: Reactors,
     /// Reactors to wake that the devices' queues have noted, one bit each.
     woken: Arc<AtomicU64>,

@@ -57,7 +57,6 @@ fn step_among(cost: u32, weight: u64) -> u64 {
     (u64::from(cost) << 16) / weight.max(1)
 }
 
-/// The queue of one device.
 #[derive(Debug)]
 pub(super) struct DeviceQueue {
     reactor: u32,
@@ -135,7 +134,6 @@ impl DeviceQueue {
         queue
     }
 
-    /// Finds the tree of a class.
     #[inline]
     pub(super) fn tree(&mut self, class: Class) -> &mut Tree<EntryId> {
         &mut self.sessions.order.trees[class]
@@ -239,7 +237,6 @@ impl DeviceQueue {
         noting
     }
 
-    /// Unblocks a session.
     pub(super) fn unblock_session(&mut self, now: Nanos, session: SessionId) {
         if self.sessions.unblock(now, session) {
             self.sync_all();

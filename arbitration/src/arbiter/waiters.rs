@@ -68,7 +68,6 @@ impl Waiters {
         wake
     }
 
-    /// Returns the announcements to a reactor.
     #[inline]
     fn told(&self, reactor: u32) -> Option<&Announcements> {
         let told = self.told.get(reactor as usize);

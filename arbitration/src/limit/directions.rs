@@ -58,9 +58,7 @@ impl Content {
 /// The cost of a command at limits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Amount {
-    /// Operations.
     pub(crate) operations: u64,
-    /// Bytes.
     pub(crate) bytes: u64,
 }
 
@@ -76,7 +74,6 @@ pub(crate) struct Limiters {
 }
 
 impl Limiters {
-    /// Sets the rates.
     pub(crate) fn set(&self, now: Nanos, rates: Rates, burst: Nanos) {
         self.iops.set_with_burst(now, rates.iops, burst);
         self.bandwidth.set_with_burst(now, rates.bandwidth, burst);
@@ -123,7 +120,6 @@ impl Limiters {
         self.bandwidth.give_back(amount.bytes);
     }
 
-    /// Returns the rates.
     pub(crate) fn rates(&self) -> Rates {
         Rates { iops: self.iops.rate(), bandwidth: self.bandwidth.rate() }
     }

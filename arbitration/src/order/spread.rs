@@ -33,7 +33,6 @@ impl Spread {
         debug_assert!(before > 0, "each end follows a begin");
     }
 
-    /// Returns the number of reactors.
     #[inline]
     pub(crate) fn reactors(&self, class: Class) -> u32 {
         self.0[class].load(Relaxed)

@@ -173,7 +173,6 @@ impl<I: Copy> Tree<I> {
         self.at(node).blocked = true;
     }
 
-    /// Returns whether a node is blocked.
     pub(crate) fn is_blocked(&self, node: NodeId) -> bool {
         self.get(node).blocked
     }

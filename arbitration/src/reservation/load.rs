@@ -40,12 +40,10 @@ impl SetLoad {
         debug_assert!(before >= weight(bytes), "no command leaves twice");
     }
 
-    /// Returns whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.reads.load(SeqCst) == 0 && self.writes.load(SeqCst) == 0
     }
 
-    /// Counts the commands of the set.
     #[inline]
     pub(crate) fn commands(&self) -> u64 {
         let of = |write| counts(self.counter(write).load(SeqCst)).0;

@@ -47,7 +47,6 @@ impl Record {
         self.foreign.raise(number, finished.foreign);
     }
 
-    /// Returns the observations of a period.
     pub(super) fn seen(&self, number: u64, wanted: Wanted) -> PeriodObservation {
         PeriodObservation {
             wanted,

@@ -235,7 +235,6 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Counts a period.
     pub(super) fn count(&self, usual: &Usual, seen: &PeriodObservation, in_time: Option<bool>) {
         match seen.judge(usual, in_time) {
             Verdict::Idle => {}
@@ -250,7 +249,6 @@ impl Verdicts {
         }
     }
 
-    /// Counts periods as missed.
     pub(super) fn note_missed(&self, cause: Cause, periods: u64) {
         let [device, depth, window, order] = &self.missed;
         let count = match cause {

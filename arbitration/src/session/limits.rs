@@ -22,7 +22,6 @@ pub struct SessionLimits {
 }
 
 impl SessionSpec {
-    /// Returns the limits.
     pub(super) fn limits(&self) -> SessionLimits {
         let &Self { iops, bandwidth, reads, writes, burst, .. } = self;
         SessionLimits { total: Rates { iops, bandwidth }, reads, writes, burst }

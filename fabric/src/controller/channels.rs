@@ -75,7 +75,6 @@ impl Channels {
         self.hosts.contains(host)
     }
 
-    /// Forgets a connection.
     pub(super) fn forget(&mut self, connection: ConnectionId) {
         self.names.remove(&connection);
     }

@@ -11,7 +11,6 @@ use super::ControllerId;
 use super::instance::Controller;
 use crate::Nanos;
 
-/// A controller that has ended.
 #[derive(Debug)]
 struct EndedController {
     host_id: [u8; 16],

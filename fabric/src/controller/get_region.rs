@@ -15,7 +15,6 @@ impl Service {
         self.region_grants = Some(grants);
     }
 
-    /// Returns whether a controller has Get Region.
     pub(super) fn serves_regions(&self, id: ControllerId) -> bool {
         let io = self.controllers.get(&id).is_some_and(|c| c.kind == ControllerKind::Io);
         io && self.region_grants.is_some()

@@ -20,7 +20,6 @@ use super::{
 use crate::Nanos;
 use crate::nvme::Status;
 
-/// The kind of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ControllerKind {
     Io,

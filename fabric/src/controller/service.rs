@@ -23,7 +23,6 @@ use crate::fabrics::DISCOVERY_NQN;
 #[derive(Debug)]
 pub(super) struct Subsystem {
     pub(super) spec: SubsystemSpec,
-    /// All namespaces.
     pub(super) namespaces: Arc<NamespaceTable>,
     /// The same for hosts that may only read; not made before there is one.
     pub(super) protected: OnceLock<Arc<NamespaceTable>>,

@@ -366,7 +366,6 @@ impl Users {
         self.next
     }
 
-    /// Returns the hosts that are lost.
     pub(super) fn lost(&self, now: Nanos) -> impl Iterator<Item = LostHost> {
         self.known.iter().filter_map(move |(path, user)| {
             let (since, restored) = user.lost?;

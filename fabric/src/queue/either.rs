@@ -73,7 +73,6 @@ impl<A: Inbox, B: Inbox> Inbox for Either<A, B> {
     }
 }
 
-/// Makes an inbox that keeps a chunk.
 fn keep_first<I: Inbox>(chunk: Chunk<'_, I>) -> I {
     let mut inbox = I::default();
     inbox.keep(chunk);

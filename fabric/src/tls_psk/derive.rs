@@ -58,7 +58,6 @@ pub(super) fn expand_label(
     }
 }
 
-/// Makes the retained PSK of a host.
 pub(super) fn retained(psk: &ConfiguredPsk, layout: Layout, host: &str) -> Zeroizing<Vec<u8>> {
     let hash = psk.length().hash();
     match psk.transform() {

@@ -82,7 +82,6 @@ pub(super) struct Geometry {
     pub(super) external: u32,
     /// The number of internal blocks: a free one for each lane more.
     pub(super) internal: u32,
-    /// The number of lanes.
     pub(super) lanes: u32,
     /// The place of the internal blocks.
     pub(super) data: u64,

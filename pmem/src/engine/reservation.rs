@@ -22,7 +22,6 @@ impl Reservation {
         Self { whole, left: whole }
     }
 
-    /// Returns the tokens that are left.
     pub(super) const fn left(&self) -> Tokens {
         self.left
     }

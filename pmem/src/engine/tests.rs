@@ -20,7 +20,6 @@ fn settings() -> Settings {
 struct Client {
     engine: Engine,
     memory: Memory,
-    /// Number of fetches.
     fetches: u64,
 }
 

@@ -74,7 +74,6 @@ impl Pool {
         }
     }
 
-    /// Takes a completion.
     pub(super) fn completed(&mut self, completion: Completion) -> News {
         let Completion { ticket, result } = completion;
         if self.write == Some(ticket) {

@@ -22,7 +22,6 @@ pub(super) enum How<'a> {
     Anonymous,
 }
 
-/// A mapping.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<AtomicU64>,

@@ -153,7 +153,6 @@ impl Flow {
         self.alpha.value()
     }
 
-    /// Takes in an observation.
     #[inline]
     pub(super) fn see(&mut self, rules: &Rules, now: Nanos, seen: &Observation) {
         let Some(rate) = seen.rate() else { return };

@@ -176,7 +176,6 @@ pub fn parse_share(text: &str) -> Result<u64, String> {
     }
 }
 
-/// An example of a count.
 const COUNT: &str = "write for example 50000, 50k or 1.5M";
 
 /// Parses a whole count, such as a number of I/Os per second: "50000", "50k", "1.5M".

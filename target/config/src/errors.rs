@@ -74,7 +74,6 @@ pub(crate) struct Problem {
     pub(crate) path: String,
     /// The fault.
     pub(crate) message: String,
-    /// The remedy.
     pub(crate) remedy: String,
 }
 

@@ -63,7 +63,6 @@ impl Written {
         Self { toml, json }
     }
 
-    /// Writes nothing.
     pub(crate) fn nothing() -> Self {
         Self::same(Json::Null)
     }

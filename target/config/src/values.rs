@@ -37,7 +37,6 @@ pub fn boolean(node: &Node) -> Read<bool> {
     }
 }
 
-/// Reads a string.
 pub(super) fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'a str> {
     match &node.value {
         Value::String(text) => Ok(text),

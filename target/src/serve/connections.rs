@@ -24,7 +24,6 @@ pub struct Registered {
 }
 
 impl Registered {
-    /// Returns the connection as it is now.
     fn now(&self) -> ConnectionState {
         ConnectionState { in_flight: self.in_flight.load(Ordering::Relaxed), ..self.state.clone() }
     }

@@ -127,21 +127,18 @@ impl Shared {
             )
     }
 
-    /// Finds the mailbox of a reactor.
     pub(crate) fn mailbox(&self, reactor: usize) -> Option<&Mailbox> {
         let mailbox = self.mailboxes.get(reactor);
         debug_assert!(mailbox.is_some(), "each reactor has a mailbox");
         mailbox
     }
 
-    /// Finds the gauges of a reactor.
     pub(crate) fn gauges(&self, reactor: usize) -> Option<&ReactorGauges> {
         let gauges = self.gauges.get(reactor);
         debug_assert!(gauges.is_some(), "each reactor has gauges");
         gauges
     }
 
-    /// Returns the service.
     pub(crate) fn service(&self) -> &SharedService {
         &self.service
     }

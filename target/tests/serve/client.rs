@@ -21,12 +21,10 @@ fn identity() -> Identity {
     Identity { subsystem: NQN.to_owned(), host: HOST.to_owned(), host_id: [7; 16] }
 }
 
-/// Returns the Connect data.
 pub(crate) fn connect_data(cntlid: u16) -> Vec<u8> {
     identity().connect_data(cntlid)
 }
 
-/// One queue.
 pub(crate) struct Queue(hostile::Queue);
 
 impl Queue {

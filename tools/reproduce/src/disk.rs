@@ -154,7 +154,6 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Makes the report.
     pub(super) fn report(self) -> Report {
         let [x, y] = self.axes.map(Axis::linear);
         let columns = self.columns.iter().map(|(name, unit)| Column::new(*name, *unit)).collect();

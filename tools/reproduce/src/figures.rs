@@ -46,7 +46,6 @@ pub(super) struct Absent {
     pub(super) name: &'static str,
     /// What it shows.
     pub(super) about: &'static str,
-    /// What it wants.
     pub(super) wants: &'static str,
 }
 

@@ -50,7 +50,6 @@ fn all_of(seen: &[Seen]) -> (f64, f64, f64) {
     (mean(Seen::mean), worst, mean(Seen::violations))
 }
 
-/// The schedulers.
 const SCHEDULERS: [(&str, Scheduler); 4] = [
     ("vanilla", Scheduler::Vanilla),
     ("batches of 8", Scheduler::Batch(8)),

@@ -30,7 +30,6 @@ trait Part {
     fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report>;
 }
 
-/// All kinds.
 const KINDS: &[Kind] = &[
     Kind { name: "packets", read: |text| Ok(Box::new(packets::Scenario::parse(text)?)) },
     Kind { name: "haechi", read: |text| Ok(Box::new(haechi::scenario::read(text)?)) },

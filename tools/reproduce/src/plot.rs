@@ -19,14 +19,12 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A chart.
 #[derive(Debug)]
 pub(crate) struct Chart<'a> {
     /// The title: what y is, with its unit.
     pub(crate) title: &'a str,
     /// The name of x, with its unit.
     pub(crate) x: &'a str,
-    /// The lines.
     pub(crate) lines: Vec<Line>,
 }
 

@@ -103,7 +103,6 @@ fn all_of(
     each.map(|(figure, (_, made))| Ok((*figure, made?))).collect()
 }
 
-/// Writes the document.
 fn document(made: &[(&Figure, Made)], args: &Args) -> String {
     let mut command = format!("reproduce report {}", args.figures.join(","));
     if args.seed != 1 {

@@ -98,7 +98,6 @@ impl Pipe {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) host: usize,

@@ -77,7 +77,6 @@ pub(super) struct ByWeight {
     pub(super) class: Class,
     pub(super) reactor: u32,
     pub(super) sharing: Sharing,
-    /// The nodes, by number.
     pub(super) nodes: Vec<Option<WeightedNode>>,
     /// For each node those below it that wait, and some that did.
     pub(super) heaps: Vec<BinaryHeap<Entry>>,

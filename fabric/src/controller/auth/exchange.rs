@@ -82,7 +82,6 @@ struct Authenticated {
     hash: Hash,
     /// The kind of key that the exchange was to negotiate.
     channel: Concatenation,
-    /// The key that it has made.
     key: Option<Made>,
 }
 

@@ -108,7 +108,6 @@ impl Gate {
         }
     }
 
-    /// Returns the secrets of a host.
     pub(in crate::controller) fn secrets(&self, host: &str) -> Option<&Arc<HostSecrets>> {
         self.secrets.get(host).map(|known| &known.secrets)
     }

@@ -230,7 +230,6 @@ impl AsFd for OneSided {
     }
 }
 
-/// Returns the buffer of a work.
 fn buffer(work: Work<Part, Part>) -> Option<Part> {
     match work {
         Work::Write { payload, .. } | Work::WriteBehind { payload, .. } => Some(payload),

@@ -73,7 +73,6 @@ pub(super) enum Unaccepted {
     Connection,
 }
 
-/// A client.
 #[derive(Debug)]
 pub(super) struct Client {
     // The queue pair ends before the rights that it is of.

@@ -102,7 +102,6 @@ impl ConfigKey {
         Self { and, ..self }
     }
 
-    /// Adds an option.
     pub(super) const fn option(self, value: &'static str, help: &'static str) -> Self {
         let shape = match self.values {
             Values::Boolean => Shape::Switch,

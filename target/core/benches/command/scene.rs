@@ -60,7 +60,6 @@ impl HeldBlocks for Answer {
     }
 }
 
-/// The load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) carrier: Carrier,

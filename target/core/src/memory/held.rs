@@ -52,7 +52,6 @@ impl Deref for Held {
 pub(crate) struct HeldTotal(Rc<Cell<usize>>);
 
 impl HeldTotal {
-    /// Returns the number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.get()
     }

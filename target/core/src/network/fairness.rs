@@ -37,7 +37,6 @@ impl Fairness {
     }
 }
 
-/// Returns the weight of a class.
 pub(crate) fn weight(order: &OrderSettings, class: Class) -> u64 {
     let weights = order.weights;
     match class {

@@ -63,7 +63,6 @@ enum Stage<D: Driver> {
     Io(IoQueue<D>),
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection<D: Driver> {
     queue: Queue<D>,

@@ -113,7 +113,6 @@ struct Part {
     waiting: VecDeque<Key>,
 }
 
-/// One host.
 #[derive(Debug)]
 struct Host {
     name: Name,

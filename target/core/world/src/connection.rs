@@ -16,7 +16,6 @@ const ROOM: usize = 64 << 10;
 /// Number of bytes that a reactor takes at once beside a command's data.
 const REST: usize = 4096;
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) host: usize,

@@ -104,7 +104,6 @@ pub(crate) enum Phase {
     Up,
 }
 
-/// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) nqn: String,

@@ -65,7 +65,6 @@ pub(super) struct Client<S> {
 }
 
 impl<S> Client<S> {
-    /// Returns the connection.
     pub(super) fn connection(&self) -> Rc<S> {
         Rc::clone(&self.connection)
     }

@@ -70,7 +70,6 @@ pub(crate) fn refusal(loss: &Loss<'_>, hosts: &HurtHosts) -> String {
 const SHUT_DOWN: &str =
     "disconnect them in order (`nvme disconnect` while they are connected), or wait";
 
-/// Names connected hosts.
 fn names_connected(hosts: &[String]) -> String {
     let (number, noun) = (hosts.len(), if hosts.len() == 1 { "host" } else { "hosts" });
     format!("{number} connected {noun}: {}", list(hosts))

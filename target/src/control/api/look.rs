@@ -278,7 +278,6 @@ fn region_problems(address: Option<SocketAddr>, state: &PmemState) -> Vec<String
     closed.into_iter().chain(unopened).collect()
 }
 
-/// Shows a listener.
 fn listener(state: ListenerState, objects: &LiveObjects) -> answer::Listener {
     let ListenerState { listener, closed } = state;
     answer::Listener {
@@ -296,7 +295,6 @@ fn listener(state: ListenerState, objects: &LiveObjects) -> answer::Listener {
     }
 }
 
-/// Shows a reactor.
 fn reactor(reactor: &ReactorState) -> answer::Reactor {
     answer::Reactor {
         core: reactor.core,

@@ -11,7 +11,6 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, Failure> {
     text.parse().map_err(|error| Failure::invalid(format!("`address` is \"{text}\": {error}")))
 }
 
-/// Finds the subsystem of an NQN.
 pub(super) fn known_subsystem<'a>(config: &'a Config, nqn: &str) -> Result<&'a Subsystem, Failure> {
     let found = config.subsystems.iter().find(|known| known.nqn == nqn);
     found.ok_or_else(|| {
@@ -31,7 +30,6 @@ pub(super) fn subsystem<'a>(
     found.ok_or_else(|| Failure::not_found(nqn))
 }
 
-/// Finds the namespace of an NSID.
 pub(super) fn known_namespace(subsystem: &Subsystem, nsid: u32) -> Result<&Namespace, Failure> {
     let found = subsystem.namespaces.iter().find(|known| known.nsid == Some(nsid));
     found.ok_or_else(|| {

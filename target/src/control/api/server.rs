@@ -348,7 +348,6 @@ async fn accept_metrics(listener: TcpListener, control: Arc<Control>) {
     }
 }
 
-/// Reads an HTTP request.
 async fn request(stream: &TcpStream) -> Option<http::Asked> {
     let mut request: Vec<u8> = Vec::new();
     loop {

@@ -53,7 +53,6 @@ pub(crate) struct TestEngine {
     pub(crate) slow: Mutex<std::time::Duration>,
     /// The keys that are read next.
     pub(crate) keys_of_files: Mutex<HostKeys>,
-    /// The keys that hosts have.
     pub(crate) host_keys: Mutex<HostKeys>,
     /// The hosts that had keys when each change of the configuration was asked for.
     pub(crate) keys_at_changes: Mutex<Vec<Vec<String>>>,
@@ -63,7 +62,6 @@ pub(crate) struct TestEngine {
     pub(crate) kept: Mutex<Vec<bool>>,
     /// Whether a revert is under way.
     pub(crate) is_reverting: AtomicBool,
-    /// The number of reverts.
     pub(crate) reverts: AtomicUsize,
     /// The configuration for which other identities were forgotten last.
     pub(crate) settled: Mutex<Option<Config>>,
@@ -695,7 +693,6 @@ pub(crate) fn sorted(config: &Config) -> Config {
     config
 }
 
-/// Makes a histogram of one event.
 fn one_event(ns: u64) -> HistogramSnapshot {
     let histogram = Histogram::default();
     histogram.record(ns, 1);

@@ -251,7 +251,6 @@ impl Copied {
     }
 }
 
-/// Finds an object.
 pub(crate) fn find<'a, T: Object>(group: &'a T::Group, id: &str) -> Option<&'a T> {
     T::list(group).iter().find(|known| known.is(id))
 }

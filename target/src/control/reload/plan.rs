@@ -41,7 +41,6 @@ fn by<'a, T, K: Ord>(list: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a
     list.iter().map(|entry| (key(entry), entry)).collect()
 }
 
-/// Returns the keys that differ.
 fn differing(keys: &[(&'static str, bool)]) -> Vec<&'static str> {
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()
 }

@@ -81,7 +81,6 @@ fn same(from: &[RegionConfig], to: &[RegionConfig]) -> bool {
     from.len() == to.len() && from.iter().all(has)
 }
 
-/// Finds a region.
 pub(super) fn named<'a>(regions: &'a [RegionConfig], name: &str) -> Option<&'a RegionConfig> {
     regions.iter().find(|region| region.name == name)
 }

@@ -68,7 +68,6 @@ fn parsed(keys: &str) -> Result<Table, String> {
     Ok(document.into_table())
 }
 
-/// Makes a table of keys.
 fn new_table(keys: &str) -> Result<Table, String> {
     let mut table = Table::new();
     for (key, item) in parsed(keys)?.iter() {

@@ -57,7 +57,6 @@ impl Poller {
         self.connections.remove(id);
     }
 
-    /// Returns the links.
     pub(super) fn links(&self) -> &Links {
         self.connections.links()
     }

@@ -12,7 +12,6 @@ use pmem::token::{Iops, Tokens};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GrantId(pub(crate) u64);
 
-/// A grant.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) id: GrantId,
@@ -74,7 +73,6 @@ pub(super) enum Refused {
     },
 }
 
-/// All grants.
 #[derive(Debug)]
 pub(super) struct Grants {
     all: Vec<Grant>,
@@ -145,7 +143,6 @@ impl Grants {
         self.all.iter().map(|grant| grant.reservation).sum()
     }
 
-    /// Returns all grants.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Grant> {
         self.all.iter()
     }
@@ -155,7 +152,6 @@ impl Grants {
         self.all.iter_mut()
     }
 
-    /// Finds a grant.
     pub(super) fn get_mut(&mut self, id: GrantId) -> Option<&mut Grant> {
         self.all.iter_mut().find(|grant| grant.id == id)
     }

@@ -354,7 +354,6 @@ impl Control {
         self.retry_reservations(now, Some(&name));
     }
 
-    /// Removes a namespace.
     pub(super) fn namespace_gone(&mut self, now: Nanos, nqn: &str, nsid: u32) {
         self.served.remove(nqn, nsid);
         self.dismiss_namespace(now, nqn, nsid);

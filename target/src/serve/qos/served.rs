@@ -31,7 +31,6 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Adds a subsystem.
     pub(super) fn add_subsystem(&mut self, nqn: &str) {
         self.subsystems.entry(nqn.to_owned()).or_default();
     }
@@ -85,7 +84,6 @@ impl Served {
         }
     }
 
-    /// Finds a namespace.
     pub(super) fn get(&self, nqn: &str, nsid: u32) -> Option<&KnownNamespace> {
         self.subsystems.get(nqn)?.get(&nsid)
     }
@@ -111,7 +109,6 @@ impl Served {
         self.has_subsystem(name) || self.named(name).is_some()
     }
 
-    /// Returns all namespaces.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &KnownNamespace> {
         self.subsystems.values().flat_map(BTreeMap::values)
     }

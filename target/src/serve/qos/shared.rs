@@ -154,7 +154,6 @@ impl QosShared {
         });
     }
 
-    /// Adds a namespace.
     pub(crate) fn add_namespace(
         &self,
         now: Nanos,
@@ -185,7 +184,6 @@ impl QosShared {
         });
     }
 
-    /// Removes a namespace.
     pub(crate) fn remove_namespace(&self, now: Nanos, nqn: &str, nsid: u32) {
         let Ok(_) = self.change(now, |control| {
             control.namespace_gone(now, nqn, nsid);

@@ -40,7 +40,6 @@ struct Connected {
     reactor: usize,
     /// Number of its completion queue, and its part of it.
     completions: (usize, u32),
-    /// Number of its queue pair.
     queue_pair: u32,
     peer: IpAddr,
 }
@@ -58,7 +57,6 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Takes an event.
     pub(super) fn take(&mut self, shared: &Shared, event: Event) {
         match event {
             Event::Request(request) => self.request(shared, request),

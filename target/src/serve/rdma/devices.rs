@@ -45,7 +45,6 @@ impl ReactorDevice {
         Ok(Self { device, regions, completions, is_gone: false, sends_blocks })
     }
 
-    /// Returns the device.
     pub(super) fn device(&self) -> &Device {
         &self.device
     }

@@ -11,13 +11,11 @@ use fabric_verbs::{CompletionQueue, ConnectionParams, QueuePair, Token};
 pub(crate) struct NewQueuePair {
     /// The connection's name in the connection manager's events.
     pub(crate) token: Token,
-    /// The queue pair.
     pub(crate) pair: QueuePair,
     /// The parameters of its queue.
     pub(crate) queue: QueueParams,
     /// The parameters with which the connection is accepted.
     pub(crate) accept: ConnectionParams,
-    /// The listener.
     pub(crate) listener: ListenerId,
     /// The name of its device, and the port's number.
     pub(crate) port: (String, u8),

@@ -62,7 +62,6 @@ struct Left {
 }
 
 impl Left {
-    /// Opens a listener.
     fn open(&mut self, id: ListenerId, endpoint: Endpoint) -> Result<Listener, String> {
         let address = socket::resolve(endpoint.address)?;
         let channel = match &self.channel {
@@ -219,7 +218,6 @@ impl RdmaShared {
         let _ = self.wake.read();
     }
 
-    /// Returns the memory of a reactor.
     pub(super) fn memory_of(&self, reactor: usize) -> Vec<Arc<Mapping>> {
         lock(&self.left).memory.get(&reactor).cloned().unwrap_or_default()
     }

@@ -88,7 +88,6 @@ impl Jobs {
         self.ending.remove(&key);
     }
 
-    /// Starts a job.
     pub(super) fn start(&mut self, mut job: Job, ring: &mut Ring, pool: &Pool) -> Started {
         let device = Arc::clone(&job.device);
         let Style::Queued(queued) = device.backend.style() else {

@@ -55,7 +55,6 @@ pub(super) struct Uring {
     pub(super) shared: Arc<Shared>,
     /// Index of this reactor.
     pub(super) reactor: usize,
-    /// The queue pairs.
     pub(super) pairs: QueuePairs,
     /// Connections by the indexes of their keys.
     links: Vec<Option<Link>>,

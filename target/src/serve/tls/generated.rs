@@ -70,7 +70,6 @@ impl GeneratedPsks {
         self.hosts.get(identity.host)?.iter().find(named).map(|kept| kept.key.psk.clone())
     }
 
-    /// Forgets keys of a host.
     pub(super) fn forget(&mut self, host: &str, which: ForgottenKeys<'_>) {
         let stays = |kept: &Kept| !which.has(&kept.subsystem, kept.secret);
         if let Some(of_host) = self.hosts.get_mut(host) {

@@ -87,7 +87,6 @@ fn users(
     })
 }
 
-/// Shows a lost host.
 pub(super) fn shown(now: Nanos, host: &LostHost) -> answer::LostHost {
     answer::LostHost {
         host: host.path.host.clone(),

@@ -54,7 +54,6 @@ pub(super) fn fingerprint(path: &Path) -> Option<Fingerprint> {
 }
 
 impl Known {
-    /// Makes a namespace that serves.
     pub(super) fn serving(config: Namespace, device: BackendId, stats: Stats) -> Self {
         let (open, left, watch) = (Some(device), Weak::new(), Watch::open());
         let (cached, tried) = (None, None);

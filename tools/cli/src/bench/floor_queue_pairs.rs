@@ -366,7 +366,6 @@ impl Server {
     }
 }
 
-/// Makes a response.
 fn response(number: u16) -> [u8; RESPONSE_BYTES] {
     let mut bytes = [0; RESPONSE_BYTES];
     bytes.iter_mut().zip(number.to_le_bytes()).for_each(|(to, from)| *to = from);

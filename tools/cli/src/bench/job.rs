@@ -142,7 +142,6 @@ fn class_bits(class: Option<Class>) -> u32 {
     code << 8
 }
 
-/// One job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Job {
     pub(crate) name: String,
@@ -225,7 +224,6 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Makes the job, and checks it.
     pub(crate) fn resolve(self, name: &str) -> anyhow::Result<Job> {
         let args = self.args;
         let read_share = match args.rw {

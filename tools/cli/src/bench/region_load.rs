@@ -8,7 +8,6 @@ use super::args::Load;
 use super::job::Job;
 use super::units;
 
-/// How a region is loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionLoad {
     pub(crate) region: RegionName,

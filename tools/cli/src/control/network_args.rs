@@ -117,7 +117,6 @@ fn show() -> Request {
 }
 
 impl Network {
-    /// Makes the request.
     pub(super) fn request(&self) -> Request {
         let none = Settings::default();
         let settings = match &self.action {
@@ -135,7 +134,6 @@ impl Network {
 }
 
 impl LinkAction {
-    /// Makes the request.
     pub(super) fn request(&self) -> Request {
         let of = |name: &String| Settings::default().with("name", Some(name.as_str()));
         match self {

@@ -134,7 +134,6 @@ pub(crate) struct Reserve {
 }
 
 impl QosAction {
-    /// Makes the request.
     pub(super) fn request(&self) -> Request {
         match self {
             Self::Show => Request::of::<call::QosShow>(&params::Buckets::default()),

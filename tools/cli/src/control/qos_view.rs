@@ -157,7 +157,6 @@ fn has_weight(row: &Session) -> bool {
     !matches!(row.weight, 0 | 100)
 }
 
-/// Writes the sessions.
 pub(super) fn sessions(list: &[Session], room: Room) -> String {
     let mut heading = vec![
         ("SESSION", Left),
@@ -327,7 +326,6 @@ fn policies(list: &[Settings], room: Room) -> String {
     table.text("There are no policies.", room)
 }
 
-/// Writes the profiles.
 pub(super) fn profiles(list: &[Settings], room: Room) -> String {
     let mut table = Table::new(&[("PROFILE", Left), ("LIMIT", Align::Value), ("BURST", Right)]);
     for row in list {

@@ -59,7 +59,6 @@ pub(crate) enum PmemAction {
 }
 
 impl PmemAction {
-    /// Makes the request.
     pub(super) fn request(&self) -> Request {
         match self {
             Self::Show => Request::of::<call::PmemShow>(&params::Nothing::default()),
@@ -68,7 +67,6 @@ impl PmemAction {
 }
 
 impl RegionAction {
-    /// Makes the request.
     pub(super) fn request(&self) -> Request {
         match self {
             Self::List => PmemAction::Show.request(),

@@ -167,7 +167,6 @@ fn say_renamed<T: Table>(matches: &ArgMatches) {
     }
 }
 
-/// Makes the option of a key.
 fn argument(key: &ConfigKey, option: &Opt) -> Arg {
     let or = |text: &str, other: String| if text.is_empty() { other } else { text.to_owned() };
     let mut argument = Arg::new(key.name)

@@ -38,7 +38,6 @@ impl Class {
     }
 }
 
-/// A class, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClassOrNone {
     /// Before all others, within its share

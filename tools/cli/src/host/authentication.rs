@@ -31,7 +31,6 @@ pub(crate) fn must_name_file(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a secret from a file.
 pub(crate) fn secret(file: &Path) -> anyhow::Result<Secret> {
     must_name_file(file)?;
     let name = file.display();

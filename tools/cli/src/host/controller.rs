@@ -139,7 +139,6 @@ impl Controller {
         self.host.facts().cntlid
     }
 
-    /// Returns the model number.
     pub(crate) fn model(&self) -> &str {
         &self.host.facts().model
     }

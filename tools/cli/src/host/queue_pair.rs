@@ -31,7 +31,6 @@ const IDLE_TURNS: u32 = 1024;
 /// The name of the connection; its event channel has no other.
 const TOKEN: Token = Token(1);
 
-/// A queue pair of a queue.
 #[derive(Debug)]
 pub(crate) struct HostQueuePair {
     pair: ActivePair<Data, Vec<u8>>,

@@ -20,7 +20,6 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// ID).
 const NOBODY: i32 = 8;
 
-/// Opens an event channel.
 pub(crate) fn open() -> anyhow::Result<EventChannel> {
     // The texts of these errors have those of their sources in them.
     EventChannel::new().map_err(anyhow::Error::msg)

@@ -15,7 +15,6 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-/// The data of a write.
 pub(crate) type Data = Rc<Vec<u8>>;
 
 /// The time that the target may take to answer during set-up.

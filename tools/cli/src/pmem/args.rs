@@ -160,7 +160,6 @@ pub(crate) struct CommandArgs {
 }
 
 impl CommandArgs {
-    /// Writes the line.
     pub(crate) fn line(&self) -> String {
         let name = self.region;
         let reservation = self.reserve.unwrap_or(0);

@@ -18,7 +18,6 @@ use pmem::token::{Iops, Tokens};
 use serde::Serialize;
 use sluice_config::program::{print, print_line};
 
-/// The number of periods.
 const PERIODS: usize = 6;
 /// T: length of a period.
 const PERIOD: Duration = Duration::from_secs(1);

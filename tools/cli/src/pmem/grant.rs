@@ -140,7 +140,6 @@ pub(crate) fn survives(survives: Survives) -> &'static str {
     }
 }
 
-/// Says what rights are to do.
 pub(crate) fn rights(rights: RegionRights) -> &'static str {
     match rights {
         RegionRights::Read => "read",

@@ -100,7 +100,6 @@ fn write(args: &TransferArgs, as_json: bool) -> anyhow::Result<()> {
     })
 }
 
-/// Gets the grant of a region.
 fn granted(from: &GrantArgs, needed: RegionRights) -> anyhow::Result<Granted> {
     match &from.grant {
         Some(path) => Granted::read(path),

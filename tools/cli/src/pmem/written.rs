@@ -12,7 +12,6 @@ pub(crate) enum FlushedBy {
 }
 
 impl FlushedBy {
-    /// Returns the words for it.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Flush(Placement::Global) => "RDMA FLUSH (global)",
@@ -25,7 +24,6 @@ impl FlushedBy {
 /// A write that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The number of bytes.
     pub(crate) bytes: u64,
     /// What made them survive, as far as the region's kind lets them; `None` where there were none.
     pub(crate) flushed_by: Option<FlushedBy>,

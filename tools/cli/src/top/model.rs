@@ -21,7 +21,6 @@ pub(super) enum Pane {
     Workloads,
 }
 
-/// The number of panes.
 pub(super) const PANES: usize = 7;
 
 impl Pane {

@@ -234,7 +234,6 @@ fn links(model: &Model, sample: &Sample) -> Table {
     Table::new(&flowing_titles(&["<LINK", "<WAY", "<CLASS", "FLOWS"]), rows.collect())
 }
 
-/// Makes the table of connections.
 fn connections(model: &Model, sample: &Sample) -> Table {
     let rows = sample.connections.iter().map(|line| {
         let cells = vec![

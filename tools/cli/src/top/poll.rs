@@ -33,7 +33,6 @@ impl Poller {
         Self { updates, interval_ms, thread: handle.thread().clone() }
     }
 
-    /// Sets the interval.
     pub(super) fn set_interval(&self, interval: Duration) {
         self.interval_ms.store(milliseconds(interval), Relaxed);
         self.thread.unpark();

@@ -11,7 +11,6 @@ use sluice_sim::scenario::value::{Bits, Time};
 
 use super::super::scenario::first_seed;
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

@@ -257,7 +257,6 @@ struct Like {
     source: &'static str,
     /// Whether it is of High alone.
     high: bool,
-    /// The bounds of what it says.
     bound: Bound,
     /// The bounds within which ours differs.
     ours: Bound,

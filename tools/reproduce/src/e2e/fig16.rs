@@ -40,7 +40,6 @@ enum Law {
 struct Latencies {
     /// Their writes, from the time at which they are wanted to their end.
     whole: [Latency; 3],
-    /// Their writes in the drives.
     drives: [Latency; 3],
 }
 

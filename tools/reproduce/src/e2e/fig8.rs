@@ -22,7 +22,6 @@ const RUNS: u64 = 16;
 /// Gigabits per second of High, Medium and Low.
 pub(super) type Rates = [f64; 3];
 
-/// Reads the scenario.
 fn scenario(quick: bool) -> anyhow::Result<Scenario> {
     let mut scenario = Scenario::parse(SCENARIO)?;
     if quick {

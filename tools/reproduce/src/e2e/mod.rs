@@ -27,7 +27,6 @@ mod pm;
 
 use super::figure::Figure;
 
-/// The figures.
 pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "e2e-5",

@@ -31,10 +31,8 @@ pub(super) enum Law {
     Printed,
 }
 
-/// A run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run<'a> {
-    /// The scenario.
     pub(super) scenario: &'a str,
     /// Whether all hosts write.
     pub(super) writes: bool,

@@ -20,7 +20,6 @@ const REQUESTS: f64 = 1e7;
 /// The longest run.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

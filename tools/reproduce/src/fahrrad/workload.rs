@@ -12,7 +12,6 @@ use crate::random::Draw as _;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A request to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DiskRequest {
     /// The time at which the request is due by the reservation, in ns.
@@ -53,7 +52,6 @@ pub(super) enum Place {
     Random(Range<u64>),
 }
 
-/// A stream of reads.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) name: String,

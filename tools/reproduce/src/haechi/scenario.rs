@@ -217,7 +217,6 @@ fn clients(groups: &[ClientsTable], distribution: Distribution) -> anyhow::Resul
 }
 
 impl NodeTable {
-    /// Reads the data node.
     fn read(&self) -> anyhow::Result<DataNode> {
         let usual = DataNode::default();
         let jitter = match self.jitter {
@@ -289,7 +288,6 @@ fn about(outcome: &Outcome) -> Vec<String> {
     ]
 }
 
-/// Makes the table of the clients.
 fn client_table(outcome: &Outcome) -> Table {
     let ios = |name| Column::new(name, "I/Os in a period");
     let numbers = outcome.reserved.iter().zip(outcome.means.iter().zip(&outcome.least));
@@ -351,7 +349,6 @@ fn sums(outcome: &Outcome) -> Table {
     }
 }
 
-/// Makes the table of the periods.
 fn period_table(outcome: &Outcome) -> Table {
     let columns = ["estimated capacity", "all clients", "C1"];
     let columns = columns.map(|name| Column::new(name, "I/Os"));
@@ -383,7 +380,6 @@ fn over_time(outcome: &Outcome) -> [Vec<f64>; 3] {
     [outcome.estimates(), all, outcome.completed(0..1)]
 }
 
-/// Makes the charts.
 fn charts(outcome: &Outcome) -> Vec<Chart> {
     let kilo = |numbers: &[f64]| numbers.iter().map(|number| number / 1e3).collect::<Vec<f64>>();
     let heights =

@@ -74,7 +74,6 @@ struct Run<'a> {
     /// The start of the request in the disk.
     serving: Option<Nanos>,
     readers: Vec<Reader<'a>>,
-    /// The requests, by their number.
     requests: Vec<Place>,
     interval: u64,
 }

@@ -18,7 +18,6 @@ use super::super::scenario::{first_seed, time_within, within};
 /// The longest time of a reader's.
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

@@ -50,7 +50,6 @@ impl Law {
     }
 }
 
-/// The bottleneck.
 #[derive(Clone, Debug)]
 pub(crate) struct Bottleneck {
     /// Bits per second on the wire.

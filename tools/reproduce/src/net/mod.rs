@@ -30,7 +30,6 @@ use self::shares::Shares;
 use self::time::Time;
 use self::traffic::{Source, SourceSetup};
 
-/// An event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A link has sent the first packet of its queue.
@@ -105,7 +104,6 @@ impl Network {
         }
     }
 
-    /// Adds a link. Returns its number.
     pub(crate) fn link(&mut self, setup: PortSetup) -> u32 {
         self.links.push(Port::new(setup));
         number(self.links.len())

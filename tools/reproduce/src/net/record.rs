@@ -11,7 +11,6 @@ pub(crate) struct Completion {
     pub(crate) given: Time,
     /// The time at which the last byte was acknowledged.
     pub(crate) time: Time,
-    /// The flow.
     pub(crate) flow: u32,
 }
 

@@ -31,7 +31,6 @@ const FLOWS: u32 = 1000;
 /// The most packets that the link and its sources have in a run, which takes minutes and some gigabytes then.
 const PACKETS: f64 = 1e8;
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -160,7 +159,6 @@ pub(crate) struct Scenario {
     pub(crate) law: Law,
     /// The bottleneck, with the shares of the classes.
     pub(crate) bottleneck: Bottleneck,
-    /// The classes.
     pub(crate) classes: Vec<Class>,
     /// The round trips that are left out at the start.
     pub(crate) warm: u64,
@@ -168,11 +166,9 @@ pub(crate) struct Scenario {
     pub(crate) counted: u64,
 }
 
-/// A class.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     name: String,
-    /// The number of flows.
     pub(crate) flows: u32,
     /// The round trip in which flows start.
     pub(crate) begins: u64,
@@ -184,7 +180,6 @@ pub(crate) struct Class {
 /// A scenario that has run.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// The network.
     pub(crate) network: Network,
     /// The flows of each class.
     pub(crate) classes: Vec<Range<u32>>,

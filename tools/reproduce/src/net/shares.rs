@@ -58,7 +58,6 @@ impl Shares {
         }
     }
 
-    /// Counts the classes.
     pub(crate) fn classes(&self) -> usize {
         self.shares.len()
     }

@@ -15,7 +15,6 @@ impl Counts {
         pairs.iter().map(|[end, count]| (*end, *count)).collect()
     }
 
-    /// Adds others.
     pub(super) fn merge(&mut self, other: &Self) {
         for (end, count) in &other.0 {
             let sum = self.0.entry(*end).or_default();

@@ -35,7 +35,6 @@ pub(super) enum Next {
     Waits,
 }
 
-/// A load.
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) nsid: u32,

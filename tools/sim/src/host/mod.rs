@@ -75,7 +75,6 @@ struct Wanted {
     failed: bool,
 }
 
-/// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
     name: String,

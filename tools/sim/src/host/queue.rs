@@ -55,7 +55,6 @@ enum Protocol {
     Rdma(Box<HostPair>),
 }
 
-/// A queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     /// Index of its connection.

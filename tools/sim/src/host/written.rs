@@ -6,7 +6,6 @@ use fabric::queue::Payload;
 
 /// The most data that a command of a host moves, in bytes: no kernel makes larger requests.
 pub(crate) const LARGEST: u32 = 4 << 20;
-/// The data of all writes.
 static DATA: [u8; LARGEST as usize] = [0; LARGEST as usize];
 
 /// Data that a host writes.

@@ -129,7 +129,6 @@ enum End {
     Rate(Box<RateSender>),
 }
 
-/// A flow.
 #[derive(Debug)]
 pub(super) struct Flow {
     end: End,
@@ -195,7 +194,6 @@ impl Flow {
         }
     }
 
-    /// Returns the receiver.
     #[inline]
     pub(super) const fn receiver(&mut self) -> &mut Receiver {
         &mut self.receiver

@@ -233,7 +233,6 @@ impl Port {
         self.counters.lost += 1;
     }
 
-    /// Counts a pause.
     pub(super) const fn count_pause(&mut self) {
         self.counters.pauses += 1;
     }

@@ -97,7 +97,6 @@ const TIME_OUT: Picos = (4096 << 14) * NANO;
 /// The time after which a waiting sender looks at its rate again.
 const LOOK: Picos = 55 * MICRO;
 
-/// A sender with a rate.
 #[derive(Debug)]
 pub(super) struct RateSender {
     /// The most bytes of a packet.

@@ -36,7 +36,6 @@ pub(super) struct Answer {
     pub(super) notify: bool,
 }
 
-/// A receiver.
 #[derive(Debug)]
 pub(super) struct Receiver {
     manner: Manner,

@@ -23,11 +23,9 @@ const BLOCKS: u32 = 256;
 pub(super) struct Sized {
     /// What keeps its blocks.
     pub(super) device: DevicePlan,
-    /// Bytes.
     pub(super) bytes: u64,
 }
 
-/// Computes the bytes of a namespace.
 pub(super) fn bytes(file: &File, of: &Namespace, number: usize) -> Result<u64, ScenarioError> {
     let size = of.size.map(|size| size.0);
     let bytes = match of.device {
@@ -96,7 +94,6 @@ fn fault(number: usize, kind: &str, error: &SettingsError) -> ScenarioError {
     value(format!("namespace {number}.{kind}.{}", error.key), &error.value, error.range)
 }
 
-/// Makes a hard disk.
 fn hard_disk(of: &Namespace, number: usize, seed: u64) -> Result<Disk, ScenarioError> {
     Disk::new(geometry(of), seed).map_err(|error| fault(number, "disk", &error))
 }

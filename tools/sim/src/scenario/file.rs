@@ -60,7 +60,6 @@ pub(super) struct Topology {
     pub(super) loss: Option<Part>,
 }
 
-/// Kinds of topologies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum TopologyKind {
@@ -163,7 +162,6 @@ pub(super) enum Burst {
     Word(String),
 }
 
-/// A window.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "a window is 1 to 65536 commands, \"off\" or \"adaptive\"")]
 pub(super) enum Window {

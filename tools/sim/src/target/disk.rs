@@ -7,7 +7,6 @@ use sluice_core::testing::{self, Blocks};
 
 use crate::device::Kind;
 
-/// The format of all blocks.
 pub(crate) const FORMAT: BlockFormat = BlockFormat::BYTES_512;
 
 /// What keeps a namespace's blocks.

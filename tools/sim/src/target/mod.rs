@@ -74,7 +74,6 @@ pub(crate) struct Around<'a> {
 /// A command in a device: its reactor, and the job.
 type Running = (usize, Job<Machine>);
 
-/// A target.
 #[derive(Debug)]
 pub(crate) struct Target {
     shared: Rc<Shared>,

@@ -52,7 +52,6 @@ pub(crate) enum Wish {
     Answer(Key),
 }
 
-/// A reactor.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     number: usize,
@@ -117,7 +116,6 @@ impl Reactor {
         }
     }
 
-    /// Returns the connection of a key.
     pub(crate) fn connection_of(&self, key: Key) -> Option<usize> {
         self.keys.get(&key).copied()
     }
@@ -279,7 +277,6 @@ impl Reactor {
         ns
     }
 
-    /// Takes a connection in.
     fn accept(&mut self, index: usize, connections: &mut [Connection], shared: &Rc<Shared>) {
         self.coming = self.coming.saturating_sub(1);
         let Some(connection) = connections.get_mut(index) else { return };

@@ -108,7 +108,6 @@ impl WatchedConnection for SimulatedConnection {
     }
 }
 
-/// The stage.
 #[derive(Debug)]
 pub(crate) struct Stage {
     poller: Poller<SimulatedConnection>,

@@ -107,7 +107,6 @@ impl Harm {
         self.throughput >= 0.99 && self.latency <= 1.1 && self.total >= 0.97
     }
 
-    /// Takes the median of each number.
     fn median(mut of: Vec<Self>) -> Self {
         let middle = of.len() / 2;
         let mut median = |key: fn(&Self) -> f64| {

@@ -228,7 +228,6 @@ impl World {
         self.after(wait, Event::Host(index));
     }
 
-    /// Does what a host has to do.
     pub(super) fn host(&mut self, index: usize) {
         let host = &mut self.hosts[index];
         match host.phase {

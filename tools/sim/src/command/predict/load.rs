@@ -20,7 +20,6 @@ const DELAY: Duration = Duration::from_secs(10);
 /// The most commands per second of a host.
 const RATE: f64 = 1e9;
 
-/// A file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -167,7 +166,6 @@ impl Network {
     }
 }
 
-/// Makes a load of what is written.
 fn read(number: usize, of: Written) -> anyhow::Result<Load> {
     let key = |key: &str| format!("`load {number}.{key}`");
     let within = |name: &str, value: Option<i64>, range: std::ops::RangeInclusive<i64>, usual| {

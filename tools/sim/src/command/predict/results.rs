@@ -245,7 +245,6 @@ impl Totals {
 }
 
 impl Results {
-    /// Writes the tables.
     pub(super) fn tables(&self) -> Vec<Table> {
         let kinds = [
             ("Hosts", "hosts", &self.hosts),

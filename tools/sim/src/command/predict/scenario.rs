@@ -201,7 +201,6 @@ fn host_keys(host: &mut Table, group: &Group) {
     put(host, "session", group.session.as_str());
 }
 
-/// Adds a load to a host.
 fn add(host: &mut Table, load: &Load, namespace: usize) -> anyhow::Result<()> {
     let before = |key: &str| host.get(key).and_then(Value::as_integer).unwrap_or(0);
     let queues = before("queues") + i64::from(load.connections);

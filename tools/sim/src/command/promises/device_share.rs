@@ -21,7 +21,6 @@ const RESERVED: f64 = 0.93;
 /// Commands that a tenant which is alone has outstanding: as many as any has.
 const DEEPEST: u32 = 254;
 
-/// A tenant.
 #[derive(Clone, Copy, Debug)]
 struct Tenant {
     depth: u32,

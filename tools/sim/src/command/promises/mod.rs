@@ -45,7 +45,6 @@ pub struct Args {
     full: bool,
 }
 
-/// A promise.
 #[derive(Debug)]
 struct Promise {
     name: &'static str,
@@ -54,7 +53,6 @@ struct Promise {
     measure: fn(&Setting) -> anyhow::Result<Vec<Claim>>,
 }
 
-/// All promises.
 const PROMISES: [Promise; 6] = [
     Promise { name: "reservation", about: "reservation kept", measure: reservation::measure },
     Promise { name: "sharing", about: "price of sharing", measure: sharing::measure },
@@ -133,7 +131,6 @@ struct Antagonist {
 }
 
 impl Antagonist {
-    /// Draws one.
     fn draw(random: &mut Rng, floods: bool) -> Self {
         let kib = [4, 16, 64].get(random.usize(0..3)).copied().unwrap_or(4);
         Self { kib, reads: random.u32(0..=100), floods, count: random.u32(128..=250) }
@@ -176,7 +173,6 @@ fn texts(antagonists: &[Antagonist], mut class: impl FnMut() -> String) -> Strin
     numbered.map(|(number, one)| one.text(number, &class())).collect()
 }
 
-/// Finds a host.
 fn host<'a>(measured: &'a Measured, name: &str) -> anyhow::Result<&'a HostMeasured> {
     measured.hosts.iter().find(|host| host.name == name).context("there is no such host")
 }
@@ -295,7 +291,6 @@ fn worst(
     Ok(worst)
 }
 
-/// Makes the report.
 fn report(worst: &[Worst], (first, seeds, seconds): (u64, u16, u16)) -> Report {
     let columns = ["promise", "of", "bar", "worst", "seed", "verdict"];
     let row = |one: &Worst| {

@@ -37,7 +37,6 @@ struct Epoch {
     flush: Option<usize>,
 }
 
-/// The write buffer.
 #[derive(Debug)]
 pub(super) struct Buffer {
     /// Pages that have room.
@@ -107,7 +106,6 @@ impl Buffer {
         self.stamps
     }
 
-    /// Takes in sectors of a page.
     pub(super) fn write(&mut self, page: u64, sectors: u64, class: Class) {
         match self.pages.get_mut(&page) {
             Some(Page { again: Some((more, _)), class: of, .. }) => {

@@ -65,7 +65,6 @@ struct Pending {
     left: u32,
 }
 
-/// A die.
 #[derive(Debug)]
 struct Die {
     queues: Queues,
@@ -77,7 +76,6 @@ struct Die {
     since: Nanos,
 }
 
-/// A channel.
 #[derive(Debug, Default)]
 struct Channel {
     busy: bool,
@@ -202,7 +200,6 @@ impl Ssd {
         (short(page % planes), short(page / planes % logical.max(1)))
     }
 
-    /// Returns the die of a plane.
     const fn die(&self, plane: u32) -> u32 {
         plane % (self.settings.channels * self.settings.chips * self.settings.dies)
     }

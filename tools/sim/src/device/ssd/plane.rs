@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 /// The place of a page that was deallocated.
 const NOWHERE: u32 = u32::MAX;
 
-/// A block.
 #[derive(Clone, Debug)]
 struct Block {
     /// Pages that were programmed since it was erased.

@@ -91,7 +91,6 @@ pub(super) struct Queues {
     reads: PerClass<VecDeque<Task>>,
     programs: PerClass<VecDeque<Task>>,
     garbage: VecDeque<Task>,
-    /// Whether classes count.
     classes: bool,
 }
 

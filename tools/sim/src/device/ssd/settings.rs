@@ -121,12 +121,10 @@ impl Settings {
         blocks
     }
 
-    /// Returns how many planes there are.
     pub(super) const fn all_planes(&self) -> u32 {
         self.channels * self.chips * self.dies * self.planes
     }
 
-    /// Returns the planes of a die.
     pub(super) fn planes_of(&self, die: u32) -> impl Iterator<Item = u32> + use<> {
         let dies = self.channels * self.chips * self.dies;
         (0..self.planes).map(move |plane| plane * dies + die)

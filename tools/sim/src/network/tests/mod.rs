@@ -41,7 +41,6 @@ fn flow(from: u32, to: u32, sender: Sender) -> FlowSpec {
     }
 }
 
-/// A sender with this control.
 const fn window(control: Control) -> Sender {
     Sender::Window { control }
 }

@@ -18,7 +18,6 @@ pub use fat_tree::FatTree;
 pub use settings::{Link, Marking, Packets, Pause, Switch};
 pub(super) use settings::{PAUSE_FRAME, RDMA_HEADERS, TCP_HEADERS};
 
-/// A node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     /// Has flows, and one link.

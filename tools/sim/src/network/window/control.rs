@@ -199,7 +199,6 @@ impl Dctcp {
     }
 }
 
-/// CUBIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cubic {
     /// The window before the last reduction, with fast convergence; 0 before the first.

@@ -71,7 +71,6 @@ pub(super) struct Delivered {
     pub(super) retransmitted: u64,
 }
 
-/// A sender with a window.
 #[derive(Debug)]
 pub(super) struct WindowSender {
     /// The most bytes of a packet.

@@ -48,7 +48,6 @@ pub(super) struct Segments {
 pub(super) struct Told {
     /// Segments that have arrived, and were not known to.
     pub(super) delivered: u32,
-    /// Their bytes.
     pub(super) bytes: u64,
     /// Segments that are acknowledged in order, and were not before.
     pub(super) acknowledged: u32,
