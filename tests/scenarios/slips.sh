@@ -9,7 +9,7 @@ listener $TARGET_IP:4420
 subsystem $T1 any
 namespace memory 64 4096
 target_start
-bench() { in_target /run/bin/sluice bench -a $TARGET_IP:4420 -n $T1 --time 100ms --warmup 0s --blocking "$@"; }
+bench() { in_target /run/bin/sluice bench -a $TARGET_IP:4420 -n $T1 --time 20ms --warmup 0s --blocking --depth 1 "$@"; }
 # refuses WORDS COMMAND...: fails where the command succeeds, or says something else.
 refuses() {
     local words=$1 said
