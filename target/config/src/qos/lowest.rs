@@ -4,8 +4,7 @@ use arbitration::overload::WAIT_MAX;
 
 use crate::TargetConfig;
 
-/// Commands that a Linux host sends by one queue unless it is told otherwise (`nvme connect
-/// --queue-size`).
+/// Entries of a Linux host's queue by default (`nvme connect --queue-size`).
 pub(super) const LINUX_DEPTH: u16 = 128;
 /// Submissions of one command by a Linux host before the command fails (`nvme_core.max_retries`).
 const LINUX_TRIES: u64 = 6;
