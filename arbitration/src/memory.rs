@@ -400,7 +400,7 @@ impl<T> MemoryGate<T> {
     /// Charges a host's node for a command out of turn, and its class if it takes turns now.
     fn charge(&mut self, class: Class, node: NodeId, bytes: u32) {
         let cost = self.pace.cost(bytes);
-        self.order.trees[class].charge(node, NodeId::ROOT, cost);
+        self.order.trees[class].charge_out_of_turn(node, cost);
         if self.working & bit(class) != 0 {
             self.clock.charge(&self.pace, class, cost);
         }

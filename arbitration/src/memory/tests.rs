@@ -538,6 +538,31 @@ fn reserve_serves_hosts_holding_little() {
 }
 
 #[test]
+fn commands_from_reserve_leave_no_debt() {
+    let sessions = sessions();
+    let mut gate = gate(1024);
+    let quiet = gate.flow(sessions.named("b1").unwrap(), HostId(1));
+    let mut held: VecDeque<_> = take_all(&mut gate, &sessions).into();
+    for _ in 0..100_000 {
+        let grant = gate.pass(quiet, Class::Urgent, 16 * PAGE).unwrap();
+        gate.give_back(grant);
+    }
+    // From now on it waits like the others, which have the memory.
+    for n in 1..=100 {
+        gate.enqueue(quiet, Class::Urgent, 16 * PAGE, n);
+    }
+    let mut own = 0;
+    for _ in 0..60 {
+        gate.give_back(held.pop_front().unwrap().1);
+        while let Some((n, grant)) = gate.pull() {
+            own += usize::from(n > 0);
+            held.push_back((n, grant));
+        }
+    }
+    assert!(own >= 15, "{own} commands, and a host may have 16 in a quarter of the memory");
+}
+
+#[test]
 fn flow_exists_while_used_waiting_or_holding_memory() {
     let (mut gate, sessions) = (gate(256), sessions());
     let session = sessions.named("a").unwrap();

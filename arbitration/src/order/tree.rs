@@ -253,15 +253,36 @@ impl<I: Copy> Tree<I> {
             // The largest command costs 2^28, and only a node without debt is selected.
             this.deficit = this.deficit.saturating_sub_unsigned(cost);
             cost = above;
-            let (parent, next, linked) = (this.parent, this.next, this.linked);
-            if this.deficit <= 0 && linked {
-                let above = self.at(parent);
-                if above.cursor == Some(node) {
-                    above.cursor = Some(next);
-                }
-            }
-            node = parent;
+            node = self.hand_on(node);
         }
+    }
+
+    /// Charges a leaf and all nodes above it for a command that took no turn. A node without waiting commands owes no
+    /// more than this command: otherwise a host whose small commands always find room would owe all of them once it
+    /// has to wait.
+    pub(crate) fn charge_out_of_turn(&mut self, leaf: NodeId, cost: u32) {
+        let mut node = leaf;
+        while node != NodeId::ROOT {
+            let this = self.at(node);
+            let debt = this.deficit.saturating_sub_unsigned(cost);
+            this.deficit =
+                if this.linked { debt } else { debt.max(0_i32.saturating_sub_unsigned(cost)) };
+            node = self.hand_on(node);
+        }
+    }
+
+    /// Ends the turn of a node in debt. Returns its parent.
+    #[inline]
+    fn hand_on(&mut self, node: NodeId) -> NodeId {
+        let this = self.get(node);
+        let (parent, next) = (this.parent, this.next);
+        if this.deficit <= 0 && this.linked {
+            let above = self.at(parent);
+            if above.cursor == Some(node) {
+                above.cursor = Some(next);
+            }
+        }
+        parent
     }
 }
 
