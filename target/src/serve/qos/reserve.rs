@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arbitration::Nanos;
-use arbitration::reservation::{Admitted, Broker, Refusal, Reserved, Terms};
+use arbitration::limit::{Rate, Rates};
+use arbitration::reservation::{Admitted, Broker, Budget, Refusal, Reserved, Terms};
 use arbitration::session::{self, Reservation, Sessions};
 use arbitration::settings::WindowRule;
 use fabric::controller::BackendId;
-use sluice_config::{Qos, QosConfig, Session};
+use sluice_config::{Qos, QosConfig, ROOT_SESSION, Session, format_size};
 
 use super::served::{KnownNamespace, Served};
 
@@ -75,6 +76,82 @@ pub(super) fn fixed_window(known: &KnownNamespace, general: &Qos) -> Option<u32>
 /// Checks that a fixed window lets a reservation be kept.
 fn check_window(known: &KnownNamespace, general: &Qos, one: &Admitted) -> Result<(), Refusal> {
     fixed_window(known, general).map_or(Ok(()), |window| Broker::check_window(one, window))
+}
+
+/// Returns the names of the sessions above one, the nearest first, without the root session.
+fn above<'a>(served: &Served, config: &'a QosConfig, name: &'a str) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    let mut next = Some(name);
+    while let Some(name) = next {
+        let own = config.sessions.iter().find(|session| session.name == name);
+        let subsystem =
+            || name.rsplit_once('/').map(|(nqn, _)| nqn).filter(|nqn| served.has_subsystem(nqn));
+        next = own.and_then(|session| session.parent.as_deref()).or_else(subsystem);
+        // The configuration was checked for circles, but not with the subsystems that are served now.
+        next = next.filter(|above| *above != ROOT_SESSION && !names.contains(above));
+        names.extend(next);
+    }
+    names
+}
+
+/// Returns the commands and the bytes that are reserved per second, rounded down.
+fn reserved_rates(one: &Admitted) -> [u64; 2] {
+    let per_second = |amount: u64, period: Nanos| {
+        let rate = u128::from(amount) * 1_000_000_000 / u128::from(period.0.max(1));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    };
+    let Terms { budget, period, request_bytes, .. } = one.terms;
+    let bytes = u64::from(request_bytes.max(1));
+    let commands = match budget {
+        Budget::Bytes(amount) => {
+            return [per_second(amount / bytes, period), per_second(amount, period)];
+        }
+        Budget::Operations(amount) => per_second(amount, period),
+        Budget::DeviceTime(_) => per_second(one.translation.operations, one.translation.period),
+    };
+    [commands, commands.saturating_mul(bytes)]
+}
+
+/// Checks that the limits of the sessions above one leave room for its reservation beside the other reservations
+/// below them. Limits per GiB and of one direction are not considered.
+fn check_limits_above(
+    served: &Served,
+    config: &QosConfig,
+    granted: &BTreeMap<String, Granted>,
+    (name, one): (&str, &Admitted),
+) -> Result<(), String> {
+    for limited in above(served, config, name) {
+        let Some(session) = config.sessions.iter().find(|session| session.name == limited) else {
+            continue;
+        };
+        let Rates { iops, bandwidth } = session.limits_with(&config.profiles).total(None);
+        let beside = granted
+            .iter()
+            .filter(|(other, _)| *other != name && above(served, config, other).contains(&limited));
+        let all = beside
+            .map(|(_, granted)| reserved_rates(&granted.admitted))
+            .chain([reserved_rates(one)]);
+        let [commands, bytes] =
+            all.fold([0_u64; 2], |[a, b], [c, d]| [a.saturating_add(c), b.saturating_add(d)]);
+        let exceeded = |limit: Option<Rate>, reserved: u64| {
+            limit.map(Rate::get).filter(|limit| *limit < reserved)
+        };
+        if let Some(limit) = exceeded(iops, commands) {
+            return Err(format!(
+                "session {limited} above it is limited to {limit} commands a second, and {commands} would be reserved \
+                 below it: raise its iops, or reserve less"
+            ));
+        }
+        if let Some(limit) = exceeded(bandwidth, bytes) {
+            return Err(format!(
+                "session {limited} above it is limited to {}/s, and {}/s would be reserved below it: raise its \
+                 bandwidth, or reserve less",
+                format_size(limit),
+                format_size(bytes)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Says what a tenant gets at least by its depth. On a device with a scheduling set, that is known
@@ -174,7 +251,7 @@ impl Reservations {
         for (session, namespace, terms) in fresh {
             let name = &session.name;
             let before = before.sessions.iter().find(|s| s.name == *name).and_then(wanted);
-            match self.try_admit((now, served), config, &granted, (namespace, terms)) {
+            match self.try_admit((now, served), config, &granted, (name, namespace, terms)) {
                 Ok(one) => {
                     granted.insert(name.clone(), one);
                 }
@@ -184,6 +261,10 @@ impl Reservations {
                 }
                 Err(why) => return Err(format!("session {name} cannot reserve this: {why}")),
             }
+        }
+        for (name, one) in granted.iter().filter(|(name, _)| self.granted.contains_key(*name)) {
+            check_limits_above(served, config, &granted, (name, &one.admitted))
+                .map_err(|why| format!("session {name} cannot keep its reservation: {why}"))?;
         }
         let old = std::mem::replace(&mut self.granted, granted);
         self.pending = pending;
@@ -281,7 +362,7 @@ impl Reservations {
         (now, served): (Nanos, &Served),
         config: &QosConfig,
         granted: &BTreeMap<String, Granted>,
-        (namespace, terms): (&str, &Terms),
+        (name, namespace, terms): (&str, &str, &Terms),
     ) -> Result<Granted, String> {
         let known = served.named(namespace).ok_or_else(|| no_namespace(namespace))?;
         if !known.queued {
@@ -301,6 +382,7 @@ impl Reservations {
             .map_err(|refusal| refusal.to_string())?;
         self.check_buffers(&admitted, granted.values()).map_err(|refusal| refusal.to_string())?;
         check_window(known, &config.general, &admitted).map_err(|refusal| refusal.to_string())?;
+        check_limits_above(served, config, granted, (name, &admitted))?;
         Ok(Granted {
             namespace: namespace.to_owned(),
             device: known.backend,
@@ -329,7 +411,7 @@ impl Reservations {
             if self.granted.contains_key(name) {
                 continue;
             }
-            match self.try_admit((now, served), config, &self.granted, (namespace, terms)) {
+            match self.try_admit((now, served), config, &self.granted, (name, namespace, terms)) {
                 Ok(one) => {
                     let floors = one.floors.as_str();
                     tracing::info!(

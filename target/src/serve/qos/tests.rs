@@ -238,6 +238,37 @@ fn f2_a_fixed_window_that_makes_a_reservation_impossible_is_refused() {
     assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
 }
 
+#[test]
+fn f2_limits_above_leave_room_for_reservations() {
+    let of = |name: &str, operations: u64| Session {
+        name: name.to_owned(),
+        parent: Some("tenants".to_owned()),
+        ..reserving(operations)
+    };
+    let limited = |iops: u64| {
+        let total = Rates { iops: Rate::per_second(iops), ..Rates::default() };
+        Session {
+            name: "tenants".to_owned(),
+            limits: Limits { total, ..Limits::default() },
+            ..Session::default()
+        }
+    };
+    let (qos, _device) = shared_on(&QosConfig::default());
+    let set = |iops: u64, gold: u64, silver: u64| {
+        let sessions = vec![limited(iops), of("gold", gold), of("silver", silver)];
+        qos.set(Nanos(2), &QosConfig { sessions, ..QosConfig::default() })
+    };
+    let refusal = set(1000, 800, 300).unwrap_err();
+    assert!(
+        refusal.contains("session silver cannot reserve this") && refusal.contains("1100 would be"),
+        "{refusal}"
+    );
+    set(1000, 700, 300).unwrap();
+    let refusal = set(999, 700, 300).unwrap_err();
+    assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
+    set(500, 200, 300).unwrap();
+}
+
 /// Makes a session that reserves `operations` writes of 64 KiB a second, with buffers for two seconds.
 fn buffered(name: &str, operations: u64) -> Session {
     let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
