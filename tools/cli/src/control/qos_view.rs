@@ -215,7 +215,10 @@ fn misses(list: &[Session]) -> String {
     let mut text = String::new();
     for (row, reserve) in list.iter().filter_map(|row| Some((row, row.reserve.as_ref()?))) {
         if !reserve.floors.is_empty() {
-            text += &format!("{} gets at least {}.\n", row.name, reserve.floors);
+            text += &format!(
+                "{} gets at least {}, beside commands of 4 KiB.\n",
+                row.name, reserve.floors
+            );
         }
         let causes = reserve.missed.iter().map(|(cause, periods)| format!("{periods} by {cause}"));
         let causes = causes.collect::<Vec<_>>().join(", ");
@@ -369,7 +372,7 @@ pub(super) fn reserved(session: &Settings) -> String {
     let (name, terms, namespace) = (setting(session, "name"), of("terms"), of("namespace"));
     let least = match setting(session, "floors") {
         floors if floors.is_empty() => String::new(),
-        floors => format!("It gets at least {floors}.\n"),
+        floors => format!("It gets at least {floors}, beside commands of 4 KiB.\n"),
     };
     format!("Session {name} has reserved {terms} on {namespace}.\n{least}")
 }
