@@ -39,7 +39,7 @@ STORE_MIB = 190
 KEEP_ALIVE = 5  # of the hosts, in seconds
 REFUSAL = "was written by a later sluiced"
 # Exit statuses of sluice.
-DONE, FAILED, NOT_FOUND, INVALID, REFUSED = 0, 1, 3, 5, 6
+DONE, FAILED, NOT_FOUND, EXISTS, INVALID, REFUSED = 0, 1, 3, 4, 5, 6
 
 
 def read_bytes(path):
@@ -82,6 +82,8 @@ class Operator:
         self.copy = None  # of the state file, from before the last upgrade
         self.before_upgrade = None  # what was served then
         self.is_changed = True  # whether the disks are others than at the last upgrade
+        # A start may make a change that was refused: it could neither be stored nor undone.
+        self.may_come_back = False
         self.disks, self.later = [], []
         self.held = set()  # stores, hosts and the state that an action keeps others away from
         self.done = {}
@@ -198,6 +200,7 @@ class Operator:
         out = (ran.stdout + ran.stderr).strip()
         if ran.returncode == FAILED and "state" in self.held:
             self.say(f"    sluice {' '.join(words)}: {out}")
+            self.may_come_back |= "the next start may make the change" in out
             return False, out  # the change cannot be stored
         if ran.returncode == INVALID and "is not available" in out and words[1] == "resize":
             return False, out  # its file came back a moment ago
@@ -273,7 +276,13 @@ class Operator:
                  "--host", self.world.hosts[disk.host], "--json"]
         # Before the host may see it, under whichever NSID.
         self.world.taken_away = {one for one in self.world.taken_away if one[0] != disk.host}
-        made, out = self.sluice(*words, *(["--nsid", str(nsid)] if nsid else []))
+        words += ["--nsid", str(nsid)] if nsid else []
+        may_exist = (EXISTS,) if self.may_come_back else ()
+        made, out = self.sluice(*words, may_fail=may_exist)
+        if nsid and "exists already" in out:
+            # A start has made the change that could neither be stored nor undone.
+            self.sluice("namespace", "remove", "--force", disk.nqn, str(nsid))
+            made, out = self.sluice(*words)
         if made:
             disk.nsid = json.loads(out)["nsid"]
             self.had[disk.host].add(disk.nsid)
