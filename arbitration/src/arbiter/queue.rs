@@ -166,7 +166,8 @@ impl DeviceQueue {
         self.ceiling =
             terms.first().filter(|_| self.device.follows_reservations()).and_then(|first| {
                 let bounds = terms.iter().map(|term| term.reserved.queue_bound());
-                Ceiling::new(now, first.reserved.profile(), bounds)
+                let probe = self.device.profiler.probe(now);
+                Ceiling::new(now, (first.reserved.profile(), probe), bounds)
             });
     }
 

@@ -143,6 +143,25 @@ impl Broker {
         })))
     }
 
+    /// Translates the reservations of one device again, in their order, once its `profile` differs from their own.
+    /// `None`: it does not, or the reservations do not all fit any more. Then all stay as they are, and missed periods
+    /// name the device as the cause.
+    #[must_use]
+    pub fn review(
+        profile: &Profile,
+        admitted: &[Admitted],
+        urgent_share: u8,
+    ) -> Option<Vec<Admitted>> {
+        if !admitted.iter().any(|one| one.profile.differs(profile)) {
+            return None;
+        }
+        let mut all = Vec::with_capacity(admitted.len());
+        for one in admitted {
+            all.push(Self::admit(profile, &all, urgent_share, &one.terms).ok()?);
+        }
+        Some(all)
+    }
+
     /// Checks that a command of the tenant can complete within a period in a device whose window
     /// always holds `window` commands, regardless of reservations.
     ///

@@ -6,11 +6,15 @@
 //! device may hold as many commands as it carries out at once, since these do not queue. Beyond
 //! that it may hold half of the commands that it carries out between two commands of a reservation:
 //! the other half is for unmeasured effects.
+//!
+//! Until the device was measured at the depths that reveal its parallelism ([`Probe`]), it holds as many
+//! commands as the missing measurement needs.
 
 use units::Nanos;
 
 use super::load::SetLoad;
 use super::profile::Profile;
+use super::profiler::Probe;
 
 /// The time in ns for which a bound is used before it is computed again: think times change.
 const FOR: u64 = 5_000_000;
@@ -44,6 +48,14 @@ impl QueueBound {
         }
     }
 
+    /// Returns the bound while `probe` names depths at which the device has to be measured.
+    #[must_use]
+    pub(crate) fn probing(mut self, probe: Probe) -> Self {
+        self.at_once = self.at_once.max(probe.at_least).min(probe.at_most);
+        self.time = self.time.min(self.share.saturating_mul(probe.at_most.into()));
+        self
+    }
+
     /// Returns the number of commands of 4 KiB that the device may hold.
     #[must_use]
     pub fn depth(&self) -> u64 {
@@ -61,10 +73,11 @@ pub(crate) struct Ceiling {
 }
 
 impl Ceiling {
-    /// Makes the bound of reservations on a device of this profile; `None` where there are none.
+    /// Makes the bound of reservations on a device of this profile; `None` where there are none. While `probe` names
+    /// depths at which the device has to be measured, it holds as many commands.
     pub(crate) fn new(
         now: Nanos,
-        profile: &Profile,
+        (profile, probe): (&Profile, Probe),
         bounds: impl Iterator<Item = QueueBound>,
     ) -> Option<Self> {
         let least = bounds.reduce(|one, other| QueueBound {
@@ -72,8 +85,8 @@ impl Ceiling {
             time: one.time.min(other.time),
             share: one.share,
         })?;
-        let (at_once, time) = (least.at_once.into(), least.time);
-        Some(Self { at_once, time, profile: *profile, until: now.after(FOR) })
+        let QueueBound { at_once, time, .. } = least.probing(probe);
+        Some(Self { at_once: at_once.into(), time, profile: *profile, until: now.after(FOR) })
     }
 
     /// Returns whether the bound has to be computed again.

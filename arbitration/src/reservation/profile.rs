@@ -87,6 +87,21 @@ impl Profile {
         self
     }
 
+    /// Returns whether another profile of the device differs by more than a quarter in a mean time or in the
+    /// parallelism. Worst times count for nothing here: they change with every hiccup.
+    #[must_use]
+    pub fn differs(&self, other: &Self) -> bool {
+        let figures = |of: &Self| {
+            let mean = |(write, bytes)| of.mean(write, bytes);
+            let kinds = [(false, 4096), (true, 4096), (false, 65_536), (true, 65_536)].map(mean);
+            kinds.into_iter().chain([of.parallelism.into()])
+        };
+        figures(self).zip(figures(other)).any(|(one, other)| {
+            let (less, more) = (one.min(other), one.max(other));
+            more > less.saturating_add(less / 4).saturating_add(1)
+        })
+    }
+
     const fn times(&self, write: bool) -> (ServiceTime, u64) {
         if write { (self.write, self.per_kib.write) } else { (self.read, self.per_kib.read) }
     }

@@ -11,6 +11,8 @@ use super::profile::{Overrides, PerKib, Profile, ServiceTime};
 
 /// Number of separate depths: 1, 2, 4 and so on to 256 and more.
 const DEPTHS: usize = 9;
+/// Depth beyond which the device is not probed.
+const DEEPEST: u64 = 256;
 /// Largest command of ordinary size, in bytes.
 const SMALL: u32 = 4096;
 /// Smallest command whose time shows the cost of a KiB, in bytes.
@@ -18,6 +20,8 @@ const LARGE: u32 = 16_384;
 /// Length of a beat, the interval between estimates of the parallelism, as a power of two of ns:
 /// about a second.
 pub(super) const BEAT_SHIFT: u32 = 30;
+/// Length of the interval in which the device may be probed more deeply, as a power of two of ns: 34 ms.
+const DEEPER_SHIFT: u32 = 25;
 /// Beats after which old samples lose half of their weight: about a minute.
 pub(super) const FADE: u64 = 64;
 /// Minutes after which nothing is left of any number of samples.
@@ -49,12 +53,47 @@ pub struct Profiler {
 #[derive(Debug, Default)]
 struct Kind {
     /// Mean shares of small commands by the depth they met.
-    small: [Average; DEPTHS],
+    small: Depths,
+    /// Mean shares of all others by the depth they met, for hosts that send no small ones.
+    bigger: Depths,
+    /// Mean size of these in KiB.
+    bigger_kib: Average,
+    /// Mean share of large commands.
     large: Average,
-    /// The mean size of large commands in KiB.
+    /// Mean size of these in KiB.
     large_kib: Average,
-    /// The worst times in the device of small commands, of this minute and the one before.
-    worst: [AtomicU64; 2],
+    worst: Worst,
+    /// The worst times of commands that are not small.
+    bigger_worst: Worst,
+}
+
+/// The worst times in the device, in ns, of this minute and the one before.
+#[derive(Debug, Default)]
+struct Worst([AtomicU64; 2]);
+
+/// Mean times in the device and mean shares by the number of commands there: 1, 2 to 3, 4 to 7 and so on to 256 and
+/// more.
+#[derive(Debug, Default)]
+struct Depths {
+    times: [Average; DEPTHS],
+    shares: [Average; DEPTHS],
+}
+
+/// The commands that a device has to hold for its parallelism to be measured.
+///
+/// The share of a command falls with the depth until the device works at full parallelism. So the parallelism is known
+/// once commands were measured at a depth at which the share is greater than in a busy device, and at a depth beyond
+/// which it falls no further. Reservations bound the depth by the parallelism: without these samples, an estimate from
+/// one depth alone would confirm itself.
+///
+/// Deeper than reservations permit, the device is probed for 1/32 of the time; less deep, where it may have less to do
+/// than it can, for 1/8 of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Commands that the device must be allowed to hold, at least 1.
+    pub at_least: u32,
+    /// The most commands that the device should hold, at least 1; `u32::MAX` if nothing is missing below.
+    pub at_most: u32,
 }
 
 /// The certainty of a profile.
@@ -118,12 +157,17 @@ impl Profiler {
         let share = self.share(now, dispatched, in_device);
         let kind = if write { &self.writes } else { &self.reads };
         let mixed = self.mix.count(write, bytes >= LARGE) && depth > 1;
+        kind.worst_of(bytes).note(share.saturating_mul(parallelism.into()), beat);
         if bytes <= SMALL {
-            kind.note_worst(share.saturating_mul(parallelism.into()), beat);
-            kind.small_at(depth).add(time / u64::from(depth), mixed);
-        } else if bytes >= LARGE {
-            kind.large_kib.add(u64::from(bytes >> 10), mixed);
-            kind.large.add(share, mixed);
+            kind.small.add(time, depth, mixed);
+        } else {
+            kind.bigger.add(time, depth, mixed);
+            let kib = u64::from(bytes.div_ceil(1024));
+            kind.bigger_kib.add(kib, mixed);
+            if bytes >= LARGE {
+                kind.large_kib.add(kib, mixed);
+                kind.large.add(share, mixed);
+            }
         }
         share
     }
@@ -141,17 +185,15 @@ impl Profiler {
     /// [recorded](Self::record): this takes a fraction of the time.
     #[inline]
     pub fn glance(&self, now: Nanos, write: bool, bytes: u32, dispatched: Nanos, in_device: u32) {
-        if bytes > SMALL {
-            return;
-        }
         let (time, depth) = (now.ns_since(dispatched), in_device.max(1));
         let beat = now.0 >> BEAT_SHIFT;
         let parallelism = self.parallelism.load(Ordering::Relaxed).max(1);
         let sharers = u64::from(depth.max(parallelism));
         let kind = if write { &self.writes } else { &self.reads };
-        let worst = kind.worst_of(beat / FADE).load(Ordering::Relaxed);
-        if time.saturating_mul(parallelism.into()) > worst.saturating_mul(sharers) {
-            kind.note_worst((time / sharers).saturating_mul(parallelism.into()), beat);
+        let worst = kind.worst_of(bytes);
+        let before = worst.of_minute(beat / FADE).load(Ordering::Relaxed);
+        if time.saturating_mul(parallelism.into()) > before.saturating_mul(sharers) {
+            worst.note((time / sharers).saturating_mul(parallelism.into()), beat);
         }
     }
 
@@ -192,6 +234,24 @@ impl Profiler {
         }
     }
 
+    /// Returns the depths at which commands have to be measured at `now` before the parallelism is known.
+    #[must_use]
+    pub fn probe(&self, now: Nanos) -> Probe {
+        if self.configured.load(Ordering::Relaxed) != 0 {
+            return Probe::NONE;
+        }
+        let (reads, writes) = (self.reads.depths(), self.writes.depths());
+        let more = if writes.samples() > reads.samples() { writes } else { reads };
+        let mut probe = more.probe();
+        if now.0 >> DEEPER_SHIFT & 31 != 0 {
+            probe.at_least = Probe::NONE.at_least;
+        }
+        if now.0 >> BEAT_SHIFT & 15 >= 2 {
+            probe.at_most = Probe::NONE.at_most;
+        }
+        probe
+    }
+
     /// Begins a beat, in one thread: estimates the parallelism and lets old samples fade.
     #[cold]
     fn begin_beat(&self, beat: u64) {
@@ -208,75 +268,144 @@ impl Profiler {
     }
 }
 
-impl Kind {
+impl Worst {
     #[inline]
-    fn note_worst(&self, alone: u64, beat: u64) {
-        let worst = self.worst_of(beat / FADE);
+    fn note(&self, alone: u64, beat: u64) {
+        let worst = self.of_minute(beat / FADE);
         if alone > worst.load(Ordering::Relaxed) {
             worst.fetch_max(alone, Ordering::Relaxed);
         }
     }
 
-    /// Returns the mean for commands that are `depth` together.
     #[inline]
-    fn small_at(&self, depth: u32) -> &Average {
-        let [.., last] = &self.small;
-        let at = usize::try_from(depth.max(1).ilog2()).unwrap_or(DEPTHS);
-        self.small.get(at).unwrap_or(last)
-    }
-
-    #[inline]
-    const fn worst_of(&self, minute: u64) -> &AtomicU64 {
-        let [even, odd] = &self.worst;
+    const fn of_minute(&self, minute: u64) -> &AtomicU64 {
+        let [even, odd] = &self.0;
         if minute.is_multiple_of(2) { even } else { odd }
     }
 
+    /// Returns the worst time; `None` where no command was seen.
+    fn get(&self) -> Option<u64> {
+        let worst = self.0.iter().map(|worst| worst.load(Ordering::Relaxed)).max();
+        worst.filter(|worst| *worst > 0)
+    }
+}
+
+impl Probe {
+    /// Nothing is missing.
+    pub const NONE: Self = Self { at_least: 1, at_most: u32::MAX };
+}
+
+impl Depths {
+    /// Counts a command that was in the device for `time` ns, `depth` together with it.
+    #[inline]
+    fn add(&self, time: u64, depth: u32, mixed: bool) {
+        let at = usize::try_from(depth.max(1).ilog2()).unwrap_or(DEPTHS).min(DEPTHS - 1);
+        if let (Some(times), Some(shares)) = (self.times.get(at), self.shares.get(at)) {
+            times.add(time, mixed);
+            shares.add(time / u64::from(depth.max(1)), mixed);
+        }
+    }
+
     fn samples(&self) -> u64 {
-        self.small.iter().map(Average::count).sum::<u64>() + self.large.count()
+        self.shares.iter().map(Average::count).sum()
     }
 
-    /// Returns the mean share of a small command in a busy device.
+    /// Returns the mean share in a busy device.
     fn busy(&self) -> Option<u64> {
-        self.small.iter().filter_map(Average::get).min()
+        self.shares.iter().filter_map(Average::get).min()
     }
 
-    /// Estimates the number of lone commands that would fit into the time of one: their time over
-    /// their share in a busy device. If none was alone, the least depth that made the device busy.
+    /// Lists the mean depths at which the device was measured, the least first, each with the mean share there.
+    fn measured(&self) -> impl Iterator<Item = (u64, u64)> {
+        let each = self.times.iter().zip(&self.shares);
+        each.filter_map(|(time, share)| {
+            let (time, share) = (time.get()?, share.get()?.max(1));
+            Some((time.saturating_add(share / 2) / share, share))
+        })
+    }
+
+    /// Estimates the number of lone commands that would fit into the time of one: the shortest mean time over the
+    /// share in a busy device.
     fn parallelism(&self) -> Option<u32> {
         let busy = self.busy()?.max(1);
-        let found = match self.small.first().and_then(Average::get) {
-            Some(alone) => (alone + busy / 2) / busy,
-            None => {
-                let mut depths = self.small.iter().map(Average::get);
-                1 << depths.position(|mean| mean.is_some_and(|mean| mean <= busy + busy / 8))?
-            }
-        };
+        let shortest = self.times.iter().filter_map(Average::get).min()?;
+        let found = shortest.saturating_add(busy / 2) / busy;
         Some(u32::try_from(found).unwrap_or(u32::MAX).clamp(1, 1024))
+    }
+
+    fn fade(&self) {
+        self.times.iter().chain(&self.shares).for_each(Average::fade);
+    }
+
+    fn probe(&self) -> Probe {
+        let Some(busy) = self.busy() else { return Probe::NONE };
+        let is_busy = |share: u64| share <= busy.saturating_add(busy / 8);
+        let Some((saturated, _)) = self.measured().find(|(_, share)| is_busy(*share)) else {
+            return Probe::NONE;
+        };
+        let deeper = self.measured().any(|(depth, _)| depth * 2 >= saturated * 3);
+        let shallower = self.measured().any(|(depth, share)| depth < saturated && !is_busy(share));
+        let bound = |depth: u64| u32::try_from(depth).unwrap_or(u32::MAX).max(1);
+        Probe {
+            at_least: if deeper || saturated >= DEEPEST { 1 } else { bound(saturated * 2) },
+            at_most: if shallower || saturated <= 1 { u32::MAX } else { bound(saturated / 2) },
+        }
+    }
+}
+
+impl Kind {
+    #[inline]
+    const fn worst_of(&self, bytes: u32) -> &Worst {
+        if bytes <= SMALL { &self.worst } else { &self.bigger_worst }
+    }
+
+    fn samples(&self) -> u64 {
+        self.small.samples() + self.bigger.samples()
+    }
+
+    /// Returns the shares of small commands, or of others where there are no small ones.
+    fn depths(&self) -> &Depths {
+        if self.small.busy().is_some() { &self.small } else { &self.bigger }
+    }
+
+    fn parallelism(&self) -> Option<u32> {
+        self.depths().parallelism()
     }
 
     /// Returns the service time of 4 KiB, and the time of each further KiB.
     fn times(&self, parallelism: u32) -> Option<(ServiceTime, u64)> {
-        let (mean, per_kib) = match (self.busy(), self.large()) {
-            (Some(mean), Some((share, kib))) => (mean, share.saturating_sub(mean) / (kib - 4)),
+        let small = self.small.busy();
+        let large = || Some((self.large.get()?, self.large_kib.get()?));
+        let bigger = || Some((self.bigger.busy()?, self.bigger_kib.get()?));
+        let sized = if small.is_some() { large().or_else(bigger) } else { bigger() };
+        let (mean, per_kib) = match (small, sized) {
+            (Some(mean), Some((share, kib))) => (mean, share.saturating_sub(mean) / beyond(kib)),
             (Some(mean), None) => (mean, Profile::default().per_kib.read),
             // This is right for the size that was seen, and not too little for others.
-            (None, Some((share, kib))) => (share / 2, share.div_ceil(2) / (kib - 4)),
+            (None, Some((share, kib))) => (share / 2, share.div_ceil(2) / beyond(kib)),
             (None, None) => return None,
         };
         let mean = Nanos(mean.max(1));
-        let [even, odd] = self.worst.each_ref().map(|worst| worst.load(Ordering::Relaxed));
-        let worst = Nanos(even.max(odd).div_ceil(u64::from(parallelism))).max(mean);
-        Some((ServiceTime { mean, worst }, per_kib))
-    }
-
-    /// Returns the mean share and size, in KiB, of large commands.
-    fn large(&self) -> Option<(u64, u64)> {
-        Some((self.large.get()?, self.large_kib.get()?.max(u64::from(LARGE >> 10))))
+        let worst = if small.is_some() { self.worst.get() } else { self.bigger_worst.get() };
+        let worst = worst.unwrap_or(0).div_ceil(u64::from(parallelism));
+        Some((ServiceTime { mean, worst: Nanos(worst).max(mean) }, per_kib))
     }
 
     /// Begins minute number `minute`, and lets samples fade.
     fn fade(&self, minute: u64) {
-        self.small.iter().chain([&self.large, &self.large_kib]).for_each(Average::fade);
-        self.worst_of(minute).store(0, Ordering::Relaxed);
+        self.small.fade();
+        self.bigger.fade();
+        [&self.bigger_kib, &self.large, &self.large_kib].into_iter().for_each(Average::fade);
+        for worst in [&self.worst, &self.bigger_worst] {
+            worst.of_minute(minute).store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns the KiB beyond the first four of commands of `kib` KiB, at least 1.
+const fn beyond(kib: u64) -> u64 {
+    match kib.saturating_sub(4) {
+        0 => 1,
+        kib => kib,
     }
 }

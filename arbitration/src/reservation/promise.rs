@@ -8,6 +8,7 @@ use units::Nanos;
 use super::profile::Profile;
 use super::tally::Tally;
 use super::terms::{Budget, Terms};
+use super::verdict::PeriodObservation;
 
 /// The longest time in ns by which a tenant's tokens may be behind: commands that it sends faster than
 /// it said have later deadlines, up to this.
@@ -26,12 +27,17 @@ pub(super) struct Promise {
     rate: (u64, u64),
     /// Whether the rate is in bytes.
     in_bytes: bool,
+    /// The time in ns that the reserved rate takes for one usual command.
+    usual: u64,
     /// The time in ns that the reserved rate takes for as much as may come at once.
     burst: u64,
     /// When the bucket is full again, in ns.
     full_at: AtomicU64,
     /// Commands that were complete too late, in the present period.
     late: Tally,
+    /// The time in ns that the reserved rate takes for the amount that is missing since a command has always been
+    /// outstanding, at most for one usual command.
+    missing: AtomicU64,
     timely_ever: AtomicU64,
     late_ever: AtomicU64,
 }
@@ -50,9 +56,11 @@ impl Promise {
             latency: terms.latency?.0,
             rate,
             in_bytes,
+            usual: time_of(usual, rate),
             burst: time_of(usual.saturating_mul(terms.burst.into()), rate),
             full_at: AtomicU64::new(0),
             late: Tally::default(),
+            missing: AtomicU64::new(0),
             timely_ever: AtomicU64::new(0),
             late_ever: AtomicU64::new(0),
         })
@@ -82,6 +90,23 @@ impl Promise {
     /// Returns whether no command was late in a period.
     pub(super) fn was_kept(&self, number: u64) -> bool {
         self.late.used_in(number) == 0
+    }
+
+    /// Judges the amount that completed in a period, and returns whether at most one command is missing of the reserved
+    /// rate over `due` ns. `None`: the tenant had no demand for a part of the period, so that deadlines alone count. Periods are judged in order. A fraction of a command that a short period leaves counts in the
+    /// next one.
+    pub(super) fn keeps_rate(&self, due: Option<u64>, seen: &PeriodObservation) -> bool {
+        let done = if self.in_bytes { seen.done } else { seen.commands };
+        let due = due.map_or(0, |due| self.missing.load(Relaxed).saturating_add(due));
+        let missing = due.saturating_sub(time_of(done, self.rate));
+        self.missing.store(missing.min(self.usual), Relaxed);
+        missing <= self.usual
+    }
+
+    /// Counts the commands of `other` as well, which this promise replaces.
+    pub(super) fn take_counts(&self, other: &Self) {
+        self.timely_ever.fetch_add(other.timely_ever.load(Relaxed), Relaxed);
+        self.late_ever.fetch_add(other.late_ever.load(Relaxed), Relaxed);
     }
 
     /// Counts all commands, and the late ones.
@@ -156,5 +181,20 @@ mod tests {
         promise.note(Nanos(6), Nanos(5), 2);
         assert!(!promise.was_kept(2) && promise.was_kept(1) && promise.was_kept(3));
         assert_eq!(promise.counts(), (2, 1));
+    }
+
+    #[test]
+    fn f1_continuous_demand_needs_reserved_rate_beside_latency() {
+        // Periods of 15 ms: one command and a half of each is reserved.
+        let promise = promise();
+        let keeps = |commands: u64| {
+            let seen = PeriodObservation { commands, ..PeriodObservation::default() };
+            promise.keeps_rate(Some(15 * MS), &seen)
+        };
+        assert_eq!([1, 2, 1, 2, 1, 2, 1, 2].map(keeps), [true; 8]);
+        assert_eq!([1, 1, 1, 1, 1].map(keeps), [true, true, false, false, false]);
+        assert_eq!([2, 2, 1, 1].map(keeps), [true; 4], "no more than one command is missing");
+        assert!(promise.keeps_rate(None, &PeriodObservation::default()));
+        assert_eq!([0, 0].map(keeps), [false, false]);
     }
 }

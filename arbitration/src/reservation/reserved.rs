@@ -128,10 +128,22 @@ impl Reserved {
         let in_device = |share: u64| share.saturating_mul(profile.parallelism.max(1).into());
         let assumed = profile.assumed_of(terms).min(time);
         let share = profile.mean_of(terms);
-        let (reserved, allowance, amount) = match translation.budget {
-            Budget::Operations(n) => (n, 0, 1),
-            Budget::Bytes(n) => (n, 0, terms.request_bytes.into()),
-            Budget::DeviceTime(_) => (time, assumed, share),
+        let whole = match translation.budget {
+            Budget::DeviceTime(_) => time,
+            budget => budget.amount(),
+        };
+        // Periods that keep a latency set more aside, for bursts.
+        let reserved = if terms.latency.is_some() {
+            let of_rate = u128::from(terms.budget.amount()) * u128::from(periods.length);
+            let of_rate = of_rate.div_ceil(u128::from(terms.period.0.max(1)));
+            whole.min(u64::try_from(of_rate).unwrap_or(u64::MAX))
+        } else {
+            whole
+        };
+        let (allowance, amount) = match translation.budget {
+            Budget::Operations(_) => (0, 1),
+            Budget::Bytes(_) => (0, terms.request_bytes.into()),
+            Budget::DeviceTime(_) => (assumed, share),
         };
         let usual = Usual {
             period: periods.length,
@@ -161,6 +173,24 @@ impl Reserved {
             lead,
             promise: Promise::new(profile, terms),
         }
+    }
+
+    /// Makes the reservation that replaces this one from `now` on, because the device was measured anew. Its first
+    /// period begins at `now`. The counts of periods and of late commands go on.
+    #[must_use]
+    pub fn renewed(&self, now: Nanos, admitted: &Admitted) -> Self {
+        let mut renewed = Self::new(now, admitted).in_set(self.set);
+        renewed.verdicts = self.verdicts.copy();
+        if let (Some(new), Some(old)) = (&renewed.promise, &self.promise) {
+            new.take_counts(old);
+        }
+        renewed
+    }
+
+    /// Returns when the first period began.
+    #[must_use]
+    pub fn since(&self) -> Nanos {
+        self.periods.start
     }
 
     /// Sets whether commands go through a scheduling set; without this, they do on a device that
@@ -453,7 +483,8 @@ impl Reserved {
     }
 
     /// Returns the reservation's demands on a device's window.
-    pub(crate) fn queue_bound(&self) -> QueueBound {
+    #[must_use]
+    pub fn queue_bound(&self) -> QueueBound {
         let times = (self.interval, self.usual.in_device);
         QueueBound::new(&self.profile, times, self.usual.period, self.demand.pause())
     }
@@ -530,9 +561,9 @@ impl Reserved {
     /// A period keeps the reservation if all of it, or the due part of it, completed within the
     /// period. A tenant that wants something for a part of the period, or thinks between its
     /// commands, is due the corresponding part. A period is missed if a command was outstanding all
-    /// of the time and less than the reservation completed. With an allowed latency, a period is
-    /// kept if no command that completed in it was late. If a command was outstanding all the time,
-    /// at least one must also have completed.
+    /// of the time and less than the reservation completed. With an allowed latency, no command that
+    /// completed in the period may have been late. A tenant with demand all the time is also
+    /// due the reserved rate, less its pauses and one command.
     #[must_use]
     pub fn kept(&self) -> (u64, u64) {
         let kept = self.verdicts.kept();
@@ -587,7 +618,9 @@ impl Reserved {
     fn judge(&self, number: u64) {
         let wanted = self.demand.in_period(&self.periods, number, self.interval);
         let seen = self.record.seen(number, wanted);
-        let in_time = self.promise.as_ref().map(|promise| promise.was_kept(number));
-        self.verdicts.count(&self.usual, &seen, in_time);
+        let promised = self.promise.as_ref().map(|promise| {
+            promise.keeps_rate(seen.due_time(&self.usual), &seen) && promise.was_kept(number)
+        });
+        self.verdicts.count(&self.usual, &seen, promised);
     }
 }

@@ -104,7 +104,7 @@ fn commands(thousandths: u64) -> String {
 pub(super) struct Usual {
     /// Length of a period in ns.
     pub(super) period: u64,
-    /// Amount that is reserved in a period.
+    /// Amount that is reserved in a period, without the part for bursts.
     pub(super) reserved: u64,
     /// Amount that may be missing without notice: one command, of a budget in device time.
     pub(super) allowance: u64,
@@ -160,16 +160,15 @@ impl PeriodObservation {
         u64::try_from(all).unwrap_or(u64::MAX)
     }
 
-    /// Judges a period. `in_time` says whether all commands met their deadlines; `None`: they have
-    /// none.
-    pub(super) fn judge(&self, usual: &Usual, in_time: Option<bool>) -> Verdict {
+    /// Judges a period. `promised` says whether commands with deadlines met them and had the reserved rate; `None`: they
+    /// have none.
+    pub(super) fn judge(&self, usual: &Usual, promised: Option<bool>) -> Verdict {
         if self.wanted.outstanding == 0 {
             return Verdict::Idle;
         }
-        let kept = match in_time {
+        let kept = match promised {
             None => self.done.saturating_add(usual.allowance) >= self.due(usual),
-            // Deadlines hold the reserved rate as well, once commands are complete.
-            Some(in_time) => in_time && (self.wanted.outstanding < usual.period || self.done > 0),
+            Some(kept) => kept && (self.wanted.outstanding < usual.period || self.done > 0),
         };
         if kept { Verdict::Kept } else { Verdict::Missed(self.cause(usual)) }
     }
@@ -196,6 +195,16 @@ impl PeriodObservation {
         let part = u128::from(reserved) * u128::from(wanted) / u128::from(period.max(1));
         let part = u64::try_from(part).unwrap_or(u64::MAX);
         part.min(self.achievable(usual, wanted, think))
+    }
+
+    /// Computes the time, in ns, for which the reserved rate was due to a tenant with demand in all of the period, less
+    /// the pauses between its commands; `None`: it had none for a part of it.
+    pub(super) fn due_time(&self, usual: &Usual) -> Option<u64> {
+        let Wanted { outstanding, thought, .. } = self.wanted;
+        (outstanding.saturating_add(thought) >= usual.period).then(|| {
+            let due = u128::from(self.due(usual)) * u128::from(usual.period);
+            u64::try_from(due / u128::from(usual.reserved.max(1))).unwrap_or(u64::MAX)
+        })
     }
 
     fn cause(&self, usual: &Usual) -> Cause {
@@ -235,8 +244,8 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    pub(super) fn count(&self, usual: &Usual, seen: &PeriodObservation, in_time: Option<bool>) {
-        match seen.judge(usual, in_time) {
+    pub(super) fn count(&self, usual: &Usual, seen: &PeriodObservation, promised: Option<bool>) {
+        match seen.judge(usual, promised) {
             Verdict::Idle => {}
             Verdict::Kept => {
                 self.kept.fetch_add(1, Relaxed);
@@ -246,6 +255,15 @@ impl Verdicts {
                 let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
                 *last = Some(seen.miss(usual, cause));
             }
+        }
+    }
+
+    pub(super) fn copy(&self) -> Self {
+        let copy = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
+        Self {
+            kept: copy(&self.kept),
+            missed: self.missed.each_ref().map(copy),
+            last: Mutex::new(self.last()),
         }
     }
 

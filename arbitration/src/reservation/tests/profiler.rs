@@ -1,7 +1,7 @@
 use units::Nanos;
 
 use crate::reservation::profiler::{BEAT_SHIFT, FADE};
-use crate::reservation::{Overrides, Profiler, Sureness};
+use crate::reservation::{Overrides, Probe, Profiler, Sureness};
 
 const NONE: Overrides = Overrides { mean: None, worst: None, parallelism: None, seeks: false };
 
@@ -154,4 +154,68 @@ fn f1_absurd_times_do_no_harm() {
         profiler.record(Nanos::ZERO, true, 1, Nanos::MAX, u32::MAX);
     }
     assert!(profiler.profile(&NONE).is_some());
+}
+
+#[test]
+fn f1_probes_reveal_parallelism_from_any_depth() {
+    for channels in [1, 2, 3, 8, 16, 40, 100] {
+        for first in [1, 2, 5, 16, 100, 128, 200] {
+            for bytes in [512, 8192, 131_072] {
+                let (profiler, mut device) = (Profiler::new(&NONE), model(channels, 100_000));
+                device.run(&profiler, first, 100, false, bytes);
+                let mut probes = 0;
+                // At this time it may be probed both more and less deeply.
+                while profiler.probe(Nanos(0)) != Probe::NONE {
+                    let Probe { at_least, at_most } = profiler.probe(Nanos(0));
+                    let depth = first.max(at_least).min(at_most).clamp(1, 256);
+                    device.run(&profiler, depth, 100, false, bytes);
+                    probes += 1;
+                    assert!(probes < 12, "{channels} channels from {first}: {depth}");
+                }
+                let found = profiler.profile(&NONE).unwrap();
+                let parallelism = u64::from(found.parallelism);
+                let what =
+                    format!("{channels} channels from {first}, {bytes} bytes: {parallelism}");
+                assert!(parallelism.abs_diff(channels) <= channels / 8, "{what}");
+                let share = (100_000 + 800 * u64::from(bytes >> 10).saturating_sub(4)) / channels;
+                let mean = found.mean(false, bytes);
+                assert!(
+                    mean.abs_diff(share) <= share / 8,
+                    "{channels} from {first}: {mean}, {share}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn f1_configured_parallelism_needs_no_probe() {
+    let four = Overrides { parallelism: Some(4), ..NONE };
+    let (profiler, mut device) = (Profiler::new(&four), model(4, 100_000));
+    device.run(&profiler, 128, 100, false, 4096);
+    assert_eq!(profiler.probe(Nanos(0)), Probe::NONE);
+}
+
+#[test]
+fn f1_probes_leave_most_of_the_time_alone() {
+    let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
+    device.run(&profiler, 16, 100, false, 4096);
+    let at = |ms: u64| profiler.probe(Nanos(ms * 1_000_000));
+    let count = |is: fn(&Probe) -> bool| (0..17_180).filter(|ms| is(&at(*ms))).count();
+    assert!(count(|probe| probe.at_least > 1).abs_diff(17_180 / 32) < 40);
+    assert!(count(|probe| probe.at_most < u32::MAX).abs_diff(17_180 / 8) < 40);
+}
+
+#[test]
+fn f1_middle_sizes_alone_are_measured() {
+    let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
+    for depth in [1, 64] {
+        device.run(&profiler, depth, 500, true, 8192);
+    }
+    let found = profiler.profile(&NONE).expect("a database has pages of 8 KiB");
+    let expected = (100_000 + 4 * 800) / 4;
+    assert!(found.mean(true, 8192).abs_diff(expected) <= expected / 50, "{found:?}");
+    assert_eq!((found.parallelism, profiler.sureness()), (4, Sureness::Rough));
+    let worst = found.worst(true, 8192);
+    assert!((expected..2 * expected).contains(&worst), "{worst}");
 }

@@ -373,3 +373,26 @@ fn f1_completion_after_latency_is_late() {
         assert_eq!(reserved.late(), (1 + late, late));
     }
 }
+
+#[test]
+fn f1_slow_answers_within_latency_miss_the_reserved_rate() {
+    // (ms from a command's arrival to its completion, one at a time; whether a second is missed)
+    for (ms, missed) in [(9, false), (10, false), (20, true), (39, true)] {
+        let reserved = within_40_ms();
+        let mut now = Nanos(0);
+        while now < Nanos(SECOND) {
+            reserved.note_demand(now, 0);
+            let sent = now.after((ms - 1) * MS);
+            let charge = reserved.charge_waited(sent, now, false, 4096);
+            reserved.note_idle(sent, 0);
+            now = now.after(ms * MS);
+            reserved.settle(now, charge, 10_000);
+        }
+        let _ = reserved.next_period(now.after(SECOND));
+        let (wanted, kept) = reserved.kept();
+        assert_eq!(reserved.late().1, 0, "{ms} ms");
+        assert!(wanted > 10, "{ms} ms");
+        assert_eq!(kept * 10 < wanted, missed, "{ms} ms: {kept} of {wanted} kept");
+        assert_eq!(kept == wanted, !missed, "{ms} ms: {kept} of {wanted} kept");
+    }
+}

@@ -90,7 +90,7 @@ fn f3_a_period_is_missed_with_its_cause_in_words() {
 }
 
 #[test]
-fn f1_with_an_allowed_latency_deadlines_decide() {
+fn f1_with_an_allowed_latency_its_promise_decides() {
     let few = seen(1000, (100, 8, 0));
     assert_eq!(few.judge(&USUAL, Some(true)), Verdict::Kept);
     assert!(matches!(few.judge(&USUAL, Some(false)), Verdict::Missed(_)));

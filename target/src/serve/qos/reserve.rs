@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arbitration::Nanos;
 use arbitration::limit::{Rate, Rates};
@@ -13,6 +14,14 @@ use fabric::controller::BackendId;
 use sluice_config::{Qos, QosConfig, ROOT_SESSION, Session, format_size};
 
 use super::served::{KnownNamespace, Served};
+
+/// The least time for which a reservation keeps its translation.
+const STEADY: Nanos = Nanos(2_000_000_000);
+/// Divisor of a reactor's buffers: the part that is set aside for writes of all reservations without buffers of their
+/// own.
+const OTHERS_PART: u64 = 8;
+/// The time between two looks at the profiles of devices with reservations.
+const REVIEW_EVERY: Duration = Duration::from_secs(1);
 
 /// A reservation that was admitted.
 #[derive(Clone, Debug)]
@@ -50,6 +59,8 @@ pub(super) struct Reservations {
     memory: (u64, u64),
     /// Sessions that buffers are set aside for.
     aside: Vec<Arc<session::Session>>,
+    /// When reservations are next compared with the profiles of their devices.
+    next_review: Nanos,
 }
 
 fn no_namespace(namespace: &str) -> String {
@@ -193,7 +204,14 @@ impl Reservations {
         let (granted, pending) = (BTreeMap::new(), BTreeMap::new());
         let each = memory / u64::try_from(reactors.max(1)).unwrap_or(u64::MAX);
         let memory = (each, memory);
-        Self { granted, pending, unsettled: Vec::new(), memory, aside: Vec::new() }
+        Self {
+            granted,
+            pending,
+            unsettled: Vec::new(),
+            memory,
+            aside: Vec::new(),
+            next_review: Nanos::ZERO,
+        }
     }
 
     /// Returns the sessions whose configured reservations are not in force, with the reason.
@@ -201,9 +219,14 @@ impl Reservations {
         &self.pending
     }
 
-    /// Says whether any configured reservation is not in force.
+    /// Returns whether any configured reservation is not in force.
     pub(super) fn are_pending(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Returns whether no reservation is configured.
+    pub(super) fn are_none(&self) -> bool {
+        self.pending.is_empty() && self.granted.is_empty()
     }
 
     /// Notes that a session has come or gone, so that its reservation is put in force again.
@@ -316,17 +339,27 @@ impl Reservations {
     }
 
     /// Sets buffers aside for the sessions whose periods they make longer (docs/research/sources.md, F4:
-    /// buffers count in admission); while the stages are off (`enabled`), for none. Returns whether
-    /// anything changed.
+    /// buffers count in admission), and a smaller part for the writes of the others: while all buffers are in use,
+    /// a reservation would get no more of them than any session. While the stages are off (`enabled`),
+    /// sets none aside. Returns whether anything changed.
     pub(super) fn set_aside(&mut self, sessions: &Sessions, enabled: bool) -> bool {
-        if self.aside.is_empty() && !self.granted.values().any(Granted::sets_aside) {
+        if self.aside.is_empty() && self.granted.is_empty() {
             return false;
         }
-        let wanted = self.granted.iter().filter(|(_, granted)| enabled && granted.sets_aside());
+        let writes = |granted: &&Granted| granted.admitted.terms.write_percent > 0;
+        let others = self.granted.values().filter(|granted| !granted.sets_aside()).filter(writes);
+        let (each, _) = self.memory;
+        let part = each / OTHERS_PART / u64::try_from(others.count()).unwrap_or(u64::MAX).max(1);
+        let of = |granted: &Granted| match granted.admitted.translation.buffer_bytes {
+            bytes if granted.sets_aside() => bytes,
+            bytes if granted.admitted.terms.write_percent > 0 => bytes.min(part),
+            _ => 0,
+        };
+        let wanted = self.granted.iter().filter(|(_, granted)| enabled && of(granted) > 0);
         let wanted: Vec<(Arc<session::Session>, u64)> = wanted
             .filter_map(|(name, granted)| {
                 let session = Arc::clone(sessions.named(name)?);
-                Some((session, granted.admitted.translation.buffer_bytes))
+                Some((session, of(granted)))
             })
             .collect();
         let mut changed = false;
@@ -432,6 +465,78 @@ impl Reservations {
             }
         }
         changed
+    }
+
+    /// Translates reservations again on devices whose profile differs from their own: a
+    /// device with little load is not known well. Each stays as it is for two of its periods at least. Returns whether
+    /// anything changed.
+    pub(super) fn review(&mut self, now: Nanos, served: &Served, general: &Qos) -> bool {
+        if now < self.next_review {
+            return false;
+        }
+        self.next_review = now + REVIEW_EVERY;
+        let mut devices: BTreeMap<&str, Vec<(&str, &Granted)>> = BTreeMap::new();
+        for (name, granted) in &self.granted {
+            devices.entry(&granted.namespace).or_default().push((name, granted));
+        }
+        let renewed: Vec<(String, Granted)> = devices
+            .into_iter()
+            .filter_map(|(namespace, here)| {
+                self.renewed_on(now, (served.named(namespace)?, &here), general)
+            })
+            .flatten()
+            .collect();
+        let changed = !renewed.is_empty();
+        for (session, one) in renewed {
+            tracing::info!(
+                session,
+                namespace = one.namespace,
+                floors = one.floors,
+                "the reservation was adapted to the measured device"
+            );
+            self.unsettled.push(one.place());
+            self.granted.insert(session, one);
+        }
+        changed
+    }
+
+    /// Makes the reservations `here` on a device by its present profile; `None` where they stay as they are.
+    fn renewed_on(
+        &self,
+        now: Nanos,
+        (known, here): (&KnownNamespace, &[(&str, &Granted)]),
+        general: &Qos,
+    ) -> Option<Vec<(String, Granted)>> {
+        let is_new = |granted: &Granted| {
+            let steady = granted.admitted.translation.period.0.saturating_mul(2).max(STEADY.0);
+            now.ns_since(granted.reserved.since()) < steady
+        };
+        if here.iter().any(|(_, granted)| is_new(granted)) {
+            return None;
+        }
+        let before: Vec<Admitted> = here.iter().map(|(_, granted)| granted.admitted).collect();
+        let after = Broker::review(&known.device.profile()?, &before, general.order.urgent_share)?;
+        let renewed: Vec<(String, Granted)> = here
+            .iter()
+            .zip(after)
+            .map(|((name, granted), admitted)| {
+                let one = Granted {
+                    reserved: Arc::new(granted.reserved.renewed(now, &admitted)),
+                    floors: floors(known, general, &admitted),
+                    admitted,
+                    ..(*granted).clone()
+                };
+                ((*name).to_owned(), one)
+            })
+            .collect();
+        let fits = |(name, one): &(String, Granted)| {
+            let same = |other: &str| renewed.iter().find(|(name, _)| name == other);
+            let others = self.granted.iter().filter(|(other, _)| *other != name);
+            let others = others.map(|(other, granted)| same(other).map_or(granted, |(_, one)| one));
+            check_window(known, general, &one.admitted).is_ok()
+                && self.check_buffers(&one.admitted, others).is_ok()
+        };
+        renewed.iter().all(fits).then_some(renewed)
     }
 
     /// Gives up the reservations on the device of a namespace that is gone. They are tried again

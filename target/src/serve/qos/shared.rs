@@ -208,18 +208,17 @@ impl QosShared {
         .is_ok()
     }
 
-    /// Tries reservations again that failed because a device was not measured yet. Returns whether
-    /// anything has changed: then the caller tells the reactors.
+    /// Tries reservations again that failed because a device was not measured yet, and adapts the others to new
+    /// measurements. Returns whether anything has changed: then the caller tells the reactors.
     pub(crate) fn retry(&self, now: Nanos) -> bool {
-        if !lock(&self.control).reservations.are_pending() {
+        if lock(&self.control).reservations.are_none() {
             return false;
         }
-        self.change(
-            now,
-            |control| {
-                if control.retry_reservations(now, None) { Ok(()) } else { Err(()) }
-            },
-        )
+        self.change(now, |control| {
+            let are_retried = control.retry_reservations(now, None);
+            let are_adapted = control.review_reservations(now);
+            if are_retried || are_adapted { Ok(()) } else { Err(()) }
+        })
         .is_ok()
     }
 

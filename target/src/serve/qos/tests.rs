@@ -21,21 +21,24 @@ const HOST: &str = "nqn.2026-01.io.x:h";
 
 const GIB: u64 = 1 << 30;
 
-/// Opens a device of so many bytes.
+/// Opens a device of so many bytes, whose times are configured.
 fn device(size: u64) -> (BackendId, Arc<OpenDevice>) {
-    let service_time = std::time::Duration::from_millis(1);
-    let model = DeviceModel { service_time, bandwidth: None, channels: 4, errors: None };
-    let null = Backend::Null { size, block_size: 4096, model: Some(model) };
-    let rules = DeviceRules {
-        window: WindowRule::Fixed(8),
-        profile: Overrides {
+    device_with(
+        size,
+        Overrides {
             mean: Some(Nanos(1_000_000)),
             worst: Some(Nanos(1_000_000)),
             parallelism: Some(4),
             seeks: false,
         },
-        ..DeviceRules::default()
-    };
+    )
+}
+
+fn device_with(size: u64, profile: Overrides) -> (BackendId, Arc<OpenDevice>) {
+    let service_time = std::time::Duration::from_millis(1);
+    let model = DeviceModel { service_time, bandwidth: None, channels: 4, errors: None };
+    let null = Backend::Null { size, block_size: 4096, model: Some(model) };
+    let rules = DeviceRules { window: WindowRule::Fixed(8), profile, ..DeviceRules::default() };
     let claims = Claims::default();
     let opening =
         Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
@@ -236,6 +239,54 @@ fn f2_a_fixed_window_that_makes_a_reservation_impossible_is_refused() {
     assert!(!qos.take_touched().unwrap().devices.is_empty(), "reactors are told");
     let refusal = set(5, WindowRule::Fixed(5000)).unwrap_err();
     assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
+}
+
+#[test]
+fn f1_reservations_follow_a_device_that_becomes_known() {
+    const SECOND: u64 = 1_000_000_000;
+    let qos = QosShared::new((&QosConfig::default(), LowestRates::default()), 2, 64 << 20);
+    let (id, device) = device_with(GIB, Overrides::default());
+    qos.add_subsystem(Nanos(1), NQN);
+    qos.add_namespace(Nanos(1), (NQN, 1), id, &device, (None, &DeviceQos::default()));
+    // It serves eight commands at once, 2 ms each.
+    let load = |depth: u32| {
+        let time = 2_000_000 * u64::from(depth.div_ceil(8));
+        for at in 1..=2000 {
+            let now = Nanos(at * 1000 + time);
+            device.qos.profiler.record(now, false, 4096, Nanos(at * 1000), depth);
+        }
+    };
+    let known = || {
+        let all = device.qos.reservations();
+        let [one] = &all[..] else { panic!("one reservation") };
+        (one.reserved.queue_bound().at_once, one.reserved.kept())
+    };
+    load(1);
+    qos.set(Nanos(SECOND), &with_sessions(vec![reserving(100)])).unwrap();
+    assert_eq!(known().0, 1, "nothing shows yet that it serves more at once");
+    assert!(qos.take_touched().is_some());
+    let first = device.qos.reservations();
+    first[0].reserved.note_demand(Nanos(SECOND), 0);
+    let _ = first[0].reserved.next_period(Nanos(4 * SECOND));
+    let counted = first[0].reserved.kept();
+    assert!(counted.0 > 0);
+    load(16);
+    assert!(!qos.retry(Nanos(3 * SECOND - 1)), "a reservation stays for two of its periods");
+    assert!(qos.retry(Nanos(4 * SECOND)));
+    assert_eq!(known(), (8, counted), "the counts go on");
+    assert_eq!(qos.take_touched().unwrap().devices.len(), 1, "reactors are told");
+    let floors = qos.state(Nanos(4 * SECOND)).sessions;
+    let floors = floors.into_iter().find_map(|session| session.reserve).unwrap().floors;
+    assert_eq!(floors, "100 commands a second at any depth");
+    assert!(!qos.retry(Nanos(20 * SECOND)), "the device is the same");
+    // Ten times as slow, it would not keep the reservation: that stays, and its periods are judged.
+    for at in 1..=4000 {
+        let begin = Nanos(SECOND + at * 1000);
+        let end = Nanos(begin.0 + 400_000_000);
+        device.qos.profiler.record(end, false, 4096, begin, 8);
+    }
+    assert!(!qos.retry(Nanos(40 * SECOND)));
+    assert_eq!(known().0, 8);
 }
 
 #[test]
