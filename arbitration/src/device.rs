@@ -201,6 +201,13 @@ impl Device {
         self.profiler.profile(&self.rules.profile)
     }
 
+    /// Returns whether nodes go by weight: a session has a weight of its own, or several reactors have hosts of several
+    /// sessions, which share the device whichever reactors they are in.
+    #[inline]
+    pub(crate) fn goes_by_weight(&self) -> bool {
+        self.tags.are_used() || self.spreads.have_several_sessions()
+    }
+
     /// Takes the costs of commands from the profile, about once a second.
     #[inline]
     pub(crate) fn refresh_times(&self, now: Nanos) {

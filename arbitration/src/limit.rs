@@ -33,6 +33,7 @@ mod turns;
 pub(crate) use directions::{Amount, Directions, Limiters};
 pub use directions::{Content, Rates};
 use sent_back::SentBack;
+pub(crate) use turns::Waiter;
 
 /// Time by which an idle user may be ahead of its rate where no longer burst is set: 1 ms of the
 /// rate, the time by which a reactor may be late.

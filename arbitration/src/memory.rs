@@ -2,7 +2,7 @@
 //! and only then does the target ask the host for it (docs/research/sources.md, D2: credits bound what
 //! runs). Reads wait here for memory for their data, and hold it until the host has taken the data.
 //!
-//! Classes share the memory by weight, sessions of a class in turn, and hosts of a session in
+//! Classes share the memory by weight, sessions of a class by theirs, and hosts of a session in
 //! turn, as at a device. Hosts that do not give memory back cannot keep it from others:
 //!
 //! - No host holds more than a quarter, however many sessions it has, unless a single command needs
@@ -32,7 +32,7 @@ use aside::Asides;
 
 use crate::Sharing;
 use crate::index::{Index, Name, names};
-use crate::order::{ClassBurst, ClassClock, Ends, Hierarchy, NodeId, Pace, bit};
+use crate::order::{ClassBurst, ClassClock, DeviceTags, Ends, Hierarchy, NodeId, Pace, bit};
 use crate::session::{HostId, Session, SessionId};
 use crate::settings::OrderSettings;
 
@@ -167,6 +167,8 @@ pub struct MemoryGate<T> {
     /// Classes of which something may go on, one [`bit`] each.
     working: u8,
     order: Hierarchy<(), MemoryEntryId>,
+    /// Tags for the order by weight.
+    tags: Arc<DeviceTags>,
     flows: Slab<MemoryFlow>,
     by_host: FxHashMap<(SessionId, HostId), MemoryFlowId>,
     holders: Slab<Holder>,
@@ -202,6 +204,7 @@ impl<T> MemoryGate<T> {
             burst: ClassBurst::default(),
             working: 0,
             order: Hierarchy::new(()),
+            tags: Arc::new(DeviceTags::new(1, Sharing::One)),
             flows: Slab::new(),
             by_host: FxHashMap::default(),
             holders: Slab::new(),
@@ -270,7 +273,7 @@ impl<T> MemoryGate<T> {
             return id;
         }
         let node = self.order.add_flow(session, host, &mut |_, _| ());
-        self.sync();
+        self.follow_weights();
         let holders = &mut self.holders;
         let holder =
             *self.holder_of.entry(host).or_insert_with(|| holders.insert(Holder::default()));
@@ -684,6 +687,24 @@ impl<T> MemoryGate<T> {
             }
         }
         self.order.remove_flow(session.id(), node, &mut |_, ()| ());
+        self.follow_weights();
+    }
+
+    /// Notes that the settings of a session have changed, such as its weight.
+    pub fn touch_session(&mut self, session: &Session) {
+        self.order.note_weights(session.id());
+        self.follow_weights();
+    }
+
+    /// Changes to the order by weight when a session with a weight of its own has come, and back when none is left.
+    fn follow_weights(&mut self) {
+        if self.order.has_weights() != self.order.is_by_weight() {
+            if self.order.has_weights() {
+                self.order.go_by_weight(0, Arc::clone(&self.tags));
+            } else {
+                self.order.go_in_turn();
+            }
+        }
         self.sync();
     }
 

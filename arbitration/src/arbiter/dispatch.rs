@@ -14,6 +14,7 @@ use super::submission::Dispatched;
 use super::timers::Timer;
 use crate::credit::Cost;
 use crate::device::Device;
+use crate::limit::Waiter;
 use crate::order::{CommandKind, Ends};
 use crate::reservation::Charge;
 use crate::session::SessionId;
@@ -161,7 +162,7 @@ impl<T: Copy> Arbiter<T> {
     #[inline(never)]
     fn try_next(&mut self, now: Nanos, device: DeviceId, next: &Next) -> Option<Tried<T>> {
         let (head, ends) = self.head_of(device, next)?;
-        let set = match self.admit(now, &head) {
+        let set = match self.admit(now, device, &head) {
             Ok(set) => set,
             Err(Blocker::Direction(session, when)) => {
                 self.hold_at(now, device, next, (session, when, head.work.write));
@@ -237,14 +238,16 @@ impl<T: Copy> Arbiter<T> {
     pub(super) fn admit(
         &mut self,
         now: Nanos,
+        device: DeviceId,
         head: &Head,
     ) -> Result<Option<CreditSetId>, Blocker> {
         if head.free {
             return Ok(None);
         }
+        let waiter = self.waiter(device, head.class);
         let Some(local) = self.sessions.kept(head.work.session) else { return Ok(None) };
         for limited in &local.limits {
-            if let Err(when) = limited.admit(now, self.reactor) {
+            if let Err(when) = limited.admit(now, waiter) {
                 return Err(Blocker::Rate(limited.id(), when));
             }
             if let Err(when) = limited.admit_direction(now, self.reactor, head.work.write) {
@@ -260,6 +263,14 @@ impl<T: Copy> Arbiter<T> {
                 Err(Blocker::Credits(session, cost))
             }
         }
+    }
+
+    /// Names this reactor at the limits that a command of a class waits for. In the order by weight, the reactors
+    /// with commands of one class for one device are one party.
+    fn waiter(&self, device: DeviceId, class: Class) -> Waiter {
+        let by_weight = self.devices.kept(device).is_some_and(|queue| queue.is_by_weight());
+        let party = if by_weight { u64::from(device.0) * 4 + class as u64 + 1 } else { 0 };
+        Waiter { reactor: self.reactor, party }
     }
 
     /// Blocks a session until what blocks its commands has gone. A limit on one direction blocks both
@@ -374,9 +385,10 @@ impl<T: Copy> Arbiter<T> {
         let queue = self.devices.kept(device)?;
         if !head.free {
             let place = (head.class, self.flows.at(head.flow).node);
+            let waiter = self.waiter(device, head.class);
             for limited in &self.sessions.kept(head.work.session)?.limits {
                 limited.charge_limits(now, entered, head.work.write, head.work.amount());
-                limited.count_turn(now, self.reactor, head.work.write, |of_direction| {
+                limited.count_turn(now, waiter, head.work.write, |of_direction| {
                     queue.turn_step(&self.pace, limited.id(), place, head.work.kind(), of_direction)
                 });
             }

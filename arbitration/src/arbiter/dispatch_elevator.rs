@@ -38,7 +38,7 @@ impl<T: Copy> Arbiter<T> {
                 self.forget_flow(head.flow);
                 continue;
             }
-            let set = match self.admit(now, &head) {
+            let set = match self.admit(now, device, &head) {
                 Ok(set) => set,
                 Err(blocker) => {
                     self.block_at(now, device, &next, blocker);

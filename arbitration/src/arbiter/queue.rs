@@ -376,7 +376,7 @@ impl DeviceQueue {
 
     /// Returns whether sessions go by weight here.
     #[inline]
-    fn is_by_weight(&self) -> bool {
+    pub(super) fn is_by_weight(&self) -> bool {
         self.sessions.order.is_by_weight()
     }
 
@@ -384,19 +384,21 @@ impl DeviceQueue {
     /// this reactor held back for other reactors, once those have caught up.
     #[inline]
     pub(super) fn follow_order(&mut self) {
-        if self.device.tags.are_used() != self.is_by_weight() {
+        if self.device.goes_by_weight() != self.is_by_weight() {
             self.change_order();
         }
         if self.is_by_weight() {
-            for tree in self.sessions.order.trees.values_mut() {
-                tree.release_held(false);
+            for class in Class::ALL {
+                if self.tree(class).release_held(false) {
+                    self.sync(class);
+                }
             }
         }
     }
 
     #[cold]
     fn change_order(&mut self) {
-        if self.device.tags.are_used() {
+        if self.device.goes_by_weight() {
             self.sessions.order.go_by_weight(self.reactor, Arc::clone(&self.device.tags));
         } else {
             self.sessions.order.go_in_turn();
@@ -498,7 +500,8 @@ impl DeviceQueue {
     ) -> Option<Next> {
         let leaf = self.tree(class).select(below, quantum);
         if self.is_by_weight() {
-            self.tell_yielded(class);
+            // Selection may have held back all waiting commands.
+            self.sync(class);
         }
         let leaf = leaf?;
         Some(Next { class, leaf, below, precedence })

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use units::Nanos;
 
-use super::turns::Turns;
+use super::turns::{Turns, Waiter};
 use super::{Limiter, Rate};
 
 /// The rates of one direction: reads, or writes.
@@ -94,16 +94,16 @@ impl Limiters {
     /// # Errors
     /// The time at which it may.
     #[inline]
-    pub(crate) fn admit(&self, now: Nanos, reactor: u32) -> Result<(), Nanos> {
+    pub(crate) fn admit(&self, now: Nanos, waiter: Waiter) -> Result<(), Nanos> {
         let open = || self.iops.open_since().max(self.bandwidth.open_since());
-        let admitted = self.check(now).and_then(|()| self.turns.check(now, reactor, open));
-        admitted.inspect_err(|_| self.turns.wait(reactor))
+        let admitted = self.check(now).and_then(|()| self.turns.check(now, waiter, open));
+        admitted.inspect_err(|_| self.turns.wait(waiter))
     }
 
     /// Counts a command that has passed in a reactor's turn, with its cost over the reactor's weight.
     #[inline]
-    pub(crate) fn count_turn(&self, now: Nanos, reactor: u32, step: impl FnOnce() -> u64) {
-        self.turns.took(reactor, || self.check(now).is_err(), step);
+    pub(crate) fn count_turn(&self, now: Nanos, waiter: Waiter, step: impl FnOnce() -> u64) {
+        self.turns.took(waiter, || self.check(now).is_err(), step);
     }
 
     /// Charges a command that has waited since `since`.

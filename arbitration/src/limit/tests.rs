@@ -484,14 +484,37 @@ fn d1_abandoned_retries_leave_no_credit() {
     assert!(at_once(&limit, now.after(100 * SECOND)) <= 2);
 }
 
+/// A reactor that belongs to no party.
+fn alone(reactor: u32) -> Waiter {
+    Waiter { reactor, party: 0 }
+}
+
+#[test]
+fn d1_party_of_reactors_has_one_share_of_a_limit() {
+    let (turns, now) = (Turns::default(), Nanos(SECOND));
+    // Reactors 1 and 2 are one party, by turns as their device orders them; reactor 3 has thrice their weight.
+    let waiters = [(1, 9), (2, 9), (3, 0)].map(|(reactor, party)| Waiter { reactor, party });
+    let mut done = [0_u32; 3];
+    for turn in 0..4000 {
+        waiters.iter().for_each(|waiter| turns.wait(*waiter));
+        let [may_1, may_2, may_3] = waiters.map(|waiter| turns.check(now, waiter, || now).is_ok());
+        assert_eq!(may_1, may_2, "the party has the turn, or not");
+        assert!(may_1 || may_3);
+        let at = if may_3 { 2 } else { usize::from(turn % 4 != 0) };
+        turns.took(waiters[at], || true, || if at == 2 { 100 } else { 300 });
+        done[at] += 1;
+    }
+    assert!(done[2].abs_diff(3000) <= 2 && done[0] > 200, "{done:?}");
+}
+
 #[test]
 fn d1_reactor_yields_exhausted_limit_briefly() {
     let (turns, now) = (Turns::default(), Nanos(SECOND));
-    let check = |now, reactor| turns.check(now, reactor, || Nanos(SECOND));
-    let took = |reactor, is_used_up| turns.took(reactor, || is_used_up, || 10);
+    let check = |now, reactor| turns.check(now, alone(reactor), || Nanos(SECOND));
+    let took = |reactor, is_used_up| turns.took(alone(reactor), || is_used_up, || 10);
     took(5, true);
     assert_eq!(check(now, 5), Ok(()), "nobody waits");
-    [1, 5, 63].into_iter().for_each(|reactor| turns.wait(reactor));
+    [1, 5, 63].into_iter().for_each(|reactor| turns.wait(alone(reactor)));
     for (reactor, next) in [(5, 1), (1, 63), (63, 1)] {
         took(reactor, false);
         assert_eq!(check(now, reactor), Ok(()), "the limit lets more pass");
@@ -515,17 +538,18 @@ fn d1_reactors_share_limit_by_command_cost() {
     let mut share = |reactors: [(u32, u64); 2], commands: usize| {
         let mut done = [0_usize; 2];
         for _ in 0..commands {
-            reactors.iter().for_each(|(reactor, _)| turns.wait(*reactor));
+            reactors.iter().for_each(|(reactor, _)| turns.wait(alone(*reactor)));
             let open = now;
             let at = loop {
                 // A turn of a reactor that has gone ends after half a millisecond.
                 now = now.after(100_000);
-                let may = |(reactor, _): &(u32, u64)| turns.check(now, *reactor, || open).is_ok();
+                let may =
+                    |(reactor, _): &(u32, u64)| turns.check(now, alone(*reactor), || open).is_ok();
                 if let Some(at) = reactors.iter().position(may) {
                     break at;
                 }
             };
-            turns.took(reactors[at].0, || true, || reactors[at].1);
+            turns.took(alone(reactors[at].0), || true, || reactors[at].1);
             done[at] += 1;
         }
         done

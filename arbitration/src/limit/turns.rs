@@ -6,6 +6,10 @@
 //! command. While several wait, the reactor of the least time has the next command, and the others
 //! leave it to that reactor for half a millisecond. The limit loses nothing by that, because it
 //! saves credit for a millisecond at least.
+//!
+//! In the order by weight, the tags at a device decide between the reactors that wait for it with commands of one class.
+//! Here these are one party: they do not wait for each other's turns, and have one share together. Two orders at once
+//! could each wait for the reactor that the other one holds back.
 
 use std::sync::OnceLock;
 
@@ -21,8 +25,20 @@ use crate::sharing::REACTORS_MAX;
 /// Time in ns for which a reactor leaves the next command at a limit to another reactor.
 const PATIENCE: u64 = TOLERANCE.0 / 2;
 
-/// The virtual times of the reactors, by number.
-type Times = [AtomicU64; REACTORS_MAX];
+/// The virtual times of the reactors, by number, and their parties.
+#[derive(Debug)]
+struct Times {
+    times: [AtomicU64; REACTORS_MAX],
+    parties: [AtomicU64; REACTORS_MAX],
+}
+
+/// A reactor at the limits of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) reactor: u32,
+    /// The party of the reactor's command: reactors of one party other than 0 are ordered at their device.
+    pub(crate) party: u64,
+}
 
 /// The reactors that wait for the limits of one session on all its commands, or on one direction.
 /// Reactors that change this at once may let one of them have two turns in a row.
@@ -52,11 +68,26 @@ impl Turns {
     pub(crate) fn check(
         &self,
         now: Nanos,
-        reactor: u32,
+        waiter: Waiter,
         open: impl FnOnce() -> Nanos,
     ) -> Result<(), Nanos> {
         let next = self.next.load(Relaxed);
-        if next == 0 || next == bit(reactor) { Ok(()) } else { self.leave(now, next, open()) }
+        if next == 0 || next == bit(waiter.reactor) || self.is_of(waiter.party, next) {
+            return Ok(());
+        }
+        self.leave(now, next, open())
+    }
+
+    /// Returns whether the reactor whose turn it is belongs to a party.
+    fn is_of(&self, party: u64, next: u64) -> bool {
+        party != 0 && self.members(party) & next != 0
+    }
+
+    /// Finds the reactors of a party, one bit each.
+    fn members(&self, party: u64) -> u64 {
+        let is_member = |of: &AtomicU64| of.load(Relaxed) == party;
+        let members = (0_u32..).zip(&self.times().parties).filter(|(_, of)| is_member(of));
+        members.fold(0, |bits, (reactor, _)| bits | bit(reactor))
     }
 
     #[cold]
@@ -76,9 +107,13 @@ impl Turns {
 
     /// Notes that a command of a reactor waits for the limits.
     #[inline]
-    pub(crate) fn wait(&self, reactor: u32) {
-        if self.waiting.load(Relaxed) & bit(reactor) == 0 {
-            self.begin(reactor);
+    pub(crate) fn wait(&self, waiter: Waiter) {
+        let is_new = self.waiting.load(Relaxed) & bit(waiter.reactor) == 0;
+        if is_new {
+            self.begin(waiter.reactor);
+        }
+        if waiter.party != 0 || self.times.get().is_some() {
+            self.party(waiter.reactor).store(waiter.party, Relaxed);
         }
     }
 
@@ -88,14 +123,26 @@ impl Turns {
     fn begin(&self, reactor: u32) {
         let others = self.waiting.fetch_or(bit(reactor), Relaxed) & !bit(reactor);
         if others != 0
-            && let Some((_, least)) = first_of(self.times(), others)
+            && let Some((_, least)) = first_of(&self.times().times, others)
         {
             advance(self.time(reactor), least);
         }
     }
 
     fn times(&self) -> &Times {
-        self.times.get_or_init(|| Box::new([const { AtomicU64::new(0) }; REACTORS_MAX]))
+        self.times.get_or_init(|| {
+            let [times, parties] = [const { [const { AtomicU64::new(0) }; REACTORS_MAX] }; 2];
+            Box::new(Times { times, parties })
+        })
+    }
+
+    /// Finds the party of a reactor.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the index is below the length: it is taken modulo that"
+    )]
+    fn party(&self, reactor: u32) -> &AtomicU64 {
+        &self.times().parties[reactor as usize % REACTORS_MAX]
     }
 
     /// Finds the virtual time of a reactor.
@@ -104,7 +151,7 @@ impl Turns {
         reason = "the index is below the length: it is taken modulo that"
     )]
     fn time(&self, reactor: u32) -> &AtomicU64 {
-        &self.times()[reactor as usize % REACTORS_MAX]
+        &self.times().times[reactor as usize % REACTORS_MAX]
     }
 
     /// Counts a reactor's command that has passed, with its cost over its weight. Gives the turn to the
@@ -112,29 +159,39 @@ impl Turns {
     #[inline]
     pub(crate) fn took(
         &self,
-        reactor: u32,
+        waiter: Waiter,
         are_used_up: impl FnOnce() -> bool,
         step: impl FnOnce() -> u64,
     ) {
-        let others = self.waiting.load(Relaxed) & !bit(reactor);
+        let others = self.waiting.load(Relaxed) & !bit(waiter.reactor);
         if others != 0 || self.next.load(Relaxed) != 0 {
-            self.count(reactor, others, are_used_up, step);
+            self.count(waiter, others, are_used_up, step);
         }
     }
 
     #[cold]
     fn count(
         &self,
-        reactor: u32,
+        Waiter { reactor, party }: Waiter,
         others: u64,
         are_used_up: impl FnOnce() -> bool,
         step: impl FnOnce() -> u64,
     ) {
-        self.time(reactor).fetch_add(step(), Relaxed);
+        let step = step();
+        self.time(reactor).fetch_add(step, Relaxed);
+        if party != 0 {
+            self.party(reactor).store(party, Relaxed);
+            let mut members = self.members(party) & others;
+            while members != 0 {
+                let member = members.trailing_zeros();
+                self.time(member).fetch_add(step, Relaxed);
+                members &= members - 1;
+            }
+        }
         let next = if others == 0 {
             0
         } else if are_used_up() {
-            first_of(self.times(), others | bit(reactor)).map_or(0, |(first, _)| bit(first))
+            first_of(&self.times().times, others | bit(reactor)).map_or(0, |(first, _)| bit(first))
         } else {
             bit(reactor)
         };

@@ -562,6 +562,80 @@ fn commands_from_reserve_leave_no_debt() {
     assert!(own >= 15, "{own} commands, and a host may have 16 in a quarter of the memory");
 }
 
+/// Makes a session `name` with `weight` below the root.
+fn put_weight(sessions: &mut Sessions, name: &str, weight: u16) {
+    let weight = Some(weight);
+    let spec = SessionSpec { name: name.to_owned(), weight, ..SessionSpec::default() };
+    sessions.put(Nanos(0), &spec).unwrap();
+}
+
+#[test]
+fn d1_sessions_share_memory_by_weight() {
+    let mut sessions = sessions();
+    let mut gate = gate(1024);
+    // Four hosts of each session: no host may have more than a quarter of the memory.
+    let mut flows = Vec::new();
+    for host in 1..=4 {
+        for (name, n) in [("a", 1_u32), ("b1", 2)] {
+            let id = HostId(host * 2 + u64::from(n));
+            flows.push((gate.flow(sessions.named(name).unwrap(), id), n));
+        }
+    }
+    let mut held = VecDeque::new();
+    // Session "a" and session "b", above "b1", have weights that change while commands wait.
+    for (of_a, of_b) in [(100, 100), (300, 100), (100, 700), (1, 1000), (100, 100)] {
+        put_weight(&mut sessions, "a", of_a);
+        put_weight(&mut sessions, "b", of_b);
+        for name in ["a", "b"] {
+            gate.touch_session(sessions.named(name).unwrap());
+        }
+        let mut served = BTreeMap::from([(1, 0_u32), (2, 0)]);
+        for turn in 0..8000 {
+            for (flow, n) in flows.iter().copied() {
+                while gate.flows[flow.0.at()].waiting < 40 {
+                    gate.enqueue(flow, Class::Medium, 16 * PAGE, n);
+                }
+            }
+            if let Some(grant) = held.pop_front() {
+                gate.give_back(grant);
+            }
+            while let Some((n, grant)) = gate.pull_in_turn() {
+                *served.get_mut(&n).unwrap() += u32::from(turn >= 100);
+                held.push_back(grant);
+            }
+        }
+        let share = f64::from(served[&1]) / f64::from(served[&1] + served[&2]);
+        let expected = f64::from(of_a) / f64::from(of_a + of_b);
+        assert!((share - expected).abs() < 0.005, "{share} instead of {expected}: {served:?}");
+    }
+    held.into_iter().for_each(|grant| gate.give_back(grant));
+}
+
+#[test]
+fn commands_from_reserve_leave_no_debt_beside_weights() {
+    let mut sessions = sessions();
+    put_weight(&mut sessions, "b", 300);
+    let mut gate = gate(1024);
+    let quiet = gate.flow(sessions.named("b1").unwrap(), HostId(1));
+    let mut held: VecDeque<_> = take_all(&mut gate, &sessions).into();
+    for _ in 0..100_000 {
+        let grant = gate.pass(quiet, Class::Urgent, 16 * PAGE).unwrap();
+        gate.give_back(grant);
+    }
+    for n in 1..=100 {
+        gate.enqueue(quiet, Class::Urgent, 16 * PAGE, n);
+    }
+    let mut own = 0;
+    for _ in 0..60 {
+        gate.give_back(held.pop_front().unwrap().1);
+        while let Some((n, grant)) = gate.pull() {
+            own += usize::from(n > 0);
+            held.push_back((n, grant));
+        }
+    }
+    assert!(own >= 15, "{own} commands, and a host may have 16 in a quarter of the memory");
+}
+
 #[test]
 fn flow_exists_while_used_waiting_or_holding_memory() {
     let (mut gate, sessions) = (gate(256), sessions());

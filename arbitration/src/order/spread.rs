@@ -64,35 +64,71 @@ struct Used {
 
 /// The spreads of the hosts that have flows to a device in any reactor.
 #[derive(Debug, Default)]
-pub(crate) struct Spreads(Mutex<FxHashMap<SpreadKey, Used>>);
+pub(crate) struct Spreads {
+    known: Mutex<Known>,
+    /// Number of sessions that have such hosts.
+    sessions: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    spreads: FxHashMap<SpreadKey, Used>,
+    /// Number of hosts of each session, by its number and serial number.
+    sessions: FxHashMap<(SessionId, u32), u32>,
+}
 
 impl Spreads {
-    fn locked(&self) -> MutexGuard<'_, FxHashMap<SpreadKey, Used>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether hosts of several sessions have flows to the device.
+    #[inline]
+    pub(crate) fn have_several_sessions(&self) -> bool {
+        self.sessions.load(Relaxed) > 1
+    }
+
+    fn note_sessions(&self, known: &Known) {
+        let sessions = u32::try_from(known.sessions.len()).unwrap_or(u32::MAX);
+        self.sessions.store(sessions, Relaxed);
     }
 
     /// Finds a host's spread, or makes it, for a reactor in which the host begins to have a flow.
     /// Each call is met by a [`Self::leave`].
     pub(crate) fn join(&self, key: SpreadKey) -> Arc<Spread> {
-        let mut spreads = self.locked();
-        let used = spreads.entry(key).or_default();
+        let mut known = self.locked();
+        let used = known.spreads.entry(key).or_default();
         used.reactors = used.reactors.saturating_add(1);
-        Arc::clone(&used.spread)
+        let (spread, is_new) = (Arc::clone(&used.spread), used.reactors == 1);
+        if is_new {
+            *known.sessions.entry((key.session, key.serial)).or_default() += 1;
+            self.note_sessions(&known);
+        }
+        spread
     }
 
     /// Forgets one reactor that used a host's spread, and the spread with the last.
     pub(crate) fn leave(&self, key: SpreadKey) {
-        let mut spreads = self.locked();
-        let Some(used) = spreads.get_mut(&key) else { return };
+        let mut known = self.locked();
+        let Some(used) = known.spreads.get_mut(&key) else { return };
         used.reactors = used.reactors.saturating_sub(1);
-        if used.reactors == 0 {
-            spreads.remove(&key);
+        if used.reactors > 0 {
+            return;
         }
+        known.spreads.remove(&key);
+        let session = (key.session, key.serial);
+        if let Some(hosts) = known.sessions.get_mut(&session) {
+            *hosts = hosts.saturating_sub(1);
+            if *hosts == 0 {
+                known.sessions.remove(&session);
+            }
+        }
+        self.note_sessions(&known);
     }
 
     /// Counts the spreads.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.locked().len()
+        self.locked().spreads.len()
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use units::Class;
 
-use super::clock::advance;
+use super::clock::{advance, ahead};
 use super::tags::Tags;
 use crate::index::{Index, grown};
 use crate::sharing::Sharing;
@@ -78,14 +78,16 @@ impl<I: Copy> Tree<I> {
         self.unblock(from);
     }
 
-    /// Returns whether anything may be taken from the tree.
+    /// Returns whether anything may be taken from the tree now. Nodes that are held back for other reactors do not
+    /// count: they wait for commands there, and while a limit blocks these, other classes must not wait with them.
     #[inline]
     #[must_use]
     pub(crate) fn has_work(&self) -> bool {
-        self.node_has_work(NodeId::ROOT)
+        let root = self.get(NodeId::ROOT);
+        !root.blocked && root.has_work()
     }
 
-    /// Returns whether anything may be taken from below a node.
+    /// Returns whether anything may be taken from below a node, or is held back there.
     #[inline]
     #[must_use]
     pub(crate) fn node_has_work(&self, node: NodeId) -> bool {
@@ -261,6 +263,9 @@ impl<I: Copy> Tree<I> {
     /// more than this command: otherwise a host whose small commands always find room would owe all of them once it
     /// has to wait.
     pub(crate) fn charge_out_of_turn(&mut self, leaf: NodeId, cost: u32) {
+        if self.by_weight.is_some() {
+            return self.charge_out_of_turn_by_weight(leaf, cost);
+        }
         let mut node = leaf;
         while node != NodeId::ROOT {
             let this = self.at(node);
@@ -499,12 +504,14 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Releases the nodes that were held back: all of them, or the nodes that are no longer ahead.
-    pub(crate) fn release_held(&mut self, all: bool) {
+    /// Releases the nodes that were held back: all of them, or the nodes that are no longer ahead. Returns whether there
+    /// were any.
+    pub(crate) fn release_held(&mut self, all: bool) -> bool {
         let held = self.by_weight.as_ref().map_or(0, |order| order.held.len());
+        let mut released = false;
         for at in (0..held).rev() {
             let Some(&node) = self.by_weight.as_ref().and_then(|order| order.held.get(at)) else {
-                return;
+                return released;
             };
             let this = self.get(node);
             let waits = !this.linked && !this.leaf && this.cursor.is_some();
@@ -519,11 +526,13 @@ impl<I: Copy> Tree<I> {
                 order.held.swap_remove(at);
             }
             if waits {
+                released = true;
                 self.set_releases(true);
                 self.activate(node);
                 self.set_releases(false);
             }
         }
+        released
     }
 
     fn set_releases(&mut self, releases: bool) {
@@ -552,6 +561,23 @@ impl<I: Copy> Tree<I> {
             }
         };
         order.held.iter().any(|held| self.get(*held).cursor.is_some() && is_below(held))
+    }
+
+    fn charge_out_of_turn_by_weight(&mut self, leaf: NodeId, cost: u32) {
+        let Some(order) = &self.by_weight else { return };
+        let mut node = leaf;
+        while node != NodeId::ROOT {
+            let Node { parent, linked, .. } = *self.get(node);
+            let Some(tags) = order.tags(node) else { return };
+            let step = u64::from(cost) * STEP / order.weight(node);
+            let now = order.tags(parent).map_or(0, |tags| tags.below.time(order.reactor));
+            let own = tags.finish.load(Relaxed);
+            let charged = if linked { own } else { now }.wrapping_add(step);
+            if linked || ahead(charged, own) > 0 {
+                tags.finish.store(charged, Relaxed);
+            }
+            node = parent;
+        }
     }
 
     /// Charges a leaf, and the nodes above it up to but not including `upto`, for a command.

@@ -6,7 +6,7 @@ use std::iter::{once, successors};
 use units::Nanos;
 
 use super::{Session, SessionSpec};
-use crate::limit::{Amount, Limiter, Limiters, Rate, Rates};
+use crate::limit::{Amount, Limiter, Limiters, Rate, Rates, Waiter};
 
 /// The rates of a session's limits, and the credit that they save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl Session {
     /// # Errors
     /// The time at which it may.
     #[inline]
-    pub(crate) fn admit(&self, now: Nanos, reactor: u32) -> Result<(), Nanos> {
-        self.all.admit(now, reactor)
+    pub(crate) fn admit(&self, now: Nanos, waiter: Waiter) -> Result<(), Nanos> {
+        self.all.admit(now, waiter)
     }
 
     /// Says the same of the session's own limits on a direction.
@@ -81,7 +81,9 @@ impl Session {
         reactor: u32,
         write: bool,
     ) -> Result<(), Nanos> {
-        self.directions.limiters(write).map_or(Ok(()), |own| own.admit(now, reactor))
+        self.directions
+            .limiters(write)
+            .map_or(Ok(()), |own| own.admit(now, Waiter { reactor, party: 0 }))
     }
 
     /// Charges a command that has waited since `since` to the session's own limits.
@@ -96,13 +98,13 @@ impl Session {
     pub(crate) fn count_turn(
         &self,
         now: Nanos,
-        reactor: u32,
+        waiter: Waiter,
         write: bool,
         step: impl Fn(bool) -> u64,
     ) {
-        self.all.count_turn(now, reactor, || step(false));
+        self.all.count_turn(now, waiter, || step(false));
         if let Some(own) = self.directions.limiters(write) {
-            own.count_turn(now, reactor, || step(true));
+            own.count_turn(now, Waiter { party: 0, ..waiter }, || step(true));
         }
     }
 

@@ -763,3 +763,57 @@ fn direction_limit_applies_to_deep_sessions() {
         assert_close("one of two hosts", *done as f64, 500.0, 0.02);
     }
 }
+
+/// Whichever reactor looks first: the order by weight and the turns at a limit must not each wait for the reactor that
+/// the other one holds back.
+#[test]
+fn d1_reactors_reach_a_limit_in_shares_by_weight() {
+    for weights in [[100, 100], [200, 100], [100, 900]] {
+        for rate in [1000_u64, 10_000, 20_000, 30_000] {
+            for eager in [None, Some(0), Some(1)] {
+                let below =
+                    |name, weight| SessionSpec { weight: Some(weight), ..spec(name, Some("pool")) };
+                let specs = [
+                    SessionSpec { iops: Rate::per_second(rate), ..spec("pool", None) },
+                    below("one", weights[0]),
+                    below("two", weights[1]),
+                ];
+                let of = |reactor, session| Source { session, ..source(reactor, Class::High, 64) };
+                let list = vec![of(0, "one"), of(1, "two"), source(0, Class::Low, 64)];
+                let mut world = World::new(2, fixed(8), OrderSettings::default(), &specs, list);
+                world.eager = eager;
+                world.run(500_000_000);
+                let before = world.done.clone();
+                world.run(1_000_000_000);
+                let [one, two] = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
+                let case = format!("{weights:?} at {rate}/s, {eager:?} first");
+                assert_close(&case, one + two, rate as f64, 0.01);
+                let expected = f64::from(weights[0]) / f64::from(weights[0] + weights[1]);
+                assert_close(&case, one / (one + two), expected, 0.02);
+            }
+        }
+    }
+}
+
+/// Several reactors with one class have the share of one class at a limit.
+#[test]
+fn d1_classes_share_a_limit_whichever_reactors_they_are_in() {
+    for reactors in 2..=4 {
+        let specs = [
+            SessionSpec { iops: Rate::per_second(8000), ..spec("pool", None) },
+            SessionSpec { weight: Some(200), ..spec("one", Some("pool")) },
+        ];
+        let of = |reactor, class| Source { session: "one", ..source(reactor, class, 64) };
+        let mut list: Vec<Source> = (1..reactors).map(|reactor| of(reactor, Class::High)).collect();
+        list.push(of(0, Class::Low));
+        let mut world = World::new(reactors, fixed(8), OrderSettings::default(), &specs, list);
+        world.run(500_000_000);
+        let before = world.done.clone();
+        world.run(1_000_000_000);
+        let done: Vec<u64> = world.done.iter().zip(before).map(|(now, was)| now - was).collect();
+        let (low, high) =
+            (done[reactors - 1] as f64, done.iter().rev().skip(1).sum::<u64>() as f64);
+        assert_close(&format!("{reactors} reactors: {done:?}"), high / low, 3.0, 0.02);
+        assert_close(&format!("{reactors} reactors"), high + low, 8000.0, 0.01);
+    }
+}

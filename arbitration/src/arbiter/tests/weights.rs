@@ -65,6 +65,24 @@ fn sessions_share_by_weight_on_all_reactors() {
 }
 
 #[test]
+fn sessions_without_weights_share_equally_on_all_reactors() {
+    let specs = [spec("a", None), spec("b", None)];
+    // Session b has one host, and session a three, wherever they are.
+    for places in [[0, 0, 0], [0, 0, 1], [1, 1, 1], [0, 1, 1]] {
+        for eager in [None, Some(0), Some(1)] {
+            let mut list: Vec<Source> =
+                (2..).zip(places).map(|(id, reactor)| host(reactor, "a", id)).collect();
+            list.push(host(0, "b", 1));
+            let mut world = world(2, &specs, list);
+            world.eager = eager;
+            let shares = [1.0 / 6.0, 1.0 / 6.0, 1.0 / 6.0, 0.5];
+            let name = format!("{places:?}, {eager:?} first");
+            assert_shares(&name, &mut world, 1_000_000_000, &shares);
+        }
+    }
+}
+
+#[test]
 fn host_of_weighted_session_counts_once_over_reactors() {
     let specs = [weighted("a", None, 200)];
     let list = vec![
@@ -302,8 +320,8 @@ proptest! {
             while !quiet(&world) {
                 world.run(10_000_000);
             }
-            // As by turns, unless a weight is in use where hosts are.
-            if reactors > 1 && !world.device.tags.are_used() {
+            // Hosts of one session go in turn.
+            if reactors > 1 && !world.device.goes_by_weight() {
                 continue;
             }
             let before = world.done.clone();
@@ -321,5 +339,51 @@ proptest! {
                 );
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Limits in any place beside any weights, classes and reactors: the device is kept busy, each limit holds, and a
+    /// limit below the fair share of its session is reached.
+    #[test]
+    fn limits_beside_weights_are_reached_and_leave_the_rest_to_others(
+        sources in proptest::collection::vec((0usize..3, 0usize..6), 2..7),
+        weights in proptest::array::uniform6(prop_oneof![Just(100u16), 1..=1000u16]),
+        rate in prop_oneof![Just(10u64), Just(300), Just(5000), Just(15_000)],
+        at in 0usize..6,
+        low in 0usize..3,
+        reactors in 1usize..=3,
+        eager in proptest::option::of(0usize..3),
+    ) {
+        let below = |session: usize| {
+            let (name, parent) = TREE[session];
+            session == at || parent == Some(TREE[at].0) || name == TREE[at].0
+        };
+        // Hosts below the limit are High, and a flood and all others Low: three quarters of the device are High's.
+        let of = |(index, (reactor, session)): (usize, &(usize, usize))| {
+            let class = if below(*session) { Class::High } else { Class::Low };
+            let (reactor, session) = (reactor % reactors, TREE[*session].0);
+            Source { session, host: 10 + index as u64, ..source(reactor, class, 64) }
+        };
+        let mut list: Vec<Source> = sources.iter().enumerate().map(of).collect();
+        list.push(Source { host: 1, ..source(low % reactors, Class::Low, 64) });
+        let specs = TREE.iter().zip(weights).enumerate().map(|(index, ((name, parent), weight))| {
+            let iops = if index == at { Rate::per_second(rate) } else { None };
+            SessionSpec { iops, ..weighted(name, *parent, weight) }
+        });
+        let mut world = world(reactors, &specs.collect::<Vec<_>>(), list.clone());
+        world.eager = eager.filter(|reactor| *reactor < reactors);
+        world.run(500_000_000);
+        let before = world.done.clone();
+        world.run(1_000_000_000);
+        let done: Vec<u64> = world.done.iter().zip(&before).map(|(done, was)| done - was).collect();
+        prop_assert!(done.iter().sum::<u64>() >= 39_600, "the device is kept busy: {:?}", done);
+        let limited: Vec<u64> =
+            list.iter().zip(&done).filter(|(of, _)| of.class == Class::High).map(|(_, n)| *n).collect();
+        let (got, slack) = (limited.iter().sum::<u64>(), (rate / 50).max(2));
+        prop_assert!(got <= rate + slack, "{} of {}: {:?}", got, rate, limited);
+        prop_assert!(limited.is_empty() || got + slack >= rate, "{} of {}: {:?}", got, rate, limited);
     }
 }

@@ -98,7 +98,7 @@ impl<V> Changes<V> {
             *next += 1;
             let device = at.checked_sub(touched.sessions.len());
             if let Some(session) = touched.sessions.get(at) {
-                stages.arbiter.touch_session(session);
+                stages.touch_session(session);
             } else if let Some(&id) = device.and_then(|at| touched.devices.get(at)) {
                 if devices.get(id).is_some() {
                     stages.arbiter.touch_device(device_id(id));

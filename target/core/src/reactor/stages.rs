@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arbitration::arbiter::{Arbiter, Waiters};
 use arbitration::memory::{MemoryEntryId, MemoryGate, MemoryGrant};
+use arbitration::session::Session;
 use arbitration::settings::OrderSettings;
 use fabric::Nanos;
 use fabric::queue::SlotId;
@@ -55,6 +56,14 @@ impl Stages {
         self.gate.set_order(order);
         self.reads.gate().set_order(order);
         self.capsules.gate().set_order(order);
+    }
+
+    /// Notes that the settings of a session have changed.
+    pub(crate) fn touch_session(&mut self, session: &Arc<Session>) {
+        self.arbiter.touch_session(session);
+        self.gate.touch_session(session);
+        self.reads.gate().touch_session(session);
+        self.capsules.gate().touch_session(session);
     }
 
     /// Says whether any command waits for its turn.
