@@ -62,14 +62,15 @@ impl Admitted {
     }
 
     /// Computes how many commands a second a tenant gets at least that has `depth` of them
-    /// outstanding at any time, beside commands of 4 KiB. A fixed `window` holds as many of these;
-    /// `None`: the window follows the reservation.
+    /// outstanding at any time, beside commands of 4 KiB, while other reservations use `reserved` of the device. A
+    /// fixed `window` holds as many of these commands; `None`: the window follows the reservation.
     #[must_use]
-    pub fn floor(&self, depth: u64, window: Option<u32>) -> u64 {
+    pub fn floor(&self, depth: u64, window: Option<u32>, reserved: Utilisation) -> u64 {
         let (bound, own) = (self.queue_bound(), in_device(&self.profile, &self.terms));
         let others = window.map_or(bound.depth(), u64::from).max(bound.at_once.into());
         let each = own.saturating_add(bound.share.saturating_mul(others)).max(1);
-        let achieved = u128::from(depth) * u128::from(SECOND) / u128::from(each);
+        let left = Utilisation::WHOLE.less(reserved).within(SECOND);
+        let achieved = u128::from(depth) * u128::from(left) / u128::from(each);
         u64::try_from(achieved).unwrap_or(u64::MAX).min(self.rate())
     }
 
@@ -78,15 +79,16 @@ impl Admitted {
         SECOND / interval(&self.profile, &self.terms)
     }
 
-    /// Describes the guaranteed minimum of a tenant by its number of outstanding commands.
+    /// Describes the guaranteed minimum of a tenant by its number of outstanding commands, as [`floor`](Self::floor)
+    /// computes it.
     #[must_use]
-    pub fn floors(&self, window: Option<u32>) -> String {
-        let (one, rate) = (self.floor(1, window), self.rate());
+    pub fn floors(&self, window: Option<u32>, reserved: Utilisation) -> String {
+        let floor = |depth| self.floor(depth, window, reserved);
+        let (one, rate) = (floor(1), self.rate());
         if one >= rate {
             return format!("{rate} commands a second at any depth");
         }
-        let from =
-            (0..=DEEPEST).map(|shift| 1_u64 << shift).find(|d| self.floor(*d, window) >= rate);
+        let from = (0..=DEEPEST).map(|shift| 1_u64 << shift).find(|depth| floor(*depth) >= rate);
         match from {
             Some(depth) => {
                 format!("{one} commands a second one at a time, {rate} from {depth} at a time")

@@ -163,15 +163,18 @@ fn f2_window_longer_than_period_is_refused() {
 
 #[test]
 fn f2_admission_knows_what_each_depth_achieves() {
-    let floors = |(ms, channels, operations): (u64, u32, u64), window| {
+    let beside = |reserved, (ms, channels, operations): (u64, u32, u64), window| {
         let profile = Profile::of_device(Nanos(ms * MS), Nanos(ms * MS), 0, channels);
-        admit(&profile, &terms(Budget::Operations(operations), SECOND)).floors(window)
+        admit(&profile, &terms(Budget::Operations(operations), SECOND)).floors(window, reserved)
     };
+    let floors = |device, window| beside(Utilisation::NONE, device, window);
     assert_eq!(floors((8, 1, 40), None), "40 commands a second at any depth");
     let two = "250 commands a second one at a time, 400 from 2 at a time";
     assert_eq!(floors((2, 4, 400), None), two);
     let fixed = "15 commands a second one at a time, 400 from 32 at a time";
     assert_eq!(floors((2, 4, 400), Some(128)), fixed);
+    let half = "125 commands a second one at a time, 400 from 4 at a time";
+    assert_eq!(beside(Utilisation::percent(50), (2, 4, 400), None), half);
 }
 
 #[test]

@@ -165,14 +165,20 @@ fn check_limits_above(
     Ok(())
 }
 
-/// Says what a tenant gets at least by its depth. On a device with a scheduling set, that is known
-/// where one command at a time achieves all that is reserved.
-fn floors(known: &KnownNamespace, general: &Qos, one: &Admitted) -> String {
-    let all = one.floor(u64::MAX, None);
-    if known.device.is_bounded() && one.floor(1, None) < all {
+/// Describes the least rates of a tenant by its depth, beside the other reservations on the device. On a device with a
+/// scheduling set, they are known if one command at a time achieves the whole reservation.
+fn floors<'a>(
+    known: &KnownNamespace,
+    general: &Qos,
+    one: &Admitted,
+    others: impl Iterator<Item = &'a Admitted>,
+) -> String {
+    let reserved = others.map(|other| other.translation.utilisation).sum();
+    let all = one.floor(u64::MAX, None, reserved);
+    if known.device.is_bounded() && one.floor(1, None, reserved) < all {
         return String::new();
     }
-    one.floors(fixed_window(known, general))
+    one.floors(fixed_window(known, general), reserved)
 }
 
 /// Returns the reservation that a session is configured with: its namespace and its terms.
@@ -254,7 +260,6 @@ impl Reservations {
             let known = self.granted.get(&session.name);
             match known.filter(|g| g.namespace == namespace && g.admitted.terms == *terms) {
                 Some(same) => {
-                    let mut same = same.clone();
                     if let Some(known) = served.named(namespace) {
                         let general = &config.general;
                         check_window(known, general, &same.admitted).map_err(|refusal| {
@@ -263,9 +268,8 @@ impl Reservations {
                                 session.name
                             )
                         })?;
-                        same.floors = floors(known, general, &same.admitted);
                     }
-                    granted.insert(session.name.clone(), same);
+                    granted.insert(session.name.clone(), same.clone());
                 }
                 None => fresh.push((session, namespace, terms)),
             }
@@ -309,6 +313,11 @@ impl Reservations {
         let enabled = general.enabled;
         let places: BTreeMap<String, BackendId> =
             std::mem::take(&mut self.unsettled).into_iter().collect();
+        for namespace in places.keys() {
+            if let Some(known) = served.named(namespace) {
+                self.describe_floors(namespace, known, general);
+            }
+        }
         let changes = places.into_iter().filter(|(namespace, device)| {
             let known = served.named(namespace).filter(|known| known.backend == *device);
             known.is_some_and(|known| {
@@ -326,6 +335,21 @@ impl Reservations {
             })
         });
         changes.map(|(_, device)| device).collect()
+    }
+
+    /// Describes the least rates of all tenants on a device again.
+    fn describe_floors(&mut self, namespace: &str, known: &KnownNamespace, general: &Qos) {
+        let here = |granted: &Granted| granted.namespace == namespace;
+        let all: Vec<(String, Admitted)> = self
+            .granted
+            .iter()
+            .filter(|(_, granted)| here(granted))
+            .map(|(name, granted)| (name.clone(), granted.admitted))
+            .collect();
+        for (name, granted) in self.granted.iter_mut().filter(|(_, granted)| here(granted)) {
+            let others = all.iter().filter(|(other, _)| other != name).map(|(_, other)| other);
+            granted.floors = floors(known, general, &granted.admitted, others);
+        }
     }
 
     /// Returns the reservations that are granted on a namespace's device.
@@ -420,7 +444,7 @@ impl Reservations {
             namespace: namespace.to_owned(),
             device: known.backend,
             reserved: Arc::new(Reserved::new(now, &admitted).in_set(known.device.is_bounded())),
-            floors: floors(known, &config.general, &admitted),
+            floors: floors(known, &config.general, &admitted, already.iter()),
             admitted,
         })
     }
@@ -518,12 +542,13 @@ impl Reservations {
         let after = Broker::review(&known.device.profile()?, &before, general.order.urgent_share)?;
         let renewed: Vec<(String, Granted)> = here
             .iter()
-            .zip(after)
+            .zip(&after)
             .map(|((name, granted), admitted)| {
+                let others = after.iter().filter(|other| !std::ptr::eq(*other, admitted));
                 let one = Granted {
-                    reserved: Arc::new(granted.reserved.renewed(now, &admitted)),
-                    floors: floors(known, general, &admitted),
-                    admitted,
+                    reserved: Arc::new(granted.reserved.renewed(now, admitted)),
+                    floors: floors(known, general, admitted, others),
+                    admitted: *admitted,
                     ..(*granted).clone()
                 };
                 ((*name).to_owned(), one)

@@ -233,6 +233,11 @@ fn f2_a_fixed_window_that_makes_a_reservation_impossible_is_refused() {
         sessions.into_iter().find_map(|session| session.reserve).unwrap().floors
     };
     assert!(floors(3).starts_with("500 commands a second one at a time"), "{}", floors(3));
+    let mut both = with_sessions(vec![reserving(1000)]);
+    both.sessions.push(Session { name: "silver".to_owned(), ..reserving(1000) });
+    qos.set(Nanos(3), &both).unwrap();
+    let of_gold = floors(3);
+    assert!(of_gold.starts_with("359 commands a second one at a time"), "{of_gold}");
     set(4, WindowRule::Fixed(64)).unwrap();
     assert!(!device.qos.follows_reservations() && device.qos.queue_bound().is_none());
     assert!(floors(4).starts_with("58 commands a second one at a time"), "{}", floors(4));
