@@ -126,6 +126,20 @@ impl Limits {
         }
     }
 
+    /// Returns these limits, each at least one with which a host can work. Limits per GiB are raised where they
+    /// are used.
+    #[must_use]
+    pub fn raised(self, lowest: LowestRates) -> Self {
+        let raise = |rate: Option<Rate>, least: u64| {
+            rate.and_then(|rate| Rate::per_second(rate.get().max(least).min(RATE_MAX)))
+        };
+        let of = |rates: Rates| Rates {
+            iops: raise(rates.iops, lowest.commands),
+            bandwidth: raise(rates.bandwidth, lowest.bytes),
+        };
+        Self { total: of(self.total), reads: of(self.reads), writes: of(self.writes), ..self }
+    }
+
     /// Returns the first key that sets a limit per GiB.
     pub(crate) fn key_per_gib(&self) -> Option<&'static str> {
         let iops = self.per_gib.iops.map(|_| "iops_per_gib");

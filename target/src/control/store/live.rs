@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sluice_config::qos::remove_dangling;
-use sluice_config::{Config, Subsystem, Taken, clash, render_subsystem};
+use sluice_config::{Config, LowestRates, Subsystem, Taken, clash, render_subsystem};
 use uuid::Uuid;
 
 use super::differences::{Difference, differences};
@@ -87,11 +87,15 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
 
 impl Effective {
     /// Takes live changes, one of which may need another: all of them, or where they contradict
-    /// each other, those that fit together.
+    /// each other, those that fit together. Limits that have become too low are raised: without
+    /// its limit a session would take what others need.
     fn take_together(&mut self, file: &Config, mut records: Vec<(Key, Record)>, machine: Uuid) {
         loop {
             let before = records.len();
-            let left = self.take_some(file, records, machine);
+            let mut left = self.take_some(file, records, machine);
+            if left.len() == before {
+                left.retain(|(key, record, _)| !self.take_raised(file, key, record, machine));
+            }
             if left.len() == before {
                 for (key, record, reason) in left {
                     self.forget(file, key, &record, &reason, machine);
@@ -100,6 +104,41 @@ impl Effective {
             }
             records = left.into_iter().map(|(key, record, _)| (key, record)).collect();
         }
+    }
+
+    /// Takes a live change of a session or profile with its limits raised to the lowest ones, where
+    /// it fits then. Returns whether it does.
+    fn take_raised(&mut self, file: &Config, key: &Key, record: &Record, machine: Uuid) -> bool {
+        let mut next = self.config.clone();
+        if apply(&mut next, file, key, record, machine).is_err() {
+            return false;
+        }
+        let Some(reason) = clash(&next) else {
+            self.config = next;
+            return true;
+        };
+        let lowest = LowestRates::of(&next.target);
+        let limits = match ObjectId::parse(key, machine) {
+            Some(ObjectId::Listed(Kind::Session, name)) => {
+                let session = next.qos.sessions.iter_mut().find(|session| session.name == name);
+                session.map(|session| &mut session.limits)
+            }
+            Some(ObjectId::Listed(Kind::Profile, name)) => {
+                let profile = next.qos.profiles.iter_mut().find(|profile| profile.name == name);
+                profile.map(|profile| &mut profile.limits)
+            }
+            _ => None,
+        };
+        let Some(limits) = limits else { return false };
+        *limits = limits.raised(lowest);
+        let fits = clash(&next).is_none();
+        if fits {
+            self.config = next;
+            self.warnings.push(format!(
+                "a limit of {key} is raised to the lowest that works with this configuration: {reason}"
+            ));
+        }
+        fits
     }
 
     /// Takes those changes that can be taken one after the other. Finds the others by bisection,

@@ -1,5 +1,6 @@
 //! Tests of live changes against the configuration file.
 
+use arbitration::limit::Rate;
 use ipnet::IpNet;
 use proptest::prelude::*;
 use sluice_config::testing::{configs, parse};
@@ -297,6 +298,42 @@ fn sessions_that_name_each_other_come_back_together() {
     let (now, wanted) = (&again.current().qos, parse(changed).unwrap().qos);
     assert_eq!(by_name(now.sessions.clone()), by_name(wanted.sessions));
     assert_eq!(now.policies, wanted.policies);
+}
+
+#[test]
+fn too_low_stored_limit_is_raised() {
+    let store = memory();
+    let file = |transfer| parse(&format!("[target]\nmax_transfer = \"{transfer}\"\n")).unwrap();
+    let (small, large) = (file("64 KiB"), file("1 MiB"));
+    let rates = [&small, &large].map(|file| sluice_config::LowestRates::of(&file.target).bytes);
+    let least = rates[0].next_multiple_of(1024);
+    let mut live = open(&small, &store);
+    set_live(
+        &mut live,
+        &format!(
+            "[target]\nmax_transfer = \"64 KiB\"\n\
+             [[session]]\nname = \"a\"\niops = 5000\nbandwidth = \"{least} B\"\n\
+             [[session]]\nname = \"b\"\nparent = \"a\"\nwrite_bandwidth = \"{least} B\"\n"
+        ),
+    );
+    assert_eq!(live.current().qos.sessions.len(), 2);
+    let (after, warnings) = Live::open(large, Arc::clone(&store)).unwrap();
+    assert_eq!(after.current().qos.sessions.len(), 2, "{warnings:?}");
+    let limits = |live: &Live, name: &str| {
+        let session = live.current().qos.sessions.iter().find(|session| session.name == name);
+        let limits = session.unwrap().limits;
+        [limits.total, limits.writes]
+            .map(|of| [of.iops, of.bandwidth].map(|rate| rate.map(Rate::get)))
+    };
+    assert_eq!(limits(&after, "a"), [[Some(5000), Some(rates[1])], [None, None]], "{warnings:?}");
+    assert_eq!(limits(&after, "b"), [[None, None], [None, Some(rates[1])]], "{warnings:?}");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    for warning in warnings {
+        assert!(warning.contains("is raised") && warning.contains("162 KiB"), "{warning}");
+    }
+    // With the former configuration, the stored limits are in force again.
+    let (again, warnings) = Live::open(small, store).unwrap();
+    assert_eq!(limits(&again, "a")[0], [Some(5000), Some(least)], "{warnings:?}");
 }
 
 #[test]
