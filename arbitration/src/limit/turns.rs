@@ -28,8 +28,8 @@ const PATIENCE: u64 = TOLERANCE.0 / 2;
 /// The virtual times of the reactors, by number, and their parties.
 #[derive(Debug)]
 struct Times {
-    times: [AtomicU64; REACTORS_MAX],
-    parties: [AtomicU64; REACTORS_MAX],
+    times: Box<[AtomicU64]>,
+    parties: Box<[AtomicU64]>,
 }
 
 /// A reactor at the limits of a session.
@@ -108,11 +108,10 @@ impl Turns {
     /// Notes that a command of a reactor waits for the limits.
     #[inline]
     pub(crate) fn wait(&self, waiter: Waiter) {
-        let is_new = self.waiting.load(Relaxed) & bit(waiter.reactor) == 0;
-        if is_new {
+        if self.waiting.load(Relaxed) & bit(waiter.reactor) == 0 {
             self.begin(waiter.reactor);
         }
-        if waiter.party != 0 || self.times.get().is_some() {
+        if self.times.get().is_some() {
             self.party(waiter.reactor).store(waiter.party, Relaxed);
         }
     }
@@ -131,8 +130,8 @@ impl Turns {
 
     fn times(&self) -> &Times {
         self.times.get_or_init(|| {
-            let [times, parties] = [const { [const { AtomicU64::new(0) }; REACTORS_MAX] }; 2];
-            Box::new(Times { times, parties })
+            let zeroes = || (0..REACTORS_MAX).map(|_| AtomicU64::new(0)).collect();
+            Box::new(Times { times: zeroes(), parties: zeroes() })
         })
     }
 

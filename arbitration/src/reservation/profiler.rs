@@ -71,12 +71,23 @@ struct Kind {
 #[derive(Debug, Default)]
 struct Worst([AtomicU64; 2]);
 
-/// Mean times in the device and mean shares by the number of commands there: 1, 2 to 3, 4 to 7 and so on to 256 and
-/// more.
+/// The measurements by the number of commands in the device: 1, 2 to 3, 4 to 7 and so on to 256 and more.
+#[derive(Debug)]
+struct Depths(Box<[AtDepth]>);
+
+/// The measurements at one depth.
 #[derive(Debug, Default)]
-struct Depths {
-    times: [Average; DEPTHS],
-    shares: [Average; DEPTHS],
+struct AtDepth {
+    /// Mean time in the device.
+    time: Average,
+    /// Mean share.
+    share: Average,
+}
+
+impl Default for Depths {
+    fn default() -> Self {
+        Self((0..DEPTHS).map(|_| AtDepth::default()).collect())
+    }
 }
 
 /// The commands that a device has to hold for its parallelism to be measured.
@@ -300,26 +311,25 @@ impl Depths {
     #[inline]
     fn add(&self, time: u64, depth: u32, mixed: bool) {
         let at = usize::try_from(depth.max(1).ilog2()).unwrap_or(DEPTHS).min(DEPTHS - 1);
-        if let (Some(times), Some(shares)) = (self.times.get(at), self.shares.get(at)) {
-            times.add(time, mixed);
-            shares.add(time / u64::from(depth.max(1)), mixed);
+        if let Some(of) = self.0.get(at) {
+            of.time.add(time, mixed);
+            of.share.add(time / u64::from(depth.max(1)), mixed);
         }
     }
 
     fn samples(&self) -> u64 {
-        self.shares.iter().map(Average::count).sum()
+        self.0.iter().map(|of| of.share.count()).sum()
     }
 
     /// Returns the mean share in a busy device.
     fn busy(&self) -> Option<u64> {
-        self.shares.iter().filter_map(Average::get).min()
+        self.0.iter().filter_map(|of| of.share.get()).min()
     }
 
     /// Lists the mean depths at which the device was measured, the least first, each with the mean share there.
     fn measured(&self) -> impl Iterator<Item = (u64, u64)> {
-        let each = self.times.iter().zip(&self.shares);
-        each.filter_map(|(time, share)| {
-            let (time, share) = (time.get()?, share.get()?.max(1));
+        self.0.iter().filter_map(|of| {
+            let (time, share) = (of.time.get()?, of.share.get()?.max(1));
             Some((time.saturating_add(share / 2) / share, share))
         })
     }
@@ -328,13 +338,13 @@ impl Depths {
     /// share in a busy device.
     fn parallelism(&self) -> Option<u32> {
         let busy = self.busy()?.max(1);
-        let shortest = self.times.iter().filter_map(Average::get).min()?;
+        let shortest = self.0.iter().filter_map(|of| of.time.get()).min()?;
         let found = shortest.saturating_add(busy / 2) / busy;
         Some(u32::try_from(found).unwrap_or(u32::MAX).clamp(1, 1024))
     }
 
     fn fade(&self) {
-        self.times.iter().chain(&self.shares).for_each(Average::fade);
+        self.0.iter().flat_map(|of| [&of.time, &of.share]).for_each(Average::fade);
     }
 
     fn probe(&self) -> Probe {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_continuous_demand_needs_reserved_rate_beside_latency() {
+    fn f1_continuous_demand_needs_rate_beside_latency() {
         // Periods of 15 ms: one command and a half of each is reserved.
         let promise = promise();
         let keeps = |commands: u64| {

@@ -797,7 +797,7 @@ fn d1_reactors_reach_a_limit_in_shares_by_weight() {
 
 /// Several reactors with one class have the share of one class at a limit.
 #[test]
-fn d1_classes_share_a_limit_whichever_reactors_they_are_in() {
+fn d1_classes_share_a_limit_across_reactors() {
     for reactors in 2..=4 {
         let specs = [
             SessionSpec { iops: Rate::per_second(8000), ..spec("pool", None) },

@@ -65,7 +65,7 @@ fn sessions_share_by_weight_on_all_reactors() {
 }
 
 #[test]
-fn sessions_without_weights_share_equally_on_all_reactors() {
+fn unweighted_sessions_share_equally_on_all_reactors() {
     let specs = [spec("a", None), spec("b", None)];
     // Session b has one host, and session a three, wherever they are.
     for places in [[0, 0, 0], [0, 0, 1], [1, 1, 1], [0, 1, 1]] {
@@ -348,7 +348,7 @@ proptest! {
     /// Limits in any place beside any weights, classes and reactors: the device is kept busy, each limit holds, and a
     /// limit below the fair share of its session is reached.
     #[test]
-    fn limits_beside_weights_are_reached_and_leave_the_rest_to_others(
+    fn limits_beside_weights_keep_device_busy(
         sources in proptest::collection::vec((0usize..3, 0usize..6), 2..7),
         weights in proptest::array::uniform6(prop_oneof![Just(100u16), 1..=1000u16]),
         rate in prop_oneof![Just(10u64), Just(300), Just(5000), Just(15_000)],

@@ -375,7 +375,7 @@ fn f1_completion_after_latency_is_late() {
 }
 
 #[test]
-fn f1_slow_answers_within_latency_miss_the_reserved_rate() {
+fn f1_slow_answers_miss_reserved_rate() {
     // (ms from a command's arrival to its completion, one at a time; whether a second is missed)
     for (ms, missed) in [(9, false), (10, false), (20, true), (39, true)] {
         let reserved = within_40_ms();

@@ -318,8 +318,7 @@ impl Control {
     /// Admits configured reservations that are not in force yet: all, or those on the device of one
     /// namespace. Returns whether any came into force.
     pub(super) fn retry_reservations(&mut self, now: Nanos, only: Option<&str>) -> bool {
-        self.reservations.are_pending()
-            && self.reservations.retry(now, &self.served, &self.config, only)
+        self.reservations.retry(now, &self.served, &self.config, only)
     }
 
     /// Adapts reservations to devices that were measured anew. Returns whether any changed.

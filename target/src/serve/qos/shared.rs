@@ -215,7 +215,8 @@ impl QosShared {
             return false;
         }
         self.change(now, |control| {
-            let are_retried = control.retry_reservations(now, None);
+            let are_retried =
+                control.reservations.are_pending() && control.retry_reservations(now, None);
             let are_adapted = control.review_reservations(now);
             if are_retried || are_adapted { Ok(()) } else { Err(()) }
         })
