@@ -6,6 +6,7 @@ use super::Arbiter;
 use super::grant::{Charged, Grant};
 use super::ids::{CreditSetId, DeviceId};
 use crate::credit::Cost;
+use crate::reservation::Occupancy;
 use crate::session::SessionId;
 
 impl<T: Copy> Arbiter<T> {
@@ -33,7 +34,7 @@ impl<T: Copy> Arbiter<T> {
         // Field by field: small words that were just written are read as small words.
         let Grant { device, session, write, bytes, content, operations, .. } = grant;
         let has_data = content.has_data();
-        let Grant { price, set, at, counted, charged, .. } = grant;
+        let Grant { price, set, at, met, counted, charged, .. } = grant;
         if (!keeps_charge || !has_data)
             && let Some(local) = self.sessions.kept(session)
         {
@@ -52,7 +53,7 @@ impl<T: Copy> Arbiter<T> {
             let shared = &*queue.device;
             let mut share = 0;
             if served {
-                let held = shared.window.held_like(price);
+                let held = Occupancy { at_begin: met, at_end: shared.window.held_like(price) };
                 // A Flush or Write Zeroes tells nothing about the time of a write.
                 if !has_data || bytes == 0 {
                     share = shared.profiler.share(now, at, held);

@@ -23,6 +23,8 @@ pub struct Grant {
     pub(super) price: u32,
     pub(super) set: Option<CreditSetId>,
     pub(super) at: Nanos,
+    /// Commands of this price that the device held when this one came, itself among them.
+    pub(super) met: u32,
     /// Whether the command is counted in the device's load.
     pub(super) counted: bool,
     pub(super) charged: Option<Charged>,
@@ -34,7 +36,7 @@ impl Grant {
     pub(super) fn new(now: Nanos, device: DeviceId, work: Work, holds: Holds) -> Self {
         let Work { session, write, bytes, content, operations } = work;
         let Holds { price, set, charged } = holds;
-        let (at, counted) = (now, false);
+        let (at, met, counted) = (now, 1, false);
         Self {
             device,
             session,
@@ -45,6 +47,7 @@ impl Grant {
             price,
             set,
             at,
+            met,
             counted,
             charged,
         }

@@ -724,7 +724,8 @@ impl DeviceQueue {
         if let Some(ceiling) = &self.ceiling {
             self.device.note_length(now, ceiling.profile().in_device(work.write, work.bytes));
         }
-        Grant { counted, ..Grant::new(now, device, work, holds) }
+        let met = self.device.window.held_like(holds.price);
+        Grant { met, counted, ..Grant::new(now, device, work, holds) }
     }
 }
 

@@ -33,7 +33,7 @@ pub use ceiling::QueueBound;
 pub(crate) use load::SetLoad;
 pub(crate) use profile::beyond as kib_beyond;
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
-pub use profiler::{Probe, Profiler, Sureness};
+pub use profiler::{Occupancy, Probe, Profiler, Sureness};
 pub use refusal::{Refusal, Shortage};
 pub use reserved::{Charge, Reserved};
 pub(crate) use schedule::{Account, Schedule};

@@ -34,6 +34,9 @@ const FORGOTTEN: u64 = 10;
 /// device is: it falls until the device works at full parallelism. The least mean of all depths is
 /// the mean of a busy device, and a lone command's time divided by it is the parallelism.
 ///
+/// Commands that met another depth than they left say nothing about either: a device that works in order completes the
+/// first of a burst as if it were alone.
+///
 /// Commands that share a device with others of another size or kind wait for those: their times
 /// tell of the mix, and count only as long as nothing better is known.
 ///
@@ -65,6 +68,15 @@ struct Kind {
     worst: Worst,
     /// The worst times of commands that are not small.
     bigger_worst: Worst,
+}
+
+/// The commands in a device with one of them, itself among them, each as large as that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Commands when it came.
+    pub at_begin: u32,
+    /// Commands when it left.
+    pub at_end: u32,
 }
 
 /// The worst times in the device, in ns, of this minute and the one before.
@@ -142,12 +154,23 @@ impl Profiler {
         let configured = overrides.parallelism.unwrap_or(0);
         self.configured.store(configured, Ordering::Relaxed);
         if configured != 0 {
-            self.parallelism.store(configured, Ordering::Relaxed);
+            self.take_parallelism(configured);
         }
     }
 
-    /// Records a command of `bytes` bytes, in the device since `dispatched`, that has completed;
-    /// `in_device` commands were there with it, itself among them (when it came or when it left).
+    /// Divides times by another parallelism from now on. The worst times so far are those of commands that shared the
+    /// device with as many others as it was believed to serve at once.
+    fn take_parallelism(&self, parallelism: u32) {
+        let before = self.parallelism.swap(parallelism, Ordering::Relaxed);
+        if parallelism < before {
+            for kind in [&self.reads, &self.writes] {
+                kind.worst.scale(parallelism, before);
+                kind.bigger_worst.scale(parallelism, before);
+            }
+        }
+    }
+
+    /// Records a command of `bytes` bytes, in the device since `dispatched`, that has completed.
     /// Returns its share of the device's time in ns, which is what
     /// [`Reserved::settle`](super::Reserved::settle) wants.
     #[inline]
@@ -157,9 +180,9 @@ impl Profiler {
         write: bool,
         bytes: u32,
         dispatched: Nanos,
-        in_device: u32,
+        in_device: Occupancy,
     ) -> u64 {
-        let (time, depth) = (now.ns_since(dispatched), in_device.max(1));
+        let (time, depth) = (now.ns_since(dispatched), in_device.mean());
         let beat = now.0 >> BEAT_SHIFT;
         if beat > self.beat.load(Ordering::Relaxed) {
             self.begin_beat(beat);
@@ -169,6 +192,9 @@ impl Profiler {
         let kind = if write { &self.writes } else { &self.reads };
         let mixed = self.mix.count(write, bytes >= LARGE) && depth > 1;
         kind.worst_of(bytes).note(share.saturating_mul(parallelism.into()), beat);
+        if !in_device.is_steady() {
+            return share;
+        }
         if bytes <= SMALL {
             kind.small.add(time, depth, mixed);
         } else {
@@ -187,16 +213,23 @@ impl Profiler {
     /// learns nothing: for a command that moves no data, such as a Flush, whose time says nothing about
     /// reads and writes.
     #[must_use]
-    pub fn share(&self, now: Nanos, dispatched: Nanos, in_device: u32) -> u64 {
+    pub fn share(&self, now: Nanos, dispatched: Nanos, in_device: Occupancy) -> u64 {
         let parallelism = self.parallelism.load(Ordering::Relaxed);
-        now.ns_since(dispatched) / u64::from(in_device.max(parallelism).max(1))
+        now.ns_since(dispatched) / u64::from(in_device.mean().max(parallelism))
     }
 
     /// Checks only whether a command took longer than any before. For commands that are not
     /// [recorded](Self::record): this takes a fraction of the time.
     #[inline]
-    pub fn glance(&self, now: Nanos, write: bool, bytes: u32, dispatched: Nanos, in_device: u32) {
-        let (time, depth) = (now.ns_since(dispatched), in_device.max(1));
+    pub fn glance(
+        &self,
+        now: Nanos,
+        write: bool,
+        bytes: u32,
+        dispatched: Nanos,
+        in_device: Occupancy,
+    ) {
+        let (time, depth) = (now.ns_since(dispatched), in_device.mean());
         let beat = now.0 >> BEAT_SHIFT;
         let parallelism = self.parallelism.load(Ordering::Relaxed).max(1);
         let sharers = u64::from(depth.max(parallelism));
@@ -270,12 +303,30 @@ impl Profiler {
         if before >= beat {
             return;
         }
-        self.parallelism.store(self.estimate(), Ordering::Relaxed);
+        self.take_parallelism(self.estimate());
         let (before, minute) = (before / FADE, beat / FADE);
         for minute in (before + 1).max(minute.saturating_sub(FORGOTTEN))..=minute {
             self.reads.fade(minute);
             self.writes.fade(minute);
         }
+    }
+}
+
+impl Occupancy {
+    /// Returns the occupancy of a device that always holds `commands`.
+    #[must_use]
+    pub const fn steady(commands: u32) -> Self {
+        Self { at_begin: commands, at_end: commands }
+    }
+
+    fn mean(self) -> u32 {
+        u32::midpoint(self.at_begin, self.at_end).max(1)
+    }
+
+    /// Returns whether the device held about as many commands all the time.
+    fn is_steady(self) -> bool {
+        let Self { at_begin, at_end } = self;
+        at_begin.min(at_end).max(1) >= at_begin.max(at_end) / 2
     }
 }
 
@@ -289,6 +340,15 @@ impl Worst {
     }
 
     #[inline]
+    /// Multiplies all by `by` / `of`.
+    fn scale(&self, by: u32, of: u32) {
+        for time in &self.0 {
+            let scaled =
+                u128::from(time.load(Ordering::Relaxed)) * u128::from(by) / u128::from(of.max(1));
+            time.store(u64::try_from(scaled).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
     const fn of_minute(&self, minute: u64) -> &AtomicU64 {
         let [even, odd] = &self.0;
         if minute.is_multiple_of(2) { even } else { odd }
@@ -354,11 +414,14 @@ impl Depths {
             return Probe::NONE;
         };
         let deeper = self.measured().any(|(depth, _)| depth * 2 >= saturated * 3);
-        let shallower = self.measured().any(|(depth, share)| depth < saturated && !is_busy(share));
+        // The time of a command that does not wait shows where the device could have done half as much again.
+        let waits = |share: u64| share.saturating_mul(2) < busy.saturating_mul(3);
+        let shallowest =
+            self.measured().next().filter(|(depth, share)| *depth > 1 && waits(*share));
         let bound = |depth: u64| u32::try_from(depth).unwrap_or(u32::MAX).max(1);
         Probe {
             at_least: if deeper || saturated >= DEEPEST { 1 } else { bound(saturated * 2) },
-            at_most: if shallower || saturated <= 1 { u32::MAX } else { bound(saturated / 2) },
+            at_most: shallowest.map_or(u32::MAX, |(depth, _)| bound(depth / 2)),
         }
     }
 }

@@ -5,7 +5,7 @@ use units::{Calendar, Nanos};
 
 use super::{MS, SECOND};
 use crate::reservation::{
-    Admitted, Broker, Budget, Charge, Overrides, Profile, Profiler, Reserved, Terms,
+    Admitted, Broker, Budget, Charge, Occupancy, Overrides, Profile, Profiler, Reserved, Terms,
 };
 
 const CHANNELS: usize = 8;
@@ -20,13 +20,15 @@ struct Command {
     tenant: Option<(usize, Charge)>,
     bytes: u32,
     dispatched: Nanos,
+    /// Commands in the device when it came.
+    met: u32,
 }
 
 /// A device with channels and one queue, behind a window. Reserved commands go first while they are
 /// due, earliest deadline first, and a flood takes the rest.
 struct Device {
     now: Nanos,
-    window: usize,
+    window: u32,
     queue: VecDeque<Command>,
     /// Commands in channels, by the time they are done.
     busy: Calendar<Command>,
@@ -44,8 +46,8 @@ impl Device {
         base + KIB * (u64::from(bytes >> 10) - 4)
     }
 
-    fn in_device(&self) -> usize {
-        self.queue.len() + self.busy.len()
+    fn in_device(&self) -> u32 {
+        u32::try_from(self.queue.len() + self.busy.len()).unwrap()
     }
 
     fn dispatch(&mut self, tenants: &[(Terms, Reserved)], flood: u32) {
@@ -60,7 +62,8 @@ impl Device {
                 }
                 None => (None, flood),
             };
-            self.queue.push_back(Command { tenant, bytes, dispatched: self.now });
+            let met = self.in_device() + 1;
+            self.queue.push_back(Command { tenant, bytes, dispatched: self.now, met });
         }
         while self.busy.len() < CHANNELS && !self.queue.is_empty() {
             let command = self.queue.pop_front().unwrap();
@@ -70,10 +73,11 @@ impl Device {
     }
 
     fn complete(&mut self, tenants: &[(Terms, Reserved)], profiler: &Profiler) {
-        let in_device = u32::try_from(self.in_device()).unwrap();
+        let at_end = self.in_device();
         let (done, command) = self.busy.pop_due(Nanos::MAX).expect("always full");
         self.now = done;
-        let Command { tenant, bytes, dispatched } = command;
+        let Command { tenant, bytes, dispatched, met } = command;
+        let in_device = Occupancy { at_begin: met, at_end };
         let share = profiler.record(done, false, bytes, dispatched, in_device);
         if let Some((at, charge)) = tenant {
             tenants[at].1.settle(done, charge, share);
@@ -82,7 +86,7 @@ impl Device {
 }
 
 /// Runs tenants that always have commands beside a flood of commands of `flood` bytes.
-fn run(admitted: &[Admitted], window: usize, flood: u32, seed: u64) -> Vec<(u64, u64)> {
+fn run(admitted: &[Admitted], window: u32, flood: u32, seed: u64) -> Vec<(u64, u64)> {
     let of = |admitted: &Admitted| (admitted.terms, Reserved::new(Nanos(0), admitted));
     let tenants: Vec<(Terms, Reserved)> = admitted.iter().map(of).collect();
     let known = Overrides { parallelism: Some(8), ..Overrides::default() };
@@ -131,7 +135,7 @@ proptest! {
     #[test]
     fn f3_reservations_on_flash_are_kept_beside_a_flood(
         asked in prop::collection::vec(terms(), 1..6),
-        window in prop::sample::select(vec![8, 32, 128_usize]),
+        window in prop::sample::select(vec![8, 32, 128_u32]),
         flood in prop::sample::select(vec![4096, 131_072_u32]),
         seed: u64,
     ) {

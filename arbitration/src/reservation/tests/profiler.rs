@@ -1,7 +1,7 @@
 use units::Nanos;
 
 use crate::reservation::profiler::{BEAT_SHIFT, FADE};
-use crate::reservation::{Overrides, Probe, Profiler, Sureness};
+use crate::reservation::{Occupancy, Overrides, Probe, Profile, Profiler, Sureness};
 
 const NONE: Overrides = Overrides { mean: None, worst: None, parallelism: None, seeks: false };
 
@@ -23,7 +23,7 @@ impl Model {
             self.now += work / busy;
             let in_device = work * u64::from(depth) / busy;
             let dispatched = Nanos(self.now - in_device.min(self.now));
-            profiler.record(Nanos(self.now), write, bytes, dispatched, depth);
+            profiler.record(Nanos(self.now), write, bytes, dispatched, Occupancy::steady(depth));
         }
     }
 }
@@ -45,6 +45,31 @@ fn f1_it_finds_the_mean_share_and_the_parallelism() {
         assert!(found.mean(false, 4096).abs_diff(share) <= share / 100, "{found:?}");
         assert_eq!(found.write, found.read, "writes were not seen");
         assert_eq!(profiler.sureness(), Sureness::Sure);
+    }
+}
+
+#[test]
+fn f1_bursts_reveal_mean_share_and_parallelism() {
+    for (channels, burst) in [(1_u64, 16_u64), (1, 64), (4, 24), (16, 64)] {
+        let (profiler, mut device) = (Profiler::new(&NONE), model(channels, 100_000));
+        device.run(&profiler, 1, 100, false, 4096);
+        let mut charged = 0;
+        for _ in 0..100 {
+            let begin = Nanos(device.now);
+            for n in 1..=burst {
+                let now = begin.after(device.ns * n.div_ceil(channels));
+                let [at_begin, at_end] = [n, burst + 1 - n].map(|n| u32::try_from(n).unwrap());
+                let occupancy = Occupancy { at_begin, at_end };
+                charged += profiler.record(now, false, 4096, begin, occupancy);
+            }
+            device.now += device.ns * (burst.div_ceil(channels) + 1);
+        }
+        let found = profiler.profile(&NONE).expect("measured");
+        let share = device.ns / channels;
+        assert!(found.mean(false, 4096).abs_diff(share) <= share / 3, "{channels}: {found:?}");
+        assert!(u64::from(found.parallelism).abs_diff(channels) <= channels / 4, "{found:?}");
+        let took = share * burst * 100;
+        assert!(charged.abs_diff(took) <= took / 3, "{channels}: charged {charged} ns of {took}");
     }
 }
 
@@ -72,7 +97,7 @@ fn f1_mixed_sizes_preserve_profile() {
         for bytes in [4096, 131_072] {
             device.now += 40_000;
             let dispatched = Nanos(device.now - 64 * 40_000);
-            profiler.record(Nanos(device.now), false, bytes, dispatched, 64);
+            profiler.record(Nanos(device.now), false, bytes, dispatched, Occupancy::steady(64));
         }
     }
     let (before, after) = (before.unwrap(), profiler.profile(&NONE).unwrap());
@@ -95,7 +120,7 @@ fn f1_the_worst_time_is_remembered_for_a_while() {
     let (profiler, mut device) = (Profiler::new(&four), model(4, 100_000));
     device.run(&profiler, 8, 500, false, 4096);
     let (now, hiccup) = (Nanos(device.now), Nanos(device.now - 10_000_000));
-    let share = profiler.record(now, false, 512, hiccup, 1);
+    let share = profiler.record(now, false, 512, hiccup, Occupancy::steady(1));
     assert_eq!(share, 2_500_000, "a lone command holds one of four channels");
     assert_eq!(profiler.profile(&NONE).unwrap().read.worst, Nanos(2_500_000));
     device.now += (2 * FADE) << BEAT_SHIFT;
@@ -103,6 +128,18 @@ fn f1_the_worst_time_is_remembered_for_a_while() {
     device.now += FADE << BEAT_SHIFT;
     device.run(&profiler, 8, 500, false, 4096);
     assert!(profiler.profile(&NONE).unwrap().read.worst < Nanos(60_000));
+}
+
+#[test]
+fn f1_worst_time_follows_parallelism() {
+    // Until it was seen at few commands, the device of one channel seems to serve many at once.
+    let (profiler, mut device) = (Profiler::new(&NONE), model(1, 8_000_000));
+    device.run(&profiler, 54, 500, false, 4096);
+    assert_eq!(profiler.profile(&NONE).unwrap().parallelism, 54);
+    device.run(&profiler, 27, 500, false, 4096);
+    device.run(&profiler, 1, 500, false, 4096);
+    let Profile { read, parallelism, .. } = profiler.profile(&NONE).unwrap();
+    assert_eq!((read.worst, parallelism), (Nanos(8_000_000), 1));
 }
 
 #[test]
@@ -141,7 +178,7 @@ fn f1_profile_needs_measurements_or_settings() {
     let profiler = Profiler::new(&by);
     let found = profiler.profile(&by).unwrap();
     assert_eq!((found.mean(true, 4096), found.worst(true, 4096)), (10_000, 125_000));
-    let share = profiler.record(Nanos(160_000), false, 4096, Nanos(0), 2);
+    let share = profiler.record(Nanos(160_000), false, 4096, Nanos(0), Occupancy::steady(2));
     assert_eq!(share, 20_000, "one of eight, though two were there");
 }
 
@@ -149,9 +186,9 @@ fn f1_profile_needs_measurements_or_settings() {
 fn f1_absurd_times_do_no_harm() {
     let profiler = Profiler::new(&NONE);
     for _ in 0..300 {
-        profiler.record(Nanos::MAX, false, u32::MAX, Nanos::ZERO, 0);
-        profiler.record(Nanos::MAX, false, 1, Nanos::ZERO, 0);
-        profiler.record(Nanos::ZERO, true, 1, Nanos::MAX, u32::MAX);
+        profiler.record(Nanos::MAX, false, u32::MAX, Nanos::ZERO, Occupancy::steady(0));
+        profiler.record(Nanos::MAX, false, 1, Nanos::ZERO, Occupancy::steady(0));
+        profiler.record(Nanos::ZERO, true, 1, Nanos::MAX, Occupancy::steady(u32::MAX));
     }
     assert!(profiler.profile(&NONE).is_some());
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use arbitration::limit::{Rate, Rates};
-use arbitration::reservation::{Budget, Overrides, Terms};
+use arbitration::reservation::{Budget, Occupancy, Overrides, Terms};
 use arbitration::settings::{WindowRule, default_dscps};
 use arbitration::{Class, Nanos};
 use fabric::controller::{BackendId, ListenerId};
@@ -258,7 +258,13 @@ fn f1_reservations_follow_a_device_that_becomes_known() {
         let time = 2_000_000 * u64::from(depth.div_ceil(8));
         for at in 1..=2000 {
             let now = Nanos(at * 1000 + time);
-            device.qos.profiler.record(now, false, 4096, Nanos(at * 1000), depth);
+            device.qos.profiler.record(
+                now,
+                false,
+                4096,
+                Nanos(at * 1000),
+                Occupancy::steady(depth),
+            );
         }
     };
     let known = || {
@@ -288,7 +294,7 @@ fn f1_reservations_follow_a_device_that_becomes_known() {
     for at in 1..=4000 {
         let begin = Nanos(SECOND + at * 1000);
         let end = Nanos(begin.0 + 400_000_000);
-        device.qos.profiler.record(end, false, 4096, begin, 8);
+        device.qos.profiler.record(end, false, 4096, begin, Occupancy::steady(8));
     }
     assert!(!qos.retry(Nanos(40 * SECOND)));
     assert_eq!(known().0, 8);

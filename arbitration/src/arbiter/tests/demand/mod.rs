@@ -8,7 +8,9 @@ mod table;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::reservation::{Broker, Budget, Overrides, Profile, Reserved, Terms};
+use crate::reservation::{
+    Admitted, Broker, Budget, Occupancy, Overrides, Profile, Reserved, Terms,
+};
 use crate::session::Reservation;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -45,6 +47,30 @@ impl Model {
         let each = Profile::default().per_kib.read * self.channels as u64;
         self.service + each * u64::from(bytes.div_ceil(1024).saturating_sub(4))
     }
+
+    fn device(&self, overrides: Overrides) -> Arc<Device> {
+        let window = WindowRule::Fixed(self.window);
+        let rules = DeviceRules { window, profile: overrides, ..DeviceRules::default() };
+        Arc::new(Device::new(rules, self.reactors))
+    }
+
+    /// Makes a device that was measured for a second before the start, with reads of 4 KiB, always `depth` of them.
+    pub(super) fn measured(&self, depth: u32) -> Arc<Device> {
+        let device = self.device(Overrides::default());
+        let waves = u64::from(depth).div_ceil(self.channels as u64);
+        let takes = self.service * waves;
+        for n in 1..=2000 {
+            let begin = Nanos(n * (SECOND - takes) / 2000);
+            device.profiler.record(
+                begin.after(takes),
+                false,
+                4096,
+                begin,
+                Occupancy::steady(depth),
+            );
+        }
+        device
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +98,7 @@ pub(super) struct Lab {
     pub(super) device: Arc<Device>,
     /// The reservations of the tenants.
     pub(super) reserved: Vec<Arc<Reserved>>,
+    admitted: Vec<Admitted>,
 }
 
 impl Lab {
@@ -88,9 +115,16 @@ impl Lab {
             parallelism: Some(u32::try_from(model.channels).unwrap()),
             seeks: model.seeks,
         };
-        let window = WindowRule::Fixed(model.window);
-        let rules = DeviceRules { window, profile: overrides, ..DeviceRules::default() };
-        let device = Arc::new(Device::new(rules, model.reactors));
+        Self::on(model, model.device(overrides), tenants, hosts)
+    }
+
+    /// Makes tenants of a `device` that is known well enough for their reservations.
+    pub(super) fn on(
+        model: Model,
+        device: Arc<Device>,
+        tenants: &[(u64, SessionSpec)],
+        hosts: Vec<Host>,
+    ) -> Self {
         let spec = |n: usize| {
             let limits = tenants.get(n).map(|(_, limits)| limits.clone()).unwrap_or_default();
             SessionSpec { name: n.to_string(), ..limits }
@@ -98,16 +132,19 @@ impl Lab {
         let specs: Vec<SessionSpec> = (0..hosts.len()).map(spec).collect();
         let mut sessions = Sessions::new(&ROOT);
         sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
-        let (mut admitted, mut reservations) = (Vec::new(), Vec::new());
-        for (n, (operations, _)) in tenants.iter().enumerate() {
+        let mut admitted = Vec::new();
+        for (operations, _) in tenants {
             let terms = Terms::of(Budget::Operations(*operations), Nanos(SECOND));
             let profile = device.profile().unwrap();
             let one = Broker::admit(&profile, &admitted, 20, &terms).unwrap();
             admitted.push(one);
-            let session = Arc::clone(sessions.named(&n.to_string()).unwrap());
-            let reserved = Arc::new(Reserved::new(START, &one).in_set(device.is_bounded()));
-            reservations.push(Reservation { session, reserved });
         }
+        let named = |n: usize| Arc::clone(sessions.named(&n.to_string()).unwrap());
+        let reservation = |(n, one)| Reservation {
+            session: named(n),
+            reserved: Arc::new(Reserved::new(START, one).in_set(device.is_bounded())),
+        };
+        let reservations: Vec<_> = admitted.iter().enumerate().map(reservation).collect();
         let reserved = reservations.iter().map(|one| Arc::clone(&one.reserved)).collect();
         device.reserve(reservations);
         let waiters = Arc::new(Waiters::new(model.reactors));
@@ -141,6 +178,7 @@ impl Lab {
             hosts,
             device,
             reserved,
+            admitted,
         }
     }
 
@@ -198,7 +236,27 @@ impl Lab {
         }
     }
 
-    /// Runs for this many periods of a second.
+    /// Adapts the reservations to the measured device, as the daemon does once a second.
+    pub(super) fn review(&mut self) {
+        let Some(profile) = self.device.profile() else { return };
+        let Some(after) = Broker::review(&profile, &self.admitted, 20) else { return };
+        let all = self.device.reservations();
+        let renew = |(one, admitted): (&Reservation, &Admitted)| Reservation {
+            session: Arc::clone(&one.session),
+            reserved: Arc::new(one.reserved.renewed(self.now, admitted)),
+        };
+        let renewed: Vec<_> = all.iter().zip(&after).map(renew).collect();
+        self.reserved = renewed.iter().map(|one| Arc::clone(&one.reserved)).collect();
+        self.admitted = after;
+        self.device.reserve(renewed);
+        for arbiter in &mut self.arbiters {
+            arbiter.touch_device(DEVICE);
+            while arbiter.settle(self.now, 64) {}
+        }
+        self.pull();
+    }
+
+    /// Runs until this many periods of a second have passed since the start.
     pub(super) fn run(&mut self, periods: u64) {
         let end = START.after(periods * SECOND);
         while let Some(next) = self.events.next_time().filter(|next| *next <= end) {

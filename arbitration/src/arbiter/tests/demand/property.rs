@@ -3,6 +3,8 @@
 use super::*;
 
 const PERIODS: u64 = 6;
+/// Periods after which a device is measured at the depths that tell its parallelism.
+const MEASURED: u64 = 54;
 
 #[derive(Clone, Debug)]
 struct Setup {
@@ -59,6 +61,26 @@ impl Setup {
         lab
     }
 
+    /// Runs on a device that was measured at one `depth` only, beside small commands: what large ones take is not
+    /// known where they come with small ones only.
+    fn run_measured(&self, depth: u32) -> Lab {
+        let small =
+            self.flood.iter().map(|host| Host { bytes: host.bytes.min(4096), ..host.clone() });
+        let hosts = self.tenants.iter().cloned().chain(small).collect();
+        // What the device was seen to do at that depth is all that can be reserved.
+        let known = u64::from(depth).min(self.model.channels as u64);
+        let rates = self.rates.iter().map(|rate| rate * known / self.model.channels as u64);
+        let tenants: Vec<_> = rates.map(|rate| (rate.max(1), SessionSpec::default())).collect();
+        let mut lab = Lab::on(self.model, self.model.measured(depth), &tenants, hosts);
+        for period in 1..=MEASURED + PERIODS {
+            lab.run(period);
+            if period % 2 == 0 {
+                lab.review();
+            }
+        }
+        lab
+    }
+
     /// Checks the report on a tenant against its log.
     fn check_report(&self, lab: &Lab, tenant: usize) -> Result<(), TestCaseError> {
         let had = lab.had_about(tenant, PERIODS);
@@ -79,7 +101,8 @@ impl Setup {
     fn check_floor(&self, lab: &Lab, tenant: usize) -> Result<(), TestCaseError> {
         let had = lab.had(tenant, PERIODS);
         // Commands are whole, and those in channels at the end of a period are complete in the next.
-        let at_once = self.tenants[tenant].depth.min(self.model.channels as u64 + 1);
+        let beside = (self.model.channels + self.tenants.len()) as u64;
+        let at_once = self.tenants[tenant].depth.min(beside);
         let mut least = self.floor(tenant).saturating_sub(at_once);
         if self.model.seeks && self.tenants[tenant].depth > 1 {
             // On a disk the time that each of several commands is thought of is not measured.
@@ -127,5 +150,21 @@ proptest! {
                 setup.check_floor(&lab, tenant)?;
             }
         }
+    }
+
+    /// A tenant gets its due once its device is known, whatever the depth at which that was measured before.
+    #[test]
+    fn f3_tenant_gets_its_due_once_device_is_known(setup in setup(false, 1), depth in 1..=64_u32) {
+        let lab = setup.run_measured(depth);
+        let known = u64::from(depth).min(setup.model.channels as u64);
+        let mut due = setup.clone();
+        due.flood.iter_mut().for_each(|host| host.bytes = host.bytes.min(4096));
+        due.rates[0] = (setup.rates[0] * known / setup.model.channels as u64).max(1);
+        let had = lab.had(0, MEASURED + PERIODS).split_off(usize::try_from(MEASURED).unwrap());
+        let at_once = due.tenants[0].depth.min(due.model.channels as u64 + 1);
+        let floor = due.floor(0);
+        // A reservation stays as it is on a device that differs by less than a quarter.
+        let least = (floor - floor / 10).saturating_sub(at_once);
+        prop_assert!(had.iter().all(|had| *had >= least), "{had:?}, {least} at least");
     }
 }
