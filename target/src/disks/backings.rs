@@ -95,7 +95,18 @@ impl Backings {
             let origin = origin.as_deref();
             namespace.uuid.is_none() && self.identities.is_other_data(nqn, nsid, *uuid, origin)
         };
-        let uuid = match (known.filter(|uuid| !is_other(uuid)), &description.path) {
+        let same = known.filter(|uuid| !is_other(uuid));
+        if let Some(before) = known.filter(|_| same.is_none()) {
+            tracing::warn!(
+                subsystem = nqn,
+                nsid,
+                path = description.path.as_deref().map(|path| path.display().to_string()),
+                uuid = %before,
+                "another file than before is at this path: hosts get it as another disk. If it has \
+                 the same data, a `uuid` of the namespace with this value keeps the disk"
+            );
+        }
+        let uuid = match (same, &description.path) {
             (Some(uuid), _) => uuid,
             // Without a state file, what the data itself tells is the same after a restart.
             (None, Some(path)) if !self.identities.durable() => {

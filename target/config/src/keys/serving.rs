@@ -268,7 +268,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         Values::Other("UUID"),
         "chosen by the daemon",
         "Hosts identify the disk by its UUID. With `state`, it is random and kept there for as \
-         long as `path` or `device` stays. Without `state`, it is derived from the file or device.",
+         long as `path` or `device` and the file itself stay. Without `state`, it is derived from the file or device.",
     )
     .option("", "UUID; the daemon chooses one where not given")
     .shape(Shape::Text),

@@ -272,16 +272,22 @@ impl Identities {
         state.last_seen.get(&place).filter(is_its).or_else(|| removed().filter(is_its)).cloned()
     }
 
-    /// Says whether the path of a removed namespace, which a revert brings back with this UUID, leads
-    /// to other data than before.
+    /// Returns whether the path of a namespace with this UUID leads to other data than before. Of a namespace that was
+    /// removed, and that a revert brings back, this is so if its data has another origin. Otherwise the
+    /// times of creation have to differ: some file systems number their files anew at a mount.
     #[must_use]
     pub fn is_other_data(&self, nqn: &str, nsid: u32, uuid: Uuid, origin: Option<&str>) -> bool {
+        let place = (nqn.to_owned(), nsid);
         let state = self.state();
-        let Some(Removed { known, .. }) = state.restorable(&(nqn.to_owned(), nsid)) else {
-            return false;
-        };
-        let differs = known.origin.as_deref().zip(origin).is_some_and(|(then, now)| then != now);
-        known.uuid == uuid && differs
+        let is_its = |known: &&Known| known.uuid == uuid;
+        let then = |known: &Known| known.origin.clone();
+        let made = |origin: &str| origin.split_once(" made ").map(|(_, when)| when.to_owned());
+        if let Some(known) = state.namespaces.get(&place).and_then(Option::as_ref).filter(is_its) {
+            let made_then = then(known).as_deref().and_then(made);
+            return made_then.zip(origin.and_then(made)).is_some_and(|(then, now)| then != now);
+        }
+        let removed = state.restorable(&place).map(|removed| &removed.known).filter(is_its);
+        removed.and_then(then).zip(origin).is_some_and(|(then, now)| then != now)
     }
 
     /// Notes the UUID of a namespace that is served now, whether it [replaces](Self::replaces) another disk, and the

@@ -258,6 +258,24 @@ fn other_data_at_the_path_of_a_removed_namespace_is_noticed() {
 }
 
 #[test]
+fn file_made_later_at_same_path_is_another_disk() {
+    let identities = Identities::default();
+    let uuid = Uuid::from_u128(1);
+    let note =
+        |origin: Option<&str>| set_uuid(&identities, 1, DATA, uuid, origin.map(str::to_owned));
+    let is_other = |origin| identities.is_other_data(NQN, 1, uuid, origin);
+    note(Some("inode 7"));
+    assert!(!is_other(Some("inode 8")), "the file system may number its files anew");
+    assert!(!is_other(Some("inode 8 made 5.000000000")));
+    note(Some("inode 7 made 5.000000000"));
+    assert!(!is_other(Some("inode 7 made 5.000000000")) && !is_other(None));
+    assert!(
+        is_other(Some("inode 8 made 6.000000000")) && is_other(Some("inode 7 made 6.000000000"))
+    );
+    assert!(!identities.is_other_data(NQN, 1, Uuid::from_u128(2), Some("inode 7 made 6.0")));
+}
+
+#[test]
 fn nsids_of_a_removed_subsystem_stay_known_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");

@@ -380,11 +380,21 @@ fn a_namespace_that_is_added_again_is_compared_with_what_was_seen_and_never_lost
     });
 }
 
-/// Takes the file of namespace 1 away, as by an unmount, and has the namespace tried until it is noticed.
+/// Takes a file away, as an unmount does.
+fn unmount(path: &Path) {
+    std::fs::rename(path, path.with_extension("unmounted")).unwrap();
+}
+
+/// Puts a file back, as a mount does.
+fn mount(path: &Path) {
+    std::fs::rename(path.with_extension("unmounted"), path).unwrap();
+}
+
+/// Takes the file of namespace 1 away, and has the namespace tried until it is noticed.
 fn lose_file(runtime: &Runtime, path: &Path) {
     let id = runtime.shared.with_service(|service| service.namespace(NQN, 1).unwrap().backend);
     let device = runtime.shared.devices.get(id).unwrap();
-    std::fs::remove_file(path).unwrap();
+    unmount(path);
     device.backend.health().fail("the device is gone".to_owned());
     await_state(runtime, Availability::Unavailable);
     drop(device);
@@ -413,8 +423,7 @@ fn file_that_is_gone_is_not_made_again_although_its_state_could_not_be_stored() 
         let unstored = runtime.unstored();
         assert!(unstored[0].contains("no space left to write the state file"), "{unstored:?}");
         lose_file(runtime, &path);
-        // Its file system is mounted again.
-        write(&path);
+        mount(&path);
         await_state(runtime, Availability::Ready);
         assert_eq!(names(runtime), first);
         store.set_full(false);
@@ -474,12 +483,11 @@ fn a_state_file_keeps_identities_until_their_namespaces_are_removed() {
     let other = folder.path().join("other");
     write(&other);
     let first = run(&config, store(), names);
-    // A file that came back from a backup is another one.
-    std::fs::remove_file(&path).unwrap();
+    unmount(&path);
     let absent = run(&config, store(), names);
     assert_eq!(kept(&absent), kept(&first), "hosts keep the disk while it is away");
     assert_ne!(absent[1], first[1], "other memory");
-    write(&path);
+    mount(&path);
     assert_eq!(kept(&run(&config, store(), names)), kept(&first));
     let moved = disks(&other, "");
     let second = run(&config, store(), |runtime| {
@@ -565,6 +573,32 @@ fn a_revert_brings_back_the_disks_that_hosts_know() {
         settle(runtime)
     });
     assert_ne!(other[0], first[0], "another file at the path");
+}
+
+#[test]
+fn file_that_replaced_another_one_is_another_disk() {
+    let (folder, path, config) = one_disk();
+    let store = || stored(&folder);
+    let first = run(&config, store(), names);
+    // The same file, with other content, and moved away and back.
+    std::fs::write(&path, vec![7; usize::try_from(path.metadata().unwrap().len()).unwrap()])
+        .unwrap();
+    let moved = folder.path().join("moved");
+    std::fs::rename(&path, &moved).unwrap();
+    std::fs::rename(&moved, &path).unwrap();
+    assert_eq!(run(&config, store(), names)[0], first[0]);
+    std::fs::copy(&path, &moved).unwrap();
+    std::fs::rename(&moved, &path).unwrap();
+    let second = run(&config, store(), names);
+    assert_ne!(second[0], first[0], "a host has the first file's file system mounted");
+    assert_eq!(run(&config, store(), names)[0], second[0]);
+    let mut kept = config;
+    kept.subsystems[0].namespaces[0].uuid = Some(first[0].parse().unwrap());
+    assert_eq!(
+        run(&kept, store(), names)[0],
+        first[0],
+        "the operator knows that the data is the same"
+    );
 }
 
 #[test]
