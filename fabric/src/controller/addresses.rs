@@ -82,9 +82,13 @@ pub(super) fn reachable(
     let address = listener.advertise.unwrap_or(listener.address);
     let mut all = Vec::new();
     if address.ip().is_unspecified() {
-        let others = machine.iter().copied().filter(|other| other.has_rdma || !is_rdma);
-        let others = others.filter(|&other| is_shown(other));
-        let ips = reached.into_iter().chain(others).map(|known| known.address);
+        let serves = |known: &MachineAddress| {
+            let has_rdma =
+                |other: &&MachineAddress| other.has_rdma && other.address == known.address;
+            !is_rdma || machine.iter().any(|other| has_rdma(&other))
+        };
+        let others = machine.iter().copied().filter(|&other| is_shown(other));
+        let ips = reached.into_iter().chain(others).filter(serves).map(|known| known.address);
         for ip in ips.filter(|ip| ip.is_ipv4() == address.is_ipv4()) {
             if all.len() < ADDRESSES_MAX && !all.contains(&ip) {
                 all.push(ip);
@@ -141,11 +145,10 @@ mod tests {
         let address = "0.0.0.0:1".parse().unwrap();
         let spec = ListenerSpec { address, transport, ..listener(ListenerId(1), false) };
         let shown = |reached: &str| reachable(&spec, &machine(), Some(reached.parse().unwrap()));
-        let all = |text: [&str; 2]| text.map(|address| address.parse().unwrap()).to_vec();
         assert_eq!(
-            shown("10.0.0.7:9"),
-            all(["10.0.0.7:1", "10.1.0.1:1"]),
-            "the host came by the first"
+            shown("10.0.0.1:9"),
+            vec!["10.1.0.1:1".parse().unwrap()],
+            "the host asks over TCP, at an interface without RDMA"
         );
         assert_eq!(shown("10.1.0.1:9"), vec!["10.1.0.1:1".parse().unwrap()]);
     }
