@@ -158,8 +158,8 @@ impl Profiler {
         }
     }
 
-    /// Divides times by another parallelism from now on. The worst times so far are those of commands that shared the
-    /// device with as many others as it was believed to serve at once.
+    /// Divides times by another parallelism from now on. The worst times so far were
+    /// computed for commands that share the device with as many others as it seemed to serve at once.
     fn take_parallelism(&self, parallelism: u32) {
         let before = self.parallelism.swap(parallelism, Ordering::Relaxed);
         if parallelism < before {

@@ -106,6 +106,42 @@ fn limits_per_gib_are_for_sessions_of_namespaces_and_subsystems() {
 }
 
 #[test]
+fn limits_below_lowest_are_refused() {
+    // (keys of [target], lowest commands and bytes per second, the bytes as they are shown)
+    for (keys, commands, bytes, shown) in [
+        ("", 1, 165_701, "162 KiB"),
+        ("max_transfer = \"64 KiB\"", 1, 10_357, "11 KiB"),
+        ("queue_depth = 8", 1, 10_357, "11 KiB"),
+        ("retry_delays = [\"1 s\", \"1 s\", \"1 s\"]", 2, 2_064_889, "2017 KiB"),
+        (
+            "retry_delays = [\"1 s\", \"1 s\", \"1 s\"]\nqueue_depth = 1024",
+            2,
+            2_064_889,
+            "2017 KiB",
+        ),
+    ] {
+        let of = |key: &str, value: &str| {
+            let text = format!("[target]\n{keys}\n[[session]]\nname = \"s\"\n{key} = {value}\n");
+            parse(&text).map(|config| LowestRates::of(&config.target))
+        };
+        let lowest = LowestRates { commands, bytes };
+        for direction in ["", "read_", "write_"] {
+            let bandwidth =
+                |bytes: u64| of(&format!("{direction}bandwidth"), &format!("\"{bytes} B\""));
+            assert_eq!(bandwidth(bytes).map_err(|error| error.to_string()), Ok(lowest), "{keys}");
+            let refusal = bandwidth(bytes - 1).unwrap_err().to_string();
+            assert!(
+                refusal.contains(&format!("set {direction}bandwidth to {shown} or more")),
+                "{refusal}"
+            );
+            let iops = |rate: u64| of(&format!("{direction}iops"), &rate.to_string());
+            assert_eq!(iops(commands).map_err(|error| error.to_string()), Ok(lowest), "{keys}");
+            assert!(iops(commands - 1).is_err(), "{keys}");
+        }
+    }
+}
+
+#[test]
 fn former_names_of_keys_mean_the_same() {
     let namespace = format!("namespace = \"{A}/1\"");
     let former = with(&format!(

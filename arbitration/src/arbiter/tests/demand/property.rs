@@ -67,7 +67,7 @@ impl Setup {
         let small =
             self.flood.iter().map(|host| Host { bytes: host.bytes.min(4096), ..host.clone() });
         let hosts = self.tenants.iter().cloned().chain(small).collect();
-        // What the device was seen to do at that depth is all that can be reserved.
+        // More cannot be reserved than the device was seen to do at that depth.
         let known = u64::from(depth).min(self.model.channels as u64);
         let rates = self.rates.iter().map(|rate| rate * known / self.model.channels as u64);
         let tenants: Vec<_> = rates.map(|rate| (rate.max(1), SessionSpec::default())).collect();
@@ -152,7 +152,7 @@ proptest! {
         }
     }
 
-    /// A tenant gets its due once its device is known, whatever the depth at which that was measured before.
+    /// A tenant gets its due once its device is known, also if that was measured at one depth before.
     #[test]
     fn f3_tenant_gets_its_due_once_device_is_known(setup in setup(false, 1), depth in 1..=64_u32) {
         let lab = setup.run_measured(depth);
