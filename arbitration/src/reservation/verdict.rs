@@ -174,8 +174,8 @@ impl PeriodObservation {
     }
 
     /// Computes the amount that was due. All of the reservation is, where a command was outstanding
-    /// all of the time. A tenant that asked for less is due as much as its depth achieves with the
-    /// time that it thought, if its depth would achieve the reservation.
+    /// all of the time, and a part of it where one was outstanding for a part. A tenant whose depth would achieve the
+    /// reservation is due as much as its depth achieves with the time that it thought.
     fn due(&self, usual: &Usual) -> u64 {
         let Wanted { outstanding, thought, gaps } = self.wanted;
         let (period, reserved) = (usual.period, usual.reserved);
@@ -184,17 +184,19 @@ impl PeriodObservation {
             return reserved;
         }
         let think = thought / gaps.max(1);
+        let too_shallow = self.achievable(usual, period, 0) < reserved;
+        let due = |part: u64, wanted| match too_shallow {
+            true => part,
+            false => part.min(self.achievable(usual, wanted, think)),
+        };
         if wanted >= period {
-            let too_shallow = self.achievable(usual, period, 0) < reserved;
-            let due = self.achievable(usual, period, think);
-            return if too_shallow { reserved } else { due.min(reserved) };
+            return due(reserved, period);
         }
         // A command that arrived in the middle of the period had to pass the device as well.
         let through = usual.longest.saturating_add(self.foreign);
         let wanted = wanted.saturating_sub(through);
         let part = u128::from(reserved) * u128::from(wanted) / u128::from(period.max(1));
-        let part = u64::try_from(part).unwrap_or(u64::MAX);
-        part.min(self.achievable(usual, wanted, think))
+        due(u64::try_from(part).unwrap_or(u64::MAX), wanted)
     }
 
     /// Computes the time, in ns, for which the reserved rate was due to a tenant with demand in all of the period, less

@@ -61,6 +61,13 @@ fn f3_a_part_of_a_period_is_due_its_part() {
     assert_eq!(judge(500, (100, 8, 0)), Verdict::Missed(Cause::Order));
     assert_eq!(judge(20, (20, 8, 0)), Verdict::Kept);
     assert_eq!(PeriodObservation::default().judge(&USUAL, None), Verdict::Idle);
+    // One at a time does not achieve 100 a second, with or without a pause.
+    let many = Usual { reserved: 100, ..USUAL };
+    for ms in [100, 500, 950, 999, 1000] {
+        let verdict = seen(ms, (16, 8, 0)).judge(&many, None);
+        assert_eq!(verdict, Verdict::Missed(Cause::Depth), "{ms} ms");
+    }
+    assert_eq!(seen(16, (16, 8, 0)).judge(&many, None), Verdict::Kept, "one command was wanted");
 }
 
 #[test]
