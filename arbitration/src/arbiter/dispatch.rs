@@ -67,6 +67,8 @@ pub(super) struct Head {
     pub(super) mark: bool,
     /// Whether neither limits nor credits concern the command's session.
     pub(super) free: bool,
+    /// Whether a reservation is due to the command.
+    pub(super) is_due: bool,
 }
 
 impl<T: Copy> Arbiter<T> {
@@ -203,6 +205,7 @@ impl<T: Copy> Arbiter<T> {
             work: Work { session, write, bytes, content, operations },
             mark: entry.item.is_none(),
             free: self.sessions.kept(session).is_none_or(|local| local.free),
+            is_due: next.precedence == Precedence::Reserved,
         };
         Some((head, ends))
     }
@@ -244,13 +247,13 @@ impl<T: Copy> Arbiter<T> {
         if head.free {
             return Ok(None);
         }
-        let waiter = self.waiter(device, head.class);
+        let waiter = self.waiter(device, head);
         let Some(local) = self.sessions.kept(head.work.session) else { return Ok(None) };
         for limited in &local.limits {
             if let Err(when) = limited.admit(now, waiter) {
                 return Err(Blocker::Rate(limited.id(), when));
             }
-            if let Err(when) = limited.admit_direction(now, self.reactor, head.work.write) {
+            if let Err(when) = limited.admit_direction(now, waiter, head.work.write) {
                 return Err(Blocker::Direction(limited.id(), when));
             }
         }
@@ -267,23 +270,23 @@ impl<T: Copy> Arbiter<T> {
 
     /// Names this reactor at the limits that a command of a class waits for. In the order by weight, the reactors
     /// with commands of one class for one device are one party.
-    fn waiter(&self, device: DeviceId, class: Class) -> Waiter {
+    fn waiter(&self, device: DeviceId, head: &Head) -> Waiter {
         let by_weight = self.devices.kept(device).is_some_and(|queue| queue.is_by_weight());
-        let party = if by_weight { u64::from(device.0) * 4 + class as u64 + 1 } else { 0 };
-        Waiter { reactor: self.reactor, party }
+        let party = if by_weight { u64::from(device.0) * 4 + head.class as u64 + 1 } else { 0 };
+        Waiter { reactor: self.reactor, party, is_due: head.is_due }
     }
 
     /// Blocks a session until what blocks its commands has gone. A limit on one direction blocks both
     /// here: at a device with containers the commands of a host stay in their order.
     pub(super) fn block_at(&mut self, now: Nanos, device: DeviceId, next: &Next, blocker: Blocker) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
-        if next.precedence == Precedence::Reserved {
-            queue.sessions.block_due(now);
-            queue.wake_others();
-        }
         let (Blocker::Rate(session, _)
         | Blocker::Direction(session, _)
         | Blocker::Credits(session, _)) = blocker;
+        if next.precedence == Precedence::Reserved {
+            queue.sessions.block_due(now, session);
+            queue.wake_others();
+        }
         if queue.block(session) {
             self.sessions.links_mut(session).blocked_at.push(device);
         }
@@ -350,7 +353,8 @@ impl<T: Copy> Arbiter<T> {
             if queue.sessions.held_by(session, write) == 0 {
                 continue;
             }
-            let when = match limited.admit_direction(now, self.reactor, write) {
+            let waiter = Waiter { reactor: self.reactor, party: 0, is_due: false };
+            let when = match limited.admit_direction(now, waiter, write) {
                 Ok(()) => {
                     queue.release(now, session, write);
                     now.after(A_WHILE)
@@ -367,6 +371,11 @@ impl<T: Copy> Arbiter<T> {
     fn set_timer(&mut self, now: Nanos, device: DeviceId, session: SessionId, when: Nanos) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
         queue.shorten_turns(when);
+        if queue.is_by_weight()
+            && let Some(local) = self.sessions.kept(session)
+        {
+            queue.sessions.order.set_lead(session, local.session.commands_per_ms());
+        }
         // A moment that has passed already would not be waited for.
         let when = when.max(now.after(1));
         let set = queue.sessions.set_timer(session, when);
@@ -385,7 +394,7 @@ impl<T: Copy> Arbiter<T> {
         let queue = self.devices.kept(device)?;
         if !head.free {
             let place = (head.class, self.flows.at(head.flow).node);
-            let waiter = self.waiter(device, head.class);
+            let waiter = self.waiter(device, head);
             for limited in &self.sessions.kept(head.work.session)?.limits {
                 limited.charge_limits(now, entered, head.work.write, head.work.amount());
                 limited.count_turn(now, waiter, head.work.write, |of_direction| {

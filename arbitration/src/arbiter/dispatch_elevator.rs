@@ -113,7 +113,7 @@ impl<T: Copy> Arbiter<T> {
         queue.uncount(class);
         self.flows.at_mut(flow).uncount();
         let work = Work { session, write, bytes, content, operations };
-        let head = Head { id, flow, class, work, mark: false, free: false };
+        let head = Head { id, flow, class, work, mark: false, free: false, is_due: false };
         self.send(now, device, &head, (price, set, charge))
     }
 }

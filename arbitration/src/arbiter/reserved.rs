@@ -214,20 +214,35 @@ impl DeviceSessions {
         }
     }
 
-    /// Notes that a limit above the session that [`Self::next_due`] found blocks it.
-    pub(super) fn block_due(&mut self, now: Nanos) {
+    /// Notes that a limit or the credits of `blocker` block the session that [`Self::next_due`] found. Above the session
+    /// with the reservation, its commands remain demand: others have used them up.
+    pub(super) fn block_due(&mut self, now: Nanos, blocker: SessionId) {
         let due = self.due.pop();
         debug_assert!(due.is_some(), "the due session is the first candidate");
         if let Some(Reverse((_, session))) = due {
-            self.note_blocked(now, session);
+            let mut above =
+                std::iter::successors(self.place(session).parent, |at| self.place(*at).parent);
+            let is_foreign = above.any(|at| at == blocker);
+            self.set_blocked(session);
+            if !is_foreign {
+                self.note_held(now, session);
+            }
         }
     }
 
-    /// Notes that a limit blocks the waiting commands of a session with a reservation. The
+    /// Notes that a limit of its own blocks the waiting commands of a session with a reservation. The
     /// reservation has no demand meanwhile.
     fn note_blocked(&mut self, now: Nanos, session: SessionId) {
+        self.set_blocked(session);
+        self.note_held(now, session);
+    }
+
+    fn set_blocked(&mut self, session: SessionId) {
         self.set_state(session, ReservationState::Blocked);
         self.blocked.push(session);
+    }
+
+    fn note_held(&self, now: Nanos, session: SessionId) {
         if let Some(reserved) = self.reservation_of(session) {
             reserved.note_idle(now, self.reactor);
         }

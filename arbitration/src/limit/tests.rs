@@ -486,14 +486,15 @@ fn d1_abandoned_retries_leave_no_credit() {
 
 /// A reactor that belongs to no party.
 fn alone(reactor: u32) -> Waiter {
-    Waiter { reactor, party: 0 }
+    Waiter { reactor, party: 0, is_due: false }
 }
 
 #[test]
 fn d1_party_of_reactors_has_one_share_of_a_limit() {
     let (turns, now) = (Turns::default(), Nanos(SECOND));
     // Reactors 1 and 2 are one party, by turns as their device orders them; reactor 3 has thrice their weight.
-    let waiters = [(1, 9), (2, 9), (3, 0)].map(|(reactor, party)| Waiter { reactor, party });
+    let waiters =
+        [(1, 9), (2, 9), (3, 0)].map(|(reactor, party)| Waiter { reactor, party, is_due: false });
     let mut done = [0_u32; 3];
     for turn in 0..4000 {
         waiters.iter().for_each(|waiter| turns.wait(*waiter));

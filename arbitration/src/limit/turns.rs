@@ -10,6 +10,9 @@
 //! In the order by weight, the tags at a device decide between the reactors that wait for it with commands of one class.
 //! Here these are one party: they do not wait for each other's turns, and have one share together. Two orders at once
 //! could each wait for the reactor that the other one holds back.
+//!
+//! A command that is due by a reservation below the limit goes first. Admission grants no reservation above a limit, so
+//! the others have the rest of it.
 
 use std::sync::OnceLock;
 
@@ -38,6 +41,8 @@ pub(crate) struct Waiter {
     pub(crate) reactor: u32,
     /// The party of the reactor's command: reactors of one party other than 0 are ordered at their device.
     pub(crate) party: u64,
+    /// Whether a reservation is due to the command.
+    pub(crate) is_due: bool,
 }
 
 /// The reactors that wait for the limits of one session on all its commands, or on one direction.
@@ -48,6 +53,8 @@ pub(crate) struct Turns {
     waiting: AtomicU64,
     /// The reactor whose turn it is; 0: any.
     next: AtomicU64,
+    /// Reactors of which commands wait that are due by reservations: one bit each.
+    due: AtomicU64,
     /// Time since which the others leave the turn to that reactor, in ns; 0: none wanted it.
     left: AtomicU64,
     /// Made when several reactors first wait: most limits are waited for by one.
@@ -71,6 +78,13 @@ impl Turns {
         waiter: Waiter,
         open: impl FnOnce() -> Nanos,
     ) -> Result<(), Nanos> {
+        if waiter.is_due {
+            return Ok(());
+        }
+        let due = self.due.load(Relaxed) & !bit(waiter.reactor);
+        if due != 0 {
+            return self.leave(now, due, open());
+        }
         let next = self.next.load(Relaxed);
         if next == 0 || next == bit(waiter.reactor) || self.is_of(waiter.party, next) {
             return Ok(());
@@ -102,6 +116,7 @@ impl Turns {
             return Err(until);
         }
         self.waiting.fetch_and(!next, Relaxed);
+        self.due.fetch_and(!next, Relaxed);
         Ok(())
     }
 
@@ -113,6 +128,9 @@ impl Turns {
         }
         if self.times.get().is_some() {
             self.party(waiter.reactor).store(waiter.party, Relaxed);
+        }
+        if waiter.is_due {
+            self.due.fetch_or(bit(waiter.reactor), Relaxed);
         }
     }
 
@@ -162,6 +180,10 @@ impl Turns {
         are_used_up: impl FnOnce() -> bool,
         step: impl FnOnce() -> u64,
     ) {
+        if waiter.is_due && self.due.load(Relaxed) & bit(waiter.reactor) != 0 {
+            self.due.fetch_and(!bit(waiter.reactor), Relaxed);
+            self.left.store(0, Relaxed);
+        }
         let others = self.waiting.load(Relaxed) & !bit(waiter.reactor);
         if others != 0 || self.next.load(Relaxed) != 0 {
             self.count(waiter, others, are_used_up, step);
@@ -171,7 +193,7 @@ impl Turns {
     #[cold]
     fn count(
         &self,
-        Waiter { reactor, party }: Waiter,
+        Waiter { reactor, party, .. }: Waiter,
         others: u64,
         are_used_up: impl FnOnce() -> bool,
         step: impl FnOnce() -> u64,

@@ -468,6 +468,13 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
+    /// Sets by how many commands reactors may lead each other below a session that has a place here.
+    pub(crate) fn set_lead(&mut self, session: SessionId, commands: u64) {
+        if let Some(top) = self.kept(session).and_then(|place| place.top()) {
+            self.trees.values_mut().for_each(|tree| tree.set_lead(top, commands));
+        }
+    }
+
     /// Blocks a session that has a place here: none of its commands goes on.
     pub(crate) fn block(&mut self, session: SessionId) {
         let Some(place) = self.kept(session) else { return };

@@ -15,6 +15,7 @@ mod weighted;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use units::Class;
 
 use super::clock::{advance, ahead};
@@ -25,7 +26,7 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 
 use node::Node;
 pub(crate) use node::{Ends, NodeId};
-use weighted::{ByWeight, Entry, STEP, WeightedNode};
+use weighted::{ByWeight, Entry, LEAD_COMMANDS, STEP, WeightedNode};
 
 /// The tree of one class at one device. `I` names a command.
 #[derive(Debug)]
@@ -306,12 +307,40 @@ impl<I: Copy> Tree<I> {
             releases: false,
             entries: 0,
             yielded: false,
+            leads: FxHashMap::default(),
         }));
+    }
+
+    /// Sets by how many commands reactors may lead each other below a node: as many as pass a limit on it in a
+    /// millisecond, at least one.
+    pub(crate) fn set_lead(&mut self, node: NodeId, commands: u64) {
+        let Some(order) = &mut self.by_weight else { return };
+        match u16::try_from(commands).unwrap_or(u16::MAX) {
+            LEAD_COMMANDS.. => order.leads.remove(&node.number()),
+            few => order.leads.insert(node.number(), few.max(1)),
+        };
+    }
+
+    /// Returns by how many commands a reactor may lead others below a node: the least of those for the node and all
+    /// above it.
+    fn lead_below(&self, mut node: NodeId) -> u16 {
+        let Some(order) = self.by_weight.as_ref().filter(|order| !order.leads.is_empty()) else {
+            return LEAD_COMMANDS;
+        };
+        let mut least = LEAD_COMMANDS;
+        loop {
+            least = order.leads.get(&node.number()).map_or(least, |lead| least.min(*lead));
+            if node == NodeId::ROOT {
+                return least;
+            }
+            node = self.get(node).parent;
+        }
     }
 
     /// Gives a node its tags and its weight, which `None` leaves at [`WEIGHT`].
     pub(super) fn weigh(&mut self, node: NodeId, tags: Arc<Tags>, weight: Option<Arc<AtomicU32>>) {
         let Some(order) = &mut self.by_weight else { return };
+        order.leads.remove(&node.number());
         order.heap(node).clear();
         order.entries = order.entries.wrapping_add(1);
         let weighed = WeightedNode { tags, weight, in_heap: false, entry: order.entries };
@@ -484,7 +513,8 @@ impl<I: Copy> Tree<I> {
                 return this.queue.is_some().then_some(node);
             }
             let next = self.least(node)?;
-            if yields && self.by_weight.as_mut().is_some_and(|order| !order.may(node, next)) {
+            let most = self.lead_below(node);
+            if yields && self.by_weight.as_mut().is_some_and(|order| !order.may(node, next, most)) {
                 if node == NodeId::ROOT {
                     return None;
                 }
@@ -517,8 +547,9 @@ impl<I: Copy> Tree<I> {
             let waits = !this.linked && !this.leaf && this.cursor.is_some();
             if waits && !all {
                 let next = self.least(node);
+                let most = self.lead_below(node);
                 let order = self.by_weight.as_mut();
-                if order.zip(next).is_some_and(|(order, next)| !order.may(node, next)) {
+                if order.zip(next).is_some_and(|(order, next)| !order.may(node, next, most)) {
                     continue;
                 }
             }

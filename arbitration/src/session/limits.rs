@@ -29,6 +29,15 @@ impl SessionSpec {
 }
 
 impl Session {
+    /// Computes how many commands of 4 KiB the session's own limits on all commands let pass in a millisecond.
+    pub(crate) fn commands_per_ms(&self) -> u64 {
+        let Rates { iops, bandwidth } = self.all.rates();
+        let per_ms = |rate: Option<Rate>, each: u64| {
+            rate.map_or(u64::MAX, |rate| rate.get() / (1000 * each))
+        };
+        per_ms(iops, 1).min(per_ms(bandwidth, 4096))
+    }
+
     /// Returns the session's own limits, without its ancestors' limits.
     #[must_use]
     pub fn limits(&self) -> SessionLimits {
@@ -78,12 +87,12 @@ impl Session {
     pub(crate) fn admit_direction(
         &self,
         now: Nanos,
-        reactor: u32,
+        waiter: Waiter,
         write: bool,
     ) -> Result<(), Nanos> {
         self.directions
             .limiters(write)
-            .map_or(Ok(()), |own| own.admit(now, Waiter { reactor, party: 0 }))
+            .map_or(Ok(()), |own| own.admit(now, Waiter { party: 0, ..waiter }))
     }
 
     /// Charges a command that has waited since `since` to the session's own limits.

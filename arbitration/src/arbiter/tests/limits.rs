@@ -1,7 +1,7 @@
 //! Tests of limits on rates and of credits.
 
 use super::*;
-use crate::limit::Rates;
+use crate::limit::{Rates, Waiter};
 
 #[test]
 fn d2_credits_bound_commands_in_flight() {
@@ -347,7 +347,10 @@ fn d1_cancelled_set_command_refunds_limits() {
     assert_eq!(session.all.iops.check(now), Err(Nanos(1_999_000_000)), "the command is in the set");
     assert_eq!(arbiter.cancel(now, waiting), Some(1));
     assert_eq!(session.all.check(now), Ok(()));
-    assert_eq!(session.admit_direction(now, 0, true), Ok(()));
+    assert_eq!(
+        session.admit_direction(now, Waiter { reactor: 0, party: 0, is_due: false }, true),
+        Ok(())
+    );
     arbiter.complete(now, first.grant, true);
 }
 

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use units::Class;
 
 use super::super::clock::ahead;
@@ -27,7 +28,10 @@ pub(super) const STEP: u64 = 1 << 12;
 
 /// Greatest lead of a reactor over others: 16 commands of ordinary size of the node that goes next, in
 /// virtual time at weight 1.
-const LEAD: u64 = 16 * COST as u64 * STEP;
+const LEAD: u64 = LEAD_COMMANDS as u64 * COST as u64 * STEP;
+
+/// [`LEAD`] in commands.
+pub(super) const LEAD_COMMANDS: u16 = 16;
 
 /// State of one node in the order by weight.
 #[derive(Debug)]
@@ -87,6 +91,8 @@ pub(super) struct ByWeight {
     pub(super) entries: u32,
     /// Whether others may go on because of what this reactor has held back or ended.
     pub(super) yielded: bool,
+    /// The greatest leads below nodes of sessions with limits, by their numbers, in commands.
+    pub(super) leads: FxHashMap<u32, u16>,
 }
 
 impl ByWeight {
@@ -106,8 +112,8 @@ impl ByWeight {
 
     /// Returns whether this reactor may take a command below a node, of the node `next` there,
     /// which has the least start tag. Notes that tag as the reactor's virtual time; a reactor that
-    /// may take nothing has others told of a new one.
-    pub(super) fn may(&mut self, node: NodeId, next: NodeId) -> bool {
+    /// may take nothing has others told of a new one. It may lead by `most` commands.
+    pub(super) fn may(&mut self, node: NodeId, next: NodeId, most: u16) -> bool {
         if self.sharing == Sharing::One {
             return true;
         }
@@ -117,7 +123,8 @@ impl ByWeight {
         let moved = self
             .tags(next)
             .is_some_and(|next| tags.below.looks_at(self.reactor, next.finish.load(Relaxed)));
-        let lead = || (LEAD / self.weight(next)).cast_signed();
+        let most = LEAD / u64::from(LEAD_COMMANDS) * u64::from(most);
+        let lead = || (most / self.weight(next)).cast_signed();
         let may = tags.below.leads_at_most(self.reactor, lead);
         self.yielded |= moved && !may;
         may

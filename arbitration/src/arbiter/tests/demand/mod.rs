@@ -91,6 +91,8 @@ pub(super) struct Lab {
     events: Calendar<Event>,
     queue: VecDeque<u64>,
     idle: usize,
+    /// The next time at which a reactor goes on by itself.
+    timer: Option<Nanos>,
     /// The host of each command, and its grant while it is in the device.
     commands: Vec<(usize, Option<Grant>)>,
     /// Times at which each host's commands were complete: its own log.
@@ -107,7 +109,8 @@ impl Lab {
         Self::several(model, &[(operations, SessionSpec::default())], hosts)
     }
 
-    /// Makes tenants: each reserves so many commands a second, and has the limits of its session.
+    /// Makes tenants: each reserves so many commands a second, and has the limits of its session. Tenants without a
+    /// reservation come last.
     pub(super) fn several(model: Model, tenants: &[(u64, SessionSpec)], hosts: Vec<Host>) -> Self {
         let overrides = Overrides {
             mean: Some(Nanos(model.service)),
@@ -133,7 +136,7 @@ impl Lab {
         let mut sessions = Sessions::new(&ROOT);
         sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
         let mut admitted = Vec::new();
-        for (operations, _) in tenants {
+        for (operations, _) in tenants.iter().filter(|(operations, _)| *operations > 0) {
             let terms = Terms::of(Budget::Operations(*operations), Nanos(SECOND));
             let profile = device.profile().unwrap();
             let one = Broker::admit(&profile, &admitted, 20, &terms).unwrap();
@@ -173,6 +176,7 @@ impl Lab {
             events,
             queue: VecDeque::new(),
             idle: model.channels,
+            timer: None,
             commands: Vec::new(),
             logs: vec![Vec::new(); hosts.len()],
             hosts,
@@ -206,9 +210,9 @@ impl Lab {
         self.events.insert(self.now.after(think), Event::Send(n));
     }
 
-    /// Lets all reactors go on until none has anything to do.
+    /// Lets all reactors go on until none has anything to do, and has them wake at the next timer.
     fn pull(&mut self) {
-        let mut quiet = 0;
+        let (mut quiet, mut later) = (0, None);
         while quiet < self.arbiters.len() {
             quiet += 1;
             for arbiter in &mut self.arbiters {
@@ -221,11 +225,16 @@ impl Lab {
                             quiet = 0;
                         }
                         Pull::Wake(_) => quiet = 0,
-                        Pull::Later(_) | Pull::Nothing => break,
+                        Pull::Later(when) => {
+                            later = later.into_iter().chain([when]).min();
+                            break;
+                        }
+                        Pull::Nothing => break,
                     }
                 }
             }
         }
+        self.timer = later;
         while self.idle > 0
             && let Some(id) = self.queue.pop_front()
         {
@@ -259,8 +268,11 @@ impl Lab {
     /// Runs until this many periods of a second have passed since the start.
     pub(super) fn run(&mut self, periods: u64) {
         let end = START.after(periods * SECOND);
-        while let Some(next) = self.events.next_time().filter(|next| *next <= end) {
-            self.now = next;
+        loop {
+            let next = self.events.next_time().into_iter().chain(self.timer).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.now = next.max(self.now);
+            self.timer = self.timer.filter(|timer| *timer > self.now);
             while let Some((_, event)) = self.events.pop_due(self.now) {
                 match event {
                     Event::Send(n) => self.send(n),
@@ -269,6 +281,7 @@ impl Lab {
                 // A reactor proceeds after each event: the first one does not know the next.
                 self.pull();
             }
+            self.pull();
         }
         self.now = end.after(1);
         for reserved in &self.reserved {

@@ -1,7 +1,7 @@
 //! The configurations in which reservations were missed and reported as kept (issue 31).
 
 use super::*;
-use crate::limit::Rates;
+use crate::limit::{Rate, Rates};
 
 const PERIODS: u64 = 8;
 
@@ -37,6 +37,52 @@ fn f3_four_hundred_iops_are_kept_from_sufficient_depth() {
         let kept = had.iter().filter(|had| **had >= 400).count() as u64;
         assert_eq!(lab.reserved[0].kept(), (PERIODS, kept), "depth {depth}: {had:?}");
         assert!(lab.total() >= 1900 * PERIODS, "the device is busy: {}", lab.total());
+    }
+}
+
+/// A limit above a reservation is no less than that. Others below the limit wait while it is due, on any reactor.
+#[test]
+fn f3_reservation_below_shared_limit_is_kept() {
+    let pool = SessionSpec { iops: Rate::per_second(1000), ..SessionSpec::default() };
+    let gold = SessionSpec { parent: Some("1".to_owned()), ..SessionSpec::default() };
+    for (reserved, own, depth) in [(500, 0, 8), (500, 1, 8), (900, 1, 16), (500, 1, 2), (100, 1, 1)]
+    {
+        for class in [Class::High, Class::Low] {
+            let model = Model { reactors: 2, ..flash(2 * MS, 8) };
+            let silver = flood(1, 64, 0).remove(0);
+            let hosts = vec![Host { reactor: own, class, ..tenant(depth, 50_000) }, silver];
+            let tenants = [(reserved, gold.clone()), (0, pool.clone())];
+            let mut lab = Lab::several(model, &tenants, hosts);
+            lab.run(PERIODS);
+            let (had, others) = (lab.had(0, PERIODS), lab.had(1, PERIODS));
+            let what =
+                format!("{reserved}, reactor {own}, depth {depth}: {had:?} beside {others:?}");
+            assert!(had.iter().all(|had| *had >= reserved), "{what}");
+            assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "{what}");
+            assert!((990..=1010).contains(&(lab.total() / PERIODS)), "{what}");
+        }
+    }
+}
+
+/// A host with few commands at a time waits at a shared limit for one command of the others, whichever reactors they are
+/// in.
+#[test]
+fn d1_shallow_host_gets_share_of_limit() {
+    let pool = SessionSpec { iops: Rate::per_second(1000), ..SessionSpec::default() };
+    for (own, depth, least) in [(0, 1, 245), (1, 1, 195), (1, 2, 390), (1, 4, 490), (1, 64, 490)] {
+        for weight in [None, Some(100)] {
+            let child =
+                SessionSpec { parent: Some("1".to_owned()), weight, ..SessionSpec::default() };
+            let model = Model { reactors: 2, ..flash(2 * MS, 8) };
+            let shallow = Host { reactor: own, class: Class::High, ..tenant(depth, 50_000) };
+            let hosts = vec![shallow, flood(1, 64, 0).remove(0)];
+            let mut lab = Lab::several(model, &[(0, child), (0, pool.clone())], hosts);
+            lab.run(4);
+            let (had, others) = (lab.had(0, 4), lab.had(1, 4));
+            let what = format!("reactor {own}, depth {depth}: {had:?} beside {others:?}");
+            assert!(had.iter().skip(1).all(|had| *had >= least), "{what}");
+            assert!((990..=1010).contains(&(lab.total() / 4)), "{what}");
+        }
     }
 }
 
