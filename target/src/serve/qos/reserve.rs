@@ -123,15 +123,15 @@ fn reserved_rates(one: &Admitted) -> [u64; 2] {
     [commands, commands.saturating_mul(bytes)]
 }
 
-/// Checks that the limits of the sessions above one leave room for its reservation beside the other reservations
-/// below them. Limits per GiB and of one direction are not considered.
+/// Checks that the limits of a session and of those above it leave room for its reservation beside the other
+/// reservations below them. Limits per GiB and of one direction are not considered.
 fn check_limits_above(
     served: &Served,
     config: &QosConfig,
     granted: &BTreeMap<String, Granted>,
     (name, one): (&str, &Admitted),
 ) -> Result<(), String> {
-    for limited in above(served, config, name) {
+    for limited in [name].into_iter().chain(above(served, config, name)) {
         let Some(session) = config.sessions.iter().find(|session| session.name == limited) else {
             continue;
         };
@@ -147,16 +147,19 @@ fn check_limits_above(
         let exceeded = |limit: Option<Rate>, reserved: u64| {
             limit.map(Rate::get).filter(|limit| *limit < reserved)
         };
+        let (who, place) = match limited == name {
+            true => ("it".to_owned(), "for it"),
+            false => (format!("session {limited} above it"), "below it"),
+        };
         if let Some(limit) = exceeded(iops, commands) {
             return Err(format!(
-                "session {limited} above it is limited to {limit} commands a second, and {commands} would be reserved \
-                 below it: raise its iops, or reserve less"
+                "{who} is limited to {limit} commands a second, and {commands} would be reserved {place}: raise its \
+                 iops, or reserve less"
             ));
         }
         if let Some(limit) = exceeded(bandwidth, bytes) {
             return Err(format!(
-                "session {limited} above it is limited to {}/s, and {}/s would be reserved below it: raise its \
-                 bandwidth, or reserve less",
+                "{who} is limited to {}/s, and {}/s would be reserved {place}: raise its bandwidth, or reserve less",
                 format_size(limit),
                 format_size(bytes)
             ));

@@ -329,6 +329,11 @@ fn f2_limits_above_leave_room_for_reservations() {
     let refusal = set(999, 700, 300).unwrap_err();
     assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
     set(500, 200, 300).unwrap();
+    let total = Rates { iops: Rate::per_second(199), ..Rates::default() };
+    let own = Session { limits: Limits { total, ..Limits::default() }, ..of("gold", 200) };
+    let sessions = vec![limited(500), own];
+    let refusal = qos.set(Nanos(3), &QosConfig { sessions, ..QosConfig::default() }).unwrap_err();
+    assert!(refusal.contains("it is limited to 199 commands a second"), "{refusal}");
 }
 
 /// Makes a session that reserves `operations` writes of 64 KiB a second, with buffers for two seconds.
