@@ -125,7 +125,7 @@ pub const REGION: &[ConfigKey] = &[
         "limit",
         Values::Count { min: 1, max: IOPS_MAX },
         "none",
-        "The most I/Os per second of one host.",
+        "The most I/Os per second of one host, which its client library keeps ([trust](../use/pmem.md)).",
     )
     .with(", at least `reserve`")
     .or_none("IOPS", "The most I/Os per second of one host; none for no limit"),

@@ -62,8 +62,8 @@ pub const QOS: &[ConfigKey] = &[
         "urgent_share",
         Values::Share { min: 1, max: 90 },
         "`\"20 %\"`",
-        "The share of a device that Urgent may take strictly before the others; beyond it Urgent \
-         has the weight of High.",
+        "The share of a device (or of the part beside reservations) that Urgent may take strictly \
+         before the others. Beyond it Urgent has the weight of High.",
     )
     .option("SHARE", "Share of a device that Urgent may take strictly first, such as \"20 %\""),
     key(
