@@ -40,18 +40,19 @@ pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
         rate: bandwidth as f64,
         command: f64::from(kib) * 1024.0,
     };
-    let most = |ms, part| steady.most(ms, part).max(bursts.most(ms, part));
+    let most =
+        |ms, beyond: fn(f64, f64) -> f64| steady.most(ms, beyond).max(bursts.most(ms, beyond));
     let claim = |what, ours, bar| Claim::new(what, "", ours * 100.0, Unit::Of(2, "%"), bar);
     Ok(vec![
         claim(
             "most in any second, of the limit and 2 % or one command",
-            most(1000, 0.02),
+            most(1000, |limit, command| (limit * 0.02).max(command)),
             Bound::AtMost(100.0),
         ),
         claim("least in any second with work", steady.least(1000), Bound::AtLeast(98.0)),
         claim(
-            "most in any 10 ms, of the limit and 10 % or one command",
-            most(10, 0.1),
+            "most in any 10 ms, of the limit, 10 % and one command",
+            most(10, |limit, command| limit * 0.1 + command),
             Bound::AtMost(100.0),
         ),
     ])
@@ -81,10 +82,11 @@ impl Limited {
         })
     }
 
-    /// Computes the most of any span, as a part of the limit and of this `part` of it, or of one command if that is more.
-    fn most(&self, ms: usize, part: f64) -> f64 {
+    /// Computes the most of any span, as a part of the limit and the bytes `beyond` it, which are computed from the
+    /// limit and a command.
+    fn most(&self, ms: usize, beyond: impl Fn(f64, f64) -> f64) -> f64 {
         let limit = self.rate * ms as f64 / 1e3;
-        self.spans(ms).fold(0.0, f64::max) / (limit + (limit * part).max(self.command))
+        self.spans(ms).fold(0.0, f64::max) / (limit + beyond(limit, self.command))
     }
 
     fn least(&self, ms: usize) -> f64 {
