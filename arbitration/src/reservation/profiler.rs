@@ -339,7 +339,6 @@ impl Worst {
         }
     }
 
-    #[inline]
     /// Multiplies all by `by` / `of`.
     fn scale(&self, by: u32, of: u32) {
         for time in &self.0 {
@@ -349,6 +348,7 @@ impl Worst {
         }
     }
 
+    #[inline]
     const fn of_minute(&self, minute: u64) -> &AtomicU64 {
         let [even, odd] = &self.0;
         if minute.is_multiple_of(2) { even } else { odd }

@@ -83,9 +83,7 @@ pub(super) fn reachable(
     let mut all = Vec::new();
     if address.ip().is_unspecified() {
         let serves = |known: &MachineAddress| {
-            let has_rdma =
-                |other: &&MachineAddress| other.has_rdma && other.address == known.address;
-            !is_rdma || machine.iter().any(|other| has_rdma(&other))
+            !is_rdma || machine.iter().any(|at| at.has_rdma && at.address == known.address)
         };
         let others = machine.iter().copied().filter(|&other| is_shown(other));
         let ips = reached.into_iter().chain(others).filter(serves).map(|known| known.address);

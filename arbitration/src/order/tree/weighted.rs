@@ -2,7 +2,7 @@
 //! (see `order/tags.rs`).
 //!
 //! Several reactors may have commands below one node. A reactor that is further ahead there than
-//! [`LEAD`] of another waiting reactor holds the node back: it looks elsewhere, and leaves freed
+//! [`LEAD_COMMANDS`] of another waiting reactor holds the node back: it looks elsewhere, and leaves freed
 //! room to the other. The waiting reactor with the least virtual time below a node is never held
 //! back there, so some reactor always proceeds.
 
@@ -26,11 +26,10 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 /// 1000 units of virtual time, so that rounding is below 1/1000.
 pub(super) const STEP: u64 = 1 << 12;
 
-/// Greatest lead of a reactor over others: 16 commands of ordinary size of the node that goes next, in
-/// virtual time at weight 1.
-const LEAD: u64 = LEAD_COMMANDS as u64 * COST as u64 * STEP;
+/// Virtual time of a command of ordinary size at weight 1.
+const COMMAND: u64 = COST as u64 * STEP;
 
-/// [`LEAD`] in commands.
+/// Greatest lead of a reactor over others, in commands of ordinary size of the node that goes next.
 pub(super) const LEAD_COMMANDS: u16 = 16;
 
 /// State of one node in the order by weight.
@@ -123,8 +122,7 @@ impl ByWeight {
         let moved = self
             .tags(next)
             .is_some_and(|next| tags.below.looks_at(self.reactor, next.finish.load(Relaxed)));
-        let most = LEAD / u64::from(LEAD_COMMANDS) * u64::from(most);
-        let lead = || (most / self.weight(next)).cast_signed();
+        let lead = || (COMMAND * u64::from(most) / self.weight(next)).cast_signed();
         let may = tags.below.leads_at_most(self.reactor, lead);
         self.yielded |= moved && !may;
         may

@@ -67,6 +67,11 @@ impl Retired {
     }
 }
 
+/// Returns the creation time in the origin of a file, as `target/src/disks/backend/origin.rs` writes it.
+fn creation_time(origin: &str) -> Option<&str> {
+    origin.split_once(" made ").map(|(_, when)| when)
+}
+
 /// The most removed subsystems and NSIDs of them that stay known. Where there are more, the subsystems that were removed
 /// first are forgotten, except for those that are there again, and the last one.
 const RETIRED_MAX: usize = 16384;
@@ -273,21 +278,22 @@ impl Identities {
     }
 
     /// Returns whether the path of a namespace with this UUID leads to other data than before. Of a namespace that was
-    /// removed, and that a revert brings back, this is so if its data has another origin. Otherwise the
-    /// times of creation have to differ: some file systems number their files anew at a mount.
+    /// removed, and that a revert brings back, this is so if its data has another origin. For other namespaces only the
+    /// creation time of the file counts: some file systems number their files anew at each mount.
     #[must_use]
     pub fn is_other_data(&self, nqn: &str, nsid: u32, uuid: Uuid, origin: Option<&str>) -> bool {
         let place = (nqn.to_owned(), nsid);
         let state = self.state();
         let is_its = |known: &&Known| known.uuid == uuid;
-        let then = |known: &Known| known.origin.clone();
-        let made = |origin: &str| origin.split_once(" made ").map(|(_, when)| when.to_owned());
+        let differ = |then: Option<&str>, now: Option<&str>| {
+            then.zip(now).is_some_and(|(then, now)| then != now)
+        };
         if let Some(known) = state.namespaces.get(&place).and_then(Option::as_ref).filter(is_its) {
-            let made_then = then(known).as_deref().and_then(made);
-            return made_then.zip(origin.and_then(made)).is_some_and(|(then, now)| then != now);
+            let then = known.origin.as_deref();
+            return differ(then.and_then(creation_time), origin.and_then(creation_time));
         }
         let removed = state.restorable(&place).map(|removed| &removed.known).filter(is_its);
-        removed.and_then(then).zip(origin).is_some_and(|(then, now)| then != now)
+        differ(removed.and_then(|known| known.origin.as_deref()), origin)
     }
 
     /// Notes the UUID of a namespace that is served now, whether it [replaces](Self::replaces) another disk, and the

@@ -87,8 +87,8 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
 
 impl Effective {
     /// Takes live changes, one of which may need another: all of them, or where they contradict
-    /// each other, those that fit together. Limits that have become too low are raised: without
-    /// its limit a session would take what others need.
+    /// each other, those that fit together. A limit that has become too low is raised and not dropped,
+    /// because an unlimited session takes bandwidth from the other sessions.
     fn take_together(&mut self, file: &Config, mut records: Vec<(Key, Record)>, machine: Uuid) {
         loop {
             let before = records.len();
